@@ -1,0 +1,261 @@
+"""Accuracy beside the paper's: the protocol of section 5.2 of Dobra & Gehrke 2002.
+
+Every fit appends one line to a file of JSON lines, so a stopped run goes on where it
+was stopped; the table is made from that file. `README.md` beside this file says more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import math
+import sys
+import time
+import warnings
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from table1_report import (
+    LEAVES,
+    PRINTED,
+    SETS,
+    SPLITS,
+    Record,
+    Run,
+    make_cells,
+    summary_text,
+    table_text,
+)
+
+from secret_jax import SecretRegressor, UnseenCategoryWarning
+from secret_jax.datasets import load, make_3dsin, make_cart, make_fried
+
+MODES = ("paper",)
+SYNTHETIC = {"3dsin": make_3dsin, "cart": make_cart, "fried": make_fried}
+
+
+class Part(NamedTuple):
+    """Rows to train, prune or test on."""
+
+    X: Any
+    y: np.ndarray
+
+
+class Experiment(NamedTuple):
+    """The three parts of one repeat, the discrete columns, and a seed for the fits."""
+
+    train: Part
+    prune: Part
+    test: Part
+    discrete: list[Any]
+    seed: int
+
+
+def planned_runs(options: argparse.Namespace) -> list[Run]:
+    """All runs asked for that the paper has too.
+
+    Repeats are outermost, so that all sets have as many when the benchmark is stopped.
+    """
+    return [
+        Run(
+            set=name,
+            leaf=leaf,
+            split=split,
+            repeat=repeat,
+            min_samples_split=options.min_samples_split,
+            mode=options.mode,
+            synthetic_rows=options.synthetic_rows if name in SYNTHETIC else None,
+        )
+        for repeat in range(options.repeats)
+        for name in options.sets
+        for leaf in options.leaves
+        for split in options.splits
+        if (name, leaf, split) in PRINTED
+    ]
+
+
+def make_experiment(
+    name: str, repeat: int, synthetic_rows: int | None, data_home: str | None = None
+) -> Experiment:
+    """Split or generate the rows of one repeat: the same ones for every method."""
+    # A checksum: Python's own hash of a string changes from process to process.
+    sequence = np.random.SeedSequence([zlib.crc32(name.encode()), repeat])
+    for_rows, for_fits = sequence.spawn(2)
+    random = np.random.default_rng(for_rows)
+    seed = int(for_fits.generate_state(1)[0])
+    if name in SYNTHETIC:
+        make = SYNTHETIC[name]
+        parts = [Part(*make(synthetic_rows, random_state=random)) for _ in range(3)]
+        discrete = list(range(10)) if name == "cart" else []
+    else:
+        data = _load(name, data_home)
+        order = random.permutation(len(data.y))
+        n_train, n_prune = round(0.5 * len(order)), round(0.3 * len(order))
+        thirds = np.split(order, [n_train, n_train + n_prune])
+        parts = [Part(data.X.iloc[rows], data.y[rows]) for rows in thirds]
+        discrete = list(data.discrete)
+    return Experiment(*parts, discrete=discrete, seed=seed)
+
+
+_load = functools.cache(load)
+
+
+def fit_one(run: Run, experiment: Experiment) -> Record:
+    """Grow, prune and test one tree."""
+    model = SecretRegressor.paper(
+        oblique=run.split == "oblique",
+        leaf="constant" if run.leaf == "constant" else "linear",
+        min_samples_split=run.min_samples_split,
+        random_state=experiment.seed,
+    ).set_params(discrete_features=experiment.discrete)
+    with warnings.catch_warnings():
+        # In small sets some categories occur in the pruning or the test part only.
+        warnings.simplefilter("ignore", UnseenCategoryWarning)
+        started = time.perf_counter()
+        model.fit(*experiment.train, prune_set=tuple(experiment.prune))
+        seconds = time.perf_counter() - started
+        residual = model.predict(experiment.test.X) - experiment.test.y
+    return Record(
+        **asdict(run),
+        mse=float(np.mean(residual**2)),
+        leaves_grown=int(model.n_leaves_grown_),
+        leaves_kept=model.n_leaves_,
+        seconds=round(seconds, 3),
+    )
+
+
+def read_records(path: Path) -> list[Record]:
+    """Records of a file; none if there is no file.
+
+    A last line that an interruption cut short does not count.
+    """
+    if not path.exists():
+        return []
+    *lines, _ = path.read_text().split("\n")
+    try:
+        return [Record(**json.loads(line)) for line in lines]
+    except (TypeError, ValueError) as error:
+        raise SystemExit(
+            f"{path} does not hold records of this benchmark ({error}). Name another "
+            "file with --out."
+        ) from None
+
+
+def make_missing(
+    runs: Sequence[Run], records: Sequence[Record], path: Path, data_home: str | None
+) -> Iterator[Record]:
+    """Make the runs that have no record yet; append each to the file at once."""
+    done = {_run_of(record) for record in records}
+    missing = [run for run in runs if run not in done]
+    if len(missing) < len(runs):
+        _say(f"{len(runs) - len(missing)} of {len(runs)} fits are in {path} already.")
+    if not missing:
+        return
+    _check_data({run.set for run in missing}, data_home)
+    _drop_cut_line(path)
+    experiment_of = functools.lru_cache(maxsize=1)(make_experiment)
+    for number, run in enumerate(missing, start=1):
+        experiment = experiment_of(run.set, run.repeat, run.synthetic_rows, data_home)
+        record = fit_one(run, experiment)
+        with path.open("a") as file:
+            file.write(json.dumps(asdict(record)) + "\n")
+        _say(
+            f"[{number}/{len(missing)}] {run.set}, {run.leaf} leaves, {run.split} "
+            f"splits, repeat {run.repeat}: MSE {record.mse:.4g}, leaves "
+            f"{record.leaves_grown} -> {record.leaves_kept}, {record.seconds:.1f} s"
+        )
+        yield record
+
+
+def _run_of(record: Record) -> Run:
+    return Run(**{field.name: getattr(record, field.name) for field in fields(Run)})
+
+
+def _check_data(names: set[str], data_home: str | None) -> None:
+    """Load all real sets before the first fit, so that none fails hours later."""
+    for name in sorted(names - SYNTHETIC.keys()):
+        try:
+            _load(name, data_home)
+        except (ValueError, OSError, ImportError) as error:
+            raise SystemExit(f"{error} Or leave {name} out of --sets.") from error
+
+
+def _drop_cut_line(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a+b") as file:
+        file.seek(0)
+        file.truncate(file.read().rfind(b"\n") + 1)
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def parse_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(
+        description="Rerun Table 1 of the SECRET paper and set it beside the print."
+    )
+    add = parser.add_argument
+    names = ", ".join(SETS)
+    add("--sets", nargs="+", choices=SETS, default=SETS, metavar="SET", help=names)
+    add("--leaves", nargs="+", choices=LEAVES, default=LEAVES)
+    add("--splits", nargs="+", choices=SPLITS, default=SPLITS)
+    add("--repeats", type=_count, default=100)
+    add("--synthetic-rows", type=_count, default=16384, help="in each of three parts")
+    add("--min-samples-split", type=_share, default=0.01, help="of the training rows")
+    add("--mode", choices=MODES, default="paper")
+    add("--data", help="folder of CSV files; else SECRET_JAX_DATA, else OpenML")
+    add("--out", type=Path, default=Path("results/table1.jsonl"), help="JSON lines")
+    add("--summary-only", action="store_true", help="fit nothing, print the table")
+    return parser.parse_args(arguments)
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of at least 1")
+    return int(text)
+
+
+def _share(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number between 0 and 1")
+    return value
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Make the missing runs, then print the table and the verdicts."""
+    options = parse_options(arguments)
+    runs = planned_runs(options)
+    records = read_records(options.out)
+    if not options.summary_only:
+        records.extend(make_missing(runs, tuple(records), options.out, options.data))
+    wanted = set(runs)
+    # By run: two processes that wrote to one file may both have made it.
+    chosen = {_run_of(record): record for record in records}
+    chosen = [record for run, record in chosen.items() if run in wanted]
+    if not chosen:
+        raise SystemExit(
+            f"{options.out} holds no runs with these options. Leave out --summary-only "
+            "to make them."
+        )
+    cells = make_cells(chosen)
+    print(
+        f"Test MSE, mean ± standard error. Mode {options.mode}, min_samples_split "
+        f"{options.min_samples_split:g}, {options.synthetic_rows} rows in each part of "
+        "a synthetic set.\n"
+    )
+    print(table_text(cells), summary_text(cells), sep="\n\n")
+
+
+if __name__ == "__main__":
+    main()

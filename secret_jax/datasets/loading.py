@@ -1,0 +1,370 @@
+"""Real data sets, from a folder of CSV files or else from OpenML.
+
+The catalogue below holds what no file says: which columns the paper takes as discrete,
+and where OpenML keeps the set. Both sources give the same columns under the same names.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.datasets import fetch_openml
+
+if TYPE_CHECKING:
+    import pandas
+
+FOLDER_VARIABLE = "SECRET_JAX_DATA"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Dataset:
+    """A regression data set.
+
+    Attributes
+    ----------
+    name : str
+    X : pandas.DataFrame of shape (n_rows, n_columns)
+        Predictor attributes.
+    y : ndarray of shape (n_rows,), float64
+        Target, finite.
+    target : str
+        Name of the target.
+    discrete : tuple of str
+        Columns of ``X`` to take as discrete (``discrete_features=`` when fitting).
+    description : str
+    """
+
+    name: str
+    X: pandas.DataFrame = field(repr=False)
+    y: np.ndarray = field(repr=False)
+    target: str
+    discrete: tuple[str, ...]
+    description: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Entry:
+    """What is known of a data set beforehand.
+
+    ``openml_columns`` maps OpenML's column names to ours, the target last; columns not
+    in it are left out.
+    """
+
+    target: str
+    description: str
+    discrete: tuple[str, ...] = ()
+    openml_id: int | None = None  # names and versions of OpenML change, ids do not
+    openml_columns: dict[str, str] = field(default_factory=dict)
+    log_target: bool = False  # OpenML has the target, we want its natural logarithm
+
+
+_ABALONE = (
+    "Sex Length Diameter Height Whole_weight Shucked_weight Viscera_weight Shell_weight"
+)
+_BOSTON = "crim zn indus chas nox rm age dis rad tax ptratio b lstat medv"
+_MPG = "cylinders displacement horsepower weight acceleration"
+_BASEBALL_COLUMNS = {
+    "number_of_times_at_bat_in_1986": "at_bat",
+    "number_of_hits_in_1986": "hits",
+    "number_of_home_runs_in_1986": "home_runs",
+    "number_of_runs_in_1986": "runs",
+    "number_of_runs_batted_in_in_1986": "rbi",
+    "number_of_walks_in_1986": "walks",
+    "number_of_years_in_the_major_leagues": "years",
+    "number_of_times_at_bat_during_his_career": "career_at_bat",
+    "number_of_hits_during_his_career": "career_hits",
+    "number_of_home_runs_during_his_career": "career_home_runs",
+    "number_of_runs_during_his_career": "career_runs",
+    "number_of_runs_batted_in_during_his_career": "career_rbi",
+    "number_of_walks_during_his_career": "career_walks",
+    "players_league_at_the_end_of_1986": "league86",
+    "players_division_at_the_end_of_1986": "division86",
+    "players_team_at_the_end_of_1986": "team86",
+    "players_position(s)_in_1986": "position86",
+    "number_of_put_outs_in_1986": "put_outs",
+    "number_of_assists_in_1986": "assists",
+    "number_of_errors_in_1986": "errors",
+    "players_league_at_the_beginning_of_1987": "league87",
+    "players_team_at_the_beginning_of_1987": "team87",
+}
+_SALARY = "1987_annual_salary_on_opening_day_in_thousands_of_dollars"
+_BASEBALL_DISCRETE = (
+    "league86",
+    "division86",
+    "team86",
+    "position86",
+    "league87",
+    "team87",
+)
+
+_CATALOGUE = {
+    "abalone": _Entry(
+        target="rings",
+        description="Age of abalone, as shell rings, from physical measurements (UCI).",
+        discrete=("sex",),
+        openml_id=183,
+        openml_columns={name: name.lower() for name in _ABALONE.split()}
+        | {"Class_number_of_rings": "rings"},
+    ),
+    "auto_mpg": _Entry(
+        target="mpg",
+        description="Miles per gallon of 392 cars of 1970 to 1982 (UCI).",
+        discrete=("cylinders", "model_year", "origin"),
+        openml_id=196,
+        openml_columns={name: name for name in _MPG.split()}
+        | {"model": "model_year", "origin": "origin", "class": "mpg"},
+    ),
+    "baseball": _Entry(
+        target="salary",
+        description="Salaries of baseball hitters in 1987, thousand dollars (StatLib).",
+        discrete=_BASEBALL_DISCRETE,
+        openml_id=525,
+        openml_columns=_BASEBALL_COLUMNS | {_SALARY: "salary"},
+    ),
+    "baseball_log": _Entry(
+        target="log_salary",
+        description="The baseball set with the natural logarithm of the salary.",
+        discrete=_BASEBALL_DISCRETE,
+        openml_id=525,
+        openml_columns=_BASEBALL_COLUMNS | {_SALARY: "log_salary"},
+        log_target=True,
+    ),
+    "boston": _Entry(
+        target="medv",
+        description="House values in Boston tracts, thousand dollars (StatLib). "
+        "Its column b assumes that racial segregation raises prices: use the set to "
+        "compare with published results only.",
+        discrete=("chas", "rad"),
+        openml_id=531,
+        openml_columns={name.upper(): name for name in _BOSTON.split()},
+    ),
+    "kin8nm": _Entry(
+        target="y",
+        description="Distance from a target of an 8-link robot arm's end (DELVE).",
+        openml_id=189,
+        openml_columns={f"theta{i}": f"theta{i}" for i in range(1, 9)} | {"y": "y"},
+    ),
+    "mumps_1968_2002": _Entry(
+        target="log_count",
+        description="Natural logarithm of yearly mumps cases by state of the USA, 1968 "
+        "to 2002; a stand-in for the paper's set (Project Tycho).",
+    ),
+    "stock": _Entry(
+        target="company10",
+        description="Daily stock prices of ten aerospace companies, 1988 to 1991, in "
+        "order of time (StatLib).",
+        openml_id=223,
+        openml_columns={f"company{i}": f"company{i}" for i in range(1, 11)},
+    ),
+    "ta": _Entry(
+        target="score",
+        description="Evaluations of teaching assistants, 1 (low) to 3 (high) (UCI).",
+        discrete=("native_speaker", "instructor", "course", "semester"),
+        openml_id=48,
+        openml_columns={
+            "Whether_of_not_the_TA_is_a_native_English_speaker": "native_speaker",
+            "Course_instructor": "instructor",
+            "Course": "course",
+            "Summer_or_regular_semester": "semester",
+            "Class_size": "class_size",
+            "Class_attribute": "score",
+        },
+    ),
+    "tecator": _Entry(
+        target="fat",
+        description="Fat of pork, percent, from the first ten principal components of "
+        "its absorbance spectrum (StatLib). Recorded on a Tecator Infratec Food and "
+        "Feed Analyzer, which publications are asked to mention.",
+        openml_id=505,
+        openml_columns={f"principal_component_{i}": f"pc{i}" for i in range(1, 11)}
+        | {"fat": "fat"},
+    ),
+}
+
+
+def load(name: str, data_home: str | os.PathLike[str] | None = None) -> Dataset:
+    """Load a data set from a folder, or else from OpenML.
+
+    Any CSV file of the folder can be loaded, ``<name>.csv`` by its name: commas between
+    the values, one header row, the numeric target in the last column. Sets of the paper
+    that are not there come from OpenML, without their rows with missing values;
+    scikit-learn keeps them on disk for the next time.
+
+    Parameters
+    ----------
+    name : str
+        See `available`.
+    data_home : path, optional
+        The folder; by default the one that the environment variable SECRET_JAX_DATA
+        names, if any.
+
+    Returns
+    -------
+    Dataset
+
+    Raises
+    ------
+    ValueError
+        If there is no such data set or folder, or the file is no regression data set.
+    ImportError
+        If pandas is not installed.
+    OSError
+        If OpenML cannot be reached.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     table = "colour,size,price\\nred,1,10\\nblue,2,30\\n"
+    ...     _ = pathlib.Path(folder, "houses.csv").write_text(table)
+    ...     houses = load("houses", folder)
+    >>> houses.target, houses.y, houses.discrete
+    ('price', array([10., 30.]), ('colour',))
+    """
+    files = _files(data_home)
+    entry = _CATALOGUE.get(name)
+    if name in files:
+        frame = _read_csv(files[name])
+    elif entry is not None and entry.openml_id is not None:
+        frame = _fetch(name, entry)
+    else:
+        known = ", ".join(available(data_home))
+        raise ValueError(
+            f"There is no data set {name!r}. Known are {known}. To load one of your "
+            f"own, put {name}.csv (the target in the last column) into a folder and "
+            "name the folder in data_home or in the environment variable "
+            f"{FOLDER_VARIABLE}."
+        )
+    target = str(frame.columns[-1])
+    if entry is None or entry.target != target:  # a file of the user's own
+        entry = _Entry(target=target, description=f"Read from {name}.csv.")
+    X = frame.iloc[:, :-1]
+    numeric = set(X.select_dtypes("number").columns)
+    return Dataset(
+        name=name,
+        X=X,
+        y=_target_values(frame.iloc[:, -1], name),
+        target=target,
+        discrete=tuple(
+            column
+            for column in X.columns
+            if column in entry.discrete or column not in numeric
+        ),
+        description=entry.description,
+    )
+
+
+def available(data_home: str | os.PathLike[str] | None = None) -> tuple[str, ...]:
+    """Names that `load` knows: the CSV files of the folder, and the sets on OpenML.
+
+    Parameters
+    ----------
+    data_home : path, optional
+        As in `load`.
+
+    Returns
+    -------
+    tuple of str
+        Sorted.
+
+    Raises
+    ------
+    ValueError
+        If there is no such folder.
+    """
+    on_openml = {name for name, e in _CATALOGUE.items() if e.openml_id is not None}
+    return tuple(sorted(on_openml | set(_files(data_home))))
+
+
+def _files(data_home: str | os.PathLike[str] | None) -> dict[str, Path]:
+    """CSV files of the folder by their names; none where no folder is named."""
+    named_by = "data_home"
+    if data_home is None:
+        named_by = f"the environment variable {FOLDER_VARIABLE}"
+        data_home = os.environ.get(FOLDER_VARIABLE)
+        if not data_home:
+            return {}
+    folder = Path(data_home).expanduser()
+    if not folder.is_dir():
+        raise ValueError(
+            f"There is no folder {str(folder)!r}, which {named_by} names. Mend the "
+            "path, or leave it out to load from OpenML."
+        )
+    return {path.stem: path for path in sorted(folder.glob("*.csv"))}
+
+
+def _pandas() -> ModuleType:
+    try:
+        import pandas
+    except ImportError as error:
+        raise ImportError(
+            "Loading data sets needs pandas. Install it with the extra 'data': "
+            "pip install 'secret-jax[data]'."
+        ) from error
+    return pandas
+
+
+def _read_csv(path: Path) -> pandas.DataFrame:
+    expected = (
+        "Expected are comma-separated values: one header row, at least one row of "
+        "data, at least one predictor column, the target in the last column."
+    )
+    pandas = _pandas()
+    try:
+        frame = pandas.read_csv(path)
+    except ValueError as error:  # the base of pandas' parser errors
+        raise ValueError(f"{path} is no table: {error}. {expected}") from error
+    if len(frame) < 1 or frame.shape[1] < 2:
+        raise ValueError(
+            f"{path} holds {len(frame)} rows of {frame.shape[1]} columns. {expected}"
+        )
+    return frame
+
+
+def _fetch(name: str, entry: _Entry) -> pandas.DataFrame:
+    """The set from OpenML, with the columns, names and types that a CSV would have."""
+    pandas = _pandas()
+    try:
+        fetched: Any = fetch_openml(data_id=entry.openml_id, as_frame=True)
+    except OSError as error:
+        raise OSError(
+            f"Data set {name!r} could not be fetched from OpenML (id "
+            f"{entry.openml_id}): {error}. Try again later, or put {name}.csv into a "
+            f"folder and name the folder in data_home or in {FOLDER_VARIABLE}."
+        ) from error
+    columns = fetched.frame[list(entry.openml_columns)].dropna()
+    columns = columns.rename(columns=entry.openml_columns).reset_index(drop=True)
+    frame = pandas.DataFrame(
+        {name: _numbers_if_all_are(column) for name, column in columns.items()}
+    )
+    if entry.log_target:
+        frame[entry.target] = np.log(frame[entry.target])
+    return frame
+
+
+def _numbers_if_all_are(column: pandas.Series) -> pandas.Series:
+    """OpenML's nominal columns are categories of text, also where they are numbers."""
+    if column.dtype != "category":
+        return column
+    text = column.astype(str)
+    try:
+        return _pandas().to_numeric(text)
+    except ValueError:
+        return text
+
+
+def _target_values(column: pandas.Series, name: str) -> np.ndarray:
+    values = _pandas().to_numeric(column, errors="coerce").to_numpy(np.float64)
+    wrong = np.flatnonzero(~np.isfinite(values))
+    if len(wrong):
+        raise ValueError(
+            f"Column {column.name!r} of data set {name!r} is its target, the last "
+            f"column, but row {wrong[0]} holds {column.iloc[wrong[0]]!r}, which is no "
+            "finite number. Mend or drop the row, or move the target to the end."
+        )
+    return values

@@ -1,0 +1,505 @@
+"""The scikit-learn face: validate, call, store; no numerics."""
+
+from __future__ import annotations
+
+import sys
+from numbers import Integral, Real
+from typing import Any, Literal
+
+import narwhals as nw
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_consistent_length,
+    check_is_fitted,
+    column_or_1d,
+    validate_data,
+)
+
+from secret_jax import tree as tree_module
+from secret_jax.fitting import Rows, fit_tree
+from secret_jax.options import GrowOptions, MixtureOptions, SplitOptions
+from secret_jax.rows import content_hash, hold_out
+from secret_jax.table import Table, TableSchema, learn_schema
+
+
+class SecretRegressor(RegressorMixin, BaseEstimator):
+    """A readable regression tree with linear models in its leaves.
+
+    At every node a two-component Gaussian mixture in the space (regressors, output)
+    turns the regression into a classification problem; quadratic and linear
+    discriminants and the Gini gain find the split (Dobra & Gehrke 2002).
+
+    Parameters
+    ----------
+    oblique : bool, default=True
+        Whether splits may be linear inequalities in several attributes.
+    leaf : {"linear", "constant", "em"}, default="linear"
+        Leaf models: least squares, the mean, or the regressor that the mixture's
+        Gaussian implies. "constant" makes all continuous attributes split-only.
+    criterion : {"gini"}, default="gini"
+        How candidate splits are compared.
+    gini_gain : {"normal", "counted"}, default="normal"
+        Gini gain from the normal distributions' p-values or from counted labels.
+    prune : {"holdout", None}, default="holdout"
+        Prune by the error on ``prune_set``, or on rows held out of the training data.
+    validation_fraction : float, default=0.25
+        Share of the rows held out for pruning when no ``prune_set`` is given.
+    refine : None
+        Reserved for refinement of the whole tree.
+    min_samples_split : int or float, default=0.01
+        A node with fewer rows is not split; a float is a fraction of the rows.
+    min_samples_leaf : int or float, default=1
+        Fewest rows of a leaf; a float is a fraction of the rows.
+    max_depth : int or None, default=None
+    max_leaf_nodes : int or None, default=None
+    clip_margin : float or None, default=0.1
+        Predictions are clipped to the range of the outputs in their leaf, widened on
+        both sides by this share of it. None: no clipping.
+    n_starts : int, default=4
+        EM starts per node, side by side; the likeliest is kept.
+    em_start : {"component", "rows"}, default="component"
+        First start of EM: by the first principal component, or from two random rows.
+    max_iter : int, default=50
+        Most EM steps.
+    tol : float, default=1e-6
+        EM stops when the mean log-likelihood rises by less.
+    em_sample : int or None, default=4096
+        Most rows of a node that EM sees. None: all.
+    discrete_features, split_features : sequence of str or int, or bool mask, optional
+        Columns that are discrete, or continuous but only split on. By default text,
+        boolean and categorical columns of a DataFrame are discrete, and all others are
+        regressors.
+    random_state : int, RandomState instance or None, default=None
+        Seeds the shuffle, the hold-out and the random starts.
+    verbose : int, default=0
+        1 prints a line per level to standard error.
+
+    Attributes
+    ----------
+    tree_ : secret_jax.tree.Tree
+    n_leaves_, depth_ : int
+    n_leaves_grown_ : int
+        Leaves before pruning.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only if the training data had names.
+
+    Notes
+    -----
+    Integer weights are multiplicities: a row of weight two counts as two rows
+    everywhere. Other weights are first scaled to a mean of one.
+
+    References
+    ----------
+    A. Dobra and J. Gehrke. SECRET: A Scalable Linear Regression Tree Algorithm. KDD
+    2002.
+
+    Examples
+    --------
+    >>> from secret_jax import SecretRegressor
+    >>> from secret_jax.datasets import make_fried
+    >>> X, y = make_fried(1000, random_state=0)
+    >>> model = SecretRegressor(random_state=0).fit(X, y)
+    >>> model.score(X, y) > 0.9
+    True
+    """
+
+    def __init__(
+        self,
+        oblique: bool = True,
+        leaf: Literal["linear", "constant", "em"] = "linear",
+        criterion: Literal["gini"] = "gini",
+        *,
+        gini_gain: Literal["normal", "counted"] = "normal",
+        prune: Literal["holdout"] | None = "holdout",
+        validation_fraction: float = 0.25,
+        refine: None = None,
+        min_samples_split: float = 0.01,
+        min_samples_leaf: float = 1,
+        max_depth: int | None = None,
+        max_leaf_nodes: int | None = None,
+        clip_margin: float | None = 0.1,
+        n_starts: int = 4,
+        em_start: Literal["component", "rows"] = "component",
+        max_iter: int = 50,
+        tol: float = 1e-6,
+        em_sample: int | None = 4096,
+        discrete_features: Any = None,
+        split_features: Any = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ):
+        self.oblique = oblique
+        self.leaf = leaf
+        self.criterion = criterion
+        self.gini_gain = gini_gain
+        self.prune = prune
+        self.validation_fraction = validation_fraction
+        self.refine = refine
+        self.min_samples_split = min_samples_split
+        self.min_samples_leaf = min_samples_leaf
+        self.max_depth = max_depth
+        self.max_leaf_nodes = max_leaf_nodes
+        self.clip_margin = clip_margin
+        self.n_starts = n_starts
+        self.em_start = em_start
+        self.max_iter = max_iter
+        self.tol = tol
+        self.em_sample = em_sample
+        self.discrete_features = discrete_features
+        self.split_features = split_features
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @classmethod
+    def paper(
+        cls,
+        *,
+        oblique: bool = True,
+        leaf: Literal["linear", "constant", "em"] = "linear",
+        min_samples_split: float = 0.01,
+        random_state: Any = None,
+    ) -> SecretRegressor:
+        """The setting of section 5 of Dobra & Gehrke 2002.
+
+        All rows of a node are used for EM, one start at a time, a node is split while
+        it holds 1 % of the data, predictions are not clipped.
+        """
+        return cls(
+            oblique=oblique,
+            leaf=leaf,
+            criterion="gini",
+            gini_gain="normal",
+            prune="holdout",
+            min_samples_split=min_samples_split,
+            min_samples_leaf=1,
+            clip_margin=None,
+            n_starts=1,
+            em_start="component",
+            em_sample=None,
+            random_state=random_state,
+        )
+
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, *, prune_set: Any = None
+    ) -> SecretRegressor:
+        """Grow and prune a tree.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+        y : array-like of shape (n_rows,)
+        sample_weight : array-like of shape (n_rows,), optional
+        prune_set : tuple (X, y), optional
+            Rows to prune on. Without them ``validation_fraction`` of the training rows
+            are held out.
+
+        Returns
+        -------
+        SecretRegressor
+            Itself.
+        """
+        _check_parameters(self)
+        names_before = _fitted_names(self)
+        try:
+            tree, n_leaves_grown = self._fitted_tree(X, y, sample_weight, prune_set)
+        except BaseException:
+            _restore_names(self, names_before)
+            raise
+        self.tree_ = tree
+        self.n_leaves_grown_ = n_leaves_grown
+        return self
+
+    def _fitted_tree(self, X: Any, y: Any, sample_weight: Any, prune_set: Any):
+        X = _validated(self, X, reset=True)
+        target_name = _name_of(y)
+        y = _validated_target(y, X)
+        weight = _validated_weight(sample_weight, X)
+        rows, schema = self._shuffled_rows(X, y, weight, target_name)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        hashed = content_hash(
+            [*rows.table.x.T, *rows.table.codes.T, rows.y.astype(np.float32)], seed
+        )
+        order = np.argsort(hashed, kind="stable")
+        rows = rows.take(order)
+        training, pruning = rows, None
+        if prune_set is not None:
+            pruning = self._pruning_rows(prune_set, schema)
+        elif self.prune == "holdout":
+            cut = hold_out(hashed[order], rows.weight, self.validation_fraction)
+            training = rows.take(slice(None, cut))
+            pruning = rows.take(slice(cut, None))
+            if len(pruning.y) == 0:
+                pruning = None
+        options = self._grow_options(training.weight.sum())
+        return fit_tree(
+            training,
+            pruning if self.prune is not None else None,
+            schema,
+            options,
+            leaf=self.leaf,
+            clip_margin=self.clip_margin,
+            seed=seed,
+            progress=_print_progress if self.verbose else None,
+        )
+
+    def _shuffled_rows(
+        self, X: Any, y: np.ndarray, weight: np.ndarray, target_name: str
+    ) -> tuple[Rows, TableSchema]:
+        schema = learn_schema(
+            X,
+            y,
+            weight,
+            discrete_features=self.discrete_features,
+            split_features=self.split_features,
+            use_regressors=self.leaf != "constant",
+            target_name=target_name,
+        )
+        used = weight > 0
+        table = schema.encode(X)
+        table = Table(table.x[used], table.codes[used])
+        return Rows(table, schema.scale_target(y[used]), weight[used]), schema
+
+    def _pruning_rows(self, prune_set: Any, schema: TableSchema) -> Rows:
+        if not isinstance(prune_set, tuple | list) or len(prune_set) != 2:
+            raise ValueError(
+                "prune_set should be a pair (X, y) of rows to prune on, got "
+                f"{type(prune_set).__name__}."
+            )
+        X = _validated(self, prune_set[0], reset=False)
+        y = _validated_target(prune_set[1], X)
+        return Rows(schema.encode(X), schema.scale_target(y), np.ones(len(y)))
+
+    def _grow_options(self, total: float) -> GrowOptions:
+        def count(value: float) -> float:
+            return value if isinstance(value, Integral) else value * total
+
+        return GrowOptions(
+            min_samples_split=max(2.0, count(self.min_samples_split)),
+            min_samples_leaf=max(1.0, count(self.min_samples_leaf)),
+            max_depth=self.max_depth,
+            max_leaf_nodes=self.max_leaf_nodes,
+            keep_mixture_models=self.leaf == "em",
+            mixture=MixtureOptions(
+                start=self.em_start,
+                n_starts=self.n_starts,
+                max_iter=self.max_iter,
+                tolerance=self.tol,
+                sample=self.em_sample,
+            ),
+            split=SplitOptions(oblique=self.oblique, gini_gain=self.gini_gain),
+        )
+
+    @property
+    def n_leaves_(self) -> int:
+        """Number of leaves."""
+        check_is_fitted(self)
+        return self.tree_.n_leaves
+
+    @property
+    def depth_(self) -> int:
+        """Length of the longest path from the root to a leaf."""
+        check_is_fitted(self)
+        return self.tree_.max_depth
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predict the target.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_rows,), float64
+        """
+        return tree_module.predict(*self._tree_and_rows(X))
+
+    def apply(self, X: Any) -> np.ndarray:
+        """Leaf of every row, shape (n_rows,), int32."""
+        return tree_module.apply(*self._tree_and_rows(X))
+
+    def decision_path(self, X: Any) -> np.ndarray:
+        """Nodes on the way of every row.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, depth + 1), int32
+            Node ids from the root down; below its leaf a row has -1.
+        """
+        path = tree_module.walk(*self._tree_and_rows(X))[0].T.copy()
+        path[:, 1:][path[:, 1:] == path[:, :-1]] = -1
+        return path
+
+    def export_text(self, **options: Any) -> str:
+        """The tree as text; see `secret_jax.export.export_text`."""
+        from secret_jax.export import export_text
+
+        check_is_fitted(self)
+        return export_text(self.tree_, **options)
+
+    def plot_tree(self, **options: Any) -> Any:
+        """A picture of the tree; see `secret_jax.plot.plot_tree`."""
+        from secret_jax.plot import plot_tree
+
+        check_is_fitted(self)
+        return plot_tree(self.tree_, **options)
+
+    def _tree_and_rows(self, X: Any) -> tuple[tree_module.Tree, Table]:
+        check_is_fitted(self)
+        X = _validated(self, X, reset=False)
+        return self.tree_, self.tree_.schema.encode(X)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "tree_")
+
+
+def _print_progress(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+_CHOICES = {
+    "leaf": ("linear", "constant", "em"),
+    "criterion": ("gini",),
+    "gini_gain": ("normal", "counted"),
+    "prune": ("holdout", None),
+    "refine": (None,),
+    "em_start": ("component", "rows"),
+    "oblique": (True, False),
+}
+_COUNTS = {
+    "max_depth": (0, True),
+    "max_leaf_nodes": (1, True),
+    "n_starts": (1, False),
+    "max_iter": (1, False),
+    "em_sample": (16, True),
+}
+_COUNTS_OR_FRACTIONS = ("min_samples_split", "min_samples_leaf")
+
+
+def _check_parameters(model: SecretRegressor) -> None:
+    """Refuse parameters that mean nothing, and say what is allowed."""
+
+    def refuse(name: str, allowed: str) -> None:
+        kind = TypeError if isinstance(getattr(model, name), type) else ValueError
+        raise kind(
+            f"The {name!r} parameter of {type(model).__name__} must be {allowed}. "
+            f"Got {getattr(model, name)!r} instead."
+        )
+
+    for name, choices in _CHOICES.items():
+        value = getattr(model, name)
+        if not any(value is choice or value == choice for choice in choices):
+            refuse(name, "one of " + ", ".join(map(repr, choices)))
+    for name, (least, may_be_none) in _COUNTS.items():
+        value = getattr(model, name)
+        if value is None and may_be_none:
+            continue
+        if not _is_integer(value) or value < least:
+            other = " or None" if may_be_none else ""
+            refuse(name, f"an int of at least {least}{other}")
+    for name in _COUNTS_OR_FRACTIONS:
+        value = getattr(model, name)
+        if _is_integer(value):
+            if value < 1:
+                refuse(name, "an int of at least 1 or a float in (0, 1)")
+        elif not _is_real(value) or not 0 < value < 1:
+            refuse(name, "an int of at least 1 or a float in (0, 1)")
+    if not _is_real(model.validation_fraction) or not 0 < model.validation_fraction < 1:
+        refuse("validation_fraction", "a float in (0, 1)")
+    if not _is_real(model.tol) or not 0 <= model.tol < np.inf:
+        refuse("tol", "a float of at least 0")
+    if model.clip_margin is not None and (
+        not _is_real(model.clip_margin) or not 0 <= model.clip_margin < np.inf
+    ):
+        refuse("clip_margin", "a float of at least 0 or None")
+    if not isinstance(model.verbose, Integral):
+        refuse("verbose", "an int")
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool | np.bool_)
+
+
+def _is_real(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool | np.bool_)
+
+
+def _validated(model: SecretRegressor, X: Any, *, reset: bool) -> Any:
+    """Note or check the features; arrays become arrays, DataFrames stay DataFrames."""
+    if not isinstance(
+        nw.from_native(X, eager_only=True, pass_through=True), nw.DataFrame
+    ):
+        return validate_data(model, X, reset=reset, dtype=None, ensure_all_finite=False)
+    if len(X) == 0 or len(X.columns) == 0:
+        raise ValueError(
+            f"Found array with {len(X)} sample(s) and {len(X.columns)} feature(s): X "
+            "is an empty table, a minimum of 1 is required."
+        )
+    if reset:
+        validate_data(model, X, reset=True, skip_check_array=True)
+    return X
+
+
+def _validated_target(y: Any, X: Any) -> np.ndarray:
+    if y is None:
+        raise ValueError(
+            "This SecretRegressor estimator requires y to be passed, but the target y "
+            "is None."
+        )
+    values = column_or_1d(y, warn=True)
+    if np.iscomplexobj(values):
+        raise ValueError("Complex data not supported: y holds complex numbers.")
+    try:
+        values = np.asarray(values, np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"The target y must hold numbers: {error}.") from None
+    if not np.isfinite(values).all():
+        row = int(np.argmin(np.isfinite(values)))
+        raise ValueError(
+            f"Input y contains NaN or infinity: row {row} is {values[row]}. Drop such "
+            "rows before fitting."
+        )
+    check_consistent_length(X, values)
+    return values
+
+
+def _validated_weight(sample_weight: Any, X: Any) -> np.ndarray:
+    n_rows = len(X)
+    if sample_weight is None:
+        return np.ones(n_rows)
+    weight = _check_sample_weight(
+        sample_weight, np.empty((n_rows, 1)), dtype=np.float64, ensure_non_negative=True
+    )
+    if not weight.any():
+        raise ValueError(
+            "Sample weights must contain at least one non-zero number: all are zero."
+        )
+    if not np.equal(np.mod(weight, 1), 0).all():
+        weight = weight / weight[weight > 0].mean()
+    return weight
+
+
+def _name_of(y: Any) -> str:
+    name = getattr(y, "name", None)
+    return name if isinstance(name, str) and name else "y"
+
+
+def _fitted_names(model: SecretRegressor) -> dict[str, Any]:
+    return {
+        name: getattr(model, name)
+        for name in ("n_features_in_", "feature_names_in_")
+        if hasattr(model, name)
+    }
+
+
+def _restore_names(model: SecretRegressor, before: dict[str, Any]) -> None:
+    """Leave an estimator whose fit was interrupted as it was."""
+    for name in ("n_features_in_", "feature_names_in_"):
+        if name in before:
+            setattr(model, name, before[name])
+        elif hasattr(model, name):
+            delattr(model, name)

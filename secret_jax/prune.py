@@ -1,0 +1,69 @@
+"""Pruning: which splits of a grown tree are worth keeping."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from secret_jax.leaves import node_statistics, squared_errors
+from secret_jax.table import Table
+from secret_jax.tree import Tree, apply, compact, walk
+
+
+def reduced_error(tree: Tree, table: Table, y: np.ndarray, weight: np.ndarray) -> Tree:
+    """Smallest subtree with the least error on the pruning rows.
+
+    Quinlan's reduced-error pruning (section 5.2 of Dobra & Gehrke 2002): bottom-up, a
+    node becomes a leaf where its own model errs no more than its subtree.
+
+    Parameters
+    ----------
+    tree : Tree
+    table : Table
+        Pruning rows, encoded with ``tree.schema``.
+    y : ndarray of shape (n_rows,), float64
+        Their output in standardised units.
+    weight : ndarray of shape (n_rows,)
+
+    Returns
+    -------
+    Tree
+    """
+    own = pruning_errors(tree, table, y, weight)
+    best = own.copy()
+    keep = np.zeros(tree.n_nodes, bool)
+    for depth in range(tree.max_depth - 1, -1, -1):
+        node = np.flatnonzero((tree.depth == depth) & ~tree.is_leaf)
+        below = best[tree.left[node]] + best[tree.right[node]]
+        keep[node] = below < own[node]
+        best[node] = np.minimum(below, own[node])
+    return compact(tree, keep)
+
+
+def pruning_errors(
+    tree: Tree, table: Table, y: np.ndarray, weight: np.ndarray
+) -> np.ndarray:
+    """Squared error of every node's model on the rows that reach it.
+
+    Without clipping the rows' sufficient statistics at the leaves give it for all
+    nodes; with clipping each row is predicted by every node of its path.
+
+    Returns
+    -------
+    ndarray of shape (n_nodes,), float64
+        In standardised units squared, summed over the weighted rows.
+    """
+    if tree.clip_margin is None:
+        statistics = node_statistics(
+            table.x[:, : tree.schema.n_regressors],
+            y,
+            weight,
+            apply(tree, table),
+            tree.parent,
+            tree.depth,
+        )
+        return squared_errors(statistics, tree.coefficient)
+    path, prediction = walk(tree, table)
+    squared = weight * (prediction - y) ** 2
+    # Below its leaf a row repeats the leaf: count it once.
+    squared[1:][path[1:] == path[:-1]] = 0.0
+    return np.bincount(path.ravel(), squared.ravel(), tree.n_nodes)

@@ -1,0 +1,71 @@
+"""Split finders: functions from a batch of nodes to one split per node.
+
+A finder takes a `NodeBatch` and returns a `NodeSplits`; it is pure, traceable and knows
+nothing of the frontier. `secret` holds the paper's.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+
+
+class NodeBatch(NamedTuple):
+    """Rows of several nodes, padded to one shape.
+
+    Attributes
+    ----------
+    x : Array of shape (n_nodes, n_rows, n_continuous), float32
+        Regressors first.
+    codes : Array of shape (n_nodes, n_rows, n_discrete), int32
+    y : Array of shape (n_nodes, n_rows), float32
+    weight : Array of shape (n_nodes, n_rows), float32
+        Zero for padding.
+    min_weight : Array of shape (n_nodes,), float32
+        Least weight on each side of a split.
+    randomness : Array of shape (n_nodes, n_starts, 2), float32
+        Numbers in [0, 1), each node's own.
+    from_component : Array of shape (n_nodes, n_starts), bool
+        Starts that use the first principal component instead of random rows.
+    """
+
+    x: jax.Array
+    codes: jax.Array
+    y: jax.Array
+    weight: jax.Array
+    min_weight: jax.Array
+    randomness: jax.Array
+    from_component: jax.Array
+
+
+class NodeSplits(NamedTuple):
+    """The best split of each node; arrays have a leading axis of nodes.
+
+    Attributes
+    ----------
+    kind : Array of shape (n_nodes,), int32
+        A `SplitKind`; LEAF where there is no usable split.
+    attribute : Array of shape (n_nodes,), int32
+        Continuous attribute of an axis split, discrete attribute of a discrete one.
+    direction : Array of shape (n_nodes, n_continuous), float32
+    threshold : Array of shape (n_nodes,), float32
+    goes_left : Array of shape (n_nodes, n_categories), bool
+    gain : Array of shape (n_nodes,), float32
+    status : Array of shape (n_nodes,), int32
+        `MixtureStatus` of the start that was used.
+    pure : Array of shape (n_nodes,), bool
+        Whether the output is constant or exactly linear in the rows.
+    child_model : Array of shape (n_nodes, 2, 1 + n_regressors), float32
+        Regressors that the Gaussian of the left and of the right child implies.
+    """
+
+    kind: jax.Array
+    attribute: jax.Array
+    direction: jax.Array
+    threshold: jax.Array
+    goes_left: jax.Array
+    gain: jax.Array
+    status: jax.Array
+    pure: jax.Array
+    child_model: jax.Array

@@ -1,0 +1,399 @@
+"""The fitted tree: flat, immutable arrays, and the routing of rows through them.
+
+A tree holds nothing that only training needs. Nodes are numbered so that parents come
+before their children and the root is node 0. Every number in the tree lives in
+*standardised* units (see `secret_jax.table`); `export` maps them back.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from secret_jax.rows import ROW_BLOCK, next_power_of_two, row_blocks
+from secret_jax.table import Table, TableSchema
+
+
+class SplitKind(IntEnum):
+    """What a node asks of a row."""
+
+    LEAF = 0
+    AXIS = 1  # one continuous attribute against a threshold
+    OBLIQUE = 2  # a linear combination of continuous attributes against a threshold
+    DISCRETE = 3  # membership of one discrete attribute in a set of categories
+
+
+class StopReason(IntEnum):
+    """Why a node was not split further."""
+
+    SPLIT = 0
+    MIN_SAMPLES_SPLIT = 1
+    MIN_SAMPLES_LEAF = 2
+    MAX_DEPTH = 3
+    MAX_LEAF_NODES = 4
+    PURE = 5
+    NO_USABLE_SPLIT = 6
+    PRUNED = 7
+
+    @property
+    def sentence(self) -> str:
+        """The reason in words."""
+        return _STOP_SENTENCES[self]
+
+
+_STOP_SENTENCES = {
+    StopReason.SPLIT: "the node was split",
+    StopReason.MIN_SAMPLES_SPLIT: "fewer rows than min_samples_split",
+    StopReason.MIN_SAMPLES_LEAF: "too few rows for two leaves of min_samples_leaf",
+    StopReason.MAX_DEPTH: "max_depth reached",
+    StopReason.MAX_LEAF_NODES: "max_leaf_nodes reached",
+    StopReason.PURE: "the output is constant, or exactly linear, in the node",
+    StopReason.NO_USABLE_SPLIT: "no start of the mixture led to a usable split",
+    StopReason.PRUNED: "its subtree did not pay on the pruning rows",
+}
+
+
+@functools.partial(
+    jax.tree_util.register_dataclass,
+    data_fields=[
+        "left",
+        "right",
+        "parent",
+        "depth",
+        "kind",
+        "attribute",
+        "direction",
+        "threshold",
+        "goes_left",
+        "larger_left",
+        "coefficient",
+        "lower",
+        "upper",
+        "weight",
+        "train_error",
+        "gain",
+        "stop_reason",
+    ],
+    meta_fields=["schema", "clip_margin"],
+)
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Tree:
+    """A regression tree with a model in every node, as a pytree of flat arrays.
+
+    Attributes
+    ----------
+    left, right, parent : ndarray of shape (n_nodes,), int32
+        Children and parent; -1 where there is none.
+    depth : ndarray of shape (n_nodes,), int32
+    kind : ndarray of shape (n_nodes,), int32
+        A `SplitKind`.
+    attribute : ndarray of shape (n_nodes,), int32
+        Axis splits: the continuous attribute; discrete splits: the discrete attribute
+        (both as positions in the encoded table); -1 otherwise.
+    direction : ndarray of shape (n_nodes, n_continuous), float32
+        A row goes left when ``direction @ x <= threshold``. One-hot for axis splits,
+        zero for discrete splits and leaves.
+    threshold : ndarray of shape (n_nodes,), float32
+    goes_left : ndarray of shape (n_nodes, max_categories), bool
+        Discrete splits: the categories that go left.
+    larger_left : ndarray of shape (n_nodes,), bool
+        Whether the left child is the larger one: where unseen categories go.
+    coefficient : ndarray of shape (n_nodes, 1 + n_regressors), float64
+        Intercept and slopes of the node's model.
+    lower, upper : ndarray of shape (n_nodes,), float64
+        Range of the outputs that trained the node's model.
+    weight : ndarray of shape (n_nodes,), float64
+        Sum of the weights of the training rows.
+    train_error : ndarray of shape (n_nodes,), float64
+        Mean squared error of the node's model on its training rows.
+    gain : ndarray of shape (n_nodes,), float32
+        Gain of the split under the criterion that chose it; 0 in leaves.
+    stop_reason : ndarray of shape (n_nodes,), int32
+        A `StopReason`.
+    schema : TableSchema
+        Names, roles, categories and scaling of the attributes.
+    clip_margin : float or None
+        Predictions are clipped to ``[lower - m, upper + m]`` of their leaf, with
+        ``m = clip_margin * (upper - lower)``; None: no clipping.
+    """
+
+    left: np.ndarray
+    right: np.ndarray
+    parent: np.ndarray
+    depth: np.ndarray
+    kind: np.ndarray
+    attribute: np.ndarray
+    direction: np.ndarray
+    threshold: np.ndarray
+    goes_left: np.ndarray
+    larger_left: np.ndarray
+    coefficient: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    weight: np.ndarray
+    train_error: np.ndarray
+    gain: np.ndarray
+    stop_reason: np.ndarray
+    schema: TableSchema = field(repr=False)
+    clip_margin: float | None = None
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes, leaves included."""
+        return len(self.left)
+
+    @property
+    def is_leaf(self) -> np.ndarray:
+        """Mask of the leaves, shape (n_nodes,), bool."""
+        return self.left < 0
+
+    @property
+    def n_leaves(self) -> int:
+        """Number of leaves."""
+        return int(self.is_leaf.sum())
+
+    @property
+    def max_depth(self) -> int:
+        """Length of the longest path from the root to a leaf."""
+        return int(self.depth.max())
+
+    def clip_range(self) -> tuple[np.ndarray, np.ndarray]:
+        """Lowest and highest prediction of each node, shape (n_nodes,) each."""
+        if self.clip_margin is None:
+            unbounded = np.full(self.n_nodes, np.inf)
+            return -unbounded, unbounded
+        margin = self.clip_margin * (self.upper - self.lower)
+        return self.lower - margin, self.upper + margin
+
+
+class _Routing(NamedTuple):
+    """The arrays that routing and prediction read, padded to powers of two."""
+
+    left: jax.Array
+    right: jax.Array
+    direction: jax.Array
+    threshold: jax.Array
+    discrete_attribute: jax.Array  # -1 where the split is on continuous attributes
+    goes_left: jax.Array
+    larger_left: jax.Array
+    coefficient: jax.Array
+    low: jax.Array
+    high: jax.Array
+
+
+def _routing(tree: Tree) -> tuple[_Routing, int]:
+    """Padded arrays of a tree, and its depth rounded up to a power of two."""
+    n_padded = next_power_of_two(max(tree.n_nodes, 16))
+    n_categories = next_power_of_two(max(tree.goes_left.shape[1], 1))
+
+    def pad(array, fill, dtype):
+        padding = [(0, n_padded - tree.n_nodes)] + [(0, 0)] * (array.ndim - 1)
+        return np.pad(np.asarray(array, dtype), padding, constant_values=fill)
+
+    low, high = tree.clip_range()
+    discrete = np.where(tree.kind == SplitKind.DISCRETE, tree.attribute, -1)
+    goes_left = np.pad(
+        tree.goes_left, [(0, 0), (0, n_categories - tree.goes_left.shape[1])]
+    )
+    routing = _Routing(
+        left=pad(tree.left, -1, np.int32),
+        right=pad(tree.right, -1, np.int32),
+        direction=pad(tree.direction, 0, np.float32),
+        threshold=pad(tree.threshold, 0, np.float32),
+        discrete_attribute=pad(discrete, -1, np.int32),
+        goes_left=pad(goes_left, False, bool),
+        larger_left=pad(tree.larger_left, False, bool),
+        coefficient=pad(tree.coefficient, 0, np.float32),
+        low=pad(low, -np.inf, np.float32),
+        high=pad(high, np.inf, np.float32),
+    )
+    return routing, next_power_of_two(max(tree.max_depth, 4))
+
+
+def _decisions(routing: _Routing, x: jax.Array, codes: jax.Array) -> jax.Array:
+    """Whether each row would go left at each node, shape (n_rows, n_nodes), bool."""
+    projection = jnp.matmul(x, routing.direction.T, precision="highest")
+    left = projection <= routing.threshold
+    if codes.shape[1]:
+        attribute = jnp.maximum(routing.discrete_attribute, 0)
+        code = codes[:, attribute]
+        known = jnp.where(
+            code >= 0,
+            routing.goes_left[jnp.arange(len(attribute)), jnp.maximum(code, 0)],
+            routing.larger_left,
+        )
+        left = jnp.where(routing.discrete_attribute >= 0, known, left)
+    return left
+
+
+@functools.partial(jax.jit, static_argnames=("max_depth",))
+def _walk(
+    routing: _Routing, x: jax.Array, codes: jax.Array, *, max_depth: int
+) -> tuple[jax.Array, jax.Array]:
+    """Path of every row, and the prediction of every node on it.
+
+    Returns node ids of shape (max_depth + 1, n_rows) and the predictions of those
+    nodes; below the leaf the leaf is repeated.
+    """
+    left = _decisions(routing, x, codes)
+    n_regressors = routing.coefficient.shape[1] - 1
+    regressors = x[:, :n_regressors]
+
+    def step(node, _):
+        go_left = jnp.take_along_axis(left, node[:, None], axis=1)[:, 0]
+        child = jnp.where(go_left, routing.left[node], routing.right[node])
+        following = jnp.where(routing.left[node] < 0, node, child)
+        return following, following
+
+    root = jnp.zeros(x.shape[0], jnp.int32)
+    _, below = jax.lax.scan(step, root, None, length=max_depth)
+    path = jnp.concatenate([root[None], below])
+
+    def predict(node):
+        coefficient = routing.coefficient[node]
+        value = coefficient[:, 0] + jnp.sum(coefficient[:, 1:] * regressors, axis=1)
+        return jnp.clip(value, routing.low[node], routing.high[node])
+
+    return path, jax.lax.map(predict, path)
+
+
+@functools.partial(jax.jit, static_argnames=("max_depth",))
+def _apply_and_predict(
+    routing: _Routing, x: jax.Array, codes: jax.Array, *, max_depth: int
+) -> tuple[jax.Array, jax.Array]:
+    """Leaf of every row and its prediction there, shape (n_rows,) each."""
+    left = _decisions(routing, x, codes)
+
+    def step(_, node):
+        go_left = jnp.take_along_axis(left, node[:, None], axis=1)[:, 0]
+        child = jnp.where(go_left, routing.left[node], routing.right[node])
+        return jnp.where(routing.left[node] < 0, node, child)
+
+    leaf = jax.lax.fori_loop(0, max_depth, step, jnp.zeros(x.shape[0], jnp.int32))
+    coefficient = routing.coefficient[leaf]
+    regressors = x[:, : coefficient.shape[1] - 1]
+    value = coefficient[:, 0] + jnp.sum(coefficient[:, 1:] * regressors, axis=1)
+    return leaf, jnp.clip(value, routing.low[leaf], routing.high[leaf])
+
+
+def apply(tree: Tree, table: Table) -> np.ndarray:
+    """Leaf reached by every row.
+
+    Parameters
+    ----------
+    tree : Tree
+    table : Table
+        Rows encoded with ``tree.schema``.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,), int32
+        Node ids.
+    """
+    return _in_blocks(tree, table, _apply_and_predict)[0]
+
+
+def predict(tree: Tree, table: Table) -> np.ndarray:
+    """Prediction for every row, in the units of the target.
+
+    Parameters
+    ----------
+    tree : Tree
+    table : Table
+        Rows encoded with ``tree.schema``.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,), float64
+    """
+    return tree.schema.restore_target(_in_blocks(tree, table, _apply_and_predict)[1])
+
+
+def walk(tree: Tree, table: Table) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes on the path of every row, and what each of them would predict.
+
+    Returns
+    -------
+    path : ndarray of shape (depth + 1, n_rows), int32
+        Node ids from the root down; below its leaf a row repeats the leaf.
+    prediction : ndarray of shape (depth + 1, n_rows), float32
+        In standardised units, clipped as the tree clips.
+    """
+    path, prediction = _in_blocks(tree, table, _walk)
+    keep = tree.max_depth + 1
+    return path[:keep], prediction[:keep]
+
+
+def _in_blocks(tree: Tree, table: Table, function) -> tuple[np.ndarray, np.ndarray]:
+    """Run a jitted function over padded blocks of rows and put the results together.
+
+    A row's result does not depend on the other rows of its block, nor on the block.
+    """
+    routing, max_depth = _routing(tree)
+    first, second = [], []
+    for x, codes, n_rows in row_blocks(table.x, table.codes, ROW_BLOCK):
+        ids, values = function(routing, x, codes, max_depth=max_depth)
+        first.append(np.asarray(ids)[..., :n_rows])
+        second.append(np.asarray(values)[..., :n_rows])
+    return np.concatenate(first, axis=-1), np.concatenate(second, axis=-1)
+
+
+def compact(tree: Tree, keep_children: np.ndarray) -> Tree:
+    """The tree in which the nodes outside ``keep_children`` have become leaves.
+
+    Parameters
+    ----------
+    tree : Tree
+    keep_children : ndarray of shape (n_nodes,), bool
+        Nodes whose split is kept.
+
+    Returns
+    -------
+    Tree
+        Without the nodes that can no longer be reached, renumbered in order.
+    """
+    inner = ~tree.is_leaf & keep_children
+    reachable = np.zeros(tree.n_nodes, bool)
+    reachable[0] = True
+    for node in np.flatnonzero(~tree.is_leaf):  # parents come before children
+        if reachable[node] and inner[node]:
+            reachable[tree.left[node]] = reachable[tree.right[node]] = True
+    number = np.cumsum(reachable) - 1
+    pruned = ~tree.is_leaf & ~inner
+
+    def renumber(ids):
+        return np.where(ids >= 0, number[np.maximum(ids, 0)], -1).astype(np.int32)
+
+    def blank(array, value):
+        shape = (-1,) + (1,) * (array.ndim - 1)
+        return np.where(pruned.reshape(shape), np.asarray(value, array.dtype), array)
+
+    changed = {
+        "left": renumber(np.where(inner, tree.left, -1)),
+        "right": renumber(np.where(inner, tree.right, -1)),
+        "parent": renumber(tree.parent),
+        "kind": blank(tree.kind, SplitKind.LEAF),
+        "attribute": blank(tree.attribute, -1),
+        "direction": blank(tree.direction, 0),
+        "threshold": blank(tree.threshold, 0),
+        "goes_left": blank(tree.goes_left, False),
+        "gain": blank(tree.gain, 0),
+        "stop_reason": blank(tree.stop_reason, StopReason.PRUNED),
+    }
+    arrays = {name: getattr(tree, name) for name in ARRAY_FIELDS} | changed
+    return Tree(
+        **{name: array[reachable] for name, array in arrays.items()},
+        schema=tree.schema,
+        clip_margin=tree.clip_margin,
+    )
+
+
+ARRAY_FIELDS = tuple(
+    name for name in Tree.__dataclass_fields__ if name not in ("schema", "clip_margin")
+)

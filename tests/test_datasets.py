@@ -1,0 +1,414 @@
+"""Synthetic sets against closed forms; loading from folders, and from a fake OpenML."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from secret_jax.datasets import (
+    available,
+    load,
+    loading,
+    make_3dsin,
+    make_cart,
+    make_fried,
+)
+
+DATA = os.environ.get("SECRET_JAX_DATA", "")
+needs_data = pytest.mark.skipif(
+    not DATA, reason="SECRET_JAX_DATA names no folder of real data sets"
+)
+GENERATORS = (make_3dsin, make_fried, make_cart)
+N = 200_000
+
+
+def assert_mean(values, expected):
+    """The sample mean is within five of its standard errors (p < 1e-6 if it holds)."""
+    standard_error = np.std(values) / np.sqrt(len(values))
+    assert abs(np.mean(values) - expected) <= 5 * standard_error
+
+
+def assert_independent(X):
+    """The columns' sample correlations are within five of their standard errors."""
+    correlation = np.corrcoef(X.T)
+    off_diagonal = correlation[~np.eye(len(correlation), dtype=bool)]
+    assert np.abs(off_diagonal).max() <= 5 / np.sqrt(len(X))
+
+
+def assert_uniform(x, low, high):
+    """Range, and the first two moments, of a uniform distribution."""
+    assert low <= x.min() < x.max() <= high
+    assert_mean(x, (low + high) / 2)
+    assert_mean((x - (low + high) / 2) ** 2, (high - low) ** 2 / 12)
+
+
+# Synthetic sets
+
+
+@pytest.mark.parametrize("make", GENERATORS)
+def test_shapes_and_types(make):
+    X, y = make()
+    assert X.shape == (16384, 2 if make is make_3dsin else 10)
+    assert y.shape == (16384,)
+    assert X.dtype == y.dtype == np.float64
+
+
+@pytest.mark.parametrize("make", GENERATORS)
+def test_same_seed_same_data(make):
+    first, again, other = (make(50, random_state=seed) for seed in (3, 3, 4))
+    for a, b, c in zip(first, again, other, strict=True):
+        np.testing.assert_array_equal(a, b)
+        assert not np.array_equal(a, c)
+
+
+@pytest.mark.parametrize("make", GENERATORS)
+def test_one_generator_gives_different_parts(make):
+    random = np.random.default_rng(0)
+    train, test = make(50, random_state=random), make(50, random_state=random)
+    assert not np.array_equal(train[0], test[0])
+    assert not np.array_equal(train[1], test[1])
+
+
+def test_3dsin_is_its_formula_without_noise():
+    X, y = make_3dsin(N, random_state=0)
+    np.testing.assert_allclose(y, 3 * np.prod(np.sin(X), axis=1), rtol=1e-14)
+    for column in X.T:
+        assert_uniform(column, -3, 3)
+    assert_independent(X)
+
+
+def test_3dsin_moments():
+    X, y = make_3dsin(N, random_state=1)
+    mean_squared_sine = 1 / 2 - np.sin(6) / 12  # of a uniform on [-3, 3]
+    assert_mean(y, 0)
+    assert_mean(y**2, 9 * mean_squared_sine**2)
+    assert_mean(y[X[:, 0] > 1], 0)  # whatever x1, x2 averages out
+
+
+def test_fried_attributes_and_noise():
+    X, y = make_fried(N, random_state=0)
+    for column in X.T:
+        assert_uniform(column, 0, 1)
+    assert_independent(X)
+    noise = y - make_fried(N, noise=0, random_state=0)[1]
+    assert_mean(noise, 0)
+    assert_mean(noise**2, 1)
+    assert_mean(noise**4, 3)  # a Gaussian's
+    for column in X.T:  # the noise is that of no attribute
+        assert_mean(noise * column, 0)
+
+
+def test_fried_without_noise_is_its_formula():
+    X, y = make_fried(N, noise=0, random_state=2)
+    expected = 10 * np.sin(np.pi * X[:, 0] * X[:, 1]) + 5 * (
+        4 * (X[:, 2] - 0.5) ** 2 + 2 * X[:, 3] + X[:, 4]
+    )
+    np.testing.assert_allclose(y, expected, rtol=1e-12)
+
+
+def test_fried_moments():
+    X, y = make_fried(N, random_state=3)
+    # E sin(pi u v) = Cin(pi) / pi, E sin^2(pi u v) = 1/2 - Si(2 pi) / (4 pi)
+    sine, squared_sine = 0.524663067575319, 0.38714708330246494
+    mean = 10 * sine + 20 / 12 + 5 + 2.5
+    variance = 100 * (squared_sine - sine**2) + 400 / 180 + 100 / 12 + 25 / 12 + 1
+    assert_mean(y, mean)
+    assert_mean((y - mean) ** 2, variance)
+    slopes = (0, 10, 5, 0, 0, 0, 0, 0)  # x3 has no linear part, x6 to x10 no part
+    for column, slope in zip(X.T[2:], slopes, strict=True):
+        assert_mean((y - mean) * (column - 0.5) * 12, slope)
+
+
+@pytest.mark.parametrize("n_features", [5, 12])
+def test_fried_with_other_numbers_of_attributes(n_features):
+    X, y = make_fried(20, n_features=n_features, noise=0, random_state=0)
+    assert X.shape == (20, n_features)
+    assert y.shape == (20,)
+
+
+def test_cart_attributes():
+    X, _ = make_cart(N, random_state=0)
+    assert set(X[:, 0]) == {-1, 1}
+    assert_mean(X[:, 0], 0)
+    for column in X[:, 1:].T:
+        assert set(column) == {-1, 0, 1}
+        for value in (-1, 0, 1):
+            assert_mean(column == value, 1 / 3)
+    assert_independent(X)
+
+
+def test_cart_noise_has_variance_one():
+    X, y = make_cart(N, random_state=1)
+    x = dict(enumerate(X.T, start=1))
+    branch = x[1] == 1
+    left = -3 + 3 * x[5] + 2 * x[6] + x[7]
+    noise = y - np.where(branch, 3 + 3 * x[2] + 2 * x[3] + x[4], left)
+    assert_mean(noise, 0)
+    assert_mean(noise**2, 1)
+    assert_mean(noise[branch] ** 2, 1)
+    doubled = make_cart(N, noise=np.sqrt(2), random_state=1)[1] - (y - noise)
+    np.testing.assert_allclose(doubled, np.sqrt(2) * noise, atol=1e-12)
+
+
+def test_cart_moments():
+    X, y = make_cart(N, random_state=2)
+    branch = X[:, 0] == 1
+    within = (9 + 4 + 1) * 2 / 3 + 1
+    assert_mean(y[branch], 3)
+    assert_mean(y[~branch], -3)
+    assert_mean((y[branch] - 3) ** 2, within)
+    assert_mean(y**2, within + 9)
+    assert_mean(y[branch & (X[:, 1] == 1)], 6)
+    assert_mean(y[branch & (X[:, 4] == 1)], 3)
+    assert_mean(y[~branch & (X[:, 4] == 1)], 0)
+
+
+@pytest.mark.parametrize(
+    ("make", "argument", "value"),
+    [
+        *((make, "n_samples", value) for make in GENERATORS for value in (0, 2.0, "9")),
+        (make_fried, "n_features", 4),
+        *((make, "noise", v) for make in GENERATORS[1:] for v in (-1, np.nan, "1")),
+    ],
+)
+def test_bad_arguments_are_named(make, argument, value):
+    with pytest.raises(ValueError, match=f"^{argument} is {value!r}; it must be"):
+        make(**{argument: value})
+
+
+# Folders
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder with three CSV files; the environment variable names no other one."""
+    monkeypatch.delenv("SECRET_JAX_DATA", raising=False)
+    (tmp_path / "houses.csv").write_text(
+        "size,colour,sold,rooms,price\n1.5,red,True,2,10\n2.5,blue,False,3,30\n"
+    )
+    (tmp_path / "auto_mpg.csv").write_text(
+        "cylinders,weight,model_year,origin,mpg\n8,3504,70,1,18\n4,2130,71,3,27\n"
+    )
+    (tmp_path / "stock.csv").write_text("colour,value\nred,1\nblue,2\n")
+    return tmp_path
+
+
+def test_any_csv_can_be_loaded(folder):
+    houses = load("houses", folder)
+    assert houses.name == "houses"
+    assert houses.target == "price"
+    assert list(houses.X.columns) == ["size", "colour", "sold", "rooms"]
+    assert houses.discrete == ("colour", "sold")
+    np.testing.assert_array_equal(houses.y, [10.0, 30.0])
+    assert houses.y.dtype == np.float64
+
+
+def test_known_sets_have_their_discrete_columns(folder):
+    assert load("auto_mpg", folder).discrete == ("cylinders", "model_year", "origin")
+
+
+def test_a_file_named_like_a_known_set_is_judged_by_its_target(folder):
+    stock = load("stock", folder)
+    assert stock.target == "value"
+    assert stock.discrete == ("colour",)
+    assert "aerospace" not in stock.description
+
+
+def test_data_home_goes_before_the_environment(folder, tmp_path_factory, monkeypatch):
+    other = tmp_path_factory.mktemp("other")
+    (other / "houses.csv").write_text("size,cost\n1,5\n")
+    monkeypatch.setenv("SECRET_JAX_DATA", str(other))
+    assert load("houses").target == "cost"
+    assert load("houses", folder).target == "price"
+
+
+def test_available_lists_files_and_openml(folder):
+    with_folder, without = available(folder), available()
+    assert set(with_folder) - set(without) == {"houses"}
+    assert {"abalone", "boston", "kin8nm", "auto_mpg", "stock", "ta"} <= set(without)
+    assert "mumps_1968_2002" not in without  # OpenML does not have it
+    assert list(with_folder) == sorted(with_folder)
+
+
+@pytest.mark.parametrize("name", ["nothing", "mumps_1968_2002", "../houses"])
+def test_unknown_names_list_the_known(folder, name):
+    with pytest.raises(ValueError, match=r"Known are abalone, .*houses.*data_home"):
+        load(name, folder)
+
+
+def test_missing_folder_is_named(folder, monkeypatch):
+    with pytest.raises(ValueError, match=r"no folder '.*gone', which data_home names"):
+        load("houses", folder / "gone")
+    monkeypatch.setenv("SECRET_JAX_DATA", str(folder / "gone"))
+    with pytest.raises(ValueError, match="variable SECRET_JAX_DATA names"):
+        available()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "bad.csv is no table"),
+        ("a,y\n1,2\n1,2,3,4\n", "bad.csv is no table"),
+        ("\udcff\udcfe,y\n1,2\n", "bad.csv is no table"),
+        ("a,y\n", "0 rows of 2 columns"),
+        ("y\n1\n", "1 rows of 1 columns"),
+        ("a,kind\n1,4\n2,tall\n", "Column 'kind' .* row 1 holds 'tall'"),
+        ("a,y\n1,4\n2,\n", "Column 'y' .* row 1 holds .*nan"),
+        ("a,y\n1,inf\n", "Column 'y' .* row 0 holds .*inf"),
+    ],
+)
+def test_bad_files_are_refused_with_a_reason(folder, text, message):
+    (folder / "bad.csv").write_bytes(text.encode(errors="surrogateescape"))
+    with pytest.raises(ValueError, match=message):
+        load("bad", folder)
+
+
+def test_pandas_is_needed_only_to_load():
+    program = (
+        "import sys; sys.modules['pandas'] = None\n"
+        "from secret_jax.datasets import load, make_3dsin\n"
+        "make_3dsin(4)\n"
+        "try: load('abalone')\n"
+        "except ImportError as error: print(error)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert "secret-jax[data]" in done.stdout
+
+
+# OpenML
+
+
+@pytest.fixture
+def openml(folder, monkeypatch):
+    """Stand-in for OpenML: a dict of data frames by id; no folder is named."""
+    frames = {}
+
+    def fetch(*, data_id, as_frame):
+        assert as_frame
+        return SimpleNamespace(frame=frames[data_id])
+
+    monkeypatch.setattr(loading, "fetch_openml", fetch)
+    return frames
+
+
+def test_openml_columns_are_renamed_and_typed(openml):
+    openml[196] = pd.DataFrame(
+        {
+            "cylinders": pd.Categorical(["8", "4", "3"]),
+            "displacement": [307.0, 98.0, 70.0],
+            "horsepower": [130.0, np.nan, 97.0],
+            "weight": [3504.0, 2046.0, 2330.0],
+            "acceleration": [12.0, 19.0, 13.5],
+            "model": pd.Categorical(["70", "71", "72"]),
+            "origin": pd.Categorical(["1", "1", "3"]),
+            "class": [18.0, 25.0, 19.0],
+        }
+    )
+    cars = load("auto_mpg")
+    assert cars.target == "mpg"
+    np.testing.assert_array_equal(cars.y, [18.0, 19.0])  # the row with NaN is out
+    assert cars.discrete == ("cylinders", "model_year", "origin")
+    assert cars.X["model_year"].tolist() == [70, 72]
+    assert cars.X.index.tolist() == [0, 1]
+
+
+def test_openml_target_of_classes_becomes_numbers(openml):
+    columns = "Length Diameter Height Whole_weight Shucked_weight Viscera_weight"
+    openml[183] = pd.DataFrame(
+        {"Sex": pd.Categorical(["M", "I"])}
+        | {name: [0.5, 0.25] for name in (*columns.split(), "Shell_weight")}
+        | {"Class_number_of_rings": pd.Categorical(["15", "7"])}
+    )
+    abalone = load("abalone")
+    np.testing.assert_array_equal(abalone.y, [15.0, 7.0])
+    assert abalone.X["sex"].tolist() == ["M", "I"]
+    assert abalone.discrete == ("sex",)
+
+
+def test_a_file_goes_before_openml(openml, folder):
+    assert len(load("auto_mpg", folder).y) == 2  # openml is empty: no frame of that id
+    with pytest.raises(KeyError):
+        load("auto_mpg")
+
+
+def test_unreachable_openml_points_to_a_folder(folder, monkeypatch):
+    def fetch(**_):
+        raise ConnectionError("no route")
+
+    monkeypatch.setattr(loading, "fetch_openml", fetch)
+    with pytest.raises(OSError, match=r"'stock' .*no route.*stock\.csv.*data_home"):
+        load("stock")
+
+
+# Real data
+
+# name: rows, predictors, target's range, discrete columns, R² of one least-squares fit
+REAL = {
+    "abalone": (4177, 8, (1, 29), 1, 0.538),
+    "auto_mpg": (392, 7, (9, 46.6), 3, 0.821),
+    "baseball": (263, 22, (67.5, 2460), 6, 0.707),
+    "baseball_log": (263, 22, (4.21, 7.81), 6, 0.720),
+    "boston": (506, 13, (5, 50), 2, 0.741),
+    "kin8nm": (8192, 8, (0.040, 1.459), 0, 0.414),
+    "mumps_1968_2002": (1446, 3, (0, 9.73), 0, 0.530),
+    "stock": (950, 9, (34, 62), 0, 0.874),
+    "ta": (151, 5, (1, 3), 4, 0.174),
+    "tecator": (240, 10, (0.9, 58.5), 0, 0.950),
+    "tecator_absorbance": (240, 100, (0.9, 58.5), 0, 0.995),
+}
+
+
+@needs_data
+@pytest.mark.data
+@pytest.mark.parametrize("name", REAL)
+def test_real_sets_are_what_they_are_known_to_be(name):
+    n_rows, n_predictors, target_range, n_discrete, r_squared = REAL[name]
+    dataset = load(name, DATA)
+    assert dataset.X.shape == (n_rows, n_predictors)
+    assert dataset.y.shape == (n_rows,)
+    np.testing.assert_allclose(
+        [dataset.y.min(), dataset.y.max()], target_range, atol=5e-3
+    )
+    assert len(dataset.discrete) == n_discrete
+    assert not dataset.X.isna().any(axis=None)
+
+    indicators = pd.get_dummies(dataset.X, drop_first=True, dtype=float).to_numpy()
+    design = np.column_stack([np.ones(n_rows), indicators])
+    fitted = design @ np.linalg.lstsq(design, dataset.y, rcond=None)[0]
+    unexplained = np.sum((dataset.y - fitted) ** 2) / np.sum(
+        (dataset.y - dataset.y.mean()) ** 2
+    )
+    assert abs(1 - unexplained - r_squared) <= 5e-4
+
+
+@needs_data
+@pytest.mark.data
+@pytest.mark.parametrize(
+    "name", [name for name, entry in loading._CATALOGUE.items() if entry.openml_id]
+)
+def test_openml_gives_what_the_file_gives(name, openml):
+    entry = loading._CATALOGUE[name]
+    expected = load(name, DATA)
+    frame = expected.X.assign(**{expected.target: expected.y})
+    if entry.log_target:
+        frame[expected.target] = np.exp(expected.y)
+    for column in entry.discrete:  # OpenML has nominal columns as categories of text
+        frame[column] = frame[column].astype(str).astype("category")
+    theirs = {ours: their for their, ours in entry.openml_columns.items()}
+    openml[entry.openml_id] = frame.rename(columns=theirs).assign(not_wanted=0)[::-1]
+
+    loaded = load(name)
+    assert loaded.target == expected.target
+    assert loaded.discrete == expected.discrete
+    pd.testing.assert_frame_equal(
+        loaded.X[::-1].reset_index(drop=True), expected.X, check_dtype=False
+    )
+    np.testing.assert_allclose(loaded.y[::-1], expected.y, rtol=1e-12)

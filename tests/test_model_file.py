@@ -1,0 +1,353 @@
+"""Model files: exact, one step, and a reason for every refusal."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+
+from secret_jax.model_file import (
+    FORMAT_VERSION,
+    ModelFileError,
+    load_model,
+    load_tree,
+    save_model,
+    save_tree,
+)
+from secret_jax.table import Role, Table, TableSchema
+from secret_jax.tree import ARRAY_FIELDS, SplitKind, StopReason, Tree, predict
+
+
+def example_tree(categories: tuple = ("F", "I", "M"), clip_margin=0.1) -> Tree:
+    """Three leaves below an oblique and a discrete split, with awkward numbers."""
+    third = 1 / 3
+    schema = TableSchema(
+        names=("länge", "sex", "x y"),
+        named=True,
+        roles=(Role.REGRESSOR, Role.DISCRETE, Role.SPLIT),
+        continuous=(0, 2),
+        n_regressors=1,
+        center=np.array([third, -1e300]),
+        scale=np.array([np.nextafter(1.0, 2.0), 5e-324]),
+        discrete=(1,),
+        categories=(categories,),
+        target_name="rings",
+        target_center=0.1 + 0.2,
+        target_scale=third * 1e-7,
+    )
+    integers = {
+        "left": [1, -1, 3, -1, -1],
+        "right": [2, -1, 4, -1, -1],
+        "parent": [-1, 0, 0, 2, 2],
+        "depth": [0, 1, 1, 2, 2],
+        "kind": [SplitKind.OBLIQUE, 0, SplitKind.DISCRETE, 0, 0],
+        "attribute": [-1, -1, 0, -1, -1],
+        "stop_reason": [0, StopReason.PRUNED, 0, StopReason.PURE, StopReason.PURE],
+    }
+    goes_left = np.zeros((5, len(categories)), bool)
+    goes_left[2, ::2] = True
+    direction = np.zeros((5, 2), np.float32)
+    direction[0] = [0.6, -0.8]
+    model = np.random.default_rng(0).normal(size=(5, 2))
+    return Tree(
+        **{name: np.array(value, np.int32) for name, value in integers.items()},
+        direction=direction,
+        threshold=np.array([third, 0, 0, 0, 0], np.float32),
+        goes_left=goes_left,
+        larger_left=np.array([True, False, True, False, False]),
+        coefficient=model,
+        lower=np.full(5, -2.0),
+        upper=np.full(5, third),
+        weight=np.array([10.0, 4, 6, 3, 3]),
+        train_error=np.array([1.0, third, 0.5, 0.25, 0.125]),
+        gain=np.array([0.4, 0, 0.2, 0, 0], np.float32),
+        schema=schema,
+        clip_margin=clip_margin,
+    )
+
+
+def assert_same_tree(found: Tree, expected: Tree) -> None:
+    for name in ARRAY_FIELDS:
+        array, other = getattr(found, name), getattr(expected, name)
+        assert array.dtype == other.dtype, name
+        assert array.tobytes() == other.tobytes(), name
+    assert found.clip_margin == expected.clip_margin
+    for name in TableSchema.__dataclass_fields__:
+        value, other = getattr(found.schema, name), getattr(expected.schema, name)
+        assert type(value) is type(other), name
+        if isinstance(value, np.ndarray):
+            assert value.tobytes() == other.tobytes(), name
+        else:
+            assert value == other, name
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    path = tmp_path / "tree.model"
+    save_tree(example_tree(), path)
+    return path
+
+
+def rewrite(path: Path, **changes) -> None:
+    """Store the archive anew with some members changed, as an editor would."""
+    with np.load(path) as archive:
+        members = dict(archive)
+    with open(path, "wb") as file:
+        np.savez_compressed(file, **(members | changes))
+
+
+def rewrite_header(path: Path, **changes) -> None:
+    header = json.loads(np.load(path)["header"].item())
+    rewrite(path, header=np.array(json.dumps(header | changes)))
+
+
+@pytest.mark.parametrize("clip_margin", [None, 0.1])
+def test_a_tree_comes_back_bit_for_bit(tmp_path, clip_margin):
+    tree = example_tree(clip_margin=clip_margin)
+    save_tree(tree, tmp_path / "tree.model")
+    assert_same_tree(load_tree(tmp_path / "tree.model"), tree)
+
+
+@pytest.mark.parametrize(
+    "categories",
+    [
+        ("", "1", "M", "a,b", "ü\ud800"),
+        (-1, 0, 2**70),
+        (False, True),
+        (-np.inf, -0.1, 1.0, 1e300),
+        (1, 2.5, "2.5", "x"),
+    ],
+)
+def test_categories_keep_their_types(tmp_path, categories):
+    save_tree(example_tree(categories), tmp_path / "tree.model")
+    (found,) = load_tree(tmp_path / "tree.model").schema.categories
+    assert [(type(value), value) for value in found] == [
+        (type(value), value) for value in categories
+    ]
+
+
+def test_numpy_categories_are_found_again_in_data(tmp_path):
+    save_tree(example_tree((np.int64(1), np.str_("x"))), tmp_path / "tree.model")
+    (found,) = load_tree(tmp_path / "tree.model").schema.categories
+    assert found == (1, "x")
+
+
+def test_other_categories_are_refused(tmp_path):
+    path = tmp_path / "tree.model"
+    with pytest.raises(ModelFileError, match=r"Column 'sex' .* a complex; .* text"):
+        save_tree(example_tree((1j,)), path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_predictions_are_the_same(saved):
+    tree = example_tree()
+    rng = np.random.default_rng(1)
+    rows = Table(
+        rng.normal(size=(50, 2)).astype(np.float32),
+        rng.integers(-1, 3, size=(50, 1)).astype(np.int32),
+    )
+    assert np.array_equal(predict(load_tree(saved), rows), predict(tree, rows))
+
+
+def test_same_tree_same_bytes(saved, tmp_path):
+    save_tree(example_tree(), tmp_path / "other.model")
+    assert (tmp_path / "other.model").read_bytes() == saved.read_bytes()
+
+
+def test_no_member_needs_pickle(saved):
+    with np.load(saved, allow_pickle=False) as archive:
+        assert {archive[name].dtype.hasobject for name in archive.files} == {False}
+
+
+def test_an_existing_file_is_replaced_in_one_step(saved, monkeypatch):
+    before = saved.read_bytes()
+
+    def full_disk(file, **arrays):
+        file.write(b"PK\x03\x04 and then the disk was full")
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(np, "savez_compressed", full_disk)
+        with pytest.raises(OSError, match="No space left"):
+            save_tree(example_tree(clip_margin=None), saved)
+    assert saved.read_bytes() == before
+    assert list(saved.parent.iterdir()) == [saved]
+    save_tree(example_tree(clip_margin=None), saved)
+    assert load_tree(saved).clip_margin is None
+
+
+def test_a_link_stays_a_link(saved):
+    link = saved.with_name("link.model")
+    link.symlink_to(saved)
+    save_tree(example_tree(clip_margin=None), link)
+    assert link.is_symlink()
+    assert load_tree(saved).clip_margin is None
+
+
+def test_what_is_no_file_is_not_replaced(tmp_path):
+    with pytest.raises(OSError, match="not a regular file"):
+        save_tree(example_tree(), tmp_path)
+    with pytest.raises(FileNotFoundError):
+        save_tree(example_tree(), tmp_path / "missing" / "tree.model")
+
+
+def test_missing_file_is_an_ordinary_os_error(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        load_tree(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", "is empty"),
+        (b"length,width\n1,2\n", "does not begin like one"),
+        (b"\x80\x04\x95pickle", "does not begin like one"),
+    ],
+)
+def test_other_files_are_no_model_files(tmp_path, content, reason):
+    (tmp_path / "other").write_bytes(content)
+    with pytest.raises(ModelFileError, match=f"other' is not a .*{reason}"):
+        load_tree(tmp_path / "other")
+
+
+def test_other_archives_are_no_model_files(tmp_path, saved):
+    np.savez(tmp_path / "other.npz", x=np.zeros(3))
+    with pytest.raises(ModelFileError, match=r"not a .* without the member header"):
+        load_tree(tmp_path / "other.npz")
+    rewrite_header(saved, format="another program's")
+    with pytest.raises(ModelFileError, match=r"not a .* format is \"another"):
+        load_tree(saved)
+
+
+def test_another_version_is_named(saved):
+    rewrite_header(saved, format_version=FORMAT_VERSION + 1, package_version="9.1")
+    with pytest.raises(ModelFileError, match=r"format version 2, and .*: 9\.1\."):
+        load_tree(saved)
+
+
+def test_every_truncation_is_noticed(saved):
+    content = saved.read_bytes()
+    for length in (4, 100, len(content) // 2, len(content) - 1):
+        saved.write_bytes(content[:length])
+        with pytest.raises(ModelFileError, match="is truncated"):
+            load_tree(saved)
+
+
+def test_no_altered_byte_changes_the_tree(saved):
+    """Every byte in turn: refused with a reason, or without effect on the tree."""
+    tree, content = example_tree(), saved.read_bytes()
+    refused = 0
+    for position in range(0, len(content), 7):
+        altered = bytearray(content)
+        altered[position] ^= 0x55
+        saved.write_bytes(altered)
+        try:
+            found = load_tree(saved)
+        except ModelFileError:
+            refused += 1
+        else:  # a date or a flag of the archive, which holds nothing of the tree
+            assert_same_tree(found, tree)
+    assert refused > len(content) / 7 / 2
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"coefficient": np.zeros((5, 2))},
+        {"threshold": np.zeros(5)},
+        {"center": np.zeros(2)},
+        {"left": np.array([{}] * 5, object)},
+    ],
+)
+def test_an_altered_array_is_noticed(saved, changes):
+    rewrite(saved, **changes)
+    with pytest.raises(ModelFileError, match="was altered or damaged"):
+        load_tree(saved)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"clip_margin": 0.2}, {"schema": {}}, {"checksum": "0" * 64}, {"extra": 1}],
+)
+def test_an_altered_header_is_noticed(saved, changes):
+    rewrite_header(saved, **changes)
+    with pytest.raises(ModelFileError, match="was altered or damaged"):
+        load_tree(saved)
+
+
+class Model(BaseEstimator):
+    """An estimator as far as a model file knows one."""
+
+    def __init__(self, leaf="linear", discrete_features=None, random_state=None):
+        self.leaf = leaf
+        self.discrete_features = discrete_features
+        self.random_state = random_state
+
+    def fit(self, X, y):
+        raise NotImplementedError
+
+
+def fitted_model(**parameters) -> Model:
+    model = Model(**parameters)
+    model.tree_ = example_tree()
+    model.feature_names_in_ = np.array(["länge", "sex", "x y"], object)
+    model.n_features_in_ = np.int64(3)
+    model.path_ = np.array([0.1, np.inf], np.float32)
+    return model
+
+
+def test_an_estimator_comes_back(tmp_path):
+    path = tmp_path / "model"
+    model = fitted_model(leaf="constant", discrete_features=("sex",), random_state=7)
+    save_model(model, path)
+    found = load_model(path, Model)
+    assert found.get_params() == {
+        "leaf": "constant",
+        "discrete_features": ["sex"],
+        "random_state": 7,
+    }
+    assert_same_tree(found.tree_, model.tree_)
+    assert found.feature_names_in_.dtype == object
+    assert found.feature_names_in_.tolist() == ["länge", "sex", "x y"]
+    assert found.n_features_in_ == 3
+    assert found.path_.dtype == np.float32
+    assert np.array_equal(found.path_, model.path_)
+    assert_same_tree(load_tree(path), model.tree_)
+
+
+def test_a_parameter_that_cannot_be_kept_is_announced(tmp_path):
+    model = fitted_model(random_state=np.random.RandomState(0))
+    with pytest.warns(UserWarning, match=r"random_state=.* have the default"):
+        save_model(model, tmp_path / "model")
+    assert load_model(tmp_path / "model", Model).random_state is None
+
+
+def test_a_fitted_attribute_that_cannot_be_kept_is_refused(tmp_path):
+    model = fitted_model()
+    model.other_ = object()
+    with pytest.raises(ModelFileError, match=r"attribute other_ .* a object is not"):
+        save_model(model, tmp_path / "model")
+
+
+def test_an_estimator_without_a_tree_is_refused(tmp_path):
+    with pytest.raises(NotFittedError):
+        save_model(Model(), tmp_path / "model")
+
+
+def test_a_bare_tree_is_no_estimator(saved):
+    with pytest.raises(ModelFileError, match="holds a tree without its estimator"):
+        load_model(saved, Model)
+
+
+def test_unknown_parameters_are_named(tmp_path):
+    class Younger(Model):
+        def __init__(self, leaf="linear", discrete_features=None):
+            super().__init__(leaf, discrete_features)
+
+    save_model(fitted_model(), tmp_path / "model")
+    with pytest.raises(ModelFileError, match=r"fits no Younger .*'random_state'"):
+        load_model(tmp_path / "model", Younger)
