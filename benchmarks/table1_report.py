@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
+
+import numpy as np
 
 LEAVES = ("constant", "linear")
 SPLITS = ("axis", "oblique")
@@ -150,28 +151,28 @@ def make_cells(records: Iterable[Record]) -> list[Cell]:
 
 
 def _cell(records: list[Record]) -> Cell:
-    mse = [record.mse for record in records]
-    deviation = statistics.stdev(mse) if len(mse) > 1 else math.nan
+    mse = np.array([record.mse for record in records])
+    deviation = float(mse.std(ddof=1)) if len(mse) > 1 else math.nan
     return Cell(
         set=records[0].set,
         leaf=records[0].leaf,
         split=records[0].split,
         runs=len(records),
-        ours=Figure(statistics.fmean(mse), deviation / math.sqrt(len(mse))),
-        leaves_grown=statistics.fmean(r.leaves_grown for r in records),
-        leaves_kept=statistics.fmean(r.leaves_kept for r in records),
+        ours=Figure(float(mse.mean()), deviation / math.sqrt(len(mse))),
+        leaves_grown=float(np.mean([r.leaves_grown for r in records])),
+        leaves_kept=float(np.mean([r.leaves_kept for r in records])),
         # The median, because a first fit also compiles.
-        seconds=statistics.median(r.seconds for r in records),
+        seconds=float(np.median([r.seconds for r in records])),
     )
 
 
 def table_text(cells: Sequence[Cell]) -> str:
     """The table, a line per cell, as Markdown that is legible as it is."""
     head = "set leaves splits runs ours paper GUIDE limit grown kept seconds verdict"
-    lines: list[list[str]] = [head.split()]
+    lines: list[tuple[str, ...]] = [tuple(head.split())]
     for cell in cells:
         lines.append(
-            [
+            (
                 cell.set,
                 cell.leaf,
                 cell.split,
@@ -184,10 +185,10 @@ def table_text(cells: Sequence[Cell]) -> str:
                 f"{cell.leaves_kept:.1f}",
                 f"{cell.seconds:.2f}",
                 cell.verdict,
-            ]
+            )
         )
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    lines.insert(1, ["-" * width for width in widths])
+    lines.insert(1, tuple("-" * width for width in widths))
     return "\n".join(
         "| " + " | ".join(map(str.ljust, line, widths)) + " |" for line in lines
     )

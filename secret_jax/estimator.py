@@ -19,8 +19,13 @@ from sklearn.utils.validation import (
 )
 
 from secret_jax import tree as tree_module
-from secret_jax.fitting import Rows, fit_tree
-from secret_jax.options import GrowOptions, MixtureOptions, SplitOptions
+from secret_jax.fitting import LeafOptions, Rows, fit_tree
+from secret_jax.options import (
+    GrowOptions,
+    MixtureOptions,
+    RssOptions,
+    SplitOptions,
+)
 from secret_jax.rows import content_hash, hold_out
 from secret_jax.table import Table, TableSchema, learn_schema
 
@@ -34,30 +39,40 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
 
     Parameters
     ----------
-    oblique : bool, default=True
-        Whether splits may be linear inequalities in several attributes.
-    leaf : {"linear", "constant", "em"}, default="linear"
-        Leaf models: least squares, the mean, or the regressor that the mixture's
-        Gaussian implies. "constant" makes all continuous attributes split-only.
-    criterion : {"gini"}, default="gini"
-        How candidate splits are compared.
+    oblique : bool or "auto", default="auto"
+        Whether splits may be linear inequalities in several attributes. "auto" grows
+        a tree without and a tree with them side by side and keeps the one with the
+        lower error on the pruning rows.
+    leaf : {"shrunken", "linear", "constant", "em"}, default="shrunken"
+        Leaf models: ridge regression shrunk toward the parent's model with a strength
+        chosen by generalised cross-validation, plain least squares, the mean, or the
+        regressor that the mixture's Gaussian implies (only with ``criterion="gini"``).
+        "constant" makes all continuous attributes split-only.
+    criterion : {"rss", "gini"}, default="rss"
+        How candidate splits are compared: by how much better two linear models fit
+        than one, or by the paper's Gini gain of the mixture's labels.
     gini_gain : {"normal", "counted"}, default="normal"
         Gini gain from the normal distributions' p-values or from counted labels.
     prune : {"holdout", None}, default="holdout"
         Prune by the error on ``prune_set``, or on rows held out of the training data.
     validation_fraction : float, default=0.25
         Share of the rows held out for pruning when no ``prune_set`` is given.
+    refit : bool, default=True
+        Fit the models of the pruned tree again, on training and pruning rows together.
     refine : None
         Reserved for refinement of the whole tree.
     min_samples_split : int or float, default=0.01
         A node with fewer rows is not split; a float is a fraction of the rows.
-    min_samples_leaf : int or float, default=1
-        Fewest rows of a leaf; a float is a fraction of the rows.
+    min_samples_leaf : int, float or "auto", default="auto"
+        Fewest rows of a leaf; a float is a fraction of the rows. "auto" is half a per
+        cent of them, but at least five.
     max_depth : int or None, default=None
     max_leaf_nodes : int or None, default=None
     clip_margin : float or None, default=0.1
         Predictions are clipped to the range of the outputs in their leaf, widened on
         both sides by this share of it. None: no clipping.
+    clip_min_samples : int, default=50
+        A smaller leaf takes that range from the nearest ancestor with so many rows.
     n_starts : int, default=4
         EM starts per node, side by side; the likeliest is kept.
     em_start : {"component", "rows"}, default="component"
@@ -109,19 +124,21 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
 
     def __init__(
         self,
-        oblique: bool = True,
-        leaf: Literal["linear", "constant", "em"] = "linear",
-        criterion: Literal["gini"] = "gini",
+        oblique: bool | Literal["auto"] = "auto",
+        leaf: Literal["shrunken", "linear", "constant", "em"] = "shrunken",
+        criterion: Literal["rss", "gini"] = "rss",
         *,
         gini_gain: Literal["normal", "counted"] = "normal",
         prune: Literal["holdout"] | None = "holdout",
         validation_fraction: float = 0.25,
+        refit: bool = True,
         refine: None = None,
         min_samples_split: float = 0.01,
-        min_samples_leaf: float = 1,
+        min_samples_leaf: float | Literal["auto"] = "auto",
         max_depth: int | None = None,
         max_leaf_nodes: int | None = None,
         clip_margin: float | None = 0.1,
+        clip_min_samples: int = 50,
         n_starts: int = 4,
         em_start: Literal["component", "rows"] = "component",
         max_iter: int = 50,
@@ -138,12 +155,14 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         self.gini_gain = gini_gain
         self.prune = prune
         self.validation_fraction = validation_fraction
+        self.refit = refit
         self.refine = refine
         self.min_samples_split = min_samples_split
         self.min_samples_leaf = min_samples_leaf
         self.max_depth = max_depth
         self.max_leaf_nodes = max_leaf_nodes
         self.clip_margin = clip_margin
+        self.clip_min_samples = clip_min_samples
         self.n_starts = n_starts
         self.em_start = em_start
         self.max_iter = max_iter
@@ -174,6 +193,7 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
             criterion="gini",
             gini_gain="normal",
             prune="holdout",
+            refit=False,
             min_samples_split=min_samples_split,
             min_samples_leaf=1,
             clip_margin=None,
@@ -235,13 +255,18 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
             if len(pruning.y) == 0:
                 pruning = None
         options = self._grow_options(training.weight.sum())
+        leaf = LeafOptions(
+            kind=self.leaf,
+            clip_margin=self.clip_margin,
+            clip_min_weight=self.clip_min_samples,
+        )
         return fit_tree(
             training,
             pruning if self.prune is not None else None,
             schema,
             options,
-            leaf=self.leaf,
-            clip_margin=self.clip_margin,
+            leaf,
+            refit=self.refit,
             seed=seed,
             progress=_print_progress if self.verbose else None,
         )
@@ -279,7 +304,11 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
 
         return GrowOptions(
             min_samples_split=max(2.0, count(self.min_samples_split)),
-            min_samples_leaf=max(1.0, count(self.min_samples_leaf)),
+            min_samples_leaf=(
+                max(5.0, 0.005 * total)
+                if self.min_samples_leaf == "auto"
+                else max(1.0, count(self.min_samples_leaf))
+            ),
             max_depth=self.max_depth,
             max_leaf_nodes=self.max_leaf_nodes,
             keep_mixture_models=self.leaf == "em",
@@ -290,7 +319,12 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
                 tolerance=self.tol,
                 sample=self.em_sample,
             ),
-            split=SplitOptions(oblique=self.oblique, gini_gain=self.gini_gain),
+            split=SplitOptions(
+                criterion=self.criterion,
+                oblique=self.oblique,
+                gini_gain=self.gini_gain,
+            ),
+            rss=RssOptions(sample=self.em_sample),
         )
 
     @property
@@ -362,13 +396,14 @@ def _print_progress(line: str) -> None:
 
 
 _CHOICES = {
-    "leaf": ("linear", "constant", "em"),
-    "criterion": ("gini",),
+    "leaf": ("shrunken", "linear", "constant", "em"),
+    "criterion": ("rss", "gini"),
     "gini_gain": ("normal", "counted"),
     "prune": ("holdout", None),
     "refine": (None,),
     "em_start": ("component", "rows"),
-    "oblique": (True, False),
+    "oblique": ("auto", True, False),
+    "refit": (True, False),
 }
 _COUNTS = {
     "max_depth": (0, True),
@@ -376,6 +411,7 @@ _COUNTS = {
     "n_starts": (1, False),
     "max_iter": (1, False),
     "em_sample": (16, True),
+    "clip_min_samples": (0, False),
 }
 _COUNTS_OR_FRACTIONS = ("min_samples_split", "min_samples_leaf")
 
@@ -403,6 +439,8 @@ def _check_parameters(model: SecretRegressor) -> None:
             refuse(name, f"an int of at least {least}{other}")
     for name in _COUNTS_OR_FRACTIONS:
         value = getattr(model, name)
+        if name == "min_samples_leaf" and value == "auto":
+            continue
         if _is_integer(value):
             if value < 1:
                 refuse(name, "an int of at least 1 or a float in (0, 1)")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -36,6 +37,26 @@ class Rows(NamedTuple):
         return Rows(table, self.y[index], self.weight[index])
 
 
+class LeafOptions(NamedTuple):
+    """Models of the nodes.
+
+    Attributes
+    ----------
+    kind : {"shrunken", "linear", "constant", "em"}
+    clip_margin : float or None
+    clip_min_weight : float
+        A node with less weight takes its clipping range from the nearest ancestor
+        with more.
+    gcv_factor : float
+        Price of a degree of freedom in generalised cross-validation.
+    """
+
+    kind: str = "shrunken"
+    clip_margin: float | None = 0.1
+    clip_min_weight: float = 50.0
+    gcv_factor: float = 1.2
+
+
 class FittedTree(NamedTuple):
     """A fitted tree and its size before pruning."""
 
@@ -48,9 +69,9 @@ def fit_tree(
     pruning: Rows | None,
     schema: TableSchema,
     options: GrowOptions,
+    leaf: LeafOptions,
     *,
-    leaf: str,
-    clip_margin: float | None,
+    refit: bool,
     seed: int,
     progress: Progress | None = None,
 ) -> FittedTree:
@@ -64,8 +85,11 @@ def fit_tree(
         None leaves the tree as it was grown.
     schema : TableSchema
     options : GrowOptions
-    leaf : {"linear", "constant", "em"}
-    clip_margin : float or None
+        With ``oblique="auto"`` two trees are grown, and the one with the lower error
+        on the pruning rows is kept.
+    leaf : LeafOptions
+    refit : bool
+        Fit the models of the pruned tree again, on all rows.
     seed : int
     progress : callable, optional
         Called with a line now and then.
@@ -83,64 +107,89 @@ def fit_tree(
         seed,
         progress,
     )
-    tree = with_models(grown, training, schema, leaf=leaf, clip_margin=clip_margin)
-    n_leaves_grown = tree.n_leaves
-    if pruning is not None:
-        tree = reduced_error(tree, pruning.table, pruning.y, pruning.weight)
-        if progress is not None:
-            progress(f"pruned from {n_leaves_grown} to {tree.n_leaves} leaves")
-    return FittedTree(tree, n_leaves_grown)
+    fitted = []
+    for structure in grown:
+        tree = with_models(structure, training, schema, leaf)
+        n_leaves_grown, error = tree.n_leaves, 0.0
+        if pruning is not None:
+            tree, error = reduced_error(tree, pruning.table, pruning.y, pruning.weight)
+            if progress is not None:
+                progress(f"pruned from {n_leaves_grown} to {tree.n_leaves} leaves")
+        else:
+            error = float(tree.train_error[tree.is_leaf] @ tree.weight[tree.is_leaf])
+        fitted.append((error, FittedTree(tree, n_leaves_grown)))
+    _, best = min(fitted, key=lambda pair: pair[0])
+    if refit and pruning is not None:
+        tree = with_models(best.tree, join(training, pruning), schema, leaf)
+        best = best._replace(tree=tree)
+    return best
+
+
+def join(first: Rows, second: Rows) -> Rows:
+    """The rows of both."""
+    table = Table(
+        np.concatenate([first.table.x, second.table.x]),
+        np.concatenate([first.table.codes, second.table.codes]),
+    )
+    return Rows(
+        table,
+        np.concatenate([first.y, second.y]),
+        np.concatenate([first.weight, second.weight]),
+    )
 
 
 def with_models(
-    grown: GrownTree,
-    training: Rows,
-    schema: TableSchema,
-    *,
-    leaf: str,
-    clip_margin: float | None,
+    structure: GrownTree | Tree, rows: Rows, schema: TableSchema, leaf: LeafOptions
 ) -> Tree:
-    """Give every node of a grown tree its model.
+    """Give every node of a tree its model.
 
     The rows are routed through the finished tree, so that a model is trained on
     exactly the rows that prediction will send to it.
     """
-    structure = {
-        name: array
-        for name, array in grown._asdict().items()
+    fields = {
+        name: getattr(structure, name)
+        for name in GrownTree._fields
         if name != "mixture_model"
     }
-    n_nodes = len(grown.left)
+    n_nodes = len(structure.left)
+    blank = np.zeros(n_nodes)
     tree = Tree(
-        **structure,
+        **fields,
         coefficient=np.zeros((n_nodes, 1 + schema.n_regressors)),
-        lower=np.zeros(n_nodes),
-        upper=np.zeros(n_nodes),
-        weight=np.zeros(n_nodes),
-        train_error=np.zeros(n_nodes),
+        lower=blank,
+        upper=blank,
+        weight=blank,
+        train_error=blank,
         schema=schema,
-        clip_margin=clip_margin,
+        clip_margin=leaf.clip_margin,
     )
     statistics = leaves.node_statistics(
-        training.table.x[:, : schema.n_regressors],
-        training.y,
-        training.weight,
-        apply(tree, training.table),
-        grown.parent,
-        grown.depth,
+        rows.table.x[:, : schema.n_regressors],
+        rows.y,
+        rows.weight,
+        apply(tree, rows.table),
+        tree.parent,
+        tree.depth,
     )
-    model = leaves.least_squares(statistics)
-    if leaf == "em":
-        model[1:] = grown.mixture_model[1:]  # the root has no mixture above it
+    if leaf.kind == "shrunken":
+        model = leaves.shrunken_models(
+            statistics, tree.parent, tree.depth, leaf.gcv_factor
+        )
+    else:
+        model = leaves.least_squares(statistics)
+    if leaf.kind == "em" and isinstance(structure, GrownTree):
+        model[1:] = structure.mixture_model[1:]  # the root has no mixture above it
     lower, upper = statistics.lower.copy(), statistics.upper.copy()
-    for array in (model, lower, upper):
-        leaves.inherit_where_empty(array, statistics.weight, grown.parent)
+    own_range = np.minimum(leaf.clip_min_weight, statistics.weight[0])
+    leaves.inherit(model, statistics.weight > 0, tree.parent)
+    for array in (lower, upper):
+        leaves.inherit(array, statistics.weight >= own_range, tree.parent)
     error = leaves.squared_errors(statistics, model)
-    changed = {
-        "coefficient": model,
-        "lower": lower,
-        "upper": upper,
-        "weight": statistics.weight,
-        "train_error": error / np.maximum(statistics.weight, 1e-300),
-    }
-    return Tree(**structure, **changed, schema=schema, clip_margin=clip_margin)
+    return replace(
+        tree,
+        coefficient=model,
+        lower=lower,
+        upper=upper,
+        weight=statistics.weight,
+        train_error=error / np.maximum(statistics.weight, 1e-300),
+    )

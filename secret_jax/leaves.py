@@ -67,9 +67,36 @@ def node_statistics(
     )
     order = np.argsort(leaf, kind="stable")
     occupied, first = np.unique(leaf[order], return_index=True)
-    bounds = np.append(first, len(order))
-    for node, start, stop in zip(occupied, bounds[:-1], bounds[1:], strict=True):
-        row = order[start:stop]
+    found = slice_statistics(
+        regressors, y, weight, order, first, np.append(first[1:], len(order))
+    )
+    for whole, part in zip(statistics, found, strict=True):
+        whole[occupied] = part
+    _sum_upwards(statistics, parent, depth)
+    return statistics
+
+
+def slice_statistics(
+    regressors: np.ndarray,
+    y: np.ndarray,
+    weight: np.ndarray,
+    order: np.ndarray,
+    start: np.ndarray,
+    stop: np.ndarray,
+) -> NodeStatistics:
+    """Statistics of the rows ``order[start:stop]`` for each of several slices."""
+    n_slices, width = len(start), regressors.shape[1] + 1
+    statistics = NodeStatistics(
+        weight=np.zeros(n_slices),
+        mean=np.zeros((n_slices, width)),
+        scatter=np.zeros((n_slices, width, width)),
+        lower=np.full(n_slices, np.inf),
+        upper=np.full(n_slices, -np.inf),
+    )
+    for index, (first, last) in enumerate(zip(start, stop, strict=True)):
+        if first == last:
+            continue
+        row = order[first:last]
         joint = np.empty((len(row), width))
         joint[:, :-1] = regressors[row]
         joint[:, -1] = y[row]
@@ -77,12 +104,11 @@ def node_statistics(
         total = row_weight.sum()
         mean = row_weight @ joint / total
         joint -= mean
-        statistics.weight[node] = total
-        statistics.mean[node] = mean
-        statistics.scatter[node] = (row_weight[:, None] * joint).T @ joint
-        statistics.lower[node] = y[row].min()
-        statistics.upper[node] = y[row].max()
-    _sum_upwards(statistics, parent, depth)
+        statistics.weight[index] = total
+        statistics.mean[index] = mean
+        statistics.scatter[index] = (row_weight[:, None] * joint).T @ joint
+        statistics.lower[index] = joint[:, -1].min() + mean[-1]
+        statistics.upper[index] = joint[:, -1].max() + mean[-1]
     return statistics
 
 
@@ -149,6 +175,119 @@ def least_squares(statistics: NodeStatistics) -> np.ndarray:
     return model
 
 
+# Ridge strengths in units of the regressors' variances.
+_RIDGE_GRID = np.logspace(-6, 2.5, 18)
+
+
+def shrink_toward(
+    statistics: NodeStatistics, base: np.ndarray, gcv_factor: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Ridge correction of a given model for each node, by cross-validation.
+
+    The residual of ``base`` is regressed with the ridge strength of least generalised
+    cross-validation error; infinite strength is among the choices, so that "no change
+    but the mean" can win.
+
+    Parameters
+    ----------
+    statistics : NodeStatistics
+    base : ndarray of shape (n_nodes, 1 + n_regressors)
+        What each model is shrunk toward, usually the parent's.
+    gcv_factor : float
+        Price of an effective degree of freedom.
+
+    Returns
+    -------
+    model : ndarray of shape (n_nodes, 1 + n_regressors), float64
+    degrees : ndarray of shape (n_nodes,), float64
+        Effective degrees of freedom spent on the correction.
+    """
+    weight = np.maximum(statistics.weight, 1e-300)
+    slopes = base[:, 1:]
+    mean, scatter = statistics.mean, statistics.scatter / weight[:, None, None]
+    covariance = scatter[:, :-1, :-1]
+    moment = scatter[:, :-1, -1] - np.einsum("nij,nj->ni", covariance, slopes)
+    residual_variance = np.maximum(
+        scatter[:, -1, -1]
+        - np.einsum("ni,ni->n", slopes, moment + scatter[:, :-1, -1]),
+        0.0,
+    )
+    shift = mean[:, -1] - base[:, 0] - np.einsum("ni,ni->n", slopes, mean[:, :-1])
+    correction, degrees = _ridge_by_cross_validation(
+        covariance, moment, residual_variance, weight, gcv_factor
+    )
+    model = base.copy()
+    model[:, 1:] += correction
+    model[:, 0] += shift - np.einsum("ni,ni->n", correction, mean[:, :-1])
+    empty = statistics.weight <= 0
+    return np.where(empty[:, None], base, model), np.where(empty, 0.0, degrees)
+
+
+def _ridge_by_cross_validation(
+    covariance: np.ndarray,
+    moment: np.ndarray,
+    variance: np.ndarray,
+    weight: np.ndarray,
+    gcv_factor: float,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Slopes and degrees of freedom of the ridge of least GCV error, per node."""
+    n_nodes, n_regressors = moment.shape
+    if n_regressors == 0:
+        return np.zeros((n_nodes, 0)), np.ones(n_nodes)
+    deviation = np.sqrt(np.maximum(np.einsum("nii->ni", covariance), 0.0))
+    # Regressors are standardised over the table: less than this does not vary.
+    scale = np.where(deviation > 1e-6, deviation, np.inf)
+    values, vectors = np.linalg.eigh(
+        covariance / (scale[:, :, None] * scale[:, None, :])
+    )
+    values = np.maximum(values, 0.0)
+    coordinate = np.einsum("nij,ni->nj", vectors, moment / scale)
+    squared = coordinate[:, :, None] ** 2
+    shrunk = 1.0 / (values[:, :, None] + _RIDGE_GRID)
+    error = variance[:, None] + np.sum(
+        squared * shrunk * (values[:, :, None] * shrunk - 2.0), axis=1
+    )
+    error = np.maximum(error, 1e-12 * variance[:, None])
+    degrees = 1.0 + np.sum(values[:, :, None] * shrunk, axis=1)
+    price = gcv_factor * degrees / weight[:, None]
+    score = np.where(price < 0.9, error / np.maximum(1.0 - price, 1e-3) ** 2, np.inf)
+    nothing = variance / np.maximum(1.0 - gcv_factor / weight, 1e-3) ** 2
+    best = np.argmin(score, axis=1)
+    node = np.arange(n_nodes)
+    changed = (score[node, best] < nothing) & (weight > 2)
+    chosen = np.where(changed[:, None], coordinate * shrunk[node, :, best], 0.0)
+    slopes = np.einsum("nij,nj->ni", vectors, chosen) / scale
+    return slopes, np.where(changed, degrees[node, best], 1.0)
+
+
+def shrunken_models(
+    statistics: NodeStatistics,
+    parent: np.ndarray,
+    depth: np.ndarray,
+    gcv_factor: float,
+) -> np.ndarray:
+    """Ridge model of every node, shrunk toward its parent's shrunken model.
+
+    Parameters
+    ----------
+    statistics : NodeStatistics
+    parent, depth : ndarray of shape (n_nodes,), int
+    gcv_factor : float
+        As in `shrink_toward`.
+
+    Returns
+    -------
+    ndarray of shape (n_nodes, 1 + n_regressors), float64
+    """
+    model = np.zeros_like(statistics.mean)
+    for level in range(depth.max() + 1):
+        node = np.flatnonzero(depth == level)
+        base = model[parent[node]] if level else np.zeros((len(node), model.shape[1]))
+        part = NodeStatistics(*(array[node] for array in statistics))
+        model[node] = shrink_toward(part, base, gcv_factor)[0]
+    return model
+
+
 def squared_errors(statistics: NodeStatistics, model: np.ndarray) -> np.ndarray:
     """Sum of squared errors of each node's model on the rows behind the statistics.
 
@@ -169,8 +308,10 @@ def squared_errors(statistics: NodeStatistics, model: np.ndarray) -> np.ndarray:
     return np.maximum(spread, 0.0) + statistics.weight * bias**2
 
 
-def inherit_where_empty(model: np.ndarray, weight: np.ndarray, parent: np.ndarray):
-    """Give nodes without rows their parent's model (or range), in place."""
-    for node in np.flatnonzero(weight <= 0):  # parents come first
-        if parent[node] >= 0:
-            model[node] = model[parent[node]]
+def inherit(values: np.ndarray, own: np.ndarray, parent: np.ndarray) -> None:
+    """Replace the values of nodes that have none of their ``own``, in place.
+
+    They take those of the nearest ancestor that has.
+    """
+    for node in np.flatnonzero(~own & (parent >= 0)):  # parents come first
+        values[node] = values[parent[node]]

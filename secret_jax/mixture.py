@@ -19,7 +19,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from secret_jax.numerics import inverse_factor, matmul
+from secret_jax.numerics import inverse_cholesky, matmul
 
 
 class MixtureStatus(IntEnum):
@@ -89,6 +89,7 @@ def log_densities(parameters: MixtureParameters, z: jax.Array) -> jax.Array:
 
     def component(log_weight, mean, inverse):
         scaled = matmul(z - mean, inverse.T)
+        # A pivot lost to rounding makes this infinite: the component has collapsed.
         log_determinant = -jnp.sum(jnp.log(jnp.diagonal(inverse)))
         return log_weight - log_determinant - 0.5 * jnp.sum(scaled * scaled, axis=1)
 
@@ -132,7 +133,8 @@ def maximise(
         prior = floor * total / jnp.maximum(mass, 1e-6 * total)
         # Inactive dimensions are all zero; a one there adds nothing to the densities.
         covariance = scatter / safe_mass + jnp.diag(jnp.where(active, prior, 1.0))
-        return mass, mean, inverse_factor(jnp.linalg.cholesky(covariance))
+        inverse, _ = inverse_cholesky(covariance, 0.0)
+        return mass, mean, inverse
 
     shares = weight * jnp.stack([responsibility, 1 - responsibility])
     mass, mean, inverse = jax.vmap(component)(shares)

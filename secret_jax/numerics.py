@@ -1,14 +1,15 @@
 """Small linear algebra that never yields NaN, for one problem; `vmap` gives batches.
 
-A factorisation that meets a pivot near zero (a constant or dependent column) drops that
-column and says so, instead of poisoning the batch.
+Elimination is written out in array operations on purpose. Batched LAPACK calls on the
+CPU share one thread pool and can wait for each other for ever (seen with jaxlib 0.10.2
+and batches of 512 and more), and a factorisation that meets a pivot near zero would
+poison the batch with NaN; here it drops that column and says so.
 """
 
 from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
-from jax.scipy.linalg import solve_triangular
 
 HIGHEST = jax.lax.Precision.HIGHEST
 
@@ -18,79 +19,137 @@ def matmul(a: jax.Array, b: jax.Array) -> jax.Array:
     return jnp.matmul(a, b, precision=HIGHEST)
 
 
-def guarded_cholesky(
+def inverse_cholesky(
     matrix: jax.Array, tolerance: jax.Array | float
 ) -> tuple[jax.Array, jax.Array]:
-    """Cholesky factor of a positive semi-definite matrix, dependent columns dropped.
+    """Inverse of the Cholesky factor of a positive semi-definite matrix.
 
     Parameters
     ----------
     matrix : Array of shape (n, n)
-    tolerance : float or Array of shape (n,)
+    tolerance : float
         A pivot at or below it marks its column as dependent on the earlier ones.
 
     Returns
     -------
-    factor : Array of shape (n, n)
-        Lower triangular; a dropped column is the unit vector of the diagonal.
+    inverse : Array of shape (n, n)
+        Lower triangular ``W`` with ``W @ matrix @ W.T`` the identity; the row of a
+        dependent column is zero.
     independent : Array of shape (n,), bool
-        False for dropped columns.
+        False for dependent columns.
 
     Examples
     --------
     >>> matrix = jnp.array([[4.0, 2.0], [2.0, 1.0]])
-    >>> factor, independent = guarded_cholesky(matrix, 1e-6)
+    >>> inverse, independent = inverse_cholesky(matrix, 1e-6)
     >>> independent.tolist()
     [True, False]
+    >>> inverse.tolist()
+    [[0.5, 0.0], [0.0, 0.0]]
     """
     n = matrix.shape[0]
     index = jnp.arange(n)
-    tolerance = jnp.broadcast_to(jnp.asarray(tolerance, matrix.dtype), (n,))
 
     def eliminate(j, state):
-        remaining, factor, independent = state
+        remaining, inverse, independent = state
         pivot = remaining[j, j]
-        ok = pivot > tolerance[j]
+        ok = pivot > tolerance
         root = jnp.sqrt(jnp.where(ok, pivot, 1.0))
         below = jnp.where(ok & (index > j), remaining[:, j] / root, 0.0)
-        column = jnp.where(index == j, root, below)
+        row = jnp.where(ok, inverse[j] / root, 0.0)
         remaining = remaining - below[:, None] * below[None, :]
-        factor = jnp.where(index[None, :] == j, column[:, None], factor)
-        return remaining, factor, independent & (ok | (index != j))
+        inverse = inverse - below[:, None] * row[None, :]
+        inverse = jnp.where(index[:, None] == j, row[None, :], inverse)
+        return remaining, inverse, independent & (ok | (index != j))
 
-    start = (matrix, jnp.zeros_like(matrix), jnp.ones(n, bool))
-    _, factor, independent = jax.lax.fori_loop(0, n, eliminate, start)
-    return factor, independent
-
-
-def inverse_factor(factor: jax.Array) -> jax.Array:
-    """Inverse of a lower triangular factor, shape (n, n)."""
-    identity = jnp.eye(factor.shape[0], dtype=factor.dtype)
-    return solve_triangular(factor, identity, lower=True)
+    start = (matrix, jnp.eye(n, dtype=matrix.dtype), jnp.ones(n, bool))
+    _, inverse, independent = jax.lax.fori_loop(0, n, eliminate, start)
+    return inverse, independent
 
 
 def guarded_solve(
     matrix: jax.Array, rhs: jax.Array, tolerance: jax.Array | float
 ) -> jax.Array:
-    """Solve a positive semi-definite system; dropped columns get a zero.
+    """Solve a positive semi-definite system; dependent columns get a zero.
 
     Parameters
     ----------
     matrix : Array of shape (n, n)
-    rhs : Array of shape (n, k)
+    rhs : Array of shape (n,)
     tolerance : float
-        As in `guarded_cholesky`.
+        As in `inverse_cholesky`.
 
     Returns
     -------
-    Array of shape (n, k)
+    Array of shape (n,)
     """
-    factor, independent = guarded_cholesky(matrix, tolerance)
-    keep = independent[:, None]
-    # Without its row, a dropped column takes no part in the forward substitution.
-    factor = jnp.where(keep | jnp.eye(matrix.shape[0], dtype=bool), factor, 0.0)
-    forward = solve_triangular(factor, jnp.where(keep, rhs, 0.0), lower=True)
-    return solve_triangular(factor, forward, lower=True, trans=1)
+    inverse, _ = inverse_cholesky(matrix, tolerance)
+    return matmul(inverse.T, matmul(inverse, rhs))
+
+
+def last_pivot(matrix: jax.Array) -> jax.Array:
+    """Schur complement of the last diagonal element, for matrices in the last axes.
+
+    For a Gram matrix this is the residual sum of squares of the last column on the
+    others. Written out column by column: the batch stays the only large axis.
+
+    Parameters
+    ----------
+    matrix : Array of shape (n, n, ...)
+        Positive definite; the batch comes last.
+
+    Returns
+    -------
+    Array of shape (...)
+        Infinite where a pivot is not positive.
+    """
+    sound = jnp.ones(matrix.shape[2:], bool)
+    while matrix.shape[0] > 1:
+        pivot = matrix[0, 0]
+        sound = sound & (pivot > 0)
+        column = matrix[1:, 0]
+        scaled = column / jnp.where(pivot > 0, pivot, 1.0)
+        matrix = matrix[1:, 1:] - column[:, None] * scaled[None, :]
+    return jnp.where(sound & (matrix[0, 0] > 0), matrix[0, 0], jnp.inf)
+
+
+def leading_eigenvectors(matrix: jax.Array, n: int, n_steps: int = 40) -> jax.Array:
+    """Eigenvectors of a symmetric matrix with the largest absolute eigenvalues.
+
+    Orthogonal iteration on the square of the matrix, from a fixed start.
+
+    Parameters
+    ----------
+    matrix : Array of shape (m, m)
+    n : int
+        At most m.
+    n_steps : int
+
+    Returns
+    -------
+    Array of shape (n, m)
+        Rows of unit length; approximate where eigenvalues nearly tie.
+    """
+    size = matrix.shape[0]
+    scale = jnp.max(jnp.abs(matrix))
+    scaled = matrix / jnp.where(scale > 0, scale, 1.0)
+    # Irrational steps: no start vector is orthogonal to a structured eigenvector.
+    grid = jnp.arange(1, size * n + 1, dtype=matrix.dtype).reshape(n, size)
+    start = jnp.cos(grid * 2.399963) + 0.01
+
+    def orthonormal(rows):
+        kept: list[jax.Array] = []
+        for row in rows:
+            for other in kept:
+                row = row - jnp.sum(row * other) * other
+            length = jnp.sqrt(jnp.sum(row**2))
+            kept.append(row / jnp.where(length > 1e-20, length, 1.0))
+        return jnp.stack(kept)
+
+    def step(_, rows):
+        return orthonormal(matmul(matmul(rows, scaled), scaled))
+
+    return jax.lax.fori_loop(0, n_steps, step, orthonormal(start))
 
 
 def weighted_moments(

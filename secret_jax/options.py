@@ -39,19 +39,62 @@ class MixtureOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RssOptions:
+    """The search of ``criterion="rss"``.
+
+    Attributes
+    ----------
+    sample : int or None
+        Most rows of a node that the search sees; None: all.
+    n_thresholds : int
+        Quantiles tried along each direction.
+    n_starts, em_steps : int
+        Short EM runs per node, and the steps of each.
+    n_hessian : int
+        Principal Hessian directions.
+    n_hinge, hinge_steps : int
+        Best candidates that are improved by hinge steps, and how many steps.
+    ridge : float
+        Penalty of the children's models, in units of the regressors' variances.
+    most_regressors : int
+        With more regressors their leading principal components score the splits, and
+        at most so many attributes are scanned with full models.
+    stop_factor : float
+        A split must save this many noise variances for each coefficient that it adds.
+    gcv_factor : float
+        Price of a degree of freedom in generalised cross-validation.
+    """
+
+    sample: int | None = 4096
+    n_thresholds: int = 32
+    n_starts: int = 3
+    em_steps: int = 6
+    n_hessian: int = 2
+    n_hinge: int = 3
+    hinge_steps: int = 4
+    ridge: float = 3e-2
+    most_regressors: int = 24
+    stop_factor: float = 1.5
+    gcv_factor: float = 1.2
+
+
+@dataclass(frozen=True, kw_only=True)
 class SplitOptions:
     """Which splits are looked for, and how they are compared.
 
     Attributes
     ----------
-    oblique : bool
-        Also look for oblique splits.
+    criterion : {"rss", "gini"}
+        By the children's linear models, or by the paper's Gini gain of labels.
+    oblique : bool or "auto"
+        Also look for oblique splits. "auto" grows both trees side by side.
     gini_gain : {"normal", "counted"}
         Gain from the p-values of the two normal distributions (section 4.2.1), or from
         the counted labels.
     """
 
-    oblique: bool = True
+    criterion: str = "rss"
+    oblique: bool | str = "auto"
     gini_gain: str = "normal"
 
 
@@ -68,8 +111,10 @@ class GrowOptions:
     max_depth, max_leaf_nodes : int or None
     keep_mixture_models : bool
         Keep the regressor that each child's Gaussian implies (section 4.2.3).
-    mixture : MixtureOptions
     split : SplitOptions
+    mixture : MixtureOptions
+        For the paper's criterion.
+    rss : RssOptions
     """
 
     min_samples_split: float
@@ -77,5 +122,6 @@ class GrowOptions:
     max_depth: int | None = None
     max_leaf_nodes: int | None = None
     keep_mixture_models: bool = False
-    mixture: MixtureOptions = field(default_factory=MixtureOptions)
     split: SplitOptions = field(default_factory=SplitOptions)
+    mixture: MixtureOptions = field(default_factory=MixtureOptions)
+    rss: RssOptions = field(default_factory=RssOptions)

@@ -9,7 +9,9 @@ from secret_jax.table import Table
 from secret_jax.tree import Tree, apply, compact, walk
 
 
-def reduced_error(tree: Tree, table: Table, y: np.ndarray, weight: np.ndarray) -> Tree:
+def reduced_error(
+    tree: Tree, table: Table, y: np.ndarray, weight: np.ndarray
+) -> tuple[Tree, float]:
     """Smallest subtree with the least error on the pruning rows.
 
     Quinlan's reduced-error pruning (section 5.2 of Dobra & Gehrke 2002): bottom-up, a
@@ -26,7 +28,9 @@ def reduced_error(tree: Tree, table: Table, y: np.ndarray, weight: np.ndarray) -
 
     Returns
     -------
-    Tree
+    tree : Tree
+    error : float
+        Its sum of squared errors on the pruning rows.
     """
     own = pruning_errors(tree, table, y, weight)
     best = own.copy()
@@ -36,7 +40,7 @@ def reduced_error(tree: Tree, table: Table, y: np.ndarray, weight: np.ndarray) -
         below = best[tree.left[node]] + best[tree.right[node]]
         keep[node] = below < own[node]
         best[node] = np.minimum(below, own[node])
-    return compact(tree, keep)
+    return compact(tree, keep), float(best[0])
 
 
 def pruning_errors(

@@ -40,6 +40,7 @@ class StopReason(IntEnum):
     PURE = 5
     NO_USABLE_SPLIT = 6
     PRUNED = 7
+    MIN_GAIN = 8
 
     @property
     def sentence(self) -> str:
@@ -55,6 +56,7 @@ _STOP_SENTENCES = {
     StopReason.MAX_LEAF_NODES: "max_leaf_nodes reached",
     StopReason.PURE: "the output is constant, or exactly linear, in the node",
     StopReason.NO_USABLE_SPLIT: "no start of the mixture led to a usable split",
+    StopReason.MIN_GAIN: "no split gains more than its coefficients cost",
     StopReason.PRUNED: "its subtree did not pay on the pruning rows",
 }
 

@@ -106,7 +106,7 @@ def lda_direction(
         Of unit length, or zero where the means coincide.
     """
     within = fraction[0] * covariance[0] + fraction[1] * covariance[1]
-    normal = guarded_solve(within, (mean[0] - mean[1])[:, None], tolerance)[:, 0]
+    normal = guarded_solve(within, mean[0] - mean[1], tolerance)
     length = jnp.sqrt(jnp.sum(normal**2))
     return normal / jnp.where(length > 0, length, 1.0)
 

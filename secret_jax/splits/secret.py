@@ -15,13 +15,13 @@ import jax.numpy as jnp
 from secret_jax.mixture import (
     MixtureFit,
     MixtureStatus,
+    expect,
     fit_mixture,
     log_densities,
 )
 from secret_jax.numerics import (
-    guarded_cholesky,
-    guarded_solve,
-    inverse_factor,
+    inverse_cholesky,
+    leading_eigenvectors,
     matmul,
     weighted_moments,
 )
@@ -60,7 +60,8 @@ class _Whitened(NamedTuple):
     active: jax.Array
     mean: jax.Array
     deviation: jax.Array
-    factor: jax.Array
+    correlation: jax.Array
+    whitener: jax.Array
 
 
 class _Candidates(NamedTuple):
@@ -115,19 +116,17 @@ def _whiten(node: NodeBatch, n_regressors: int) -> _Whitened:
     standardised = (joint - mean) / scale
     share = node.weight / jnp.maximum(total, 1e-30)
     correlation = matmul((share[:, None] * standardised).T, standardised)
-    factor, active = guarded_cholesky(correlation, _DEPENDENT)
-    z = jnp.where(active, matmul(standardised, inverse_factor(factor).T), 0.0)
-    return _Whitened(z, standardised, active, mean, scale, factor)
+    whitener, active = inverse_cholesky(correlation, _DEPENDENT)
+    z = matmul(standardised, whitener.T)
+    return _Whitened(z, standardised, active, mean, scale, correlation, whitener)
 
 
 def _best_fit(
     node: NodeBatch, whitened: _Whitened, settings: SecretSettings
 ) -> MixtureFit:
     """The likeliest of the node's starts that did not collapse."""
-    share = node.weight / jnp.maximum(jnp.sum(node.weight), 1e-30)
     rows = whitened.standardised
-    correlation = matmul((share[:, None] * rows).T, rows)
-    component = jnp.linalg.eigh(correlation)[1][:, -1]
+    component = leading_eigenvectors(whitened.correlation, 1)[0]
     by_component = (matmul(rows, component) > 0).astype(rows.dtype)
     cumulative = jnp.cumsum(node.weight)
 
@@ -289,16 +288,24 @@ def _child_models(
     weight belongs relative to that Gaussian's own.
     """
 
-    def regressor(mean, inverse):
-        mixed = matmul(whitened.factor, inverse_factor(inverse))
-        covariance = matmul(mixed, mixed.T)
-        slopes = guarded_solve(covariance[:-1, :-1], covariance[:-1, -1:], 1e-6)[:, 0]
+    responsibility, _ = expect(
+        fit.parameters, whitened.z, node.weight, whitened.active, 0.0
+    )
+
+    def regressor(responsibility, inverse):
+        # Slopes from the precision matrix of the standardised (regressors, output).
+        transform = matmul(inverse, whitened.whitener)
+        precision = matmul(transform.T, transform)
+        slopes = -precision[-1, :-1] / precision[-1, -1]
         slopes = slopes * whitened.deviation[-1] / whitened.deviation[:-1]
-        center = whitened.mean + whitened.deviation * matmul(whitened.factor, mean)
+        share = node.weight * responsibility
+        mean = matmul(share, whitened.standardised) / jnp.maximum(share.sum(), 1e-30)
+        center = whitened.mean + whitened.deviation * mean
         intercept = center[-1] - jnp.sum(slopes * center[:-1])
         return jnp.concatenate([intercept[None], slopes])
 
-    models = jax.vmap(regressor)(fit.parameters.mean, fit.parameters.inverse_factor)
+    both = jnp.stack([responsibility, 1 - responsibility])
+    models = jax.vmap(regressor)(both, fit.parameters.inverse_factor)
     continuous = matmul(node.x, split.direction) <= split.threshold
     goes_left = continuous
     if node.codes.shape[1]:

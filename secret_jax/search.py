@@ -1,0 +1,320 @@
+"""From a frontier to one split per node: prefix samples, padded to a few shapes.
+
+Two searches share one interface: `GiniSearch` is the paper's, `RssSearch` compares
+candidates of all kinds by the children's linear models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from secret_jax.leaves import shrink_toward, slice_statistics
+from secret_jax.mixture import MixtureStatus
+from secret_jax.options import GrowOptions
+from secret_jax.rows import bucket, mix, next_power_of_two, uniform
+from secret_jax.splits import NodeBatch, NodeSplits
+from secret_jax.splits.rss import ModelBatch, RssSettings, find_rss_splits
+from secret_jax.splits.secret import SecretSettings, find_splits
+from secret_jax.table import Table, TableSchema
+from secret_jax.tree import SplitKind, StopReason
+
+# Most padded rows of one batch, unless a single node has more.
+_BATCH_ROWS = 1 << 15
+_SMALLEST_SAMPLE = 64
+
+
+class Level(NamedTuple):
+    """The frontier: nodes of one depth, their rows a slice of the row order each.
+
+    Attributes
+    ----------
+    node, parent : ndarray of shape (n_nodes,), int
+    start, stop : ndarray of shape (n_nodes,), int
+        Slices of the row order.
+    weight : ndarray of shape (n_nodes,), float64
+    key : ndarray of shape (n_nodes,), uint64
+        A node's randomness, whatever else is in its batch.
+    oblique : ndarray of shape (n_nodes,), bool
+        Whether the node's tree may split obliquely.
+    """
+
+    node: np.ndarray
+    parent: np.ndarray
+    start: np.ndarray
+    stop: np.ndarray
+    weight: np.ndarray
+    key: np.ndarray
+    oblique: np.ndarray
+
+    def take(self, index: np.ndarray) -> Level:
+        """Some of the nodes."""
+        return Level(*(array[index] for array in self))
+
+
+class TrainingRows(NamedTuple):
+    """What a search reads: encoded rows, output (float32) and weight (float32)."""
+
+    table: Table
+    y: np.ndarray
+    weight: np.ndarray
+
+
+class Search(Protocol):
+    """Finds a split for every node of a level."""
+
+    def enter(self, level: Level, order: np.ndarray) -> None:
+        """Take note of a new level before any of its nodes is stopped."""
+        ...
+
+    def find(self, level: Level, order: np.ndarray) -> tuple[NodeSplits, np.ndarray]:
+        """Splits of the nodes, and a `StopReason` each: SPLIT where one is usable."""
+        ...
+
+
+class _Samples(NamedTuple):
+    """Rows of several nodes in one padded shape."""
+
+    index: np.ndarray  # which nodes; the batch may have more, empty ones
+    row: np.ndarray  # (n_padded, n_rows)
+    inside: np.ndarray  # (n_padded, n_rows), bool
+    share: np.ndarray  # (len(index),), sampled share of the nodes' rows
+
+    def pad(self, values: np.ndarray, fill: float) -> np.ndarray:
+        """Per-node values with one entry for each node of the batch."""
+        shape = (len(self.row), *values.shape[1:])
+        padded = np.full(shape, fill, values.dtype)
+        padded[: len(self.index)] = values
+        return padded
+
+    def table(self, rows: TrainingRows) -> dict[str, np.ndarray]:
+        """The fields that all batches share."""
+        return {
+            "x": rows.table.x[self.row],
+            "codes": np.maximum(rows.table.codes[self.row], 0),
+            "y": np.where(self.inside, rows.y[self.row], np.float32(0)),
+            "weight": np.where(self.inside, rows.weight[self.row], np.float32(0)),
+        }
+
+
+def _samples(
+    level: Level, chosen: np.ndarray, order: np.ndarray, sample: int | None
+) -> Iterator[_Samples]:
+    """Nodes of like size together, each with a prefix of its rows."""
+    n_rows = (level.stop - level.start)[chosen]
+    n_sample = n_rows if sample is None else np.minimum(n_rows, sample)
+    size = np.array([bucket(n, smallest=_SMALLEST_SAMPLE) for n in n_sample])
+    # One number of nodes for each number of rows: a fit compiles one program for each.
+    n_batch_rows = min(_BATCH_ROWS, 2 * bucket(len(order), smallest=_SMALLEST_SAMPLE))
+    for width in np.unique(size):
+        alike = np.flatnonzero(size == width)
+        n_padded = max(1, n_batch_rows // int(width))
+        column = np.arange(width)
+        for first in range(0, len(alike), n_padded):
+            part = alike[first : first + n_padded]
+            length = np.zeros(n_padded, np.int64)
+            length[: len(part)] = n_sample[part]
+            start = np.zeros(n_padded, np.int64)
+            start[: len(part)] = level.start[chosen[part]]
+            inside = column < length[:, None]
+            position = np.where(inside, start[:, None] + column, 0)
+            yield _Samples(
+                index=chosen[part],
+                row=order[position],
+                inside=inside,
+                share=n_sample[part] / n_rows[part],
+            )
+
+
+def _randomness(key: np.ndarray, shape: tuple[int, ...], attempt: int) -> np.ndarray:
+    """Numbers in (0, 1) of shape (n_nodes, *shape), float32."""
+    size = int(np.prod(shape))
+    counter = (np.arange(size) + size * attempt).astype(np.uint64)
+    numbers = uniform(mix(key[:, None]) ^ counter).astype(np.float32)
+    inside = np.clip(numbers, np.float32(2**-24), np.float32(1 - 2**-24))
+    return inside.reshape(len(key), *shape)
+
+
+def _no_splits(
+    n_nodes: int, n_continuous: int, n_categories: int, n_regressors: int
+) -> NodeSplits:
+    return NodeSplits(
+        kind=np.zeros(n_nodes, np.int32),
+        attribute=np.full(n_nodes, -1, np.int32),
+        direction=np.zeros((n_nodes, n_continuous), np.float32),
+        threshold=np.zeros(n_nodes, np.float32),
+        goes_left=np.zeros((n_nodes, n_categories), bool),
+        gain=np.zeros(n_nodes, np.float32),
+        status=np.zeros(n_nodes, np.int32),
+        pure=np.zeros(n_nodes, bool),
+        child_model=np.zeros((n_nodes, 2, 1 + n_regressors), np.float32),
+    )
+
+
+def _put(found: NodeSplits, index: np.ndarray, splits: NodeSplits) -> None:
+    for target, source in zip(found, splits, strict=True):
+        target[index] = np.asarray(source)[: len(index)]
+
+
+def _n_categories(schema: TableSchema) -> int:
+    return next_power_of_two(max((len(c) for c in schema.categories), default=1))
+
+
+class GiniSearch:
+    """The paper's search: EM, labels, discriminants, Gini gain.
+
+    A node without a usable split tries again with new starts before it gives up.
+    """
+
+    def __init__(self, rows: TrainingRows, schema: TableSchema, options: GrowOptions):
+        self._rows = rows
+        self._options = options
+        self._settings = SecretSettings(
+            n_regressors=schema.n_regressors,
+            n_categories=_n_categories(schema),
+            oblique=options.split.oblique is not False,
+            counted_gain=options.split.gini_gain == "counted",
+            child_models=options.keep_mixture_models,
+            max_iter=options.mixture.max_iter,
+            tolerance=options.mixture.tolerance,
+            floor=options.mixture.floor,
+        )
+
+    def enter(self, level: Level, order: np.ndarray) -> None:
+        """The paper's search needs no models of the nodes."""
+
+    def find(self, level: Level, order: np.ndarray) -> tuple[NodeSplits, np.ndarray]:
+        """See `Search`."""
+        mixture, settings = self._options.mixture, self._settings
+        found = _no_splits(
+            len(level.node),
+            self._rows.table.x.shape[1],
+            settings.n_categories,
+            settings.n_regressors,
+        )
+        waiting = np.arange(len(level.node))
+        for attempt in range(mixture.n_attempts):
+            by_component = (
+                (np.arange(mixture.n_starts) == 0)
+                & (attempt == 0)
+                & (mixture.start == "component")
+            )
+            for samples in _samples(level, waiting, order, mixture.sample):
+                key = samples.pad(level.key[samples.index], 0)
+                min_weight = self._options.min_samples_leaf * samples.share
+                batch = NodeBatch(
+                    **samples.table(self._rows),
+                    min_weight=samples.pad(min_weight.astype(np.float32), np.inf),
+                    randomness=_randomness(key, (mixture.n_starts, 2), attempt),
+                    from_component=np.broadcast_to(
+                        by_component, (len(key), mixture.n_starts)
+                    ),
+                )
+                _put(found, samples.index, find_splits(batch, settings=settings))
+            hopeless = found.pure | (found.status == MixtureStatus.TOO_FEW_ROWS)
+            waiting = np.flatnonzero((found.kind == SplitKind.LEAF) & ~hopeless)
+        reason = np.select(
+            [found.kind != SplitKind.LEAF, found.pure],
+            [StopReason.SPLIT, StopReason.PURE],
+            StopReason.NO_USABLE_SPLIT,
+        )
+        return found, reason
+
+
+class RssSearch:
+    """Candidates of all kinds, compared by the children's linear models.
+
+    Every node has a model, shrunk toward its parent's; splits are scored on its
+    residual.
+    """
+
+    def __init__(self, rows: TrainingRows, schema: TableSchema, options: GrowOptions):
+        self._rows = rows
+        self._schema = schema
+        self._options = options
+        rss = options.rss
+        self._settings = RssSettings(
+            n_regressors=schema.n_regressors,
+            n_categories=_n_categories(schema),
+            n_thresholds=rss.n_thresholds,
+            em_steps=rss.em_steps,
+            n_hessian=rss.n_hessian,
+            n_hinge=rss.n_hinge,
+            hinge_steps=rss.hinge_steps,
+            ridge=rss.ridge,
+            most_regressors=rss.most_regressors,
+        )
+        self._model = np.zeros((0, 1 + schema.n_regressors))
+        self._degrees = np.zeros(0)
+
+    def enter(self, level: Level, order: np.ndarray) -> None:
+        """Fit the models of a level, each shrunk toward its parent's."""
+        stop = level.stop
+        if self._options.rss.sample is not None:
+            stop = np.minimum(stop, level.start + self._options.rss.sample)
+        statistics = slice_statistics(
+            self._rows.table.x[:, : self._schema.n_regressors],
+            self._rows.y,
+            self._rows.weight,
+            order,
+            level.start,
+            stop,
+        )
+        if len(self._model):
+            base = self._model[level.parent]
+        else:
+            base = np.zeros((len(level.node), self._model.shape[1]))
+        model, degrees = shrink_toward(statistics, base, self._options.rss.gcv_factor)
+        self._model = np.concatenate([self._model, model])
+        self._degrees = np.concatenate([self._degrees, degrees])
+
+    def find(self, level: Level, order: np.ndarray) -> tuple[NodeSplits, np.ndarray]:
+        """See `Search`."""
+        rss, settings, rows = self._options.rss, self._settings, self._rows
+        n_continuous = rows.table.x.shape[1]
+        n_nodes = len(level.node)
+        found = _no_splits(
+            n_nodes, n_continuous, settings.n_categories, settings.n_regressors
+        )
+        sampled_weight = np.zeros(n_nodes)
+        residual_sum = np.zeros(n_nodes)
+        share = np.ones(n_nodes)
+        for samples in _samples(level, np.arange(n_nodes), order, rss.sample):
+            index = samples.index
+            min_weight = self._options.min_samples_leaf * samples.share
+            coefficient = self._model[level.node[index]].astype(np.float32)
+            key = samples.pad(level.key[index], 0)
+            batch = ModelBatch(
+                **samples.table(rows),
+                min_weight=samples.pad(min_weight.astype(np.float32), np.inf),
+                randomness=_randomness(key, (rss.n_starts, n_continuous + 1), 0),
+                coefficient=samples.pad(coefficient, 0),
+                oblique=samples.pad(level.oblique[index], False),
+            )
+            _put(found, index, find_rss_splits(batch, settings=settings))
+            residual = self._residual(batch, len(index))
+            weight = batch.weight[: len(index)].astype(np.float64)
+            sampled_weight[index] = weight.sum(axis=1)
+            residual_sum[index] = (weight * residual**2).sum(axis=1)
+            share[index] = samples.share
+        width = min(settings.n_regressors, settings.most_regressors) + 2
+        noise = residual_sum / np.maximum(
+            sampled_weight - self._degrees[level.node], 1.0
+        )
+        least = rss.stop_factor * noise * np.minimum(width, sampled_weight / 4)
+        worthwhile = found.gain > least
+        reason = np.select(
+            [found.pure, found.kind == SplitKind.LEAF, ~worthwhile],
+            [StopReason.PURE, StopReason.NO_USABLE_SPLIT, StopReason.MIN_GAIN],
+            StopReason.SPLIT,
+        )
+        # From here on a gain is over all rows of its node.
+        return found._replace(gain=(found.gain / share).astype(np.float32)), reason
+
+    def _residual(self, batch: ModelBatch, n_nodes: int) -> np.ndarray:
+        coefficient = np.asarray(batch.coefficient)[:n_nodes]
+        regressors = np.asarray(batch.x)[:n_nodes, :, : self._settings.n_regressors]
+        fitted = np.einsum("kmi,ki->km", regressors, coefficient[:, 1:])
+        return np.asarray(batch.y)[:n_nodes] - fitted - coefficient[:, :1]

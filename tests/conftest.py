@@ -1,0 +1,33 @@
+"""What all tests share: strict arithmetic, no windows, real data if there is any."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+# Also for the subprocesses that tests start.
+os.environ.setdefault("MPLBACKEND", "Agg")
+
+import jax
+import numpy as np
+import pytest
+
+# An implicit float32 with int32 (or float64) promotion in the package is an error.
+jax.config.update("jax_numpy_dtype_promotion", "strict")
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    """Random numbers, the same in every run and for every test."""
+    return np.random.default_rng(20020723)
+
+
+@pytest.fixture(scope="session")
+def data_home() -> Path:
+    """Folder of the real data sets; the test is skipped where there is none."""
+    folder = os.environ.get("SECRET_JAX_DATA", "")
+    if not folder:
+        pytest.skip("SECRET_JAX_DATA names no folder of real data sets")
+    path = Path(folder)
+    assert path.is_dir(), f"SECRET_JAX_DATA is {folder!r}, which is no folder"
+    return path

@@ -1,0 +1,85 @@
+"""Small trees made by hand, and rows for them, that need no fit."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from secret_jax.table import Role, Table, TableSchema
+from secret_jax.tree import SplitKind, StopReason, Tree
+
+UNSEEN = -1
+
+
+def schema() -> TableSchema:
+    """Regressor ``a``, split-only ``b``, discrete ``colour``; y = 10 + 2 y_std."""
+    return TableSchema(
+        names=("colour", "a", "b"),
+        named=True,
+        roles=(Role.DISCRETE, Role.REGRESSOR, Role.SPLIT),
+        continuous=(1, 2),
+        n_regressors=1,
+        center=np.zeros(2),
+        scale=np.ones(2),
+        discrete=(0,),
+        categories=(("red", "green", "blue"),),
+        target_name="y",
+        target_center=10.0,
+        target_scale=2.0,
+    )
+
+
+def build_tree(links: list[tuple[int, int]], seed: int, clip_margin=None) -> Tree:
+    """A tree of the given (left, right) links; splits and models are random."""
+    rng = np.random.default_rng(seed)
+    n_nodes = len(links)
+    left, right = np.array(links, np.int32).T
+    parent = np.full(n_nodes, -1, np.int32)
+    depth = np.zeros(n_nodes, np.int32)
+    for node in np.flatnonzero(left >= 0):
+        for child in (left[node], right[node]):
+            parent[child], depth[child] = node, depth[node] + 1
+    inner = left >= 0
+    kind = np.where(inner, rng.integers(1, 4, n_nodes), SplitKind.LEAF).astype(np.int32)
+    axis, discrete = kind == SplitKind.AXIS, kind == SplitKind.DISCRETE
+    attribute = np.where(axis, rng.integers(0, 2, n_nodes), np.where(discrete, 0, -1))
+    direction = rng.normal(size=(n_nodes, 2))
+    direction[axis] = np.eye(2)[attribute[axis]]
+    direction[discrete | ~inner] = 0
+    lower = rng.normal(size=n_nodes) - 0.5
+    return Tree(
+        left=left,
+        right=right,
+        parent=parent,
+        depth=depth,
+        kind=kind,
+        attribute=attribute.astype(np.int32),
+        direction=direction.astype(np.float32),
+        threshold=np.where(inner & ~discrete, rng.normal(size=n_nodes), 0).astype(
+            np.float32
+        ),
+        goes_left=rng.integers(0, 2, (n_nodes, 3)).astype(bool) & discrete[:, None],
+        larger_left=rng.integers(0, 2, n_nodes).astype(bool),
+        coefficient=rng.normal(size=(n_nodes, 2)),
+        lower=lower,
+        upper=lower + rng.uniform(0, 1, n_nodes),
+        weight=np.ones(n_nodes),
+        train_error=np.zeros(n_nodes),
+        gain=np.where(inner, 0.5, 0).astype(np.float32),
+        stop_reason=np.where(inner, StopReason.SPLIT, StopReason.PURE).astype(np.int32),
+        schema=schema(),
+        clip_margin=clip_margin,
+    )
+
+
+LEAF = (-1, -1)
+BUSHY = [(1, 2), (3, 4), (5, 6), (7, 8), LEAF, LEAF, (9, 10), LEAF, LEAF, LEAF, LEAF]
+CHAIN = [(1, 2), LEAF, (3, 4), (5, 6), LEAF, LEAF, (7, 8), LEAF, LEAF]
+STUMP = [(1, 2), LEAF, LEAF]
+SHAPES = {"bushy": BUSHY, "chain": CHAIN, "stump": STUMP, "root": [LEAF]}
+
+
+def rows(n_rows: int = 50, seed: int = 0) -> Table:
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n_rows, 2)).astype(np.float32)
+    codes = rng.integers(UNSEEN, 3, (n_rows, 1)).astype(np.int32)
+    return Table(x, codes)

@@ -1,0 +1,474 @@
+"""The command line end to end: results, progress, files, and one line for a failure."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from secret_jax import commands
+from secret_jax.cli import main
+from secret_jax.estimator import SecretRegressor
+from secret_jax.model_file import load_model
+
+COLUMNS = ["length", "width", "grade", "batch no"]
+
+
+def make_table(n_rows: int = 300) -> pd.DataFrame:
+    """Two straight lines in ``length`` that meet at 0, and an offset per grade."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "length": rng.uniform(-3, 3, n_rows),
+            "width": rng.normal(size=n_rows),
+            "grade": rng.choice(["1", "x", "y"], n_rows),
+            "batch no": rng.integers(0, 4, n_rows),
+        }
+    )
+    kink = np.where(frame["length"] > 0, 4.0, -4.0) * frame["length"]
+    offset = (frame["grade"] == "x") + 2.0 * (frame["grade"] == "y")
+    frame["cost"] = kink + offset + 0.1 * rng.normal(size=n_rows)
+    return frame
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cli")
+
+
+@pytest.fixture(scope="module")
+def table(folder: Path) -> Path:
+    path = folder / "table.csv"
+    make_table().to_csv(path, index=False)
+    return path
+
+
+@pytest.fixture(scope="module")
+def model(folder: Path, table: Path) -> Path:
+    path = folder / "table.model"
+    arguments = ["fit", table, "--target", "cost", "--out", path]
+    assert main([str(a) for a in arguments]) == 0
+    return path
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]):
+    """Run a command in this process; its exit code, output and error output."""
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        code = main([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call
+
+
+def process(*arguments: object, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a command as a process of its own, in a folder."""
+    source = str(Path(commands.__file__).parents[1])
+    return subprocess.run(
+        [sys.executable, "-m", "secret_jax.cli", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": source},
+        timeout=300,
+    )
+
+
+def reference_predictions(model: Path, table: Path) -> np.ndarray:
+    frame = pd.read_csv(table, dtype={"grade": str})
+    return load_model(model, SecretRegressor).predict(frame[COLUMNS])
+
+
+def read_predictions(text: str) -> np.ndarray:
+    header, *values = text.split()
+    assert header == "prediction"
+    return np.array([float(value) for value in values])
+
+
+# As a process
+
+
+def test_fit_predict_show_as_processes(tmp_path):
+    make_table().to_csv(tmp_path / "my table.csv", index=False)
+    fit = process(
+        *("fit", "my table.csv", "--target", "cost"),
+        *("--out", "cost.model", "--report", "report/new"),
+        folder=tmp_path,
+    )
+    assert fit.returncode == 0, fit.stderr
+    assert "SECRET tree" in fit.stdout
+    assert "ordinary least squares" in fit.stdout
+    assert "reading my table.csv" in fit.stderr
+    assert "reading" not in fit.stdout
+
+    predict = process("predict", "cost.model", "my table.csv", folder=tmp_path)
+    assert predict.returncode == 0, predict.stderr
+    assert np.array_equal(
+        read_predictions(predict.stdout),
+        reference_predictions(tmp_path / "cost.model", tmp_path / "my table.csv"),
+    )
+    show = process("show", "cost.model", "--plot", "tree.svg", folder=tmp_path)
+    assert show.returncode == 0, show.stderr
+    assert show.stdout.strip() in fit.stdout
+    assert "<svg" in (tmp_path / "tree.svg").read_text()
+
+
+def test_a_failure_is_one_line_and_no_traceback(tmp_path):
+    done = process("fit", "nothing.csv", "--target", "y", folder=tmp_path)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.splitlines() == [
+        "reading nothing.csv",
+        "secret-jax: error: there is no file 'nothing.csv'",
+    ]
+
+
+def test_a_reader_that_stops_reading_is_no_failure(model):
+    source = str(Path(commands.__file__).parents[1])
+    with subprocess.Popen(
+        [sys.executable, "-m", "secret_jax.cli", "show", str(model)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=os.environ | {"PYTHONPATH": source},
+    ) as show:
+        assert show.stdout is not None
+        assert show.stderr is not None
+        show.stdout.close()
+        assert show.stderr.read() == b""
+    assert show.returncode == 0
+
+
+def test_help_does_not_wait_for_jax():
+    code = (
+        "import sys, secret_jax.cli as cli\n"
+        "try: cli.main(['fit', '--help'])\n"
+        "except SystemExit: pass\n"
+        "print([m for m in ('jax', 'sklearn', 'pandas') if m in sys.modules])"
+    )
+    source = str(Path(commands.__file__).parents[1])
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | {"PYTHONPATH": source},
+    )
+    assert "--split-only" in done.stdout
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+# fit
+
+
+def test_fit_finds_the_kink_that_least_squares_misses(run, table, tmp_path):
+    report = tmp_path / "report"
+    code, out, err = run("fit", table, "--target", "cost", "--report", report)
+    assert code == 0
+    assert "level 0" in err
+    content = json.loads((report / "errors.json").read_text())
+    scores = content["errors"]
+    assert scores["SECRET tree"]["mse"] < 0.1
+    assert scores["ordinary least squares"]["mse"] > 5
+    assert scores["SECRET tree"]["mse"] < scores["CART (scikit-learn)"]["mse"]
+    assert (content["n_training"], content["n_test"]) == (240, 60)
+    assert content["parameters"]["random_state"] == 0
+    assert out.strip() in (report / "report.txt").read_text()
+    assert (report / "tree.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_errors_are_those_of_the_saved_model_on_rows_it_never_saw(
+    run, table, model, tmp_path
+):
+    run("fit", table, "--target", "cost", "--report", tmp_path)
+    content = json.loads((tmp_path / "errors.json").read_text())
+    frame = pd.read_csv(table)
+    held_out = np.random.default_rng(0).permutation(len(frame))[:60]
+    residual = (reference_predictions(model, table) - frame["cost"])[held_out]
+    assert content["errors"]["SECRET tree"]["mse"] == pytest.approx(
+        np.mean(residual**2)
+    )
+
+
+def test_refit_all_saves_a_tree_of_all_rows_and_says_so(run, table, model, tmp_path):
+    path = tmp_path / "all.model"
+    code, out, _ = run(
+        *("fit", table, "--target", "cost", "--prune", "none"),
+        *("--refit-all", "--out", path),
+    )
+    assert code == 0
+    assert "grown again on all rows" in out
+    assert load_model(path, SecretRegressor).tree_.weight[0] == 300
+    assert load_model(model, SecretRegressor).tree_.weight[0] <= 240
+
+
+def test_without_held_out_rows_there_are_no_errors(run, table):
+    code, out, _ = run("fit", table, "--target", "cost", "--test-fraction", 0)
+    assert code == 0
+    assert "[0]" in out
+    assert "held-out" not in out
+
+
+def test_options_reach_the_estimator(run, table, tmp_path):
+    path = tmp_path / "options.model"
+    code, _, err = run(
+        *("fit", table, "--target", "cost", "--out", path, "--oblique", "no"),
+        *("--leaf", "constant", "--criterion", "gini", "--prune", "none"),
+        *("--min-samples-split", "0.2", "--min-samples-leaf", "7"),
+        *("--max-leaf-nodes", 6, "--max-depth", 3, "--seed", 5),
+        *("--discrete", '"batch no"', "--split-only", "width", "--drop", "length"),
+    )
+    assert code == 0, err
+    found = load_model(path, SecretRegressor)
+    expected = SecretRegressor(
+        oblique=False,
+        leaf="constant",
+        criterion="gini",
+        prune=None,
+        min_samples_split=0.2,
+        min_samples_leaf=7,
+        max_leaf_nodes=6,
+        max_depth=3,
+        random_state=5,
+        discrete_features=["batch no"],
+        split_features=["width"],
+    )
+    assert found.get_params() == expected.get_params()
+    assert found.feature_names_in_.tolist() == ["width", "grade", "batch no"]
+
+
+def test_help_names_the_defaults_of_the_estimator(capsys):
+    with pytest.raises(SystemExit) as exit_:
+        main(["fit", "--help"])
+    assert exit_.value.code == 0
+    text = " ".join(capsys.readouterr().out.split())
+    defaults = SecretRegressor().get_params()
+    for flag, name in {
+        "--oblique {": "oblique",
+        "--leaf {": "leaf",
+        "--criterion {": "criterion",
+        "--prune {": "prune",
+        "--min-samples-split N ": "min_samples_split",
+        "--min-samples-leaf N ": "min_samples_leaf",
+    }.items():
+        described = text.rsplit(flag, 1)[1].split("(default: ")[1].split(")")[0]
+        assert described == str(defaults[name]), name
+
+
+def test_paper_settings_can_be_changed_one_by_one(run, table, tmp_path):
+    path = tmp_path / "paper.model"
+    arguments = ("fit", table, "--target", "cost", "--out", path, "--paper")
+    assert run(*arguments, "--min-samples-split", "0.3")[0] == 0
+    expected = SecretRegressor.paper(min_samples_split=0.3, random_state=0)
+    found = load_model(path, SecretRegressor)
+    assert found.get_params() == expected.get_params()
+
+
+@pytest.mark.parametrize("kind", ["semicolons", "tabs", "parquet", "byte order mark"])
+def test_other_files_with_the_same_table_give_the_same_tree(
+    run, table, model, tmp_path, kind
+):
+    frame, path = pd.read_csv(table), tmp_path / "table"
+    if kind == "parquet":
+        frame.to_parquet(path)
+    else:
+        separator = {"semicolons": ";", "tabs": "\t"}.get(kind, ",")
+        frame.to_csv(path, sep=separator, index=False, encoding="utf-8-sig")
+    expected = run("show", model)[1].strip()
+    assert expected in run("fit", path, "--target", "cost")[1]
+
+
+def test_a_column_that_names_the_rows_is_noticed(run, tmp_path):
+    frame = make_table(80).assign(name=[f"row {i}" for i in range(80)])
+    frame.to_csv(tmp_path / "named.csv", index=False)
+    _, _, err = run(
+        *("fit", tmp_path / "named.csv", "--target", "cost", "--max-depth", 0),
+    )
+    assert "note: column 'name' has 80 different values" in err
+
+
+# predict and show
+
+
+def test_columns_are_found_by_name_and_the_others_ignored(run, table, model, tmp_path):
+    frame = pd.read_csv(table).iloc[:, ::-1].assign(remark="none")
+    frame.to_csv(tmp_path / "reversed.csv", index=False)
+    out_file = tmp_path / "predictions.csv"
+    code, out, _ = run("predict", model, tmp_path / "reversed.csv", "--out", out_file)
+    assert (code, out) == (0, "")
+    assert np.array_equal(
+        read_predictions(out_file.read_text()), reference_predictions(model, table)
+    )
+
+
+def test_categories_of_digits_stay_text(run, model, tmp_path):
+    frame = make_table()
+    frame = frame[frame["grade"] == "1"]  # what is left reads like numbers
+    frame.to_csv(tmp_path / "digits.csv", index=False)
+    code, out, err = run("predict", model, tmp_path / "digits.csv")
+    assert code == 0
+    assert "never saw" not in err
+    expected = reference_predictions(model, tmp_path / "digits.csv")
+    assert np.array_equal(read_predictions(out), expected)
+
+
+def test_an_unseen_category_is_one_warning(run, model, tmp_path):
+    frame = make_table(20).assign(grade="new")
+    frame.to_csv(tmp_path / "unseen.csv", index=False)
+    code, out, err = run("predict", model, tmp_path / "unseen.csv")
+    assert code == 0
+    assert np.isfinite(read_predictions(out)).all()
+    warning = [line for line in err.splitlines() if "never saw" in line]
+    assert len(warning) == 1
+    assert warning[0].startswith("secret-jax: warning: Column 'grade'")
+
+
+def test_show_prints_the_tree(run, model):
+    code, out, err = run("show", model)
+    assert (code, err) == (0, "")
+    expected = load_model(model, SecretRegressor).export_text()
+    assert out.strip() == expected.strip()
+
+
+def test_demo_beats_both_baselines_and_says_what_is_next(run, tmp_path):
+    code, out, err = run("demo", "--out", tmp_path / "demo.png")
+    assert code == 0, err
+    mse = {
+        line[:30].strip(): float(line.split()[-4])
+        for line in out.splitlines()
+        if line.startswith("  ")
+    }
+    assert mse["SECRET tree"] < 0.5 * mse["ordinary least squares"]
+    assert mse["SECRET tree"] < mse["CART (scikit-learn)"]
+    assert (tmp_path / "demo.png").read_bytes().startswith(b"\x89PNG")
+    assert "secret-jax fit FILE" in out.splitlines()[-1]
+
+
+# Failures
+
+
+CSV = "a,b,sex,y\n" + "1,2,M,3\n2,1,F,5\n4,2,M,3\n5,1,F,5\n" * 3
+
+
+@pytest.mark.parametrize(
+    ("content", "arguments", "message"),
+    [
+        (b"", "--target y", "'t.csv' is empty"),
+        (b"\n\n", "--target y", "'t.csv' is empty"),
+        (b"a,y\n", "--target y", "'t.csv' has a header, but no rows"),
+        (b"a\0b,\xff", "--target y", "holds binary data, .* export the table as CSV"),
+        (b"PAR1 and no more", "--target y", "is a damaged Parquet file"),
+        (b"a,y\n\xe9,1\n", "--target y", "not UTF-8 text .* 0xe9.* iconv"),
+        (b"a,y\n1,2\n1,2,3\n", "--target y", "not a well-formed CSV .* line 3, saw 3"),
+        (b"a,y\n1,2,3\n1,2,4\n", "--target y", "not a well-formed CSV .* header"),
+        (b"a,y\n1,\n2,3\n", "--target y", "target 'y' has no value in line 2;"),
+        (b"a,y\n1,2\n2,oops\n", "--target y", "'y' holds 'oops' in line 3, .* mend"),
+        (b"a,y\n1,2\n2,inf\n", "--target y", "'y' holds 'inf' in line 3"),
+        (b"a,y\n1,2\n,3\n,4\n", "--target y", "'a' has no value in line 3 and 1 more"),
+        (b"a,y\n1,2\ninf,3\n", "--target y", "'a' holds infinity in line 3;"),
+        (b"sex,y\nM,1\n,3\n", "--target y", "column 'sex' has no value in line 3;"),
+        (b"a,y\n1,2\n3,3\nx,4\n", "--target y", r"line 4 \('x'\).* in --discrete if"),
+        (b"1,2\n1,2\n3,4\n", "--target y", "first line must be a header with names"),
+        (CSV, "--target Y", "no such column; did you mean 'y'.* The columns are 'a'"),
+        (CSV, "--target sex", "'sex' holds 'M' in line 2, .* numbers: a, b, y"),
+        (CSV, "--target y --drop aa", "--drop names 'aa', but .* did you mean 'a'"),
+        (CSV, "--target y --discrete y", "'y' is the target"),
+        (CSV, "--target y --split-only q", "--split-only names 'q', but there is no"),
+        (CSV, "--target y --split-only sex", "'sex' is continuous, but line 2 holds"),
+        (CSV, "--target y --split-only a --discrete a", "both --discrete and --split"),
+        (CSV, "--target y --drop a,b,sex", "no columns are left to predict 'y' from"),
+        (CSV, "--target y --seed -1", "--seed is -1; it must be at least 0"),
+        (CSV, "--target y --test-fraction 1", "--test-fraction is 1; it must be"),
+        (CSV, "--target y --test-fraction 0.9", "12 rows are too few"),
+        (CSV, "--target y --max-depth -2", "'max_depth' parameter .* at least 0"),
+        (CSV, "--target y --criterion x", "--criterion: invalid choice: 'x'"),
+        (CSV, "--target y --leaf deep", "--leaf: invalid choice: 'deep'"),
+        (CSV, "--target y --min-samples-leaf few", "--min-samples-leaf: invalid"),
+        (CSV, "--target y --out no/where", "there is no folder 'no'"),
+        (CSV, "--target y --out .", "'.' is a folder; name a file in it"),
+        (CSV, "--target y --report t.csv", "t.csv: File exists"),
+        (CSV, "", "the following arguments are required: --target; see .* --help"),
+    ],
+)
+def test_what_is_wrong_with_a_fit_is_said_in_one_line(
+    run, tmp_path, monkeypatch, content, arguments, message
+):
+    monkeypatch.chdir(tmp_path)
+    content = content.encode() if isinstance(content, str) else content
+    Path("t.csv").write_bytes(content)
+    assert_fails(run("fit", "t.csv", *arguments.split()), message)
+
+
+def assert_fails(result: tuple[int, str, str], message: str, code: int = 2) -> None:
+    found, out, err = result
+    assert found == code
+    assert out == ""
+    *progress, last = err.splitlines()
+    assert not any("error" in line for line in progress)
+    assert last.startswith("secret-jax: error: ")
+    with pytest.raises(ValueError, match=message):
+        raise ValueError(last)
+
+
+def test_a_misspelt_file_is_guessed(run, table):
+    assert_fails(
+        run("fit", table.with_name("tabel.csv"), "--target", "cost"),
+        r"there is no file .*; did you mean 'table.csv'\?",
+    )
+    assert_fails(run("fit", table.parent, "--target", "y"), "is a folder; give a CSV")
+
+
+def test_what_is_wrong_with_a_prediction_is_said_in_one_line(
+    run, table, model, tmp_path
+):
+    assert_fails(run("predict", table, table), "is not a secret_jax model file")
+    assert_fails(run("show", table), "is not a secret_jax model file")
+    assert_fails(run("show", tmp_path / "none"), "none: No such file or directory")
+    assert_fails(run("show", tmp_path), "Is a directory")
+    assert_fails(run("show", model, "--plot", "tree.xyz"), "end like a picture")
+    assert_fails(run("demo", "--out", "tree"), "'tree' does not end like a picture")
+    frame = make_table(5)
+    path = tmp_path / "rows.csv"
+    frame.rename(columns={"width": "Width"}).to_csv(path, index=False)
+    assert_fails(run("predict", model, path), "needs the column 'width', .* 'Width'")
+    frame.assign(length=np.nan).to_csv(path, index=False)
+    assert_fails(run("predict", model, path), "'length' has no value in line 2 and 4")
+    frame.assign(length="long").to_csv(path, index=False)
+    assert_fails(run("predict", model, path), "line 2 holds 'long', which is no number")
+
+
+def test_a_truncated_model_is_named_as_such(run, table, model, tmp_path):
+    (tmp_path / "cut.model").write_bytes(model.read_bytes()[:-50])
+    assert_fails(run("predict", tmp_path / "cut.model", table), "is truncated")
+
+
+def test_an_interrupt_is_one_line(run, table, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(SecretRegressor, "fit", interrupted)
+    result = run("fit", table, "--target", "cost")
+    assert_fails(result, "error: interrupted", code=130)
+
+
+def test_a_fault_of_the_program_is_owned(run, table, monkeypatch):
+    def broken(*_, **__):
+        raise IndexError("axis 1")
+
+    monkeypatch.setattr(SecretRegressor, "fit", broken)
+    result = run("fit", table, "--target", "cost")
+    assert_fails(result, "a fault of secret-jax itself: IndexError: axis 1", code=1)
+
+
+def test_no_command_shows_the_commands(run):
+    code, out, err = run()
+    assert (code, out) == (2, "")
+    assert "predict with a saved model" in err
+    assert_fails(run("fti"), "invalid choice: 'fti'")

@@ -1,0 +1,127 @@
+"""Gini gain against its definition, discrete splits against all subsets."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+import reference
+
+from secret_jax.splits.discrete import best_subset, category_counts
+from secret_jax.splits.gini import gini_gain
+
+K = 6
+N_CASES = 200
+best = jax.jit(jax.vmap(best_subset))
+SUBSETS = reference.all_subsets(K)
+
+
+def gain_of(joint):
+    """The package's gain of a table of classes by sides."""
+    joint = np.asarray(joint) / np.sum(joint)
+    args = joint[0].sum(), joint[:, 0].sum(), joint[0, 0]
+    return float(gini_gain(*(np.float32(a) for a in args)))
+
+
+def test_gini_gain_is_its_definition(rng):
+    for joint in rng.uniform(0, 1, (50, 2, 2)):
+        assert gain_of(joint) == pytest.approx(reference.gini_gain(joint), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("joint", "gain"),
+    [
+        ([[1, 0], [0, 1]], 0.5),  # a perfect split of two equal classes
+        ([[1, 0], [0, 3]], 0.375),  # all the impurity that there was
+        ([[2, 4], [1, 2]], 0.0),  # independent
+        ([[1, 0], [2, 0]], 0.0),  # all rows one way
+        ([[0, 1], [0, 2]], 0.0),
+        ([[2, 3], [0, 0]], 0.0),  # one class
+    ],
+)
+def test_gini_gain_by_hand(joint, gain):
+    assert gain_of(joint) == pytest.approx(gain, abs=1e-7)
+    assert gain_of(np.transpose(joint)[::-1].T) == pytest.approx(gain, abs=1e-7)
+    assert gain_of(joint[::-1]) == pytest.approx(gain, abs=1e-7)
+
+
+@pytest.fixture
+def counts(rng):
+    """Weights of two classes in six categories, some of them absent or of one class."""
+    present = rng.choice([False, True, True], (N_CASES, 1, K))
+    one_class = rng.random((N_CASES, 2, 1)) < 0.05
+    counts = rng.integers(0, 9, (N_CASES, 2, K))
+    return np.where(present & ~one_class, counts, 0) * 0.75
+
+
+def find(counts, min_weight):
+    split = best(
+        counts.astype(np.float32), np.full(len(counts), min_weight, np.float32)
+    )
+    return np.asarray(split.gain), np.asarray(split.goes_left)
+
+
+def joint_of(counts, subset):
+    return np.stack([counts[:, subset].sum(axis=1), counts[:, ~subset].sum(axis=1)], 1)
+
+
+def test_best_of_all_subsets(counts):
+    gain, goes_left = find(counts, 0.0)
+    for case, found, subset in zip(counts, gain, goes_left, strict=True):
+        joints = [joint_of(case, s) for s in SUBSETS]
+        usable = [j for j in joints if j.sum() > 0 and (j.sum(axis=0) > 0).all()]
+        if not usable:  # fewer than two categories are present
+            assert found == -np.inf
+            continue
+        wanted = max(reference.gini_gain(joint) for joint in usable)
+        assert found == pytest.approx(wanted, abs=1e-6)
+        joint = joint_of(case, subset)
+        assert reference.gini_gain(joint) == pytest.approx(wanted, abs=1e-6)
+
+
+@pytest.mark.parametrize("min_weight", [4.0, 12.0])
+def test_min_weight(counts, min_weight):
+    """Of the prefixes of the order that leave enough on both sides, the best."""
+    gain, goes_left = find(counts, min_weight)
+    assert (gain == -np.inf).any()
+    for case, found, subset in zip(counts, gain, goes_left, strict=True):
+        weight = case.sum(axis=0)
+        share = case[0] / np.where(weight > 0, weight, 1)
+        order = sorted(np.flatnonzero(weight), key=lambda category: -share[category])
+        prefixes = [np.isin(np.arange(K), order[:n]) for n in range(1, len(order))]
+        joints = [joint_of(case, prefix) for prefix in prefixes]
+        allowed = [j for j in joints if j.sum(axis=0).min() >= min_weight]
+        if not allowed:
+            assert found == -np.inf
+            continue
+        wanted = max(reference.gini_gain(joint) for joint in allowed)
+        assert found == pytest.approx(wanted, abs=1e-6)
+        assert joint_of(case, subset).sum(axis=0).min() >= min_weight
+
+
+def test_min_weight_is_inclusive_and_infinity_forbids_all():
+    counts = np.zeros((N_CASES, 2, K))
+    counts[:, 0, 0] = counts[:, 1, 1] = 4.0
+    for min_weight, allowed in ((4.0, True), (4.001, False), (np.inf, False)):
+        gain, _ = find(counts, min_weight)
+        assert (np.isfinite(gain) == allowed).all()
+
+
+def test_absent_categories_follow_the_larger_side(counts):
+    gain, goes_left = find(counts, 0.0)
+    weight = counts.sum(axis=1)
+    present = weight > 0
+    left = np.sum(weight * goes_left, axis=1)
+    right = weight.sum(axis=1) - left
+    clear = np.isfinite(gain) & (left != right) & ~present.all(axis=1)
+    sides = (left > right)[:, None] == goes_left
+    assert {True, False} <= set((left > right)[clear].tolist())
+    assert sides[clear][~present[clear]].all()
+
+
+def test_category_counts(rng):
+    codes = rng.integers(0, K, 50).astype(np.int32)
+    class_weight = rng.uniform(0, 2, (2, 50)).astype(np.float32)
+    got = category_counts(codes, class_weight, K)
+    expected = [np.bincount(codes, weight, K) for weight in class_weight]
+    np.testing.assert_allclose(got, expected, rtol=1e-5)

@@ -1,0 +1,382 @@
+"""The scikit-learn face: parameters, tables in and out, models, interruption."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+from functools import lru_cache
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from configurations import (
+    CONFIGURATIONS,
+    crease,
+    every_configuration,
+    planes,
+    regressor,
+    shop,
+    tree_bytes,
+)
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+import secret_jax
+from secret_jax import SecretRegressor
+from secret_jax.table import Role
+from secret_jax.tree import SplitKind
+
+
+@lru_cache
+def shared(configuration: str, table: str = "numbers") -> SecretRegressor:
+    """A fitted model that tests only read."""
+    X, y = {"numbers": crease, "with a colour": shop}[table]()
+    return regressor(configuration, prune=None).fit(X, y)
+
+
+@every_configuration
+def test_parameters_come_back_and_clone(configuration):
+    model = CONFIGURATIONS[configuration]()
+    parameters = model.get_params()
+    assert clone(model).get_params() == parameters
+    changed = model.set_params(max_depth=3, clip_margin=None)
+    assert changed.get_params() == parameters | {"max_depth": 3, "clip_margin": None}
+    with pytest.raises(ValueError, match="max_deep"):
+        model.set_params(max_deep=3)
+
+
+def test_fit_changes_no_parameter():
+    model = regressor("paper", max_depth=0)
+    before = model.get_params()
+    assert model.fit(*crease()) is model
+    assert model.get_params() == before
+
+
+def test_the_setting_of_the_paper():
+    model = SecretRegressor.paper(oblique=False, leaf="constant", random_state=3)
+    expected = {
+        "criterion": "gini",
+        "gini_gain": "normal",
+        "oblique": False,
+        "leaf": "constant",
+        "prune": "holdout",
+        "refine": None,
+        "min_samples_split": 0.01,
+        "min_samples_leaf": 1,
+        "max_depth": None,
+        "max_leaf_nodes": None,
+        "clip_margin": None,
+        "n_starts": 1,
+        "em_sample": None,
+        "random_state": 3,
+    }
+    found = model.get_params()
+    assert {name: found[name] for name in expected} == expected
+    assert SecretRegressor.paper(min_samples_split=0.04).min_samples_split == 0.04
+    assert SecretRegressor.paper().oblique is True
+    assert SecretRegressor.paper().leaf == "linear"
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda model, X: model.predict(X),
+        lambda model, X: model.apply(X),
+        lambda model, X: model.decision_path(X),
+        lambda model, X: model.score(X, X[:, 0]),
+        lambda model, X: model.export_text(),
+        lambda model, X: model.n_leaves_,
+        lambda model, X: model.depth_,
+    ],
+    ids=["predict", "apply", "decision_path", "score", "text", "n_leaves_", "depth_"],
+)
+def test_an_unfitted_model_says_so(use):
+    with pytest.raises(NotFittedError, match="not fitted yet"):
+        use(SecretRegressor(), np.eye(3))
+
+
+def test_names_and_numbers_of_features():
+    X, y = shop()
+    model = regressor("paper", max_depth=0).fit(X, y)
+    assert model.n_features_in_ == 3
+    assert model.feature_names_in_.tolist() == ["width", "colour", "height"]
+    assert model.tree_.schema.target_name == "price"
+    model.fit(*crease())
+    assert model.n_features_in_ == 3
+    assert not hasattr(model, "feature_names_in_")
+
+
+@every_configuration
+def test_sizes_of_the_tree(configuration):
+    model = shared(configuration)
+    assert model.n_leaves_ == model.n_leaves_grown_ == model.tree_.n_leaves > 1
+    assert model.depth_ == model.tree_.depth.max()
+
+
+@pytest.mark.parametrize("table", ["numbers", "with a colour"])
+@every_configuration
+def test_a_tree_weighs_what_its_rows_weigh(configuration, table):
+    X, y = {"numbers": crease, "with a colour": shop}[table]()
+    weight = np.random.default_rng(2).integers(0, 3, len(y))
+    model = regressor(configuration, prune=None).fit(X, y, weight)
+    tree, leaf = model.tree_, model.apply(X)
+    at_leaf = np.bincount(leaf, weight, tree.n_nodes)
+    np.testing.assert_allclose(at_leaf[tree.is_leaf], tree.weight[tree.is_leaf])
+    assert tree.weight[0] == weight.sum()
+
+
+@every_configuration
+def test_a_table_may_come_in_any_form(configuration):
+    X, _ = crease()
+    model = shared(configuration)
+    expected, leaf = model.predict(X), model.apply(X)
+    assert expected.dtype == np.float64
+    forms = {
+        "float32": X.astype(np.float32),
+        "columns first": np.asfortranarray(X),
+        "strided": np.repeat(X, 2, axis=0)[::2],
+        "list": X.tolist(),
+        "object": X.astype(object),
+        "read-only": np.frombuffer(X.tobytes()).reshape(X.shape),
+    }
+    for name, form in forms.items():
+        assert np.array_equal(model.predict(form), expected), name
+        assert np.array_equal(model.apply(form), leaf), name
+    again = regressor(configuration, prune=None)
+    for name in ("float32", "columns first", "list"):
+        again.fit(forms[name], crease()[1].tolist())
+        assert tree_bytes(again.tree_) == tree_bytes(model.tree_), name
+
+
+@every_configuration
+def test_frames_of_any_library_and_column_order_agree(configuration):
+    X, y = shop()
+    model = shared(configuration, "with a colour")
+    expected = model.predict(X)
+    for frame in (
+        X[["height", "width", "colour"]],
+        X.astype({"colour": "category", "width": "float32"}),
+        X.set_index(np.arange(len(X))[::-1]),
+        pl.from_pandas(X),
+        pl.from_pandas(X).select("colour", "height", "width"),
+    ):
+        assert np.array_equal(model.predict(frame), expected)
+    again = regressor(configuration, prune=None).fit(pl.from_pandas(X), y.to_numpy())
+    assert tree_bytes(again.tree_) == tree_bytes(model.tree_)
+    with pytest.warns(UserWarning, match="feature names"):
+        assert np.array_equal(model.predict(X.to_numpy()), expected)
+
+
+def test_a_frame_after_an_array_is_remarked_on():
+    X, y = crease()
+    model = regressor("paper", max_depth=0).fit(X, y)
+    with pytest.warns(UserWarning, match="fitted without feature names"):
+        model.predict(pd.DataFrame(X, columns=["c", "b", "a"]))
+
+
+def test_roles_come_from_dtypes_and_arguments():
+    X, y = shop()
+    model = regressor("paper", max_depth=0).fit(X, y)
+    assert model.tree_.schema.roles == (Role.REGRESSOR, Role.DISCRETE, Role.REGRESSOR)
+    assert model.tree_.coefficient.shape == (1, 3)
+    model.set_params(split_features=["height"], discrete_features=[1]).fit(X, y)
+    assert model.tree_.schema.roles == (Role.REGRESSOR, Role.DISCRETE, Role.SPLIT)
+    assert model.tree_.coefficient.shape == (1, 2)
+
+
+@pytest.mark.parametrize("table", ["numbers", "with a colour"])
+def test_linear_leaves_are_least_squares_on_their_rows(table):
+    X, y = {"numbers": crease, "with a colour": shop}[table]()
+    model = regressor("paper", prune=None, min_samples_leaf=12).fit(X, y)
+    numbers = X if table == "numbers" else X[["width", "height"]].to_numpy()
+    leaf, found = model.apply(X), model.predict(X)
+    error = np.zeros(model.tree_.n_nodes)
+    for node in np.unique(leaf):
+        rows = leaf == node
+        design = np.c_[np.ones(rows.sum()), numbers[rows]]
+        slopes = np.linalg.lstsq(design, np.asarray(y)[rows], rcond=None)[0]
+        np.testing.assert_allclose(found[rows], design @ slopes, atol=1e-4)
+        error[node] = np.mean((np.asarray(y)[rows] - design @ slopes) ** 2)
+    scale = model.tree_.schema.target_scale
+    tree_error = model.tree_.train_error * scale**2
+    np.testing.assert_allclose(
+        tree_error[model.tree_.is_leaf], error[model.tree_.is_leaf], rtol=1e-5
+    )
+
+
+@every_configuration
+def test_constant_leaves_hold_the_mean_of_their_rows(configuration):
+    X, y = crease(60)
+    # Without shrinkage and cross-validation, whatever the configuration.
+    options = {"prune": None, "leaf": "constant", "min_samples_leaf": 5}
+    model = regressor(configuration, **options).fit(X, y)
+    assert set(model.tree_.schema.roles) == {Role.SPLIT}
+    assert model.n_leaves_ > 1
+    leaf, found = model.apply(X), model.predict(X)
+    for node in np.unique(leaf):
+        np.testing.assert_allclose(
+            found[leaf == node], y[leaf == node].mean(), atol=1e-5
+        )
+
+
+def test_leaves_from_the_mixture_are_its_own_and_survive_pruning():
+    X, y = planes(60)
+    y = y + 0.5 * np.random.default_rng(1).normal(size=60)
+    models = {
+        leaf: regressor("gini", leaf=leaf, max_depth=1).fit(X, y, prune_set=(X, y))
+        for leaf in ("linear", "em")
+    }
+    linear, mixture = models["linear"].tree_, models["em"].tree_
+    assert linear.n_leaves == mixture.n_leaves == 2
+    assert linear.threshold[0] == mixture.threshold[0]
+    assert np.array_equal(linear.coefficient[0], mixture.coefficient[0])
+    assert not np.allclose(linear.coefficient[1:], mixture.coefficient[1:], atol=1e-4)
+    assert 0.9 < models["em"].score(X, y) < models["linear"].score(X, y)
+
+
+@pytest.mark.parametrize("clip_margin", [0.0, 0.1, 2.0])
+@every_configuration
+def test_predictions_stay_within_the_stated_range(configuration, clip_margin):
+    X, y = crease()
+    options = {"prune": None, "clip_margin": clip_margin, "clip_min_samples": 0}
+    model = regressor(configuration, **options).fit(X, y)
+    far = np.r_[X, 10 * X, -1000 * X]
+    leaf, found = model.apply(far), model.predict(far)
+    trained_in = model.apply(X)
+    for node in np.unique(leaf):
+        rows = y[trained_in == node]
+        margin = clip_margin * np.ptp(rows) + 1e-4
+        assert found[leaf == node].min() >= rows.min() - margin
+        assert found[leaf == node].max() <= rows.max() + margin
+
+
+@every_configuration
+def test_small_leaves_take_the_range_of_an_ancestor(configuration):
+    X, y = crease()
+    options = {"prune": None, "clip_margin": 0.0, "clip_min_samples": 10_000}
+    model = regressor(configuration, **options).fit(X, y)
+    found = model.predict(1000 * X)
+    assert found.min() == pytest.approx(y.min(), abs=1e-4)
+    assert found.max() == pytest.approx(y.max(), abs=1e-4)
+
+
+@every_configuration
+def test_without_a_margin_predictions_are_not_clipped(configuration):
+    X, y = crease()
+    model = regressor(configuration, clip_margin=None, max_depth=1).fit(X, y)
+    assert np.ptp(model.predict(100 * X)) > 10 * np.ptp(y)
+
+
+@every_configuration
+def test_decision_paths_run_from_the_root_to_the_leaf(configuration):
+    X, _ = crease()
+    model = shared(configuration)
+    path, tree = model.decision_path(X), model.tree_
+    assert path.shape == (len(X), model.depth_ + 1)
+    assert path.dtype == np.int32
+    assert (path[:, 0] == 0).all()
+    length = (path >= 0).sum(axis=1)
+    for row in range(len(X)):
+        nodes = path[row, : length[row]]
+        assert np.array_equal(tree.parent[nodes[1:]], nodes[:-1])
+        assert (path[row, length[row] :] == -1).all()
+    assert np.array_equal(path[np.arange(len(X)), length - 1], model.apply(X))
+    assert regressor(configuration, max_depth=0).fit(*crease()).decision_path(
+        X[:2]
+    ).tolist() == [[0], [0]]
+
+
+def test_the_score_is_the_share_of_explained_variance():
+    X, y = crease()
+    model = shared("paper")
+    residual = y - model.predict(X)
+    assert model.score(X, y) == pytest.approx(1 - residual.var() / y.var(), abs=1e-4)
+    weight = np.arange(1.0, len(y) + 1)
+    assert model.score(X, y, weight) != model.score(X, y)
+
+
+@every_configuration
+def test_a_holdout_is_a_share_of_the_rows(configuration):
+    X, y = crease()
+    model = regressor(configuration, refit=False, validation_fraction=0.25)
+    assert model.fit(X, y).tree_.weight[0] == pytest.approx(180, abs=1)
+    model.set_params(prune=None)
+    assert model.fit(X, y).tree_.weight[0] == 240
+
+
+def test_a_refit_uses_the_rows_of_the_holdout_too():
+    X, y = crease()
+    options = {"oblique": True, "leaf": "linear"}
+    once = regressor("gini", refit=False, **options).fit(X, y).tree_
+    twice = regressor("gini", refit=True, **options).fit(X, y).tree_
+    assert twice.weight[0] == 240
+    assert np.array_equal(once.threshold, twice.threshold)
+    assert not np.array_equal(once.coefficient, twice.coefficient)
+
+
+class InterruptingStream(io.StringIO):
+    """Interrupts the program when the given line is about to be written."""
+
+    def __init__(self, line: int):
+        super().__init__()
+        self.line = line
+
+    def write(self, text: str) -> int:
+        if text.startswith("level "):
+            if self.line == 0:
+                raise KeyboardInterrupt
+            self.line -= 1
+        return super().write(text)
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+@every_configuration
+def test_an_interrupted_fit_leaves_the_model_as_it_was(
+    configuration, level, monkeypatch
+):
+    fitted = clone(shared(configuration, "with a colour")).fit(*shop())
+    before, prediction = dict(vars(fitted)), fitted.predict(shop()[0])
+    unfitted = clone(fitted)
+    for model in (fitted.set_params(verbose=1), unfitted.set_params(verbose=1)):
+        monkeypatch.setattr(sys, "stderr", InterruptingStream(level))
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(*crease(seed=1))
+    monkeypatch.undo()
+    assert vars(fitted) == before | {"verbose": 1}
+    assert np.array_equal(fitted.predict(shop()[0]), prediction)
+    assert vars(unfitted) == unfitted.get_params()
+    with pytest.raises(NotFittedError):
+        unfitted.predict(shop()[0])
+
+
+def test_a_model_can_be_fitted_again_to_another_table():
+    model = clone(shared("paper")).fit(*crease())
+    model.fit(*shop())
+    assert SplitKind.DISCRETE in model.tree_.kind
+    assert model.predict(shop()[0]).shape == (240,)
+
+
+def test_the_names_that_the_package_offers():
+    assert secret_jax.SecretRegressor is SecretRegressor
+    assert issubclass(secret_jax.UnseenCategoryWarning, UserWarning)
+    assert secret_jax.__version__
+
+
+def test_an_import_changes_no_global_state():
+    code = """
+import os, warnings
+import jax, numpy as np
+def state():
+    return (dict(jax.config.values), dict(os.environ), np.geterr(),
+            list(warnings.filters), np.random.get_state()[1].tolist())
+import sklearn.base, sklearn.utils.validation, narwhals
+before = state()
+import secret_jax
+assert state() == before
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr

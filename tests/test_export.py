@@ -1,0 +1,434 @@
+"""The printed tree: it says what the tree does, in the units of the data."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from secret_jax.equations import (
+    LinearSplit,
+    model_in_original_units,
+    rounded_model,
+    rounded_split,
+    split_in_original_units,
+)
+from secret_jax.export import export_text
+from secret_jax.sentences import model_equation, split_sentence
+from secret_jax.table import Role, TableSchema
+from secret_jax.tree import SplitKind, StopReason, Tree, predict
+
+NAMES = ("length", "sex", "shell weight", "a - b", "age", "place", "2nd (kg)")
+TOWNS = tuple(f"town{i}" for i in range(12))
+
+
+def table_schema() -> TableSchema:
+    """Four regressors, one split-only column, two discrete ones, in mixed order."""
+    continuous, split_only, discrete = (0, 2, 3, 6), (4,), (1, 5)
+    roles = [Role.DISCRETE] * len(NAMES)
+    for column in continuous:
+        roles[column] = Role.REGRESSOR
+    roles[4] = Role.SPLIT
+    return TableSchema(
+        names=NAMES,
+        named=True,
+        roles=tuple(roles),
+        continuous=continuous + split_only,
+        n_regressors=4,
+        center=np.array([0.52, 1990.0, -3e-5, 4e6, 40.0]),
+        scale=np.array([0.12, 8.0, 2e-6, 3e5, 12.0]),
+        discrete=discrete,
+        categories=(("F", "I", "M"), TOWNS),
+        target_name="rings",
+        target_center=9.9,
+        target_scale=3.2,
+    )
+
+
+def random_tree(
+    seed: int, n_leaves: int, *, kinds=(1, 2, 3), clip_margin: float | None = 0.1
+) -> Tree:
+    """A tree of any shape with splits and models that no data ever asked for."""
+    generator = np.random.default_rng(seed)
+    schema = table_schema()
+    n_nodes, n_continuous = 2 * n_leaves - 1, len(schema.continuous)
+    left = np.full(n_nodes, -1, np.int32)
+    right, parent = left.copy(), left.copy()
+    depth = np.zeros(n_nodes, np.int32)
+    weight = np.zeros(n_nodes)
+    weight[0] = 1000.0
+    for child in range(1, n_nodes, 2):
+        leaves = np.flatnonzero((left[:child] < 0) & (depth[:child] < 8))
+        node = generator.choice(leaves, p=weight[leaves] / weight[leaves].sum())
+        left[node], right[node] = child, child + 1
+        parent[child : child + 2] = node
+        depth[child : child + 2] = depth[node] + 1
+        weight[child] = np.ceil(weight[node] * generator.uniform(0.2, 0.8))
+        weight[child + 1] = weight[node] - weight[child]
+    kind = np.where(left < 0, SplitKind.LEAF, generator.choice(kinds, n_nodes))
+    attribute = np.full(n_nodes, -1, np.int32)
+    direction = np.zeros((n_nodes, n_continuous), np.float32)
+    goes_left = np.zeros((n_nodes, len(TOWNS)), bool)
+    for node in np.flatnonzero(left >= 0):
+        if kind[node] == SplitKind.AXIS:
+            attribute[node] = generator.integers(n_continuous)
+            direction[node, attribute[node]] = 1
+        elif kind[node] == SplitKind.OBLIQUE:
+            direction[node] = generator.normal(size=n_continuous)
+        else:
+            attribute[node] = generator.integers(2)
+            n_categories = len(schema.categories[attribute[node]])
+            chosen = generator.permutation(n_categories)
+            goes_left[node, chosen[: generator.integers(1, n_categories)]] = True
+    coefficient = generator.normal(size=(n_nodes, 1 + schema.n_regressors))
+    return Tree(
+        left=left,
+        right=right,
+        parent=parent,
+        depth=depth,
+        kind=kind.astype(np.int32),
+        attribute=attribute,
+        direction=direction,
+        threshold=generator.normal(0, 0.5, n_nodes).astype(np.float32),
+        goes_left=goes_left,
+        larger_left=generator.random(n_nodes) < 0.5,
+        coefficient=coefficient,
+        lower=coefficient[:, 0] - generator.uniform(0.5, 2, n_nodes),
+        upper=coefficient[:, 0] + generator.uniform(0.5, 2, n_nodes),
+        weight=weight,
+        train_error=generator.uniform(0.01, 0.5, n_nodes),
+        gain=np.zeros(n_nodes, np.float32),
+        stop_reason=np.where(left < 0, StopReason.PRUNED, 0).astype(np.int32),
+        schema=schema,
+        clip_margin=clip_margin,
+    )
+
+
+def random_rows(seed: int, n_rows: int) -> list[np.ndarray]:
+    """Columns for `table_schema`, in the order of its names."""
+    generator = np.random.default_rng(seed)
+    schema = table_schema()
+    columns: list[np.ndarray] = [np.empty(0)] * len(NAMES)
+    for position, column in enumerate(schema.continuous):
+        z = generator.normal(size=n_rows)
+        columns[column] = schema.center[position] + schema.scale[position] * z
+    for position, column in enumerate(schema.discrete):
+        categories = np.array(schema.categories[position], object)
+        columns[column] = generator.choice(categories, n_rows)
+    return columns
+
+
+def encode(columns: list[np.ndarray]):
+    return table_schema().encode(np.array(columns, object).T)
+
+
+def sum_of_terms(text: str, columns: list[np.ndarray]) -> np.ndarray:
+    """What a printed sum is worth in every row; ``@3`` stands for column 3."""
+    total = np.zeros(len(columns[0]))
+    number = r"\d+(?:\.\d+)?(?:e[+-]?\d+)?"
+    for term in re.finditer(rf"([+-]?) ?(?:({number}) @(\d)|({number})|@(\d))", text):
+        sign, factor, column, constant, lone = term.groups()
+        value = float(factor or constant or 1) * (-1 if sign == "-" else 1)
+        if column or lone:
+            total += value * columns[int(column or lone)]
+        else:
+            total += value
+    return total
+
+
+def holds(condition: str, columns: list[np.ndarray]) -> np.ndarray:
+    """Rows for which a printed condition is true."""
+    if " in " in condition:
+        name, listed = re.fullmatch(r"@(\d)(?: not)? in \{(.*)\}", condition).groups()
+        within = np.isin(columns[int(name)].astype(str), listed.split(", "))
+        return ~within if " not in " in condition else within
+    left, sign, right = re.fullmatch(r"(.*) (<=|>=|<|>) (.*)", condition).groups()
+    compare = {"<=": np.less_equal, ">=": np.greater_equal, "<": np.less}
+    return compare.get(sign, np.greater)(sum_of_terms(left, columns), float(right))
+
+
+def predict_by_text(text: str, columns: list[np.ndarray]) -> np.ndarray:
+    """Follow the printed tree, knowing nothing else."""
+    for name in sorted(NAMES, key=len, reverse=True):
+        for printed in (repr(name), name):
+            text = re.sub(
+                rf"(?<![\w']){re.escape(printed)}(?![\w'])",
+                f"@{NAMES.index(name)}",
+                text,
+            )
+    result = np.full(len(columns[0]), np.nan)
+    way: list[np.ndarray] = [np.ones(len(columns[0]), bool)]
+    last: dict[int, str] = {}
+    statements: list[str] = []
+    for line in text.split("\n\n", 1)[1].splitlines():
+        indent, body = re.fullmatch(r"((?:\|   )*)(.*)", line).groups()
+        if body.startswith("["):
+            statements.append(f"{len(indent) // 4} {body}")
+        elif "rows (" in body:
+            statements[-1] += " ;" + body
+        elif "leaf:" not in body:
+            statements[-1] += " " + body.strip()
+    for statement in statements:
+        level, node, body = re.fullmatch(r"(\d+) \[(\d+)\] (.*)", statement).groups()
+        way = way[: int(level) + 1]
+        if body.startswith("if "):
+            last[int(node)] = body[3:]
+            way.append(way[-1] & holds(body[3:], columns))
+        elif body.startswith("else "):
+            condition = body[5:]
+            if condition.startswith("("):  # only the comparison is repeated
+                total = re.split(r" [<>]=", last[int(node)])[0]
+                condition = f"{total} {condition[1:-1]}"
+            way.append(way[-1] & holds(condition, columns))
+        else:
+            equation, facts = body.removeprefix("rings = ").split(" ;")
+            value = sum_of_terms(equation, columns)
+            clip = re.search(r"clipped to \[(.*), (.*)\]", facts)
+            if clip:
+                value = np.clip(value, *map(float, clip.groups()))
+            assert np.isnan(result[way[-1]]).all(), "two leaves for one row"
+            result[way[-1]] = value[way[-1]]
+    return result
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("clip_margin", [0.1, None])
+@pytest.mark.parametrize("max_categories", [None, 6])
+def test_text_with_all_digits_predicts_like_the_tree(seed, clip_margin, max_categories):
+    tree = random_tree(seed, 12, clip_margin=clip_margin)
+    columns = random_rows(seed, 300)
+    text = export_text(tree, precision=16, max_categories=max_categories)
+    assert "more}" not in text  # one side of twelve is always short enough
+    expected = predict(tree, encode(columns))
+    np.testing.assert_allclose(predict_by_text(text, columns), expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_default_rounding_is_negligible(seed):
+    tree = random_tree(seed, 12)
+    columns = random_rows(seed, 1000)
+    expected = predict(tree, encode(columns))
+    printed = predict_by_text(export_text(tree, max_categories=None), columns)
+    deviation = np.abs(printed - expected) / tree.schema.target_scale
+    # Rows that a rounded threshold puts on the other side are few.
+    moved = deviation > 0.01
+    assert moved.mean() < 0.01
+    assert deviation[~moved].max() < 0.007
+    assert np.sqrt(np.mean(deviation[~moved] ** 2)) < 0.002
+
+
+def test_more_precision_prints_more_digits_and_deviates_less():
+    tree = random_tree(3, 8, kinds=(3,))  # no thresholds, so no row moves
+    columns = random_rows(3, 500)
+    expected = predict(tree, encode(columns))
+    lengths, deviations = [], []
+    for precision in (1, 2, 3, 4, 5):
+        text = export_text(tree, precision=precision, max_categories=None)
+        lengths.append(len(text))
+        deviations.append(np.abs(predict_by_text(text, columns) - expected).max())
+    assert lengths == sorted(lengths)
+    assert lengths[0] < lengths[-1]
+    assert all(b < a / 4 for a, b in pairwise(deviations))
+
+
+def linear_tree(direction, threshold, coefficient=(0, 0, 0, 0, 0), **changes) -> Tree:
+    """Two leaves under a split on continuous attributes."""
+    tree = random_tree(0, 2, kinds=(SplitKind.OBLIQUE,))
+    directions = np.zeros_like(tree.direction)
+    directions[0] = direction
+    thresholds = np.array([threshold, 0, 0], np.float32)
+    coefficients = np.tile(np.asarray(coefficient, float), (3, 1))
+    return replace(
+        tree,
+        direction=directions,
+        threshold=thresholds,
+        coefficient=coefficients,
+        **changes,
+    )
+
+
+def test_oblique_split_begins_with_the_largest_effect_and_a_factor_of_one():
+    tree = linear_tree([-0.5, 2, 0, 0, 0], 0.25)
+    # 2 (w - 1990)/8 - 0.5 (l - 0.52)/0.12 <= 0.25, times 8/2.
+    assert split_sentence(tree, 0) == "shell weight - 16.67 length <= 1982.332"
+    assert split_sentence(tree, 0, side="right") == (
+        "shell weight - 16.67 length > 1982.332"
+    )
+
+
+def test_negative_first_coefficient_turns_the_inequality_round():
+    tree = linear_tree([0, -2, 0, 0, 0], 0.25)
+    assert split_sentence(tree, 0) == "shell weight >= 1989"
+    assert split_sentence(tree, 0, side="right") == "shell weight < 1989"
+
+
+def test_rounded_split_is_right_at_the_center():
+    tree = linear_tree([0.3, -0.7, 0.2, 1e-5, 0.111], 0.3)
+    exact = split_in_original_units(tree, 0)
+    assert isinstance(exact, LinearSplit)
+    rounded = rounded_split(exact, 2)
+    assert "2nd (kg)" in exact.names
+    assert "2nd (kg)" not in rounded.names
+    slack = exact.threshold - exact.coefficient @ exact.center
+    rounded_slack = rounded.threshold - rounded.coefficient @ rounded.center
+    assert abs(rounded_slack - slack) < 0.002 * exact.spread[0]
+
+
+def test_terms_are_sorted_by_effect_and_dropped_only_below_the_rounding():
+    # In original units the third slope is the largest by far, the fourth tiny.
+    tree = linear_tree([1, 0, 0, 0, 0], 0, (0.5, 0.1, 0.2, 0.05, 0.0004))
+    model = model_in_original_units(tree, 1)
+    assert model.names == ("shell weight", "length", "a - b", "2nd (kg)")
+    assert rounded_model(model).names == model.names[:3]
+    assert rounded_model(model, 4).names == model.names
+    # 0.5 * 3.2 + 9.9 at the center, less what the terms are there.
+    equation = model_equation(tree, 1)
+    assert (
+        equation == "rings = -146.69 + 0.08 shell weight + 2.67 length + 80000 'a - b'"
+    )
+    assert model_equation(tree, 1, max_terms=1).endswith("+ 0.08 shell weight + ...")
+
+
+def test_constant_model_is_a_number_without_clipping():
+    tree = linear_tree([1, 0, 0, 0, 0], 0, (0.5, 0, 0, 0, 0))
+    text = export_text(tree)
+    assert "[1] rings = 11.5\n" in text
+    assert "clipped" not in text
+
+
+def discrete_tree(left: list[int], attribute: int) -> Tree:
+    tree = random_tree(0, 2, kinds=(SplitKind.DISCRETE,))
+    goes_left = np.zeros_like(tree.goes_left)
+    goes_left[0, left] = True
+    return replace(
+        tree, goes_left=goes_left, attribute=np.array([attribute, -1, -1], np.int32)
+    )
+
+
+@pytest.mark.parametrize(
+    ("left", "attribute", "options", "yes", "no"),
+    [
+        ([0, 2], 0, {}, "sex in {F, M}", "sex in {I}"),
+        (
+            range(1, 12),
+            1,
+            {},
+            "place not in {town0}",
+            "place in {town0}",
+        ),
+        (
+            range(6),
+            1,
+            {"max_categories": 2},
+            "place in {town0, town1, ... 4 more}",
+            "place in {town6, town7, ... 4 more}",
+        ),
+        (
+            range(11),
+            1,
+            {"max_categories": None},
+            f"place in {{{', '.join(TOWNS[:11])}}}",
+            "place in {town11}",
+        ),
+    ],
+)
+def test_discrete_sentences(left, attribute, options, yes, no):
+    tree = discrete_tree(list(left), attribute)
+    assert split_sentence(tree, 0, **options) == yes
+    assert split_sentence(tree, 0, side="right", **options) == no
+
+
+def test_categories_that_cannot_reach_a_node_are_not_listed():
+    tree = random_tree(0, 3, kinds=(SplitKind.DISCRETE,))
+    inner = np.flatnonzero(~tree.is_leaf)
+    child = int(inner[1])
+    goes_left = np.zeros_like(tree.goes_left)
+    first_goes_left = tree.left[0] == child
+    goes_left[0, [0, 1] if first_goes_left else [2]] = True  # F and I reach the child
+    goes_left[child, [0, 2]] = True
+    attribute = np.where(tree.is_leaf, -1, 0).astype(np.int32)
+    tree = replace(tree, goes_left=goes_left, attribute=attribute)
+    assert split_sentence(tree, child) == "sex in {F}"
+    assert split_sentence(tree, child, side="right") == "sex in {I}"
+
+
+def test_facts_of_a_leaf():
+    tree = linear_tree(
+        [1, 0, 0, 0, 0],
+        0,
+        (0.5, 1, 0, 0, 0),
+        weight=np.array([1500.0, 1203.0, 297.0]),
+        train_error=np.array([0.0, 0.25, 1e-20]),
+        lower=np.full(3, -1.0),
+        upper=np.full(3, 1.0),
+        clip_margin=0.1,
+    )
+    lines = export_text(tree).splitlines()
+    assert lines[0] == "rings: a tree of 2 leaves, depth 1, grown on 1,500 rows"
+    first = lines.index("|   [1] rings = -2.37 + 26.67 length")
+    assert lines[first + 1 : first + 3] == [
+        "|       1,203 rows (80.2 %), error 1.6, clipped to [6.06, 13.74]",
+        "|       leaf: its subtree did not pay on the pruning rows",
+    ]
+    assert "297 rows (19.8 %), error 0, clipped" in export_text(tree)
+
+
+def test_max_depth_shows_the_models_of_the_last_level():
+    tree = random_tree(5, 12)
+    text = export_text(tree, max_depth=1)
+    nodes = {int(node) for node in re.findall(r"^\|   \[(\d+)\] rings", text, re.M)}
+    assert nodes == {int(tree.left[0]), int(tree.right[0])}
+    below = sum(int(n) for n in re.findall(r"\.\.\. (\d+) lea(?:f|ves) below", text))
+    alone = sum(bool(tree.is_leaf[node]) for node in nodes)
+    assert below + alone == tree.n_leaves
+
+
+def test_show_models():
+    tree = random_tree(5, 12)
+    n_equations = {
+        show: export_text(tree, show_models=show).count("rings = ")
+        for show in ("none", "leaves", "all")
+    }
+    assert n_equations == {"none": 0, "leaves": 12, "all": tree.n_nodes}
+    assert export_text(tree, show_models="none").count(" rows (") == tree.n_leaves
+
+
+def test_lines_are_wrapped_between_terms():
+    lines = export_text(random_tree(1, 12, kinds=(2,)), precision=8).splitlines()
+    assert max(map(len, lines)) <= 100
+    assert any(re.fullmatch(r"[| ]+[+-] .*", line) for line in lines)
+
+
+def test_a_single_leaf():
+    text = export_text(random_tree(0, 1))
+    assert text.startswith("rings: a tree of 1 leaf, depth 0, grown on 1,000 rows\n")
+    assert "[0] rings = " in text
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"precision": 0}, ValueError, "precision is 0"),
+        ({"precision": 2.5}, TypeError, "precision is 2.5"),
+        ({"max_depth": -1}, ValueError, "max_depth is -1"),
+        ({"max_depth": True}, TypeError, "max_depth is True"),
+        ({"max_categories": "many"}, TypeError, "max_categories is 'many'"),
+        ({"show_models": "some"}, ValueError, "'leaves', 'all' or 'none'"),
+    ],
+)
+def test_wrong_options_are_refused(options, error, message):
+    with pytest.raises(error, match=re.escape(message)):
+        export_text(random_tree(0, 1), **options)
+
+
+def test_leaves_have_no_split_and_unknown_nodes_nothing():
+    tree = random_tree(0, 2)
+    with pytest.raises(ValueError, match="Node 1 is a leaf"):
+        split_in_original_units(tree, 1)
+    with pytest.raises(ValueError, match="Node 3 does not exist"):
+        model_in_original_units(tree, 3)
+    with pytest.raises(ValueError, match="side is 'up'"):
+        split_sentence(tree, 0, side="up")  # type: ignore[arg-type]

@@ -1,0 +1,222 @@
+"""Growing: what every tree keeps, why nodes stop, and where training rows end up."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from configurations import crease, every_configuration, regressor, shop, tree_bytes
+
+from secret_jax import grow as grow_module
+from secret_jax.splits.secret import find_splits
+from secret_jax.tree import SplitKind, StopReason, Tree
+
+TABLES = {"numbers": crease, "with a colour": shop}
+every_table = pytest.mark.parametrize("table", TABLES)
+
+
+def grown(configuration, table="numbers", n_rows=240, **changes):
+    X, y = TABLES[table](n_rows)
+    return regressor(configuration, prune=None, **changes).fit(X, y)
+
+
+def reasons(tree: Tree) -> set[StopReason]:
+    return {StopReason(reason) for reason in tree.stop_reason[tree.is_leaf]}
+
+
+def leaves_stopped_by(tree: Tree, reason: StopReason) -> np.ndarray:
+    return np.flatnonzero(tree.is_leaf & (tree.stop_reason == reason))
+
+
+@every_table
+@every_configuration
+def test_links_kinds_and_weights_of_a_grown_tree_fit_together(configuration, table):
+    tree = grown(configuration, table).tree_
+    node = np.arange(tree.n_nodes)
+    inner, leaf = ~tree.is_leaf, tree.is_leaf
+    assert inner.any()
+    assert (tree.right[leaf] == -1).all()
+    assert (tree.parent[1:] < node[1:]).all()
+    assert (tree.parent[0], tree.depth[0]) == (-1, 0)
+    for child in (tree.left, tree.right):
+        assert np.array_equal(tree.parent[child[inner]], node[inner])
+        assert np.array_equal(tree.depth[child[inner]], tree.depth[inner] + 1)
+    children = tree.weight[tree.left[inner]] + tree.weight[tree.right[inner]]
+    np.testing.assert_allclose(children, tree.weight[inner])
+    larger = tree.weight[tree.left[inner]] >= tree.weight[tree.right[inner]]
+    assert np.array_equal(larger, tree.larger_left[inner])
+
+    assert np.array_equal(tree.kind == SplitKind.LEAF, leaf)
+    assert np.array_equal(tree.stop_reason == StopReason.SPLIT, inner)
+    assert (tree.gain[inner] > 0).all()
+    assert (tree.gain[leaf] == 0).all()
+    axis = tree.kind == SplitKind.AXIS
+    one_hot = np.eye(tree.direction.shape[1])[tree.attribute[axis]]
+    assert np.array_equal(tree.direction[axis], one_hot)
+    oblique = tree.kind == SplitKind.OBLIQUE
+    assert (tree.attribute[oblique | leaf] == -1).all()
+    np.testing.assert_allclose(
+        np.linalg.norm(tree.direction[oblique], axis=1), 1, rtol=1e-5
+    )
+    neither = leaf | (tree.kind == SplitKind.DISCRETE)
+    assert not tree.direction[neither].any()
+    assert not tree.goes_left[tree.kind != SplitKind.DISCRETE].any()
+
+
+@every_configuration
+def test_discrete_and_continuous_attributes_are_both_split_on(configuration):
+    kinds = set(grown(configuration, "with a colour").tree_.kind)
+    assert SplitKind.DISCRETE in kinds
+
+
+@every_configuration
+def test_without_oblique_splits_all_are_parallel_to_an_axis(configuration):
+    assert SplitKind.OBLIQUE in grown(configuration, oblique=True).tree_.kind
+    tree = grown(configuration, oblique=False, max_depth=1).tree_
+    assert set(tree.kind) == {SplitKind.LEAF, SplitKind.AXIS}
+
+
+@every_configuration
+def test_min_samples_split_stops_small_nodes_and_only_those(configuration):
+    tree = grown(configuration, min_samples_split=100).tree_
+    stopped = leaves_stopped_by(tree, StopReason.MIN_SAMPLES_SPLIT)
+    assert len(stopped) > 0
+    assert (tree.weight[stopped] < 100).all()
+    assert (tree.weight[~tree.is_leaf] >= 100).all()
+
+
+@pytest.mark.parametrize("name", ["min_samples_split", "min_samples_leaf"])
+@every_configuration
+def test_a_count_of_rows_may_be_given_as_a_fraction(configuration, name):
+    count, fraction = (
+        grown(configuration, **{name: 60}),
+        grown(configuration, **{name: 0.25}),
+    )
+    assert tree_bytes(count.tree_) == tree_bytes(fraction.tree_)
+
+
+@every_table
+@every_configuration
+def test_min_samples_leaf_holds_for_every_leaf(configuration, table):
+    tree = grown(configuration, table, min_samples_leaf=40).tree_
+    assert tree.n_leaves > 1
+    assert tree.weight.min() >= 40
+    stopped = leaves_stopped_by(tree, StopReason.MIN_SAMPLES_LEAF)
+    assert len(stopped) > 0
+    assert (tree.weight[stopped] < 80).all()
+
+
+@every_configuration
+def test_min_samples_leaf_holds_where_the_split_saw_a_sample_only(configuration):
+    for seed in range(8):
+        X, _ = crease(seed=seed)
+        # The better side holds about 38 rows.
+        y = np.where(X[:, 0] > 1, 5 * X[:, 1], -3 * X[:, 1]) + X[:, 2] / 8
+        options = {"prune": None, "em_sample": 64, "min_samples_leaf": 38}
+        tree = regressor(configuration, **options).fit(X, y).tree_
+        assert tree.weight.min() >= 38
+
+
+@every_configuration
+def test_max_depth(configuration):
+    for depth in (0, 1, 2):
+        model = grown(configuration, max_depth=depth)
+        assert model.depth_ == depth
+        at_limit = leaves_stopped_by(model.tree_, StopReason.MAX_DEPTH)
+        assert len(at_limit) > 0
+        assert (model.tree_.depth[at_limit] == depth).all()
+
+
+@every_configuration
+def test_max_leaf_nodes(configuration):
+    free = grown(configuration).n_leaves_
+    for limit in (1, 2, 3, free):
+        model = grown(configuration, max_leaf_nodes=limit)
+        assert model.n_leaves_ == limit
+        stopped = StopReason.MAX_LEAF_NODES in reasons(model.tree_)
+        assert stopped == (limit < free)
+
+
+@every_configuration
+def test_constant_and_exactly_linear_targets_are_pure(configuration):
+    X, _ = crease()
+    for y in (np.full(len(X), 3.5), X @ [1.0, -2.0, 0.5] + 1):
+        model = regressor(configuration, prune=None).fit(X, y)
+        assert model.n_leaves_ == 1
+        assert reasons(model.tree_) == {StopReason.PURE}
+        np.testing.assert_allclose(model.predict(X), y, rtol=1e-4, atol=1e-3)
+
+
+@every_configuration
+def test_too_few_rows_for_the_split_finder_make_a_leaf(configuration):
+    X, y = crease(5)
+    model = regressor(configuration, min_samples_leaf=1, prune=None).fit(X, y)
+    assert reasons(model.tree_) <= {
+        StopReason.NO_USABLE_SPLIT,
+        StopReason.MIN_GAIN,
+        StopReason.MIN_SAMPLES_SPLIT,
+    }
+    assert np.isfinite(model.predict(X)).all()
+
+
+def test_a_mixture_that_always_collapses_leaves_no_usable_split():
+    X, y = crease(8)  # four dimensions need more than eight rows
+    tree = regressor("paper", prune=None).fit(X, y).tree_
+    assert reasons(tree) == {StopReason.NO_USABLE_SPLIT}
+
+
+@every_configuration
+def test_pruned_leaves_say_so(configuration):
+    X, y = crease()
+    model = regressor(configuration).fit(X, y, prune_set=crease(120, seed=7))
+    assert model.n_leaves_ < model.n_leaves_grown_
+    assert StopReason.PRUNED in reasons(model.tree_)
+
+
+@every_table
+@every_configuration
+def test_training_rows_end_in_the_leaf_in_which_they_were_counted(
+    configuration, table, monkeypatch
+):
+    counts = []
+    partition = grow_module.partition
+
+    def spy(order, starts, stops, go_left):
+        middle = partition(order, starts, stops, go_left)
+        counts.append(np.stack([middle - starts, stops - middle], axis=1))
+        return middle
+
+    monkeypatch.setattr(grow_module, "partition", spy)
+    X, y = TABLES[table]()
+    # Ties on a coarse grid put rows on the very threshold.
+    if table == "numbers":
+        X = np.round(X * 2) / 2
+    model = regressor(configuration, prune=None, oblique=True).fit(X, y)
+    tree = model.tree_
+    inner = np.flatnonzero(~tree.is_leaf)
+    in_growth = np.concatenate(counts)
+    assert np.array_equal(in_growth[:, 0], tree.weight[tree.left[inner]])
+    assert np.array_equal(in_growth[:, 1], tree.weight[tree.right[inner]])
+    leaf = model.apply(X)
+    assert tree.is_leaf[leaf].all()
+    at_leaf = np.bincount(leaf, minlength=tree.n_nodes)
+    assert np.array_equal(at_leaf[tree.is_leaf], tree.weight[tree.is_leaf])
+
+
+def test_progress_names_every_level(capsys):
+    model = grown("paper", verbose=1)
+    lines = capsys.readouterr().err.splitlines()
+    levels = [line for line in lines if line.startswith("level ")]
+    assert len(levels) == model.depth_ + 1
+    assert levels[0] == "level 0: 1 nodes, 1 split"
+
+
+def test_a_fit_compiles_few_programs_and_a_second_one_none():
+    def n_programs_of(n_rows):
+        before = find_splits._cache_size()
+        grown("paper", n_rows=n_rows, min_samples_split=10)
+        return find_splits._cache_size() - before
+
+    # Samples are padded to 64 or 256 rows.
+    assert n_programs_of(240) <= 2
+    for n_rows in (256, 200, 130):
+        assert n_programs_of(n_rows) == 0

@@ -1,0 +1,231 @@
+"""What must not change a fit: units, signs, row order, repetition, padding, noise-free
+truth. Numbers are multiples of 1/64, so the tables of 256 rows are exact in any unit.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from configurations import (
+    assert_same_tree,
+    crease,
+    every_configuration,
+    planes,
+    regressor,
+    shop,
+    tree_bytes,
+)
+
+from secret_jax.tree import SplitKind, StopReason
+
+N_EXACT = 256  # a power of two: means of multiples of 1/64 are exact
+
+
+def fitted(configuration, X, y, weight=None, prune_set=None, **changes):
+    model = regressor(configuration, **changes)
+    return model.fit(X, y, weight, prune_set=prune_set)
+
+
+@every_configuration
+def test_powers_of_two_change_no_bit(configuration):
+    X, y = crease(N_EXACT)
+    units = np.array([4.0, 0.125, 1024.0])
+    model = fitted(configuration, X, y)
+    other = fitted(configuration, X * units, y * 8)
+    assert tree_bytes(other.tree_) == tree_bytes(model.tree_)
+    assert np.array_equal(other.predict(X * units), 8 * model.predict(X))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@every_configuration
+def test_offsets_shift_the_predictions_and_nothing_else(configuration, dtype):
+    X, y = crease(N_EXACT)
+    y = np.round(y * 16) / 16  # what float32 resolves at a million
+    model = fitted(configuration, X, y)
+    far_X, far_y = (X + 1e4).astype(dtype), (y + 1e6).astype(dtype)
+    assert np.array_equal(far_X.astype(float) - 1e4, X)
+    assert np.array_equal(far_y.astype(float) - 1e6, y)
+    other = fitted(configuration, far_X, far_y)
+    assert tree_bytes(other.tree_) == tree_bytes(model.tree_)
+    np.testing.assert_allclose(other.predict(far_X) - 1e6, model.predict(X), atol=1e-6)
+
+
+@every_configuration
+def test_other_units_and_origins_change_roundings_only(configuration):
+    X, y = crease(N_EXACT)
+    model = fitted(configuration, X, y)
+    moved = X * [3.7, 0.01, 1e5] + [1.0, -2.0, 3.0]
+    other = fitted(configuration, moved, 7.7 * y - 3)
+    assert_same_tree(other.tree_, model.tree_)
+    np.testing.assert_allclose(
+        other.predict(moved), 7.7 * model.predict(X) - 3, rtol=1e-4, atol=1e-3
+    )
+
+
+@pytest.mark.parametrize(
+    ("sign", "target_sign"),
+    [([-1, 1, 1], 1), ([-1, -1, -1], 1), ([1, 1, 1], -1)],
+    ids=["one feature", "all features", "target"],
+)
+def test_signs_mirror_the_tree(sign, target_sign):
+    # A mirrored row has another hash: neither a hold-out nor random starts (which
+    # small nodes need) would be the same.
+    X, y = crease(N_EXACT)
+    X_prune, y_prune = crease(120, seed=7)
+    options = {"min_samples_split": 0.2}
+    model = fitted("paper", X, y, prune_set=(X_prune, y_prune), **options)
+    other = fitted(
+        "paper",
+        X * sign,
+        y * target_sign,
+        prune_set=(X_prune * sign, y_prune * target_sign),
+        **options,
+    )
+    assert model.n_leaves_ > 1
+    assert other.n_leaves_grown_ == model.n_leaves_grown_
+    assert sorted(other.tree_.weight) == sorted(model.tree_.weight)
+    np.testing.assert_allclose(
+        other.predict(X * sign), target_sign * model.predict(X), atol=1e-4
+    )
+
+
+@every_configuration
+def test_the_order_of_the_rows_does_not_matter(configuration):
+    for X, y in (crease(), shop()):
+        y = np.asarray(y)
+        other = np.random.default_rng(3).permutation(len(y))
+        shuffled = X.iloc[other] if hasattr(X, "iloc") else X[other]
+        model = fitted(configuration, X, y)
+        again = fitted(configuration, shuffled, y[other])
+        assert_same_tree(again.tree_, model.tree_, tolerance=1e-9)
+
+
+@pytest.mark.parametrize("prune", ["holdout", None])
+@every_configuration
+def test_a_weight_of_two_is_two_rows(configuration, prune):
+    X, y = crease(120)
+    weight = np.random.default_rng(1).integers(1, 3, len(y))
+    repeat = np.repeat(np.arange(len(y)), weight)
+    # In nodes of a few rows rounding decides.
+    options = {"prune": prune, "min_samples_split": 0.15}
+    weighted = fitted(configuration, X, y, weight, **options)
+    repeated = fitted(configuration, X[repeat], y[repeat], **options)
+    assert_same_tree(weighted.tree_, repeated.tree_)
+    assert weighted.n_leaves_grown_ == repeated.n_leaves_grown_ > 1
+    np.testing.assert_allclose(weighted.predict(X), repeated.predict(X), atol=1e-4)
+
+
+def test_a_weight_of_two_is_two_rows_with_several_starts_too():
+    for seed in range(4):
+        X, y = crease(120, seed)
+        weight = np.random.default_rng(1).integers(1, 3, len(y))
+        repeat = np.repeat(np.arange(len(y)), weight)
+        options = {"prune": None, "n_starts": 4, "min_samples_split": 0.15}
+        weighted = fitted("gini", X, y, weight, **options)
+        repeated = fitted("gini", X[repeat], y[repeat], **options)
+        assert_same_tree(weighted.tree_, repeated.tree_)
+
+
+@every_configuration
+def test_a_row_without_weight_is_no_row(configuration):
+    frame, y = shop()
+    weight = np.random.default_rng(2).integers(0, 2, len(y))
+    # Not even its category is seen.
+    frame.loc[frame.index[weight == 0][0], "colour"] = "only without weight"
+    model = fitted(configuration, frame, y, weight)
+    other = fitted(configuration, frame[weight > 0], y[weight > 0])
+    assert tree_bytes(model.tree_) == tree_bytes(other.tree_)
+
+
+@every_configuration
+def test_the_unit_of_fractional_weights_does_not_matter(configuration):
+    X, y = crease()
+    weight = np.random.default_rng(4).uniform(0.5, 1.5, len(y))
+    model = fitted(configuration, X, y, weight)
+    other = fitted(configuration, X, y, 4 * weight)
+    assert tree_bytes(other.tree_) == tree_bytes(model.tree_)
+
+
+@every_configuration
+def test_equal_seeds_give_equal_bytes_and_others_another_holdout(configuration):
+    X, y = crease()
+    model = fitted(configuration, X, y)
+    assert tree_bytes(fitted(configuration, X, y).tree_) == tree_bytes(model.tree_)
+    other = fitted(configuration, X, y, random_state=1)
+    assert tree_bytes(other.tree_) != tree_bytes(model.tree_)
+
+
+@every_configuration
+def test_constant_and_duplicated_columns_bring_nothing_and_harm_nothing(configuration):
+    X, y = crease()
+    X = X[:, :1]
+    y = np.round(np.abs(4 * X[:, 0]) * 64) / 64 + y / 64
+    model = fitted(configuration, np.c_[X, X, np.full(len(X), 7.0)], y)
+    assert model.n_leaves_ > 1
+    fresh = np.linspace(-1, 1, 21)
+    table = np.c_[fresh, fresh, np.full(21, 7.0)]
+    np.testing.assert_allclose(model.predict(table), np.abs(4 * fresh), atol=0.8)
+    assert (model.tree_.attribute[model.tree_.kind == SplitKind.AXIS] != 2).all()
+    # A constant column has no slope: a change of it changes nothing.
+    moved = np.c_[fresh, fresh, np.full(21, 107.0)]
+    np.testing.assert_allclose(model.predict(moved), model.predict(table), atol=1e-4)
+
+
+@pytest.mark.parametrize("n_rows", [1, 2, 5])
+@every_configuration
+def test_tiny_tables_give_sane_trees(configuration, n_rows):
+    X, y = crease(n_rows)
+    model = fitted(configuration, X, y)
+    assert model.n_leaves_ == 1
+    prediction = model.predict(np.r_[X, 100 * X])
+    assert np.isfinite(prediction).all()
+    if configuration != "paper":  # which does not clip
+        margin = 0.1 * np.ptp(y) + 1e-5
+        assert prediction.min() >= y.min() - margin
+        assert prediction.max() <= y.max() + margin
+    np.testing.assert_allclose(model.predict(X[:1]), y[:1], atol=np.ptp(y) + 1e-6)
+
+
+@every_configuration
+def test_a_constant_target_gives_one_leaf_that_says_it(configuration):
+    X, _ = crease()
+    model = fitted(configuration, X, np.full(len(X), 1e6))
+    assert model.n_leaves_ == 1
+    assert model.tree_.stop_reason[0] == StopReason.PURE
+    assert (model.predict(100 * X) == 1e6).all()
+
+
+@every_configuration
+def test_one_column_is_enough(configuration):
+    x = np.linspace(-1, 1, 60)[:, None]
+    y = np.abs(x[:, 0])
+    model = fitted(configuration, x, y, min_samples_leaf=1, prune=None)
+    assert model.n_leaves_ > 1
+    assert set(model.tree_.kind) == {SplitKind.LEAF, SplitKind.AXIS}
+    assert model.score(x, y) > 0.9
+
+
+@every_configuration
+def test_discrete_columns_are_enough(configuration):
+    frame, _ = shop(60)
+    effect = frame["colour"].map(
+        {"red": 5.0, "white": 4.0, "green": -4.0, "blue": -5.0}
+    )
+    y = effect + np.tile([0.25, -0.25], 30)
+    model = fitted(configuration, frame[["colour"]], y, min_samples_leaf=1, prune=None)
+    assert set(model.tree_.kind) == {SplitKind.LEAF, SplitKind.DISCRETE}
+    assert model.score(frame[["colour"]], y) > 0.9
+    leaf = model.apply(frame[["colour"]])
+    for node in np.unique(leaf):
+        mean = y[leaf == node].mean()
+        np.testing.assert_allclose(
+            model.predict(frame[["colour"]])[leaf == node], mean, atol=0.5
+        )
+
+
+@every_configuration
+def test_planes_that_are_far_apart_are_recovered_without_noise(configuration):
+    model = fitted(configuration, *planes(N_EXACT), leaf="linear", clip_margin=None)
+    assert model.n_leaves_ == 2
+    X, y = planes(100, seed=1)
+    np.testing.assert_allclose(model.predict(X), y, atol=1e-3)

@@ -1,0 +1,210 @@
+"""Node models against `numpy.linalg.lstsq`, additive statistics against direct ones."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from secret_jax.leaves import (
+    NodeStatistics,
+    constant_models,
+    inherit,
+    least_squares,
+    node_statistics,
+    squared_errors,
+)
+
+P = 4
+# Node 0 splits into 1 and 2, node 2 into 3 and 4, node 4 into 5 and 6.
+PARENT = np.array([-1, 0, 0, 2, 2, 4, 4])
+DEPTH = np.array([0, 1, 1, 2, 2, 3, 3])
+LEAVES = np.array([1, 3, 5, 6])
+BELOW = {0: [1, 3, 5, 6], 2: [3, 5, 6], 4: [5, 6], 1: [1], 3: [3], 5: [5], 6: [6]}
+
+
+def single_node(x, y, weight=None) -> NodeStatistics:
+    weight = np.ones(len(y)) if weight is None else weight
+    leaf = np.zeros(len(y), int)
+    return node_statistics(x, y, weight, leaf, np.array([-1]), np.array([0]))
+
+
+def predict(model, x):
+    return model[0] + x @ model[1:]
+
+
+def minimum_norm(x, y, weight):
+    """Intercept and slopes of least norm in units of the regressors' deviations."""
+    mean = np.average(x, axis=0, weights=weight)
+    deviation = np.sqrt(np.average((x - mean) ** 2, axis=0, weights=weight))
+    scale = np.where(deviation > 1e-8, deviation, np.inf)
+    root = np.sqrt(weight)
+    centred = root[:, None] * (x - mean) / scale
+    output = y - np.average(y, weights=weight)
+    slopes = np.linalg.lstsq(centred, root * output, rcond=1e-6)[0] / scale
+    return np.append(np.average(y, weights=weight) - slopes @ mean, slopes)
+
+
+@pytest.fixture
+def rows(rng):
+    n = 300
+    x = rng.normal(size=(n, P)) @ np.triu(rng.normal(size=(P, P)) + 2 * np.eye(P))
+    y = x @ [1.0, -2.0, 0.5, 0.0] + np.sin(3 * x[:, 0]) + 0.1 * rng.normal(size=n)
+    return x, y, rng.uniform(0.5, 3.0, n), rng.choice(LEAVES, n)
+
+
+# Least squares
+
+FAR = np.array([1e6, -1e6, 0.0, 1e6])
+DESIGNS = {
+    "regular": lambda x: x,
+    "constant column": lambda x: np.where(np.arange(P) == 1, 0.1, x),
+    "all columns constant": lambda x: np.full_like(x, -3.7),
+    "duplicated column": lambda x: x[:, [0, 1, 2, 0]],
+    "opposite column of another scale": lambda x: x[:, [0, 1, 2, 0]] * [1, 1, 1, -1e3],
+    "sum of two": lambda x: np.column_stack([x[:, :3], x[:, 0] + x[:, 1]]),
+    "rank one": lambda x: x[:, :1] * [1.0, 2.0, -3.0, 0.01],
+    "far from zero": lambda x: x + FAR,
+    "far from zero, duplicated": lambda x: x[:, [0, 1, 2, 0]] + FAR,
+}
+
+
+@pytest.mark.parametrize("design", DESIGNS.values(), ids=DESIGNS.keys())
+@pytest.mark.parametrize("n_rows", [1, 2, 3, P, P + 1, 40])
+def test_least_squares_is_the_solution_of_least_norm(rows, rng, design, n_rows):
+    x, y, weight, _ = rows
+    x, y, weight = design(x)[:n_rows], y[:n_rows], weight[:n_rows]
+    model = least_squares(single_node(x, y, weight))[0]
+    expected = minimum_norm(x, y, weight)
+    np.testing.assert_allclose(model[1:], expected[1:], rtol=1e-6, atol=1e-7)
+    # Elsewhere too: only the solution of least norm predicts the same there.
+    elsewhere = x.mean(axis=0) + x.std(axis=0) * rng.normal(size=(20, P))
+    np.testing.assert_allclose(
+        predict(model, elsewhere), predict(expected, elsewhere), rtol=1e-6, atol=1e-6
+    )
+
+
+def test_least_squares_of_a_regular_node_is_ordinary(rows):
+    x, y, _, _ = rows
+    model = least_squares(single_node(x, y))[0]
+    design = np.column_stack([np.ones(len(x)), x])
+    np.testing.assert_allclose(model, np.linalg.lstsq(design, y)[0], rtol=1e-9)
+
+
+def test_few_rows_are_interpolated(rows):
+    x, y, _, _ = rows
+    for n_rows in range(1, P + 2):
+        model = least_squares(single_node(x[:n_rows], y[:n_rows]))[0]
+        np.testing.assert_allclose(predict(model, x[:n_rows]), y[:n_rows], atol=1e-7)
+
+
+def test_no_rows_and_no_regressors(rows):
+    _, y, weight, _ = rows
+    empty = single_node(np.empty((0, P)), np.empty(0), np.empty(0))
+    assert not least_squares(empty).any()
+    assert squared_errors(empty, least_squares(empty)) == 0
+    model = least_squares(single_node(np.empty((len(y), 0)), y, weight))
+    assert model == pytest.approx(np.average(y, weights=weight))
+
+
+def test_weights_equal_repetition(rows, rng):
+    x, y, _, _ = (array[:30] for array in rows)
+    times = rng.integers(1, 5, 30)
+    by_weight = single_node(x, y, times.astype(float))
+    by_copy = single_node(np.repeat(x, times, axis=0), np.repeat(y, times))
+    for a, b in zip(by_weight, by_copy, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
+
+
+def test_constant_models(rows):
+    x, y, weight, _ = rows
+    model = constant_models(single_node(x, y, weight))[0]
+    assert model[0] == pytest.approx(np.average(y, weights=weight))
+    assert not model[1:].any()
+
+
+# Statistics
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e6])
+def test_inner_nodes_add_up(rows, offset):
+    x, y, weight, leaf = rows
+    x, y = x + offset, y - offset
+    got = node_statistics(x, y, weight, leaf, PARENT, DEPTH)
+    for node, below in BELOW.items():
+        inside = np.isin(leaf, below)
+        direct = single_node(x[inside], y[inside], weight[inside])
+        assert got.weight[node] == pytest.approx(weight[inside].sum(), rel=1e-12)
+        np.testing.assert_allclose(
+            got.mean[node],
+            np.average(np.column_stack([x, y])[inside], axis=0, weights=weight[inside]),
+            rtol=1e-12,
+            atol=1e-12,
+        )
+        # Sums of products of size 1e2 to 1e4; nothing is lost to the offset.
+        np.testing.assert_allclose(
+            got.scatter[node], direct.scatter[0], rtol=1e-6, atol=1e-6
+        )
+        assert got.lower[node] == pytest.approx(y[inside].min(), rel=1e-15, abs=1e-15)
+        assert got.upper[node] == pytest.approx(y[inside].max(), rel=1e-15, abs=1e-15)
+    models = least_squares(got)
+    for node in (0, 2, 4):
+        assert np.array_equal(got.scatter[node], got.scatter[node].T)
+        inside = np.isin(leaf, BELOW[node])
+        expected = minimum_norm(x[inside], y[inside], weight[inside])
+        np.testing.assert_allclose(models[node, 1:], expected[1:], rtol=1e-6, atol=1e-8)
+
+
+def test_scatter_is_its_definition(rows):
+    x, y, weight, _ = rows
+    joint = np.column_stack([x, y])
+    expected = weight.sum() * np.cov(joint.T, aweights=weight, ddof=0)
+    np.testing.assert_allclose(single_node(x, y, weight).scatter[0], expected)
+
+
+def test_empty_leaves(rows):
+    x, y, weight, leaf = rows
+    leaf = np.where(np.isin(leaf, [5, 6]), 3, leaf)  # nodes 4, 5 and 6 have no rows
+    got = node_statistics(x, y, weight, leaf, PARENT, DEPTH)
+    full = node_statistics(x, y, weight, leaf, PARENT[:5], DEPTH[:5])
+    assert got.weight.tolist()[4:] == [0, 0, 0]
+    assert (got.lower[4:] == np.inf).all()
+    assert (got.upper[4:] == -np.inf).all()
+    for a, b in zip(got, full, strict=True):
+        assert np.array_equal(a[:4], b[:4])
+    models = least_squares(got)
+    assert np.isfinite(models).all()
+    inherit(models, got.weight > 0, PARENT)
+    for node in (4, 5, 6):
+        assert np.array_equal(models[node], models[2])
+    assert not np.array_equal(models[3], models[1])
+
+
+# Errors
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e6])
+def test_squared_errors_on_other_rows(rows, rng, offset):
+    x, y, weight, leaf = rows
+    x, y = x + offset, y + offset
+    half = rng.random(len(y)) < 0.5
+    train = node_statistics(*(a[half] for a in (x, y, weight, leaf)), PARENT, DEPTH)
+    other = node_statistics(*(a[~half] for a in (x, y, weight, leaf)), PARENT, DEPTH)
+    models = least_squares(train)
+    errors = squared_errors(other, models)
+    for node, below in BELOW.items():
+        inside = ~half & np.isin(leaf, below)
+        residual = y[inside] - predict(models[node], x[inside])
+        assert errors[node] == pytest.approx(weight[inside] @ residual**2, rel=1e-6)
+    # On the training rows no model beats least squares.
+    best = squared_errors(train, models)
+    for _ in range(20):
+        step = 1e-3 * rng.normal(size=models.shape)
+        step[:, 0] -= np.sum(step[:, 1:] * train.mean[:, :-1], axis=1)
+        assert (squared_errors(train, models + step) > best).all()
+
+
+def test_exact_fit_has_no_negative_error(rows):
+    x, _, weight, _ = rows
+    statistics = single_node(x, x @ np.ones(P), weight)
+    error = squared_errors(statistics, least_squares(statistics))
+    assert 0 <= error[0] < 1e-15 * statistics.scatter[0, -1, -1]

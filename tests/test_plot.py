@@ -1,0 +1,201 @@
+"""The picture of a tree: complete, legible, and nothing over anything else."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import sys
+from dataclasses import replace
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from matplotlib.colors import to_rgba
+from matplotlib.patches import FancyBboxPatch, PathPatch
+from test_export import NAMES, random_tree
+
+from secret_jax.plot import plot_tree
+
+
+@pytest.fixture(autouse=True)
+def _close_figures():
+    yield
+    plt.close("all")
+
+
+def extents(ax, kind):
+    return [
+        patch.get_window_extent().padded(-1)
+        for patch in ax.patches
+        if type(patch) is kind
+    ]
+
+
+def texts(ax) -> list[str]:
+    return [text.get_text() for text in ax.texts]
+
+
+def with_long_names(tree):
+    """Names of 50 characters that differ at their ends only."""
+    names = tuple(f"the average {'x' * 36} of {name}" for name in NAMES)
+    categories = tuple(
+        tuple(f"{'a long category of ' * 3}{value}" for value in values)
+        for values in tree.schema.categories
+    )
+    return replace(
+        tree, schema=replace(tree.schema, names=names, categories=categories)
+    )
+
+
+@pytest.mark.parametrize("n_leaves", [1, 2, 8, 30])
+@pytest.mark.parametrize("long_names", [False, True])
+def test_boxes_do_not_touch_and_hold_their_text(n_leaves, long_names):
+    tree = random_tree(n_leaves, n_leaves)
+    ax = plot_tree(with_long_names(tree) if long_names else tree)
+    boxes = extents(ax, FancyBboxPatch)
+    assert len(boxes) == tree.n_nodes
+    for one, other in itertools.combinations(boxes, 2):
+        assert not one.overlaps(other)
+    figure = ax.get_figure()
+    assert figure is not None
+    page = figure.bbox
+    for text in ax.texts:
+        extent = text.get_window_extent()
+        assert page.x0 <= extent.x0 <= extent.x1 <= page.x1
+        assert page.y0 <= extent.y0 <= extent.y1 <= page.y1
+        if text.get_text() in ("yes", "no"):
+            assert not any(box.overlaps(extent) for box in boxes)
+        elif not text.get_text().startswith("rings: "):
+            middle = (extent.y0 + extent.y1) / 2
+            assert any(
+                box.x0 <= extent.x0
+                and extent.x1 <= box.x1
+                and box.y0 <= middle <= box.y1
+                for box in boxes
+            )
+
+
+def test_every_split_and_leaf_is_described():
+    tree = random_tree(4, 8)
+    ax = plot_tree(tree)
+    said = "\n".join(texts(ax))
+    nodes = {int(node) for node in re.findall(r"^\[(\d+)\] ", said, re.M)}
+    assert nodes == set(range(tree.n_nodes))
+    assert texts(ax).count("yes") == texts(ax).count("no") == tree.n_leaves - 1
+    assert "rings: 8 leaves, 1,000 rows" in said
+    assert len(re.findall(r"^\[\d+\] .* rows? \(.* %\), error ", said, re.M)) == 8
+
+
+def test_the_yes_branch_is_the_upper_one_and_edges_show_the_share_of_rows():
+    tree = random_tree(0, 2)
+    ax = plot_tree(tree)
+    height = {
+        text.get_text(): text.get_position()[1]
+        for text in ax.texts
+        if re.match(r"\[[12]\] |yes|no", text.get_text())
+    }
+    upper, lower = (
+        min(height[name] for name in height if name.startswith(f"[{child}]"))
+        for child in (tree.left[0], tree.right[0])
+    )
+    assert upper < lower  # the y axis points downwards
+    assert height["yes"] < height["no"]
+    widths = [patch.get_linewidth() for patch in ax.patches if type(patch) is PathPatch]
+    shares = tree.weight[1:] / tree.weight[0]
+    assert np.diff(widths) * np.diff(shares) > 0
+
+
+def test_color_follows_the_outputs():
+    tree = random_tree(4, 8)
+    level = np.arange(tree.n_nodes, dtype=float)
+    tree = replace(tree, lower=level - 1, upper=level + 1)
+    ax = plot_tree(tree)
+    boxes = [patch for patch in ax.patches if type(patch) is FancyBboxPatch]
+    colors = {to_rgba(box.get_facecolor()) for box in boxes}
+    viridis = matplotlib.colormaps["viridis"]
+    leaves = np.flatnonzero(tree.is_leaf)
+    assert {viridis(0.0), viridis(1.0)} <= colors
+    (bar,) = ax.child_axes
+    limits = tree.schema.restore_target(level[leaves[[0, -1]]])
+    np.testing.assert_allclose(bar.get_xlim(), limits)
+
+
+def test_max_depth_draws_inner_nodes_with_their_model():
+    tree = random_tree(4, 8)
+    ax = plot_tree(tree, max_depth=1)
+    assert len(extents(ax, FancyBboxPatch)) == 3
+    below = re.findall(r"(\d) (?:leaf|leaves) below", "\n".join(texts(ax)))
+    ends = sum(bool(tree.is_leaf[child]) for child in (tree.left[0], tree.right[0]))
+    assert sum(map(int, below)) + ends == 8
+
+
+def test_precision_reaches_the_numbers():
+    tree = random_tree(1, 2, kinds=(1,))
+    coarse, fine = (texts(plot_tree(tree, precision=p)) for p in (1, 6))
+    assert len("".join(coarse)) < len("".join(fine))
+
+
+def test_text_shrinks_with_given_axes():
+    tree = random_tree(4, 8)
+    large = plot_tree(tree)
+    figure, axes = plt.subplots(1, 2, figsize=(8, 4))
+    small = plot_tree(tree, ax=axes[0])
+    assert small is axes[0]
+    assert len(plt.get_fignums()) == 2
+    assert small.texts[0].get_fontsize() < 0.5 * large.texts[0].get_fontsize()
+    figure.canvas.draw()
+    left_half = figure.bbox.x1 / 2
+    assert all(text.get_window_extent().x1 <= left_half for text in small.texts)
+
+
+def test_the_figure_grows_with_the_tree():
+    def size(n_leaves):
+        return plot_tree(random_tree(4, n_leaves)).get_figure().get_size_inches()
+
+    assert (size(30) > size(4)).all()
+
+
+def test_dollars_in_names_are_no_formula():
+    tree = random_tree(2, 6)
+    names = tuple(f"${name}_$ $x^" for name in NAMES)
+    tree = replace(tree, schema=replace(tree.schema, names=names, target_name="$y^$"))
+    ax = plot_tree(tree)
+    ax.get_figure().canvas.draw()
+    assert any("$length_$" in text for text in texts(ax))
+
+
+def test_missing_matplotlib_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(ImportError, match=re.escape("secret-jax[plot]")):
+        plot_tree(random_tree(0, 1))
+
+
+@pytest.mark.parametrize("options", [{"max_depth": -1}, {"precision": 0}])
+def test_wrong_options_are_refused(options):
+    with pytest.raises(ValueError, match=next(iter(options))):
+        plot_tree(random_tree(0, 1), **options)
+
+
+def test_large_trees_stay_within_what_can_be_saved(monkeypatch):
+    tree = random_tree(4, 8)
+    full = plot_tree(tree)
+    monkeypatch.setattr("secret_jax.plot._LARGEST_FIGURE", 5.0)
+    small = plot_tree(tree)
+    size = small.get_figure().get_size_inches()
+    assert size.max() == pytest.approx(5)
+    shrink = 5 / full.get_figure().get_size_inches().max()
+    assert small.texts[0].get_fontsize() == pytest.approx(
+        shrink * full.texts[0].get_fontsize()
+    )
+
+
+def test_a_leaf_without_rows_has_a_color():
+    tree = random_tree(4, 8)
+    weight = np.where(tree.is_leaf, 0.0, tree.weight)
+    ax = plot_tree(replace(tree, weight=weight))
+    (bar,) = ax.child_axes
+    assert np.isfinite(bar.get_xlim()).all()

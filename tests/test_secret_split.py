@@ -1,0 +1,421 @@
+"""The split of a whole node against float64, and its independence of other nodes."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+import reference
+from scipy.stats import norm
+
+from secret_jax.mixture import MixtureStatus
+from secret_jax.splits import NodeBatch, NodeSplits
+from secret_jax.splits.secret import SecretSettings, find_splits
+from secret_jax.tree import SplitKind
+
+# One shape and few settings, so few compiled programs.
+N_NODES, N_ROWS, N_CONTINUOUS, N_DISCRETE, N_CATEGORIES, N_STARTS = 4, 128, 3, 2, 4, 3
+LINEAR = SecretSettings(
+    n_regressors=2,
+    n_categories=N_CATEGORIES,
+    oblique=True,
+    counted_gain=False,
+    child_models=True,
+    max_iter=20,
+    tolerance=-1.0,  # always all 20 steps, as the reference
+    floor=1e-5,
+)
+AXIS = LINEAR._replace(oblique=False, child_models=False)
+CONSTANT = AXIS._replace(n_regressors=0, counted_gain=True)
+DISCRETE_ONLY = LINEAR._replace(n_regressors=0)
+EACH = pytest.mark.parametrize(
+    "settings", [LINEAR, AXIS, CONSTANT], ids=["linear", "axis", "constant"]
+)
+
+
+def split(batch: NodeBatch, settings: SecretSettings) -> NodeSplits:
+    return jax.tree.map(np.asarray, find_splits(batch, settings=settings))
+
+
+def take(arrays, node):
+    """One node of a batch or of its splits, in float64 where it was float32."""
+    return jax.tree.map(
+        lambda a: a[node].astype(np.float64) if a.dtype == np.float32 else a[node],
+        arrays,
+    )
+
+
+@pytest.fixture
+def batch(rng) -> NodeBatch:
+    """Four nodes that ask for an oblique, a discrete and two axis splits."""
+    shape = (N_NODES, N_ROWS)
+    x = rng.normal(size=(*shape, N_CONTINUOUS))
+    codes = rng.integers(0, N_CATEGORIES, (*shape, N_DISCRETE))
+    weight = np.ones(shape)
+    a, b, c = np.moveaxis(x, 2, 0)
+    y = 0.1 * rng.normal(size=shape)
+    y[0] += 2 * np.abs(a[0] + b[0])
+    y[1] += np.where(np.isin(codes[1, :, 1], [0, 3]), 2 + a[1], -2 - b[1])
+    y[2] += np.where(c[2] > 0.3, 2 + a[2], -1 - a[2])
+    y[3] += np.where(b[3] < -0.2, 1 + a[3], -2.0 + b[3])
+    weight[2] = rng.uniform(0.3, 2.0, N_ROWS)
+    weight[3, 100:] = 0  # padding
+    return NodeBatch(
+        x=x.astype(np.float32),
+        codes=codes.astype(np.int32),
+        y=y.astype(np.float32),
+        weight=weight.astype(np.float32),
+        min_weight=np.full(N_NODES, 2.0, np.float32),
+        randomness=rng.random((N_NODES, N_STARTS, 2), dtype=np.float32),
+        from_component=np.tile([True, False, False], (N_NODES, 1)),
+    )
+
+
+def without_padding(node: NodeBatch) -> NodeBatch:
+    real = node.weight > 0
+    rows = {name: getattr(node, name)[real] for name in ("x", "codes", "y", "weight")}
+    return node._replace(**rows)
+
+
+def goes_left(node: NodeBatch, found: NodeSplits) -> np.ndarray:
+    """Rows of a node that its split sends left."""
+    if found.kind == SplitKind.DISCRETE:
+        return found.goes_left[node.codes[:, found.attribute]]
+    return node.x @ found.direction <= found.threshold
+
+
+# The whole of one node in float64
+
+
+def expected_labels(node: NodeBatch, settings: SecretSettings):
+    """Whether each row is nearer to the first Gaussian of the likeliest start."""
+    joint = np.column_stack([node.x[:, : settings.n_regressors], node.y])
+    prior = np.cov(joint.T, aweights=node.weight, ddof=0).reshape(2 * joint.shape[1:])
+    prior *= settings.floor
+    fits = []
+    for randomness, component in zip(node.randomness, node.from_component, strict=True):
+        if component:
+            start = reference.principal_start(joint, node.weight)
+        else:
+            start = reference.random_start(joint, node.weight, randomness)
+        fits.append(
+            reference.fit_mixture(joint, node.weight, start, settings.max_iter, prior)
+        )
+    objectives = [reference.objective(fit, joint, node.weight, prior) for fit in fits]
+    best = fits[int(np.argmax(objectives))]
+    first, second = reference.joint_log_density(best, joint)
+    # No row so near to both that float32 could label it otherwise.
+    assert np.abs(first - second).min() > 1e-3
+    return first > second, best
+
+
+def expected_candidates(node: NodeBatch, is_first: np.ndarray, settings):
+    """Gain, kind, attribute and the rows that go left, of each candidate."""
+    directions = [(SplitKind.AXIS, j, e) for j, e in enumerate(np.eye(N_CONTINUOUS))]
+    if settings.oblique:
+        normal = reference.oblique_direction(node.x, is_first, node.weight)
+        directions.append((SplitKind.OBLIQUE, -1, normal))
+    for kind, attribute, direction in directions:
+        found = reference.threshold_split(
+            node.x, is_first, node.weight, direction, settings.counted_gain
+        )
+        yield found.gain, kind, attribute, node.x @ direction <= found.threshold
+    shares = np.stack([node.weight * is_first, node.weight * ~is_first])
+    for attribute, codes in enumerate(node.codes.T):
+        for subset in reference.all_subsets(N_CATEGORIES)[1:-1]:
+            left = subset[codes]
+            joint = np.stack([shares @ left, shares @ ~left], axis=1)
+            yield reference.gini_gain(joint), SplitKind.DISCRETE, attribute, left
+
+
+def assert_same_sides(kind: int, left: np.ndarray, expected: np.ndarray):
+    """The same two sets; which of them is called left is arbitrary but on an axis."""
+    if kind != SplitKind.AXIS and left[0] != expected[0]:
+        expected = ~expected
+    assert np.array_equal(left, expected)
+
+
+@EACH
+def test_split_follows_the_reference(batch, settings):
+    found = split(batch, settings)
+    kinds = set()
+    for index in range(N_NODES):
+        node, got = take(batch, index), take(found, index)
+        node = without_padding(node)
+        is_first, _ = expected_labels(node, settings)
+        candidates = sorted(
+            expected_candidates(node, is_first, settings), key=lambda c: -c[0]
+        )
+        gain, kind, attribute, left = candidates[0]
+        kinds.add(kind)
+        assert (got.kind, got.attribute) == (kind, attribute)
+        assert got.gain == pytest.approx(gain, abs=1e-4)
+        got_left = goes_left(node, got)
+        assert_same_sides(kind, got_left, left)
+        assert got.status == MixtureStatus.ITERATION_LIMIT
+        assert not got.pure
+    threshold_kind = SplitKind.OBLIQUE if settings.oblique else SplitKind.AXIS
+    assert kinds == {SplitKind.DISCRETE, threshold_kind}
+
+
+def test_gain_of_the_normal_form_is_that_of_the_normal_distributions(batch):
+    """Brute force: the 2 x 2 table of class and side from sampled normal quantiles."""
+    found = split(batch, AXIS)
+    node, got = take(batch, 2), take(found, 2)
+    assert got.kind == SplitKind.AXIS
+    is_first, _ = expected_labels(node, AXIS)
+    projection = node.x @ got.direction
+    joint = np.zeros((2, 2))
+    quantile = norm.ppf((np.arange(200_000) + 0.5) / 200_000)
+    for label, row in zip((True, False), joint, strict=True):
+        share = node.weight * (is_first == label)
+        mean = np.average(projection, weights=share)
+        deviation = np.sqrt(np.average((projection - mean) ** 2, weights=share))
+        left = np.mean(mean + deviation * quantile <= got.threshold)
+        row[:] = share.sum() * np.array([left, 1 - left])
+    assert got.gain == pytest.approx(reference.gini_gain(joint), abs=1e-4)
+
+
+def test_models_that_the_gaussians_imply(batch):
+    """Each child gets the regressor of the Gaussian that mostly lies on its side."""
+    found = split(batch, LINEAR)
+    for index in (1, 2, 3):
+        node, got = take(batch, index), take(found, index)
+        node = without_padding(node)
+        is_first, mixture = expected_labels(node, LINEAR)
+        models = [
+            reference.implied_regressor(mean, covariance)
+            for mean, covariance in zip(mixture.mean, mixture.covariance, strict=True)
+        ]
+        left = goes_left(node, got)
+        first_left = np.average(left, weights=node.weight * is_first)
+        second_left = np.average(left, weights=node.weight * ~is_first)
+        expected = models if first_left > second_left else models[::-1]
+        np.testing.assert_allclose(got.child_model, expected, atol=2e-3)
+        assert np.abs(models[0] - models[1]).max() > 0.1
+
+
+# Independence
+
+
+def disturbances(rng) -> dict[str, NodeBatch]:
+    """Nodes that no arithmetic likes, each as a batch of its own."""
+    x = rng.normal(size=(N_ROWS, N_CONTINUOUS)).astype(np.float32)
+    plain = NodeBatch(
+        x=x,
+        codes=np.zeros((N_ROWS, N_DISCRETE), np.int32),
+        y=x[:, 0] ** 2,
+        weight=np.ones(N_ROWS, np.float32),
+        min_weight=np.float32(0),
+        randomness=np.zeros((N_STARTS, 2), np.float32),
+        from_component=np.ones(N_STARTS, bool),
+    )
+    row = np.arange(N_ROWS)
+    point = (row < 9).astype(np.float32)
+    far = np.where(row == 5, 1e18, 1e-18).astype(np.float32)
+    return {
+        "equal rows": plain._replace(x=x * 0 + 3, y=x[:, 0] * 0 + 0.1),
+        "padding": plain._replace(
+            weight=point * 0, min_weight=np.float32(np.inf), y=point * 0
+        ),
+        "two point masses": plain._replace(x=x * 0 + point[:, None], y=point),
+        "one regressor": plain._replace(x=x[:, :1] * np.ones(3, np.float32)),
+        "an outlier": plain._replace(x=x * far[:, None], y=far),
+        "not a number": plain._replace(x=x * np.float32(np.nan), y=point / 0),
+    }
+
+
+def put(batch: NodeBatch, index: int, node: NodeBatch) -> NodeBatch:
+    changed = [array.copy() for array in batch]
+    for array, value in zip(changed, node, strict=True):
+        array[index] = value
+    return NodeBatch(*changed)
+
+
+def node_bytes(found: NodeSplits, index: int) -> list[bytes]:
+    return [np.ascontiguousarray(array[index]).tobytes() for array in found]
+
+
+@EACH
+@pytest.mark.filterwarnings("ignore:(invalid value|divide by zero)")
+def test_split_is_the_same_whatever_else_is_in_the_batch(batch, rng, settings):
+    alone = split(batch, settings)
+    hostile = list(disturbances(rng).values())
+    for index in range(N_NODES):
+        for first in range(len(hostile)):
+            changed = batch
+            others = [other for other in range(N_NODES) if other != index]
+            for step, other in enumerate(others):
+                disturbance = hostile[(first + step) % len(hostile)]
+                changed = put(changed, other, disturbance)
+            assert node_bytes(split(changed, settings), index) == node_bytes(
+                alone, index
+            )
+
+
+@EACH
+def test_split_is_the_same_wherever_it_is_in_the_batch(batch, settings):
+    alone = split(batch, settings)
+    for shift in range(1, N_NODES):
+        rolled = NodeBatch(*(np.roll(array, shift, axis=0) for array in batch))
+        found = split(rolled, settings)
+        for index in range(N_NODES):
+            place = (index + shift) % N_NODES
+            assert node_bytes(found, place) == node_bytes(alone, index)
+
+
+# Laws
+
+
+@EACH
+@pytest.mark.parametrize("min_weight", [1.0, 30.0, 45.0])
+def test_min_weight_is_honoured(batch, settings, min_weight):
+    least = np.full(N_NODES, min_weight, np.float32)
+    found = split(batch._replace(min_weight=least), settings)
+    for index in range(N_NODES):
+        node, got = take(batch, index), take(found, index)
+        if got.kind != SplitKind.LEAF:
+            left = goes_left(node, got)
+            sides = node.weight[left].sum(), node.weight[~left].sum()
+            assert min(sides) >= min_weight
+    if min_weight == 1.0:
+        assert (found.kind != SplitKind.LEAF).all()
+
+
+@EACH
+def test_impossible_min_weight_gives_leaves(batch, settings):
+    least = np.array([64.5, 65.0, 1e6, np.inf], np.float32)
+    found = split(batch._replace(min_weight=least), settings)
+    assert (found.kind == SplitKind.LEAF).all()
+
+
+def assert_same_splits(batch, found, other_batch, other, *, gain=1e-4):
+    """The same rows go left, for the same reason, with the same gain."""
+    assert np.array_equal(found.kind, other.kind)
+    assert np.array_equal(found.attribute, other.attribute)
+    np.testing.assert_allclose(found.gain, other.gain, atol=gain)
+    for index in range(N_NODES):
+        node, moved = take(batch, index), take(other_batch, index)
+        real = node.weight > 0
+        left = goes_left(node, take(found, index))[real]
+        also = goes_left(moved, take(other, index))[real]
+        assert_same_sides(found.kind[index], left, also)
+
+
+@EACH
+def test_units_do_not_matter(batch, settings):
+    moved = batch._replace(
+        x=batch.x * np.float32([2.0, 0.5, 64.0]) + np.float32([16.0, -8.0, 100.0]),
+        y=batch.y * np.float32(-3) + np.float32(50),
+    )
+    found, other = split(batch, settings), split(moved, settings)
+    assert (found.kind != SplitKind.LEAF).all()
+    assert_same_splits(batch, found, moved, other)
+
+
+@EACH
+def test_weights_equal_repetition(batch, rng, settings):
+    times = rng.permutation(np.repeat([1, 2, 3], [20, 22, 10]))  # 94 rows in all
+    n = len(times)
+    copies = np.repeat(np.arange(n), times)
+
+    def pad(rows):
+        return np.resize(rows, N_ROWS)  # what padding holds must not matter
+
+    def rows(index, weight):
+        arrays = {name: getattr(batch, name)[:, index] for name in ("x", "codes", "y")}
+        weight = np.tile(weight.astype(np.float32), (N_NODES, 1))
+        return batch._replace(**arrays, weight=weight)
+
+    by_weight = rows(pad(np.arange(n)), np.pad(times, (0, N_ROWS - n)))
+    ones = (np.arange(N_ROWS) < len(copies)).astype(float)
+    by_copy = rows(pad(copies), ones)
+    found, other = split(by_weight, settings), split(by_copy, settings)
+    assert (found.kind != SplitKind.LEAF).all()
+    np.testing.assert_allclose(found.gain, other.gain, atol=1e-4)
+    for name in ("kind", "attribute", "goes_left", "status"):
+        assert np.array_equal(getattr(found, name), getattr(other, name))
+    np.testing.assert_allclose(found.threshold, other.threshold, atol=1e-3)
+    np.testing.assert_allclose(found.direction, other.direction, atol=1e-3)
+
+
+# Nodes that cannot be split
+
+
+def test_pure_nodes_and_nodes_with_few_rows_are_leaves(batch):
+    y, weight = batch.y.copy(), batch.weight.copy()
+    x = batch.x.copy()
+    x[0], y[0] = x[0, 0], y[0, 0]  # all rows equal
+    y[1] = 0.1  # a constant output
+    y[2] = 1 + 2 * x[2, :, 0] - x[2, :, 1]  # a linear one
+    weight[3, 6:] = 0  # as many rows as two components have dimensions
+    found = split(batch._replace(x=x, y=y, weight=weight), LINEAR)
+    assert (found.kind == SplitKind.LEAF).all()
+    assert found.pure.tolist() == [True, True, True, False]
+    assert found.status[3] == MixtureStatus.TOO_FEW_ROWS
+    for name in ("direction", "threshold", "child_model"):
+        assert np.isfinite(getattr(found, name)).all()
+    assert not np.isnan(found.gain).any()
+
+
+def test_two_point_masses_in_the_output_are_split(batch):
+    """With constant leaves two values of the output are two components."""
+    high = batch.x[:, :, 2] > 0.1
+    x = batch.x.copy()
+    x[:, :, 2] = np.where(high, 1.0, -1.0)
+    weight = np.ones_like(batch.weight)
+    y = high.astype(np.float32)
+    found = split(batch._replace(x=x, y=y, weight=weight), CONSTANT)
+    assert (found.kind == SplitKind.AXIS).all()
+    assert (found.attribute == 2).all()
+    assert (np.abs(found.threshold) < 1).all()
+    share = high.mean(axis=1)
+    np.testing.assert_allclose(found.gain, 2 * share * (1 - share), atol=1e-5)
+
+
+def test_constant_and_duplicated_columns(batch):
+    """Neither is split on alone, and an oblique split goes without them."""
+    x = batch.x.copy()
+    x[0, :, 2] = 0.1
+    x[1:, :, 1] = x[1:, :, 0]
+    found = split(batch._replace(x=x), LINEAR)
+    assert np.isfinite(found.direction).all()
+    assert np.isfinite(found.child_model).all()
+    assert found.kind[0] == SplitKind.OBLIQUE
+    assert found.direction[0, 2] == 0
+    assert not (found.attribute[0] == 2 and found.kind[0] == SplitKind.AXIS)
+    assert (found.kind != SplitKind.LEAF).all()
+
+
+def test_a_collapsed_start_gives_way_to_another(batch):
+    """The outlier alone would be the likelier component, but it is no component."""
+    x = batch.x.copy()
+    x[:, 7] = 9.0
+    batch = batch._replace(x=x, weight=np.ones_like(batch.weight))
+
+    def starting_from(*pairs):
+        randomness = (np.array(pairs, np.float32) + np.float32(0.5)) / N_ROWS
+        return batch._replace(
+            randomness=np.tile(randomness, (N_NODES, 1, 1)),
+            from_component=np.zeros((N_NODES, N_STARTS), bool),
+        )
+
+    outlier, good = (3, 7), (20, 50)
+    collapsed = split(starting_from(outlier, outlier, outlier), LINEAR)
+    assert (collapsed.status == MixtureStatus.COLLAPSED).all()
+    assert (collapsed.kind == SplitKind.LEAF).all()
+    rescued = split(starting_from(outlier, good, outlier), LINEAR)
+    only_good = split(starting_from(good, good, good), LINEAR)
+    assert (only_good.status == MixtureStatus.ITERATION_LIMIT).all()
+    for index in range(N_NODES):
+        assert node_bytes(rescued, index) == node_bytes(only_good, index)
+
+
+def test_tables_without_regressors_and_without_continuous_attributes(batch):
+    batch = batch._replace(x=batch.x[:, :, :0])
+    found = split(batch, DISCRETE_ONLY)
+    assert found.kind[1] == SplitKind.DISCRETE
+    assert found.attribute[1] == 1
+    # Each child's model is the mean of its Gaussian: one of them below, one above.
+    low, high = np.sort(found.child_model[1, :, 0])
+    assert low < batch.y[1].mean() < high

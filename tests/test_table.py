@@ -1,0 +1,330 @@
+"""Roles, encoding, scaling, and tables that come in any shape and order."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from configurations import refusal
+
+from secret_jax.table import (
+    Role,
+    TableSchema,
+    UnseenCategoryWarning,
+    learn_schema,
+    read_columns,
+)
+
+N_ROWS = 6
+
+
+def schema_of(X, **options) -> TableSchema:
+    n_rows = len(X)
+    return learn_schema(X, np.arange(n_rows, dtype=float), np.ones(n_rows), **options)
+
+
+def shuffled_frame() -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "grade": ["b", "a", "c", "a", "b", "b"],
+            "length": [1.0, 2.0, 4.0, 8.0, 16.0, 32.0],
+            "new": [True, False, True, True, False, True],
+            "count": [3, 1, 4, 1, 5, 9],
+        }
+    )
+
+
+PANDAS_ROLES = {
+    "float64": (pd.array([0.5, 1, 2, 3, 4, 5], "float64"), Role.REGRESSOR),
+    "float32": (pd.array([0.5, 1, 2, 3, 4, 5], "float32"), Role.REGRESSOR),
+    "int64": (pd.array([0, 1, 2, 3, 4, 5], "int64"), Role.REGRESSOR),
+    "uint8": (pd.array([0, 1, 2, 3, 4, 5], "uint8"), Role.REGRESSOR),
+    "Int64": (pd.array([0, 1, 2, 3, 4, 5], "Int64"), Role.REGRESSOR),
+    "Float64": (pd.array([0, 1, 2, 3, 4, 5], "Float64"), Role.REGRESSOR),
+    "bool": (pd.array([True, False] * 3, "bool"), Role.DISCRETE),
+    "boolean": (pd.array([True, False] * 3, "boolean"), Role.DISCRETE),
+    "str": (pd.Series(list("abcabc"), dtype="str"), Role.DISCRETE),
+    "string": (pd.array(list("abcabc"), "string"), Role.DISCRETE),
+    "object": (pd.Series(list("abcabc"), dtype="object"), Role.DISCRETE),
+    "category of text": (pd.Categorical(list("abcabc")), Role.DISCRETE),
+    "category of numbers": (pd.Categorical([1, 2, 3, 1, 2, 3]), Role.DISCRETE),
+    "text of digits": (pd.Series(list("123123"), dtype="str"), Role.DISCRETE),
+}
+
+
+@pytest.mark.parametrize("dtype", PANDAS_ROLES)
+def test_pandas_dtypes_decide_the_role(dtype):
+    values, role = PANDAS_ROLES[dtype]
+    assert schema_of(pd.DataFrame({"column": values})).roles == (role,)
+
+
+POLARS_ROLES = {
+    pl.Float64: Role.REGRESSOR,
+    pl.Float32: Role.REGRESSOR,
+    pl.Int16: Role.REGRESSOR,
+    pl.UInt8: Role.REGRESSOR,
+    pl.Boolean: Role.DISCRETE,
+    pl.String: Role.DISCRETE,
+    pl.Categorical: Role.DISCRETE,
+    pl.Enum(["a", "b", "z"]): Role.DISCRETE,
+}
+
+
+@pytest.mark.parametrize("dtype", POLARS_ROLES, ids=str)
+def test_polars_dtypes_decide_the_role(dtype):
+    numbers = dtype.is_numeric() or dtype == pl.Boolean
+    values = [0, 1, 1, 0, 1, 0] if numbers else list("abbaba")
+    series = pl.Series("column", values).cast(dtype)
+    assert schema_of(pl.DataFrame([series])).roles == (POLARS_ROLES[dtype],)
+
+
+def test_arrow_tables_are_tables():
+    table = pa.table({"length": [1.0, 2.0, 3.0], "grade": ["a", "b", "a"]})
+    schema = schema_of(table)
+    assert schema.names == ("length", "grade")
+    assert schema.roles == (Role.REGRESSOR, Role.DISCRETE)
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [["count"], "count", [3], 3, [False, False, False, True], np.array([3])],
+    ids=["name", "bare name", "position", "bare position", "mask", "array"],
+)
+@pytest.mark.parametrize("argument", ["discrete_features", "split_features"])
+def test_arguments_override_the_dtypes(argument, chosen):
+    frame = shuffled_frame()
+    roles = schema_of(frame, **{argument: chosen}).roles
+    expected = list(schema_of(frame).roles)
+    expected[3] = Role.DISCRETE if argument == "discrete_features" else Role.SPLIT
+    assert roles == tuple(expected)
+
+
+def test_an_array_has_regressors_only_unless_it_holds_text():
+    assert schema_of(np.eye(3)).roles == (Role.REGRESSOR,) * 3
+    mixed = np.array([[1, "u"], [2, "v"], [3, "u"]], object)
+    assert schema_of(mixed).roles == (Role.REGRESSOR, Role.DISCRETE)
+
+
+def test_without_regressors_every_number_is_split_only():
+    schema = schema_of(shuffled_frame(), use_regressors=False)
+    assert schema.n_regressors == 0
+    assert schema.roles == (Role.DISCRETE, Role.SPLIT, Role.DISCRETE, Role.SPLIT)
+
+
+def test_encoding_puts_regressors_first_and_standardises():
+    frame = shuffled_frame()
+    schema = schema_of(frame, split_features=["length"])
+    assert schema.continuous == (3, 1)
+    assert schema.n_regressors == 1
+    table = schema.encode(frame)
+    for position, name in enumerate(["count", "length"]):
+        values = frame[name].to_numpy(float)
+        expected = (values - values.mean()) / values.std()
+        np.testing.assert_allclose(table.x[:, position], expected, rtol=1e-6)
+    assert table.x.dtype == np.float32
+
+
+def test_codes_are_positions_among_the_sorted_categories():
+    frame = shuffled_frame()
+    schema = schema_of(frame)
+    assert schema.discrete == (0, 2)
+    assert schema.categories == (("a", "b", "c"), (False, True))
+    codes = schema.encode(frame).codes
+    assert codes.dtype == np.int32
+    assert codes[:, 0].tolist() == [1, 0, 2, 0, 1, 1]
+    assert codes[:, 1].tolist() == [1, 0, 1, 1, 0, 1]
+
+
+def test_categories_go_by_name_not_by_the_code_of_the_frame():
+    values = ["b", "a", "c", "a"]
+    schema = schema_of(pd.DataFrame({"grade": values}))
+    backwards = pd.Categorical(values, categories=["c", "b", "a", "never"])
+    frames = [
+        pd.DataFrame({"grade": backwards}),
+        pl.DataFrame({"grade": pl.Series(values, dtype=pl.Enum(["c", "b", "a"]))}),
+        pa.table({"grade": values}),
+    ]
+    for frame in frames:
+        assert schema.encode(frame).codes[:, 0].tolist() == [1, 0, 2, 0]
+
+
+def test_discrete_numbers_are_categories_whatever_their_dtype():
+    schema = schema_of(np.array([[3.0], [1.0], [2.0]]), discrete_features=[0])
+    assert schema.encode(np.array([[1], [2], [3]], np.int8)).codes[:, 0].tolist() == [
+        0,
+        1,
+        2,
+    ]
+
+
+def test_column_order_is_free_where_columns_have_names():
+    frame = shuffled_frame()
+    schema = schema_of(frame)
+    expected = schema.encode(frame)
+    for other in (
+        frame[["count", "new", "length", "grade"]],
+        pl.from_pandas(frame).select("new", "grade", "count", "length"),
+    ):
+        found = schema.encode(other)
+        assert np.array_equal(found.x, expected.x)
+        assert np.array_equal(found.codes, expected.codes)
+
+
+@pytest.mark.parametrize(
+    ("change", "fragments"),
+    [
+        (lambda f: f.drop(columns="new"), ["lacks 'new'", "'grade', 'length'"]),
+        (lambda f: f.assign(weight=1.0), ["unknown 'weight'"]),
+        (
+            lambda f: f.rename(columns={"count": "Count"}),
+            ["lacks 'count'", "unknown 'Count'"],
+        ),
+        (lambda f: f.to_numpy()[:, :3], ["3 features", "4 features", "'count'"]),
+    ],
+    ids=["missing", "extra", "renamed", "array"],
+)
+def test_other_columns_are_named(change, fragments):
+    frame = shuffled_frame()
+    with refusal(*fragments):
+        schema_of(frame).encode(change(frame))
+
+
+def test_scaling_counts_every_row_by_its_weight():
+    values = np.array([1.0, 2.0, 4.0, 8.0])
+    weight = np.array([0.0, 1.0, 2.0, 3.0])
+    y = values**2
+    schema = learn_schema(values[:, None], y, weight)
+    repeated = np.repeat(values, weight.astype(int))
+    assert schema.center[0] == pytest.approx(repeated.mean())
+    assert schema.scale[0] == pytest.approx(repeated.std())
+    assert schema.target_center == pytest.approx((repeated**2).mean())
+    assert schema.target_scale == pytest.approx((repeated**2).std())
+
+
+def test_rows_without_weight_bring_no_categories():
+    frame = pd.DataFrame({"grade": ["a", "b", "only here"]})
+    schema = learn_schema(frame, np.arange(3.0), np.array([1.0, 1.0, 0.0]))
+    assert schema.categories == (("a", "b"),)
+
+
+def test_a_large_offset_does_not_eat_the_scale():
+    values = 1e9 + np.array([[0.0], [1.0], [2.0], [3.0]])
+    schema = schema_of(values)
+    assert schema.scale[0] == np.std([0, 1, 2, 3])
+    expected = (np.arange(4) - 1.5) / np.std([0, 1, 2, 3])
+    assert np.array_equal(schema.encode(values).x[:, 0], expected.astype(np.float32))
+
+
+def test_a_constant_column_keeps_its_unit():
+    schema = learn_schema(np.full((3, 1), 7.5), np.full(3, -2.0), np.ones(3))
+    assert (schema.center[0], schema.scale[0]) == (7.5, 1.0)
+    assert (schema.target_center, schema.target_scale) == (-2.0, 1.0)
+    assert not schema.encode(np.full((3, 1), 7.5)).x.any()
+
+
+def test_values_far_outside_saturate_instead_of_overflowing():
+    schema = schema_of(np.array([[0.0], [1e-200], [2e-200]]))
+    x = schema.encode(np.array([[1e300], [-1e300], [1e-200]])).x[:, 0]
+    assert np.isfinite(x).all()
+    assert x[0] > 1e29
+    assert x[1] < -1e29
+    assert x[2] == 0
+
+
+def test_the_target_comes_back_from_its_standard_units():
+    y = np.array([1e6, 1e6 + 1, 1e6 + 5])
+    schema = learn_schema(np.eye(3), y, np.ones(3))
+    np.testing.assert_allclose(schema.restore_target(schema.scale_target(y)), y)
+
+
+def test_unseen_categories_get_one_warning_per_column():
+    schema = schema_of(shuffled_frame())
+    other = shuffled_frame().assign(grade=["z", "a", "y", "z", "b", "y"])
+    with pytest.warns(UnseenCategoryWarning) as caught:
+        codes = schema.encode(other).codes
+    assert len(caught) == 1
+    message = str(caught[0].message)
+    for fragment in ("'grade'", "'y', 'z'", "larger child"):
+        assert fragment in message
+    assert codes[:, 0].tolist() == [-1, 0, -1, -1, 1, -1]
+
+
+MISSING = {
+    "float NaN": pd.Series([1.0, np.nan, 2.0]),
+    "float None": pl.Series([1.0, None, 2.0]),
+    "int None": pl.Series([1, None, 2]),
+    "Int64 NA": pd.array([1, pd.NA, 2], "Int64"),
+    "object None": pd.Series(["a", None, "b"], dtype="object"),
+    "str NaN": pd.Series(["a", np.nan, "b"], dtype="str"),
+    "string NA": pd.array(["a", pd.NA, "b"], "string"),
+    "object NA": pd.Series(["a", pd.NA, "b"], dtype="object"),
+    "category NaN": pd.Categorical(["a", None, "b"]),
+    "boolean NA": pd.array([True, pd.NA, False], "boolean"),
+    "Boolean None": pl.Series([True, None, True]),
+    "String None": pl.Series(["a", None, "b"]),
+}
+
+
+@pytest.mark.parametrize("kind", MISSING)
+def test_a_missing_value_is_named_with_column_row_and_remedy(kind):
+    values = MISSING[kind]
+    library = pl if isinstance(values, pl.Series) else pd
+    frame = library.DataFrame({"fine": [1.0, 2.0, 3.0], "holey": values})
+    with pytest.raises(ValueError, match=r"NaN.*'holey', row 1\. .*[Ff]ill"):
+        schema_of(frame)
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf])
+def test_infinity_is_named_with_column_and_row(value):
+    frame = pd.DataFrame({"fine": [1.0, 2.0], "endless": [1.0, value]})
+    with pytest.raises(ValueError, match=r"infinity: column 'endless', row 1"):
+        schema_of(frame)
+
+
+def test_a_word_among_numbers_is_damage_unless_the_column_is_declared_discrete():
+    frame = pd.DataFrame({"length": [1.0, 2.0, "n/a", 4.0]})
+    with pytest.raises(ValueError, match=r"'length'.*row 2 \('n/a'\).*discrete_feat"):
+        schema_of(frame)
+    schema = schema_of(frame, discrete_features=["length"])
+    assert schema.roles == (Role.DISCRETE,)
+
+
+def test_text_cannot_be_made_continuous():
+    frame = pd.DataFrame({"grade": ["a", "b"]})
+    with pytest.raises(ValueError, match=r"'grade'.*row 0 holds 'a'.*no number"):
+        schema_of(frame, split_features=["grade"])
+
+
+def test_dates_are_refused_with_a_remedy():
+    frame = pd.DataFrame({"when": pd.date_range("2020-01-01", periods=3)})
+    with pytest.raises(ValueError, match=r"'when' holds dates.*number"):
+        schema_of(frame)
+
+
+def test_two_columns_of_one_name_are_refused():
+    frame = pd.DataFrame(np.eye(3), columns=["a", "b", "a"])
+    with pytest.raises(ValueError, match=r"'a'"):
+        schema_of(frame)
+
+
+def test_names_that_are_no_strings_are_no_names():
+    assert isinstance(read_columns(pd.DataFrame(np.eye(2))), list)
+    assert schema_of(pd.DataFrame(np.eye(2))).names == ("x0", "x1")
+
+
+def test_numbers_too_large_for_a_variance_are_refused():
+    with pytest.raises(ValueError, match=r"'x0' are too large \(1e\+308\).*Rescale"):
+        schema_of(np.array([[1e308], [-1e308]]))
+
+
+@pytest.mark.parametrize("chosen", [["colour"], [4], [-1], [1.5], 1.5, [True]])
+def test_unknown_columns_in_roles_are_named(chosen):
+    with pytest.raises(ValueError, match=r"split_features .*(unknown column|mask of)"):
+        schema_of(shuffled_frame(), split_features=chosen)
+
+
+def test_a_column_has_one_role():
+    with pytest.raises(ValueError, match="'count' is named in both"):
+        schema_of(shuffled_frame(), discrete_features=[3], split_features=["count"])
