@@ -1,11 +1,33 @@
 """Readable regression trees with linear models: SECRET on JAX, and beyond."""
 
-from importlib.metadata import PackageNotFoundError, version
+from __future__ import annotations
 
-from secret_jax.estimator import SecretRegressor as SecretRegressor
-from secret_jax.table import UnseenCategoryWarning as UnseenCategoryWarning
+import importlib
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from secret_jax.estimator import SecretRegressor as SecretRegressor
+    from secret_jax.table import UnseenCategoryWarning as UnseenCategoryWarning
 
 try:
     __version__ = version("secret-jax")
 except PackageNotFoundError:  # a checkout that was never installed
     __version__ = "0+unknown"
+
+# Imported when first used: `secret-jax --help` need not wait for JAX.
+_HOMES = {
+    "SecretRegressor": "secret_jax.estimator",
+    "UnseenCategoryWarning": "secret_jax.table",
+}
+__all__ = ["SecretRegressor", "UnseenCategoryWarning"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

@@ -43,6 +43,7 @@ class CommandError(Exception):
 
 
 def demo(arguments: argparse.Namespace) -> None:
+    """Grow a tree on data that comes with a dependency, and draw it."""
     _check_picture(arguments.out)
     _require("pandas", "data", "hold the table")
     print(
@@ -58,7 +59,7 @@ def demo(arguments: argparse.Namespace) -> None:
 
     X, y = _demo_table()
     evaluation = evaluate(
-        SecretRegressor(random_state=0, verbose=1),
+        SecretRegressor(max_leaf_nodes=8, random_state=0, verbose=1),
         X,
         y,
         test_fraction=0.2,
@@ -83,6 +84,7 @@ def _demo_table() -> tuple[pd.DataFrame, pd.Series]:
 
 
 def fit(arguments: argparse.Namespace) -> None:
+    """Grow a tree on a file, measure it beside the baselines, save and report it."""
     if not 0 <= arguments.test_fraction < 1:
         raise CommandError(
             f"--test-fraction is {arguments.test_fraction:g}; it must be at least 0 "
@@ -100,14 +102,15 @@ def fit(arguments: argparse.Namespace) -> None:
 
     from secret_jax.evaluation import evaluate
 
-    evaluation = evaluate(
-        _chosen_model(arguments),
-        X,
-        y,
-        test_fraction=arguments.test_fraction,
-        seed=arguments.seed,
-        progress=say,
-    )
+    with _flags_for_parameters():
+        evaluation = evaluate(
+            _chosen_model(arguments),
+            X,
+            y,
+            test_fraction=arguments.test_fraction,
+            seed=arguments.seed,
+            progress=say,
+        )
     if arguments.refit_all and evaluation.n_test:
         say(f"growing the tree again on all {len(X)} rows")
         evaluation.model.fit(X, y)
@@ -122,12 +125,14 @@ def fit(arguments: argparse.Namespace) -> None:
 
         save_model(evaluation.model, arguments.out)
         say(f"wrote {arguments.out}; use it: {PROGRAM} predict {arguments.out} FILE")
+    if arguments.out is None and arguments.report is None:
+        say("nothing was saved; --out MODEL keeps the tree, --report DIR a picture too")
 
 
 def _features_and_target(
     table: TableFile, arguments: argparse.Namespace
 ) -> tuple[pd.DataFrame, pd.Series]:
-    """The columns to learn from and the target, checked, all of it checked."""
+    """The columns to learn from and the target, checked before rows are taken apart."""
     import numpy as np
 
     from secret_jax.table import learn_schema
@@ -154,8 +159,8 @@ def _features_and_target(
             X,
             y.to_numpy(),
             np.ones(len(y)),
-            discrete_features=[c for c in arguments.discrete if c in X.columns],
-            split_features=[c for c in arguments.split_only if c in X.columns],
+            discrete_features=arguments.discrete,
+            split_features=arguments.split_only,
         )
     for column, categories in zip(schema.discrete, schema.categories, strict=True):
         if len(categories) > max(20, len(X) / 4):
@@ -244,6 +249,7 @@ def _write_report(
 
 
 def predict(arguments: argparse.Namespace) -> None:
+    """Predict the rows of a file with a saved model."""
     if arguments.out is not None:
         _check_output(arguments.out)
     model = _load(arguments.model)
@@ -278,6 +284,7 @@ def predict(arguments: argparse.Namespace) -> None:
 
 
 def show(arguments: argparse.Namespace) -> None:
+    """Print a saved model, and draw it if asked to."""
     if arguments.plot is not None:
         _check_picture(arguments.plot)
     model = _load(arguments.model)
@@ -320,6 +327,8 @@ def _check_output(path: str) -> None:
     folder = os.path.dirname(path) or "."
     if not os.path.isdir(folder):
         raise CommandError(f"{path!r} cannot be written: there is no folder {folder!r}")
+    if not os.access(folder, os.W_OK):
+        raise CommandError(f"{path!r} cannot be written: {folder!r} is read-only")
 
 
 def _check_picture(path: str) -> None:
@@ -347,8 +356,14 @@ def _flags_for_parameters() -> Iterator[None]:
     try:
         yield
     except ValueError as error:
-        message = str(error).replace("discrete_features", "--discrete")
-        raise CommandError(message.replace("split_features", "--split-only")) from None
+        message = str(error)
+        for parameter, flag in (
+            ("discrete_features", "--discrete"),
+            ("split_features", "--split-only"),
+            ("test_fraction", "--test-fraction"),
+        ):
+            message = message.replace(parameter, flag)
+        raise CommandError(message) from None
 
 
 def say(line: str) -> None:

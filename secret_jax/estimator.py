@@ -368,6 +368,19 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         path[:, 1:][path[:, 1:] == path[:, :-1]] = -1
         return path
 
+    def save(self, path: Any) -> None:
+        """Write the fitted model to one file; see `secret_jax.model_file`."""
+        from secret_jax.model_file import save_model
+
+        save_model(self, path)
+
+    @classmethod
+    def load(cls, path: Any) -> SecretRegressor:
+        """Read a model written by `save`."""
+        from secret_jax.model_file import load_model
+
+        return load_model(path, cls)
+
     def export_text(self, **options: Any) -> str:
         """The tree as text; see `secret_jax.export.export_text`."""
         from secret_jax.export import export_text
@@ -430,6 +443,8 @@ def _check_parameters(model: SecretRegressor) -> None:
         value = getattr(model, name)
         if not any(value is choice or value == choice for choice in choices):
             refuse(name, "one of " + ", ".join(map(repr, choices)))
+    if model.leaf == "em" and model.criterion != "gini":
+        refuse("leaf", "'em' only with criterion='gini': no other fits a mixture")
     for name, (least, may_be_none) in _COUNTS.items():
         value = getattr(model, name)
         if value is None and may_be_none:

@@ -82,8 +82,8 @@ def evaluate(
     n_training = len(X) - n_test
     if test_fraction > 0 and (n_test < 1 or n_training < 4):
         raise ValueError(
-            f"{len(X)} rows are too few to hold out a share of {test_fraction:g} of "
-            "them; add rows, or hold out none (a share of 0) and measure no errors"
+            f"{len(X)} rows are too few to hold some out; add rows, or measure no "
+            "errors (test_fraction 0)"
         )
     order = np.random.default_rng(seed).permutation(len(X))
     test, training = np.sort(order[:n_test]), np.sort(order[n_test:])

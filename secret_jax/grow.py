@@ -102,12 +102,21 @@ def grow(
         reason = _stop_before_search(level, depth, options)
         searched = np.flatnonzero(reason == StopReason.SPLIT)
         splits, reason[searched] = search.find(level.take(searched), order)
+        splittable = np.flatnonzero(reason[searched] == StopReason.SPLIT)
+        division = _divide(
+            level.take(searched[splittable]),
+            NodeSplits(*(array[splittable] for array in splits)),
+            order,
+            rows,
+        )
+        # A search that saw a sample of the rows may have misjudged the sides.
+        least = np.minimum(division.left_weight, division.right_weight)
+        narrow = least < options.min_samples_leaf * (1 - 1e-6)
+        reason[searched[splittable[narrow]]] = StopReason.MIN_SAMPLES_LEAF
         builder.stop(level.node, reason)
-        split = np.flatnonzero(reason[searched] == StopReason.SPLIT)
         if progress is not None:
-            progress(f"level {depth}: {len(level.node)} nodes, {len(split)} split")
-        chosen = NodeSplits(*(array[split] for array in splits))
-        level = _descend(level.take(searched[split]), chosen, order, rows, builder)
+            progress(f"level {depth}: {len(level.node)} nodes, {(~narrow).sum()} split")
+        level = _descend(division.take(~narrow), order, builder)
         depth += 1
     return [
         _best_first(tree, options.max_leaf_nodes) for tree in builder.finish(n_trees)
@@ -132,32 +141,59 @@ def _stop_before_search(level: Level, depth: int, options: GrowOptions) -> np.nd
     )
 
 
-def _descend(
-    parents: Level,
-    splits: NodeSplits,
-    order: np.ndarray,
-    rows: TrainingRows,
-    builder: _Builder,
-) -> Level:
-    """Partition the rows of the split nodes; the children are the next frontier."""
-    n_split = len(parents.node)
+class _Division(NamedTuple):
+    """Nodes, their splits, and which way their rows go."""
+
+    parents: Level
+    splits: NodeSplits
+    go_left: np.ndarray  # (sum of the nodes' rows,), one node after the other
+    left_weight: np.ndarray
+    right_weight: np.ndarray
+
+    def take(self, chosen: np.ndarray) -> _Division:
+        """Some of the nodes, by a mask."""
+        length = self.parents.stop - self.parents.start
+        return _Division(
+            parents=self.parents.take(chosen),
+            splits=NodeSplits(*(array[chosen] for array in self.splits)),
+            go_left=self.go_left[np.repeat(chosen, length)],
+            left_weight=self.left_weight[chosen],
+            right_weight=self.right_weight[chosen],
+        )
+
+
+def _divide(
+    parents: Level, splits: NodeSplits, order: np.ndarray, rows: TrainingRows
+) -> _Division:
+    """Send the rows of nodes to their sides."""
+    n_nodes = len(parents.node)
     row = order[slice_positions(parents.start, parents.stop)]
-    slot = np.repeat(np.arange(n_split), parents.stop - parents.start)
+    slot = np.repeat(np.arange(n_nodes), parents.stop - parents.start)
     go_left = _goes_left(splits, slot, rows.table.x[row], rows.table.codes[row])
-    row_weight = rows.weight[row].astype(np.float64)
-    left_weight = np.bincount(slot, row_weight * go_left, n_split)
+    weight = rows.weight[row].astype(np.float64)
+    return _Division(
+        parents=parents,
+        splits=splits,
+        go_left=go_left,
+        left_weight=np.bincount(slot, weight * go_left, n_nodes),
+        right_weight=np.bincount(slot, weight * ~go_left, n_nodes),
+    )
+
+
+def _descend(division: _Division, order: np.ndarray, builder: _Builder) -> Level:
+    """Partition the rows of the split nodes; the children are the next frontier."""
+    parents, splits, go_left, left_weight, right_weight = division
     middle = partition(order, parents.start, parents.stop, go_left)
 
     def interleave(left, right):
-        return np.stack([left, right], axis=1).reshape(2 * n_split)
+        return np.stack([left, right], axis=1).reshape(2 * len(parents.node))
 
-    node = builder.split(parents.node, splits, left_weight >= 0.5 * parents.weight)
     return Level(
-        node=node,
+        node=builder.split(parents.node, splits, left_weight >= right_weight),
         parent=np.repeat(parents.node, 2),
         start=interleave(parents.start, middle),
         stop=interleave(middle, parents.stop),
-        weight=interleave(left_weight, parents.weight - left_weight),
+        weight=interleave(left_weight, right_weight),
         key=interleave(mix(parents.key), mix(parents.key ^ np.uint64(1))),
         oblique=np.repeat(parents.oblique, 2),
     )

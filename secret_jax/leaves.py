@@ -68,7 +68,7 @@ def node_statistics(
     order = np.argsort(leaf, kind="stable")
     occupied, first = np.unique(leaf[order], return_index=True)
     found = slice_statistics(
-        regressors, y, weight, order, first, np.append(first[1:], len(order))
+        regressors, y, weight, order, first, np.append(first, len(order))[1:]
     )
     for whole, part in zip(statistics, found, strict=True):
         whole[occupied] = part
@@ -100,6 +100,8 @@ def slice_statistics(
         joint = np.empty((len(row), width))
         joint[:, :-1] = regressors[row]
         joint[:, -1] = y[row]
+        statistics.lower[index] = joint[:, -1].min()
+        statistics.upper[index] = joint[:, -1].max()
         row_weight = weight[row].astype(np.float64)
         total = row_weight.sum()
         mean = row_weight @ joint / total
@@ -107,8 +109,6 @@ def slice_statistics(
         statistics.weight[index] = total
         statistics.mean[index] = mean
         statistics.scatter[index] = (row_weight[:, None] * joint).T @ joint
-        statistics.lower[index] = joint[:, -1].min() + mean[-1]
-        statistics.upper[index] = joint[:, -1].max() + mean[-1]
     return statistics
 
 

@@ -220,7 +220,9 @@ def fit_mixture(
     nothing = MixtureParameters(
         jnp.zeros(2, z.dtype),
         jnp.zeros((2, n_dimensions), z.dtype),
-        jnp.zeros((2, n_dimensions, n_dimensions), z.dtype),
+        jnp.broadcast_to(
+            jnp.eye(n_dimensions, dtype=z.dtype), (2, *[n_dimensions] * 2)
+        ),
     )
     enough = jnp.sum(weight) > 2 * n_active
     status = jnp.where(enough, _RUNNING, MixtureStatus.TOO_FEW_ROWS)

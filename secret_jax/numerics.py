@@ -138,13 +138,8 @@ def leading_eigenvectors(matrix: jax.Array, n: int, n_steps: int = 40) -> jax.Ar
     start = jnp.cos(grid * 2.399963) + 0.01
 
     def orthonormal(rows):
-        kept: list[jax.Array] = []
-        for row in rows:
-            for other in kept:
-                row = row - jnp.sum(row * other) * other
-            length = jnp.sqrt(jnp.sum(row**2))
-            kept.append(row / jnp.where(length > 1e-20, length, 1.0))
-        return jnp.stack(kept)
+        inverse, _ = inverse_cholesky(matmul(rows, rows.T), 1e-12)
+        return matmul(inverse, rows)
 
     def step(_, rows):
         return orthonormal(matmul(matmul(rows, scaled), scaled))

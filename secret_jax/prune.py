@@ -8,6 +8,9 @@ from secret_jax.leaves import node_statistics, squared_errors
 from secret_jax.table import Table
 from secret_jax.tree import Tree, apply, compact, walk
 
+# Errors closer than this are equal up to rounding, and the smaller tree wins.
+_TIE = 1e-9
+
 
 def reduced_error(
     tree: Tree, table: Table, y: np.ndarray, weight: np.ndarray
@@ -38,8 +41,8 @@ def reduced_error(
     for depth in range(tree.max_depth - 1, -1, -1):
         node = np.flatnonzero((tree.depth == depth) & ~tree.is_leaf)
         below = best[tree.left[node]] + best[tree.right[node]]
-        keep[node] = below < own[node]
-        best[node] = np.minimum(below, own[node])
+        keep[node] = below < own[node] * (1 - _TIE)
+        best[node] = np.where(keep[node], below, own[node])
     return compact(tree, keep), float(best[0])
 
 

@@ -103,6 +103,7 @@ def read_table(path: str, text_columns: Sequence[str] = ()) -> TableFile:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)
             table = TableFile(_read_csv(path, separator, text), path, lines=True)
+    table.frame.columns = table.frame.columns.map(str)  # Parquet may have others
     if len(table.frame) == 0:
         raise TableFileError(f"{path!r} has a header, but no rows")
     return table
@@ -202,9 +203,10 @@ def known_column(name: str, columns: Sequence[str], what: str) -> str:
     more = f" and {len(columns) - 12} more" if len(columns) > 12 else ""
     headless = all(re.fullmatch(r"[-+.\deE]+", str(column)) for column in columns)
     header = "; the first line must be a header with names" if headless else ""
+    hint = did_you_mean(name, columns) or "."
     raise TableFileError(
-        f"{what} {name!r}, but there is no such column{did_you_mean(name, columns)}. "
-        f"The columns are {shown}{more}{header}"
+        f"{what} {name!r}, but there is no such column{hint} The columns are "
+        f"{shown}{more}{header}"
     )
 
 

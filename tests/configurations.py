@@ -1,8 +1,8 @@
 """The configurations, tables and comparisons that the behavioural tests share.
 
 A new criterion or mode gets one line in `CONFIGURATIONS`. Every shape of a table
-compiles its own programs, so the tests keep to two: up to 256 rows of three numbers,
-and up to 256 rows of two numbers and a colour.
+compiles its own programs, so the tests keep to two: 65 to 128 rows of three numbers, or
+of two numbers and a colour.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def regressor(configuration: str, **changes: Any) -> SecretRegressor:
     return model.set_params(**({"min_samples_split": 0.05} | changes))
 
 
-def crease(n_rows: int = 240, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def crease(n_rows: int = 128, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Two planes that meet in an oblique crease, as multiples of 1/64.
 
     Such numbers survive offsets of 1e6 and products with powers of two exactly, even
@@ -58,7 +58,7 @@ def crease(n_rows: int = 240, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     return X, _dyadic(np.abs(4 * X[:, 0] + X[:, 1]) + X[:, 1] - X[:, 2] + noise)
 
 
-def shop(n_rows: int = 240, seed: int = 0) -> tuple[pd.DataFrame, pd.Series]:
+def shop(n_rows: int = 128, seed: int = 0) -> tuple[pd.DataFrame, pd.Series]:
     """Prices by width, height and colour; two colours cost more with the width."""
     rng = np.random.default_rng(seed)
     frame = pd.DataFrame(
@@ -75,7 +75,7 @@ def shop(n_rows: int = 240, seed: int = 0) -> tuple[pd.DataFrame, pd.Series]:
     return frame, pd.Series(_dyadic(price + noise), name="price")
 
 
-def planes(n_rows: int = 256, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def planes(n_rows: int = 128, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Two planes without noise on the two sides of a gap in the first column."""
     X = np.random.default_rng(seed).normal(size=(n_rows, 3))
     X[:, 0] += np.where(X[:, 0] > 0, 1, -1)

@@ -17,6 +17,7 @@ from secret_jax.cli import main
 from secret_jax.estimator import SecretRegressor
 from secret_jax.model_file import load_model
 
+QUICK = ("--criterion", "gini", "--oblique", "no")  # the least to compile
 COLUMNS = ["length", "width", "grade", "batch no"]
 
 
@@ -52,7 +53,7 @@ def table(folder: Path) -> Path:
 @pytest.fixture(scope="module")
 def model(folder: Path, table: Path) -> Path:
     path = folder / "table.model"
-    arguments = ["fit", table, "--target", "cost", "--out", path]
+    arguments = ["fit", table, "--target", "cost", "--out", path, *QUICK]
     assert main([str(a) for a in arguments]) == 0
     return path
 
@@ -101,6 +102,7 @@ def test_fit_predict_show_as_processes(tmp_path):
     fit = process(
         *("fit", "my table.csv", "--target", "cost"),
         *("--out", "cost.model", "--report", "report/new"),
+        *QUICK,
         folder=tmp_path,
     )
     assert fit.returncode == 0, fit.stderr
@@ -170,14 +172,15 @@ def test_help_does_not_wait_for_jax():
 
 def test_fit_finds_the_kink_that_least_squares_misses(run, table, tmp_path):
     report = tmp_path / "report"
-    code, out, err = run("fit", table, "--target", "cost", "--report", report)
+    code, out, err = run("fit", table, "--target", "cost", "--report", report, *QUICK)
     assert code == 0
     assert "level 0" in err
     content = json.loads((report / "errors.json").read_text())
     scores = content["errors"]
-    assert scores["SECRET tree"]["mse"] < 0.1
-    assert scores["ordinary least squares"]["mse"] > 5
-    assert scores["SECRET tree"]["mse"] < scores["CART (scikit-learn)"]["mse"]
+    straight = scores["ordinary least squares"]
+    assert straight["r2"] < 0.2
+    assert scores["SECRET tree"]["mse"] < 0.2 * straight["mse"]
+    assert scores["CART (scikit-learn)"]["mse"] < 0.2 * straight["mse"]
     assert (content["n_training"], content["n_test"]) == (240, 60)
     assert content["parameters"]["random_state"] == 0
     assert out.strip() in (report / "report.txt").read_text()
@@ -187,7 +190,7 @@ def test_fit_finds_the_kink_that_least_squares_misses(run, table, tmp_path):
 def test_errors_are_those_of_the_saved_model_on_rows_it_never_saw(
     run, table, model, tmp_path
 ):
-    run("fit", table, "--target", "cost", "--report", tmp_path)
+    run("fit", table, "--target", "cost", "--report", tmp_path, *QUICK)
     content = json.loads((tmp_path / "errors.json").read_text())
     frame = pd.read_csv(table)
     held_out = np.random.default_rng(0).permutation(len(frame))[:60]
@@ -200,7 +203,7 @@ def test_errors_are_those_of_the_saved_model_on_rows_it_never_saw(
 def test_refit_all_saves_a_tree_of_all_rows_and_says_so(run, table, model, tmp_path):
     path = tmp_path / "all.model"
     code, out, _ = run(
-        *("fit", table, "--target", "cost", "--prune", "none"),
+        *("fit", table, "--target", "cost", "--prune", "none", *QUICK),
         *("--refit-all", "--out", path),
     )
     assert code == 0
@@ -210,7 +213,7 @@ def test_refit_all_saves_a_tree_of_all_rows_and_says_so(run, table, model, tmp_p
 
 
 def test_without_held_out_rows_there_are_no_errors(run, table):
-    code, out, _ = run("fit", table, "--target", "cost", "--test-fraction", 0)
+    code, out, _ = run("fit", table, "--target", "cost", "--test-fraction", 0, *QUICK)
     assert code == 0
     assert "[0]" in out
     assert "held-out" not in out
@@ -265,8 +268,10 @@ def test_help_names_the_defaults_of_the_estimator(capsys):
 def test_paper_settings_can_be_changed_one_by_one(run, table, tmp_path):
     path = tmp_path / "paper.model"
     arguments = ("fit", table, "--target", "cost", "--out", path, "--paper")
-    assert run(*arguments, "--min-samples-split", "0.3")[0] == 0
-    expected = SecretRegressor.paper(min_samples_split=0.3, random_state=0)
+    assert run(*arguments, "--oblique", "no", "--min-samples-split", "0.3")[0] == 0
+    expected = SecretRegressor.paper(
+        oblique=False, min_samples_split=0.3, random_state=0
+    )
     found = load_model(path, SecretRegressor)
     assert found.get_params() == expected.get_params()
 
@@ -282,14 +287,14 @@ def test_other_files_with_the_same_table_give_the_same_tree(
         separator = {"semicolons": ";", "tabs": "\t"}.get(kind, ",")
         frame.to_csv(path, sep=separator, index=False, encoding="utf-8-sig")
     expected = run("show", model)[1].strip()
-    assert expected in run("fit", path, "--target", "cost")[1]
+    assert expected in run("fit", path, "--target", "cost", *QUICK)[1]
 
 
 def test_a_column_that_names_the_rows_is_noticed(run, tmp_path):
     frame = make_table(80).assign(name=[f"row {i}" for i in range(80)])
     frame.to_csv(tmp_path / "named.csv", index=False)
     _, _, err = run(
-        *("fit", tmp_path / "named.csv", "--target", "cost", "--max-depth", 0),
+        *("fit", tmp_path / "named.csv", "--target", "cost", "--max-depth", 0, *QUICK),
     )
     assert "note: column 'name' has 80 different values" in err
 
@@ -383,10 +388,15 @@ CSV = "a,b,sex,y\n" + "1,2,M,3\n2,1,F,5\n4,2,M,3\n5,1,F,5\n" * 3
         (CSV, "--target y --split-only q", "--split-only names 'q', but there is no"),
         (CSV, "--target y --split-only sex", "'sex' is continuous, but line 2 holds"),
         (CSV, "--target y --split-only a --discrete a", "both --discrete and --split"),
+        (CSV, "--target y --drop a --discrete a", "unknown column 'a'"),
         (CSV, "--target y --drop a,b,sex", "no columns are left to predict 'y' from"),
         (CSV, "--target y --seed -1", "--seed is -1; it must be at least 0"),
         (CSV, "--target y --test-fraction 1", "--test-fraction is 1; it must be"),
-        (CSV, "--target y --test-fraction 0.9", "12 rows are too few"),
+        (
+            CSV,
+            "--target y --test-fraction 0.9",
+            "12 rows are too few .*--test-fraction 0",
+        ),
         (CSV, "--target y --max-depth -2", "'max_depth' parameter .* at least 0"),
         (CSV, "--target y --criterion x", "--criterion: invalid choice: 'x'"),
         (CSV, "--target y --leaf deep", "--leaf: invalid choice: 'deep'"),

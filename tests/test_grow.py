@@ -14,7 +14,7 @@ TABLES = {"numbers": crease, "with a colour": shop}
 every_table = pytest.mark.parametrize("table", TABLES)
 
 
-def grown(configuration, table="numbers", n_rows=240, **changes):
+def grown(configuration, table="numbers", n_rows=128, **changes):
     X, y = TABLES[table](n_rows)
     return regressor(configuration, prune=None, **changes).fit(X, y)
 
@@ -77,18 +77,21 @@ def test_without_oblique_splits_all_are_parallel_to_an_axis(configuration):
 
 @every_configuration
 def test_min_samples_split_stops_small_nodes_and_only_those(configuration):
-    tree = grown(configuration, min_samples_split=100).tree_
+    tree = grown(configuration, min_samples_split=60).tree_
     stopped = leaves_stopped_by(tree, StopReason.MIN_SAMPLES_SPLIT)
     assert len(stopped) > 0
-    assert (tree.weight[stopped] < 100).all()
-    assert (tree.weight[~tree.is_leaf] >= 100).all()
+    assert (tree.weight[stopped] < 60).all()
+    assert (tree.weight[~tree.is_leaf] >= 60).all()
+    # The root holds 128 rows.
+    assert grown(configuration, min_samples_split=128).n_leaves_ == 2
+    assert grown(configuration, min_samples_split=129).n_leaves_ == 1
 
 
 @pytest.mark.parametrize("name", ["min_samples_split", "min_samples_leaf"])
 @every_configuration
 def test_a_count_of_rows_may_be_given_as_a_fraction(configuration, name):
     count, fraction = (
-        grown(configuration, **{name: 60}),
+        grown(configuration, **{name: 32}),
         grown(configuration, **{name: 0.25}),
     )
     assert tree_bytes(count.tree_) == tree_bytes(fraction.tree_)
@@ -97,23 +100,23 @@ def test_a_count_of_rows_may_be_given_as_a_fraction(configuration, name):
 @every_table
 @every_configuration
 def test_min_samples_leaf_holds_for_every_leaf(configuration, table):
-    tree = grown(configuration, table, min_samples_leaf=40).tree_
+    tree = grown(configuration, table, min_samples_leaf=20).tree_
     assert tree.n_leaves > 1
-    assert tree.weight.min() >= 40
+    assert tree.weight.min() >= 20
     stopped = leaves_stopped_by(tree, StopReason.MIN_SAMPLES_LEAF)
     assert len(stopped) > 0
-    assert (tree.weight[stopped] < 80).all()
+    assert (tree.weight[stopped] < 40).all()
 
 
 @every_configuration
 def test_min_samples_leaf_holds_where_the_split_saw_a_sample_only(configuration):
     for seed in range(8):
         X, _ = crease(seed=seed)
-        # The better side holds about 38 rows.
+        # One side holds about 20 rows.
         y = np.where(X[:, 0] > 1, 5 * X[:, 1], -3 * X[:, 1]) + X[:, 2] / 8
-        options = {"prune": None, "em_sample": 64, "min_samples_leaf": 38}
+        options = {"prune": None, "em_sample": 64, "min_samples_leaf": 20}
         tree = regressor(configuration, **options).fit(X, y).tree_
-        assert tree.weight.min() >= 38
+        assert tree.weight.min() >= 20
 
 
 @every_configuration
@@ -167,7 +170,7 @@ def test_a_mixture_that_always_collapses_leaves_no_usable_split():
 @every_configuration
 def test_pruned_leaves_say_so(configuration):
     X, y = crease()
-    model = regressor(configuration).fit(X, y, prune_set=crease(120, seed=7))
+    model = regressor(configuration).fit(X, y, prune_set=crease(seed=7))
     assert model.n_leaves_ < model.n_leaves_grown_
     assert StopReason.PRUNED in reasons(model.tree_)
 
@@ -217,6 +220,6 @@ def test_a_fit_compiles_few_programs_and_a_second_one_none():
         return find_splits._cache_size() - before
 
     # Samples are padded to 64 or 256 rows.
-    assert n_programs_of(240) <= 2
-    for n_rows in (256, 200, 130):
+    assert n_programs_of(128) <= 2
+    for n_rows in (127, 100, 65):
         assert n_programs_of(n_rows) == 0

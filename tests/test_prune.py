@@ -14,8 +14,6 @@ from secret_jax.prune import pruning_errors, reduced_error
 from secret_jax.table import Table
 from secret_jax.tree import SplitKind, StopReason, Tree, compact, predict, walk
 
-ALMOST_NO_CLIPPING = 1e6
-
 
 def outputs(n_rows: int = 50, seed: int = 9) -> np.ndarray:
     return np.random.default_rng(seed).normal(size=n_rows)
@@ -62,20 +60,16 @@ def test_a_tie_goes_to_the_smaller_tree():
 
 
 def test_splits_that_no_pruning_row_reaches_are_cut():
-    tree = build_tree(SHAPES["stump"], seed=0)
-    split = build_tree(SHAPES["bushy"], seed=0)
-    table = rows()
-    reached = np.unique(walk(split, table)[0])
-    one_side = table.x[walk(split, table)[0][1] == split.left[0]]
-    assert len(reached) > 3
-    assert len(one_side) > 0
-    only_left = Table(one_side, table.codes[walk(split, table)[0][1] == split.left[0]])
-    perfect = split.schema.scale_target(predict(split, only_left))
-    pruned, error = reduced_error(split, only_left, perfect, np.ones(len(perfect)))
+    tree, table = build_tree(SHAPES["bushy"], seed=0), rows()
+    goes_left = walk(tree, table)[0][1] == tree.left[0]
+    left = Table(table.x[goes_left], table.codes[goes_left])
+    as_predicted = tree.schema.scale_target(predict(tree, left))
+    pruned, error = reduced_error(tree, left, as_predicted, np.ones(len(as_predicted)))
     assert error == pytest.approx(0, abs=1e-8)
-    assert pruned.left[0] >= 0
-    assert pruned.left[pruned.right[0]] < 0
-    assert tree.n_leaves == 2
+    assert tree.left[tree.right[0]] >= 0
+    assert not pruned.is_leaf[0]
+    assert not pruned.is_leaf[pruned.left[0]]
+    assert pruned.is_leaf[pruned.right[0]]
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -90,8 +84,7 @@ def test_errors_from_statistics_equal_errors_along_the_paths(shape):
             at = np.flatnonzero(path[:, row] == node)[0]
             expected[node] += weight[row] * (value[at, row] - y[row]) ** 2
     by_statistics = pruning_errors(tree, table, y, weight)
-    wide = dataclasses.replace(tree, clip_margin=ALMOST_NO_CLIPPING)
-    wide = dataclasses.replace(wide, upper=wide.lower + 1)
+    wide = dataclasses.replace(tree, clip_margin=1e6, upper=tree.lower + 1)
     by_paths = pruning_errors(wide, table, y, weight)
     np.testing.assert_allclose(by_statistics, expected, rtol=1e-4)
     np.testing.assert_allclose(by_paths, expected, rtol=1e-4)
@@ -116,7 +109,7 @@ def test_a_pruning_row_of_weight_two_is_two_rows(clip_margin):
 
 
 def pruning_set(make):
-    return make(120, seed=7)
+    return make(seed=7)
 
 
 TABLES = {"numbers": crease, "with a colour": shop}

@@ -16,11 +16,7 @@ from secret_jax.numerics import (
     leading_eigenvectors,
     matmul,
 )
-
-
-def _unit(direction: jax.Array) -> jax.Array:
-    length = jnp.sqrt(jnp.sum(direction**2, axis=-1, keepdims=True))
-    return direction / jnp.where(length > 1e-12, length, 1.0)
+from secret_jax.splits.discriminant import oriented
 
 
 def _whitener(z: jax.Array, weight: jax.Array, ridge: float) -> jax.Array:
@@ -62,7 +58,7 @@ def discriminant(
     within = within + jnp.diag(ridge * jnp.diagonal(within) + 1e-6)
     direction = guarded_solve(within, mean[0] - mean[1], 0.0)
     sound = (jnp.min(mass) > 1e-9 * jnp.sum(mass)) & jnp.isfinite(direction).all()
-    return _unit(jnp.where(sound, direction, 0.0))
+    return oriented(jnp.where(sound, direction, 0.0))
 
 
 def mixture_directions(
@@ -132,4 +128,4 @@ def hessian_directions(
     moment = matmul(((share * bounded)[:, None] * z).T, z)
     hessian = matmul(matmul(whitener, moment), whitener.T)
     vectors = leading_eigenvectors(0.5 * (hessian + hessian.T), n)
-    return _unit(matmul(vectors, whitener))
+    return oriented(matmul(vectors, whitener))

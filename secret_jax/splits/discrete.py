@@ -22,7 +22,8 @@ class DiscreteSplit(NamedTuple):
     gain : Array of shape ()
         Minus infinity where no split is allowed.
     goes_left : Array of shape (n_categories,), bool
-        Categories absent from the node follow the larger side.
+        Categories absent from the node follow the larger side; the first present one
+        is on the left.
     """
 
     gain: jax.Array
@@ -77,4 +78,7 @@ def best_subset(counts: jax.Array, min_weight: jax.Array) -> DiscreteSplit:
     cut = jnp.argmax(gain)
     rank = jnp.argsort(order)
     larger_left = left[cut] >= total - left[cut]
-    return DiscreteSplit(gain[cut], jnp.where(present, rank <= cut, larger_left))
+    goes_left = jnp.where(present, rank <= cut, larger_left)
+    # Which class is called the first is chance; which side is left must not be.
+    swap = ~goes_left[jnp.argmax(present)]
+    return DiscreteSplit(gain[cut], goes_left ^ swap)

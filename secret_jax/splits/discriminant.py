@@ -62,24 +62,15 @@ def qda_threshold(
     c = first**2 / v1 - second**2 / v2 - 2 * log_ratio + jnp.log(v1 / v2)
     discriminant = b * b - 4 * a * c
     root = jnp.sqrt(jnp.maximum(discriminant, 0.0))
-    # The two roots without cancellation.
+    # Of the two roots the smaller one, without cancellation. Only it can lie between
+    # the means, and for equal variances it solves the linear equation.
     q = -0.5 * (b + jnp.where(b >= 0, root, -root))
-    root_a = q / jnp.where(jnp.abs(a) > tiny, a, 1.0)
-    root_b = c / jnp.where(jnp.abs(q) > tiny, q, 1.0)
-    gap = first - second
-    linear = -(v1 * log_ratio) / jnp.where(jnp.abs(gap) > tiny, gap, 1.0)
+    candidate = c / jnp.where(jnp.abs(q) > tiny, q, 1.0)
 
     low, high = jnp.minimum(first, second), jnp.maximum(first, second)
-
-    def inside(point):
-        return (point > low) & (point < high)
-
-    nearly_equal = jnp.abs(a) < 1e-4 * (1 / v1 + 1 / v2)
-    real = discriminant >= 0
-    candidate = jnp.where(inside(root_a) & (jnp.abs(a) > tiny), root_a, root_b)
-    candidate = jnp.where(nearly_equal, linear, candidate)
+    inside = (candidate > low) & (candidate < high)
     both = spread[0] & spread[1]
-    between = inside(candidate) & (real | nearly_equal) & both
+    between = inside & (discriminant >= 0) & both
 
     deviation = jnp.sqrt(jnp.maximum(variance, 0.0))
     pull = jnp.where(both, alpha * deviation, alpha)
@@ -109,6 +100,21 @@ def lda_direction(
     normal = guarded_solve(within, mean[0] - mean[1], tolerance)
     length = jnp.sqrt(jnp.sum(normal**2))
     return normal / jnp.where(length > 0, length, 1.0)
+
+
+def oriented(direction: jax.Array) -> jax.Array:
+    """Unit vector whose largest component is positive; zero stays zero.
+
+    Which class is called the first is chance; which side is left must not be.
+
+    Parameters
+    ----------
+    direction : Array of shape (..., n)
+    """
+    largest = jnp.argmax(jnp.abs(direction), axis=-1, keepdims=True)
+    sign = jnp.where(jnp.take_along_axis(direction, largest, axis=-1) < 0, -1.0, 1.0)
+    length = jnp.sqrt(jnp.sum(direction**2, axis=-1, keepdims=True))
+    return sign * direction / jnp.where(length > 1e-20, length, 1.0)
 
 
 def left_probability(

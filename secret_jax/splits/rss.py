@@ -31,6 +31,8 @@ from secret_jax.tree import SplitKind
 
 # Below this deviation, in units of the whole table, an attribute is constant.
 _CONSTANT = 1e-6
+# A residual with a smaller deviation, in the same units, is float32 rounding.
+_PURE = 1e-5
 
 
 class ModelBatch(NamedTuple):
@@ -112,7 +114,7 @@ def _node_split(node: ModelBatch, *, settings: RssSettings) -> NodeSplits:
     regressors = node.x[:, : settings.n_regressors]
     fitted = node.coefficient[0] + matmul(regressors, node.coefficient[1:])
     _, offset, spread = weighted_moments((node.y - fitted)[:, None], node.weight)
-    pure = spread[0] <= 1e-6
+    pure = spread[0] <= _PURE
     unit = jnp.where(pure, 1.0, spread[0])
     present = node.weight > 0
     residual = jnp.where(present, (node.y - fitted - offset[0]) / unit, 0.0)
@@ -347,6 +349,8 @@ def _subset(
     code = node.codes[:, jnp.maximum(pick.attribute, 0)]
     member = (code[:, None] == jnp.arange(settings.n_categories)).astype(left.dtype)
     weight = matmul(node.weight, member.astype(node.weight.dtype))
-    left_weight = matmul(node.weight * left, member.astype(node.weight.dtype))
+    left_weight = matmul(
+        jnp.where(left, node.weight, 0.0), member.astype(node.weight.dtype)
+    )
     larger_left = left_weight.sum() >= 0.5 * weight.sum()
     return jnp.where(weight > 0, left_weight > 0, larger_left)

@@ -148,8 +148,9 @@ def thresholds(
     present = weight[:_QUANTILE_ROWS] > 0
     count = jnp.sum(present)
     ordered = jnp.sort(jnp.where(present[:, None], head, jnp.inf), axis=0)
-    share = (jnp.arange(n_thresholds) + 0.5) / n_thresholds
-    position = jnp.clip((share * count).astype(jnp.int32) - 1, 0, len(head) - 1)
+    share = (jnp.arange(n_thresholds, dtype=head.dtype) + 0.5) / n_thresholds
+    position = (share * count.astype(head.dtype)).astype(jnp.int32) - 1
+    position = jnp.clip(position, 0, len(head) - 1)
     return ordered[position]
 
 

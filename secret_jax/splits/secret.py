@@ -30,6 +30,7 @@ from secret_jax.splits.discrete import best_subset, category_counts
 from secret_jax.splits.discriminant import (
     lda_direction,
     left_probability,
+    oriented,
     qda_threshold,
 )
 from secret_jax.splits.gini import gini_gain
@@ -229,9 +230,7 @@ def _oblique(node: NodeBatch, class_weight: jax.Array) -> jax.Array:
         return matmul((weight[:, None] * centred).T, centred) / total
 
     covariances = jax.vmap(covariance)(class_weight, mean)
-    normal = lda_direction(fraction, mean, covariances, _DEPENDENT) / scale
-    length = jnp.sqrt(jnp.sum(normal**2))
-    return normal / jnp.where(length > 0, length, 1.0)
+    return oriented(lda_direction(fraction, mean, covariances, _DEPENDENT) / scale)
 
 
 def _thresholds(
@@ -296,7 +295,9 @@ def _child_models(
         # Slopes from the precision matrix of the standardised (regressors, output).
         transform = matmul(inverse, whitened.whitener)
         precision = matmul(transform.T, transform)
-        slopes = -precision[-1, :-1] / precision[-1, -1]
+        # Zero where the output is no dimension of its own: a pure node.
+        own = jnp.where(precision[-1, -1] > 0, precision[-1, -1], 1.0)
+        slopes = -precision[-1, :-1] / own
         slopes = slopes * whitened.deviation[-1] / whitened.deviation[:-1]
         share = node.weight * responsibility
         mean = matmul(share, whitened.standardised) / jnp.maximum(share.sum(), 1e-30)
