@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from numbers import Integral, Real
 from typing import Any, Literal
 
@@ -27,7 +28,7 @@ from secret_jax.options import (
     SplitOptions,
 )
 from secret_jax.rows import content_hash, hold_out
-from secret_jax.table import Table, TableSchema, learn_schema
+from secret_jax.table import Table, TableSchema, learn_schema, read_columns
 
 
 class SecretRegressor(RegressorMixin, BaseEstimator):
@@ -240,13 +241,18 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         weight = _validated_weight(sample_weight, X)
         rows, schema = self._shuffled_rows(X, y, weight, target_name)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        hashed = content_hash(
-            [*rows.table.x.T, *rows.table.codes.T, rows.y.astype(np.float32)], seed
-        )
-        order = np.argsort(hashed, kind="stable")
+        columns = [*rows.table.x.T, *rows.table.codes.T, rows.y.astype(np.float32)]
+        # A change of the last digit (by an offset, another unit) must not move a row.
+        hashed = content_hash([np.rint(1024.0 * column) for column in columns], seed)
+        order = np.lexsort((content_hash(columns, seed), hashed))
         rows = rows.take(order)
         training, pruning = rows, None
         if prune_set is not None:
+            if self.prune is None:
+                raise ValueError(
+                    "prune_set was given, but prune=None leaves the tree unpruned. "
+                    "Set prune='holdout', or leave prune_set out."
+                )
             pruning = self._pruning_rows(prune_set, schema)
         elif self.prune == "holdout":
             cut = hold_out(hashed[order], rows.weight, self.validation_fraction)
@@ -262,7 +268,7 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         )
         return fit_tree(
             training,
-            pruning if self.prune is not None else None,
+            pruning,
             schema,
             options,
             leaf,
@@ -284,8 +290,8 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
             target_name=target_name,
         )
         used = weight > 0
-        table = schema.encode(X)
-        table = Table(table.x[used], table.codes[used])
+        _warn_of_target_among_features(X, y, schema)
+        table = schema.encode(X, used)
         return Rows(table, schema.scale_target(y[used]), weight[used]), schema
 
     def _pruning_rows(self, prune_set: Any, schema: TableSchema) -> Rows:
@@ -294,9 +300,13 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
                 "prune_set should be a pair (X, y) of rows to prune on, got "
                 f"{type(prune_set).__name__}."
             )
-        X = _validated(self, prune_set[0], reset=False)
-        y = _validated_target(prune_set[1], X)
-        return Rows(schema.encode(X), schema.scale_target(y), np.ones(len(y)))
+        try:
+            X = _validated(self, prune_set[0], reset=False)
+            y = _validated_target(prune_set[1], X)
+            table = schema.encode(X)
+        except ValueError as error:
+            raise ValueError(f"In prune_set: {error}") from None
+        return Rows(table, schema.scale_target(y), np.ones(len(y)))
 
     def _grow_options(self, total: float) -> GrowOptions:
         def count(value: float) -> float:
@@ -492,8 +502,9 @@ def _validated(model: SecretRegressor, X: Any, *, reset: bool) -> Any:
             f"Found array with {len(X)} sample(s) and {len(X.columns)} feature(s): X "
             "is an empty table, a minimum of 1 is required."
         )
-    if reset:
-        validate_data(model, X, reset=True, skip_check_array=True)
+    if reset or not hasattr(model, "feature_names_in_"):
+        # With names on both sides columns are found by name, in any order.
+        validate_data(model, X, reset=reset, skip_check_array=True)
     return X
 
 
@@ -534,6 +545,19 @@ def _validated_weight(sample_weight: Any, X: Any) -> np.ndarray:
     if not np.equal(np.mod(weight, 1), 0).all():
         weight = weight / weight[weight > 0].mean()
     return weight
+
+
+def _warn_of_target_among_features(X: Any, y: np.ndarray, schema: TableSchema) -> None:
+    columns = read_columns(X)
+    values = columns.values() if isinstance(columns, dict) else columns
+    for name, column in zip(schema.names, values, strict=True):
+        if column.dtype == np.float64 and y.min() < y.max() and (column == y).all():
+            warnings.warn(
+                f"Column {name!r} equals the target in every row, so the tree only "
+                "repeats it. Drop the column if it is the target itself.",
+                UserWarning,
+                stacklevel=5,
+            )
 
 
 def _name_of(y: Any) -> str:

@@ -177,8 +177,11 @@ def with_models(
         )
     else:
         model = leaves.least_squares(statistics)
-    if leaf.kind == "em" and isinstance(structure, GrownTree):
-        model[1:] = structure.mixture_model[1:]  # the root has no mixture above it
+    if leaf.kind == "em":
+        # The root has no mixture above it.
+        grown = isinstance(structure, GrownTree)
+        mixtures = structure.mixture_model if grown else structure.coefficient
+        model[1:] = mixtures[1:]
     lower, upper = statistics.lower.copy(), statistics.upper.copy()
     own_range = np.minimum(leaf.clip_min_weight, statistics.weight[0])
     leaves.inherit(model, statistics.weight > 0, tree.parent)

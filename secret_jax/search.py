@@ -220,7 +220,9 @@ class GiniSearch:
             [StopReason.SPLIT, StopReason.PURE],
             StopReason.NO_USABLE_SPLIT,
         )
-        return found, reason
+        # As in the other search, a gain is over all rows of its node.
+        gain = np.where(reason == StopReason.SPLIT, found.gain * level.weight, 0.0)
+        return found._replace(gain=gain.astype(np.float32)), reason
 
 
 class RssSearch:
@@ -310,7 +312,7 @@ class RssSearch:
             [StopReason.PURE, StopReason.NO_USABLE_SPLIT, StopReason.MIN_GAIN],
             StopReason.SPLIT,
         )
-        # From here on a gain is over all rows of its node.
+        # The rows that the search saw stand for all rows of the node.
         return found._replace(gain=(found.gain / share).astype(np.float32)), reason
 
     def _residual(self, batch: ModelBatch, n_nodes: int) -> np.ndarray:

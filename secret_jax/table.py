@@ -8,7 +8,7 @@ The schema that is learned here, once, travels with the fitted tree.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -82,13 +82,15 @@ class TableSchema:
     target_center: float
     target_scale: float
 
-    def encode(self, X: Any) -> Table:
+    def encode(self, X: Any, used: np.ndarray | None = None) -> Table:
         """Encode rows for this schema.
 
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_rows, n_columns)
             DataFrame columns are found by name, in any order, if training saw names.
+        used : ndarray of shape (n_rows,), bool, optional
+            Rows to encode; by default all.
 
         Returns
         -------
@@ -100,6 +102,8 @@ class TableSchema:
             If columns are missing or unknown, or values are missing or not numbers.
         """
         columns = self._matching(read_columns(X))
+        if used is not None:
+            columns = [column[used] for column in columns]
         n_rows = len(columns[0])
         x = np.empty((n_rows, len(self.continuous)), np.float32)
         for position, column in enumerate(self.continuous):
@@ -270,6 +274,9 @@ def _series_values(series: nw.Series, name: str) -> np.ndarray:
         if values.dtype == object:  # nullable integers and decimals
             values = [np.nan if value is None else value for value in values]
         return np.asarray(values, np.float64)
+    if dtype in (nw.Categorical, nw.Enum):
+        # Declared categories stay categories, even if they are numbers.
+        return np.asarray(series.to_numpy(), object)
     if dtype.is_temporal():
         raise ValueError(
             f"Column {name!r} holds dates or times ({dtype}). Turn it into a number "
@@ -283,13 +290,19 @@ def _object_column(column: np.ndarray) -> np.ndarray:
     if any(isinstance(value, str | bytes) for value in column):
         return column
     try:
-        return np.asarray([_none_is_nan(value) for value in column], np.float64)
+        numbers = [np.nan if _is_missing(value) else value for value in column]
+        return np.asarray(numbers, np.float64)
     except (TypeError, ValueError):
         return column
 
 
-def _none_is_nan(value: Any) -> Any:
-    return np.nan if value is None else value
+def _is_missing(value: Any) -> bool:
+    if value is None:
+        return True
+    try:
+        return bool(value != value)
+    except TypeError:  # pandas.NA is neither equal to itself nor not
+        return True
 
 
 def _made_up(n_columns: int) -> tuple[str, ...]:
@@ -304,7 +317,7 @@ def _listed(names: Sequence[str], most: int = 8) -> str:
 def _positions(chosen: Any, names: tuple[str, ...], argument: str) -> set[int]:
     if chosen is None:
         return set()
-    if isinstance(chosen, str | int | np.integer):
+    if isinstance(chosen, str) or not isinstance(chosen, Iterable):
         chosen = [chosen]
     chosen = list(chosen)
     if len(chosen) and all(isinstance(c, bool | np.bool_) for c in chosen):
@@ -358,6 +371,8 @@ def _refuse_numbers_as_text(column: np.ndarray, name: str) -> None:
         return
     good, bad = 0, None
     for row, value in enumerate(column):
+        if _is_missing(value):  # has a message of its own
+            continue
         try:
             float(value)
             good += 1
@@ -402,7 +417,7 @@ def _categories(column: np.ndarray, name: str) -> tuple[Any, ...]:
 
 def _refuse_missing(column: np.ndarray, name: str) -> None:
     for row, value in enumerate(column.tolist()):
-        if value is None or value != value:
+        if _is_missing(value):
             raise ValueError(
                 f"Input X contains NaN: discrete column {name!r}, row {row}. Fill it "
                 "in with a category of its own, for example 'missing'."

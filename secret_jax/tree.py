@@ -55,7 +55,7 @@ _STOP_SENTENCES = {
     StopReason.MAX_DEPTH: "max_depth reached",
     StopReason.MAX_LEAF_NODES: "max_leaf_nodes reached",
     StopReason.PURE: "the output is constant, or exactly linear, in the node",
-    StopReason.NO_USABLE_SPLIT: "no start of the mixture led to a usable split",
+    StopReason.NO_USABLE_SPLIT: "no candidate split was usable",
     StopReason.MIN_GAIN: "no split gains more than its coefficients cost",
     StopReason.PRUNED: "its subtree did not pay on the pruning rows",
 }
@@ -115,7 +115,8 @@ class Tree:
     train_error : ndarray of shape (n_nodes,), float64
         Mean squared error of the node's model on its training rows.
     gain : ndarray of shape (n_nodes,), float32
-        Gain of the split under the criterion that chose it; 0 in leaves.
+        Gain of the split, summed over the node's rows: drop of the residual sum of
+        squares, or Gini gain times weight; 0 in leaves.
     stop_reason : ndarray of shape (n_nodes,), int32
         A `StopReason`.
     schema : TableSchema

@@ -144,14 +144,16 @@ def thresholds(
     weight : Array of shape (n_rows,)
         Zero for padding, which comes last.
     """
-    head = projection[:_QUANTILE_ROWS]
-    present = weight[:_QUANTILE_ROWS] > 0
-    count = jnp.sum(present)
-    ordered = jnp.sort(jnp.where(present[:, None], head, jnp.inf), axis=0)
+    head, mass = projection[:_QUANTILE_ROWS], weight[:_QUANTILE_ROWS]
+    order = jnp.argsort(jnp.where(mass[:, None] > 0, head, jnp.inf), axis=0)
     share = (jnp.arange(n_thresholds, dtype=head.dtype) + 0.5) / n_thresholds
-    position = (share * count.astype(head.dtype)).astype(jnp.int32) - 1
-    position = jnp.clip(position, 0, len(head) - 1)
-    return ordered[position]
+
+    def quantiles(values, order):
+        below = jnp.cumsum(mass[order])
+        position = jnp.searchsorted(below, share * below[-1])
+        return values[order[jnp.minimum(position, len(values) - 1)]]
+
+    return jax.vmap(quantiles, in_axes=1, out_axes=1)(head, order)
 
 
 def score_directions(
