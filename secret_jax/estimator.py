@@ -309,16 +309,14 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         return Rows(table, schema.scale_target(y), np.ones(len(y)))
 
     def _grow_options(self, total: float) -> GrowOptions:
-        def count(value: float) -> float:
-            return value if isinstance(value, Integral) else value * total
+        def count(value: Any, least: float) -> float:
+            if value == "auto":
+                return max(5.0, 0.005 * total)
+            return max(least, value if isinstance(value, Integral) else value * total)
 
         return GrowOptions(
-            min_samples_split=max(2.0, count(self.min_samples_split)),
-            min_samples_leaf=(
-                max(5.0, 0.005 * total)
-                if self.min_samples_leaf == "auto"
-                else max(1.0, count(self.min_samples_leaf))
-            ),
+            min_samples_split=count(self.min_samples_split, 2.0),
+            min_samples_leaf=count(self.min_samples_leaf, 1.0),
             max_depth=self.max_depth,
             max_leaf_nodes=self.max_leaf_nodes,
             keep_mixture_models=self.leaf == "em",
@@ -456,7 +454,7 @@ def _check_parameters(model: SecretRegressor) -> None:
     if model.leaf == "em" and model.criterion != "gini":
         refuse("leaf", "'em' only with criterion='gini': no other fits a mixture")
     for name, (least, may_be_none) in _COUNTS.items():
-        value = getattr(model, name)
+        value: Any = getattr(model, name)
         if value is None and may_be_none:
             continue
         if not _is_integer(value) or value < least:

@@ -8,8 +8,13 @@ poison the batch with NaN; here it drops that column and says so.
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
+
+# NumPy on the host, traced under jit: what a batch holds is both in its life.
+AnyArray = Any
 
 HIGHEST = jax.lax.Precision.HIGHEST
 

@@ -47,7 +47,7 @@ _M2 = np.uint64(0x94D049BB133111EB)
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
-def mix(value: np.ndarray) -> np.ndarray:
+def mix(value: np.ndarray | np.uint64) -> np.ndarray:
     """One round of the splitmix64 finaliser (Steele, Lea & Flood 2014), uint64."""
     with np.errstate(over="ignore"):
         value = np.asarray(value, np.uint64) + _GOLDEN

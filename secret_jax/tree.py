@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from secret_jax.numerics import AnyArray
 from secret_jax.rows import ROW_BLOCK, next_power_of_two, row_blocks
 from secret_jax.table import Table, TableSchema
 
@@ -178,16 +179,16 @@ class Tree:
 class _Routing(NamedTuple):
     """The arrays that routing and prediction read, padded to powers of two."""
 
-    left: jax.Array
-    right: jax.Array
-    direction: jax.Array
-    threshold: jax.Array
-    discrete_attribute: jax.Array  # -1 where the split is on continuous attributes
-    goes_left: jax.Array
-    larger_left: jax.Array
-    coefficient: jax.Array
-    low: jax.Array
-    high: jax.Array
+    left: AnyArray
+    right: AnyArray
+    direction: AnyArray
+    threshold: AnyArray
+    discrete_attribute: AnyArray  # -1 where the split is on continuous attributes
+    goes_left: AnyArray
+    larger_left: AnyArray
+    coefficient: AnyArray
+    low: AnyArray
+    high: AnyArray
 
 
 def _routing(tree: Tree) -> tuple[_Routing, int]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import jax
+from secret_jax.numerics import AnyArray
 
 
 class NodeBatch(NamedTuple):
@@ -30,13 +30,13 @@ class NodeBatch(NamedTuple):
         Starts that use the first principal component instead of random rows.
     """
 
-    x: jax.Array
-    codes: jax.Array
-    y: jax.Array
-    weight: jax.Array
-    min_weight: jax.Array
-    randomness: jax.Array
-    from_component: jax.Array
+    x: AnyArray
+    codes: AnyArray
+    y: AnyArray
+    weight: AnyArray
+    min_weight: AnyArray
+    randomness: AnyArray
+    from_component: AnyArray
 
 
 class NodeSplits(NamedTuple):
@@ -60,12 +60,12 @@ class NodeSplits(NamedTuple):
         Regressors that the Gaussian of the left and of the right child implies.
     """
 
-    kind: jax.Array
-    attribute: jax.Array
-    direction: jax.Array
-    threshold: jax.Array
-    goes_left: jax.Array
-    gain: jax.Array
-    status: jax.Array
-    pure: jax.Array
-    child_model: jax.Array
+    kind: AnyArray
+    attribute: AnyArray
+    direction: AnyArray
+    threshold: AnyArray
+    goes_left: AnyArray
+    gain: AnyArray
+    status: AnyArray
+    pure: AnyArray
+    child_model: AnyArray

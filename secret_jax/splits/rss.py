@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 
 from secret_jax.mixture import MixtureStatus
-from secret_jax.numerics import leading_eigenvectors, matmul, weighted_moments
+from secret_jax.numerics import AnyArray, leading_eigenvectors, matmul, weighted_moments
 from secret_jax.splits import NodeSplits
 from secret_jax.splits.directions import (
     discriminant,
@@ -56,14 +56,14 @@ class ModelBatch(NamedTuple):
         Whether the node may be split obliquely.
     """
 
-    x: jax.Array
-    codes: jax.Array
-    y: jax.Array
-    weight: jax.Array
-    min_weight: jax.Array
-    randomness: jax.Array
-    coefficient: jax.Array
-    oblique: jax.Array
+    x: AnyArray
+    codes: AnyArray
+    y: AnyArray
+    weight: AnyArray
+    min_weight: AnyArray
+    randomness: AnyArray
+    coefficient: AnyArray
+    oblique: AnyArray
 
 
 class RssSettings(NamedTuple):
