@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from numbers import Integral, Real
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard
 
 import narwhals as nw
 import numpy as np
@@ -312,7 +312,7 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         def count(value: Any, least: float) -> float:
             if value == "auto":
                 return max(5.0, 0.005 * total)
-            return max(least, value if isinstance(value, Integral) else value * total)
+            return max(least, float(value) if _is_integer(value) else value * total)
 
         return GrowOptions(
             min_samples_split=count(self.min_samples_split, 2.0),
@@ -454,10 +454,10 @@ def _check_parameters(model: SecretRegressor) -> None:
     if model.leaf == "em" and model.criterion != "gini":
         refuse("leaf", "'em' only with criterion='gini': no other fits a mixture")
     for name, (least, may_be_none) in _COUNTS.items():
-        value: Any = getattr(model, name)
+        value = getattr(model, name)
         if value is None and may_be_none:
             continue
-        if not _is_integer(value) or value < least:
+        if not (_is_integer(value) and value >= least):
             other = " or None" if may_be_none else ""
             refuse(name, f"an int of at least {least}{other}")
     for name in _COUNTS_OR_FRACTIONS:
@@ -481,11 +481,11 @@ def _check_parameters(model: SecretRegressor) -> None:
         refuse("verbose", "an int")
 
 
-def _is_integer(value: Any) -> bool:
+def _is_integer(value: Any) -> TypeGuard[int]:
     return isinstance(value, Integral) and not isinstance(value, bool | np.bool_)
 
 
-def _is_real(value: Any) -> bool:
+def _is_real(value: Any) -> TypeGuard[float]:
     return isinstance(value, Real) and not isinstance(value, bool | np.bool_)
 
 
