@@ -24,6 +24,7 @@ def test_outputs_are_stripped(path):
 
 
 def test_quick_start_beats_least_squares(capsys):
+    plt.close("all")
     scope = {}
     for cell in code_cells(NOTEBOOKS[0].with_name("quick_start.ipynb")):
         exec("".join(cell["source"]), scope)
