@@ -23,7 +23,7 @@ from secret_jax.tree import SplitKind, StopReason
 
 # Most padded rows of one batch, unless a single node has more.
 _BATCH_ROWS = 1 << 15
-_SMALLEST_SAMPLE = 64
+_SMALLEST_SAMPLE = 256
 
 
 class Level(NamedTuple):

@@ -23,6 +23,8 @@ from secret_jax.splits.directions import (
 )
 from secret_jax.splits.scoring import (
     GramRows,
+    best_cut,
+    finer_cuts,
     gram_rows,
     score_directions,
     side_models,
@@ -130,6 +132,7 @@ def _node_split(node: ModelBatch, *, settings: RssSettings) -> NodeSplits:
         best = _merge(best, _hinge_candidates(best, node, rows, z, settings))
     chosen = jnp.argmax(best.gain)
     pick = jax.tree.map(lambda array: array[chosen], best)
+    pick = _refined(pick, node, rows, settings)
 
     # Back to the table's units; the cut goes midway between the neighbouring rows.
     left = (pick.projection <= pick.threshold) & present
@@ -334,6 +337,23 @@ def _hinge_candidates(
         return jax.tree.map(choose, new, current)
 
     return jax.lax.fori_loop(0, settings.hinge_steps, step, starts)
+
+
+def _refined(
+    pick: _Candidates, node: ModelBatch, rows: GramRows, settings: RssSettings
+) -> _Candidates:
+    """The chosen split with its threshold sought between the quantiles."""
+    cuts = finer_cuts(
+        pick.projection, node.weight, pick.threshold, settings.n_thresholds
+    )
+    scores = best_cut(
+        rows, pick.projection, cuts, node.min_weight, ridge=settings.ridge
+    )
+    better = jnp.isfinite(pick.gain) & (scores.gain > pick.gain)
+    return pick._replace(
+        gain=jnp.where(better, scores.gain, pick.gain),
+        threshold=jnp.where(better, scores.threshold, pick.threshold),
+    )
 
 
 def _merge(first: _Candidates, second: _Candidates) -> _Candidates:

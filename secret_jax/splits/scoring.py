@@ -180,24 +180,65 @@ def score_directions(
     -------
     ThresholdScores
     """
-    width = rows.design.shape[1]
-    total_weight = rows.total[0, 0]
+    cuts = thresholds(projection, rows.weight, n_thresholds)
 
     def along(direction):
-        values, cuts = direction
-        left = (values[None, :] <= cuts[:, None]).astype(values.dtype)
-        packed = matmul(left, rows.products)
-        left_weight = packed[:, 0]
-        least = jnp.minimum(left_weight, total_weight - left_weight)
-        gain = (
-            rows.total[-1, -1]
-            - residual_sum(packed, width, ridge)
-            - residual_sum(rows.packed_total - packed, width, ridge)
-        )
-        allowed = (least >= min_weight) & (least > 0) & jnp.isfinite(gain)
-        gain = jnp.where(allowed, gain, -jnp.inf)
-        best = jnp.argmax(gain)
-        return ThresholdScores(gain[best], cuts[best])
+        return best_cut(rows, *direction, min_weight, ridge=ridge)
 
-    cuts = thresholds(projection, rows.weight, n_thresholds)
     return jax.lax.map(along, (projection.T, cuts.T))
+
+
+def best_cut(
+    rows: GramRows,
+    values: jax.Array,
+    cuts: jax.Array,
+    min_weight: jax.Array,
+    *,
+    ridge: float,
+) -> ThresholdScores:
+    """Best of several thresholds along one direction.
+
+    Parameters
+    ----------
+    rows : GramRows
+    values : Array of shape (n_rows,)
+        The rows' projections.
+    cuts : Array of shape (n_thresholds,)
+    min_weight : Array of shape ()
+    ridge : float
+
+    Returns
+    -------
+    ThresholdScores
+        Scalars.
+    """
+    width = rows.design.shape[1]
+    total_weight = rows.total[0, 0]
+    left = (values[None, :] <= cuts[:, None]).astype(values.dtype)
+    packed = matmul(left, rows.products)
+    left_weight = packed[:, 0]
+    least = jnp.minimum(left_weight, total_weight - left_weight)
+    gain = (
+        rows.total[-1, -1]
+        - residual_sum(packed, width, ridge)
+        - residual_sum(rows.packed_total - packed, width, ridge)
+    )
+    allowed = (least >= min_weight) & (least > 0) & jnp.isfinite(gain)
+    gain = jnp.where(allowed, gain, -jnp.inf)
+    best = jnp.argmax(gain)
+    return ThresholdScores(gain[best], cuts[best])
+
+
+def finer_cuts(
+    values: jax.Array, weight: jax.Array, cut: jax.Array, n_thresholds: int
+) -> jax.Array:
+    """Thresholds between the quantiles next to a threshold, shape (n_thresholds,)."""
+    present = weight > 0
+    ordered = jnp.sort(jnp.where(present, values, jnp.inf))
+    count = jnp.sum(present)
+    rank = jnp.sum(present & (values <= cut)) - 1
+    # One step of the coarse quantiles to either side.
+    reach = 1.0 + count.astype(values.dtype) / n_thresholds
+    offset = jnp.linspace(-1.0, 1.0, n_thresholds, dtype=values.dtype) * reach
+    position = rank + jnp.round(offset).astype(rank.dtype)
+    return ordered[jnp.clip(position, 0, jnp.maximum(count - 1, 0))]

@@ -1,0 +1,281 @@
+"""The search by the children's linear models, against independent references."""
+
+from __future__ import annotations
+
+import heapq
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from secret_jax import SecretRegressor
+from secret_jax.grow import grow
+from secret_jax.leaves import shrink_toward, slice_statistics
+from secret_jax.numerics import last_pivot, leading_eigenvectors
+from secret_jax.options import GrowOptions, SplitOptions
+from secret_jax.splits import NodeBatch
+from secret_jax.splits.rss import ModelBatch, RssSettings, find_rss_splits
+from secret_jax.splits.scoring import gram_rows, score_directions
+from secret_jax.splits.secret import SecretSettings, find_splits
+from secret_jax.table import learn_schema
+from secret_jax.tree import SplitKind
+
+N_NODES, N_ROWS, N_COLUMNS = 2, 256, 3
+SETTINGS = RssSettings(
+    n_regressors=N_COLUMNS,
+    n_categories=1,
+    n_thresholds=32,
+    em_steps=6,
+    n_hessian=2,
+    n_hinge=3,
+    hinge_steps=4,
+    ridge=3e-2,
+    most_regressors=24,
+)
+
+
+def batch(y_of, n_rows=N_ROWS, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(N_NODES, N_ROWS, N_COLUMNS)).astype(np.float32)
+    y = y_of(x).astype(np.float32)
+    weight = np.zeros((N_NODES, N_ROWS), np.float32)
+    weight[:, :n_rows] = 1
+    return ModelBatch(
+        x=x,
+        codes=np.zeros((N_NODES, N_ROWS, 0), np.int32),
+        y=y,
+        weight=weight,
+        min_weight=np.full(N_NODES, 5, np.float32),
+        randomness=rng.uniform(0.01, 0.99, (N_NODES, 3, N_COLUMNS + 1)).astype("f4"),
+        coefficient=np.zeros((N_NODES, 1 + N_COLUMNS), np.float32),
+        oblique=np.ones(N_NODES, bool),
+    )
+
+
+def crease(x):
+    """Two planes that meet along an oblique line."""
+    return np.abs(x[..., 0] + x[..., 1] - 0.3) + 0.3 * x[..., 2]
+
+
+def test_an_oblique_crease_is_found():
+    splits = find_rss_splits(batch(crease), settings=SETTINGS)
+    assert (np.asarray(splits.kind) == SplitKind.OBLIQUE).all()
+    for direction, threshold in zip(splits.direction, splits.threshold, strict=True):
+        direction = np.asarray(direction)
+        expected = np.array([1, 1, 0]) / np.sqrt(2)
+        assert abs(direction @ expected) > 0.999
+        # As close as 256 rows and the angle of the direction let it be.
+        cut = float(threshold) * np.sign(direction[0])
+        assert cut == pytest.approx(0.3 / np.sqrt(2), abs=0.12)
+
+
+def test_a_tree_without_oblique_splits_gets_none():
+    node = batch(crease)._replace(oblique=np.zeros(N_NODES, bool))
+    splits = find_rss_splits(node, settings=SETTINGS)
+    assert (np.asarray(splits.kind) == SplitKind.AXIS).all()
+    assert (np.count_nonzero(splits.direction, axis=1) == 1).all()
+
+
+def test_a_node_does_not_feel_its_neighbours():
+    alone = batch(crease)
+    spoiled = alone._replace(
+        x=np.stack([alone.x[0], np.full_like(alone.x[1], 3)]),
+        y=np.stack([alone.y[0], np.zeros_like(alone.y[1])]),
+        weight=np.stack([alone.weight[0], np.zeros_like(alone.weight[1])]),
+    )
+    for one, other in zip(
+        find_rss_splits(alone, settings=SETTINGS),
+        find_rss_splits(spoiled, settings=SETTINGS),
+        strict=True,
+    ):
+        assert np.asarray(one)[0].tobytes() == np.asarray(other)[0].tobytes()
+        assert np.isfinite(np.asarray(other, np.float64)).all()
+
+
+def test_scores_are_the_ridge_residuals_of_the_children():
+    rng = np.random.default_rng(3)
+    # Cuts are values of rows: no rounding may move a row to the other side.
+    x = rng.normal(size=(200, 2)).astype(np.float32).astype(np.float64)
+    residual = np.where(x[:, 0] > 0.4, x[:, 1], -x[:, 1]) + 0.1 * rng.normal(size=200)
+    rows = gram_rows(
+        *(jnp.asarray(a, jnp.float32) for a in (x, residual, np.ones(200)))
+    )
+    ridge = 0.03
+    scores = score_directions(
+        rows, jnp.asarray(x, jnp.float32), jnp.float32(10), n_thresholds=16, ridge=ridge
+    )
+
+    def penalised(chosen):
+        design = np.c_[np.ones(200), x][chosen]
+        target, n = residual[chosen], chosen.sum()
+        matrix = design.T @ design + n * np.diag([1e-6, ridge, ridge])
+        moment = design.T @ target
+        explained = moment @ np.linalg.solve(matrix, moment)
+        return target @ target + 1e-6 * n - explained
+
+    for column in range(2):
+        cuts = np.quantile(x[:, column], np.linspace(0.02, 0.98, 400))
+        gains = [
+            residual @ residual - penalised(left) - penalised(~left)
+            for left in (x[:, column] <= cut for cut in cuts)
+            if min(left.sum(), (~left).sum()) >= 10
+        ]
+        left = x[:, column] <= float(scores.threshold[column])
+        own = residual @ residual - penalised(left) - penalised(~left)
+        assert float(scores.gain[column]) == pytest.approx(own, rel=1e-3, abs=1e-2)
+        assert own <= max(gains) + 1e-9
+    assert float(scores.gain[0]) > 0.8 * (residual @ residual)
+
+
+def test_last_pivot_is_the_residual_sum_of_squares():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(5, 40, 4))
+    gram = np.einsum("bni,bnj->ijb", rows, rows)
+    expected = [
+        np.sum((r[:, -1] - r[:, :-1] @ np.linalg.lstsq(r[:, :-1], r[:, -1])[0]) ** 2)
+        for r in rows
+    ]
+    got = last_pivot(jnp.asarray(gram, jnp.float32))
+    np.testing.assert_allclose(got, expected, rtol=1e-4)
+    assert float(last_pivot(-jnp.eye(3)[:, :, None])[0]) == np.inf
+
+
+def test_leading_eigenvectors():
+    rng = np.random.default_rng(1)
+    basis = np.linalg.qr(rng.normal(size=(6, 6)))[0]
+    matrix = basis @ np.diag([5, -4, 1, 0.5, 0.2, 0]) @ basis.T
+    got = np.asarray(leading_eigenvectors(jnp.asarray(matrix, jnp.float32), 2))
+    np.testing.assert_allclose(np.abs(got @ basis[:, :2]), np.eye(2), atol=1e-3)
+
+
+@pytest.mark.parametrize("noise", [0.01, 3.0])
+def test_shrinkage_is_the_ridge_of_least_cross_validation_error(noise):
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(60, 4)) @ np.diag([1, 2, 0.5, 1])
+    base = np.array([[0.5, 1.0, 0.0, -1.0, 0.0]])
+    y = x @ [1.2, 0.1, -1, 0] + 0.5 + noise * rng.normal(size=60)
+    statistics = slice_statistics(
+        x, y, np.ones(60), np.arange(60), np.array([0]), np.array([60])
+    )
+    model, degrees = shrink_toward(statistics, base, 1.2)
+
+    residual = y - base[0, 0] - x @ base[0, 1:]
+    centred = x - x.mean(axis=0)
+    scaled = centred / centred.std(axis=0)
+    best = (np.mean((residual - residual.mean()) ** 2) / (1 - 1.2 / 60) ** 2, None, 1.0)
+    for strength in np.logspace(-6, 2.5, 18):
+        inverse = np.linalg.inv(scaled.T @ scaled / 60 + strength * np.eye(4))
+        slopes = inverse @ scaled.T @ (residual - residual.mean()) / 60
+        free = 1 + np.trace(inverse @ scaled.T @ scaled / 60)
+        error = np.mean((residual - residual.mean() - scaled @ slopes) ** 2)
+        score = error / (1 - 1.2 * free / 60) ** 2
+        if score < best[0]:
+            best = (score, slopes / centred.std(axis=0), free)
+    slopes = base[0, 1:] + (0 if best[1] is None else best[1])
+    np.testing.assert_allclose(model[0, 1:], slopes, atol=1e-8)
+    np.testing.assert_allclose(model[0, 0], np.mean(y - x @ slopes), atol=1e-8)
+    assert degrees[0] == pytest.approx(best[2])
+
+
+def test_fewer_rows_than_regressors_give_a_sound_model():
+    rng = np.random.default_rng(4)
+    x, y = rng.normal(size=(6, 20)), rng.normal(size=6)
+    statistics = slice_statistics(
+        x, y, np.ones(6), np.arange(6), np.array([0]), np.array([6])
+    )
+    model, degrees = shrink_toward(statistics, np.zeros((1, 21)), 1.2)
+    assert np.isfinite(model).all()
+    assert 1 <= degrees[0] < 6
+    far = rng.normal(size=(100, 20)) @ model[0, 1:] + model[0, 0]
+    assert np.abs(far).max() < 10 * np.abs(y).max()
+
+
+def test_no_batched_lapack_call_is_compiled():
+    """Two of them at once can wait for each other for ever on the CPU."""
+    node = batch(crease)
+    secret = NodeBatch(
+        *node[:5],
+        randomness=np.zeros((N_NODES, 1, 2), np.float32),
+        from_component=np.ones((N_NODES, 1), bool),
+    )
+    settings = SecretSettings(N_COLUMNS, 1, True, False, True, 5, 1e-6, 1e-5)
+    for text in (
+        find_splits.lower(secret, settings=settings).as_text(),
+        find_rss_splits.lower(node, settings=SETTINGS).as_text(),
+    ):
+        assert "lapack" not in text
+        assert "triangular_solve" not in text
+
+
+@pytest.fixture(scope="module")
+def two_planes():
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(256, N_COLUMNS))
+    return X, crease(X) + 0.05 * rng.normal(size=256)
+
+
+def test_auto_keeps_the_better_of_both_trees(two_planes):
+    X, y = two_planes
+    prune_set = (X[:100] + 0.01, crease(X[:100] + 0.01))
+    errors = {}
+    for oblique in (False, True, "auto"):
+        model = SecretRegressor(oblique=oblique, refit=False, random_state=0)
+        model.fit(X, y, prune_set=prune_set)
+        errors[oblique] = np.mean((model.predict(prune_set[0]) - prune_set[1]) ** 2)
+    assert errors[True] < 0.5 * errors[False]
+    assert errors["auto"] == errors[True]
+
+
+def test_a_leaf_limit_is_best_first_growth(two_planes):
+    X, y = two_planes
+    schema = learn_schema(X, y, np.ones(len(y)))
+    rows = schema.encode(X)
+    target = schema.scale_target(y).astype(np.float32)
+
+    def grown(limit):
+        options = GrowOptions(
+            min_samples_split=10,
+            min_samples_leaf=5,
+            max_leaf_nodes=limit,
+            split=SplitOptions(criterion="rss", oblique=True),
+        )
+        return grow(rows, target, np.ones(len(y), "f4"), schema, options, seed=0)[0]
+
+    full = grown(None)
+    heap, expected = [(-full.gain[0], 0)], []
+    while heap and len(expected) < 3:
+        _, node = heapq.heappop(heap)
+        expected.append(full.gain[node])
+        for child in (full.left[node], full.right[node]):
+            if full.left[child] >= 0:
+                heapq.heappush(heap, (-full.gain[child], child))
+    limited = grown(4)
+    assert (limited.left < 0).sum() == min(4, (full.left < 0).sum())
+    kept = limited.gain[limited.left >= 0]
+    assert sorted(kept) == sorted(expected)
+
+
+def test_refitting_uses_the_pruning_rows(two_planes):
+    X, y = two_planes
+    prune_set = (X + 0.01, y + 10)
+    models = [
+        SecretRegressor(max_depth=0, refit=refit, random_state=0).fit(
+            X, y, prune_set=prune_set
+        )
+        for refit in (False, True)
+    ]
+    means = [model.predict(X).mean() - y.mean() for model in models]
+    assert means[0] == pytest.approx(0, abs=0.1)
+    assert means[1] == pytest.approx(5, abs=0.3)
+    assert [model.tree_.weight[0] for model in models] == [256, 512]
+
+
+def test_many_columns_score_by_their_leading_components():
+    rng = np.random.default_rng(6)
+    factors = rng.normal(size=(200, 3))
+    X = factors @ rng.normal(size=(3, 30)) + 0.01 * rng.normal(size=(200, 30))
+    y = np.abs(factors[:, 0]) + factors[:, 1]
+    model = SecretRegressor(prune=None, max_leaf_nodes=4, random_state=0).fit(X, y)
+    assert model.score(X, y) > 0.9
+    assert jax.tree.all(jax.tree.map(lambda a: np.isfinite(a).all(), model.predict(X)))
