@@ -203,11 +203,19 @@ def _names(text: str) -> list[str]:
     return next(csv.reader([text], skipinitialspace=True), [])
 
 
-def _count_or_fraction(text: str) -> float:
+def _count_or_fraction(text: str) -> float | str:
+    if text == "auto":
+        return text
     try:
         return int(text)
     except ValueError:
+        pass
+    try:
         return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no count and no fraction"
+        ) from None
 
 
 @contextmanager

@@ -34,16 +34,17 @@ from secret_jax.table import Table, TableSchema, learn_schema, read_columns
 class SecretRegressor(RegressorMixin, BaseEstimator):
     """A readable regression tree with linear models in its leaves.
 
-    At every node a two-component Gaussian mixture in the space (regressors, output)
-    turns the regression into a classification problem; quadratic and linear
-    discriminants and the Gini gain find the split (Dobra & Gehrke 2002).
+    Splits are proposed by the attributes, by two-component Gaussian mixtures with
+    linear discriminants (Dobra & Gehrke 2002), by principal Hessian directions and by
+    hinges, and compared by how much better linear models fit their sides.
+    ``criterion="gini"`` is the paper's own search: mixture, discriminants, Gini gain.
 
     Parameters
     ----------
     oblique : bool or "auto", default="auto"
         Whether splits may be linear inequalities in several attributes. "auto" grows
         a tree without and a tree with them side by side and keeps the one with the
-        lower error on the pruning rows.
+        lower error on the pruning rows (without pruning rows, the tree without them).
     leaf : {"shrunken", "linear", "constant", "em"}, default="shrunken"
         Leaf models: ridge regression shrunk toward the parent's model with a strength
         chosen by generalised cross-validation, plain least squares, the mean, or the
@@ -53,7 +54,8 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         How candidate splits are compared: by how much better two linear models fit
         than one, or by the paper's Gini gain of the mixture's labels.
     gini_gain : {"normal", "counted"}, default="normal"
-        Gini gain from the normal distributions' p-values or from counted labels.
+        Gini gain from the normal distributions' p-values or from counted labels. Only
+        with ``criterion="gini"``.
     prune : {"holdout", None}, default="holdout"
         Prune by the error on ``prune_set``, or on rows held out of the training data.
     validation_fraction : float, default=0.25
@@ -63,7 +65,8 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
     refine : None
         Reserved for refinement of the whole tree.
     min_samples_split : int or float, default=0.01
-        A node with fewer rows is not split; a float is a fraction of the rows.
+        A node with fewer rows is not split; a float is a fraction of the training
+        rows, without those held out.
     min_samples_leaf : int, float or "auto", default="auto"
         Fewest rows of a leaf; a float is a fraction of the rows. "auto" is half a per
         cent of them, but at least five.
@@ -75,7 +78,8 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
     clip_min_samples : int, default=50
         A smaller leaf takes that range from the nearest ancestor with so many rows.
     n_starts : int, default=4
-        EM starts per node, side by side; the likeliest is kept.
+        EM starts per node, side by side; the likeliest is kept. This and the next
+        three apply to ``criterion="gini"`` only.
     em_start : {"component", "rows"}, default="component"
         First start of EM: by the first principal component, or from two random rows.
     max_iter : int, default=50
@@ -83,7 +87,7 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
     tol : float, default=1e-6
         EM stops when the mean log-likelihood rises by less.
     em_sample : int or None, default=4096
-        Most rows of a node that EM sees. None: all.
+        Most rows of a node that the search for its split sees. None: all.
     discrete_features, split_features : sequence of str or int, or bool mask, optional
         Columns that are discrete, or continuous but only split on. By default text,
         boolean and categorical columns of a DataFrame are discrete, and all others are
@@ -194,6 +198,7 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
             criterion="gini",
             gini_gain="normal",
             prune="holdout",
+            validation_fraction=0.375,  # 30 % to prune for 50 % to train
             refit=False,
             min_samples_split=min_samples_split,
             min_samples_leaf=1,
@@ -244,8 +249,15 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         columns = [*rows.table.x.T, *rows.table.codes.T, rows.y.astype(np.float32)]
         # A change of the last digit (by an offset, another unit) must not move a row.
         hashed = content_hash([np.rint(1024.0 * column) for column in columns], seed)
-        order = np.lexsort((content_hash(columns, seed), hashed))
-        rows = rows.take(order)
+        exact = content_hash(columns, seed)
+        order = np.lexsort((exact, hashed))
+        rows, hashed = rows.take(order), hashed[order]
+        # Identical rows become one: a prefix of the rows is a sample of distinct ones.
+        first = np.flatnonzero(
+            np.r_[True, (np.diff(hashed) != 0) | (np.diff(exact[order]) != 0)]
+        )
+        merged = np.add.reduceat(rows.weight, first)
+        rows, hashed = rows.take(first)._replace(weight=merged), hashed[first]
         training, pruning = rows, None
         if prune_set is not None:
             if self.prune is None:
@@ -255,7 +267,7 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
                 )
             pruning = self._pruning_rows(prune_set, schema)
         elif self.prune == "holdout":
-            cut = hold_out(hashed[order], rows.weight, self.validation_fraction)
+            cut = hold_out(hashed, rows.weight, self.validation_fraction)
             training = rows.take(slice(None, cut))
             pruning = rows.take(slice(cut, None))
             if len(pruning.y) == 0:

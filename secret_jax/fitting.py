@@ -86,7 +86,8 @@ def fit_tree(
     schema : TableSchema
     options : GrowOptions
         With ``oblique="auto"`` two trees are grown, and the one with the lower error
-        on the pruning rows is kept.
+        on the pruning rows is kept; without pruning rows, the one without oblique
+        splits.
     leaf : LeafOptions
     refit : bool
         Fit the models of the pruned tree again, on all rows.
@@ -115,8 +116,6 @@ def fit_tree(
             tree, error = reduced_error(tree, pruning.table, pruning.y, pruning.weight)
             if progress is not None:
                 progress(f"pruned from {n_leaves_grown} to {tree.n_leaves} leaves")
-        else:
-            error = float(tree.train_error[tree.is_leaf] @ tree.weight[tree.is_leaf])
         fitted.append((error, FittedTree(tree, n_leaves_grown)))
     _, best = min(fitted, key=lambda pair: pair[0])
     if refit and pruning is not None:
@@ -183,10 +182,11 @@ def with_models(
         mixtures = structure.mixture_model if grown else structure.coefficient
         model[1:] = mixtures[1:]
     lower, upper = statistics.lower.copy(), statistics.upper.copy()
-    own_range = np.minimum(leaf.clip_min_weight, statistics.weight[0])
+    own = statistics.weight >= min(leaf.clip_min_weight, statistics.weight[0])
+    own &= statistics.weight > 0
     leaves.inherit(model, statistics.weight > 0, tree.parent)
     for array in (lower, upper):
-        leaves.inherit(array, statistics.weight >= own_range, tree.parent)
+        leaves.inherit(array, own, tree.parent)
     error = leaves.squared_errors(statistics, model)
     return replace(
         tree,

@@ -162,7 +162,7 @@ def least_squares(statistics: NodeStatistics) -> np.ndarray:
     variance = np.einsum("nii->ni", statistics.scatter)[:, :-1]
     per_row = variance / np.maximum(statistics.weight, 1e-300)[:, None]
     # Regressors are standardised over the table: less than this is rounding.
-    scale = np.where(per_row > 1e-13, np.sqrt(variance), np.inf)
+    scale = np.where(per_row > 1e-12, np.sqrt(variance), np.inf)
     correlation = statistics.scatter[:, :-1, :-1] / (scale[:, :, None] * scale[:, None])
     moment = statistics.scatter[:, :-1, -1] / scale
     values, vectors = np.linalg.eigh(correlation)

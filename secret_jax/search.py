@@ -80,7 +80,7 @@ class _Samples(NamedTuple):
     index: np.ndarray  # which nodes; the batch may have more, empty ones
     row: np.ndarray  # (n_padded, n_rows)
     inside: np.ndarray  # (n_padded, n_rows), bool
-    share: np.ndarray  # (len(index),), sampled share of the nodes' rows
+    share: np.ndarray  # (len(index),), sampled share of the nodes' weight
 
     def pad(self, values: np.ndarray, fill: float) -> np.ndarray:
         """Per-node values with one entry for each node of the batch."""
@@ -100,11 +100,20 @@ class _Samples(NamedTuple):
 
 
 def _samples(
-    level: Level, chosen: np.ndarray, order: np.ndarray, sample: int | None
+    level: Level,
+    chosen: np.ndarray,
+    order: np.ndarray,
+    weight: np.ndarray,
+    sample: int | None,
 ) -> Iterator[_Samples]:
     """Nodes of like size together, each with a prefix of its rows."""
     n_rows = (level.stop - level.start)[chosen]
     n_sample = n_rows if sample is None else np.minimum(n_rows, sample)
+    start_of = level.start[chosen]
+    total = np.append(0.0, np.cumsum(weight[order], dtype=np.float64))
+    share = (total[start_of + n_sample] - total[start_of]) / np.maximum(
+        total[level.stop[chosen]] - total[start_of], 1e-300
+    )
     size = np.array([bucket(n, smallest=_SMALLEST_SAMPLE) for n in n_sample])
     # One number of nodes for each number of rows: a fit compiles one program for each.
     n_batch_rows = min(_BATCH_ROWS, 2 * bucket(len(order), smallest=_SMALLEST_SAMPLE))
@@ -117,14 +126,14 @@ def _samples(
             length = np.zeros(n_padded, np.int64)
             length[: len(part)] = n_sample[part]
             start = np.zeros(n_padded, np.int64)
-            start[: len(part)] = level.start[chosen[part]]
+            start[: len(part)] = start_of[part]
             inside = column < length[:, None]
             position = np.where(inside, start[:, None] + column, 0)
             yield _Samples(
                 index=chosen[part],
                 row=order[position],
                 inside=inside,
-                share=n_sample[part] / n_rows[part],
+                share=share[part],
             )
 
 
@@ -174,7 +183,7 @@ class GiniSearch:
         self._settings = SecretSettings(
             n_regressors=schema.n_regressors,
             n_categories=_n_categories(schema),
-            oblique=options.split.oblique is not False,
+            oblique=bool(options.split.oblique),
             counted_gain=options.split.gini_gain == "counted",
             child_models=options.keep_mixture_models,
             max_iter=options.mixture.max_iter,
@@ -201,7 +210,9 @@ class GiniSearch:
                 & (attempt == 0)
                 & (mixture.start == "component")
             )
-            for samples in _samples(level, waiting, order, mixture.sample):
+            for samples in _samples(
+                level, waiting, order, self._rows.weight, mixture.sample
+            ):
                 key = samples.pad(level.key[samples.index], 0)
                 min_weight = self._options.min_samples_leaf * samples.share
                 batch = NodeBatch(
@@ -211,6 +222,7 @@ class GiniSearch:
                     from_component=np.broadcast_to(
                         by_component, (len(key), mixture.n_starts)
                     ),
+                    oblique=samples.pad(level.oblique[samples.index], False),
                 )
                 _put(found, samples.index, find_splits(batch, settings=settings))
             hopeless = found.pure | (found.status == MixtureStatus.TOO_FEW_ROWS)
@@ -283,7 +295,9 @@ class RssSearch:
         sampled_weight = np.zeros(n_nodes)
         residual_sum = np.zeros(n_nodes)
         share = np.ones(n_nodes)
-        for samples in _samples(level, np.arange(n_nodes), order, rss.sample):
+        for samples in _samples(
+            level, np.arange(n_nodes), order, rows.weight, rss.sample
+        ):
             index = samples.index
             min_weight = self._options.min_samples_leaf * samples.share
             coefficient = self._model[level.node[index]].astype(np.float32)

@@ -16,6 +16,9 @@ from typing import Any, NamedTuple
 import narwhals as nw
 import numpy as np
 
+# More would take gigabytes in the search, and say nothing.
+_MOST_CATEGORIES = 4096
+
 
 class Role(StrEnum):
     """What an attribute may be used for."""
@@ -197,12 +200,13 @@ def learn_schema(
     for position, column in enumerate(columns):
         if position in discrete:
             roles.append(Role.DISCRETE)
+        elif position in split:
+            _numbers(column, names[position])  # names the first value that is none
+            roles.append(Role.SPLIT)
         elif column.dtype == object or column.dtype == bool:
-            if position in split:
-                _numbers(column, names[position])  # names the first value that is none
             _refuse_numbers_as_text(column, names[position])
             roles.append(Role.DISCRETE)
-        elif position in split or not use_regressors:
+        elif not use_regressors:
             roles.append(Role.SPLIT)
         else:
             roles.append(Role.REGRESSOR)
@@ -409,6 +413,12 @@ def _center_and_scale(
 def _categories(column: np.ndarray, name: str) -> tuple[Any, ...]:
     _refuse_missing(column, name)
     distinct = set(column.tolist())
+    if len(distinct) > _MOST_CATEGORIES:
+        raise ValueError(
+            f"Column {name!r} has {len(distinct)} different categories, more than "
+            f"{_MOST_CATEGORIES}. Group the rare ones, or leave the column out if it "
+            "only names the rows."
+        )
     try:
         return tuple(sorted(distinct))
     except TypeError:  # mixed types have no order of their own

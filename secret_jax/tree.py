@@ -110,7 +110,8 @@ class Tree:
     coefficient : ndarray of shape (n_nodes, 1 + n_regressors), float64
         Intercept and slopes of the node's model.
     lower, upper : ndarray of shape (n_nodes,), float64
-        Range of the outputs that trained the node's model.
+        Range of the outputs that trained the node's model, or that of the nearest
+        ancestor with enough rows where the node has few.
     weight : ndarray of shape (n_nodes,), float64
         Sum of the weights of the training rows.
     train_error : ndarray of shape (n_nodes,), float64
@@ -341,7 +342,9 @@ def _in_blocks(tree: Tree, table: Table, function) -> tuple[np.ndarray, np.ndarr
     """
     routing, max_depth = _routing(tree)
     first, second = [], []
-    for x, codes, n_rows in row_blocks(table.x, table.codes, ROW_BLOCK):
+    # Decisions of all nodes are taken at once: large trees take smaller blocks.
+    block = max(1024, min(ROW_BLOCK, 2**24 // len(routing.left)))
+    for x, codes, n_rows in row_blocks(table.x, table.codes, block):
         ids, values = function(routing, x, codes, max_depth=max_depth)
         first.append(np.asarray(ids)[..., :n_rows])
         second.append(np.asarray(values)[..., :n_rows])

@@ -400,7 +400,11 @@ CSV = "a,b,sex,y\n" + "1,2,M,3\n2,1,F,5\n4,2,M,3\n5,1,F,5\n" * 3
         (CSV, "--target y --max-depth -2", "'max_depth' parameter .* at least 0"),
         (CSV, "--target y --criterion x", "--criterion: invalid choice: 'x'"),
         (CSV, "--target y --leaf deep", "--leaf: invalid choice: 'deep'"),
-        (CSV, "--target y --min-samples-leaf few", "--min-samples-leaf: invalid"),
+        (
+            CSV,
+            "--target y --min-samples-leaf few",
+            "--min-samples-leaf: .few. is no count",
+        ),
         (CSV, "--target y --out no/where", "there is no folder 'no'"),
         (CSV, "--target y --out .", "'.' is a folder; name a file in it"),
         (CSV, "--target y --report t.csv", "t.csv: File exists"),

@@ -198,6 +198,7 @@ def test_no_batched_lapack_call_is_compiled():
         *node[:5],
         randomness=np.zeros((N_NODES, 1, 2), np.float32),
         from_component=np.ones((N_NODES, 1), bool),
+        oblique=np.ones(N_NODES, bool),
     )
     settings = SecretSettings(N_COLUMNS, 1, True, False, True, 5, 1e-6, 1e-5)
     for text in (
@@ -279,3 +280,44 @@ def test_many_columns_score_by_their_leading_components():
     model = SecretRegressor(prune=None, max_leaf_nodes=4, random_state=0).fit(X, y)
     assert model.score(X, y) > 0.9
     assert jax.tree.all(jax.tree.map(lambda a: np.isfinite(a).all(), model.predict(X)))
+
+
+def test_the_papers_search_grows_both_trees_too():
+    rng = np.random.default_rng(7)
+    X = rng.normal(size=(256, N_COLUMNS))
+    schema = learn_schema(X, crease(X), np.ones(256))
+    target = schema.scale_target(crease(X)).astype(np.float32)
+    options = GrowOptions(
+        min_samples_split=60,
+        min_samples_leaf=5,
+        split=SplitOptions(criterion="gini", oblique="auto"),
+    )
+    axis, mixed = grow(
+        schema.encode(X), target, np.ones(256, "f4"), schema, options, seed=0
+    )
+    assert (axis.kind != SplitKind.OBLIQUE).all()
+    assert (mixed.kind == SplitKind.OBLIQUE).any()
+
+
+@pytest.mark.parametrize("criterion", ["rss", "gini"])
+def test_many_identical_rows_do_not_hide_the_others(criterion):
+    """Three binary columns, a binary target: few distinct rows, many copies."""
+    rng = np.random.default_rng(8)
+    X = rng.integers(0, 2, (8000, 3)).astype(float)
+    y = (rng.random(8000) < 0.2 + 0.5 * X[:, 0] * X[:, 1]).astype(float)
+    model = SecretRegressor(criterion=criterion, prune=None, random_state=0).fit(X, y)
+    cells = 4 * X[:, 0] + 2 * X[:, 1] + X[:, 2]
+    mean = np.bincount(cells.astype(int), y) / np.bincount(cells.astype(int))
+    best = np.mean((y - mean[cells.astype(int)]) ** 2)
+    assert np.mean((model.predict(X) - y) ** 2) < 1.02 * best
+
+
+def test_a_rare_low_value_is_a_cut():
+    rng = np.random.default_rng(9)
+    rare = (rng.random(2000) > 0.01).astype(float)
+    X = np.c_[rare, rng.normal(size=(2000, 2))]
+    y = np.where(rare == 0, 5 * X[:, 1], -X[:, 1]) + 0.1 * rng.normal(size=2000)
+    model = SecretRegressor(
+        oblique=False, prune=None, max_leaf_nodes=2, random_state=0
+    ).fit(X, y)
+    assert model.tree_.attribute[0] == 0

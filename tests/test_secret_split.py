@@ -68,6 +68,7 @@ def batch(rng) -> NodeBatch:
         min_weight=np.full(N_NODES, 2.0, np.float32),
         randomness=rng.random((N_NODES, N_STARTS, 2), dtype=np.float32),
         from_component=np.tile([True, False, False], (N_NODES, 1)),
+        oblique=np.ones(N_NODES, bool),
     )
 
 
@@ -215,6 +216,7 @@ def disturbances(rng) -> dict[str, NodeBatch]:
         min_weight=np.float32(0),
         randomness=np.zeros((N_STARTS, 2), np.float32),
         from_component=np.ones(N_STARTS, bool),
+        oblique=np.bool_(True),
     )
     row = np.arange(N_ROWS)
     point = (row < 9).astype(np.float32)

@@ -1,7 +1,8 @@
 """Split finders: functions from a batch of nodes to one split per node.
 
-A finder takes a `NodeBatch` and returns a `NodeSplits`; it is pure, traceable and knows
-nothing of the frontier. `secret` holds the paper's.
+A finder takes a batch (`NodeBatch`, or `ModelBatch` in `rss`) and returns a
+`NodeSplits`; it is pure, traceable and knows nothing of the frontier. `secret` holds the
+paper's.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ class NodeBatch(NamedTuple):
         Numbers in [0, 1), each node's own.
     from_component : Array of shape (n_nodes, n_starts), bool
         Starts that use the first principal component instead of random rows.
+    oblique : Array of shape (n_nodes,), bool
+        Whether the node may be split obliquely.
     """
 
     x: AnyArray
@@ -37,6 +40,7 @@ class NodeBatch(NamedTuple):
     min_weight: AnyArray
     randomness: AnyArray
     from_component: AnyArray
+    oblique: AnyArray
 
 
 class NodeSplits(NamedTuple):
@@ -47,7 +51,8 @@ class NodeSplits(NamedTuple):
     kind : Array of shape (n_nodes,), int32
         A `SplitKind`; LEAF where there is no usable split.
     attribute : Array of shape (n_nodes,), int32
-        Continuous attribute of an axis split, discrete attribute of a discrete one.
+        Continuous attribute of an axis split, discrete attribute of a discrete one,
+        -1 for an oblique one.
     direction : Array of shape (n_nodes, n_continuous), float32
     threshold : Array of shape (n_nodes,), float32
     goes_left : Array of shape (n_nodes, n_categories), bool

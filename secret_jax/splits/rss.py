@@ -23,8 +23,6 @@ from secret_jax.splits.directions import (
 )
 from secret_jax.splits.scoring import (
     GramRows,
-    best_cut,
-    finer_cuts,
     gram_rows,
     score_directions,
     side_models,
@@ -132,14 +130,16 @@ def _node_split(node: ModelBatch, *, settings: RssSettings) -> NodeSplits:
         best = _merge(best, _hinge_candidates(best, node, rows, z, settings))
     chosen = jnp.argmax(best.gain)
     pick = jax.tree.map(lambda array: array[chosen], best)
-    pick = _refined(pick, node, rows, settings)
 
     # Back to the table's units; the cut goes midway between the neighbouring rows.
     left = (pick.projection <= pick.threshold) & present
     right = (pick.projection > pick.threshold) & present
     highest = jnp.max(jnp.where(left, pick.projection, -jnp.inf))
     lowest = jnp.min(jnp.where(right, pick.projection, jnp.inf))
-    cut = jnp.where(jnp.isfinite(highest + lowest), 0.5 * (highest + lowest), 0.0)
+    middle = 0.5 * (highest + lowest)
+    # Between neighbouring floats the middle is one of them: never the right one.
+    cut = jnp.where(middle < lowest, middle, highest)
+    cut = jnp.where(jnp.isfinite(highest + lowest), cut, 0.0)
     is_axis = pick.kind == SplitKind.AXIS
     oblique = pick.direction / scale
     length = jnp.sqrt(jnp.sum(oblique**2))
@@ -337,23 +337,6 @@ def _hinge_candidates(
         return jax.tree.map(choose, new, current)
 
     return jax.lax.fori_loop(0, settings.hinge_steps, step, starts)
-
-
-def _refined(
-    pick: _Candidates, node: ModelBatch, rows: GramRows, settings: RssSettings
-) -> _Candidates:
-    """The chosen split with its threshold sought between the quantiles."""
-    cuts = finer_cuts(
-        pick.projection, node.weight, pick.threshold, settings.n_thresholds
-    )
-    scores = best_cut(
-        rows, pick.projection, cuts, node.min_weight, ridge=settings.ridge
-    )
-    better = jnp.isfinite(pick.gain) & (scores.gain > pick.gain)
-    return pick._replace(
-        gain=jnp.where(better, scores.gain, pick.gain),
-        threshold=jnp.where(better, scores.threshold, pick.threshold),
-    )
 
 
 def _merge(first: _Candidates, second: _Candidates) -> _Candidates:

@@ -147,6 +147,7 @@ def thresholds(
     head, mass = projection[:_QUANTILE_ROWS], weight[:_QUANTILE_ROWS]
     order = jnp.argsort(jnp.where(mass[:, None] > 0, head, jnp.inf), axis=0)
     share = (jnp.arange(n_thresholds, dtype=head.dtype) + 0.5) / n_thresholds
+    share = share.at[0].set(0.0)  # the smallest value: its group may be rare
 
     def quantiles(values, order):
         below = jnp.cumsum(mass[order])
@@ -183,7 +184,8 @@ def score_directions(
     cuts = thresholds(projection, rows.weight, n_thresholds)
 
     def along(direction):
-        return best_cut(rows, *direction, min_weight, ridge=ridge)
+        values, cuts = direction
+        return best_cut(rows, values, cuts, min_weight, ridge=ridge)
 
     return jax.lax.map(along, (projection.T, cuts.T))
 
@@ -227,18 +229,3 @@ def best_cut(
     gain = jnp.where(allowed, gain, -jnp.inf)
     best = jnp.argmax(gain)
     return ThresholdScores(gain[best], cuts[best])
-
-
-def finer_cuts(
-    values: jax.Array, weight: jax.Array, cut: jax.Array, n_thresholds: int
-) -> jax.Array:
-    """Thresholds between the quantiles next to a threshold, shape (n_thresholds,)."""
-    present = weight > 0
-    ordered = jnp.sort(jnp.where(present, values, jnp.inf))
-    count = jnp.sum(present)
-    rank = jnp.sum(present & (values <= cut)) - 1
-    # One step of the coarse quantiles to either side.
-    reach = 1.0 + count.astype(values.dtype) / n_thresholds
-    offset = jnp.linspace(-1.0, 1.0, n_thresholds, dtype=values.dtype) * reach
-    position = rank + jnp.round(offset).astype(rank.dtype)
-    return ordered[jnp.clip(position, 0, jnp.maximum(count - 1, 0))]

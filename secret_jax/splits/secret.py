@@ -168,7 +168,8 @@ def _best_split(
             )
         n = len(directions)
         candidates = _thresholds(node, class_weight, directions, settings)
-        gains.append(candidates.gain)
+        allowed = (jnp.arange(n) < n_continuous) | node.oblique
+        gains.append(jnp.where(allowed, candidates.gain, -jnp.inf))
         thresholds.append(candidates.threshold)
         kinds.append(
             jnp.where(jnp.arange(n) < n_continuous, SplitKind.AXIS, SplitKind.OBLIQUE)
