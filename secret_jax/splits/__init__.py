@@ -1,8 +1,8 @@
 """Split finders: functions from a batch of nodes to one split per node.
 
 A finder takes a batch (`NodeBatch`, or `ModelBatch` in `rss`) and returns a
-`NodeSplits`; it is pure, traceable and knows nothing of the frontier. `secret` holds the
-paper's.
+`NodeSplits`; it is pure, traceable and knows nothing of the frontier. The paper's is in
+`secret`.
 """
 
 from __future__ import annotations
