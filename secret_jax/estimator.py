@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from numbers import Integral, Real
-from typing import Any, Literal, TypeGuard
+from typing import Any, Literal
 
 import narwhals as nw
 import numpy as np
@@ -27,6 +26,7 @@ from secret_jax.options import (
     RssOptions,
     SplitOptions,
 )
+from secret_jax.parameters import check_parameters, is_integer
 from secret_jax.rows import content_hash, hold_out
 from secret_jax.table import Table, TableSchema, learn_schema, read_columns
 
@@ -228,7 +228,7 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         SecretRegressor
             Itself.
         """
-        _check_parameters(self)
+        check_parameters(self)
         names_before = _fitted_names(self)
         try:
             tree, n_leaves_grown = self._fitted_tree(X, y, sample_weight, prune_set)
@@ -324,7 +324,7 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         def count(value: Any, least: float) -> float:
             if value == "auto":
                 return max(5.0, 0.005 * total)
-            return max(least, float(value) if _is_integer(value) else value * total)
+            return max(least, float(value) if is_integer(value) else value * total)
 
         return GrowOptions(
             min_samples_split=count(self.min_samples_split, 2.0),
@@ -426,79 +426,6 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
 
 def _print_progress(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
-
-
-_CHOICES = {
-    "leaf": ("shrunken", "linear", "constant", "em"),
-    "criterion": ("rss", "gini"),
-    "gini_gain": ("normal", "counted"),
-    "prune": ("holdout", None),
-    "refine": (None,),
-    "em_start": ("component", "rows"),
-    "oblique": ("auto", True, False),
-    "refit": (True, False),
-}
-_COUNTS = {
-    "max_depth": (0, True),
-    "max_leaf_nodes": (1, True),
-    "n_starts": (1, False),
-    "max_iter": (1, False),
-    "em_sample": (16, True),
-    "clip_min_samples": (0, False),
-}
-_COUNTS_OR_FRACTIONS = ("min_samples_split", "min_samples_leaf")
-
-
-def _check_parameters(model: SecretRegressor) -> None:
-    """Refuse parameters that mean nothing, and say what is allowed."""
-
-    def refuse(name: str, allowed: str) -> None:
-        kind = TypeError if isinstance(getattr(model, name), type) else ValueError
-        raise kind(
-            f"The {name!r} parameter of {type(model).__name__} must be {allowed}. "
-            f"Got {getattr(model, name)!r} instead."
-        )
-
-    for name, choices in _CHOICES.items():
-        value = getattr(model, name)
-        if not any(value is choice or value == choice for choice in choices):
-            refuse(name, "one of " + ", ".join(map(repr, choices)))
-    if model.leaf == "em" and model.criterion != "gini":
-        refuse("leaf", "'em' only with criterion='gini': no other fits a mixture")
-    for name, (least, may_be_none) in _COUNTS.items():
-        value = getattr(model, name)
-        if value is None and may_be_none:
-            continue
-        if not (_is_integer(value) and value >= least):
-            other = " or None" if may_be_none else ""
-            refuse(name, f"an int of at least {least}{other}")
-    for name in _COUNTS_OR_FRACTIONS:
-        value = getattr(model, name)
-        if name == "min_samples_leaf" and value == "auto":
-            continue
-        if _is_integer(value):
-            if value < 1:
-                refuse(name, "an int of at least 1 or a float in (0, 1)")
-        elif not _is_real(value) or not 0 < value < 1:
-            refuse(name, "an int of at least 1 or a float in (0, 1)")
-    if not _is_real(model.validation_fraction) or not 0 < model.validation_fraction < 1:
-        refuse("validation_fraction", "a float in (0, 1)")
-    if not _is_real(model.tol) or not 0 <= model.tol < np.inf:
-        refuse("tol", "a float of at least 0")
-    if model.clip_margin is not None and (
-        not _is_real(model.clip_margin) or not 0 <= model.clip_margin < np.inf
-    ):
-        refuse("clip_margin", "a float of at least 0 or None")
-    if not isinstance(model.verbose, Integral):
-        refuse("verbose", "an int")
-
-
-def _is_integer(value: Any) -> TypeGuard[int]:
-    return isinstance(value, Integral) and not isinstance(value, bool | np.bool_)
-
-
-def _is_real(value: Any) -> TypeGuard[float]:
-    return isinstance(value, Real) and not isinstance(value, bool | np.bool_)
 
 
 def _validated(model: SecretRegressor, X: Any, *, reset: bool) -> Any:

@@ -1,0 +1,82 @@
+"""What the estimator's parameters may be, and what is said when they are not."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, TypeGuard
+
+import numpy as np
+
+_CHOICES = {
+    "leaf": ("shrunken", "linear", "constant", "em"),
+    "criterion": ("rss", "gini"),
+    "gini_gain": ("normal", "counted"),
+    "prune": ("holdout", None),
+    "refine": (None,),
+    "em_start": ("component", "rows"),
+    "oblique": ("auto", True, False),
+    "refit": (True, False),
+}
+_COUNTS = {
+    "max_depth": (0, True),
+    "max_leaf_nodes": (1, True),
+    "n_starts": (1, False),
+    "max_iter": (1, False),
+    "em_sample": (16, True),
+    "clip_min_samples": (0, False),
+}
+_COUNTS_OR_FRACTIONS = ("min_samples_split", "min_samples_leaf")
+
+
+def check_parameters(model: Any) -> None:
+    """Refuse parameters that mean nothing, and say what is allowed."""
+
+    def refuse(name: str, allowed: str) -> None:
+        kind = TypeError if isinstance(getattr(model, name), type) else ValueError
+        raise kind(
+            f"The {name!r} parameter of {type(model).__name__} must be {allowed}. "
+            f"Got {getattr(model, name)!r} instead."
+        )
+
+    for name, choices in _CHOICES.items():
+        value = getattr(model, name)
+        if not any(value is choice or value == choice for choice in choices):
+            refuse(name, "one of " + ", ".join(map(repr, choices)))
+    if model.leaf == "em" and model.criterion != "gini":
+        refuse("leaf", "'em' only with criterion='gini': no other fits a mixture")
+    for name, (least, may_be_none) in _COUNTS.items():
+        value = getattr(model, name)
+        if value is None and may_be_none:
+            continue
+        if not (is_integer(value) and value >= least):
+            other = " or None" if may_be_none else ""
+            refuse(name, f"an int of at least {least}{other}")
+    for name in _COUNTS_OR_FRACTIONS:
+        value = getattr(model, name)
+        if name == "min_samples_leaf" and value == "auto":
+            continue
+        if is_integer(value):
+            if value < 1:
+                refuse(name, "an int of at least 1 or a float in (0, 1)")
+        elif not is_real(value) or not 0 < value < 1:
+            refuse(name, "an int of at least 1 or a float in (0, 1)")
+    if not is_real(model.validation_fraction) or not 0 < model.validation_fraction < 1:
+        refuse("validation_fraction", "a float in (0, 1)")
+    if not is_real(model.tol) or not 0 <= model.tol < np.inf:
+        refuse("tol", "a float of at least 0")
+    if model.clip_margin is not None and (
+        not is_real(model.clip_margin) or not 0 <= model.clip_margin < np.inf
+    ):
+        refuse("clip_margin", "a float of at least 0 or None")
+    if not isinstance(model.verbose, Integral):
+        refuse("verbose", "an int")
+
+
+def is_integer(value: Any) -> TypeGuard[int]:
+    """Whether a value is an integer and no boolean."""
+    return isinstance(value, Integral) and not isinstance(value, bool | np.bool_)
+
+
+def is_real(value: Any) -> TypeGuard[float]:
+    """Whether a value is a real number and no boolean."""
+    return isinstance(value, Real) and not isinstance(value, bool | np.bool_)
