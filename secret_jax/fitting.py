@@ -159,6 +159,7 @@ def with_models(
         upper=blank,
         weight=blank,
         train_error=blank,
+        degrees=blank,
         schema=schema,
         clip_margin=leaf.clip_margin,
     )
@@ -171,11 +172,12 @@ def with_models(
         tree.depth,
     )
     if leaf.kind == "shrunken":
-        model = leaves.shrunken_models(
+        model, degrees = leaves.shrunken_models(
             statistics, tree.parent, tree.depth, leaf.gcv_factor
         )
     else:
         model = leaves.least_squares(statistics)
+        degrees = np.minimum(statistics.weight, 1.0 + schema.n_regressors)
     if leaf.kind == "em":
         # The root has no mixture above it.
         grown = isinstance(structure, GrownTree)
@@ -195,4 +197,5 @@ def with_models(
         upper=upper,
         weight=statistics.weight,
         train_error=error / np.maximum(statistics.weight, 1e-300),
+        degrees=degrees,
     )

@@ -265,7 +265,7 @@ def shrunken_models(
     parent: np.ndarray,
     depth: np.ndarray,
     gcv_factor: float,
-) -> np.ndarray:
+) -> tuple[np.ndarray, np.ndarray]:
     """Ridge model of every node, shrunk toward its parent's shrunken model.
 
     Parameters
@@ -277,15 +277,18 @@ def shrunken_models(
 
     Returns
     -------
-    ndarray of shape (n_nodes, 1 + n_regressors), float64
+    model : ndarray of shape (n_nodes, 1 + n_regressors), float64
+    degrees : ndarray of shape (n_nodes,), float64
+        Effective degrees of freedom of each node's correction.
     """
     model = np.zeros_like(statistics.mean)
+    degrees = np.zeros(len(model))
     for level in range(depth.max() + 1):
         node = np.flatnonzero(depth == level)
         base = model[parent[node]] if level else np.zeros((len(node), model.shape[1]))
         part = NodeStatistics(*(array[node] for array in statistics))
-        model[node] = shrink_toward(part, base, gcv_factor)[0]
-    return model
+        model[node], degrees[node] = shrink_toward(part, base, gcv_factor)
+    return model, degrees
 
 
 def squared_errors(statistics: NodeStatistics, model: np.ndarray) -> np.ndarray:

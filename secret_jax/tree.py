@@ -80,6 +80,7 @@ _STOP_SENTENCES = {
         "upper",
         "weight",
         "train_error",
+        "degrees",
         "gain",
         "stop_reason",
     ],
@@ -116,6 +117,8 @@ class Tree:
         Sum of the weights of the training rows.
     train_error : ndarray of shape (n_nodes,), float64
         Mean squared error of the node's model on its training rows.
+    degrees : ndarray of shape (n_nodes,), float64
+        Effective degrees of freedom of the node's model.
     gain : ndarray of shape (n_nodes,), float32
         Gain of the split, summed over the node's rows: drop of the residual sum of
         squares, or Gini gain times weight; 0 in leaves.
@@ -143,6 +146,7 @@ class Tree:
     upper: np.ndarray
     weight: np.ndarray
     train_error: np.ndarray
+    degrees: np.ndarray
     gain: np.ndarray
     stop_reason: np.ndarray
     schema: TableSchema = field(repr=False)

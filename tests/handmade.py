@@ -64,6 +64,7 @@ def build_tree(links: list[tuple[int, int]], seed: int, clip_margin=None) -> Tre
         upper=lower + rng.uniform(0, 1, n_nodes),
         weight=np.ones(n_nodes),
         train_error=np.zeros(n_nodes),
+        degrees=np.zeros(n_nodes),
         gain=np.where(inner, 0.5, 0).astype(np.float32),
         stop_reason=np.where(inner, StopReason.SPLIT, StopReason.PURE).astype(np.int32),
         schema=schema(),

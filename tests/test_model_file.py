@@ -64,6 +64,7 @@ def example_tree(categories: tuple = ("F", "I", "M"), clip_margin=0.1) -> Tree:
         upper=np.full(5, third),
         weight=np.array([10.0, 4, 6, 3, 3]),
         train_error=np.array([1.0, third, 0.5, 0.25, 0.125]),
+        degrees=np.array([3.0, 2.0, 1.5, 1.0, 1.0]),
         gain=np.array([0.4, 0, 0.2, 0, 0], np.float32),
         schema=schema,
         clip_margin=clip_margin,
