@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 import warnings
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import narwhals as nw
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils import check_random_state
+from sklearn.utils import Bunch, check_random_state
 from sklearn.utils.validation import (
     _check_sample_weight,
     check_consistent_length,
@@ -19,10 +19,12 @@ from sklearn.utils.validation import (
 )
 
 from secret_jax import tree as tree_module
-from secret_jax.fitting import LeafOptions, Rows, fit_tree
+from secret_jax.complexity import training_path
+from secret_jax.fitting import FittedTree, LeafOptions, Rows, fit_tree
 from secret_jax.options import (
     GrowOptions,
     MixtureOptions,
+    PruneOptions,
     RssOptions,
     SplitOptions,
 )
@@ -56,12 +58,21 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
     gini_gain : {"normal", "counted"}, default="normal"
         Gini gain from the normal distributions' p-values or from counted labels. Only
         with ``criterion="gini"``.
-    prune : {"holdout", None}, default="holdout"
-        Prune by the error on ``prune_set``, or on rows held out of the training data.
+    prune : {"holdout", "cross-validation", "aic", "bic", "icomp", None}, \
+            default="holdout"
+        Prune by the error on ``prune_set``, or on rows held out of the training data;
+        or without such rows by cost-complexity with a price that cross-validation
+        chooses (five more trees are grown), or by an information criterion (see
+        `secret_jax.complexity.by_criterion`). None: no pruning but by ``ccp_alpha``.
     validation_fraction : float, default=0.25
         Share of the rows held out for pruning when no ``prune_set`` is given.
     refit : bool, default=True
         Fit the models of the pruned tree again, on training and pruning rows together.
+        Only with pruning rows; otherwise all rows are used from the start.
+    ccp_alpha : float or None, default=None
+        With ``prune=None``: keep the subtree with the least mean squared training error
+        plus ``ccp_alpha`` times the number of leaves, as scikit-learn's trees do. In
+        units of the target squared; 0 cuts only splits that save nothing.
     refine : None
         Reserved for refinement of the whole tree.
     min_samples_split : int or float, default=0.01
@@ -141,9 +152,11 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         criterion: Literal["rss", "gini"] = "rss",
         *,
         gini_gain: Literal["normal", "counted"] = "normal",
-        prune: Literal["holdout"] | None = "holdout",
+        prune: Literal["holdout", "cross-validation", "aic", "bic", "icomp"]
+        | None = "holdout",
         validation_fraction: float = 0.25,
         refit: bool = True,
+        ccp_alpha: float | None = None,
         refine: None = None,
         min_samples_split: float = 0.01,
         min_samples_leaf: float | Literal["auto"] = "auto",
@@ -170,6 +183,7 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         self.prune = prune
         self.validation_fraction = validation_fraction
         self.refit = refit
+        self.ccp_alpha = ccp_alpha
         self.refine = refine
         self.min_samples_split = min_samples_split
         self.min_samples_leaf = min_samples_leaf
@@ -242,15 +256,99 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         check_parameters(self)
         names_before = _fitted_names(self)
         try:
-            tree, n_leaves_grown = self._fitted_tree(X, y, sample_weight, prune_set)
+            fitted = self._fitted_tree(X, y, sample_weight, prune_set)
         except BaseException:
             _restore_names(self, names_before)
             raise
-        self.tree_ = tree
-        self.n_leaves_grown_ = n_leaves_grown
+        self.tree_ = fitted.tree
+        self.n_leaves_grown_ = fitted.n_leaves_grown
         return self
 
-    def _fitted_tree(self, X: Any, y: Any, sample_weight: Any, prune_set: Any):
+    def cost_complexity_pruning_path(
+        self, X: Any, y: Any, sample_weight: Any = None
+    ) -> Bunch:
+        """The prices of a leaf at which weakest-link pruning cuts the next split.
+
+        A tree is grown on all rows with the parameters of this estimator, but without
+        any pruning; the estimator stays as it is.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+        y : array-like of shape (n_rows,)
+        sample_weight : array-like of shape (n_rows,), optional
+
+        Returns
+        -------
+        Bunch
+            ``ccp_alphas``, ndarray of shape (n_subtrees,), rising from 0, and
+            ``impurities``, of the same shape: the mean squared training error, in units
+            of the target squared, of the subtree that ``prune=None, ccp_alpha=alpha``
+            gives.
+
+        References
+        ----------
+        L. Breiman, J. H. Friedman, R. A. Olshen and C. J. Stone. Classification and
+        Regression Trees. Wadsworth, 1984, chapter 3.
+
+        Examples
+        --------
+        >>> from secret_jax import SecretRegressor
+        >>> from secret_jax.datasets import make_fried
+        >>> X, y = make_fried(500, random_state=0)
+        >>> path = SecretRegressor().cost_complexity_pruning_path(X, y)
+        >>> bool((path.ccp_alphas[:-1] < path.ccp_alphas[1:]).all())
+        True
+        """
+        parameters = self.get_params(deep=False) | {"prune": None, "ccp_alpha": None}
+        model = type(self)(**parameters)
+        check_parameters(model)
+        prepared = model._prepared_rows(X, y, sample_weight)
+        tree = model._tree_of(prepared, None).tree
+        path, errors = training_path(tree, *prepared.rows)
+        return Bunch(ccp_alphas=path.alphas, impurities=errors)
+
+    def _fitted_tree(
+        self, X: Any, y: Any, sample_weight: Any, prune_set: Any
+    ) -> FittedTree:
+        prepared = self._prepared_rows(X, y, sample_weight)
+        rows = prepared.rows
+        training, pruning = rows, None
+        if prune_set is not None:
+            if self.prune != "holdout":
+                raise ValueError(
+                    f"prune_set was given, but prune={self.prune!r} uses no such rows. "
+                    "Set prune='holdout', or leave prune_set out."
+                )
+            pruning = self._pruning_rows(prune_set, prepared.schema)
+        elif self.prune == "holdout":
+            cut = hold_out(prepared.hashed, rows.weight, self.validation_fraction)
+            training = rows.take(slice(None, cut))
+            pruning = rows.take(slice(cut, None))
+            if len(pruning.y) == 0:
+                pruning = None
+        return self._tree_of(prepared._replace(rows=training), pruning)
+
+    def _tree_of(self, prepared: _Prepared, pruning: Rows | None) -> FittedTree:
+        rows, schema, _, seed = prepared
+        leaf = LeafOptions(
+            kind=self.leaf,
+            clip_margin=self.clip_margin,
+            clip_min_weight=self.clip_min_samples,
+        )
+        return fit_tree(
+            rows,
+            pruning,
+            schema,
+            self._grow_options(rows.weight.sum()),
+            leaf,
+            refit=self.refit,
+            seed=seed,
+            prune=PruneOptions(rule=self.prune, ccp_alpha=self.ccp_alpha),
+            progress=_print_progress if self.verbose else None,
+        )
+
+    def _prepared_rows(self, X: Any, y: Any, sample_weight: Any) -> _Prepared:
         X = _validated(self, X, reset=True)
         target_name = _name_of(y)
         y = _validated_target(y, X)
@@ -269,36 +367,7 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         )
         merged = np.add.reduceat(rows.weight, first)
         rows, hashed = rows.take(first)._replace(weight=merged), hashed[first]
-        training, pruning = rows, None
-        if prune_set is not None:
-            if self.prune is None:
-                raise ValueError(
-                    "prune_set was given, but prune=None leaves the tree unpruned. "
-                    "Set prune='holdout', or leave prune_set out."
-                )
-            pruning = self._pruning_rows(prune_set, schema)
-        elif self.prune == "holdout":
-            cut = hold_out(hashed, rows.weight, self.validation_fraction)
-            training = rows.take(slice(None, cut))
-            pruning = rows.take(slice(cut, None))
-            if len(pruning.y) == 0:
-                pruning = None
-        options = self._grow_options(training.weight.sum())
-        leaf = LeafOptions(
-            kind=self.leaf,
-            clip_margin=self.clip_margin,
-            clip_min_weight=self.clip_min_samples,
-        )
-        return fit_tree(
-            training,
-            pruning,
-            schema,
-            options,
-            leaf,
-            refit=self.refit,
-            seed=seed,
-            progress=_print_progress if self.verbose else None,
-        )
+        return _Prepared(rows, schema, hashed, seed)
 
     def _shuffled_rows(
         self, X: Any, y: np.ndarray, weight: np.ndarray, target_name: str
@@ -442,6 +511,15 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         return hasattr(self, "tree_")
 
 
+class _Prepared(NamedTuple):
+    """Validated rows in the order of their hashes, and what was learned from them."""
+
+    rows: Rows
+    schema: TableSchema
+    hashed: np.ndarray
+    seed: int
+
+
 def _print_progress(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
@@ -511,7 +589,7 @@ def _warn_of_target_among_features(X: Any, y: np.ndarray, schema: TableSchema) -
                 f"Column {name!r} equals the target in every row, so the tree only "
                 "repeats it. Drop the column if it is the target itself.",
                 UserWarning,
-                stacklevel=5,
+                stacklevel=6,
             )
 
 

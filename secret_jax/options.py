@@ -137,3 +137,21 @@ class GrowOptions:
     split: SplitOptions = field(default_factory=SplitOptions)
     mixture: MixtureOptions = field(default_factory=MixtureOptions)
     rss: RssOptions = field(default_factory=RssOptions)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PruneOptions:
+    """How a grown tree is pruned where no rows are held out for it.
+
+    Attributes
+    ----------
+    rule : {"holdout", "cross-validation", "aic", "bic", "icomp"} or None
+    ccp_alpha : float or None
+        With ``rule=None``: price of a leaf in units of the target squared.
+    n_folds : int
+        Of ``rule="cross-validation"``.
+    """
+
+    rule: str | None = "holdout"
+    ccp_alpha: float | None = None
+    n_folds: int = 5
