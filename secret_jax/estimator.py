@@ -73,7 +73,7 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         Fit the models of the pruned tree again, on training and pruning rows together.
         Only with pruning rows; otherwise all rows are used from the start.
     ccp_alpha : float or None, default=None
-        With ``prune=None``: keep the subtree with the least mean squared training error
+        With ``prune="auto"`` or None: keep the subtree with the least mean squared training error
         plus ``ccp_alpha`` times the number of leaves, as scikit-learn's trees do. In
         units of the target squared; 0 cuts only splits that save nothing.
     refine : None
@@ -328,6 +328,8 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
     def _tree_of(self, prepared: _Prepared, pruning: Rows | None) -> FittedTree:
         rows, schema, hashed, seed = prepared
         prune = PruneOptions(rule=self.prune, ccp_alpha=self.ccp_alpha)
+        if prune.rule == "auto" and self.ccp_alpha is not None:
+            prune = replace(prune, rule=None)
         if prune.rule == "auto":
             n_rows = len(rows.y) + (0 if pruning is None else len(pruning.y))
             few = self.refit and n_rows <= prune.most_cross_validated

@@ -73,7 +73,7 @@ def check_parameters(model: Any) -> None:
     if model.ccp_alpha is not None:
         if not is_real(model.ccp_alpha) or not 0 <= model.ccp_alpha < np.inf:
             refuse("ccp_alpha", "a float of at least 0 or None")
-        if model.prune is not None:
+        if model.prune not in (None, "auto"):
             raise ValueError(
                 f"ccp_alpha={model.ccp_alpha!r} and prune={model.prune!r} are two ways "
                 "to choose one subtree. Set prune=None to prune by ccp_alpha alone, or "
