@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 import narwhals as nw
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils import Bunch, check_random_state
 from sklearn.utils.validation import (
     _check_sample_weight,
@@ -73,9 +73,9 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         Fit the models of the pruned tree again, on training and pruning rows together.
         Only with pruning rows; otherwise all rows are used from the start.
     ccp_alpha : float or None, default=None
-        With ``prune="auto"`` or None: keep the subtree with the least mean squared training error
-        plus ``ccp_alpha`` times the number of leaves, as scikit-learn's trees do. In
-        units of the target squared; 0 cuts only splits that save nothing.
+        With ``prune="auto"`` or None: keep the subtree with the least mean squared
+        training error plus ``ccp_alpha`` times the number of leaves, as scikit-learn's
+        trees do. In units of the target squared; 0 cuts only splits that save nothing.
     refine : None
         Reserved for refinement of the whole tree.
     min_samples_split : int or float, default=0.005
@@ -303,8 +303,7 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         >>> bool((path.ccp_alphas[:-1] < path.ccp_alphas[1:]).all())
         True
         """
-        parameters = self.get_params(deep=False) | {"prune": None, "ccp_alpha": None}
-        model = type(self)(**parameters)
+        model = clone(self).set_params(prune=None, ccp_alpha=None)
         check_parameters(model)
         prepared = model._prepared_rows(X, y, sample_weight)
         tree = model._tree_of(prepared, None).tree
