@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 import warnings
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple
 
 import narwhals as nw
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils import check_random_state
+from sklearn.utils import Bunch, check_random_state
 from sklearn.utils.validation import (
     _check_sample_weight,
     check_consistent_length,
@@ -19,15 +20,17 @@ from sklearn.utils.validation import (
 )
 
 from secret_jax import tree as tree_module
-from secret_jax.fitting import LeafOptions, Rows, fit_tree
+from secret_jax.complexity import training_path
+from secret_jax.fitting import FittedTree, LeafOptions, Rows, fit_tree, join, merged
 from secret_jax.options import (
     GrowOptions,
     MixtureOptions,
+    PruneOptions,
     RssOptions,
     SplitOptions,
 )
 from secret_jax.parameters import check_parameters, is_integer
-from secret_jax.rows import content_hash, hold_out
+from secret_jax.rows import hold_out
 from secret_jax.table import Table, TableSchema, learn_schema, read_columns
 
 
@@ -56,20 +59,31 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
     gini_gain : {"normal", "counted"}, default="normal"
         Gini gain from the normal distributions' p-values or from counted labels. Only
         with ``criterion="gini"``.
-    prune : {"holdout", None}, default="holdout"
-        Prune by the error on ``prune_set``, or on rows held out of the training data.
+    prune : {"auto", "holdout", "cross-validation", "aic", "bic", "icomp", None}, \
+            default="auto"
+        "auto" cross-validates up to 8192 rows (those of ``prune_set`` included) and
+        holds rows out beyond.
+        Prune by the error on ``prune_set``, or on rows held out of the training data;
+        or without such rows by cost-complexity with a price that cross-validation
+        chooses (five more trees are grown), or by an information criterion (see
+        `secret_jax.complexity.by_criterion`). None: no pruning but by ``ccp_alpha``.
     validation_fraction : float, default=0.25
         Share of the rows held out for pruning when no ``prune_set`` is given.
     refit : bool, default=True
         Fit the models of the pruned tree again, on training and pruning rows together.
+        Only with pruning rows; otherwise all rows are used from the start.
+    ccp_alpha : float or None, default=None
+        With ``prune=None``: keep the subtree with the least mean squared training error
+        plus ``ccp_alpha`` times the number of leaves, as scikit-learn's trees do. In
+        units of the target squared; 0 cuts only splits that save nothing.
     refine : None
         Reserved for refinement of the whole tree.
-    min_samples_split : int or float, default=0.01
+    min_samples_split : int or float, default=0.005
         A node with fewer rows is not split; a float is a fraction of the training
         rows, without those held out.
     min_samples_leaf : int, float or "auto", default="auto"
-        Fewest rows of a leaf; a float is a fraction of the rows. "auto" is half a per
-        cent of them, but at least five.
+        Fewest rows of a leaf; a float is a fraction of the rows. "auto" is a quarter
+        per cent of them, but at least five.
     max_depth : int or None, default=None
     max_leaf_nodes : int or None, default=None
     clip_margin : float or None, default=0.1
@@ -86,8 +100,15 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         Most EM steps.
     tol : float, default=1e-6
         EM stops when the mean log-likelihood rises by less.
-    em_sample : int or None, default=4096
+    em_sample : int or None, default=2048
         Most rows of a node that the search for its split sees. None: all.
+    max_split_features : int or None, default=None
+        Most attributes of an oblique split: fewer read better. None: all. Only with
+        ``criterion="rss"``.
+    discrete_regressors : bool or "auto", default="auto"
+        Whether linear models and oblique splits see indicators of the categories.
+        "auto": of the attributes with 30 or more rows a category. Only with
+        ``criterion="rss"``.
     discrete_features, split_features : sequence of str or int, or bool mask, optional
         Columns that are discrete, or continuous but only split on. By default text,
         boolean and categorical columns of a DataFrame are discrete, and all others are
@@ -134,11 +155,13 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         criterion: Literal["rss", "gini"] = "rss",
         *,
         gini_gain: Literal["normal", "counted"] = "normal",
-        prune: Literal["holdout"] | None = "holdout",
+        prune: Literal["auto", "holdout", "cross-validation", "aic", "bic", "icomp"]
+        | None = "auto",
         validation_fraction: float = 0.25,
         refit: bool = True,
+        ccp_alpha: float | None = None,
         refine: None = None,
-        min_samples_split: float = 0.01,
+        min_samples_split: float = 0.005,
         min_samples_leaf: float | Literal["auto"] = "auto",
         max_depth: int | None = None,
         max_leaf_nodes: int | None = None,
@@ -148,7 +171,9 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         em_start: Literal["component", "rows"] = "component",
         max_iter: int = 50,
         tol: float = 1e-6,
-        em_sample: int | None = 4096,
+        em_sample: int | None = 2048,
+        max_split_features: int | None = None,
+        discrete_regressors: bool | Literal["auto"] = "auto",
         discrete_features: Any = None,
         split_features: Any = None,
         random_state: Any = None,
@@ -161,6 +186,7 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         self.prune = prune
         self.validation_fraction = validation_fraction
         self.refit = refit
+        self.ccp_alpha = ccp_alpha
         self.refine = refine
         self.min_samples_split = min_samples_split
         self.min_samples_leaf = min_samples_leaf
@@ -173,6 +199,8 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         self.max_iter = max_iter
         self.tol = tol
         self.em_sample = em_sample
+        self.max_split_features = max_split_features
+        self.discrete_regressors = discrete_regressors
         self.discrete_features = discrete_features
         self.split_features = split_features
         self.random_state = random_state
@@ -231,63 +259,111 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         check_parameters(self)
         names_before = _fitted_names(self)
         try:
-            tree, n_leaves_grown = self._fitted_tree(X, y, sample_weight, prune_set)
+            fitted = self._fitted_tree(X, y, sample_weight, prune_set)
         except BaseException:
             _restore_names(self, names_before)
             raise
-        self.tree_ = tree
-        self.n_leaves_grown_ = n_leaves_grown
+        self.tree_ = fitted.tree
+        self.n_leaves_grown_ = fitted.n_leaves_grown
         return self
 
-    def _fitted_tree(self, X: Any, y: Any, sample_weight: Any, prune_set: Any):
-        X = _validated(self, X, reset=True)
-        target_name = _name_of(y)
-        y = _validated_target(y, X)
-        weight = _validated_weight(sample_weight, X)
-        rows, schema = self._shuffled_rows(X, y, weight, target_name)
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        columns = [*rows.table.x.T, *rows.table.codes.T, rows.y.astype(np.float32)]
-        # A change of the last digit (by an offset, another unit) must not move a row.
-        hashed = content_hash([np.rint(1024.0 * column) for column in columns], seed)
-        exact = content_hash(columns, seed)
-        order = np.lexsort((exact, hashed))
-        rows, hashed = rows.take(order), hashed[order]
-        # Identical rows become one: a prefix of the rows is a sample of distinct ones.
-        first = np.flatnonzero(
-            np.r_[True, (np.diff(hashed) != 0) | (np.diff(exact[order]) != 0)]
-        )
-        merged = np.add.reduceat(rows.weight, first)
-        rows, hashed = rows.take(first)._replace(weight=merged), hashed[first]
-        training, pruning = rows, None
+    def cost_complexity_pruning_path(
+        self, X: Any, y: Any, sample_weight: Any = None
+    ) -> Bunch:
+        """The prices of a leaf at which weakest-link pruning cuts the next split.
+
+        A tree is grown on all rows with the parameters of this estimator, but without
+        any pruning; the estimator stays as it is.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+        y : array-like of shape (n_rows,)
+        sample_weight : array-like of shape (n_rows,), optional
+
+        Returns
+        -------
+        Bunch
+            ``ccp_alphas``, ndarray of shape (n_subtrees,), rising from 0, and
+            ``impurities``, of the same shape: the mean squared training error, in units
+            of the target squared, of the subtree that ``prune=None, ccp_alpha=alpha``
+            gives.
+
+        References
+        ----------
+        L. Breiman, J. H. Friedman, R. A. Olshen and C. J. Stone. Classification and
+        Regression Trees. Wadsworth, 1984, chapter 3.
+
+        Examples
+        --------
+        >>> from secret_jax import SecretRegressor
+        >>> from secret_jax.datasets import make_fried
+        >>> X, y = make_fried(500, random_state=0)
+        >>> path = SecretRegressor().cost_complexity_pruning_path(X, y)
+        >>> bool((path.ccp_alphas[:-1] < path.ccp_alphas[1:]).all())
+        True
+        """
+        parameters = self.get_params(deep=False) | {"prune": None, "ccp_alpha": None}
+        model = type(self)(**parameters)
+        check_parameters(model)
+        prepared = model._prepared_rows(X, y, sample_weight)
+        tree = model._tree_of(prepared, None).tree
+        path, errors = training_path(tree, *prepared.rows)
+        return Bunch(ccp_alphas=path.alphas, impurities=errors)
+
+    def _fitted_tree(
+        self, X: Any, y: Any, sample_weight: Any, prune_set: Any
+    ) -> FittedTree:
+        prepared = self._prepared_rows(X, y, sample_weight)
+        pruning = None
         if prune_set is not None:
-            if self.prune is None:
+            if self.prune not in ("auto", "holdout"):
                 raise ValueError(
-                    "prune_set was given, but prune=None leaves the tree unpruned. "
-                    "Set prune='holdout', or leave prune_set out."
+                    f"prune_set was given, but prune={self.prune!r} uses no such rows. "
+                    "Set prune='auto' or 'holdout', or leave prune_set out."
                 )
-            pruning = self._pruning_rows(prune_set, schema)
-        elif self.prune == "holdout":
+            pruning = self._pruning_rows(prune_set, prepared.schema)
+        return self._tree_of(prepared, pruning)
+
+    def _tree_of(self, prepared: _Prepared, pruning: Rows | None) -> FittedTree:
+        rows, schema, hashed, seed = prepared
+        prune = PruneOptions(rule=self.prune, ccp_alpha=self.ccp_alpha)
+        if prune.rule == "auto":
+            n_rows = len(rows.y) + (0 if pruning is None else len(pruning.y))
+            few = self.refit and n_rows <= prune.most_cross_validated
+            prune = replace(prune, rule="cross-validation" if few else "holdout")
+            if few and pruning is not None:
+                rows, pruning = merged(join(rows, pruning), seed)[0], None
+        if prune.rule == "holdout" and pruning is None:
             cut = hold_out(hashed, rows.weight, self.validation_fraction)
-            training = rows.take(slice(None, cut))
-            pruning = rows.take(slice(cut, None))
-            if len(pruning.y) == 0:
-                pruning = None
-        options = self._grow_options(training.weight.sum())
+            if cut < len(rows.y):
+                rows, pruning = rows.take(slice(cut)), rows.take(slice(cut, None))
         leaf = LeafOptions(
             kind=self.leaf,
             clip_margin=self.clip_margin,
             clip_min_weight=self.clip_min_samples,
         )
         return fit_tree(
-            training,
+            rows,
             pruning,
             schema,
-            options,
+            self._grow_options,
             leaf,
+            prune=prune,
             refit=self.refit,
             seed=seed,
             progress=_print_progress if self.verbose else None,
         )
+
+    def _prepared_rows(self, X: Any, y: Any, sample_weight: Any) -> _Prepared:
+        X = _validated(self, X, reset=True)
+        target_name = _name_of(y)
+        y = _validated_target(y, X)
+        weight = _validated_weight(sample_weight, X)
+        rows, schema = self._shuffled_rows(X, y, weight, target_name)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        rows, hashed = merged(rows, seed)
+        return _Prepared(rows, schema, hashed, seed)
 
     def _shuffled_rows(
         self, X: Any, y: np.ndarray, weight: np.ndarray, target_name: str
@@ -299,6 +375,7 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
             discrete_features=self.discrete_features,
             split_features=self.split_features,
             use_regressors=self.leaf != "constant",
+            indicators=self._indicators(),
             target_name=target_name,
         )
         used = weight > 0
@@ -323,7 +400,7 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
     def _grow_options(self, total: float) -> GrowOptions:
         def count(value: Any, least: float) -> float:
             if value == "auto":
-                return max(5.0, 0.005 * total)
+                return max(5.0, 0.0025 * total)
             return max(least, float(value) if is_integer(value) else value * total)
 
         return GrowOptions(
@@ -344,8 +421,14 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
                 oblique=self.oblique,
                 gini_gain=self.gini_gain,
             ),
-            rss=RssOptions(sample=self.em_sample),
+            rss=RssOptions(
+                sample=self.em_sample, max_split_features=self.max_split_features
+            ),
         )
+
+    def _indicators(self) -> bool | str:
+        linear = self.criterion == "rss" and self.leaf != "constant"
+        return self.discrete_regressors if linear else False
 
     @property
     def n_leaves_(self) -> int:
@@ -438,6 +521,15 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         return hasattr(self, "tree_")
 
 
+class _Prepared(NamedTuple):
+    """Validated rows in the order of their hashes, and what was learned from them."""
+
+    rows: Rows
+    schema: TableSchema
+    hashed: np.ndarray
+    seed: int
+
+
 def _print_progress(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
@@ -507,7 +599,7 @@ def _warn_of_target_among_features(X: Any, y: np.ndarray, schema: TableSchema) -
                 f"Column {name!r} equals the target in every row, so the tree only "
                 "repeats it. Drop the column if it is the target itself.",
                 UserWarning,
-                stacklevel=5,
+                stacklevel=6,
             )
 
 

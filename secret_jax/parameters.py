@@ -11,15 +11,17 @@ _CHOICES = {
     "leaf": ("shrunken", "linear", "constant", "em"),
     "criterion": ("rss", "gini"),
     "gini_gain": ("normal", "counted"),
-    "prune": ("holdout", None),
+    "prune": ("auto", "holdout", "cross-validation", "aic", "bic", "icomp", None),
     "refine": (None,),
     "em_start": ("component", "rows"),
     "oblique": ("auto", True, False),
     "refit": (True, False),
+    "discrete_regressors": ("auto", True, False),
 }
 _COUNTS = {
     "max_depth": (0, True),
     "max_leaf_nodes": (1, True),
+    "max_split_features": (1, True),
     "n_starts": (1, False),
     "max_iter": (1, False),
     "em_sample": (16, True),
@@ -68,6 +70,15 @@ def check_parameters(model: Any) -> None:
         not is_real(model.clip_margin) or not 0 <= model.clip_margin < np.inf
     ):
         refuse("clip_margin", "a float of at least 0 or None")
+    if model.ccp_alpha is not None:
+        if not is_real(model.ccp_alpha) or not 0 <= model.ccp_alpha < np.inf:
+            refuse("ccp_alpha", "a float of at least 0 or None")
+        if model.prune is not None:
+            raise ValueError(
+                f"ccp_alpha={model.ccp_alpha!r} and prune={model.prune!r} are two ways "
+                "to choose one subtree. Set prune=None to prune by ccp_alpha alone, or "
+                "leave ccp_alpha=None."
+            )
     if not isinstance(model.verbose, Integral):
         refuse("verbose", "an int")
 
