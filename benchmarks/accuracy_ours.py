@@ -12,7 +12,7 @@ import hashlib
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -59,17 +59,21 @@ VARIANTS = {
 ABLATIONS = {
     "no_oblique_splits": Setting({"oblique": False}),
     "no_axis_tree": Setting({"oblique": True}),
-    "no_em": Setting(rss={"n_starts": 0}),
+    "no_em": Setting(rss={"em_starts": False}),
+    "no_random_starts": Setting(rss={"n_random_starts": 0}),
     "no_hessian_directions": Setting(rss={"n_hessian": 0}),
     "no_hinge_steps": Setting(rss={"n_hinge": 0}),
+    "one_finalist": Setting(rss={"n_finalists": 1}),
     "no_price_of_splits": Setting(rss={"stop_factor": 0.0}),
     "no_extra_price_of_degrees": Setting(rss={"gcv_factor": 1.0}),
     "no_sampling": Setting({"em_sample": None}),
     "no_linear_score": Setting({"criterion": "gini"}),
     "no_shrinkage": Setting({"leaf": "linear"}),
     "no_linear_leaves": Setting({"leaf": "constant"}),
+    "no_indicators": Setting({"discrete_regressors": False}),
+    "no_cross_validation": Setting({"prune": "holdout"}),
+    "no_refit": Setting({"prune": "holdout", "refit": False}),
     "no_pruning": Setting({"prune": None}),
-    "no_refit": Setting({"refit": False}),
     "no_clipping": Setting({"clip_margin": None}),
     "no_inherited_ranges": Setting({"clip_min_samples": 0}),
 }
@@ -126,10 +130,9 @@ def _run(name: str, experiment: Experiment) -> Outcome:
     with warnings.catch_warnings():
         # In small sets some categories occur in the pruning or the test part only.
         warnings.simplefilter("ignore", UnseenCategoryWarning)
-        fit: Callable[[], Any] = functools.partial(
-            model.fit, train.X, train.y, prune_set=tuple(prune)
-        )
-        if model.prune is None:
+        if model.prune in ("auto", "holdout"):
+            fit = functools.partial(model.fit, *train, prune_set=tuple(prune))
+        else:
             fit = functools.partial(model.fit, *_joined(experiment))
         started = time.perf_counter()
         fit()
