@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from secret_jax.complexity import PruningPath, training_path
+from secret_jax.complexity import PruningPath, model_degrees, weakest_links
 from secret_jax.prune import pruning_errors
 from secret_jax.table import Table
 from secret_jax.tree import Tree
@@ -46,15 +46,14 @@ def by_cross_validation(
         A subtree of each tree, the smallest of equals, and the cross-validated sum of
         squared errors at its price, in units of the target squared.
     """
-    paths = [training_path(tree, table, y, weight)[0] for tree in trees]
+    paths = [_path(tree) for tree in trees]
     prices = [_typical_prices(path.alphas) for path in paths]
     errors = [np.zeros(len(path.alphas)) for path in paths]
     for part, grown in enumerate(fold_trees):
-        inside, outside = np.flatnonzero(fold == part), np.flatnonzero(fold != part)
+        inside = np.flatnonzero(fold == part)
         held = Table(table.x[inside], table.codes[inside])
-        rest = Table(table.x[outside], table.codes[outside])
         for which, tree in enumerate(grown):
-            path, _ = training_path(tree, rest, y[outside], weight[outside])
+            path = _path(tree)
             error = pruning_errors(tree, held, y[inside], weight[inside])
             index = np.searchsorted(path.alphas, prices[which], side="right") - 1
             scale = tree.schema.target_scale**2
@@ -79,6 +78,13 @@ def folds(weight: np.ndarray, n_folds: int) -> np.ndarray:
     middle = np.cumsum(weight) - 0.5 * weight
     part = np.minimum(n_folds * middle / np.sum(weight), n_folds - 1).astype(np.int64)
     return np.unique(part, return_inverse=True)[1]
+
+
+def _path(tree: Tree) -> PruningPath:
+    """Subtrees by the price of a degree of freedom, in units of squared error."""
+    return weakest_links(
+        tree, tree.train_error * tree.weight, 1.0 + model_degrees(tree)
+    )
 
 
 def _typical_prices(alphas: np.ndarray) -> np.ndarray:
