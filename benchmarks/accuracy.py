@@ -76,8 +76,9 @@ def chosen_candidates(options: argparse.Namespace) -> list[Candidate]:
         names = (
             ["default", *ABLATIONS] if options.ablation else [*VARIANTS, *PEER_NAMES]
         )
-    others = peers(options.hrt, options.threads) if {*names} & {*PEER_NAMES} else []
-    own = ours([n for n in names if n not in PEER_NAMES], options.code)
+    theirs = [name for name in names if name in PEER_NAMES]
+    others = peers(theirs, options.hrt, options.threads)
+    own = ours([name for name in names if name not in PEER_NAMES], options.code)
     found = {candidate.name: candidate for candidate in [*own, *others]}
     return [found[name] for name in dict.fromkeys(names) if name in found]
 

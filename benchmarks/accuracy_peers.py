@@ -17,7 +17,7 @@ import re
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -74,10 +74,13 @@ class Fitted(NamedTuple):
     leaves: int
 
 
-def peers(hrt: Path | None, threads: int | None) -> list[Candidate]:
+def peers(
+    names: Sequence[str], hrt: Path | None, threads: int | None
+) -> list[Candidate]:
     """The peers whose packages are there; for the others a line on standard error."""
     found = []
-    for name, peer in _PEERS.items():
+    for name in names:
+        peer = _PEERS[name]
         try:
             version = _version(peer.package, hrt)
         except ImportError as error:

@@ -276,8 +276,8 @@ def test_synthetic_parts_are_new_rows_of_one_kind(name):
 def test_peers_that_are_not_installed_are_left_out_in_words(monkeypatch, capsys):
     for module in ("cubist", "pilot", "lightgbm"):
         monkeypatch.setitem(sys.modules, module, None)
-    names = [candidate.name for candidate in accuracy_peers.peers(None, None)]
-    assert names == ["ridge", "cart"]
+    found = accuracy_peers.peers(accuracy_peers.PEER_NAMES, None, None)
+    assert [candidate.name for candidate in found] == ["ridge", "cart"]
     said = capsys.readouterr().err
     assert "cubist is left out" in said
     assert "pip install fast-model-trees" in said
@@ -305,8 +305,8 @@ def test_cubist_gets_all_rows_but_the_test_rows_and_indicators(monkeypatch):
         for rows in ([0, 1], [2], [3])
     ]
     experiment = accuracy_data.Experiment(*parts, discrete=["c", "n"], seed=5)
-    peers = {peer.name: peer for peer in accuracy_peers.peers(None, None)}
-    outcome = peers["cubist"].run(experiment)
+    (peer,) = accuracy_peers.peers(["cubist"], None, None)
+    outcome = peer.run(experiment)
     # Numbers stay numbers, categories seen before the test become columns.
     np.testing.assert_array_equal(seen["X"], [[1, 1, 0], [2, 0, 1], [3, 1, 0]])
     np.testing.assert_array_equal(seen["y"], [0, 1, 2])
@@ -323,8 +323,8 @@ def test_the_size_of_cart_is_chosen_on_the_pruning_rows():
         return accuracy_data.Part(X, (X["x"] > 0.5) + noise * rng.normal(size=200))
 
     experiment = accuracy_data.Experiment(part(0.3), part(0.3), part(0.0), [], 0)
-    peers = {peer.name: peer for peer in accuracy_peers.peers(None, None)}
-    outcome = peers["cart"].run(experiment)
+    (peer,) = accuracy_peers.peers(["cart"], None, None)
+    outcome = peer.run(experiment)
     assert outcome.leaves < 6  # a full tree has about 200
     assert np.mean((outcome.prediction - experiment.test.y) ** 2) < 0.02
 
