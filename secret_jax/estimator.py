@@ -492,6 +492,20 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         return export_text(self.tree_, **options)
 
+    def export_dot(self, **options: Any) -> str:
+        """The tree for Graphviz; see `secret_jax.graphviz.export_dot`."""
+        from secret_jax.graphviz import export_dot
+
+        check_is_fitted(self)
+        return export_dot(self.tree_, **options)
+
+    def to_dataframe(self, **options: Any) -> Any:
+        """A table of the nodes; see `secret_jax.node_table.to_dataframe`."""
+        from secret_jax.node_table import to_dataframe
+
+        check_is_fitted(self)
+        return to_dataframe(self.tree_, **options)
+
     def plot_tree(self, **options: Any) -> Any:
         """A picture of the tree; see `secret_jax.plot.plot_tree`."""
         from secret_jax.plot import plot_tree
