@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 import sys
 import warnings
+from collections.abc import Callable
 from typing import Any, Literal
 
 import narwhals as nw
@@ -19,7 +22,7 @@ from sklearn.utils.validation import (
 )
 
 from secret_jax import tree as tree_module
-from secret_jax.fitting import LeafOptions, Rows, fit_tree
+from secret_jax.fitting import FittedTree, LeafOptions, Rows, fit_tree
 from secret_jax.options import (
     GrowOptions,
     MixtureOptions,
@@ -27,6 +30,7 @@ from secret_jax.options import (
     SplitOptions,
 )
 from secret_jax.parameters import check_parameters, is_integer
+from secret_jax.refine import refine
 from secret_jax.rows import content_hash, hold_out
 from secret_jax.table import Table, TableSchema, learn_schema, read_columns
 
@@ -62,8 +66,13 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         Share of the rows held out for pruning when no ``prune_set`` is given.
     refit : bool, default=True
         Fit the models of the pruned tree again, on training and pruning rows together.
-    refine : None
-        Reserved for refinement of the whole tree.
+    refine : {"blend", "soft"} or None, default=None
+        Refinement of the whole tree after pruning. "blend" turns every split into a
+        gate that lets rows near the threshold go both ways, of one relative width
+        chosen on the pruning rows; nothing is trained. "soft" trains all gates and
+        leaves together by gradient, which takes longer and is the most accurate. Either
+        way the result is one tree of the same kind, and the hard tree is kept where
+        refinement does not pay. Needs pruning rows.
     min_samples_split : int or float, default=0.01
         A node with fewer rows is not split; a float is a fraction of the training
         rows, without those held out.
@@ -103,6 +112,8 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
     n_leaves_, depth_ : int
     n_leaves_grown_ : int
         Leaves before pruning.
+    n_refine_steps_ : int
+        Gradient steps behind the tree: 0 unless ``refine="soft"`` paid.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Only if the training data had names.
@@ -137,7 +148,7 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         prune: Literal["holdout"] | None = "holdout",
         validation_fraction: float = 0.25,
         refit: bool = True,
-        refine: None = None,
+        refine: Literal["blend", "soft"] | None = None,
         min_samples_split: float = 0.01,
         min_samples_leaf: float | Literal["auto"] = "auto",
         max_depth: int | None = None,
@@ -227,19 +238,36 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         -------
         SecretRegressor
             Itself.
+
+        Warns
+        -----
+        RefinementWarning
+            If ``refine`` was asked for and the hard tree was kept.
+
+        Notes
+        -----
+        A fit that is interrupted (by Ctrl-C, say) leaves the estimator as it was; one
+        that is interrupted during the refinement leaves it fitted with the new hard
+        tree. The KeyboardInterrupt is passed on in both cases.
         """
         check_parameters(self)
         names_before = _fitted_names(self)
         try:
-            tree, n_leaves_grown = self._fitted_tree(X, y, sample_weight, prune_set)
+            fitted, refinement = self._fitted_tree(X, y, sample_weight, prune_set)
         except BaseException:
             _restore_names(self, names_before)
             raise
-        self.tree_ = tree
-        self.n_leaves_grown_ = n_leaves_grown
+        self.tree_ = fitted.tree
+        self.n_leaves_grown_ = fitted.n_leaves_grown
+        self.n_refine_steps_ = 0
+        if refinement is not None:
+            self.tree_, self.n_refine_steps_ = refinement(fitted)
         return self
 
-    def _fitted_tree(self, X: Any, y: Any, sample_weight: Any, prune_set: Any):
+    def _fitted_tree(
+        self, X: Any, y: Any, sample_weight: Any, prune_set: Any
+    ) -> tuple[FittedTree, Callable[[FittedTree], tuple[tree_module.Tree, int]] | None]:
+        """The hard tree, and what refines it."""
         X = _validated(self, X, reset=True)
         target_name = _name_of(y)
         y = _validated_target(y, X)
@@ -278,7 +306,8 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
             clip_margin=self.clip_margin,
             clip_min_weight=self.clip_min_samples,
         )
-        return fit_tree(
+        progress = _print_progress if self.verbose else None
+        fitted = fit_tree(
             training,
             pruning,
             schema,
@@ -286,7 +315,19 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
             leaf,
             refit=self.refit,
             seed=seed,
-            progress=_print_progress if self.verbose else None,
+            progress=progress,
+        )
+        if self.refine is None:
+            return fitted, None
+        return fitted, functools.partial(
+            refine,
+            method=self.refine,
+            training=training,
+            pruning=pruning,
+            leaf=leaf,
+            refit=self.refit,
+            seed=seed,
+            progress=progress,
         )
 
     def _shuffled_rows(
@@ -387,6 +428,23 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         path = tree_module.walk(*self._tree_and_rows(X))[0].T.copy()
         path[:, 1:][path[:, 1:] == path[:, :-1]] = -1
         return path
+
+    def harden(self) -> SecretRegressor:
+        """A copy whose gates are replaced by their thresholds.
+
+        Every row then has one way and one equation. The models stay as they are: those
+        of ``refine="soft"`` were trained to be mixed, so the error may rise a lot; fit
+        with ``refine=None`` for a good hard tree.
+
+        Returns
+        -------
+        SecretRegressor
+            Fitted; shares nothing that changes with this one.
+        """
+        check_is_fitted(self)
+        hard = copy.copy(self)
+        hard.tree_ = tree_module.hardened(self.tree_)
+        return hard
 
     def save(self, path: Any) -> None:
         """Write the fitted model to one file; see `secret_jax.model_file`."""

@@ -57,11 +57,36 @@ class LeafOptions(NamedTuple):
     gcv_factor: float = 1.2
 
 
+class Candidate(NamedTuple):
+    """A tree that was grown, its models from the training rows alone.
+
+    Attributes
+    ----------
+    grown, pruned : Tree
+        Before and after pruning.
+    pruning_error : float
+        Squared error of the pruned tree on the pruning rows, summed.
+    """
+
+    grown: Tree
+    pruned: Tree
+    pruning_error: float
+
+
 class FittedTree(NamedTuple):
-    """A fitted tree and its size before pruning."""
+    """A fitted tree, its size before pruning, and what a refinement starts from.
+
+    Attributes
+    ----------
+    tree : Tree
+    n_leaves_grown : int
+    candidates : tuple of Candidate
+        The trees that were grown, the chosen one first.
+    """
 
     tree: Tree
     n_leaves_grown: int
+    candidates: tuple[Candidate, ...]
 
 
 def fit_tree(
@@ -108,20 +133,22 @@ def fit_tree(
         seed,
         progress,
     )
-    fitted = []
+    candidates = []
     for structure in grown:
-        tree = with_models(structure, training, schema, leaf)
-        n_leaves_grown, error = tree.n_leaves, 0.0
+        tree = pruned = with_models(structure, training, schema, leaf)
+        error = 0.0
         if pruning is not None:
-            tree, error = reduced_error(tree, pruning.table, pruning.y, pruning.weight)
+            pruned, error = reduced_error(
+                tree, pruning.table, pruning.y, pruning.weight
+            )
             if progress is not None:
-                progress(f"pruned from {n_leaves_grown} to {tree.n_leaves} leaves")
-        fitted.append((error, FittedTree(tree, n_leaves_grown)))
-    _, best = min(fitted, key=lambda pair: pair[0])
+                progress(f"pruned from {tree.n_leaves} to {pruned.n_leaves} leaves")
+        candidates.append(Candidate(tree, pruned, error))
+    candidates.sort(key=lambda candidate: candidate.pruning_error)
+    best, tree = candidates[0], candidates[0].pruned
     if refit and pruning is not None:
-        tree = with_models(best.tree, join(training, pruning), schema, leaf)
-        best = best._replace(tree=tree)
-    return best
+        tree = with_models(tree, join(training, pruning), schema, leaf)
+    return FittedTree(tree, best.grown.n_leaves, tuple(candidates))
 
 
 def join(first: Rows, second: Rows) -> Rows:
@@ -160,6 +187,7 @@ def with_models(
         weight=blank,
         train_error=blank,
         degrees=blank,
+        gate_width=blank.astype(np.float32),
         schema=schema,
         clip_margin=leaf.clip_margin,
     )

@@ -126,3 +126,22 @@ class GrowOptions:
     split: SplitOptions = field(default_factory=SplitOptions)
     mixture: MixtureOptions = field(default_factory=MixtureOptions)
     rss: RssOptions = field(default_factory=RssOptions)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlendOptions:
+    """The choice of ``refine="blend"``.
+
+    Attributes
+    ----------
+    widths : tuple of float
+        Relative widths that are tried, in deviations of a split's projection; 0 is the
+        hard tree and wins ties where it comes first.
+    """
+
+    widths: tuple[float, ...] = (0.0, 0.02, 0.04, 0.07, 0.1, 0.15, 0.2, 0.25, 0.3)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SoftOptions:
+    """Training of ``refine="soft"``."""

@@ -12,7 +12,7 @@ _CHOICES = {
     "criterion": ("rss", "gini"),
     "gini_gain": ("normal", "counted"),
     "prune": ("holdout", None),
-    "refine": (None,),
+    "refine": (None, "blend", "soft"),
     "em_start": ("component", "rows"),
     "oblique": ("auto", True, False),
     "refit": (True, False),
@@ -44,6 +44,12 @@ def check_parameters(model: Any) -> None:
             refuse(name, "one of " + ", ".join(map(repr, choices)))
     if model.leaf == "em" and model.criterion != "gini":
         refuse("leaf", "'em' only with criterion='gini': no other fits a mixture")
+    if model.refine is not None and model.prune is None:
+        refuse(
+            "refine",
+            "None with prune=None: refinement needs the pruning rows to choose by. "
+            "Set prune='holdout'",
+        )
     for name, (least, may_be_none) in _COUNTS.items():
         value = getattr(model, name)
         if value is None and may_be_none:
