@@ -325,6 +325,7 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
             training=training,
             pruning=pruning,
             leaf=leaf,
+            oblique=bool(self.oblique),
             refit=self.refit,
             seed=seed,
             progress=progress,

@@ -144,4 +144,53 @@ class BlendOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class SoftOptions:
-    """Training of ``refine="soft"``."""
+    """Training of ``refine="soft"``.
+
+    Attributes
+    ----------
+    widths : tuple of float
+        Gates start this wide, in deviations of the projection. Narrow gates stay where
+        they are; which wide ones are best depends on the data, so all are tried.
+    price : float
+        Larger starts are the grown trees cut at this price of a degree of freedom, in
+        noise variances.
+    max_leaves : int
+        Trees with more leaves are no starts.
+    gate_rate, leaf_rate : float
+        Learning rates of adam for gates and leaves.
+    batch_size : int
+        Rows of a step; fewer where there are not eight such batches.
+    pull : float
+        Penalty on the mean squared change of the leaves' slopes.
+    averaging : float
+        Of the exponential average of the parameters over the steps.
+    chunk : int
+        Steps between two looks at the pruning rows.
+    max_steps : int
+        Most steps of a start.
+    screen_steps, n_kept : int
+        After so many steps the best starts go on alone.
+    patience_epochs, patience_steps : int
+        A start stops when both have passed without improvement.
+    max_validation_rows : int
+        Most pruning rows that training looks at.
+    max_rows : int
+        Most rows that training reads.
+    """
+
+    widths: tuple[float, ...] = (0.3, 0.6, 1.2)
+    price: float = 6.0
+    max_leaves: int = 128
+    gate_rate: float = 0.01
+    leaf_rate: float = 0.005
+    batch_size: int = 128
+    pull: float = 1e-3
+    averaging: float = 0.98
+    chunk: int = 64
+    max_steps: int = 4096
+    screen_steps: int = 1024
+    n_kept: int = 4
+    patience_epochs: int = 30
+    patience_steps: int = 320
+    max_validation_rows: int = 8192
+    max_rows: int = 2**20

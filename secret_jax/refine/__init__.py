@@ -28,6 +28,7 @@ def refine(
     training: Rows,
     pruning: Rows | None,
     leaf: LeafOptions,
+    oblique: bool,
     refit: bool,
     seed: int,
     progress: Progress | None = None,
@@ -41,6 +42,8 @@ def refine(
     training, pruning : Rows
         Those that grew and pruned the tree.
     leaf : LeafOptions
+    oblique : bool
+        Whether splits may be on several attributes.
     refit : bool
         Train again on all rows what was chosen on the pruning rows.
     seed : int
@@ -77,6 +80,7 @@ def refine(
         pruning,
         leaf,
         SoftOptions(),
+        oblique=oblique,
         refit=refit,
         seed=seed,
         progress=progress,
