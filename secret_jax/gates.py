@@ -82,9 +82,11 @@ def leaf_shares(logit: jax.Array, along: Paths) -> jax.Array:
     Array of shape (n_rows, n_leaves)
         Rows sum to one.
     """
-    # Sums of logarithms: products of many gates would underflow in the gradient.
-    left, right = jax.nn.log_sigmoid(logit), jax.nn.log_sigmoid(-logit)
-    log_share = matmul(left, along.left.T) + matmul(right, along.right.T)
+    # Sums of logarithms: products of many gates would underflow in the gradient. The
+    # logarithm of the right share is that of the left one minus the logit.
+    log_left = jax.nn.log_sigmoid(logit)
+    through = (along.left + along.right).T
+    log_share = matmul(log_left, through) - matmul(logit, along.right.T)
     return jnp.exp(log_share + along.absent)
 
 

@@ -170,12 +170,22 @@ class SoftOptions:
         Most steps of a start.
     screen_steps, n_kept : int
         After so many steps the best starts go on alone.
-    patience_epochs, patience_steps : int
-        A start stops when both have passed without improvement.
+    patience_epochs : int
+        A start stops after so many epochs without improvement,
+    patience_steps : tuple of int
+        which are at least and at most so many steps.
+    n_folds : int
+        Parts of the pruning rows for the comparison with the hard tree.
+    n_committee : int
+        Best starts that are trained again on all rows and averaged; 1: the best alone.
+    distil_steps : int
+        Steps of the one tree that learns the committee's mean.
+    jitter : float
+        It learns at the rows and at points up to this share of the way to another row.
     max_validation_rows : int
         Most pruning rows that training looks at.
     max_rows : int
-        Most rows that training reads.
+        Most training rows, and most pruning rows, that are read.
     """
 
     widths: tuple[float, ...] = (0.3, 0.6, 1.2)
@@ -188,9 +198,13 @@ class SoftOptions:
     averaging: float = 0.98
     chunk: int = 64
     max_steps: int = 4096
-    screen_steps: int = 1024
+    screen_steps: int = 512
     n_kept: int = 4
     patience_epochs: int = 30
-    patience_steps: int = 320
+    patience_steps: tuple[int, int] = (320, 1024)
+    n_folds: int = 4
+    n_committee: int = 4
+    distil_steps: int = 1024
+    jitter: float = 0.5
     max_validation_rows: int = 8192
-    max_rows: int = 2**20
+    max_rows: int = 2**19

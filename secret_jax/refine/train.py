@@ -7,7 +7,6 @@ starts go on.
 
 from __future__ import annotations
 
-import functools
 from typing import NamedTuple
 
 import jax
@@ -16,7 +15,6 @@ import numpy as np
 import optax
 
 from secret_jax.numerics import AnyArray
-from secret_jax.options import SoftOptions
 from secret_jax.refine.gates import Parameters, Structure, forward
 
 
@@ -32,7 +30,7 @@ class TrainingData(NamedTuple):
     validation : Array of shape (n_validation,), int32
         Rows to judge by.
     fold : Array of shape (n_folds, n_validation), float32
-        Their weights, in two parts that are judged apart; 0 for padding.
+        Their weights, in parts that are judged apart; 0 for padding.
     low, high : Array of shape (), float32
         Range of the predictions.
     """
@@ -45,6 +43,15 @@ class TrainingData(NamedTuple):
     fold: AnyArray
     low: AnyArray
     high: AnyArray
+
+
+class Rates(NamedTuple):
+    """Numbers of `secret_jax.options.SoftOptions` that a step reads."""
+
+    gate_rate: AnyArray
+    leaf_rate: AnyArray
+    pull: AnyArray
+    averaging: AnyArray
 
 
 class TrainingState(NamedTuple):
@@ -66,7 +73,7 @@ def loss(
     structure: Structure,
     data: TrainingData,
     row: jax.Array,
-    pull: float,
+    pull: jax.Array | float,
 ) -> jax.Array:
     """Mean squared error on some rows, and the pull of the slopes to their start."""
     error = forward(parameters, structure, data.x[row], data.codes[row]) - data.y[row]
@@ -76,14 +83,13 @@ def loss(
     return jnp.mean(data.weight[row] * error**2) + pull * penalty
 
 
-@functools.partial(jax.jit, static_argnames=("options",))
+@jax.jit
 def train_chunk(
     state: TrainingState,
     structure: Structure,
     data: TrainingData,
     rows: jax.Array,
-    *,
-    options: SoftOptions,
+    rates: Rates,
 ) -> tuple[TrainingState, jax.Array]:
     """Some steps of adam for a batch of starts.
 
@@ -95,7 +101,7 @@ def train_chunk(
     data : TrainingData
     rows : Array of shape (n_steps, batch_size), int32
         Minibatches, the same for all starts.
-    options : SoftOptions
+    rates : Rates
 
     Returns
     -------
@@ -108,27 +114,24 @@ def train_chunk(
     def one(state: TrainingState, structure: Structure):
         def step(state, row):
             gradient = jax.grad(loss)(
-                state.parameters, structure, data, row, options.pull
+                state.parameters, structure, data, row, rates.pull
             )
-            gradient = gradient._replace(
-                direction=gradient.direction * structure.free,
-            )
+            free = gradient.direction * structure.free
+            gradient = gradient._replace(direction=free)
             update, inner = optimiser.update(gradient, state.optimiser)
             parameters = Parameters(
                 *(
                     value + rate * change
                     for value, rate, change in zip(
                         state.parameters,
-                        (options.gate_rate, options.gate_rate, options.leaf_rate),
+                        (rates.gate_rate, rates.gate_rate, rates.leaf_rate),
                         update,
                         strict=True,
                     )
                 )
             )
             average = jax.tree.map(
-                lambda old, new: (
-                    options.averaging * old + (1 - options.averaging) * new
-                ),
+                lambda old, new: old + (1.0 - rates.averaging) * (new - old),
                 state.average,
                 parameters,
             )
