@@ -118,7 +118,9 @@ def train_chunk(
             )
             free = gradient.direction * structure.free
             gradient = gradient._replace(direction=free)
-            update, inner = optimiser.update(gradient, state.optimiser)
+            # Optax raises its decay to the count of steps: a float to an integer.
+            with jax.numpy_dtype_promotion("standard"):
+                update, inner = optimiser.update(gradient, state.optimiser)
             parameters = Parameters(
                 *(
                     value + rate * change
