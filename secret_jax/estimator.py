@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import copy
-import functools
 import sys
 import warnings
-from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import narwhals as nw
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils import check_random_state
+from sklearn.utils import Bunch, check_random_state
 from sklearn.utils.validation import (
     _check_sample_weight,
     check_consistent_length,
@@ -22,10 +20,12 @@ from sklearn.utils.validation import (
 )
 
 from secret_jax import tree as tree_module
+from secret_jax.complexity import training_path
 from secret_jax.fitting import FittedTree, LeafOptions, Rows, fit_tree
 from secret_jax.options import (
     GrowOptions,
     MixtureOptions,
+    PruneOptions,
     RssOptions,
     SplitOptions,
 )
@@ -60,19 +60,30 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
     gini_gain : {"normal", "counted"}, default="normal"
         Gini gain from the normal distributions' p-values or from counted labels. Only
         with ``criterion="gini"``.
-    prune : {"holdout", None}, default="holdout"
-        Prune by the error on ``prune_set``, or on rows held out of the training data.
+    prune : {"holdout", "cross-validation", "aic", "bic", "icomp", None}, \
+            default="holdout"
+        Prune by the error on ``prune_set``, or on rows held out of the training data;
+        or without such rows by cost-complexity with a price that cross-validation
+        chooses (five more trees are grown), or by an information criterion (see
+        `secret_jax.complexity.by_criterion`). None: no pruning but by ``ccp_alpha``.
     validation_fraction : float, default=0.25
         Share of the rows held out for pruning when no ``prune_set`` is given.
     refit : bool, default=True
         Fit the models of the pruned tree again, on training and pruning rows together.
+        Only with pruning rows; otherwise all rows are used from the start.
+    ccp_alpha : float or None, default=None
+        With ``prune=None``: keep the subtree with the least mean squared training error
+        plus ``ccp_alpha`` times the number of leaves, as scikit-learn's trees do. In
+        units of the target squared; 0 cuts only splits that save nothing.
     refine : {"blend", "soft"} or None, default=None
         Refinement of the whole tree after pruning. "blend" turns every split into a
         gate that lets rows near the threshold go both ways, of one relative width
         chosen on the pruning rows; nothing is trained. "soft" trains all gates and
         leaves together by gradient, which takes longer and is the most accurate. Either
         way the result is one tree of the same kind, and the hard tree is kept where
-        refinement does not pay. Needs pruning rows.
+        refinement does not pay. Only with ``prune="holdout"``. With "soft" splits on
+        one attribute come to hold others, unless ``oblique=False`` or
+        ``max_split_features`` is given.
     min_samples_split : int or float, default=0.01
         A node with fewer rows is not split; a float is a fraction of the training
         rows, without those held out.
@@ -95,8 +106,15 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         Most EM steps.
     tol : float, default=1e-6
         EM stops when the mean log-likelihood rises by less.
-    em_sample : int or None, default=4096
+    em_sample : int or None, default=2048
         Most rows of a node that the search for its split sees. None: all.
+    max_split_features : int or None, default=None
+        Most attributes of an oblique split: fewer read better. None: all. Only with
+        ``criterion="rss"``.
+    discrete_regressors : bool or "auto", default="auto"
+        Whether linear models and oblique splits see indicators of the categories.
+        "auto": of the attributes with 30 or more rows a category. Only with
+        ``criterion="rss"``.
     discrete_features, split_features : sequence of str or int, or bool mask, optional
         Columns that are discrete, or continuous but only split on. By default text,
         boolean and categorical columns of a DataFrame are discrete, and all others are
@@ -113,7 +131,7 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
     n_leaves_grown_ : int
         Leaves before pruning.
     n_refine_steps_ : int
-        Gradient steps behind the tree: 0 unless ``refine="soft"`` paid.
+        Gradient steps after which the pruning rows stopped ``refine="soft"``, or 0.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Only if the training data had names.
@@ -145,9 +163,11 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         criterion: Literal["rss", "gini"] = "rss",
         *,
         gini_gain: Literal["normal", "counted"] = "normal",
-        prune: Literal["holdout"] | None = "holdout",
+        prune: Literal["holdout", "cross-validation", "aic", "bic", "icomp"]
+        | None = "holdout",
         validation_fraction: float = 0.25,
         refit: bool = True,
+        ccp_alpha: float | None = None,
         refine: Literal["blend", "soft"] | None = None,
         min_samples_split: float = 0.01,
         min_samples_leaf: float | Literal["auto"] = "auto",
@@ -159,7 +179,9 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         em_start: Literal["component", "rows"] = "component",
         max_iter: int = 50,
         tol: float = 1e-6,
-        em_sample: int | None = 4096,
+        em_sample: int | None = 2048,
+        max_split_features: int | None = None,
+        discrete_regressors: bool | Literal["auto"] = "auto",
         discrete_features: Any = None,
         split_features: Any = None,
         random_state: Any = None,
@@ -172,6 +194,7 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         self.prune = prune
         self.validation_fraction = validation_fraction
         self.refit = refit
+        self.ccp_alpha = ccp_alpha
         self.refine = refine
         self.min_samples_split = min_samples_split
         self.min_samples_leaf = min_samples_leaf
@@ -184,6 +207,8 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         self.max_iter = max_iter
         self.tol = tol
         self.em_sample = em_sample
+        self.max_split_features = max_split_features
+        self.discrete_regressors = discrete_regressors
         self.discrete_features = discrete_features
         self.split_features = split_features
         self.random_state = random_state
@@ -242,7 +267,7 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         Warns
         -----
         RefinementWarning
-            If ``refine`` was asked for and the hard tree was kept.
+            If ``refine="soft"`` did not pay and the hard tree was kept.
 
         Notes
         -----
@@ -253,21 +278,116 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         check_parameters(self)
         names_before = _fitted_names(self)
         try:
-            fitted, refinement = self._fitted_tree(X, y, sample_weight, prune_set)
+            prepared = self._prepared_rows(X, y, sample_weight)
+            prepared, pruning = self._held_out(prepared, prune_set)
+            fitted = self._tree_of(prepared, pruning)
         except BaseException:
             _restore_names(self, names_before)
             raise
         self.tree_ = fitted.tree
         self.n_leaves_grown_ = fitted.n_leaves_grown
         self.n_refine_steps_ = 0
-        if refinement is not None:
-            self.tree_, self.n_refine_steps_ = refinement(fitted)
+        if self.refine is not None:
+            self.tree_, self.n_refine_steps_ = refine(
+                fitted,
+                method=self.refine,
+                training=prepared.rows,
+                pruning=pruning,
+                leaf=self._leaf_options(),
+                oblique=bool(self.oblique) and self.max_split_features is None,
+                refit=self.refit,
+                seed=prepared.seed,
+                progress=_print_progress if self.verbose else None,
+            )
         return self
 
-    def _fitted_tree(
-        self, X: Any, y: Any, sample_weight: Any, prune_set: Any
-    ) -> tuple[FittedTree, Callable[[FittedTree], tuple[tree_module.Tree, int]] | None]:
-        """The hard tree, and what refines it."""
+    def cost_complexity_pruning_path(
+        self, X: Any, y: Any, sample_weight: Any = None
+    ) -> Bunch:
+        """The prices of a leaf at which weakest-link pruning cuts the next split.
+
+        A tree is grown on all rows with the parameters of this estimator, but without
+        any pruning; the estimator stays as it is.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+        y : array-like of shape (n_rows,)
+        sample_weight : array-like of shape (n_rows,), optional
+
+        Returns
+        -------
+        Bunch
+            ``ccp_alphas``, ndarray of shape (n_subtrees,), rising from 0, and
+            ``impurities``, of the same shape: the mean squared training error, in units
+            of the target squared, of the subtree that ``prune=None, ccp_alpha=alpha``
+            gives.
+
+        References
+        ----------
+        L. Breiman, J. H. Friedman, R. A. Olshen and C. J. Stone. Classification and
+        Regression Trees. Wadsworth, 1984, chapter 3.
+
+        Examples
+        --------
+        >>> from secret_jax import SecretRegressor
+        >>> from secret_jax.datasets import make_fried
+        >>> X, y = make_fried(500, random_state=0)
+        >>> path = SecretRegressor().cost_complexity_pruning_path(X, y)
+        >>> bool((path.ccp_alphas[:-1] < path.ccp_alphas[1:]).all())
+        True
+        """
+        model = type(self)(**self.get_params(deep=False))
+        model.set_params(prune=None, ccp_alpha=None, refine=None)
+        check_parameters(model)
+        prepared = model._prepared_rows(X, y, sample_weight)
+        tree = model._tree_of(prepared, None).tree
+        path, errors = training_path(tree, *prepared.rows)
+        return Bunch(ccp_alphas=path.alphas, impurities=errors)
+
+    def _held_out(
+        self, prepared: _Prepared, prune_set: Any
+    ) -> tuple[_Prepared, Rows | None]:
+        """Training rows, and those to prune on."""
+        rows = prepared.rows
+        training, pruning = rows, None
+        if prune_set is not None:
+            if self.prune != "holdout":
+                raise ValueError(
+                    f"prune_set was given, but prune={self.prune!r} uses no such rows. "
+                    "Set prune='holdout', or leave prune_set out."
+                )
+            pruning = self._pruning_rows(prune_set, prepared.schema)
+        elif self.prune == "holdout":
+            cut = hold_out(prepared.hashed, rows.weight, self.validation_fraction)
+            training = rows.take(slice(None, cut))
+            pruning = rows.take(slice(cut, None))
+            if len(pruning.y) == 0:
+                pruning = None
+        return prepared._replace(rows=training), pruning
+
+    def _leaf_options(self) -> LeafOptions:
+        return LeafOptions(
+            kind=self.leaf,
+            clip_margin=self.clip_margin,
+            clip_min_weight=self.clip_min_samples,
+        )
+
+    def _tree_of(self, prepared: _Prepared, pruning: Rows | None) -> FittedTree:
+        rows, schema, _, seed = prepared
+        return fit_tree(
+            rows,
+            pruning,
+            schema,
+            self._grow_options(rows.weight.sum()),
+            self._leaf_options(),
+            refit=self.refit,
+            seed=seed,
+            prune=PruneOptions(rule=self.prune, ccp_alpha=self.ccp_alpha),
+            progress=_print_progress if self.verbose else None,
+        )
+
+    def _prepared_rows(self, X: Any, y: Any, sample_weight: Any) -> _Prepared:
         X = _validated(self, X, reset=True)
         target_name = _name_of(y)
         y = _validated_target(y, X)
@@ -286,50 +406,7 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         )
         merged = np.add.reduceat(rows.weight, first)
         rows, hashed = rows.take(first)._replace(weight=merged), hashed[first]
-        training, pruning = rows, None
-        if prune_set is not None:
-            if self.prune is None:
-                raise ValueError(
-                    "prune_set was given, but prune=None leaves the tree unpruned. "
-                    "Set prune='holdout', or leave prune_set out."
-                )
-            pruning = self._pruning_rows(prune_set, schema)
-        elif self.prune == "holdout":
-            cut = hold_out(hashed, rows.weight, self.validation_fraction)
-            training = rows.take(slice(None, cut))
-            pruning = rows.take(slice(cut, None))
-            if len(pruning.y) == 0:
-                pruning = None
-        options = self._grow_options(training.weight.sum())
-        leaf = LeafOptions(
-            kind=self.leaf,
-            clip_margin=self.clip_margin,
-            clip_min_weight=self.clip_min_samples,
-        )
-        progress = _print_progress if self.verbose else None
-        fitted = fit_tree(
-            training,
-            pruning,
-            schema,
-            options,
-            leaf,
-            refit=self.refit,
-            seed=seed,
-            progress=progress,
-        )
-        if self.refine is None:
-            return fitted, None
-        return fitted, functools.partial(
-            refine,
-            method=self.refine,
-            training=training,
-            pruning=pruning,
-            leaf=leaf,
-            oblique=bool(self.oblique),
-            refit=self.refit,
-            seed=seed,
-            progress=progress,
-        )
+        return _Prepared(rows, schema, hashed, seed)
 
     def _shuffled_rows(
         self, X: Any, y: np.ndarray, weight: np.ndarray, target_name: str
@@ -341,6 +418,7 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
             discrete_features=self.discrete_features,
             split_features=self.split_features,
             use_regressors=self.leaf != "constant",
+            indicators=self._indicators(),
             target_name=target_name,
         )
         used = weight > 0
@@ -386,8 +464,14 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
                 oblique=self.oblique,
                 gini_gain=self.gini_gain,
             ),
-            rss=RssOptions(sample=self.em_sample),
+            rss=RssOptions(
+                sample=self.em_sample, max_split_features=self.max_split_features
+            ),
         )
+
+    def _indicators(self) -> bool | str:
+        linear = self.criterion == "rss" and self.leaf != "constant"
+        return self.discrete_regressors if linear else False
 
     @property
     def n_leaves_(self) -> int:
@@ -440,7 +524,7 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         Returns
         -------
         SecretRegressor
-            Fitted; shares nothing that changes with this one.
+            Fitted; a further change of either leaves the other as it is.
         """
         check_is_fitted(self)
         hard = copy.copy(self)
@@ -481,6 +565,15 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "tree_")
+
+
+class _Prepared(NamedTuple):
+    """Validated rows in the order of their hashes, and what was learned from them."""
+
+    rows: Rows
+    schema: TableSchema
+    hashed: np.ndarray
+    seed: int
 
 
 def _print_progress(line: str) -> None:
@@ -552,7 +645,7 @@ def _warn_of_target_among_features(X: Any, y: np.ndarray, schema: TableSchema) -
                 f"Column {name!r} equals the target in every row, so the tree only "
                 "repeats it. Drop the column if it is the target itself.",
                 UserWarning,
-                stacklevel=5,
+                stacklevel=6,
             )
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from secret_jax import leaves
+from secret_jax.complexity import by_criterion, cost_complexity
+from secret_jax.cross_validation import by_cross_validation
 from secret_jax.grow import GrownTree, Progress, grow
-from secret_jax.options import GrowOptions
+from secret_jax.options import GrowOptions, PruneOptions
 from secret_jax.prune import reduced_error
 from secret_jax.table import Table, TableSchema
 from secret_jax.tree import Tree, apply
@@ -65,7 +68,7 @@ class Candidate(NamedTuple):
     grown, pruned : Tree
         Before and after pruning.
     pruning_error : float
-        Squared error of the pruned tree on the pruning rows, summed.
+        What pruning makes of it, for comparison with the others.
     """
 
     grown: Tree
@@ -98,25 +101,27 @@ def fit_tree(
     *,
     refit: bool,
     seed: int,
+    prune: PruneOptions | None = None,
     progress: Progress | None = None,
 ) -> FittedTree:
-    """Grow a tree on the training rows and prune it on the pruning rows.
+    """Grow a tree on the training rows and prune it.
 
     Parameters
     ----------
     training : Rows
         In shuffled order.
     pruning : Rows or None
-        None leaves the tree as it was grown.
+        Rows to prune on; None where ``prune`` needs none.
     schema : TableSchema
     options : GrowOptions
-        With ``oblique="auto"`` two trees are grown, and the one with the lower error
-        on the pruning rows is kept; without pruning rows, the one without oblique
-        splits.
+        With ``oblique="auto"`` two trees are grown, and the one that pruning finds the
+        better is kept; without pruning, the one without oblique splits.
     leaf : LeafOptions
     refit : bool
         Fit the models of the pruned tree again, on all rows.
     seed : int
+    prune : PruneOptions, optional
+        What to do without pruning rows; by default nothing.
     progress : callable, optional
         Called with a line now and then.
 
@@ -124,31 +129,68 @@ def fit_tree(
     -------
     FittedTree
     """
+    trees = _grown_trees(training, schema, options, leaf, seed, progress)
+    if pruning is not None:
+        pruned = [
+            reduced_error(tree, pruning.table, pruning.y, pruning.weight)
+            for tree in trees
+        ]
+    else:
+
+        def grow_on(index: np.ndarray) -> list[Tree]:
+            return _grown_trees(training.take(index), schema, options, leaf, seed)
+
+        pruned = _pruned(trees, training, prune or PruneOptions(rule=None), grow_on)
+    candidates = []
+    for tree, (smaller, error) in zip(trees, pruned, strict=True):
+        candidates.append(Candidate(tree, smaller, error))
+        if progress is not None and smaller is not tree:
+            progress(f"pruned from {tree.n_leaves} to {smaller.n_leaves} leaves")
+    candidates.sort(key=lambda candidate: candidate.pruning_error)
+    best = candidates[0]
+    tree = best.pruned
+    if refit and pruning is not None:
+        tree = with_models(tree, join(training, pruning), schema, leaf)
+    return FittedTree(tree, best.grown.n_leaves, tuple(candidates))
+
+
+def _grown_trees(
+    rows: Rows,
+    schema: TableSchema,
+    options: GrowOptions,
+    leaf: LeafOptions,
+    seed: int,
+    progress: Progress | None = None,
+) -> list[Tree]:
+    """Trees with models, as they were grown."""
     grown = grow(
-        training.table,
-        training.y.astype(np.float32),
-        training.weight.astype(np.float32),
+        rows.table,
+        rows.y.astype(np.float32),
+        rows.weight.astype(np.float32),
         schema,
         options,
         seed,
         progress,
     )
-    candidates = []
-    for structure in grown:
-        tree = pruned = with_models(structure, training, schema, leaf)
-        error = 0.0
-        if pruning is not None:
-            pruned, error = reduced_error(
-                tree, pruning.table, pruning.y, pruning.weight
-            )
-            if progress is not None:
-                progress(f"pruned from {tree.n_leaves} to {pruned.n_leaves} leaves")
-        candidates.append(Candidate(tree, pruned, error))
-    candidates.sort(key=lambda candidate: candidate.pruning_error)
-    best, tree = candidates[0], candidates[0].pruned
-    if refit and pruning is not None:
-        tree = with_models(tree, join(training, pruning), schema, leaf)
-    return FittedTree(tree, best.grown.n_leaves, tuple(candidates))
+    return [with_models(structure, rows, schema, leaf) for structure in grown]
+
+
+def _pruned(
+    trees: list[Tree],
+    rows: Rows,
+    prune: PruneOptions,
+    grow_on: Callable[[np.ndarray], list[Tree]],
+) -> list[tuple[Tree, float]]:
+    """Trees pruned on their training rows alone, each with what pruning makes of it."""
+    table, y, weight = rows
+    if prune.ccp_alpha is not None:
+        alpha = prune.ccp_alpha
+        return [(cost_complexity(t, table, y, weight, alpha), 0.0) for t in trees]
+    if prune.rule == "cross-validation":
+        return by_cross_validation(trees, table, y, weight, grow_on, prune.n_folds)
+    if prune.rule in ("aic", "bic", "icomp"):
+        return [by_criterion(t, table, y, weight, prune.rule) for t in trees]
+    return [(tree, 0.0) for tree in trees]
 
 
 def join(first: Rows, second: Rows) -> Rows:

@@ -11,15 +11,17 @@ _CHOICES = {
     "leaf": ("shrunken", "linear", "constant", "em"),
     "criterion": ("rss", "gini"),
     "gini_gain": ("normal", "counted"),
-    "prune": ("holdout", None),
+    "prune": ("holdout", "cross-validation", "aic", "bic", "icomp", None),
     "refine": (None, "blend", "soft"),
     "em_start": ("component", "rows"),
     "oblique": ("auto", True, False),
     "refit": (True, False),
+    "discrete_regressors": ("auto", True, False),
 }
 _COUNTS = {
     "max_depth": (0, True),
     "max_leaf_nodes": (1, True),
+    "max_split_features": (1, True),
     "n_starts": (1, False),
     "max_iter": (1, False),
     "em_sample": (16, True),
@@ -44,11 +46,11 @@ def check_parameters(model: Any) -> None:
             refuse(name, "one of " + ", ".join(map(repr, choices)))
     if model.leaf == "em" and model.criterion != "gini":
         refuse("leaf", "'em' only with criterion='gini': no other fits a mixture")
-    if model.refine is not None and model.prune is None:
+    if model.refine is not None and model.prune != "holdout":
         refuse(
             "refine",
-            "None with prune=None: refinement needs the pruning rows to choose by. "
-            "Set prune='holdout'",
+            f"None with prune={model.prune!r}: refinement chooses on pruning rows. Set "
+            "prune='holdout'",
         )
     for name, (least, may_be_none) in _COUNTS.items():
         value = getattr(model, name)
@@ -74,6 +76,15 @@ def check_parameters(model: Any) -> None:
         not is_real(model.clip_margin) or not 0 <= model.clip_margin < np.inf
     ):
         refuse("clip_margin", "a float of at least 0 or None")
+    if model.ccp_alpha is not None:
+        if not is_real(model.ccp_alpha) or not 0 <= model.ccp_alpha < np.inf:
+            refuse("ccp_alpha", "a float of at least 0 or None")
+        if model.prune is not None:
+            raise ValueError(
+                f"ccp_alpha={model.ccp_alpha!r} and prune={model.prune!r} are two ways "
+                "to choose one subtree. Set prune=None to prune by ccp_alpha alone, or "
+                "leave ccp_alpha=None."
+            )
     if not isinstance(model.verbose, Integral):
         refuse("verbose", "an int")
 

@@ -375,7 +375,7 @@ def test_facts_of_a_leaf():
     first = lines.index("|   [1] rings = -2.37 + 26.67 length")
     assert lines[first + 1 : first + 3] == [
         "|       1,203 rows (80.2 %), error 1.6, clipped to [6.06, 13.74]",
-        "|       leaf: its subtree did not pay on the pruning rows",
+        "|       leaf: its subtree did not pay when the tree was pruned",
     ]
     assert "297 rows (19.8 %), error 0, clipped" in export_text(tree)
 

@@ -43,7 +43,7 @@ def refine(
         Those that grew and pruned the tree.
     leaf : LeafOptions
     oblique : bool
-        Whether splits may be on several attributes.
+        Whether splits on one attribute may come to hold others.
     refit : bool
         Train again on all rows what was chosen on the pruning rows.
     seed : int
@@ -63,6 +63,7 @@ def refine(
     if pruning is None:
         _warn("no rows were held out to choose by")
         return fitted.tree, 0
+    # A further method belongs here.
     if method == "blend":
         blended = blend(
             fitted,

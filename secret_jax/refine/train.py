@@ -121,6 +121,7 @@ def train_chunk(
             # Optax raises its decay to the count of steps: a float to an integer.
             with jax.numpy_dtype_promotion("standard"):
                 update, inner = optimiser.update(gradient, state.optimiser)
+            assert isinstance(update, Parameters)
             parameters = Parameters(
                 *(
                     value + rate * change
