@@ -7,7 +7,6 @@ back a tree. A further method is one file here and one line in `refine`.
 from __future__ import annotations
 
 import warnings
-from typing import Literal
 
 from secret_jax.fitting import FittedTree, LeafOptions, Rows
 from secret_jax.grow import Progress
@@ -24,7 +23,7 @@ class RefinementWarning(UserWarning):
 def refine(
     fitted: FittedTree,
     *,
-    method: Literal["blend", "soft"],
+    method: str,
     training: Rows,
     pruning: Rows | None,
     leaf: LeafOptions,
