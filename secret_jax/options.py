@@ -207,6 +207,9 @@ class SoftOptions:
         Parts of the pruning rows for the comparison with the hard tree.
     n_committee : int
         Best starts that are trained again on all rows and averaged; 1: the best alone.
+    committee_gain : float
+        Share of the error that averaging saves: 4 to 7 % over the ten real sets. The
+        comparison with the hard tree, which is of single trainings, allows for it.
     distil_steps : int
         Steps of the one tree that learns the committee's mean.
     jitter : float
@@ -233,6 +236,7 @@ class SoftOptions:
     patience_steps: tuple[int, int] = (320, 1024)
     n_folds: int = 4
     n_committee: int = 4
+    committee_gain: float = 0.05
     distil_steps: int = 1024
     jitter: float = 0.5
     max_validation_rows: int = 8192

@@ -68,7 +68,6 @@ def refine(
             fitted,
             training,
             pruning,
-            leaf,
             BlendOptions(),
             refit=refit,
             progress=progress,

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from secret_jax.fitting import FittedTree, LeafOptions, Rows, join, with_models
+from secret_jax.fitting import FittedTree, Rows, join
 from secret_jax.grow import Progress
 from secret_jax.options import BlendOptions
 from secret_jax.refine.gates import deviations, with_widths
@@ -24,47 +24,41 @@ def blend(
     fitted: FittedTree,
     training: Rows,
     pruning: Rows,
-    leaf: LeafOptions,
     options: BlendOptions,
     *,
     refit: bool,
     progress: Progress | None = None,
 ) -> Blended:
-    """Choose among the pruned trees, and one width for all gates, on the pruning rows.
+    """Choose one relative width for all gates of the pruned tree on the pruning rows.
 
-    Nothing is trained, and the hard tree is among the choices. The models are those of
-    the hard tree.
+    Nothing is trained, the models are those of the hard tree, and width 0, the hard
+    tree itself, is among the choices.
 
     Parameters
     ----------
     fitted : FittedTree
     training, pruning : Rows
-    leaf : LeafOptions
     options : BlendOptions
     refit : bool
-        Fit the models, and measure the deviations, again on all rows.
+        Measure the deviations again on all rows, as the models of the tree were.
     progress : callable, optional
 
     Returns
     -------
     Blended
     """
-    best, tree, width = np.inf, fitted.candidates[0].pruned, 0.0
-    for candidate in fitted.candidates:
-        deviation = deviations(candidate.pruned, training)
-        for relative in options.widths if candidate.pruned.n_leaves > 1 else (0.0,):
-            soft = with_widths(candidate.pruned, relative, deviation)
-            error = squared_error(soft, pruning)
-            if error < best:
-                best, tree, width = error, candidate.pruned, relative
+    pruned, tree = fitted.candidates[0].pruned, fitted.tree
+    if tree.n_leaves == 1:
+        return Blended(tree, 0.0)
+    deviation = deviations(pruned, training)
+    errors = [
+        squared_error(with_widths(pruned, width, deviation), pruning)
+        for width in options.widths
+    ]
+    width = options.widths[int(np.argmin(errors))]
     if progress is not None:
         progress(f"blended gates of {width:g} deviations")
-    if width == 0.0:
-        return Blended(fitted.tree, width)
-    rows = training
-    if refit:
-        rows = join(training, pruning)
-        tree = with_models(tree, rows, tree.schema, leaf)
+    rows = join(training, pruning) if refit else training
     return Blended(with_widths(tree, width, deviations(tree, rows)), width)
 
 
