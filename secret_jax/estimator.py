@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import sys
 import warnings
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 import narwhals as nw
@@ -21,7 +22,7 @@ from sklearn.utils.validation import (
 
 from secret_jax import tree as tree_module
 from secret_jax.complexity import training_path
-from secret_jax.fitting import FittedTree, LeafOptions, Rows, fit_tree
+from secret_jax.fitting import FittedTree, LeafOptions, Rows, fit_tree, join, merged
 from secret_jax.options import (
     GrowOptions,
     MixtureOptions,
@@ -31,7 +32,7 @@ from secret_jax.options import (
 )
 from secret_jax.parameters import check_parameters, is_integer
 from secret_jax.refine import refine
-from secret_jax.rows import content_hash, hold_out
+from secret_jax.rows import hold_out
 from secret_jax.table import Table, TableSchema, learn_schema, read_columns
 
 
@@ -60,8 +61,10 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
     gini_gain : {"normal", "counted"}, default="normal"
         Gini gain from the normal distributions' p-values or from counted labels. Only
         with ``criterion="gini"``.
-    prune : {"holdout", "cross-validation", "aic", "bic", "icomp", None}, \
-            default="holdout"
+    prune : {"auto", "holdout", "cross-validation", "aic", "bic", "icomp", None}, \
+            default="auto"
+        "auto" cross-validates up to 8192 rows (those of ``prune_set`` included) and
+        holds rows out beyond.
         Prune by the error on ``prune_set``, or on rows held out of the training data;
         or without such rows by cost-complexity with a price that cross-validation
         chooses (five more trees are grown), or by an information criterion (see
@@ -81,15 +84,15 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         chosen on the pruning rows; nothing is trained. "soft" trains all gates and
         leaves together by gradient, which takes longer and is the most accurate. Either
         way the result is one tree of the same kind, and the hard tree is kept where
-        refinement does not pay. Only with ``prune="holdout"``. With "soft" splits on
-        one attribute come to hold others, unless ``oblique=False`` or
-        ``max_split_features`` is given.
-    min_samples_split : int or float, default=0.01
+        refinement does not pay. Needs pruning rows, which ``prune="auto"`` then always
+        holds out. With "soft" splits on one attribute come to hold others, unless
+        ``oblique=False`` or ``max_split_features`` is given.
+    min_samples_split : int or float, default=0.005
         A node with fewer rows is not split; a float is a fraction of the training
         rows, without those held out.
     min_samples_leaf : int, float or "auto", default="auto"
-        Fewest rows of a leaf; a float is a fraction of the rows. "auto" is half a per
-        cent of them, but at least five.
+        Fewest rows of a leaf; a float is a fraction of the rows. "auto" is a quarter
+        per cent of them, but at least five.
     max_depth : int or None, default=None
     max_leaf_nodes : int or None, default=None
     clip_margin : float or None, default=0.1
@@ -163,13 +166,13 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         criterion: Literal["rss", "gini"] = "rss",
         *,
         gini_gain: Literal["normal", "counted"] = "normal",
-        prune: Literal["holdout", "cross-validation", "aic", "bic", "icomp"]
-        | None = "holdout",
+        prune: Literal["auto", "holdout", "cross-validation", "aic", "bic", "icomp"]
+        | None = "auto",
         validation_fraction: float = 0.25,
         refit: bool = True,
         ccp_alpha: float | None = None,
         refine: Literal["blend", "soft"] | None = None,
-        min_samples_split: float = 0.01,
+        min_samples_split: float = 0.005,
         min_samples_leaf: float | Literal["auto"] = "auto",
         max_depth: int | None = None,
         max_leaf_nodes: int | None = None,
@@ -279,8 +282,8 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         names_before = _fitted_names(self)
         try:
             prepared = self._prepared_rows(X, y, sample_weight)
-            prepared, pruning = self._held_out(prepared, prune_set)
-            fitted = self._tree_of(prepared, pruning)
+            parts = self._parts(prepared, self._pruning_rows(prune_set, prepared))
+            fitted = self._tree_of(prepared, *parts)
         except BaseException:
             _restore_names(self, names_before)
             raise
@@ -288,10 +291,11 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         self.n_leaves_grown_ = fitted.n_leaves_grown
         self.n_refine_steps_ = 0
         if self.refine is not None:
+            training, pruning, _ = parts
             self.tree_, self.n_refine_steps_ = refine(
                 fitted,
                 method=self.refine,
-                training=prepared.rows,
+                training=training,
                 pruning=pruning,
                 leaf=self._leaf_options(),
                 oblique=bool(self.oblique) and self.max_split_features is None,
@@ -341,30 +345,28 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         model.set_params(prune=None, ccp_alpha=None, refine=None)
         check_parameters(model)
         prepared = model._prepared_rows(X, y, sample_weight)
-        tree = model._tree_of(prepared, None).tree
+        tree = model._tree_of(prepared, *model._parts(prepared, None)).tree
         path, errors = training_path(tree, *prepared.rows)
         return Bunch(ccp_alphas=path.alphas, impurities=errors)
 
-    def _held_out(
-        self, prepared: _Prepared, prune_set: Any
-    ) -> tuple[_Prepared, Rows | None]:
-        """Training rows, and those to prune on."""
-        rows = prepared.rows
-        training, pruning = rows, None
-        if prune_set is not None:
-            if self.prune != "holdout":
-                raise ValueError(
-                    f"prune_set was given, but prune={self.prune!r} uses no such rows. "
-                    "Set prune='holdout', or leave prune_set out."
-                )
-            pruning = self._pruning_rows(prune_set, prepared.schema)
-        elif self.prune == "holdout":
-            cut = hold_out(prepared.hashed, rows.weight, self.validation_fraction)
-            training = rows.take(slice(None, cut))
-            pruning = rows.take(slice(cut, None))
-            if len(pruning.y) == 0:
-                pruning = None
-        return prepared._replace(rows=training), pruning
+    def _parts(
+        self, prepared: _Prepared, pruning: Rows | None
+    ) -> tuple[Rows, Rows | None, PruneOptions]:
+        """Training rows, those to prune on, and how to prune."""
+        rows, _, hashed, seed = prepared
+        prune = PruneOptions(rule=self.prune, ccp_alpha=self.ccp_alpha)
+        if prune.rule == "auto":
+            n_rows = len(rows.y) + (0 if pruning is None else len(pruning.y))
+            few = self.refit and n_rows <= prune.most_cross_validated
+            few = few and self.refine is None  # a refinement chooses on pruning rows
+            prune = replace(prune, rule="cross-validation" if few else "holdout")
+            if few and pruning is not None:
+                rows, pruning = merged(join(rows, pruning), seed)[0], None
+        if prune.rule == "holdout" and pruning is None:
+            cut = hold_out(hashed, rows.weight, self.validation_fraction)
+            if cut < len(rows.y):
+                rows, pruning = rows.take(slice(cut)), rows.take(slice(cut, None))
+        return rows, pruning, prune
 
     def _leaf_options(self) -> LeafOptions:
         return LeafOptions(
@@ -373,17 +375,22 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
             clip_min_weight=self.clip_min_samples,
         )
 
-    def _tree_of(self, prepared: _Prepared, pruning: Rows | None) -> FittedTree:
-        rows, schema, _, seed = prepared
+    def _tree_of(
+        self,
+        prepared: _Prepared,
+        training: Rows,
+        pruning: Rows | None,
+        prune: PruneOptions,
+    ) -> FittedTree:
         return fit_tree(
-            rows,
+            training,
             pruning,
-            schema,
-            self._grow_options(rows.weight.sum()),
+            prepared.schema,
+            self._grow_options,
             self._leaf_options(),
+            prune=prune,
             refit=self.refit,
-            seed=seed,
-            prune=PruneOptions(rule=self.prune, ccp_alpha=self.ccp_alpha),
+            seed=prepared.seed,
             progress=_print_progress if self.verbose else None,
         )
 
@@ -394,18 +401,7 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         weight = _validated_weight(sample_weight, X)
         rows, schema = self._shuffled_rows(X, y, weight, target_name)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        columns = [*rows.table.x.T, *rows.table.codes.T, rows.y.astype(np.float32)]
-        # A change of the last digit (by an offset, another unit) must not move a row.
-        hashed = content_hash([np.rint(1024.0 * column) for column in columns], seed)
-        exact = content_hash(columns, seed)
-        order = np.lexsort((exact, hashed))
-        rows, hashed = rows.take(order), hashed[order]
-        # Identical rows become one: a prefix of the rows is a sample of distinct ones.
-        first = np.flatnonzero(
-            np.r_[True, (np.diff(hashed) != 0) | (np.diff(exact[order]) != 0)]
-        )
-        merged = np.add.reduceat(rows.weight, first)
-        rows, hashed = rows.take(first)._replace(weight=merged), hashed[first]
+        rows, hashed = merged(rows, seed)
         return _Prepared(rows, schema, hashed, seed)
 
     def _shuffled_rows(
@@ -426,7 +422,15 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         table = schema.encode(X, used)
         return Rows(table, schema.scale_target(y[used]), weight[used]), schema
 
-    def _pruning_rows(self, prune_set: Any, schema: TableSchema) -> Rows:
+    def _pruning_rows(self, prune_set: Any, prepared: _Prepared) -> Rows | None:
+        if prune_set is None:
+            return None
+        if self.prune not in ("auto", "holdout"):
+            raise ValueError(
+                f"prune_set was given, but prune={self.prune!r} uses no such rows. "
+                "Set prune='auto' or 'holdout', or leave prune_set out."
+            )
+        schema = prepared.schema
         if not isinstance(prune_set, tuple | list) or len(prune_set) != 2:
             raise ValueError(
                 "prune_set should be a pair (X, y) of rows to prune on, got "
@@ -443,7 +447,7 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
     def _grow_options(self, total: float) -> GrowOptions:
         def count(value: Any, least: float) -> float:
             if value == "auto":
-                return max(5.0, 0.005 * total)
+                return max(5.0, 0.0025 * total)
             return max(least, float(value) if is_integer(value) else value * total)
 
         return GrowOptions(

@@ -11,7 +11,7 @@ _CHOICES = {
     "leaf": ("shrunken", "linear", "constant", "em"),
     "criterion": ("rss", "gini"),
     "gini_gain": ("normal", "counted"),
-    "prune": ("holdout", "cross-validation", "aic", "bic", "icomp", None),
+    "prune": ("auto", "holdout", "cross-validation", "aic", "bic", "icomp", None),
     "refine": (None, "blend", "soft"),
     "em_start": ("component", "rows"),
     "oblique": ("auto", True, False),
@@ -46,11 +46,11 @@ def check_parameters(model: Any) -> None:
             refuse(name, "one of " + ", ".join(map(repr, choices)))
     if model.leaf == "em" and model.criterion != "gini":
         refuse("leaf", "'em' only with criterion='gini': no other fits a mixture")
-    if model.refine is not None and model.prune != "holdout":
+    if model.refine is not None and model.prune not in ("auto", "holdout"):
         refuse(
             "refine",
             f"None with prune={model.prune!r}: refinement chooses on pruning rows. Set "
-            "prune='holdout'",
+            "prune='auto' or 'holdout'",
         )
     for name, (least, may_be_none) in _COUNTS.items():
         value = getattr(model, name)

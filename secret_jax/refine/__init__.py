@@ -91,7 +91,7 @@ def refine(
 
 def _warn(reason: str) -> None:
     warnings.warn(
-        f"The hard tree was kept: {reason}. Predictions are those of refine=None.",
+        f"The hard tree was kept: {reason}.",
         RefinementWarning,
         stacklevel=4,
     )
