@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import sys
 import warnings
 from dataclasses import replace
@@ -9,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 import narwhals as nw
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import Bunch, check_random_state
 from sklearn.utils.validation import (
     _check_sample_weight,
@@ -30,6 +31,7 @@ from secret_jax.options import (
     SplitOptions,
 )
 from secret_jax.parameters import check_parameters, is_integer
+from secret_jax.refine import refine
 from secret_jax.rows import hold_out
 from secret_jax.table import Table, TableSchema, learn_schema, read_columns
 
@@ -76,8 +78,15 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         With ``prune="auto"`` or None: keep the subtree with the least mean squared
         training error plus ``ccp_alpha`` times the number of leaves, as scikit-learn's
         trees do. In units of the target squared; 0 cuts only splits that save nothing.
-    refine : None
-        Reserved for refinement of the whole tree.
+    refine : {"blend", "soft"} or None, default=None
+        Refinement of the whole tree after pruning. "blend" turns every split into a
+        gate that lets rows near the threshold go both ways, of one relative width
+        chosen on the pruning rows; nothing is trained. "soft" trains all gates and
+        leaves together by gradient, which takes longer and is the most accurate. Either
+        way the result is one tree of the same kind, and the hard tree is kept where
+        refinement does not pay. Needs pruning rows, which ``prune="auto"`` then always
+        holds out. With "soft" splits on one attribute come to hold others, unless
+        ``oblique=False`` or ``max_split_features`` is given.
     min_samples_split : int or float, default=0.005
         A node with fewer rows is not split; a float is a fraction of the training
         rows, without those held out.
@@ -124,6 +133,8 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
     n_leaves_, depth_ : int
     n_leaves_grown_ : int
         Leaves before pruning.
+    n_refine_steps_ : int
+        Gradient steps after which the pruning rows stopped ``refine="soft"``, or 0.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Only if the training data had names.
@@ -160,7 +171,7 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         validation_fraction: float = 0.25,
         refit: bool = True,
         ccp_alpha: float | None = None,
-        refine: None = None,
+        refine: Literal["blend", "soft"] | None = None,
         min_samples_split: float = 0.005,
         min_samples_leaf: float | Literal["auto"] = "auto",
         max_depth: int | None = None,
@@ -255,16 +266,43 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         -------
         SecretRegressor
             Itself.
+
+        Warns
+        -----
+        RefinementWarning
+            If ``refine="soft"`` did not pay and the hard tree was kept.
+
+        Notes
+        -----
+        A fit that is interrupted (by Ctrl-C, say) leaves the estimator as it was; one
+        that is interrupted during the refinement leaves it fitted with the new hard
+        tree. The KeyboardInterrupt is passed on in both cases.
         """
         check_parameters(self)
         names_before = _fitted_names(self)
         try:
-            fitted = self._fitted_tree(X, y, sample_weight, prune_set)
+            prepared = self._prepared_rows(X, y, sample_weight)
+            parts = self._parts(prepared, self._pruning_rows(prune_set, prepared))
+            fitted = self._tree_of(prepared, *parts)
         except BaseException:
             _restore_names(self, names_before)
             raise
         self.tree_ = fitted.tree
         self.n_leaves_grown_ = fitted.n_leaves_grown
+        self.n_refine_steps_ = 0
+        if self.refine is not None:
+            training, pruning, _ = parts
+            self.tree_, self.n_refine_steps_ = refine(
+                fitted,
+                method=self.refine,
+                training=training,
+                pruning=pruning,
+                leaf=self._leaf_options(),
+                oblique=bool(self.oblique) and self.max_split_features is None,
+                refit=self.refit,
+                seed=prepared.seed,
+                progress=_print_progress if self.verbose else None,
+            )
         return self
 
     def cost_complexity_pruning_path(
@@ -303,35 +341,27 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         >>> bool((path.ccp_alphas[:-1] < path.ccp_alphas[1:]).all())
         True
         """
-        model = clone(self).set_params(prune=None, ccp_alpha=None)
+        parameters: dict[str, Any] = self.get_params(deep=False)
+        parameters |= {"prune": None, "ccp_alpha": None, "refine": None}
+        model = type(self)(**parameters)
         check_parameters(model)
         prepared = model._prepared_rows(X, y, sample_weight)
-        tree = model._tree_of(prepared, None).tree
+        tree = model._tree_of(prepared, *model._parts(prepared, None)).tree
         path, errors = training_path(tree, *prepared.rows)
         return Bunch(ccp_alphas=path.alphas, impurities=errors)
 
-    def _fitted_tree(
-        self, X: Any, y: Any, sample_weight: Any, prune_set: Any
-    ) -> FittedTree:
-        prepared = self._prepared_rows(X, y, sample_weight)
-        pruning = None
-        if prune_set is not None:
-            if self.prune not in ("auto", "holdout"):
-                raise ValueError(
-                    f"prune_set was given, but prune={self.prune!r} uses no such rows. "
-                    "Set prune='auto' or 'holdout', or leave prune_set out."
-                )
-            pruning = self._pruning_rows(prune_set, prepared.schema)
-        return self._tree_of(prepared, pruning)
-
-    def _tree_of(self, prepared: _Prepared, pruning: Rows | None) -> FittedTree:
-        rows, schema, hashed, seed = prepared
+    def _parts(
+        self, prepared: _Prepared, pruning: Rows | None
+    ) -> tuple[Rows, Rows | None, PruneOptions]:
+        """Training rows, those to prune on, and how to prune."""
+        rows, _, hashed, seed = prepared
         prune = PruneOptions(rule=self.prune, ccp_alpha=self.ccp_alpha)
         if prune.rule == "auto" and self.ccp_alpha is not None:
             prune = replace(prune, rule=None)
         if prune.rule == "auto":
             n_rows = len(rows.y) + (0 if pruning is None else len(pruning.y))
             few = self.refit and n_rows <= prune.most_cross_validated
+            few = few and self.refine is None  # a refinement chooses on pruning rows
             prune = replace(prune, rule="cross-validation" if few else "holdout")
             if few and pruning is not None:
                 rows, pruning = merged(join(rows, pruning), seed)[0], None
@@ -339,20 +369,31 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
             cut = hold_out(hashed, rows.weight, self.validation_fraction)
             if cut < len(rows.y):
                 rows, pruning = rows.take(slice(cut)), rows.take(slice(cut, None))
-        leaf = LeafOptions(
+        return rows, pruning, prune
+
+    def _leaf_options(self) -> LeafOptions:
+        return LeafOptions(
             kind=self.leaf,
             clip_margin=self.clip_margin,
             clip_min_weight=self.clip_min_samples,
         )
+
+    def _tree_of(
+        self,
+        prepared: _Prepared,
+        training: Rows,
+        pruning: Rows | None,
+        prune: PruneOptions,
+    ) -> FittedTree:
         return fit_tree(
-            rows,
+            training,
             pruning,
-            schema,
+            prepared.schema,
             self._grow_options,
-            leaf,
+            self._leaf_options(),
             prune=prune,
             refit=self.refit,
-            seed=seed,
+            seed=prepared.seed,
             progress=_print_progress if self.verbose else None,
         )
 
@@ -384,7 +425,15 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         table = schema.encode(X, used)
         return Rows(table, schema.scale_target(y[used]), weight[used]), schema
 
-    def _pruning_rows(self, prune_set: Any, schema: TableSchema) -> Rows:
+    def _pruning_rows(self, prune_set: Any, prepared: _Prepared) -> Rows | None:
+        if prune_set is None:
+            return None
+        if self.prune not in ("auto", "holdout"):
+            raise ValueError(
+                f"prune_set was given, but prune={self.prune!r} uses no such rows. "
+                "Set prune='auto' or 'holdout', or leave prune_set out."
+            )
+        schema = prepared.schema
         if not isinstance(prune_set, tuple | list) or len(prune_set) != 2:
             raise ValueError(
                 "prune_set should be a pair (X, y) of rows to prune on, got "
@@ -471,6 +520,23 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         path = tree_module.walk(*self._tree_and_rows(X))[0].T.copy()
         path[:, 1:][path[:, 1:] == path[:, :-1]] = -1
         return path
+
+    def harden(self) -> SecretRegressor:
+        """A copy whose gates are replaced by their thresholds.
+
+        Every row then has one way and one equation. The models stay as they are: those
+        of ``refine="soft"`` were trained to be mixed, so the error may rise a lot; fit
+        with ``refine=None`` for a good hard tree.
+
+        Returns
+        -------
+        SecretRegressor
+            Fitted; a further change of either leaves the other as it is.
+        """
+        check_is_fitted(self)
+        hard = copy.copy(self)
+        hard.tree_ = tree_module.hardened(self.tree_)
+        return hard
 
     def save(self, path: Any) -> None:
         """Write the fitted model to one file; see `secret_jax.model_file`."""

@@ -61,11 +61,36 @@ class LeafOptions(NamedTuple):
     gcv_factor: float = 1.2
 
 
+class Candidate(NamedTuple):
+    """A tree that was grown, its models from the training rows alone.
+
+    Attributes
+    ----------
+    grown, pruned : Tree
+        Before and after pruning.
+    pruning_error : float
+        What pruning makes of it, for comparison with the others.
+    """
+
+    grown: Tree
+    pruned: Tree
+    pruning_error: float
+
+
 class FittedTree(NamedTuple):
-    """A fitted tree and its size before pruning."""
+    """A fitted tree, its size before pruning, and what a refinement starts from.
+
+    Attributes
+    ----------
+    tree : Tree
+    n_leaves_grown : int
+    candidates : tuple of Candidate
+        The trees that were grown, the chosen one first.
+    """
 
     tree: Tree
     n_leaves_grown: int
+    candidates: tuple[Candidate, ...]
 
 
 def fit_tree(
@@ -139,7 +164,12 @@ def fit_tree(
         tree = _of_size(again, tree.n_leaves)
     elif refit and pruning is not None:
         tree = with_models(tree, join(training, pruning), schema, leaf)
-    return FittedTree(tree, n_leaves_grown)
+    found = [
+        Candidate(grown_tree, smaller, error)
+        for grown_tree, (smaller, error) in zip(trees, pruned, strict=True)
+    ]
+    found.insert(0, found.pop(best))
+    return FittedTree(tree, n_leaves_grown, tuple(found))
 
 
 def _grown_trees(
@@ -259,6 +289,7 @@ def with_models(
         weight=blank,
         train_error=blank,
         degrees=blank,
+        gate_width=blank.astype(np.float32),
         schema=schema,
         clip_margin=leaf.clip_margin,
     )
