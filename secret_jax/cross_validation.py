@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from secret_jax.complexity import PruningPath, model_degrees, weakest_links
@@ -13,6 +15,24 @@ from secret_jax.tree import Tree
 _TIE = 1e-9
 
 
+class CrossValidated(NamedTuple):
+    """What cross-validation makes of a tree.
+
+    Attributes
+    ----------
+    tree : Tree
+        The subtree at the best price.
+    error : float
+        Cross-validated sum of squared errors, in units of the target squared.
+    fold_trees : list of Tree
+        The subtrees at that price of the trees of the parts.
+    """
+
+    tree: Tree
+    error: float
+    fold_trees: list[Tree]
+
+
 def by_cross_validation(
     trees: list[Tree],
     fold_trees: list[list[Tree]],
@@ -20,7 +40,7 @@ def by_cross_validation(
     table: Table,
     y: np.ndarray,
     weight: np.ndarray,
-) -> list[tuple[Tree, float]]:
+) -> list[CrossValidated]:
     """Prune trees at the price of a leaf with the least cross-validated error.
 
     Breiman, Friedman, Olshen & Stone 1984, section 3.4.2: every part of the rows is
@@ -42,9 +62,8 @@ def by_cross_validation(
 
     Returns
     -------
-    list of tuple (Tree, float)
-        A subtree of each tree, the smallest of equals, and the cross-validated sum of
-        squared errors at its price, in units of the target squared.
+    list of CrossValidated
+        For each tree; of equals the smallest.
     """
     paths = [_path(tree) for tree in trees]
     prices = [_typical_prices(path.alphas) for path in paths]
@@ -58,10 +77,20 @@ def by_cross_validation(
             index = np.searchsorted(path.alphas, prices[which], side="right") - 1
             scale = tree.schema.target_scale**2
             errors[which] += scale * path.totals(error)[index]
-    return [
-        _cheapest(tree, path, error)
-        for tree, path, error in zip(trees, paths, errors, strict=True)
-    ]
+    found = []
+    for which, (tree, path, error) in enumerate(zip(trees, paths, errors, strict=True)):
+        best = int(np.flatnonzero(error <= error.min() * (1 + _TIE))[-1])
+        parts = [_at_price(grown[which], prices[which][best]) for grown in fold_trees]
+        found.append(
+            CrossValidated(path.subtree(tree, best), float(error[best]), parts)
+        )
+    return found
+
+
+def _at_price(tree: Tree, price: float) -> Tree:
+    path = _path(tree)
+    index = int(np.searchsorted(path.alphas, price, side="right")) - 1
+    return path.subtree(tree, index)
 
 
 def folds(weight: np.ndarray, n_folds: int) -> np.ndarray:
@@ -90,8 +119,3 @@ def _path(tree: Tree) -> PruningPath:
 def _typical_prices(alphas: np.ndarray) -> np.ndarray:
     """A price from within the range in which each subtree is the best."""
     return np.append(np.sqrt(alphas[:-1] * alphas[1:]), np.inf)
-
-
-def _cheapest(tree: Tree, path: PruningPath, error: np.ndarray) -> tuple[Tree, float]:
-    best = int(np.flatnonzero(error <= error.min() * (1 + _TIE))[-1])
-    return path.subtree(tree, best), float(error[best])

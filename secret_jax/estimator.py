@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import sys
 import warnings
-from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 import narwhals as nw
@@ -282,8 +281,9 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         names_before = _fitted_names(self)
         try:
             prepared = self._prepared_rows(X, y, sample_weight)
-            parts = self._parts(prepared, self._pruning_rows(prune_set, prepared))
-            fitted = self._tree_of(prepared, *parts)
+            given = self._pruning_rows(prune_set, prepared)
+            parts = self._parts(prepared, given)
+            fitted = self._tree_of(prepared, parts)
         except BaseException:
             _restore_names(self, names_before)
             raise
@@ -291,18 +291,7 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         self.n_leaves_grown_ = fitted.n_leaves_grown
         self.n_refine_steps_ = 0
         if self.refine is not None:
-            training, pruning, _ = parts
-            self.tree_, self.n_refine_steps_ = refine(
-                fitted,
-                method=self.refine,
-                training=training,
-                pruning=pruning,
-                leaf=self._leaf_options(),
-                oblique=bool(self.oblique) and self.max_split_features is None,
-                refit=self.refit,
-                seed=prepared.seed,
-                progress=_print_progress if self.verbose else None,
-            )
+            self._refine(self.refine, prepared, given, fitted, parts)
         return self
 
     def cost_complexity_pruning_path(
@@ -346,30 +335,54 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         model = type(self)(**parameters)
         check_parameters(model)
         prepared = model._prepared_rows(X, y, sample_weight)
-        tree = model._tree_of(prepared, *model._parts(prepared, None)).tree
+        tree = model._tree_of(prepared, model._parts(prepared, None)).tree
         path, errors = training_path(tree, *prepared.rows)
         return Bunch(ccp_alphas=path.alphas, impurities=errors)
 
+    def _refine(
+        self,
+        method: str,
+        prepared: _Prepared,
+        given: Rows | None,
+        fitted: FittedTree,
+        parts: _Parts,
+    ) -> None:
+        """Replace the fitted tree by its refinement."""
+        if method == "soft" and parts.pruning is None and fitted.trials:
+            # Gradients need rows held out for good to say when to stop.
+            parts = self._parts(prepared, given, rule="holdout")
+            started = self._tree_of(prepared, parts)
+            fitted = started._replace(tree=fitted.tree)
+        self.tree_, self.n_refine_steps_ = refine(
+            fitted,
+            method=method,
+            training=parts.training,
+            pruning=parts.pruning,
+            leaf=self._leaf_options(),
+            oblique=bool(self.oblique) and self.max_split_features is None,
+            refit=self.refit,
+            seed=prepared.seed,
+            progress=_print_progress if self.verbose else None,
+        )
+
     def _parts(
-        self, prepared: _Prepared, pruning: Rows | None
-    ) -> tuple[Rows, Rows | None, PruneOptions]:
+        self, prepared: _Prepared, given: Rows | None, rule: str | None = "auto"
+    ) -> _Parts:
         """Training rows, those to prune on, and how to prune."""
-        rows, _, hashed, seed = prepared
-        prune = PruneOptions(rule=self.prune, ccp_alpha=self.ccp_alpha)
-        if prune.rule == "auto" and self.ccp_alpha is not None:
-            prune = replace(prune, rule=None)
-        if prune.rule == "auto":
-            n_rows = len(rows.y) + (0 if pruning is None else len(pruning.y))
-            few = self.refit and n_rows <= prune.most_cross_validated
-            few = few and self.refine is None  # a refinement chooses on pruning rows
-            prune = replace(prune, rule="cross-validation" if few else "holdout")
-            if few and pruning is not None:
-                rows, pruning = merged(join(rows, pruning), seed)[0], None
-        if prune.rule == "holdout" and pruning is None:
-            cut = hold_out(hashed, rows.weight, self.validation_fraction)
+        rows = prepared.rows
+        if self.prune != "auto" or self.ccp_alpha is not None:
+            rule = None if self.prune == "auto" else self.prune
+        if rule == "auto":
+            n_rows = len(rows.y) + (0 if given is None else len(given.y))
+            few = self.refit and n_rows <= PruneOptions().most_cross_validated
+            rule = "cross-validation" if few else "holdout"
+        if rule == "cross-validation" and given is not None:
+            rows, given = merged(join(rows, given), prepared.seed)[0], None
+        if rule == "holdout" and given is None:
+            cut = hold_out(prepared.hashed, rows.weight, self.validation_fraction)
             if cut < len(rows.y):
-                rows, pruning = rows.take(slice(cut)), rows.take(slice(cut, None))
-        return rows, pruning, prune
+                rows, given = rows.take(slice(cut)), rows.take(slice(cut, None))
+        return _Parts(rows, given, PruneOptions(rule=rule, ccp_alpha=self.ccp_alpha))
 
     def _leaf_options(self) -> LeafOptions:
         return LeafOptions(
@@ -378,20 +391,14 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
             clip_min_weight=self.clip_min_samples,
         )
 
-    def _tree_of(
-        self,
-        prepared: _Prepared,
-        training: Rows,
-        pruning: Rows | None,
-        prune: PruneOptions,
-    ) -> FittedTree:
+    def _tree_of(self, prepared: _Prepared, parts: _Parts) -> FittedTree:
         return fit_tree(
-            training,
-            pruning,
+            parts.training,
+            parts.pruning,
             prepared.schema,
             self._grow_options,
             self._leaf_options(),
-            prune=prune,
+            prune=parts.prune,
             refit=self.refit,
             seed=prepared.seed,
             progress=_print_progress if self.verbose else None,
@@ -586,6 +593,14 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "tree_")
+
+
+class _Parts(NamedTuple):
+    """Which rows train and which prune, if any do so alone, and how."""
+
+    training: Rows
+    pruning: Rows | None
+    prune: PruneOptions
 
 
 class _Prepared(NamedTuple):

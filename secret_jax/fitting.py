@@ -77,6 +77,21 @@ class Candidate(NamedTuple):
     pruning_error: float
 
 
+class Trial(NamedTuple):
+    """A tree like the fitted one that some rows had no part in growing.
+
+    Attributes
+    ----------
+    tree : Tree
+        Pruned; its models are from the training rows.
+    training, held_out : Rows
+    """
+
+    tree: Tree
+    training: Rows
+    held_out: Rows
+
+
 class FittedTree(NamedTuple):
     """A fitted tree, its size before pruning, and what a refinement starts from.
 
@@ -86,11 +101,14 @@ class FittedTree(NamedTuple):
     n_leaves_grown : int
     candidates : tuple of Candidate
         The trees that were grown, the chosen one first.
+    trials : tuple of Trial
+        One where rows were held out, one for each part of a cross-validation.
     """
 
     tree: Tree
     n_leaves_grown: int
     candidates: tuple[Candidate, ...]
+    trials: tuple[Trial, ...]
 
 
 def fit_tree(
@@ -143,16 +161,24 @@ def fit_tree(
         trees = grown(training, [everything], kinds)[0]
         table, y, weight = pruning
         pruned = [reduced_error(tree, table, y, weight) for tree in trees]
+        best = _least(pruned)
+        trials = (Trial(pruned[best][0], training, pruning),)
     elif prune.rule == "cross-validation":
         fold = folds(training.weight, prune.n_folds)
         parts = [everything[fold != part] for part in range(fold.max() + 1)]
         parts = [part for part in parts if len(part)]
         trees, *fold_trees = grown(training, [everything, *parts], kinds)
-        pruned = by_cross_validation(trees, fold_trees, fold, *training)
+        validated = by_cross_validation(trees, fold_trees, fold, *training)
+        pruned = [(found.tree, found.error) for found in validated]
+        best = _least(pruned)
+        trials = tuple(
+            Trial(tree, training.take(fold != part), training.take(fold == part))
+            for part, tree in enumerate(validated[best].fold_trees)
+        )
     else:
         trees = grown(training, [everything], kinds)[0]
         pruned = [_pruned_alone(tree, training, prune) for tree in trees]
-    best = min(range(len(trees)), key=lambda which: pruned[which][1])
+        best, trials = _least(pruned), ()
     tree = pruned[best][0]
     n_leaves_grown = trees[best].n_leaves
     if progress is not None and tree is not trees[best]:
@@ -169,7 +195,11 @@ def fit_tree(
         for grown_tree, (smaller, error) in zip(trees, pruned, strict=True)
     ]
     found.insert(0, found.pop(best))
-    return FittedTree(tree, n_leaves_grown, tuple(found))
+    return FittedTree(tree, n_leaves_grown, tuple(found), trials)
+
+
+def _least(pruned: list[tuple[Tree, float]]) -> int:
+    return min(range(len(pruned)), key=lambda which: pruned[which][1])
 
 
 def _grown_trees(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 
-from secret_jax.fitting import FittedTree, LeafOptions, Rows
+from secret_jax.fitting import FittedTree, LeafOptions, Rows, join
 from secret_jax.grow import Progress
 from secret_jax.options import BlendOptions, SoftOptions
 from secret_jax.refine.blend import blend
@@ -38,8 +38,10 @@ def refine(
     ----------
     fitted : FittedTree
     method : {"blend", "soft"}
-    training, pruning : Rows
-        Those that grew and pruned the tree.
+    training : Rows
+        Those that grew the tree.
+    pruning : Rows or None
+        Those that pruned it; None where it was cross-validated ("blend" only).
     leaf : LeafOptions
     oblique : bool
         Whether splits on one attribute may come to hold others.
@@ -59,20 +61,16 @@ def refine(
     RefinementWarning
         If the hard tree is kept.
     """
-    if pruning is None:
+    if not fitted.trials:
         _warn("no rows were held out to choose by")
         return fitted.tree, 0
     # A further method belongs here.
     if method == "blend":
-        blended = blend(
-            fitted,
-            training,
-            pruning,
-            BlendOptions(),
-            refit=refit,
-            progress=progress,
-        )
-        return blended.tree, 0
+        apart = pruning if refit else None
+        rows = training if apart is None else join(training, apart)
+        return blend(fitted, rows, BlendOptions(), progress=progress).tree, 0
+    if pruning is None:
+        raise ValueError("A soft tree needs pruning rows apart from the training rows.")
     soft = soften(
         fitted,
         training,

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from secret_jax.fitting import FittedTree, Rows, join
+from secret_jax.fitting import FittedTree, Rows
 from secret_jax.grow import Progress
 from secret_jax.options import BlendOptions
 from secret_jax.refine.gates import deviations, with_widths
@@ -22,14 +22,12 @@ class Blended(NamedTuple):
 
 def blend(
     fitted: FittedTree,
-    training: Rows,
-    pruning: Rows,
+    rows: Rows,
     options: BlendOptions,
     *,
-    refit: bool,
     progress: Progress | None = None,
 ) -> Blended:
-    """Choose one relative width for all gates of the pruned tree on the pruning rows.
+    """Choose one relative width for all gates on rows that were held out.
 
     Nothing is trained, the models are those of the hard tree, and width 0, the hard
     tree itself, is among the choices.
@@ -37,29 +35,29 @@ def blend(
     Parameters
     ----------
     fitted : FittedTree
-    training, pruning : Rows
+        Its trials choose the width.
+    rows : Rows
+        Those that trained its tree.
     options : BlendOptions
-    refit : bool
-        Measure the deviations again on all rows, as the models of the tree were.
     progress : callable, optional
 
     Returns
     -------
     Blended
     """
-    pruned, tree = fitted.candidates[0].pruned, fitted.tree
-    if tree.n_leaves == 1:
-        return Blended(tree, 0.0)
-    deviation = deviations(pruned, training)
-    errors = [
-        squared_error(with_widths(pruned, width, deviation), pruning)
-        for width in options.widths
-    ]
+    if fitted.tree.n_leaves == 1:
+        return Blended(fitted.tree, 0.0)
+    errors = np.zeros(len(options.widths))
+    for tree, training, held_out in fitted.trials:
+        deviation = deviations(tree, training)
+        for which, width in enumerate(options.widths):
+            soft = with_widths(tree, width, deviation)
+            errors[which] += squared_error(soft, held_out)
     width = options.widths[int(np.argmin(errors))]
     if progress is not None:
         progress(f"blended gates of {width:g} deviations")
-    rows = join(training, pruning) if refit else training
-    return Blended(with_widths(tree, width, deviations(tree, rows)), width)
+    deviation = deviations(fitted.tree, rows)
+    return Blended(with_widths(fitted.tree, width, deviation), width)
 
 
 def squared_error(tree: Tree, rows: Rows) -> float:
