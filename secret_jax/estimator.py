@@ -579,6 +579,13 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         return to_dataframe(self.tree_, **options)
 
+    def export_code(self, language: Any = "python", **options: Any) -> str:
+        """The tree as Python or SQL; see `secret_jax.export_code.export_code`."""
+        from secret_jax.export_code import export_code
+
+        check_is_fitted(self)
+        return export_code(self.tree_, language, **options)
+
     def plot_tree(self, **options: Any) -> Any:
         """A picture of the tree; see `secret_jax.plot.plot_tree`."""
         from secret_jax.plot import plot_tree
