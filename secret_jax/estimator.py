@@ -593,6 +593,38 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         return plot_tree(self.tree_, **options)
 
+    def explain(self, X: Any, *, precision: int | None = None) -> Any:
+        """Why rows get their predictions: ways in words and additive contributions.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+        precision : int, optional
+            Significant digits of the words; see `export_text`.
+
+        Returns
+        -------
+        secret_jax.explain.Explanation
+
+        Examples
+        --------
+        >>> from secret_jax import SecretRegressor
+        >>> from secret_jax.datasets import make_fried
+        >>> X, y = make_fried(500, random_state=0)
+        >>> why = SecretRegressor(random_state=0).fit(X, y).explain(X[:3])
+        >>> total = why.baseline + why.contributions.sum(axis=1) + why.clipping
+        >>> bool(abs(total - why.prediction).max() < 1e-9)
+        True
+        """
+        from secret_jax.explain import explain
+
+        tree, table = self._tree_and_rows(X)
+        columns = tree.schema.columns_of(X)
+        values = np.empty((len(table.x), len(columns)), object)
+        for position, column in enumerate(columns):
+            values[:, position] = column.tolist()
+        return explain(tree, table, values, precision=precision)
+
     def _tree_and_rows(self, X: Any) -> tuple[tree_module.Tree, Table]:
         check_is_fitted(self)
         X = _validated(self, X, reset=False)
