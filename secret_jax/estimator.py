@@ -134,6 +134,8 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         Leaves before pruning.
     n_refine_steps_ : int
         Gradient steps after which the pruning rows stopped ``refine="soft"``, or 0.
+    feature_importances_ : ndarray of shape (n_features_in_,)
+        Share of every column in the variance that the tree explains.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Only if the training data had names.
@@ -498,6 +500,17 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         """Length of the longest path from the root to a leaf."""
         check_is_fitted(self)
         return self.tree_.max_depth
+
+    @property
+    def feature_importances_(self) -> np.ndarray:
+        """Share of every column in the explained variance, shape (n_features_in_,).
+
+        See `secret_jax.importances.feature_importances`.
+        """
+        from secret_jax.importances import feature_importances
+
+        check_is_fitted(self)
+        return feature_importances(self.tree_)
 
     def predict(self, X: Any) -> np.ndarray:
         """Predict the target.
