@@ -606,6 +606,23 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         return plot_tree(self.tree_, **options)
 
+    def plot_partition(self, x: Any, y: Any = None, **options: Any) -> Any:
+        """The prediction over one or two columns, with the splits.
+
+        See `secret_jax.plot_partition.plot_partition`.
+        """
+        from secret_jax.plot_partition import plot_partition
+
+        check_is_fitted(self)
+        return plot_partition(self.tree_, x, y, **options)
+
+    def plot_leaf(self, node: int, X: Any = None, y: Any = None, **options: Any) -> Any:
+        """The equation of a node, and how it fits; see `secret_jax.plot_leaf`."""
+        from secret_jax.plot_leaf import plot_leaf
+
+        check_is_fitted(self)
+        return plot_leaf(self.tree_, node, X, y, **options)
+
     def explain(self, X: Any, *, precision: int | None = None) -> Any:
         """Why rows get their predictions: ways in words and additive contributions.
 
