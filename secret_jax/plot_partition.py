@@ -1,14 +1,9 @@
-"""A slice through a tree: the fitted surface over two columns, or the curve over one.
-
-All other columns are held fixed, so every split on numbers is a straight line in the
-slice, and every leaf a convex polygon.
-"""
+"""A slice through a tree: the fitted surface over two columns, or the curve over one."""
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,8 +11,9 @@ import numpy as np
 
 from secret_jax.plot import FONT_SIZE, import_matplotlib
 from secret_jax.sentences import number, quoted
+from secret_jax.slices import Strip, area, pieces, varied
 from secret_jax.table import Role, Table, TableSchema
-from secret_jax.tree import SplitKind, Tree, predict
+from secret_jax.tree import Tree, predict
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,24 +22,6 @@ _CURVE = "#21918c"  # the middle of viridis
 _CURVE_POINTS = 1001
 _MOST_POINTS = 800
 _SMALLEST_LABELLED = 0.015  # of the area
-
-
-class Piece(NamedTuple):
-    """A node's part of the slice.
-
-    Attributes
-    ----------
-    node : int
-    corners : ndarray of shape (n_corners, 2), float64
-        Of its polygon, in encoded units, in order.
-    cut : ndarray of shape (2, 2), float64, or None
-        End points of the line of its split; None for leaves and where the split does
-        not cut the polygon in two.
-    """
-
-    node: int
-    corners: np.ndarray
-    cut: np.ndarray | None
 
 
 def plot_partition(
@@ -144,73 +122,6 @@ class _Rows(NamedTuple):
         return cls(columns, schema.encode(X), target)
 
 
-def pieces(tree: Tree, base: Table, positions: list[int], box: Any) -> Iterator[Piece]:
-    """The polygons of all nodes that the slice meets, parents before children.
-
-    Parameters
-    ----------
-    tree : Tree
-    base : Table
-        One row: what the columns are held at.
-    positions : list of two int
-        The encoded columns that vary.
-    box : array-like of shape (2, 2)
-        Lowest and highest value of each, in encoded units.
-
-    Yields
-    ------
-    Piece
-    """
-    (left, right), (low, high) = np.asarray(box, np.float64)
-    corners = np.array([[left, low], [right, low], [right, high], [left, high]])
-    stack = [(0, corners)]
-    fixed = base.x[0].astype(np.float64)
-    fixed[positions] = 0.0
-    while stack:
-        node, corners = stack.pop()
-        if tree.is_leaf[node]:
-            yield Piece(node, corners, None)
-            continue
-        children = int(tree.left[node]), int(tree.right[node])
-        if tree.kind[node] == SplitKind.DISCRETE:
-            code = int(base.codes[0, tree.attribute[node]])
-            known = tree.goes_left[node, code] if code >= 0 else tree.larger_left[node]
-            yield Piece(node, corners, None)
-            stack.append((children[0 if known else 1], corners))
-            continue
-        direction = tree.direction[node].astype(np.float64)
-        threshold = tree.threshold[node] - direction @ fixed
-        beyond = corners @ direction[positions] - threshold
-        cut = _crossings(corners, beyond)
-        yield Piece(node, corners, cut if len(cut) == 2 else None)
-        # The right side first, so that the left one is drawn first.
-        if (beyond > 0).any():
-            stack.append((children[1], _clipped(corners, -beyond)))
-        if (beyond < 0).any() or not beyond.any():
-            stack.append((children[0], _clipped(corners, beyond)))
-
-
-def _crossings(corners: np.ndarray, beyond: np.ndarray) -> np.ndarray:
-    """Where a line crosses the sides of a polygon, shape (0 or 2, 2)."""
-    following, later = np.roll(corners, -1, axis=0), np.roll(beyond, -1)
-    crossed = (beyond > 0) != (later > 0)
-    share = beyond[crossed] / (beyond[crossed] - later[crossed])
-    return corners[crossed] + share[:, None] * (following[crossed] - corners[crossed])
-
-
-def _clipped(corners: np.ndarray, beyond: np.ndarray) -> np.ndarray:
-    """The part of a convex polygon that is not beyond (Sutherland & Hodgman 1974)."""
-    kept = []
-    for i in range(len(corners)):
-        j = (i + 1) % len(corners)
-        if beyond[i] <= 0:
-            kept.append(corners[i])
-        if (beyond[i] > 0) != (beyond[j] > 0):
-            share = beyond[i] / (beyond[i] - beyond[j])
-            kept.append(corners[i] + share * (corners[j] - corners[i]))
-    return np.array(kept).reshape(-1, 2)
-
-
 def _draw_surface(
     axes: Any,
     tree: Tree,
@@ -227,7 +138,7 @@ def _draw_surface(
     middle = (np.arange(resolution) + 0.5) / resolution
     sides = [low + (high - low) * middle for low, high in box]
     grid = np.stack(np.meshgrid(*sides), axis=-1).reshape(-1, 2)
-    value = predict(tree, _varied(base, positions, grid))
+    value = predict(tree, varied(base, positions, grid))
     center, scale = schema.center[positions], schema.scale[positions]
     extent = (center[:, None] + scale[:, None] * box).ravel()
     color = ScalarMappable(cmap="viridis")
@@ -246,7 +157,7 @@ def _draw_surface(
         alpha=0.85,
         interpolation="bilinear" if tree.is_soft else "nearest",
     )
-    area = np.prod(np.ptp(box, axis=1))
+    whole = np.prod(np.ptp(box, axis=1))
     for hard in (True, False):
         cuts = [
             center + scale * piece.cut
@@ -273,7 +184,7 @@ def _draw_surface(
     for piece in pieces(tree, base, positions, box):
         if (
             tree.is_leaf[piece.node]
-            and _area(piece.corners) > _SMALLEST_LABELLED * area
+            and area(piece.corners) > _SMALLEST_LABELLED * whole
         ):
             axes.text(
                 *(center + scale * piece.corners.mean(axis=0)),
@@ -314,7 +225,7 @@ def _draw_curve(
             where, rows.target[chosen], s=10, color="0.6", linewidths=0, alpha=0.6
         )
     # Over a strip of no height, every split is a point.
-    strip = _Strip(tree, base, position, side)
+    strip = Strip(tree, base, position, side)
     for place, soft in strip.cuts:
         axes.axvline(
             center + scale * place,
@@ -327,7 +238,7 @@ def _draw_curve(
     for low, high in pairwise(ends):
         # Not quite to the ends: a hard split is a jump, not a steep line.
         inside = low + (high - low) * np.linspace(1e-4, 1 - 1e-4, _CURVE_POINTS)
-        value = predict(tree, _varied(base, [position], inside[:, None]))
+        value = predict(tree, varied(base, [position], inside[:, None]))
         axes.plot(center + scale * inside, value, color=_CURVE, lw=2)
     top = axes.get_xaxis_transform()
     for node, low, high in strip.leaves:
@@ -345,40 +256,6 @@ def _draw_curve(
     axes.set_xlim(*(center + scale * side))
     axes.set_ylabel(schema.target_name, fontsize=FONT_SIZE, parse_math=False)
     axes.spines[["top", "right"]].set_visible(False)
-
-
-class _Strip:
-    """Splits and leaves along one column.
-
-    Attributes
-    ----------
-    cuts : list of (float, bool)
-        Where a split lies, in encoded units, and whether it is a gate.
-    leaves : list of (int, float, float)
-        Node and ends of its interval.
-    """
-
-    def __init__(self, tree: Tree, base: Table, position: int, side: np.ndarray):
-        self.cuts, self.leaves = [], []
-        # A second column that no split looks at makes a slice of two of one.
-        one_more = np.concatenate([base.x, np.zeros((1, 1), np.float32)], axis=1)
-        direction = np.pad(tree.direction, [(0, 0), (0, 1)])
-        wide = replace(tree, direction=direction)
-        places = [position, base.x.shape[1]]
-        for piece in pieces(wide, Table(one_more, base.codes), places, [side, (0, 1)]):
-            if piece.cut is not None:
-                self.cuts.append(
-                    (piece.cut[0, 0], bool(tree.gate_width[piece.node] > 0))
-                )
-            if tree.is_leaf[piece.node]:
-                along = piece.corners[:, 0]
-                self.leaves.append((piece.node, along.min(), along.max()))
-
-
-def _varied(base: Table, positions: list[int], values: np.ndarray) -> Table:
-    table = Table(*(np.repeat(array, len(values), axis=0) for array in base))
-    table.x[:, positions] = values
-    return table
 
 
 def _numeric_column(schema: TableSchema, column: Any) -> int:
@@ -468,10 +345,3 @@ def _short(value: Any) -> str:
 def _sample(n_rows: int) -> np.ndarray:
     """Rows that are drawn: all, or evenly spaced ones."""
     return np.unique(np.linspace(0, n_rows - 1, min(n_rows, _MOST_POINTS)).astype(int))
-
-
-def _area(corners: np.ndarray) -> float:
-    following = np.roll(corners, -1, axis=0)
-    return 0.5 * abs(
-        np.sum(corners[:, 0] * following[:, 1] - corners[:, 1] * following[:, 0])
-    )
