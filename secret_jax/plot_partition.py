@@ -1,4 +1,4 @@
-"""A slice through a tree: the fitted surface over two columns, or the curve over one."""
+"""The fitted surface over two columns of a tree, or the curve over one."""
 
 from __future__ import annotations
 
