@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 import warnings
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, overload
 
 import narwhals as nw
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.exceptions import NotFittedError
 from sklearn.utils import Bunch, check_random_state
 from sklearn.utils.validation import (
     _check_sample_weight,
@@ -21,6 +22,7 @@ from sklearn.utils.validation import (
 from secret_jax import tree as tree_module
 from secret_jax.complexity import training_path
 from secret_jax.fitting import FittedTree, LeafOptions, Rows, fit_tree
+from secret_jax.intervals import conformal_factor, conformity_scores, node_deviations
 from secret_jax.options import (
     GrowOptions,
     MixtureOptions,
@@ -28,7 +30,7 @@ from secret_jax.options import (
     RssOptions,
     SplitOptions,
 )
-from secret_jax.parameters import check_parameters, is_integer
+from secret_jax.parameters import check_parameters, is_integer, is_real
 from secret_jax.rows import content_hash, hold_out
 from secret_jax.table import Table, TableSchema, learn_schema, read_columns
 
@@ -114,6 +116,8 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
     n_leaves_, depth_ : int
     n_leaves_grown_ : int
         Leaves before pruning.
+    conformity_scores_, conformity_weight_ : ndarray of shape (n_calibration_rows,)
+        Only after `conformalize`: rising scores and their rows' weights.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Only if the training data had names.
@@ -251,6 +255,9 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
             raise
         self.tree_ = fitted.tree
         self.n_leaves_grown_ = fitted.n_leaves_grown
+        for name in ("conformity_scores_", "conformity_weight_"):
+            if hasattr(self, name):
+                delattr(self, name)  # they belong to the tree before
         return self
 
     def cost_complexity_pruning_path(
@@ -289,7 +296,8 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         >>> bool((path.ccp_alphas[:-1] < path.ccp_alphas[1:]).all())
         True
         """
-        parameters = self.get_params(deep=False) | {"prune": None, "ccp_alpha": None}
+        parameters: dict[str, Any] = self.get_params(deep=False)
+        parameters |= {"prune": None, "ccp_alpha": None}
         model = type(self)(**parameters)
         check_parameters(model)
         prepared = model._prepared_rows(X, y, sample_weight)
@@ -428,18 +436,114 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         return self.tree_.max_depth
 
-    def predict(self, X: Any) -> np.ndarray:
+    @overload
+    def predict(self, X: Any, return_std: Literal[False] = False) -> np.ndarray: ...
+
+    @overload
+    def predict(
+        self, X: Any, return_std: Literal[True]
+    ) -> tuple[np.ndarray, np.ndarray]: ...
+
+    def predict(
+        self, X: Any, return_std: bool = False
+    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
         """Predict the target.
 
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_rows, n_features)
+        return_std : bool, default=False
+            Also return the standard deviation of a new output about its prediction, as
+            `secret_jax.intervals.node_deviations` estimates it for the row's leaf.
 
         Returns
         -------
-        ndarray of shape (n_rows,), float64
+        prediction : ndarray of shape (n_rows,), float64
+        deviation : ndarray of shape (n_rows,), float64
+            Only with ``return_std``.
         """
-        return tree_module.predict(*self._tree_and_rows(X))
+        prediction = tree_module.predict(*self._tree_and_rows(X))
+        if not return_std:
+            return prediction
+        return prediction, node_deviations(self.tree_)[self.apply(X)]
+
+    def conformalize(
+        self, X: Any, y: Any, sample_weight: Any = None
+    ) -> SecretRegressor:
+        """Calibrate `predict_interval` on rows that were not used in `fit`.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+        y : array-like of shape (n_rows,)
+        sample_weight : array-like of shape (n_rows,), optional
+            Integers count as so many rows.
+
+        Returns
+        -------
+        SecretRegressor
+            Itself; another `fit` forgets the calibration.
+        """
+        check_is_fitted(self)
+        y = _validated_target(y, X)
+        weight = _validated_weight(sample_weight, X)
+        prediction, deviation = self.predict(X, return_std=True)
+        scores, weight = conformity_scores(y - prediction, deviation, weight)
+        self.conformity_scores_, self.conformity_weight_ = scores, weight
+        return self
+
+    def predict_interval(
+        self, X: Any, coverage: float = 0.9
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Intervals that hold the outputs of new rows with a given probability.
+
+        The prediction plus and minus a number of standard deviations (those of
+        ``predict(X, return_std=True)``) that `conformalize` found on rows of its own.
+        The probability is over new rows and calibration rows together, not one for
+        every place in X.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+        coverage : float, default=0.9
+            In (0, 1).
+
+        Returns
+        -------
+        lower, upper : ndarray of shape (n_rows,), float64
+
+        Raises
+        ------
+        ValueError
+            If the calibration rows are too few for the coverage.
+        sklearn.exceptions.NotFittedError
+            If `conformalize` was not called since the last `fit`.
+
+        Examples
+        --------
+        >>> from secret_jax import SecretRegressor
+        >>> from secret_jax.datasets import make_fried
+        >>> X, y = make_fried(1500, random_state=0)
+        >>> model = SecretRegressor(random_state=0).fit(X[:1000], y[:1000])
+        >>> model = model.conformalize(X[1000:1300], y[1000:1300])
+        >>> lower, upper = model.predict_interval(X[1300:], coverage=0.8)
+        >>> bool(0.7 < ((lower <= y[1300:]) & (y[1300:] <= upper)).mean() < 0.9)
+        True
+        """
+        check_is_fitted(self)
+        if not hasattr(self, "conformity_scores_"):
+            raise NotFittedError(
+                "predict_interval needs calibration rows, and conformalize has seen "
+                "none since the last fit. Call conformalize(X, y) with rows that fit "
+                "did not see."
+            )
+        if not is_real(coverage) or not 0 < coverage < 1:
+            raise ValueError(f"coverage must be a float in (0, 1). Got {coverage!r}.")
+        factor = conformal_factor(
+            self.conformity_scores_, self.conformity_weight_, float(coverage)
+        )
+        prediction, deviation = self.predict(X, return_std=True)
+        return prediction - factor * deviation, prediction + factor * deviation
 
     def apply(self, X: Any) -> np.ndarray:
         """Leaf of every row, shape (n_rows,), int32."""
