@@ -142,7 +142,7 @@ def split_in_original_units(tree: Tree, node: int) -> LinearSplit | CategorySpli
         )
     effect = np.asarray(tree.direction[node], np.float64)
     order = _by_effect(effect)
-    columns = tuple(schema.continuous[position] for position in order)
+    columns = tuple(schema.input_columns[position] for position in order)
     center, spread = schema.center[order], schema.scale[order]
     # Dividing by the first coefficient leaves the sum in the units of its column; a
     # negative one turns the inequality round.
@@ -150,7 +150,7 @@ def split_in_original_units(tree: Tree, node: int) -> LinearSplit | CategorySpli
     coefficient = effect[order] / spread / first
     return LinearSplit(
         columns=columns,
-        names=tuple(schema.names[column] for column in columns),
+        names=tuple(schema.labels[position] for position in order),
         coefficient=coefficient,
         threshold=float(tree.threshold[node] / first + coefficient @ center),
         at_most=bool(first > 0),
@@ -182,14 +182,14 @@ def model_in_original_units(tree: Tree, node: int) -> LinearModel:
     low, high = (float(schema.restore_target(side[node])) for side in tree.clip_range())
     effect = np.asarray(tree.coefficient[node, 1:], np.float64)
     order = _by_effect(effect)
-    columns = tuple(schema.continuous[position] for position in order)
+    columns = tuple(schema.input_columns[position] for position in order)
     center, spread = schema.center[order], schema.scale[order]
     slope = effect[order] * schema.target_scale / spread
     at_center = float(schema.restore_target(tree.coefficient[node, 0]))
     return LinearModel(
         target=schema.target_name,
         columns=columns,
-        names=tuple(schema.names[column] for column in columns),
+        names=tuple(schema.labels[position] for position in order),
         intercept=float(at_center - slope @ center),
         slope=slope,
         low=low,

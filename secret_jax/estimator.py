@@ -99,8 +99,15 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         Most EM steps.
     tol : float, default=1e-6
         EM stops when the mean log-likelihood rises by less.
-    em_sample : int or None, default=4096
+    em_sample : int or None, default=2048
         Most rows of a node that the search for its split sees. None: all.
+    max_split_features : int or None, default=None
+        Most attributes of an oblique split: fewer read better. None: all. Only with
+        ``criterion="rss"``.
+    discrete_regressors : bool or "auto", default="auto"
+        Whether linear models and oblique splits see indicators of the categories.
+        "auto": of the attributes with 30 or more rows a category. Only with
+        ``criterion="rss"``.
     discrete_features, split_features : sequence of str or int, or bool mask, optional
         Columns that are discrete, or continuous but only split on. By default text,
         boolean and categorical columns of a DataFrame are discrete, and all others are
@@ -165,7 +172,9 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         em_start: Literal["component", "rows"] = "component",
         max_iter: int = 50,
         tol: float = 1e-6,
-        em_sample: int | None = 4096,
+        em_sample: int | None = 2048,
+        max_split_features: int | None = None,
+        discrete_regressors: bool | Literal["auto"] = "auto",
         discrete_features: Any = None,
         split_features: Any = None,
         random_state: Any = None,
@@ -191,6 +200,8 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         self.max_iter = max_iter
         self.tol = tol
         self.em_sample = em_sample
+        self.max_split_features = max_split_features
+        self.discrete_regressors = discrete_regressors
         self.discrete_features = discrete_features
         self.split_features = split_features
         self.random_state = random_state
@@ -376,6 +387,7 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
             discrete_features=self.discrete_features,
             split_features=self.split_features,
             use_regressors=self.leaf != "constant",
+            indicators=self._indicators(),
             target_name=target_name,
         )
         used = weight > 0
@@ -421,8 +433,14 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
                 oblique=self.oblique,
                 gini_gain=self.gini_gain,
             ),
-            rss=RssOptions(sample=self.em_sample),
+            rss=RssOptions(
+                sample=self.em_sample, max_split_features=self.max_split_features
+            ),
         )
+
+    def _indicators(self) -> bool | str:
+        linear = self.criterion == "rss" and self.leaf != "constant"
+        return self.discrete_regressors if linear else False
 
     @property
     def n_leaves_(self) -> int:

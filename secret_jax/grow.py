@@ -272,7 +272,7 @@ class _Builder:
             "depth": np.int32(0),
             "kind": np.int32(SplitKind.LEAF),
             "attribute": np.int32(-1),
-            "direction": np.zeros(len(schema.continuous), np.float32),
+            "direction": np.zeros(schema.n_columns, np.float32),
             "threshold": np.float32(0),
             "goes_left": np.zeros(self._n_categories, bool),
             "larger_left": np.bool_(True),

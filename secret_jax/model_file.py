@@ -303,6 +303,7 @@ def _schema_to_json(schema: TableSchema) -> dict[str, Any]:
             [_category(value, schema.names[column]) for value in values]
             for column, values in zip(schema.discrete, schema.categories, strict=True)
         ],
+        "indicators": [list(pair) for pair in schema.indicators],
         "target_name": schema.target_name,
         "target_center": float(schema.target_center).hex(),
         "target_scale": float(schema.target_scale).hex(),
@@ -325,6 +326,9 @@ def _schema_from_json(
         target_name=header["target_name"],
         target_center=float.fromhex(header["target_center"]),
         target_scale=float.fromhex(header["target_scale"]),
+        indicators=tuple(
+            (attribute, code) for attribute, code in header.get("indicators", [])
+        ),
     )
 
 

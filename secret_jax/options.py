@@ -48,34 +48,45 @@ class RssOptions:
         Most rows of a node that the search sees; None: all.
     n_thresholds : int
         Quantiles tried along each direction.
-    n_starts, em_steps : int
-        Short EM runs per node, and the steps of each.
+    em_starts : bool
+        Whether short EM runs propose directions: from the first principal component,
+        the residual, the first Hessian direction, the best axis split, at random.
+    n_random_starts : int
+        How many of the random ones.
+    em_steps : int
+        Steps of each run.
     n_hessian : int
         Principal Hessian directions.
+    n_finalists : int
+        Candidates, of axis and of oblique splits, that get an exact score.
     n_hinge, hinge_steps : int
         Best candidates that are improved by hinge steps, and how many steps.
     ridge : float
         Penalty of the children's models, in units of the regressors' variances.
     most_regressors : int
-        With more regressors their leading principal components score the splits, and
-        at most so many attributes are scanned with full models.
+        With more columns their leading principal components score the splits.
     stop_factor : float
         A split must save this many noise variances for each coefficient that it adds.
     gcv_factor : float
         Price of a degree of freedom in generalised cross-validation.
+    max_split_features : int or None
+        Most attributes of an oblique split; None: all.
     """
 
-    sample: int | None = 4096
-    n_thresholds: int = 32
-    n_starts: int = 3
+    sample: int | None = 2048
+    n_thresholds: int = 16
+    em_starts: bool = True
+    n_random_starts: int = 2
     em_steps: int = 6
     n_hessian: int = 2
+    n_finalists: int = 5
     n_hinge: int = 3
     hinge_steps: int = 4
     ridge: float = 3e-2
     most_regressors: int = 24
     stop_factor: float = 1.5
     gcv_factor: float = 1.2
+    max_split_features: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

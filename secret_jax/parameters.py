@@ -16,10 +16,12 @@ _CHOICES = {
     "em_start": ("component", "rows"),
     "oblique": ("auto", True, False),
     "refit": (True, False),
+    "discrete_regressors": ("auto", True, False),
 }
 _COUNTS = {
     "max_depth": (0, True),
     "max_leaf_nodes": (1, True),
+    "max_split_features": (1, True),
     "n_starts": (1, False),
     "max_iter": (1, False),
     "em_sample": (16, True),

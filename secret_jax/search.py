@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 import numpy as np
+from scipy.special import ndtri
 
 from secret_jax.leaves import shrink_toward, slice_statistics
 from secret_jax.mixture import MixtureStatus
@@ -23,7 +24,7 @@ from secret_jax.tree import SplitKind, StopReason
 
 # Most padded rows of one batch, unless a single node has more.
 _BATCH_ROWS = 1 << 15
-_SMALLEST_SAMPLE = 256
+_SMALLEST_SAMPLE = 512
 
 
 class Level(NamedTuple):
@@ -251,14 +252,20 @@ class RssSearch:
         rss = options.rss
         self._settings = RssSettings(
             n_regressors=schema.n_regressors,
+            n_indicators=len(schema.indicators),
             n_categories=_n_categories(schema),
             n_thresholds=rss.n_thresholds,
+            em_starts=rss.em_starts,
             em_steps=rss.em_steps,
             n_hessian=rss.n_hessian,
+            n_finalists=rss.n_finalists,
             n_hinge=rss.n_hinge,
             hinge_steps=rss.hinge_steps,
             ridge=rss.ridge,
-            most_regressors=rss.most_regressors,
+            n_model=min(schema.n_regressors, rss.most_regressors),
+            stop_factor=rss.stop_factor,
+            oblique=False,
+            max_split_features=rss.max_split_features or 0,
         )
         self._model = np.zeros((0, 1 + schema.n_regressors))
         self._degrees = np.zeros(0)
@@ -287,50 +294,76 @@ class RssSearch:
     def find(self, level: Level, order: np.ndarray) -> tuple[NodeSplits, np.ndarray]:
         """See `Search`."""
         rss, settings, rows = self._options.rss, self._settings, self._rows
-        n_continuous = rows.table.x.shape[1]
+        n_columns = rows.table.x.shape[1]
         n_nodes = len(level.node)
         found = _no_splits(
-            n_nodes, n_continuous, settings.n_categories, settings.n_regressors
+            n_nodes, n_columns, settings.n_categories, settings.n_regressors
         )
-        sampled_weight = np.zeros(n_nodes)
-        residual_sum = np.zeros(n_nodes)
+        price = np.zeros(n_nodes)
         share = np.ones(n_nodes)
-        for samples in _samples(
-            level, np.arange(n_nodes), order, rows.weight, rss.sample
-        ):
-            index = samples.index
-            min_weight = self._options.min_samples_leaf * samples.share
-            coefficient = self._model[level.node[index]].astype(np.float32)
-            key = samples.pad(level.key[index], 0)
-            batch = ModelBatch(
-                **samples.table(rows),
-                min_weight=samples.pad(min_weight.astype(np.float32), np.inf),
-                randomness=_randomness(key, (rss.n_starts, n_continuous + 1), 0),
-                coefficient=samples.pad(coefficient, 0),
-                oblique=samples.pad(level.oblique[index], False),
-            )
-            _put(found, index, find_rss_splits(batch, settings=settings))
-            residual = self._residual(batch, len(index))
-            weight = batch.weight[: len(index)].astype(np.float64)
-            sampled_weight[index] = weight.sum(axis=1)
-            residual_sum[index] = (weight * residual**2).sum(axis=1)
-            share[index] = samples.share
-        width = min(settings.n_regressors, settings.most_regressors) + 2
-        noise = residual_sum / np.maximum(
-            sampled_weight - self._degrees[level.node], 1.0
-        )
-        least = rss.stop_factor * noise * np.minimum(width, sampled_weight / 4)
-        worthwhile = found.gain > least
+        for oblique in (False, True):
+            # Axis splits alone are a smaller program.
+            alike = settings._replace(oblique=oblique)
+            chosen = np.flatnonzero(level.oblique == oblique)
+            for samples in _samples(level, chosen, order, rows.weight, rss.sample):
+                index = samples.index
+                min_weight = self._options.min_samples_leaf * samples.share
+                node = level.node[index]
+                coefficient = self._model[node].astype(np.float32)
+                degrees = self._degrees[node].astype(np.float32)
+                key = samples.pad(level.key[index], 0)
+                shape = (rss.n_random_starts, n_columns + 1)
+                table = samples.table(rows)
+                batch = ModelBatch(
+                    **table,
+                    min_weight=samples.pad(min_weight.astype(np.float32), np.inf),
+                    normal=ndtri(_randomness(key, shape, 0)),
+                    coefficient=samples.pad(coefficient, 0),
+                    degrees=samples.pad(degrees, 0),
+                    loading=self._loading(table["x"], table["weight"], len(index)),
+                )
+                splits, prices = find_rss_splits(batch, len(index), settings=alike)
+                _put(found, index, splits)
+                price[index] = np.asarray(prices)[: len(index)]
+                share[index] = samples.share
         reason = np.select(
-            [found.pure, found.kind == SplitKind.LEAF, ~worthwhile],
+            [found.pure, found.kind == SplitKind.LEAF, found.gain <= price],
             [StopReason.PURE, StopReason.NO_USABLE_SPLIT, StopReason.MIN_GAIN],
             StopReason.SPLIT,
         )
         # The rows that the search saw stand for all rows of the node.
         return found._replace(gain=(found.gain / share).astype(np.float32)), reason
 
-    def _residual(self, batch: ModelBatch, n_nodes: int) -> np.ndarray:
-        coefficient = np.asarray(batch.coefficient)[:n_nodes]
-        regressors = np.asarray(batch.x)[:n_nodes, :, : self._settings.n_regressors]
-        fitted = np.einsum("kmi,ki->km", regressors, coefficient[:, 1:])
-        return np.asarray(batch.y)[:n_nodes] - fitted - coefficient[:, :1]
+    def _loading(self, x: np.ndarray, weight: np.ndarray, n_nodes: int) -> np.ndarray:
+        """Leading principal components of each node where there are many columns."""
+        n_columns, n_regressors = x.shape[2], self._schema.n_regressors
+        most = self._options.rss.most_regressors
+        if n_columns <= most:
+            return np.zeros((len(x), 0, 0), np.float32)
+        n_model = self._settings.n_model
+        n_other = min(n_columns - n_regressors, most - n_model)
+        loading = np.zeros((len(x), n_columns, n_model + n_other), np.float32)
+        for node in range(n_nodes):
+            share = weight[node].astype(np.float64) / weight[node].sum()
+            centred = x[node] - share @ x[node]
+            deviation = np.sqrt(share @ centred**2)
+            centred /= np.where(deviation > 1e-6, deviation, np.inf)
+            covariance = (share[:, None] * centred).T @ centred
+            model, other = slice(n_regressors), slice(n_regressors, None)
+            loading[node, model, :n_model] = _components(
+                covariance[model, model], n_model
+            )
+            loading[node, other, n_model:] = _components(
+                covariance[other, other], n_other
+            )
+        return loading
+
+
+def _components(covariance: np.ndarray, n: int) -> np.ndarray:
+    """All columns, or their leading principal components, of shape (n_columns, n).
+
+    They have unit length: a ridge means the same for them as for the columns.
+    """
+    if n == len(covariance):
+        return np.eye(n)
+    return np.linalg.eigh(covariance)[1][:, ::-1][:, :n]

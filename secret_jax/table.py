@@ -18,6 +18,8 @@ import numpy as np
 
 # More would take gigabytes in the search, and say nothing.
 _MOST_CATEGORIES = 4096
+# With fewer rows a category its coefficient would be mostly noise.
+_ROWS_PER_INDICATOR = 30
 
 
 class Role(StrEnum):
@@ -37,8 +39,9 @@ class Table(NamedTuple):
 
     Attributes
     ----------
-    x : ndarray of shape (n_rows, n_continuous), float32
-        Standardised continuous attributes, the regressors first.
+    x : ndarray of shape (n_rows, n_columns), float32
+        The regressors (standardised continuous attributes, then indicators of
+        categories), then the standardised split-only attributes.
     codes : ndarray of shape (n_rows, n_discrete), int32
         Category codes; -1 for a category that training never saw.
     """
@@ -62,14 +65,17 @@ class TableSchema:
     continuous : tuple of int
         Input columns of the encoded continuous attributes, regressors first.
     n_regressors : int
-    center, scale : ndarray of shape (n_continuous,), float64
-        ``x_encoded = (x - center) / scale``.
+        How many encoded columns the models use, indicators included.
+    center, scale : ndarray of shape (n_columns,), float64
+        ``x_encoded = (x - center) / scale``; 0 and 1 for indicators.
     discrete : tuple of int
         Input columns of the encoded discrete attributes.
     categories : tuple of tuple
         Sorted categories of each discrete attribute; a code is a position in them.
     target_name : str
     target_center, target_scale : float
+    indicators : tuple of (int, int)
+        Attribute (a position in ``discrete``) and code of each indicator column.
     """
 
     names: tuple[str, ...]
@@ -84,6 +90,31 @@ class TableSchema:
     target_name: str
     target_center: float
     target_scale: float
+    indicators: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def n_columns(self) -> int:
+        """Number of encoded columns."""
+        return len(self.continuous) + len(self.indicators)
+
+    @property
+    def input_columns(self) -> tuple[int, ...]:
+        """Input column of every encoded column."""
+        first = self.n_regressors - len(self.indicators)
+        inserted = tuple(self.discrete[attribute] for attribute, _ in self.indicators)
+        return self.continuous[:first] + inserted + self.continuous[first:]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Name of every encoded column: of the attribute, or of the category."""
+        first = self.n_regressors - len(self.indicators)
+        names = tuple(self.names[column] for column in self.continuous)
+        inserted = tuple(
+            f"[{self.names[self.discrete[attribute]]} = "
+            f"{self.categories[attribute][code]}]"
+            for attribute, code in self.indicators
+        )
+        return names[:first] + inserted + names[first:]
 
     def encode(self, X: Any, used: np.ndarray | None = None) -> Table:
         """Encode rows for this schema.
@@ -108,17 +139,21 @@ class TableSchema:
         if used is not None:
             columns = [column[used] for column in columns]
         n_rows = len(columns[0])
-        x = np.empty((n_rows, len(self.continuous)), np.float32)
-        for position, column in enumerate(self.continuous):
-            values = _numbers(columns[column], self.names[column])
-            scaled = (values - self.center[position]) / self.scale[position]
-            # Far outside the training range float32 must saturate, not overflow.
-            x[:, position] = np.clip(scaled, -1e30, 1e30)
         codes = np.empty((n_rows, len(self.discrete)), np.int32)
         for position, column in enumerate(self.discrete):
             codes[:, position] = _codes(
                 columns[column], self.categories[position], self.names[column]
             )
+        x = np.empty((n_rows, self.n_columns), np.float32)
+        first = self.n_regressors - len(self.indicators)
+        for position, (attribute, code) in enumerate(self.indicators, first):
+            x[:, position] = codes[:, attribute] == code
+        for i, column in enumerate(self.continuous):
+            position = i if i < first else i + len(self.indicators)
+            values = _numbers(columns[column], self.names[column])
+            scaled = (values - self.center[position]) / self.scale[position]
+            # Far outside the training range float32 must saturate, not overflow.
+            x[:, position] = np.clip(scaled, -1e30, 1e30)
         return Table(x, codes)
 
     def scale_target(self, y: np.ndarray) -> np.ndarray:
@@ -161,6 +196,7 @@ def learn_schema(
     discrete_features: Sequence[Any] | None = None,
     split_features: Sequence[Any] | None = None,
     use_regressors: bool = True,
+    indicators: bool | str = False,
     target_name: str = "y",
 ) -> TableSchema:
     """Decide roles, collect categories and measure scales.
@@ -176,6 +212,9 @@ def learn_schema(
         Columns, by name or position, that are discrete or split-only.
     use_regressors : bool
         False makes every continuous attribute split-only (constant leaves).
+    indicators : bool or "auto"
+        Whether the models see indicators of the categories; "auto": those of
+        attributes with many rows a category.
     target_name : str
         Used in messages and pictures.
 
@@ -222,13 +261,15 @@ def learn_schema(
     ]
     discrete_columns = [i for i, role in enumerate(roles) if role is Role.DISCRETE]
     categories = [_categories(columns[i][used], names[i]) for i in discrete_columns]
+    chosen = _indicators(categories, int(used.sum()), indicators)
+    moments[len(regressors) : len(regressors)] = [(0.0, 1.0)] * len(chosen)
     target_center, target_scale = _center_and_scale(y[used], weight[used], "the target")
     return TableSchema(
         names=names,
         named=named,
         roles=tuple(roles),
         continuous=tuple(continuous),
-        n_regressors=len(regressors),
+        n_regressors=len(regressors) + len(chosen),
         center=np.array([center for center, _ in moments], np.float64),
         scale=np.array([scale for _, scale in moments], np.float64),
         discrete=tuple(discrete_columns),
@@ -236,7 +277,22 @@ def learn_schema(
         target_name=target_name,
         target_center=target_center,
         target_scale=target_scale,
+        indicators=chosen,
     )
+
+
+def _indicators(
+    categories: list[tuple[Any, ...]], n_rows: int, wanted: bool | str
+) -> tuple[tuple[int, int], ...]:
+    """Attribute and code of the categories that the models see."""
+    chosen = []
+    for attribute, values in enumerate(categories):
+        frequent = n_rows >= _ROWS_PER_INDICATOR * len(values)
+        if len(values) > 1 and (wanted is True or (wanted == "auto" and frequent)):
+            # Of two categories one says it all.
+            codes = range(1 if len(values) == 2 else 0, len(values))
+            chosen += [(attribute, code) for code in codes]
+    return tuple(chosen)
 
 
 def read_columns(X: Any) -> dict[str, np.ndarray] | list[np.ndarray]:

@@ -1,131 +1,193 @@
 """Directions that may be worth splitting along, for one node.
 
-All work on attributes standardised in the node, and on the residual of its model.
+All work in the whitened coordinates of `secret_jax.splits.scoring`, with Gram matrices
+from its products of columns: many label vectors cost one matrix product.
 """
 
 from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
-from jax.scipy.special import ndtri
+import numpy as np
 
-from secret_jax.mixture import expect, fit_mixture
 from secret_jax.numerics import (
     guarded_solve,
     inverse_cholesky,
     leading_eigenvectors,
     matmul,
 )
-from secret_jax.splits.discriminant import oriented
+from secret_jax.splits.scoring import (
+    NodeRows,
+    coordinate_columns,
+    triangle,
+    unpack,
+)
+
+# Smallest variance of a component in a short EM run, in whitened units.
+_FLOOR = 1e-2
 
 
-def _whitener(z: jax.Array, weight: jax.Array, ridge: float) -> jax.Array:
-    """Inverse Cholesky factor of the ridged covariance, shape (n, n)."""
-    share = weight / jnp.maximum(jnp.sum(weight), 1e-30)
-    covariance = matmul((share[:, None] * z).T, z)
-    inverse, _ = inverse_cholesky(covariance + ridge * jnp.eye(z.shape[1]), 0.0)
-    return inverse
+def unit(directions: jax.Array) -> jax.Array:
+    """Rows of unit length; what is not finite or has no length becomes zero."""
+    sound = jnp.isfinite(directions).all(axis=-1, keepdims=True)
+    directions = jnp.where(sound, directions, 0.0)
+    length = jnp.sqrt(jnp.sum(directions**2, axis=-1, keepdims=True))
+    return directions / jnp.where(length > 1e-20, length, 1.0)
 
 
-def discriminant(
-    z: jax.Array, label: jax.Array, weight: jax.Array, ridge: float
+def discriminants(
+    rows: NodeRows, first: jax.Array, second: jax.Array, *, n_model: int
 ) -> jax.Array:
-    """Ridged LDA direction of soft labels, of unit length, or zero.
+    """Ridged LDA directions between weighted classes, of unit length, or zero.
 
     Parameters
     ----------
-    z : Array of shape (n_rows, n)
-    label : Array of shape (n_rows,)
-        Share of the first class, in [0, 1].
-    weight : Array of shape (n_rows,)
-    ridge : float
-        In units of the within-class variances.
+    rows : NodeRows
+    first, second : Array of shape (n_labels, n_rows)
+        Weight of every row in the first and in the second class.
+    n_model : int
 
     Returns
     -------
-    Array of shape (n,)
+    Array of shape (n_labels, n_coordinates)
+        In the coordinates.
     """
-    shares = weight * jnp.stack([label, 1 - label])
-    mass = jnp.sum(shares, axis=1)
-    mean = matmul(shares, z) / jnp.maximum(mass, 1e-20)[:, None]
+    n_coordinates = rows.coordinates.shape[1]
+    columns = coordinate_columns(n_model, n_coordinates)
+    products = rows.products[: first.shape[1]]
+    floor = 1e-6 * jnp.eye(n_coordinates, dtype=products.dtype)
 
-    def scatter(share, mean):
-        centred = z - mean
-        return matmul((share[:, None] * centred).T, centred)
+    def moments(packed):
+        gram = unpack(packed, np.concatenate([[0], columns]))
+        mass = gram[0, 0]
+        mean = gram[0, 1:] / jnp.maximum(mass, 1e-20)
+        return mass, mean, gram[1:, 1:] - mass * mean[:, None] * mean[None, :]
 
-    within = jax.vmap(scatter)(shares, mean).sum(axis=0)
-    within = within / jnp.maximum(jnp.sum(mass), 1e-20)
-    within = within + jnp.diag(ridge * jnp.diagonal(within) + 1e-6)
-    direction = guarded_solve(within, mean[0] - mean[1], 0.0)
-    sound = (jnp.min(mass) > 1e-9 * jnp.sum(mass)) & jnp.isfinite(direction).all()
-    return oriented(jnp.where(sound, direction, 0.0))
+    def direction(first, second):
+        mass_first, mean_first, scatter_first = moments(first)
+        mass_second, mean_second, scatter_second = moments(second)
+        mass = jnp.maximum(mass_first + mass_second, 1e-20)
+        within = (scatter_first + scatter_second) / mass + rows.penalty + floor
+        sound = jnp.minimum(mass_first, mass_second) > 1e-9 * mass
+        solved = guarded_solve(within, mean_first - mean_second, 0.0)
+        return jnp.where(sound, solved, 0.0)
 
-
-def mixture_directions(
-    z: jax.Array,
-    residual: jax.Array,
-    weight: jax.Array,
-    randomness: jax.Array,
-    *,
-    n_steps: int,
-    ridge: float,
-) -> jax.Array:
-    """LDA directions of short EM runs in (attributes, residual).
-
-    Parameters
-    ----------
-    z : Array of shape (n_rows, n)
-    residual, weight : Array of shape (n_rows,)
-    randomness : Array of shape (n_starts, n + 1)
-        Numbers in (0, 1).
-    n_steps : int
-        EM steps of each start.
-    ridge : float
-
-    Returns
-    -------
-    Array of shape (n_starts, n)
-    """
-    whitened = matmul(z, _whitener(z, weight, ridge).T)
-    joint = jnp.concatenate([whitened, residual[:, None]], axis=1)
-    active = jnp.ones(joint.shape[1], bool)
-    share = weight / jnp.maximum(jnp.sum(weight), 1e-30)
-    n_joint = joint.shape[1]
-    # Every third start looks at the attributes alone; the others weigh the residual
-    # as much as all attributes together.
-    pull = jnp.where(jnp.arange(len(randomness)) % 3 == 2, 0.0, jnp.sqrt(n_joint * 1.0))
-    normal = ndtri(randomness).at[:, -1].multiply(pull)
-
-    def run(normal):
-        projection = matmul(joint, normal)
-        center = jnp.sum(share * projection)
-        deviation = jnp.sqrt(jnp.sum(share * (projection - center) ** 2)) + 1e-9
-        start = jax.nn.sigmoid(2 * (projection - center) / deviation)
-        fit = fit_mixture(
-            joint, weight, start, active, max_iter=n_steps, tolerance=0.0, floor=1e-2
-        )
-        label, _ = expect(fit.parameters, joint, weight, active, 1e-2)
-        return discriminant(z, label, weight, ridge)
-
-    return jax.vmap(run)(normal)
+    packed_first, packed_second = matmul(first, products), matmul(second, products)
+    return unit(jax.vmap(direction)(packed_first, packed_second))
 
 
-def hessian_directions(
-    z: jax.Array, residual: jax.Array, weight: jax.Array, *, n: int, ridge: float
-) -> jax.Array:
+def hessian_directions(rows: NodeRows, n: int, *, n_model: int) -> jax.Array:
     """Principal Hessian directions (Li 1992): where the residual bends most.
 
-    Eigenvectors of S^-1/2 E[r z z'] S^-1/2 with the largest absolute eigenvalues.
+    Eigenvectors of E[r u u'], u whitened, with the largest absolute eigenvalues.
 
     Returns
     -------
-    Array of shape (n, n_attributes)
+    Array of shape (n, n_coordinates)
     """
+    columns = coordinate_columns(n_model, rows.coordinates.shape[1])
+    total = jnp.maximum(jnp.sum(rows.weight), 1e-30)
+    bounded = jnp.clip(rows.residual, -3, 3)
+    bounded = bounded - matmul(bounded, rows.weight) / total
+    packed = matmul(rows.weight * bounded, rows.products) / total
+    return leading_eigenvectors(unpack(packed, columns), n)
+
+
+def start_responsibilities(projection: jax.Array, weight: jax.Array) -> jax.Array:
+    """Soft halves of the rows along each projection, shape (n_starts, n_rows)."""
     share = weight / jnp.maximum(jnp.sum(weight), 1e-30)
-    bounded = jnp.clip(residual, -3, 3)
-    bounded = bounded - jnp.sum(share * bounded)
-    whitener = _whitener(z, weight, ridge)
-    moment = matmul(((share * bounded)[:, None] * z).T, z)
-    hessian = matmul(matmul(whitener, moment), whitener.T)
-    vectors = leading_eigenvectors(0.5 * (hessian + hessian.T), n)
-    return oriented(matmul(vectors, whitener))
+    centred = projection - matmul(projection, share)[:, None]
+    deviation = jnp.sqrt(matmul(centred**2, share))[:, None] + 1e-9
+    return jax.nn.sigmoid(2 * centred / deviation)
+
+
+def mixture_labels(
+    rows: NodeRows, responsibility: jax.Array, *, n_steps: int, n_model: int
+) -> jax.Array:
+    """Short EM runs of two Gaussians in (attributes, residual), side by side.
+
+    With two components one is the total minus the other, and their log-odds are one
+    quadratic form: both steps of all runs are one product with the same matrix.
+
+    Parameters
+    ----------
+    rows : NodeRows
+    responsibility : Array of shape (n_starts, n_rows)
+        Of the first component at the start; may cover a prefix of the rows only.
+    n_steps : int
+    n_model : int
+
+    Returns
+    -------
+    Array of shape (n_starts, n_rows)
+        Responsibilities of the first component.
+    """
+    n_rows = responsibility.shape[1]
+    products, weight = rows.products[:n_rows], rows.weight[:n_rows]
+    n_joint = rows.coordinates.shape[1] + 1
+    width = n_joint + 1
+    total = matmul(weight, products)
+    row, column = triangle(width)
+    # A quadratic form as a sum over the triangle: what is off the diagonal is twice.
+    twice = jnp.asarray(np.where(row == column, 1.0, 2.0), products.dtype)
+
+    def log_density(packed):
+        gram = unpack(packed, np.arange(width))
+        mass = jnp.maximum(gram[0, 0], 1e-6 * total[0])
+        mean = gram[0, 1:] / mass
+        covariance = gram[1:, 1:] / mass - mean[:, None] * mean[None, :]
+        floor = _FLOOR * jnp.eye(n_joint, dtype=gram.dtype)
+        inverse, independent = inverse_cholesky(covariance + floor, 0.1 * _FLOOR)
+        precision = matmul(inverse.T, inverse)
+        diagonal = jnp.where(independent, jnp.diagonal(inverse), 1.0)
+        pulled = matmul(precision, mean)
+        constant = (
+            jnp.log(mass / total[0])
+            + jnp.sum(jnp.log(diagonal))
+            - 0.5 * jnp.sum(mean * pulled)
+        )
+        form = jnp.zeros((width, width), gram.dtype)
+        form = form.at[0, 0].set(constant).at[0, 1:].set(0.5 * pulled)
+        form = form.at[1:, 1:].set(-0.5 * precision)
+        return form[row, column] * twice
+
+    def step(_, responsibility):
+        first = matmul(responsibility * weight, products)
+        odds = jax.vmap(log_density)(first) - jax.vmap(log_density)(total - first)
+        return jax.nn.sigmoid(matmul(odds, products.T))
+
+    return jax.lax.fori_loop(0, n_steps, step, responsibility)
+
+
+def sparse(
+    direction: jax.Array, covariance: jax.Array, n_kept: int, ridge: float
+) -> jax.Array:
+    """The directions in few attributes that come closest to given ones.
+
+    The attributes with the largest effects are kept, and the projection is regressed
+    on them.
+
+    Parameters
+    ----------
+    direction : Array of shape (n_directions, n_attributes)
+        In standardised attributes.
+    covariance : Array of shape (n_attributes, n_attributes)
+    n_kept : int
+    ridge : float
+
+    Returns
+    -------
+    Array of shape (n_directions, n_attributes)
+    """
+    n_attributes = direction.shape[1]
+    identity = jnp.eye(n_attributes, dtype=direction.dtype)
+
+    def refit(direction):
+        rank = jnp.argsort(jnp.argsort(-jnp.abs(direction)))
+        kept = (rank < n_kept).astype(direction.dtype)
+        moment = kept * matmul(covariance, direction)
+        both = kept[:, None] * kept[None, :]
+        matrix = both * covariance + jnp.diag(1 - kept) + ridge * identity
+        return kept * guarded_solve(matrix, moment, 0.0)
+
+    return unit(jax.vmap(refit)(direction))

@@ -12,20 +12,25 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from secret_jax.mixture import MixtureStatus
 from secret_jax.numerics import AnyArray, leading_eigenvectors, matmul, weighted_moments
 from secret_jax.splits import NodeSplits
 from secret_jax.splits.directions import (
-    discriminant,
+    discriminants,
     hessian_directions,
-    mixture_directions,
+    mixture_labels,
+    sparse,
+    start_responsibilities,
 )
+from secret_jax.splits.discriminant import oriented
 from secret_jax.splits.scoring import (
-    GramRows,
-    gram_rows,
-    score_directions,
-    side_models,
+    NodeRows,
+    fit_sides,
+    node_rows,
+    quantiles,
+    screen,
 )
 from secret_jax.tree import SplitKind
 
@@ -33,6 +38,8 @@ from secret_jax.tree import SplitKind
 _CONSTANT = 1e-6
 # A residual with a smaller deviation, in the same units, is float32 rounding.
 _PURE = 1e-5
+# EM sees so many rows of a node.
+_MIXTURE_ROWS = 1024
 
 
 class ModelBatch(NamedTuple):
@@ -40,7 +47,7 @@ class ModelBatch(NamedTuple):
 
     Attributes
     ----------
-    x : Array of shape (n_nodes, n_rows, n_continuous), float32
+    x : Array of shape (n_nodes, n_rows, n_columns), float32
         Regressors first.
     codes : Array of shape (n_nodes, n_rows, n_discrete), int32
     y : Array of shape (n_nodes, n_rows), float32
@@ -48,12 +55,16 @@ class ModelBatch(NamedTuple):
         Zero for padding.
     min_weight : Array of shape (n_nodes,), float32
         Least weight on each side of a split.
-    randomness : Array of shape (n_nodes, n_starts, n_continuous + 1), float32
-        Numbers in (0, 1), each node's own.
+    normal : Array of shape (n_nodes, n_random, n_columns + 1), float32
+        Standard normal numbers, each node's own: directions of random starts.
     coefficient : Array of shape (n_nodes, 1 + n_regressors), float32
         The node's model.
-    oblique : Array of shape (n_nodes,), bool
-        Whether the node may be split obliquely.
+    degrees : Array of shape (n_nodes,), float32
+        Its effective degrees of freedom.
+    loading : Array of shape (n_nodes, n_columns, n_coordinates), float32
+        Combinations of the standardised columns that stand for them, those of the
+        regressors first; of shape (n_nodes, 0, 0) where the columns stand for
+        themselves.
     """
 
     x: AnyArray
@@ -61,23 +72,35 @@ class ModelBatch(NamedTuple):
     y: AnyArray
     weight: AnyArray
     min_weight: AnyArray
-    randomness: AnyArray
+    normal: AnyArray
     coefficient: AnyArray
-    oblique: AnyArray
+    degrees: AnyArray
+    loading: AnyArray
 
 
 class RssSettings(NamedTuple):
-    """What a compiled finder is specialised on."""
+    """What a compiled finder is specialised on; see `secret_jax.options.RssOptions`.
+
+    ``n_indicators`` of the regressors, the last ones, are indicators of categories:
+    they are split on only together with others. ``n_model`` of the coordinates, the
+    first ones, span them. ``max_split_features`` of 0 means all.
+    """
 
     n_regressors: int
+    n_indicators: int
     n_categories: int
     n_thresholds: int
+    em_starts: bool
     em_steps: int
     n_hessian: int
+    n_finalists: int
     n_hinge: int
     hinge_steps: int
     ridge: float
-    most_regressors: int
+    n_model: int
+    stop_factor: float
+    oblique: bool
+    max_split_features: int
 
 
 class _Candidates(NamedTuple):
@@ -85,53 +108,290 @@ class _Candidates(NamedTuple):
 
     gain: jax.Array  # (n,)
     projection: jax.Array  # (n, n_rows)
-    direction: jax.Array  # (n, n_continuous); zero for discrete
+    direction: jax.Array  # (n, n_columns); zero for axis and discrete splits
     threshold: jax.Array  # (n,)
     kind: jax.Array  # (n,)
     attribute: jax.Array  # (n,)
 
+    def take(self, index: jax.Array) -> _Candidates:
+        return _Candidates(*(array[index] for array in self))
+
+
+class _Node(NamedTuple):
+    """A node prepared for scoring."""
+
+    z: jax.Array  # (n_rows, n_columns), standardised in the node
+    rows: NodeRows
+    back: jax.Array  # (n_coordinates, n_columns), from coordinates to z
+    covariance: jax.Array  # (n_columns, n_columns) of z, if directions are made sparse
+    min_weight: jax.Array
+    n_model: int
+
 
 @functools.partial(jax.jit, static_argnames=("settings",))
-def find_rss_splits(batch: ModelBatch, *, settings: RssSettings) -> NodeSplits:
-    """Best split of every node of a batch.
+def find_rss_splits(
+    batch: ModelBatch, n_nodes: AnyArray, *, settings: RssSettings
+) -> tuple[NodeSplits, jax.Array]:
+    """Best split of the first nodes of a batch.
+
+    Parameters
+    ----------
+    batch : ModelBatch
+    n_nodes : int or Array of shape (), int32
+        The nodes after these are padding: no time is spent on them.
+    settings : RssSettings
 
     Returns
     -------
-    NodeSplits
+    splits : NodeSplits
         ``gain`` is the drop of the penalised residual sum of squares over the rows of
         the batch, in standardised units of the output.
+    price : Array of shape (n_nodes,), float32
+        What the coefficients of a further model are expected to save by chance alone,
+        times the stopping factor.
     """
-    return jax.vmap(functools.partial(_node_split, settings=settings))(batch)
+
+    def split(node):
+        return _node_split(node, settings=settings)
+
+    def add(i, found):
+        node = jax.tree.map(lambda array: array[i], batch)
+        return jax.tree.map(lambda all, one: all.at[i].set(one), found, split(node))
+
+    shapes = jax.eval_shape(jax.vmap(split), batch)
+    nothing = jax.tree.map(lambda one: jnp.zeros(one.shape, one.dtype), shapes)
+    # One node after the other: a node's arrays stay in the cache of a processor.
+    return jax.lax.fori_loop(0, n_nodes, add, nothing)
 
 
-def _node_split(node: ModelBatch, *, settings: RssSettings) -> NodeSplits:
-    n_continuous = node.x.shape[1]
-    _, center, deviation = weighted_moments(node.x, node.weight)
+def _node_split(
+    batch: ModelBatch, *, settings: RssSettings
+) -> tuple[NodeSplits, jax.Array]:
+    total, center, deviation = weighted_moments(batch.x, batch.weight)
     varies = deviation > _CONSTANT
     scale = jnp.where(varies, deviation, 1.0)
-    z = jnp.where(varies, (node.x - center) / scale, 0.0)
+    present = batch.weight > 0
+    z = jnp.where(varies & present[:, None], (batch.x - center) / scale, 0.0)
 
-    regressors = node.x[:, : settings.n_regressors]
-    fitted = node.coefficient[0] + matmul(regressors, node.coefficient[1:])
-    _, offset, spread = weighted_moments((node.y - fitted)[:, None], node.weight)
+    regressors = batch.x[:, : settings.n_regressors]
+    fitted = batch.coefficient[0] + matmul(regressors, batch.coefficient[1:])
+    _, offset, spread = weighted_moments((batch.y - fitted)[:, None], batch.weight)
     pure = spread[0] <= _PURE
     unit = jnp.where(pure, 1.0, spread[0])
-    present = node.weight > 0
-    residual = jnp.where(present, (node.y - fitted - offset[0]) / unit, 0.0)
-    z = jnp.where(present[:, None], z, 0.0)
+    residual = jnp.where(present, (batch.y - fitted - offset[0]) / unit, 0.0)
 
-    basis = _regressor_basis(z[:, : settings.n_regressors], node.weight, settings)
-    rows = gram_rows(basis, residual, node.weight)
+    node = _prepared(z, residual, batch, settings)
+    best = _axis_candidates(batch, node, settings)
+    finalists = _finalists(best, node, settings)
+    if settings.oblique and z.shape[1] > 1:
+        directions = _proposals(batch, node, best, settings)
+        if len(directions):
+            proposed = _oblique(jnp.concatenate(directions), node, settings)
+            finalists = _merge(finalists, _finalists(proposed, node, settings))
+        if settings.n_hinge and settings.hinge_steps:
+            finalists = _merge(finalists, _hinges(finalists, node, settings))
+    pick = finalists.take(jnp.argmax(finalists.gain))
+    splits = _in_table_units(pick, batch, center, scale, unit, pure, settings)
 
-    best = _axis_candidates(node, rows, z, residual, settings)
-    if n_continuous > 1:
-        proposed = _proposals(node, rows, z, residual, settings)
-        best = _merge(best, proposed)
-        best = _merge(best, _hinge_candidates(best, node, rows, z, settings))
-    chosen = jnp.argmax(best.gain)
-    pick = jax.tree.map(lambda array: array[chosen], best)
+    # A model with a ridge spends less than one degree of freedom on a regressor.
+    n_model = settings.n_model
+    spent = 2 + n_model - jnp.trace(node.rows.penalty[:n_model, :n_model])
+    left_over = jnp.maximum(total - batch.degrees, 1.0)
+    noise = total * (spread[0] ** 2 + offset[0] ** 2) / left_over
+    return splits, settings.stop_factor * noise * jnp.minimum(spent, total / 4)
 
-    # Back to the table's units; the cut goes midway between the neighbouring rows.
+
+def _prepared(
+    z: jax.Array, residual: jax.Array, batch: ModelBatch, settings: RssSettings
+) -> _Node:
+    share = batch.weight / jnp.maximum(jnp.sum(batch.weight), 1e-30)
+    covariance = matmul((share[:, None] * z).T, z)
+    themselves = batch.loading.shape[1] == 0
+    basis = z if themselves else matmul(z, batch.loading)
+    rows, whitener = node_rows(
+        basis, residual, batch.weight, n_model=settings.n_model, ridge=settings.ridge
+    )
+    back = whitener if themselves else matmul(whitener, batch.loading.T)
+    return _Node(z, rows, back, covariance, batch.min_weight, settings.n_model)
+
+
+def _scored(
+    projection: jax.Array, node: _Node, settings: RssSettings, n_best: int
+) -> tuple[jax.Array, jax.Array]:
+    """The best thresholds along each direction, by approximate gain."""
+    cuts = quantiles(projection, node.rows.weight, settings.n_thresholds)
+    gain = screen(node.rows, projection, cuts, node.min_weight, n_model=node.n_model)
+    gain, position = jax.lax.top_k(gain, n_best)
+    return gain, jnp.take_along_axis(cuts, position, axis=1)
+
+
+def _axis_candidates(
+    batch: ModelBatch, node: _Node, settings: RssSettings
+) -> _Candidates:
+    """Every continuous attribute, and every discrete one by its mean residual."""
+    n_columns, n_discrete = batch.x.shape[1], batch.codes.shape[1]
+    n_plain = settings.n_regressors - settings.n_indicators
+    column = np.r_[0:n_plain, settings.n_regressors : n_columns].astype(np.int32)
+    projection = batch.x.T[column]
+    kind = np.repeat([SplitKind.AXIS, SplitKind.DISCRETE], [len(column), n_discrete])
+    attribute = np.concatenate([column, np.arange(n_discrete, dtype=np.int32)])
+    if n_discrete:
+
+        def ranked(codes):
+            member = codes[:, None] == jnp.arange(settings.n_categories)
+            member = member.astype(batch.x.dtype)
+            weight = matmul(batch.weight, member)
+            moment = matmul(batch.weight * node.rows.residual, member)
+            mean = jnp.where(weight > 0, moment / (weight + 2), jnp.inf)
+            rank = jnp.argsort(jnp.argsort(mean))
+            return matmul(member, rank.astype(batch.x.dtype))
+
+        ranks = jax.lax.map(ranked, batch.codes.T)
+        projection = jnp.concatenate([projection, ranks])
+    gain, cuts = _scored(projection, node, settings, 1)
+    return _Candidates(
+        gain=gain[:, 0],
+        projection=projection,
+        direction=jnp.zeros((len(projection), n_columns), batch.x.dtype),
+        threshold=cuts[:, 0],
+        kind=jnp.asarray(kind, jnp.int32),
+        attribute=jnp.asarray(attribute),
+    )
+
+
+def _oblique(
+    coordinates: jax.Array, node: _Node, settings: RssSettings
+) -> _Candidates:
+    """Splits along directions given in the coordinates, by approximate gain."""
+    direction = oriented(matmul(coordinates, node.back))
+    if settings.max_split_features:
+        kept = settings.max_split_features
+        direction = oriented(sparse(direction, node.covariance, kept, settings.ridge))
+    projection = matmul(direction, node.z.T)
+    gain, cuts = _scored(projection, node, settings, 1)
+    n = len(direction)
+    return _Candidates(
+        gain=gain[:, 0],
+        projection=projection,
+        direction=direction,
+        threshold=cuts[:, 0],
+        kind=jnp.full(n, SplitKind.OBLIQUE, jnp.int32),
+        attribute=jnp.full(n, -1, jnp.int32),
+    )
+
+
+def _finalists(
+    candidates: _Candidates, node: _Node, settings: RssSettings
+) -> _Candidates:
+    """The most promising candidates, with their exact gains."""
+    n = min(settings.n_finalists, len(candidates.gain))
+    chosen = candidates.take(jax.lax.top_k(candidates.gain, n)[1])
+    left = chosen.projection <= chosen.threshold[:, None]
+    exact = fit_sides(node.rows, left, node.min_weight, n_model=node.n_model)
+    return chosen._replace(gain=exact.gain)
+
+
+def _proposals(
+    batch: ModelBatch, node: _Node, axis: _Candidates, settings: RssSettings
+) -> list[jax.Array]:
+    """Mixture and principal Hessian directions, in the coordinates."""
+    rows, n_model = node.rows, node.n_model
+    directions = []
+    bend = hessian_directions(rows, max(settings.n_hessian, 1), n_model=n_model)
+    if settings.n_hessian:
+        directions.append(bend)
+    if settings.em_starts:
+        head = slice(0, _MIXTURE_ROWS)
+        coordinates, weight = rows.coordinates[head], rows.weight[head]
+        residual = rows.residual[head]
+        component = leading_eigenvectors(node.covariance, 1, n_steps=12)[0]
+        best = axis.take(jnp.argmax(axis.gain))
+        side = jnp.where(best.projection[head] <= best.threshold, 1.0, -1.0)
+        normal = batch.normal[:, : rows.coordinates.shape[1] + 1]
+        # The residual weighs as much as all attributes together.
+        pull = np.sqrt(normal.shape[1])
+        spread = matmul(normal[:, 1:], coordinates.T) + pull * normal[:, :1] * residual
+        start = jnp.concatenate(
+            [
+                jnp.stack(
+                    [
+                        matmul(node.z[head], component),
+                        residual,
+                        matmul(coordinates, bend[0]),
+                        side.astype(residual.dtype),
+                    ]
+                ),
+                spread,
+            ]
+        )
+        label = mixture_labels(
+            rows,
+            start_responsibilities(start, weight),
+            n_steps=settings.em_steps,
+            n_model=n_model,
+        )
+        first, second = weight * label, weight * (1 - label)
+        directions.append(discriminants(rows, first, second, n_model=n_model))
+    return directions
+
+
+def _hinges(start: _Candidates, node: _Node, settings: RssSettings) -> _Candidates:
+    """Hinge steps from the best candidates, each kept only if the score improves.
+
+    Both sides are fitted, each row is labelled by the side that predicts it better,
+    weighted by how much, and LDA of the labels gives the next direction.
+    """
+    rows, n_model = node.rows, node.n_model
+    n = min(settings.n_hinge, len(start.gain))
+    start = start.take(jax.lax.top_k(start.gain, n)[1])
+
+    def sides(candidates):
+        left = candidates.projection <= candidates.threshold[:, None]
+        return fit_sides(rows, left, node.min_weight, n_model=n_model)
+
+    def error(model):
+        fitted = model[:, :1] + matmul(model[:, 1:], rows.coordinates[:, :n_model].T)
+        return (rows.residual - fitted) ** 2
+
+    def step(_, state):
+        current, models = state
+        advantage = error(models.right) - error(models.left)
+        size = jnp.abs(advantage)
+        total = jnp.maximum(jnp.sum(rows.weight), 1e-30)
+        cap = 4 * matmul(size, rows.weight)[:, None] / total
+        bounded = rows.weight * jnp.minimum(size, cap)
+        first = jnp.where(advantage > 0, bounded, 0.0)
+        direction = discriminants(rows, first, bounded - first, n_model=n_model)
+        new = _oblique(direction, node, settings)
+        new_models = sides(new)
+        new = new._replace(gain=new_models.gain)
+        better = new.gain > current.gain * (1 + 1e-4)
+
+        def choose(a, b):
+            return jnp.where(better.reshape((-1,) + (1,) * (a.ndim - 1)), a, b)
+
+        return jax.tree.map(choose, (new, new_models), (current, models))
+
+    steps = settings.hinge_steps
+    return jax.lax.fori_loop(0, steps, step, (start, sides(start)))[0]
+
+
+def _merge(first: _Candidates, second: _Candidates) -> _Candidates:
+    pairs = zip(first, second, strict=True)
+    return _Candidates(*(jnp.concatenate(pair) for pair in pairs))
+
+
+def _in_table_units(
+    pick: _Candidates,
+    batch: ModelBatch,
+    center: jax.Array,
+    scale: jax.Array,
+    unit: jax.Array,
+    pure: jax.Array,
+    settings: RssSettings,
+) -> NodeSplits:
+    """The chosen split for rows of the table; the cut goes between the rows."""
+    present = batch.weight > 0
     left = (pick.projection <= pick.threshold) & present
     right = (pick.projection > pick.threshold) & present
     highest = jnp.max(jnp.where(left, pick.projection, -jnp.inf))
@@ -144,7 +404,7 @@ def _node_split(node: ModelBatch, *, settings: RssSettings) -> NodeSplits:
     oblique = pick.direction / scale
     length = jnp.sqrt(jnp.sum(oblique**2))
     length = jnp.where(length > 0, length, 1.0)
-    axis = jax.nn.one_hot(pick.attribute, n_continuous, dtype=z.dtype)
+    axis = jax.nn.one_hot(pick.attribute, len(center), dtype=center.dtype)
     direction = jnp.where(is_axis, axis, oblique / length)
     # An axis split compares the attribute itself, so its cut is exact.
     threshold = jnp.where(is_axis, cut, (cut + jnp.sum(oblique * center)) / length)
@@ -156,204 +416,23 @@ def _node_split(node: ModelBatch, *, settings: RssSettings) -> NodeSplits:
         attribute=pick.attribute.astype(jnp.int32),
         direction=jnp.where(discrete, 0.0, direction),
         threshold=jnp.where(discrete, 0.0, threshold),
-        goes_left=_subset(node, pick, left & discrete, settings),
+        goes_left=_subset(batch, pick, left & discrete, settings),
         gain=jnp.where(usable, pick.gain * unit**2, 0.0),
         status=jnp.int32(MixtureStatus.CONVERGED),
         pure=pure,
-        child_model=jnp.zeros((2, 1 + settings.n_regressors), z.dtype),
+        child_model=jnp.zeros((2, 1 + settings.n_regressors), center.dtype),
     )
-
-
-def _regressor_basis(
-    z: jax.Array, weight: jax.Array, settings: RssSettings
-) -> jax.Array:
-    """Regressors of the children's models: all, or their leading components."""
-    if settings.n_regressors <= settings.most_regressors:
-        return z
-    share = weight / jnp.maximum(jnp.sum(weight), 1e-30)
-    covariance = matmul((share[:, None] * z).T, z)
-    vectors = leading_eigenvectors(covariance, settings.most_regressors, n_steps=12)
-    components = matmul(z, vectors.T)
-    _, _, deviation = weighted_moments(components, weight)
-    return components / jnp.maximum(deviation, 1e-3)
-
-
-def _axis_candidates(
-    node: ModelBatch,
-    rows: GramRows,
-    z: jax.Array,
-    residual: jax.Array,
-    settings: RssSettings,
-) -> _Candidates:
-    """Every continuous attribute, and every discrete one by its mean residual."""
-    n_continuous, n_discrete = node.x.shape[1], node.codes.shape[1]
-    projection = node.x.T
-    kind = jnp.full(n_continuous, SplitKind.AXIS)
-    attribute = jnp.arange(n_continuous)
-    if n_discrete:
-
-        def ranked(codes):
-            member = codes[:, None] == jnp.arange(settings.n_categories)
-            member = member.astype(z.dtype)
-            weight = matmul(node.weight, member)
-            mean = matmul(node.weight * residual, member) / (weight + 2)
-            rank = jnp.argsort(jnp.argsort(jnp.where(weight > 0, mean, jnp.inf)))
-            return matmul(member, rank.astype(z.dtype))
-
-        ranks = jax.lax.map(ranked, node.codes.T)
-        projection = jnp.concatenate([projection, ranks])
-        kind = jnp.concatenate([kind, jnp.full(n_discrete, SplitKind.DISCRETE)])
-        attribute = jnp.concatenate([attribute, jnp.arange(n_discrete)])
-    direction = jnp.zeros((len(projection), n_continuous), z.dtype)
-    direction = direction.at[jnp.arange(n_continuous), jnp.arange(n_continuous)].set(1)
-
-    if len(projection) > settings.most_regressors:
-        screened = _screen(projection, residual, node, settings)
-        projection, kind = projection[screened], kind[screened]
-        attribute, direction = attribute[screened], direction[screened]
-    scores = _score(rows, projection, node, settings)
-    return _Candidates(
-        scores.gain, projection, direction, scores.threshold, kind, attribute
-    )
-
-
-def _screen(
-    projection: jax.Array,
-    residual: jax.Array,
-    node: ModelBatch,
-    settings: RssSettings,
-) -> jax.Array:
-    """Indices of the most promising attributes under models of their own alone."""
-
-    def promise(values):
-        _, center, deviation = weighted_moments(values[:, None], node.weight)
-        scale = jnp.where(deviation > _CONSTANT, deviation, 1.0)
-        own = gram_rows((values[:, None] - center) / scale, residual, node.weight)
-        return _score(own, values[None], node, settings).gain[0]
-
-    gain = jax.lax.map(promise, projection)
-    return jnp.argsort(-gain)[: settings.most_regressors]
-
-
-def _score(
-    rows: GramRows, projection: jax.Array, node: ModelBatch, settings: RssSettings
-):
-    return score_directions(
-        rows,
-        projection.T,
-        node.min_weight,
-        n_thresholds=settings.n_thresholds,
-        ridge=settings.ridge,
-    )
-
-
-def _oblique_candidates(
-    direction: jax.Array,
-    node: ModelBatch,
-    rows: GramRows,
-    z: jax.Array,
-    settings: RssSettings,
-) -> _Candidates:
-    projection = matmul(direction, z.T)
-    scores = _score(rows, projection, node, settings)
-    n = len(direction)
-    allowed = node.oblique & (jnp.sum(direction**2, axis=1) > 0)
-    return _Candidates(
-        gain=jnp.where(allowed, scores.gain, -jnp.inf),
-        projection=projection,
-        direction=direction,
-        threshold=scores.threshold,
-        kind=jnp.full(n, SplitKind.OBLIQUE),
-        attribute=jnp.full(n, -1),
-    )
-
-
-def _proposals(
-    node: ModelBatch,
-    rows: GramRows,
-    z: jax.Array,
-    residual: jax.Array,
-    settings: RssSettings,
-) -> _Candidates:
-    """Mixture and principal Hessian directions."""
-    directions = []
-    if node.randomness.shape[0]:
-        directions.append(
-            mixture_directions(
-                z,
-                residual,
-                node.weight,
-                node.randomness,
-                n_steps=settings.em_steps,
-                ridge=settings.ridge,
-            )
-        )
-    if settings.n_hessian:
-        directions.append(
-            hessian_directions(
-                z, residual, node.weight, n=settings.n_hessian, ridge=settings.ridge
-            )
-        )
-    if not directions:
-        directions.append(jnp.zeros((1, z.shape[1]), z.dtype))
-    return _oblique_candidates(jnp.concatenate(directions), node, rows, z, settings)
-
-
-def _hinge_candidates(
-    best: _Candidates,
-    node: ModelBatch,
-    rows: GramRows,
-    z: jax.Array,
-    settings: RssSettings,
-) -> _Candidates:
-    """Hinge steps from the best candidates, each kept only if the score improves.
-
-    Both sides are fitted, each row is labelled by the side that predicts it better,
-    weighted by how much, and LDA of the labels gives the next direction.
-    """
-    order = jnp.argsort(-best.gain)[: settings.n_hinge]
-    starts = jax.tree.map(lambda array: array[order], best)
-    design, target = rows.design[:, :-1], rows.design[:, -1]
-
-    def relabelled(projection, threshold):
-        left = (projection <= threshold).astype(z.dtype)
-        left_model, right_model = side_models(rows, left, settings.ridge)
-        error = (target - matmul(design, right_model)) ** 2
-        advantage = error - (target - matmul(design, left_model)) ** 2
-        magnitude = jnp.abs(advantage) * node.weight
-        cap = 4 * jnp.sum(magnitude) / jnp.maximum(jnp.sum(node.weight), 1e-30)
-        bounded = node.weight * jnp.minimum(jnp.abs(advantage), cap)
-        label = (advantage > 0).astype(z.dtype)
-        return discriminant(z, label, bounded, settings.ridge)
-
-    def step(_, current):
-        direction = jax.vmap(relabelled)(current.projection, current.threshold)
-        new = _oblique_candidates(direction, node, rows, z, settings)
-        better = new.gain > current.gain * (1 + 1e-4)
-
-        def choose(a, b):
-            return jnp.where(better.reshape((-1,) + (1,) * (a.ndim - 1)), a, b)
-
-        return jax.tree.map(choose, new, current)
-
-    return jax.lax.fori_loop(0, settings.hinge_steps, step, starts)
-
-
-def _merge(first: _Candidates, second: _Candidates) -> _Candidates:
-    return jax.tree.map(lambda a, b: jnp.concatenate([a, b]), first, second)
 
 
 def _subset(
-    node: ModelBatch, pick: _Candidates, left: jax.Array, settings: RssSettings
+    batch: ModelBatch, pick: _Candidates, left: jax.Array, settings: RssSettings
 ) -> jax.Array:
     """Categories of the left side; absent ones follow the larger side."""
-    if not node.codes.shape[1]:
+    if not batch.codes.shape[1]:
         return jnp.zeros(settings.n_categories, bool)
-    code = node.codes[:, jnp.maximum(pick.attribute, 0)]
-    member = (code[:, None] == jnp.arange(settings.n_categories)).astype(left.dtype)
-    weight = matmul(node.weight, member.astype(node.weight.dtype))
-    left_weight = matmul(
-        jnp.where(left, node.weight, 0.0), member.astype(node.weight.dtype)
-    )
+    code = batch.codes[:, jnp.maximum(pick.attribute, 0)]
+    member = (code[:, None] == jnp.arange(settings.n_categories)).astype(jnp.float32)
+    weight = matmul(batch.weight, member)
+    left_weight = matmul(jnp.where(left, batch.weight, 0.0), member)
     larger_left = left_weight.sum() >= 0.5 * weight.sum()
     return jnp.where(weight > 0, left_weight > 0, larger_left)

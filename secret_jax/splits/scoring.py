@@ -1,9 +1,12 @@
 """How much two linear models fit better than one: scores of many splits at once.
 
 A split is scored by the drop in the penalised residual sum of squares when each child
-gets a ridge model of its own, on top of the node's. Along one direction the Grams of
-all thresholds are one matrix product, and one batched Cholesky factorisation gives
-their scores: the square of the last diagonal is the residual sum of squares.
+gets a ridge model of its own, on top of the node's. Everything is computed in whitened
+coordinates, from one matrix of products of columns: weighted sums of its rows are Gram
+matrices, whether the weights are sides of a split, labels or responsibilities.
+
+All thresholds of all directions are screened by a formula that needs only the first
+moments of each side; the best few then get their Gram matrices and exact scores.
 """
 
 from __future__ import annotations
@@ -12,220 +15,275 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from secret_jax.numerics import guarded_solve, last_pivot, matmul
+from secret_jax.numerics import guarded_solve, inverse_cholesky, matmul
 
 # Quantiles of this many rows are good enough as thresholds.
-_QUANTILE_ROWS = 512
+_QUANTILE_ROWS = 128
 
 
-class GramRows(NamedTuple):
-    """Rows [1, regressors, residual] of one node, ready for Grams.
-
-    Attributes
-    ----------
-    design : Array of shape (n_rows, width)
-        Intercept, standardised regressors, standardised residual.
-    products : Array of shape (n_rows, width * (width + 1) / 2)
-        Weighted products of the design's columns, upper triangle.
-    packed_total : Array of shape (width * (width + 1) / 2,)
-    total : Array of shape (width, width)
-        Gram of all rows, and its upper triangle.
-    weight : Array of shape (n_rows,)
-    """
-
-    design: jax.Array
-    products: jax.Array
-    packed_total: jax.Array
-    total: jax.Array
-    weight: jax.Array
-
-
-class ThresholdScores(NamedTuple):
-    """Best threshold along each direction.
+class NodeRows(NamedTuple):
+    """Rows of one node in whitened coordinates, ready for Grams.
 
     Attributes
     ----------
-    gain : Array of shape (n_directions,)
-        Drop of the residual sum of squares; minus infinity where none is allowed.
-    threshold : Array of shape (n_directions,)
-    """
-
-    gain: jax.Array
-    threshold: jax.Array
-
-
-def gram_rows(
-    regressors: jax.Array, residual: jax.Array, weight: jax.Array
-) -> GramRows:
-    """Prepare the rows of a node.
-
-    Parameters
-    ----------
-    regressors : Array of shape (n_rows, n_regressors)
-        Standardised in the node.
+    coordinates : Array of shape (n_rows, n_coordinates)
+        Whitened; those that span the models' regressors come first.
     residual : Array of shape (n_rows,)
         Of the node's own model, of about unit variance.
     weight : Array of shape (n_rows,)
-
-    Returns
-    -------
-    GramRows
+        Zero for padding.
+    products : Array of shape (n_rows, n_products)
+        Products of the columns [1, model coordinates, residual, other coordinates],
+        upper triangle column by column: those of the models are a prefix.
+    total : Array of shape (n_products,)
+        Weighted sum of the products.
+    penalty : Array of shape (n_coordinates, n_coordinates)
+        The identity in units of the attributes, as the coordinates see it.
     """
-    ones = jnp.ones_like(residual)[:, None]
-    design = jnp.concatenate([ones, regressors, residual[:, None]], axis=1)
-    row, column = jnp.triu_indices(design.shape[1])
-    products = design[:, row] * design[:, column] * weight[:, None]
-    packed_total = jnp.sum(products, axis=0)
-    total = _unpack(packed_total, design.shape[1])
-    return GramRows(design, products, packed_total, total, weight)
+
+    coordinates: jax.Array
+    residual: jax.Array
+    weight: jax.Array
+    products: jax.Array
+    total: jax.Array
+    penalty: jax.Array
 
 
-def _unpack(packed: jax.Array, width: int) -> jax.Array:
-    """Symmetric matrices of shape (..., width, width) from their upper triangles."""
-    row, column = jnp.triu_indices(width)
-    position = jnp.zeros((width, width), jnp.int32)
-    index = jnp.arange(len(row), dtype=jnp.int32)
-    position = position.at[row, column].set(index).at[column, row].set(index)
-    return packed[..., position]
+class SideModels(NamedTuple):
+    """Exact scores of splits, and the models of their sides.
+
+    Attributes
+    ----------
+    gain : Array of shape (n_splits,)
+        Drop of the penalised residual sum of squares; minus infinity where a side has
+        too little weight.
+    left, right : Array of shape (n_splits, 1 + n_model)
+        Intercept and slopes in the coordinates.
+    """
+
+    gain: jax.Array
+    left: jax.Array
+    right: jax.Array
 
 
-def penalty(width: int, ridge: float, dtype) -> jax.Array:
-    """Diagonal added to a Gram, per unit of its weight: ridge on the slopes."""
-    return jnp.full(width, ridge, dtype).at[0].set(1e-6).at[-1].set(1e-6)
+def triangle(width: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows and columns of an upper triangle, column by column.
+
+    The triangle of the leading columns is a prefix of the whole.
+    """
+    column, row = np.tril_indices(width)
+    return row, column
 
 
-def residual_sum(packed: jax.Array, width: int, ridge: float) -> jax.Array:
-    """Penalised residual sum of squares of the last column on the others.
+def unpack(packed: jax.Array, columns: np.ndarray) -> jax.Array:
+    """Symmetric matrices of some columns, from packed triangles.
 
     Parameters
     ----------
-    packed : Array of shape (n, width * (width + 1) / 2)
-        Upper triangles of Grams.
-    width : int
+    packed : Array of shape (..., n_products)
+    columns : ndarray of shape (n,), int
+
+    Returns
+    -------
+    Array of shape (..., n, n)
+    """
+    low = np.minimum.outer(columns, columns)
+    high = np.maximum.outer(columns, columns)
+    return packed[..., high * (high + 1) // 2 + low]
+
+
+def coordinate_columns(n_model: int, n_coordinates: int) -> np.ndarray:
+    """Where the coordinates stand among [1, model, residual, other]."""
+    position = np.arange(1, n_coordinates + 1)
+    return np.where(position > n_model, position + 1, position)
+
+
+def node_rows(
+    basis: jax.Array,
+    residual: jax.Array,
+    weight: jax.Array,
+    *,
+    n_model: int,
+    ridge: float,
+) -> tuple[NodeRows, jax.Array]:
+    """Whiten the rows of a node and multiply their columns.
+
+    Parameters
+    ----------
+    basis : Array of shape (n_rows, n_coordinates)
+        Attributes, or combinations of them, of zero mean and about unit variance.
+    residual : Array of shape (n_rows,)
+        Of the node's own model, of about unit variance.
+    weight : Array of shape (n_rows,)
+    n_model : int
+        How many of the basis columns, the first ones, the models use.
     ridge : float
-        Per unit of weight, in units of the regressors' variance.
+        Penalty of the models, in units of the attributes' variances.
 
     Returns
     -------
-    Array of shape (n,)
-        Infinite where the Gram is not positive definite.
+    rows : NodeRows
+    whitener : Array of shape (n_coordinates, n_coordinates)
+        Lower triangular; ``coordinates = basis @ whitener.T``.
     """
-    gram = jnp.moveaxis(_unpack(packed, width), 0, -1)
-    weight = jnp.maximum(gram[0, 0], 1e-6)
-    extra = jnp.diag(penalty(width, ridge, packed.dtype))[:, :, None] * weight
-    return last_pivot(gram + extra)
+    n_coordinates = basis.shape[1]
+    share = weight / jnp.maximum(jnp.sum(weight), 1e-30)
+    covariance = matmul((share[:, None] * basis).T, basis)
+    ridged = covariance + ridge * jnp.eye(n_coordinates, dtype=basis.dtype)
+    whitener, _ = inverse_cholesky(ridged, 0.0)
+    coordinates = matmul(basis, whitener.T)
+    design = jnp.concatenate(
+        [
+            jnp.ones_like(residual)[:, None],
+            coordinates[:, :n_model],
+            residual[:, None],
+            coordinates[:, n_model:],
+        ],
+        axis=1,
+    )
+    row, column = triangle(n_coordinates + 2)
+    products = design[:, row] * design[:, column]
+    total = matmul(weight, products)
+    penalty = ridge * matmul(whitener, whitener.T)
+    return NodeRows(coordinates, residual, weight, products, total, penalty), whitener
 
 
-def side_models(
-    rows: GramRows, left: jax.Array, ridge: float
-) -> tuple[jax.Array, jax.Array]:
-    """Ridge models of the two sides of a split, shape (width - 1,) each."""
-    gram = _unpack(matmul(left, rows.products), rows.design.shape[1])
-
-    def solve(gram):
-        width = gram.shape[0]
-        weight = jnp.maximum(gram[0, 0], 1e-6)
-        extra = weight * penalty(width, ridge, gram.dtype)[:-1]
-        matrix = gram[:-1, :-1] + jnp.diag(extra)
-        return guarded_solve(matrix, gram[:-1, -1], 0.0)
-
-    return solve(gram), solve(rows.total - gram)
-
-
-def thresholds(
-    projection: jax.Array, weight: jax.Array, n_thresholds: int
-) -> jax.Array:
-    """Quantiles of a prefix of the rows, shape (n_thresholds, n_directions).
+def quantiles(values: jax.Array, weight: jax.Array, n: int) -> jax.Array:
+    """Quantiles of a prefix of the rows, by counting instead of sorting.
 
     Parameters
     ----------
-    projection : Array of shape (n_rows, n_directions)
+    values : Array of shape (n_directions, n_rows)
     weight : Array of shape (n_rows,)
         Zero for padding, which comes last.
-    """
-    head, mass = projection[:_QUANTILE_ROWS], weight[:_QUANTILE_ROWS]
-    order = jnp.argsort(jnp.where(mass[:, None] > 0, head, jnp.inf), axis=0)
-    share = (jnp.arange(n_thresholds, dtype=head.dtype) + 0.5) / n_thresholds
-    share = share.at[0].set(0.0)  # the smallest value: its group may be rare
-
-    def quantiles(values, order):
-        below = jnp.cumsum(mass[order])
-        position = jnp.searchsorted(below, share * below[-1])
-        return values[order[jnp.minimum(position, len(values) - 1)]]
-
-    return jax.vmap(quantiles, in_axes=1, out_axes=1)(head, order)
-
-
-def score_directions(
-    rows: GramRows,
-    projection: jax.Array,
-    min_weight: jax.Array,
-    *,
-    n_thresholds: int,
-    ridge: float,
-) -> ThresholdScores:
-    """Best threshold along each direction.
-
-    Parameters
-    ----------
-    rows : GramRows
-    projection : Array of shape (n_rows, n_directions)
-    min_weight : Array of shape ()
-        Least weight on each side.
-    n_thresholds : int
-        Quantiles that are tried.
-    ridge : float
+    n : int
 
     Returns
     -------
-    ThresholdScores
+    Array of shape (n_directions, n)
+        Values that occur; the smallest is the first.
     """
-    cuts = thresholds(projection, rows.weight, n_thresholds)
+    head, mass = values[:, :_QUANTILE_ROWS], weight[:_QUANTILE_ROWS]
+    share = (jnp.arange(n, dtype=values.dtype) + 0.5) / n
+    share = share.at[0].set(0.0)  # the smallest value: its group may be rare
+    enough = share * jnp.sum(mass) * (1 - 1e-6)
 
-    def along(direction):
-        values, cuts = direction
-        return best_cut(rows, values, cuts, min_weight, ridge=ridge)
+    def along(head):
+        below = matmul((head[None, :] <= head[:, None]).astype(mass.dtype), mass)
+        usable = (below[None, :] >= enough[:, None]) & (mass > 0)
+        return jnp.min(jnp.where(usable, head, jnp.inf), axis=1)
 
-    return jax.lax.map(along, (projection.T, cuts.T))
+    return jax.vmap(along)(head)
 
 
-def best_cut(
-    rows: GramRows,
-    values: jax.Array,
+def screen(
+    rows: NodeRows,
+    projection: jax.Array,
     cuts: jax.Array,
     min_weight: jax.Array,
     *,
-    ridge: float,
-) -> ThresholdScores:
-    """Best of several thresholds along one direction.
+    n_model: int,
+) -> jax.Array:
+    """Approximate gains of many splits, from first moments of their sides.
+
+    The second moments of a side are taken to be those of the node, but for the
+    direction of the split, where they are measured: exact for elliptical attributes.
 
     Parameters
     ----------
-    rows : GramRows
-    values : Array of shape (n_rows,)
-        The rows' projections.
-    cuts : Array of shape (n_thresholds,)
+    rows : NodeRows
+    projection : Array of shape (n_directions, n_rows)
+    cuts : Array of shape (n_directions, n_cuts)
     min_weight : Array of shape ()
-    ridge : float
+        Least weight on each side.
+    n_model : int
 
     Returns
     -------
-    ThresholdScores
-        Scalars.
+    Array of shape (n_directions, n_cuts)
+        Minus infinity where a side has too little weight.
     """
-    width = rows.design.shape[1]
-    total_weight = rows.total[0, 0]
-    left = (values[None, :] <= cuts[:, None]).astype(values.dtype)
-    packed = matmul(left, rows.products)
-    left_weight = packed[:, 0]
-    least = jnp.minimum(left_weight, total_weight - left_weight)
-    gain = (
-        rows.total[-1, -1]
-        - residual_sum(packed, width, ridge)
-        - residual_sum(rows.packed_total - packed, width, ridge)
+    total = jnp.maximum(rows.total[0], 1e-30)
+    mean = matmul(projection, rows.weight) / total
+    centred = projection - mean[:, None]
+    variance = matmul(centred**2, rows.weight) / total
+    unit = centred / jnp.sqrt(jnp.maximum(variance, 1e-20))[:, None]
+    # Slope of each model coordinate on the direction.
+    slope = matmul(unit * rows.weight, rows.coordinates[:, :n_model]) / total
+    strength = jnp.sum(slope**2, axis=1)[:, None]
+
+    first = (n_model + 1) * (n_model + 2) // 2  # where the residual's column begins
+    moments = rows.products[:, first : first + 1 + n_model]
+    columns = jnp.concatenate([jnp.ones_like(moments[:, :1]), moments], axis=1)
+    left = jnp.where(projection[:, None, :] <= cuts[:, :, None], rows.weight, 0.0)
+    sums = matmul(left, columns)
+    own = jnp.stack([unit, unit**2], axis=-1)
+    own_sums = jax.vmap(matmul)(left, own)
+    whole = jnp.concatenate(
+        [rows.total[:1], rows.total[first : first + 1 + n_model]]
     )
+    own_whole = matmul(rows.weight, own)[:, None, :]
+
+    def gain(sums, own_sums):
+        weight = jnp.maximum(sums[..., 0], 1e-6)
+        level = sums[..., 1] / weight
+        moment = sums[..., 2:] / weight[..., None]
+        center = own_sums[..., 0] / weight
+        spread = own_sums[..., 1] / weight - center**2
+        along = jnp.sum(moment * slope[:, None, :], axis=-1)
+        squared = (
+            jnp.sum(moment**2, axis=-1)
+            - 2 * center * level * along
+            + (center * level) ** 2 * strength
+        )
+        own_moment = along - center * level * strength
+        narrower = jnp.minimum(1 - spread, 0.99 / jnp.maximum(strength, 0.99))
+        stretched = own_moment**2 * narrower / (1 - strength * narrower + 1e-6)
+        return weight * (level**2 + squared + stretched)
+
+    least = jnp.minimum(sums[..., 0], total - sums[..., 0])
+    allowed = (least >= min_weight) & (least > 0)
+    both = gain(sums, own_sums) + gain(whole - sums, own_whole - own_sums)
+    return jnp.where(allowed & jnp.isfinite(both), both, -jnp.inf)
+
+
+def fit_sides(
+    rows: NodeRows, left: jax.Array, min_weight: jax.Array, *, n_model: int
+) -> SideModels:
+    """Exact gains of splits, and the ridge models of their sides.
+
+    Parameters
+    ----------
+    rows : NodeRows
+    left : Array of shape (n_splits, n_rows), bool
+    min_weight : Array of shape ()
+    n_model : int
+
+    Returns
+    -------
+    SideModels
+    """
+    n_products = (n_model + 2) * (n_model + 3) // 2
+    columns = np.arange(n_model + 2)
+    packed = matmul(
+        jnp.where(left, rows.weight, 0.0), rows.products[:, :n_products]
+    )
+    penalty = jnp.zeros((n_model + 1, n_model + 1), packed.dtype)
+    penalty = penalty.at[1:, 1:].set(rows.penalty[:n_model, :n_model])
+    penalty = penalty + 1e-6 * jnp.eye(n_model + 1, dtype=packed.dtype)
+
+    def fit(packed):
+        gram = unpack(packed, columns)
+        moment = gram[:-1, -1]
+        ridged = gram[:-1, :-1] + jnp.maximum(gram[0, 0], 1e-6) * penalty
+        model = guarded_solve(ridged, moment, 0.0)
+        return jnp.sum(model * moment), model
+
+    left_gain, left_model = jax.vmap(fit)(packed)
+    right_gain, right_model = jax.vmap(fit)(rows.total[:n_products] - packed)
+    least = jnp.minimum(packed[:, 0], rows.total[0] - packed[:, 0])
+    gain = left_gain + right_gain
     allowed = (least >= min_weight) & (least > 0) & jnp.isfinite(gain)
-    gain = jnp.where(allowed, gain, -jnp.inf)
-    best = jnp.argmax(gain)
-    return ThresholdScores(gain[best], cuts[best])
+    return SideModels(jnp.where(allowed, gain, -jnp.inf), left_model, right_model)
