@@ -259,9 +259,7 @@ def _axis_candidates(
     )
 
 
-def _oblique(
-    coordinates: jax.Array, node: _Node, settings: RssSettings
-) -> _Candidates:
+def _oblique(coordinates: jax.Array, node: _Node, settings: RssSettings) -> _Candidates:
     """Splits along directions given in the coordinates, by approximate gain."""
     direction = oriented(matmul(coordinates, node.back))
     if settings.max_split_features:

@@ -221,9 +221,7 @@ def screen(
     sums = matmul(left, columns)
     own = jnp.stack([unit, unit**2], axis=-1)
     own_sums = jax.vmap(matmul)(left, own)
-    whole = jnp.concatenate(
-        [rows.total[:1], rows.total[first : first + 1 + n_model]]
-    )
+    whole = jnp.concatenate([rows.total[:1], rows.total[first : first + 1 + n_model]])
     own_whole = matmul(rows.weight, own)[:, None, :]
 
     def gain(sums, own_sums):
@@ -267,9 +265,7 @@ def fit_sides(
     """
     n_products = (n_model + 2) * (n_model + 3) // 2
     columns = np.arange(n_model + 2)
-    packed = matmul(
-        jnp.where(left, rows.weight, 0.0), rows.products[:, :n_products]
-    )
+    packed = matmul(jnp.where(left, rows.weight, 0.0), rows.products[:, :n_products])
     penalty = jnp.zeros((n_model + 1, n_model + 1), packed.dtype)
     penalty = penalty.at[1:, 1:].set(rows.penalty[:n_model, :n_model])
     penalty = penalty + 1e-6 * jnp.eye(n_model + 1, dtype=packed.dtype)

@@ -1,0 +1,1 @@
+"""Refinement of a fitted tree as a whole."""
