@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
-from secret_jax.complexity import PruningPath, training_path
+from secret_jax.complexity import PruningPath, model_degrees, weakest_links
 from secret_jax.prune import pruning_errors
 from secret_jax.table import Table
 from secret_jax.tree import Tree
@@ -17,11 +15,11 @@ _TIE = 1e-9
 
 def by_cross_validation(
     trees: list[Tree],
+    fold_trees: list[list[Tree]],
+    fold: np.ndarray,
     table: Table,
     y: np.ndarray,
     weight: np.ndarray,
-    grow: Callable[[np.ndarray], list[Tree]],
-    n_folds: int,
 ) -> list[tuple[Tree, float]]:
     """Prune trees at the price of a leaf with the least cross-validated error.
 
@@ -33,15 +31,14 @@ def by_cross_validation(
     ----------
     trees : list of Tree
         Grown on all rows.
+    fold_trees : list of list of Tree
+        For every part trees of the same kinds, grown on the rows outside of it.
+    fold : ndarray of shape (n_rows,), int
+        Part of every row, counted from 0.
     table : Table
-        The rows, in an order that has nothing to do with their content: the parts are
-        slices of it.
     y : ndarray of shape (n_rows,), float64
         In standardised units.
     weight : ndarray of shape (n_rows,)
-    grow : callable
-        Trees of the same kinds as ``trees``, grown on the rows of an index.
-    n_folds : int
 
     Returns
     -------
@@ -49,18 +46,14 @@ def by_cross_validation(
         A subtree of each tree, the smallest of equals, and the cross-validated sum of
         squared errors at its price, in units of the target squared.
     """
-    paths = [training_path(tree, table, y, weight)[0] for tree in trees]
+    paths = [_path(tree) for tree in trees]
     prices = [_typical_prices(path.alphas) for path in paths]
     errors = [np.zeros(len(path.alphas)) for path in paths]
-    fold = folds(weight, n_folds)
-    for part in np.unique(fold):
-        inside, outside = np.flatnonzero(fold == part), np.flatnonzero(fold != part)
-        if len(outside) == 0:  # a single row: nothing to choose
-            continue
+    for part, grown in enumerate(fold_trees):
+        inside = np.flatnonzero(fold == part)
         held = Table(table.x[inside], table.codes[inside])
-        rest = Table(table.x[outside], table.codes[outside])
-        for which, tree in enumerate(grow(outside)):
-            path, _ = training_path(tree, rest, y[outside], weight[outside])
+        for which, tree in enumerate(grown):
+            path = _path(tree)
             error = pruning_errors(tree, held, y[inside], weight[inside])
             index = np.searchsorted(path.alphas, prices[which], side="right") - 1
             scale = tree.schema.target_scale**2
@@ -74,13 +67,24 @@ def by_cross_validation(
 def folds(weight: np.ndarray, n_folds: int) -> np.ndarray:
     """Part of every row: slices of like weight, in the order of the rows, int64.
 
+    The order should have nothing to do with the rows' content. Parts without rows are
+    left out.
+
     Examples
     --------
     >>> folds(np.array([1.0, 1.0, 2.0, 1.0, 1.0]), 3)
     array([0, 0, 1, 2, 2])
     """
     middle = np.cumsum(weight) - 0.5 * weight
-    return np.minimum(n_folds * middle / np.sum(weight), n_folds - 1).astype(np.int64)
+    part = np.minimum(n_folds * middle / np.sum(weight), n_folds - 1).astype(np.int64)
+    return np.unique(part, return_inverse=True)[1]
+
+
+def _path(tree: Tree) -> PruningPath:
+    """Subtrees by the price of a degree of freedom, in units of squared error."""
+    return weakest_links(
+        tree, tree.train_error * tree.weight, 1.0 + model_degrees(tree)
+    )
 
 
 def _typical_prices(alphas: np.ndarray) -> np.ndarray:

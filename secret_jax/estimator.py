@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple, overload
 
 import narwhals as nw
@@ -21,7 +22,7 @@ from sklearn.utils.validation import (
 
 from secret_jax import tree as tree_module
 from secret_jax.complexity import training_path
-from secret_jax.fitting import FittedTree, LeafOptions, Rows, fit_tree
+from secret_jax.fitting import FittedTree, LeafOptions, Rows, fit_tree, join, merged
 from secret_jax.intervals import conformal_factor, conformity_scores, node_deviations
 from secret_jax.options import (
     GrowOptions,
@@ -31,7 +32,7 @@ from secret_jax.options import (
     SplitOptions,
 )
 from secret_jax.parameters import check_parameters, is_integer, is_real
-from secret_jax.rows import content_hash, hold_out
+from secret_jax.rows import hold_out
 from secret_jax.table import Table, TableSchema, learn_schema, read_columns
 
 
@@ -60,8 +61,10 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
     gini_gain : {"normal", "counted"}, default="normal"
         Gini gain from the normal distributions' p-values or from counted labels. Only
         with ``criterion="gini"``.
-    prune : {"holdout", "cross-validation", "aic", "bic", "icomp", None}, \
-            default="holdout"
+    prune : {"auto", "holdout", "cross-validation", "aic", "bic", "icomp", None}, \
+            default="auto"
+        "auto" cross-validates up to 8192 rows (those of ``prune_set`` included) and
+        holds rows out beyond.
         Prune by the error on ``prune_set``, or on rows held out of the training data;
         or without such rows by cost-complexity with a price that cross-validation
         chooses (five more trees are grown), or by an information criterion (see
@@ -77,12 +80,12 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         units of the target squared; 0 cuts only splits that save nothing.
     refine : None
         Reserved for refinement of the whole tree.
-    min_samples_split : int or float, default=0.01
+    min_samples_split : int or float, default=0.005
         A node with fewer rows is not split; a float is a fraction of the training
         rows, without those held out.
     min_samples_leaf : int, float or "auto", default="auto"
-        Fewest rows of a leaf; a float is a fraction of the rows. "auto" is half a per
-        cent of them, but at least five.
+        Fewest rows of a leaf; a float is a fraction of the rows. "auto" is a quarter
+        per cent of them, but at least five.
     max_depth : int or None, default=None
     max_leaf_nodes : int or None, default=None
     clip_margin : float or None, default=0.1
@@ -156,13 +159,13 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         criterion: Literal["rss", "gini"] = "rss",
         *,
         gini_gain: Literal["normal", "counted"] = "normal",
-        prune: Literal["holdout", "cross-validation", "aic", "bic", "icomp"]
-        | None = "holdout",
+        prune: Literal["auto", "holdout", "cross-validation", "aic", "bic", "icomp"]
+        | None = "auto",
         validation_fraction: float = 0.25,
         refit: bool = True,
         ccp_alpha: float | None = None,
         refine: None = None,
-        min_samples_split: float = 0.01,
+        min_samples_split: float = 0.005,
         min_samples_leaf: float | Literal["auto"] = "auto",
         max_depth: int | None = None,
         max_leaf_nodes: int | None = None,
@@ -320,25 +323,29 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         self, X: Any, y: Any, sample_weight: Any, prune_set: Any
     ) -> FittedTree:
         prepared = self._prepared_rows(X, y, sample_weight)
-        rows = prepared.rows
-        training, pruning = rows, None
+        pruning = None
         if prune_set is not None:
-            if self.prune != "holdout":
+            if self.prune not in ("auto", "holdout"):
                 raise ValueError(
                     f"prune_set was given, but prune={self.prune!r} uses no such rows. "
-                    "Set prune='holdout', or leave prune_set out."
+                    "Set prune='auto' or 'holdout', or leave prune_set out."
                 )
             pruning = self._pruning_rows(prune_set, prepared.schema)
-        elif self.prune == "holdout":
-            cut = hold_out(prepared.hashed, rows.weight, self.validation_fraction)
-            training = rows.take(slice(None, cut))
-            pruning = rows.take(slice(cut, None))
-            if len(pruning.y) == 0:
-                pruning = None
-        return self._tree_of(prepared._replace(rows=training), pruning)
+        return self._tree_of(prepared, pruning)
 
     def _tree_of(self, prepared: _Prepared, pruning: Rows | None) -> FittedTree:
-        rows, schema, _, seed = prepared
+        rows, schema, hashed, seed = prepared
+        prune = PruneOptions(rule=self.prune, ccp_alpha=self.ccp_alpha)
+        if prune.rule == "auto":
+            n_rows = len(rows.y) + (0 if pruning is None else len(pruning.y))
+            few = self.refit and n_rows <= prune.most_cross_validated
+            prune = replace(prune, rule="cross-validation" if few else "holdout")
+            if few and pruning is not None:
+                rows, pruning = merged(join(rows, pruning), seed)[0], None
+        if prune.rule == "holdout" and pruning is None:
+            cut = hold_out(hashed, rows.weight, self.validation_fraction)
+            if cut < len(rows.y):
+                rows, pruning = rows.take(slice(cut)), rows.take(slice(cut, None))
         leaf = LeafOptions(
             kind=self.leaf,
             clip_margin=self.clip_margin,
@@ -348,11 +355,11 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
             rows,
             pruning,
             schema,
-            self._grow_options(rows.weight.sum()),
+            self._grow_options,
             leaf,
+            prune=prune,
             refit=self.refit,
             seed=seed,
-            prune=PruneOptions(rule=self.prune, ccp_alpha=self.ccp_alpha),
             progress=_print_progress if self.verbose else None,
         )
 
@@ -363,18 +370,7 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         weight = _validated_weight(sample_weight, X)
         rows, schema = self._shuffled_rows(X, y, weight, target_name)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        columns = [*rows.table.x.T, *rows.table.codes.T, rows.y.astype(np.float32)]
-        # A change of the last digit (by an offset, another unit) must not move a row.
-        hashed = content_hash([np.rint(1024.0 * column) for column in columns], seed)
-        exact = content_hash(columns, seed)
-        order = np.lexsort((exact, hashed))
-        rows, hashed = rows.take(order), hashed[order]
-        # Identical rows become one: a prefix of the rows is a sample of distinct ones.
-        first = np.flatnonzero(
-            np.r_[True, (np.diff(hashed) != 0) | (np.diff(exact[order]) != 0)]
-        )
-        merged = np.add.reduceat(rows.weight, first)
-        rows, hashed = rows.take(first)._replace(weight=merged), hashed[first]
+        rows, hashed = merged(rows, seed)
         return _Prepared(rows, schema, hashed, seed)
 
     def _shuffled_rows(
@@ -412,7 +408,7 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
     def _grow_options(self, total: float) -> GrowOptions:
         def count(value: Any, least: float) -> float:
             if value == "auto":
-                return max(5.0, 0.005 * total)
+                return max(5.0, 0.0025 * total)
             return max(least, float(value) if is_integer(value) else value * total)
 
         return GrowOptions(

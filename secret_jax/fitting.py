@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from secret_jax import leaves
-from secret_jax.complexity import by_criterion, cost_complexity
-from secret_jax.cross_validation import by_cross_validation
-from secret_jax.grow import GrownTree, Progress, grow
+from secret_jax.complexity import by_criterion, cost_complexity, weakest_links
+from secret_jax.cross_validation import by_cross_validation, folds
+from secret_jax.grow import GrownTree, Progress, Root, grow
 from secret_jax.options import GrowOptions, PruneOptions
 from secret_jax.prune import reduced_error
+from secret_jax.rows import content_hash
 from secret_jax.table import Table, TableSchema
 from secret_jax.tree import Tree, apply
 
@@ -71,12 +72,12 @@ def fit_tree(
     training: Rows,
     pruning: Rows | None,
     schema: TableSchema,
-    options: GrowOptions,
+    options: Callable[[float], GrowOptions],
     leaf: LeafOptions,
     *,
+    prune: PruneOptions,
     refit: bool,
     seed: int,
-    prune: PruneOptions | None = None,
     progress: Progress | None = None,
 ) -> FittedTree:
     """Grow a tree on the training rows and prune it.
@@ -88,15 +89,15 @@ def fit_tree(
     pruning : Rows or None
         Rows to prune on; None where ``prune`` needs none.
     schema : TableSchema
-    options : GrowOptions
-        With ``oblique="auto"`` two trees are grown, and the one that pruning finds the
-        better is kept; without pruning, the one without oblique splits.
+    options : callable
+        Options of growing for a total weight of rows. With ``oblique="auto"`` two trees
+        are grown, and the one that pruning finds the better is kept; without pruning,
+        the one without oblique splits.
     leaf : LeafOptions
+    prune : PruneOptions
     refit : bool
-        Fit the models of the pruned tree again, on all rows.
+        Grow the tree again on all rows, to the size that the pruning rows asked for.
     seed : int
-    prune : PruneOptions, optional
-        What to do without pruning rows; by default nothing.
     progress : callable, optional
         Called with a line now and then.
 
@@ -104,67 +105,122 @@ def fit_tree(
     -------
     FittedTree
     """
-    trees = _grown_trees(training, schema, options, leaf, seed, progress)
+
+    def grown(rows: Rows, parts: list[np.ndarray], kinds: Sequence[bool]):
+        return _grown_trees(
+            rows, parts, kinds, schema, options(rows.weight.sum()), leaf, seed, progress
+        )
+
+    oblique = options(1.0).split.oblique
+    kinds = (False, True) if oblique == "auto" else (bool(oblique),)
+    everything = np.arange(len(training.y))
     if pruning is not None:
-        pruned = [
-            reduced_error(tree, pruning.table, pruning.y, pruning.weight)
-            for tree in trees
-        ]
+        trees = grown(training, [everything], kinds)[0]
+        table, y, weight = pruning
+        pruned = [reduced_error(tree, table, y, weight) for tree in trees]
+    elif prune.rule == "cross-validation":
+        fold = folds(training.weight, prune.n_folds)
+        parts = [everything[fold != part] for part in range(fold.max() + 1)]
+        parts = [part for part in parts if len(part)]
+        trees, *fold_trees = grown(training, [everything, *parts], kinds)
+        pruned = by_cross_validation(trees, fold_trees, fold, *training)
     else:
-
-        def grow_on(index: np.ndarray) -> list[Tree]:
-            return _grown_trees(training.take(index), schema, options, leaf, seed)
-
-        pruned = _pruned(trees, training, prune or PruneOptions(rule=None), grow_on)
-    fitted = []
-    for tree, (smaller, error) in zip(trees, pruned, strict=True):
-        fitted.append((error, FittedTree(smaller, tree.n_leaves)))
-        if progress is not None and smaller is not tree:
-            progress(f"pruned from {tree.n_leaves} to {smaller.n_leaves} leaves")
-    _, best = min(fitted, key=lambda pair: pair[0])
-    if refit and pruning is not None:
-        tree = with_models(best.tree, join(training, pruning), schema, leaf)
-        best = best._replace(tree=tree)
-    return best
+        trees = grown(training, [everything], kinds)[0]
+        pruned = [_pruned_alone(tree, training, prune) for tree in trees]
+    best = min(range(len(trees)), key=lambda which: pruned[which][1])
+    tree = pruned[best][0]
+    n_leaves_grown = trees[best].n_leaves
+    if progress is not None and tree is not trees[best]:
+        progress(f"pruned from {n_leaves_grown} to {tree.n_leaves} leaves")
+    if refit and pruning is not None and tree.n_leaves > 1:
+        rows = shuffled(join(training, pruning), seed)
+        everything = np.arange(len(rows.y))
+        again = grown(rows, [everything], kinds[best : best + 1])[0][0]
+        tree = _of_size(again, tree.n_leaves)
+    elif refit and pruning is not None:
+        tree = with_models(tree, join(training, pruning), schema, leaf)
+    return FittedTree(tree, n_leaves_grown)
 
 
 def _grown_trees(
     rows: Rows,
+    parts: list[np.ndarray],
+    kinds: Sequence[bool],
     schema: TableSchema,
     options: GrowOptions,
     leaf: LeafOptions,
     seed: int,
-    progress: Progress | None = None,
-) -> list[Tree]:
-    """Trees with models, as they were grown."""
-    grown = grow(
+    progress: Progress | None,
+) -> list[list[Tree]]:
+    """For every part of the rows a tree of each kind with models, as they grew."""
+    roots = [Root(part, oblique) for part in parts for oblique in kinds]
+    structures = grow(
         rows.table,
         rows.y.astype(np.float32),
         rows.weight.astype(np.float32),
         schema,
         options,
         seed,
+        roots,
         progress,
     )
-    return [with_models(structure, rows, schema, leaf) for structure in grown]
+    trees = [
+        with_models(structure, rows.take(root.rows), schema, leaf)
+        for structure, root in zip(structures, roots, strict=True)
+    ]
+    return [trees[i : i + len(kinds)] for i in range(0, len(trees), len(kinds))]
 
 
-def _pruned(
-    trees: list[Tree],
-    rows: Rows,
-    prune: PruneOptions,
-    grow_on: Callable[[np.ndarray], list[Tree]],
-) -> list[tuple[Tree, float]]:
-    """Trees pruned on their training rows alone, each with what pruning makes of it."""
+def _pruned_alone(tree: Tree, rows: Rows, prune: PruneOptions) -> tuple[Tree, float]:
+    """A tree pruned on its training rows, and what pruning makes of it."""
     table, y, weight = rows
     if prune.ccp_alpha is not None:
-        alpha = prune.ccp_alpha
-        return [(cost_complexity(t, table, y, weight, alpha), 0.0) for t in trees]
-    if prune.rule == "cross-validation":
-        return by_cross_validation(trees, table, y, weight, grow_on, prune.n_folds)
+        return cost_complexity(tree, table, y, weight, prune.ccp_alpha), 0.0
     if prune.rule in ("aic", "bic", "icomp"):
-        return [by_criterion(t, table, y, weight, prune.rule) for t in trees]
-    return [(tree, 0.0) for tree in trees]
+        return by_criterion(tree, table, y, weight, prune.rule)
+    return tree, 0.0
+
+
+def _of_size(tree: Tree, n_leaves: int) -> Tree:
+    """The largest subtree on the weakest-link path with at most so many leaves."""
+    path = weakest_links(tree, tree.train_error * tree.weight)
+    sizes = path.totals(np.ones(tree.n_nodes))
+    return path.subtree(tree, int(np.argmax(sizes <= n_leaves)))
+
+
+def shuffled(rows: Rows, seed: int) -> Rows:
+    """The rows in an order that depends on their content and the seed alone."""
+    return rows.take(hash_order(rows, seed)[0])
+
+
+def hash_order(rows: Rows, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Order of the rows by a hash of their content.
+
+    Returns
+    -------
+    order : ndarray of shape (n_rows,), int64
+    hashed, exact : ndarray of shape (n_rows,), uint64
+        Hashes in that order, of slightly rounded and of exact content.
+    """
+    columns = [*rows.table.x.T, *rows.table.codes.T, rows.y.astype(np.float32)]
+    # A change of the last digit (by an offset, another unit) must not move a row.
+    hashed = content_hash([np.rint(1024.0 * column) for column in columns], seed)
+    exact = content_hash(columns, seed)
+    order = np.lexsort((exact, hashed))
+    return order, hashed[order], exact[order]
+
+
+def merged(rows: Rows, seed: int) -> tuple[Rows, np.ndarray]:
+    """The rows in shuffled order, identical ones as one, and their hashes.
+
+    A prefix of them is a sample of distinct rows.
+    """
+    order, hashed, exact = hash_order(rows, seed)
+    rows = rows.take(order)
+    new = np.r_[True, (np.diff(hashed) != 0) | (np.diff(exact) != 0)]
+    first = np.flatnonzero(new)
+    weight = np.add.reduceat(rows.weight, first)
+    return rows.take(first)._replace(weight=weight), hashed[first]
 
 
 def join(first: Rows, second: Rows) -> Rows:

@@ -8,7 +8,7 @@ trees grow side by side.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -45,6 +45,21 @@ class GrownTree(NamedTuple):
     mixture_model: np.ndarray
 
 
+class Root(NamedTuple):
+    """Where a tree begins.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (n_rows,), int
+        Rows of the table that train the tree, in shuffled order.
+    oblique : bool
+        Whether it may split obliquely.
+    """
+
+    rows: np.ndarray
+    oblique: bool
+
+
 def grow(
     table: Table,
     y: np.ndarray,
@@ -52,9 +67,10 @@ def grow(
     schema: TableSchema,
     options: GrowOptions,
     seed: int,
+    roots: Sequence[Root],
     progress: Progress | None = None,
 ) -> list[GrownTree]:
-    """Grow trees level by level.
+    """Grow trees side by side, level by level.
 
     Parameters
     ----------
@@ -67,34 +83,31 @@ def grow(
     schema : TableSchema
     options : GrowOptions
     seed : int
+    roots : sequence of Root
+        One for every tree.
     progress : callable, optional
         Called with one line per level.
 
     Returns
     -------
     list of GrownTree
-        One tree, or two for ``oblique="auto"``: without and with oblique splits. In
-        each, parents come before children and the root is first.
+        One for every root. In each, parents come before children and the root is first.
     """
     rows = TrainingRows(table, y, weight)
     gini = options.split.criterion == "gini"
     search: Search = (GiniSearch if gini else RssSearch)(rows, schema, options)
-    oblique = np.array(
-        [False, True]
-        if options.split.oblique == "auto"
-        else [bool(options.split.oblique)]
-    )
-    n_trees, n_rows = len(oblique), len(y)
+    n_trees = len(roots)
     builder = _Builder(schema)
-    order = np.tile(np.arange(n_rows), n_trees)
+    order = np.concatenate([root.rows for root in roots])
+    stop = np.cumsum([len(root.rows) for root in roots])
     level = Level(
         node=builder.add(parent=np.full(n_trees, -1)),
         parent=np.full(n_trees, -1),
-        start=np.arange(n_trees) * n_rows,
-        stop=np.arange(1, n_trees + 1) * n_rows,
-        weight=np.full(n_trees, weight.sum(dtype=np.float64)),
+        start=np.append(0, stop[:-1]),
+        stop=stop,
+        weight=np.array([weight[root.rows].sum(dtype=np.float64) for root in roots]),
         key=np.repeat(mix(np.array([seed], np.uint64)), n_trees),
-        oblique=oblique,
+        oblique=np.array([root.oblique for root in roots]),
     )
     depth = 0
     while len(level.node):

@@ -141,17 +141,20 @@ class GrowOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class PruneOptions:
-    """How a grown tree is pruned where no rows are held out for it.
+    """How a grown tree is pruned.
 
     Attributes
     ----------
-    rule : {"holdout", "cross-validation", "aic", "bic", "icomp"} or None
+    rule : {"auto", "holdout", "cross-validation", "aic", "bic", "icomp"} or None
     ccp_alpha : float or None
         With ``rule=None``: price of a leaf in units of the target squared.
     n_folds : int
         Of ``rule="cross-validation"``.
+    most_cross_validated : int
+        With ``rule="auto"`` so many rows are cross-validated, more held out.
     """
 
-    rule: str | None = "holdout"
+    rule: str | None = "auto"
     ccp_alpha: float | None = None
     n_folds: int = 5
+    most_cross_validated: int = 8192

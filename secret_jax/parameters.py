@@ -11,7 +11,7 @@ _CHOICES = {
     "leaf": ("shrunken", "linear", "constant", "em"),
     "criterion": ("rss", "gini"),
     "gini_gain": ("normal", "counted"),
-    "prune": ("holdout", "cross-validation", "aic", "bic", "icomp", None),
+    "prune": ("auto", "holdout", "cross-validation", "aic", "bic", "icomp", None),
     "refine": (None,),
     "em_start": ("component", "rows"),
     "oblique": ("auto", True, False),

@@ -6,7 +6,10 @@ candidates of all kinds by the children's linear models.
 
 from __future__ import annotations
 
+import collections
+import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -25,6 +28,8 @@ from secret_jax.tree import SplitKind, StopReason
 # Most padded rows of one batch, unless a single node has more.
 _BATCH_ROWS = 1 << 15
 _SMALLEST_SAMPLE = 512
+# Batches are searched side by side: one program keeps about one processor busy.
+N_WORKERS = min(os.cpu_count() or 1, 8)
 
 
 class Level(NamedTuple):
@@ -116,14 +121,14 @@ def _samples(
         total[level.stop[chosen]] - total[start_of], 1e-300
     )
     size = np.array([bucket(n, smallest=_SMALLEST_SAMPLE) for n in n_sample])
-    # One number of nodes for each number of rows: a fit compiles one program for each.
-    n_batch_rows = min(_BATCH_ROWS, 2 * bucket(len(order), smallest=_SMALLEST_SAMPLE))
     for width in np.unique(size):
         alike = np.flatnonzero(size == width)
-        n_padded = max(1, n_batch_rows // int(width))
+        n_padded = max(1, _BATCH_ROWS // int(width))
+        # Every processor gets its share, even of few nodes.
+        n_together = min(n_padded, -(-len(alike) // N_WORKERS))
         column = np.arange(width)
-        for first in range(0, len(alike), n_padded):
-            part = alike[first : first + n_padded]
+        for first in range(0, len(alike), n_together):
+            part = alike[first : first + n_together]
             length = np.zeros(n_padded, np.int64)
             length[: len(part)] = n_sample[part]
             start = np.zeros(n_padded, np.int64)
@@ -301,31 +306,27 @@ class RssSearch:
         )
         price = np.zeros(n_nodes)
         share = np.ones(n_nodes)
-        for oblique in (False, True):
-            # Axis splits alone are a smaller program.
-            alike = settings._replace(oblique=oblique)
-            chosen = np.flatnonzero(level.oblique == oblique)
-            for samples in _samples(level, chosen, order, rows.weight, rss.sample):
-                index = samples.index
-                min_weight = self._options.min_samples_leaf * samples.share
-                node = level.node[index]
-                coefficient = self._model[node].astype(np.float32)
-                degrees = self._degrees[node].astype(np.float32)
-                key = samples.pad(level.key[index], 0)
-                shape = (rss.n_random_starts, n_columns + 1)
-                table = samples.table(rows)
-                batch = ModelBatch(
-                    **table,
-                    min_weight=samples.pad(min_weight.astype(np.float32), np.inf),
-                    normal=ndtri(_randomness(key, shape, 0)),
-                    coefficient=samples.pad(coefficient, 0),
-                    degrees=samples.pad(degrees, 0),
-                    loading=self._loading(table["x"], table["weight"], len(index)),
-                )
-                splits, prices = find_rss_splits(batch, len(index), settings=alike)
-                _put(found, index, splits)
-                price[index] = np.asarray(prices)[: len(index)]
-                share[index] = samples.share
+
+        def search(job: tuple[_Samples, RssSettings]) -> None:
+            samples, settings = job
+            index = samples.index
+            batch = self._batch(level, samples)
+            splits, prices = find_rss_splits(batch, len(index), settings=settings)
+            _put(found, index, splits)
+            price[index] = np.asarray(prices)[: len(index)]
+            share[index] = samples.share
+
+        def jobs() -> Iterator[tuple[_Samples, RssSettings]]:
+            for oblique in (False, True):
+                # Axis splits alone are a smaller program.
+                alike = settings._replace(oblique=oblique)
+                chosen = np.flatnonzero(level.oblique == oblique)
+                for samples in _samples(level, chosen, order, rows.weight, rss.sample):
+                    yield samples, alike
+
+        with ThreadPoolExecutor(N_WORKERS) as pool:
+            # Results are nothing; what went wrong in a thread is raised here.
+            collections.deque(pool.map(search, jobs()), maxlen=0)
         reason = np.select(
             [found.pure, found.kind == SplitKind.LEAF, found.gain <= price],
             [StopReason.PURE, StopReason.NO_USABLE_SPLIT, StopReason.MIN_GAIN],
@@ -333,6 +334,24 @@ class RssSearch:
         )
         # The rows that the search saw stand for all rows of the node.
         return found._replace(gain=(found.gain / share).astype(np.float32)), reason
+
+    def _batch(self, level: Level, samples: _Samples) -> ModelBatch:
+        index, rss = samples.index, self._options.rss
+        min_weight = self._options.min_samples_leaf * samples.share
+        node = level.node[index]
+        coefficient = self._model[node].astype(np.float32)
+        degrees = self._degrees[node].astype(np.float32)
+        key = samples.pad(level.key[index], 0)
+        table = samples.table(self._rows)
+        shape = (rss.n_random_starts, table["x"].shape[2] + 1)
+        return ModelBatch(
+            **table,
+            min_weight=samples.pad(min_weight.astype(np.float32), np.inf),
+            normal=ndtri(_randomness(key, shape, 0)),
+            coefficient=samples.pad(coefficient, 0),
+            degrees=samples.pad(degrees, 0),
+            loading=self._loading(table["x"], table["weight"], len(index)),
+        )
 
     def _loading(self, x: np.ndarray, weight: np.ndarray, n_nodes: int) -> np.ndarray:
         """Leading principal components of each node where there are many columns."""
