@@ -22,9 +22,18 @@ from sklearn.utils.validation import (
 
 from secret_jax import tree as tree_module
 from secret_jax.complexity import training_path
-from secret_jax.fitting import FittedTree, LeafOptions, Rows, fit_tree, join, merged
+from secret_jax.fitting import (
+    FittedTree,
+    LeafOptions,
+    Rows,
+    fit_tree,
+    join,
+    merged,
+    shuffled,
+)
 from secret_jax.intervals import conformal_factor, conformity_scores, node_deviations
 from secret_jax.options import (
+    AlternatingOptions,
     GrowOptions,
     MixtureOptions,
     PruneOptions,
@@ -32,8 +41,10 @@ from secret_jax.options import (
     SplitOptions,
 )
 from secret_jax.parameters import check_parameters, is_integer, is_real
+from secret_jax.refine.alternating import improve
 from secret_jax.rows import hold_out
 from secret_jax.table import Table, TableSchema, learn_schema, read_columns
+from secret_jax.tree import Tree
 
 
 class SecretRegressor(RegressorMixin, BaseEstimator):
@@ -78,8 +89,11 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         With ``prune=None``: keep the subtree with the least mean squared training error
         plus ``ccp_alpha`` times the number of leaves, as scikit-learn's trees do. In
         units of the target squared; 0 cuts only splits that save nothing.
-    refine : None
-        Reserved for refinement of the whole tree.
+    refine : {"hard", None}, default=None
+        Refinement of the whole tree after pruning. "hard" chooses every split again for
+        the subtrees that it has, as long as that clearly helps rows that are kept aside
+        (see `secret_jax.refine.alternating`). It pays where there is little noise. An
+        interruption leaves the tree as it was before.
     min_samples_split : int or float, default=0.005
         A node with fewer rows is not split; a float is a fraction of the training
         rows, without those held out.
@@ -164,7 +178,7 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         validation_fraction: float = 0.25,
         refit: bool = True,
         ccp_alpha: float | None = None,
-        refine: None = None,
+        refine: Literal["hard"] | None = None,
         min_samples_split: float = 0.005,
         min_samples_leaf: float | Literal["auto"] = "auto",
         max_depth: int | None = None,
@@ -263,7 +277,10 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         check_parameters(self)
         names_before = _fitted_names(self)
         try:
-            fitted = self._fitted_tree(X, y, sample_weight, prune_set)
+            prepared = self._prepared_rows(X, y, sample_weight)
+            pruning = self._pruning_rows(prune_set, prepared.schema)
+            divided = self._divided(prepared, pruning)
+            fitted = self._tree_of(prepared, divided)
         except BaseException:
             _restore_names(self, names_before)
             raise
@@ -272,6 +289,8 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         for name in ("conformity_scores_", "conformity_weight_"):
             if hasattr(self, name):
                 delattr(self, name)  # they belong to the tree before
+        if self.refine is not None:
+            self.tree_ = self._refined(fitted.tree, divided, prepared.seed)
         return self
 
     def cost_complexity_pruning_path(
@@ -311,30 +330,18 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         True
         """
         parameters: dict[str, Any] = self.get_params(deep=False)
-        parameters |= {"prune": None, "ccp_alpha": None}
+        parameters |= {"prune": None, "ccp_alpha": None, "refine": None}
         model = type(self)(**parameters)
         check_parameters(model)
         prepared = model._prepared_rows(X, y, sample_weight)
-        tree = model._tree_of(prepared, None).tree
+        divided = model._divided(prepared, None)
+        tree = model._tree_of(prepared, divided).tree
         path, errors = training_path(tree, *prepared.rows)
         return Bunch(ccp_alphas=path.alphas, impurities=errors)
 
-    def _fitted_tree(
-        self, X: Any, y: Any, sample_weight: Any, prune_set: Any
-    ) -> FittedTree:
-        prepared = self._prepared_rows(X, y, sample_weight)
-        pruning = None
-        if prune_set is not None:
-            if self.prune not in ("auto", "holdout"):
-                raise ValueError(
-                    f"prune_set was given, but prune={self.prune!r} uses no such rows. "
-                    "Set prune='auto' or 'holdout', or leave prune_set out."
-                )
-            pruning = self._pruning_rows(prune_set, prepared.schema)
-        return self._tree_of(prepared, pruning)
-
-    def _tree_of(self, prepared: _Prepared, pruning: Rows | None) -> FittedTree:
-        rows, schema, hashed, seed = prepared
+    def _divided(self, prepared: _Prepared, pruning: Rows | None) -> _Divided:
+        """Rows to train on, rows to prune on, and how to prune."""
+        rows, _, hashed, seed = prepared
         prune = PruneOptions(rule=self.prune, ccp_alpha=self.ccp_alpha)
         if prune.rule == "auto":
             n_rows = len(rows.y) + (0 if pruning is None else len(pruning.y))
@@ -346,22 +353,43 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
             cut = hold_out(hashed, rows.weight, self.validation_fraction)
             if cut < len(rows.y):
                 rows, pruning = rows.take(slice(cut)), rows.take(slice(cut, None))
-        leaf = LeafOptions(
+        return _Divided(rows, pruning, prune)
+
+    def _leaf_options(self) -> LeafOptions:
+        return LeafOptions(
             kind=self.leaf,
             clip_margin=self.clip_margin,
             clip_min_weight=self.clip_min_samples,
         )
+
+    def _tree_of(self, prepared: _Prepared, divided: _Divided) -> FittedTree:
         return fit_tree(
-            rows,
-            pruning,
-            schema,
+            divided.training,
+            divided.pruning,
+            prepared.schema,
             self._grow_options,
-            leaf,
-            prune=prune,
+            self._leaf_options(),
+            prune=divided.prune,
             refit=self.refit,
-            seed=seed,
+            seed=prepared.seed,
             progress=_print_progress if self.verbose else None,
         )
+
+    def _refined(self, tree: Tree, divided: _Divided, seed: int) -> Tree:
+        rows, check, _ = divided
+        if check is not None and self.refit:
+            rows, check = shuffled(join(rows, check), seed), None
+        least = self._grow_options(float(rows.weight.sum())).min_samples_leaf
+        # A further method of refinement belongs here.
+        return improve(
+            tree,
+            rows,
+            check,
+            self._leaf_options(),
+            least,
+            AlternatingOptions(),
+            _print_progress if self.verbose else None,
+        ).tree
 
     def _prepared_rows(self, X: Any, y: Any, sample_weight: Any) -> _Prepared:
         X = _validated(self, X, reset=True)
@@ -391,7 +419,14 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         table = schema.encode(X, used)
         return Rows(table, schema.scale_target(y[used]), weight[used]), schema
 
-    def _pruning_rows(self, prune_set: Any, schema: TableSchema) -> Rows:
+    def _pruning_rows(self, prune_set: Any, schema: TableSchema) -> Rows | None:
+        if prune_set is None:
+            return None
+        if self.prune not in ("auto", "holdout"):
+            raise ValueError(
+                f"prune_set was given, but prune={self.prune!r} uses no such rows. "
+                "Set prune='auto' or 'holdout', or leave prune_set out."
+            )
         if not isinstance(prune_set, tuple | list) or len(prune_set) != 2:
             raise ValueError(
                 "prune_set should be a pair (X, y) of rows to prune on, got "
@@ -609,6 +644,14 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "tree_")
+
+
+class _Divided(NamedTuple):
+    """Rows to train on and to prune on, and how to prune."""
+
+    training: Rows
+    pruning: Rows | None
+    prune: PruneOptions
 
 
 class _Prepared(NamedTuple):

@@ -12,7 +12,7 @@ _CHOICES = {
     "criterion": ("rss", "gini"),
     "gini_gain": ("normal", "counted"),
     "prune": ("auto", "holdout", "cross-validation", "aic", "bic", "icomp", None),
-    "refine": (None,),
+    "refine": ("hard", None),
     "em_start": ("component", "rows"),
     "oblique": ("auto", True, False),
     "refit": (True, False),

@@ -54,18 +54,18 @@ class Hyperplanes(NamedTuple):
 
     Attributes
     ----------
-    direction : Array of shape (n_nodes, n_columns), float32
-    threshold : Array of shape (n_nodes,), float32
-    swapped : Array of shape (n_nodes,), bool
+    direction : array of shape (n_nodes, n_columns), float32
+    threshold : array of shape (n_nodes,), float32
+    swapped : array of shape (n_nodes,), bool
         The children change places.
-    gain : Array of shape (n_nodes,), float32
+    gain : array of shape (n_nodes,), float32
         What it saves over the present split; -inf if there is no other.
     """
 
-    direction: jax.Array
-    threshold: jax.Array
-    swapped: jax.Array
-    gain: jax.Array
+    direction: AnyArray
+    threshold: AnyArray
+    swapped: AnyArray
+    gain: AnyArray
 
 
 class _Cut(NamedTuple):
