@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from secret_jax.estimator import SecretRegressor as SecretRegressor
+    from secret_jax.refine import RefinementWarning as RefinementWarning
     from secret_jax.table import UnseenCategoryWarning as UnseenCategoryWarning
 
 try:
@@ -17,10 +18,11 @@ except PackageNotFoundError:  # a checkout that was never installed
 
 # Imported when first used: `secret-jax --help` need not wait for JAX.
 _HOMES = {
+    "RefinementWarning": "secret_jax.refine",
     "SecretRegressor": "secret_jax.estimator",
     "UnseenCategoryWarning": "secret_jax.table",
 }
-__all__ = ["SecretRegressor", "UnseenCategoryWarning"]
+__all__ = ["RefinementWarning", "SecretRegressor", "UnseenCategoryWarning"]
 
 
 def __getattr__(name: str) -> Any:

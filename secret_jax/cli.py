@@ -147,13 +147,14 @@ def _add_fit_options(fit: argparse.ArgumentParser) -> None:
         ("--criterion", ("rss", "gini"), "how splits are compared (default: rss)"),
         (
             "--prune",
-            ("holdout", "none"),
-            "prune by the error on a part of the training rows (default: holdout)",
+            ("auto", "holdout", "cross-validation", "none"),
+            "prune by cross-validation, by the error on rows held out, or as many rows "
+            "ask for (default: auto)",
         ),
     ):
         tree.add_argument(flag, choices=choices, help=purpose)
     for flag, purpose in (
-        ("--min-samples-split", "a node with fewer rows is not split (default: 0.01)"),
+        ("--min-samples-split", "a node with fewer rows is not split (default: 0.005)"),
         ("--min-samples-leaf", "fewest rows of a leaf (default: auto)"),
     ):
         tree.add_argument(

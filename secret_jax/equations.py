@@ -35,6 +35,9 @@ class LinearSplit:
     threshold : float
     at_most : bool
         True: left when the sum is at most the threshold; False: when at least.
+    width : float
+        0: a hard split. Positive: a gate; the share ``1 / (1 + exp(-d))`` of a row goes
+        left, with ``d`` its distance from the threshold to the left, over the width.
     center, spread : ndarray of shape (n_terms,), float64
         Mean and standard deviation of the columns in training.
     """
@@ -44,6 +47,7 @@ class LinearSplit:
     coefficient: np.ndarray
     threshold: float
     at_most: bool
+    width: float
     center: np.ndarray
     spread: np.ndarray
 
@@ -154,6 +158,7 @@ def split_in_original_units(tree: Tree, node: int) -> LinearSplit | CategorySpli
         coefficient=coefficient,
         threshold=float(tree.threshold[node] / first + coefficient @ center),
         at_most=bool(first > 0),
+        width=float(tree.gate_width[node] / abs(first)),
         center=center,
         spread=spread,
     )
@@ -231,6 +236,7 @@ def rounded_split(split: LinearSplit, precision: int | None = None) -> LinearSpl
         names=tuple(split.names[i] for i in kept),
         coefficient=coefficient[kept],
         threshold=float(_rounded(split.threshold + shift, step)),
+        width=float(f"{split.width:.{checked_precision(precision)}g}"),
         center=split.center[kept],
         spread=split.spread[kept],
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import sys
 import warnings
 from dataclasses import replace
@@ -22,18 +23,9 @@ from sklearn.utils.validation import (
 
 from secret_jax import tree as tree_module
 from secret_jax.complexity import training_path
-from secret_jax.fitting import (
-    FittedTree,
-    LeafOptions,
-    Rows,
-    fit_tree,
-    join,
-    merged,
-    shuffled,
-)
+from secret_jax.fitting import FittedTree, LeafOptions, Rows, fit_tree, join, merged
 from secret_jax.intervals import conformal_factor, conformity_scores, node_deviations
 from secret_jax.options import (
-    AlternatingOptions,
     GrowOptions,
     MixtureOptions,
     PruneOptions,
@@ -41,10 +33,9 @@ from secret_jax.options import (
     SplitOptions,
 )
 from secret_jax.parameters import check_parameters, is_integer, is_real
-from secret_jax.refine.alternating import improve
+from secret_jax.refine import refine
 from secret_jax.rows import hold_out
 from secret_jax.table import Table, TableSchema, learn_schema, read_columns
-from secret_jax.tree import Tree
 
 
 class SecretRegressor(RegressorMixin, BaseEstimator):
@@ -86,14 +77,20 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         Fit the models of the pruned tree again, on training and pruning rows together.
         Only with pruning rows; otherwise all rows are used from the start.
     ccp_alpha : float or None, default=None
-        With ``prune=None``: keep the subtree with the least mean squared training error
-        plus ``ccp_alpha`` times the number of leaves, as scikit-learn's trees do. In
-        units of the target squared; 0 cuts only splits that save nothing.
-    refine : {"hard", None}, default=None
+        With ``prune="auto"`` or None: keep the subtree with the least mean squared
+        training error plus ``ccp_alpha`` times the number of leaves, as scikit-learn's
+        trees do. In units of the target squared; 0 cuts only splits that save nothing.
+    refine : {"hard", "blend", "soft"} or None, default=None
         Refinement of the whole tree after pruning. "hard" chooses every split again for
-        the subtrees that it has, as long as that clearly helps rows that are kept aside
-        (see `secret_jax.refine.alternating`). It pays where there is little noise. An
-        interruption leaves the tree as it was before.
+        the subtrees that it has (see `secret_jax.refine.alternating`), which pays where
+        there is little noise. "blend" turns every split into a gate that lets rows near
+        the threshold go both ways, of one relative width chosen on the pruning rows;
+        nothing is trained. "soft" trains all gates and leaves together by gradient,
+        which takes longer and is the most accurate. Either way the result is one tree
+        of the same kind, and the tree is kept as it was where refinement does not pay.
+        Gates need pruning rows, which ``prune="auto"`` then always holds out. With
+        "soft" splits on one attribute come to hold others, unless ``oblique=False`` or
+        ``max_split_features`` is given.
     min_samples_split : int or float, default=0.005
         A node with fewer rows is not split; a float is a fraction of the training
         rows, without those held out.
@@ -142,6 +139,9 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         Leaves before pruning.
     conformity_scores_, conformity_weight_ : ndarray of shape (n_calibration_rows,)
         Only after `conformalize`: rising scores and their rows' weights.
+    n_refine_steps_ : int
+        Gradient steps after which the pruning rows stopped ``refine="soft"``, passes
+        over the splits of ``refine="hard"``, or 0.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Only if the training data had names.
@@ -178,7 +178,7 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         validation_fraction: float = 0.25,
         refit: bool = True,
         ccp_alpha: float | None = None,
-        refine: Literal["hard"] | None = None,
+        refine: Literal["hard", "blend", "soft"] | None = None,
         min_samples_split: float = 0.005,
         min_samples_leaf: float | Literal["auto"] = "auto",
         max_depth: int | None = None,
@@ -273,24 +273,50 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         -------
         SecretRegressor
             Itself.
+
+        Warns
+        -----
+        RefinementWarning
+            If ``refine="soft"`` did not pay and the hard tree was kept.
+
+        Notes
+        -----
+        A fit that is interrupted (by Ctrl-C, say) leaves the estimator as it was; one
+        that is interrupted during the refinement leaves it fitted with the new hard
+        tree. The KeyboardInterrupt is passed on in both cases.
         """
         check_parameters(self)
         names_before = _fitted_names(self)
         try:
             prepared = self._prepared_rows(X, y, sample_weight)
-            pruning = self._pruning_rows(prune_set, prepared.schema)
-            divided = self._divided(prepared, pruning)
-            fitted = self._tree_of(prepared, divided)
+            parts = self._parts(prepared, self._pruning_rows(prune_set, prepared))
+            fitted = self._tree_of(prepared, *parts)
         except BaseException:
             _restore_names(self, names_before)
             raise
         self.tree_ = fitted.tree
         self.n_leaves_grown_ = fitted.n_leaves_grown
+        self.n_refine_steps_ = 0
         for name in ("conformity_scores_", "conformity_weight_"):
             if hasattr(self, name):
                 delattr(self, name)  # they belong to the tree before
         if self.refine is not None:
-            self.tree_ = self._refined(fitted.tree, divided, prepared.seed)
+            training, pruning, _ = parts
+            total = training.weight.sum()
+            if self.refit and pruning is not None:
+                total = total + pruning.weight.sum()
+            self.tree_, self.n_refine_steps_ = refine(
+                fitted,
+                method=self.refine,
+                training=training,
+                pruning=pruning,
+                leaf=self._leaf_options(),
+                min_weight=self._grow_options(total).min_samples_leaf,
+                oblique=bool(self.oblique) and self.max_split_features is None,
+                refit=self.refit,
+                seed=prepared.seed,
+                progress=_print_progress if self.verbose else None,
+            )
         return self
 
     def cost_complexity_pruning_path(
@@ -334,18 +360,23 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         model = type(self)(**parameters)
         check_parameters(model)
         prepared = model._prepared_rows(X, y, sample_weight)
-        divided = model._divided(prepared, None)
-        tree = model._tree_of(prepared, divided).tree
+        tree = model._tree_of(prepared, *model._parts(prepared, None)).tree
         path, errors = training_path(tree, *prepared.rows)
         return Bunch(ccp_alphas=path.alphas, impurities=errors)
 
-    def _divided(self, prepared: _Prepared, pruning: Rows | None) -> _Divided:
-        """Rows to train on, rows to prune on, and how to prune."""
+    def _parts(
+        self, prepared: _Prepared, pruning: Rows | None
+    ) -> tuple[Rows, Rows | None, PruneOptions]:
+        """Training rows, those to prune on, and how to prune."""
         rows, _, hashed, seed = prepared
         prune = PruneOptions(rule=self.prune, ccp_alpha=self.ccp_alpha)
+        if prune.rule == "auto" and self.ccp_alpha is not None:
+            prune = replace(prune, rule=None)
         if prune.rule == "auto":
             n_rows = len(rows.y) + (0 if pruning is None else len(pruning.y))
             few = self.refit and n_rows <= prune.most_cross_validated
+            # Gates are chosen on pruning rows.
+            few = few and self.refine in (None, "hard")
             prune = replace(prune, rule="cross-validation" if few else "holdout")
             if few and pruning is not None:
                 rows, pruning = merged(join(rows, pruning), seed)[0], None
@@ -353,7 +384,7 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
             cut = hold_out(hashed, rows.weight, self.validation_fraction)
             if cut < len(rows.y):
                 rows, pruning = rows.take(slice(cut)), rows.take(slice(cut, None))
-        return _Divided(rows, pruning, prune)
+        return rows, pruning, prune
 
     def _leaf_options(self) -> LeafOptions:
         return LeafOptions(
@@ -362,34 +393,24 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
             clip_min_weight=self.clip_min_samples,
         )
 
-    def _tree_of(self, prepared: _Prepared, divided: _Divided) -> FittedTree:
+    def _tree_of(
+        self,
+        prepared: _Prepared,
+        training: Rows,
+        pruning: Rows | None,
+        prune: PruneOptions,
+    ) -> FittedTree:
         return fit_tree(
-            divided.training,
-            divided.pruning,
+            training,
+            pruning,
             prepared.schema,
             self._grow_options,
             self._leaf_options(),
-            prune=divided.prune,
+            prune=prune,
             refit=self.refit,
             seed=prepared.seed,
             progress=_print_progress if self.verbose else None,
         )
-
-    def _refined(self, tree: Tree, divided: _Divided, seed: int) -> Tree:
-        rows, check, _ = divided
-        if check is not None and self.refit:
-            rows, check = shuffled(join(rows, check), seed), None
-        least = self._grow_options(float(rows.weight.sum())).min_samples_leaf
-        # A further method of refinement belongs here.
-        return improve(
-            tree,
-            rows,
-            check,
-            self._leaf_options(),
-            least,
-            AlternatingOptions(),
-            _print_progress if self.verbose else None,
-        ).tree
 
     def _prepared_rows(self, X: Any, y: Any, sample_weight: Any) -> _Prepared:
         X = _validated(self, X, reset=True)
@@ -419,7 +440,7 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         table = schema.encode(X, used)
         return Rows(table, schema.scale_target(y[used]), weight[used]), schema
 
-    def _pruning_rows(self, prune_set: Any, schema: TableSchema) -> Rows | None:
+    def _pruning_rows(self, prune_set: Any, prepared: _Prepared) -> Rows | None:
         if prune_set is None:
             return None
         if self.prune not in ("auto", "holdout"):
@@ -427,6 +448,7 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
                 f"prune_set was given, but prune={self.prune!r} uses no such rows. "
                 "Set prune='auto' or 'holdout', or leave prune_set out."
             )
+        schema = prepared.schema
         if not isinstance(prune_set, tuple | list) or len(prune_set) != 2:
             raise ValueError(
                 "prune_set should be a pair (X, y) of rows to prune on, got "
@@ -610,6 +632,23 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         path[:, 1:][path[:, 1:] == path[:, :-1]] = -1
         return path
 
+    def harden(self) -> SecretRegressor:
+        """A copy whose gates are replaced by their thresholds.
+
+        Every row then has one way and one equation. The models stay as they are: those
+        of ``refine="soft"`` were trained to be mixed, so the error may rise a lot; fit
+        with ``refine=None`` for a good hard tree.
+
+        Returns
+        -------
+        SecretRegressor
+            Fitted; a further change of either leaves the other as it is.
+        """
+        check_is_fitted(self)
+        hard = copy.copy(self)
+        hard.tree_ = tree_module.hardened(self.tree_)
+        return hard
+
     def save(self, path: Any) -> None:
         """Write the fitted model to one file; see `secret_jax.model_file`."""
         from secret_jax.model_file import save_model
@@ -630,6 +669,20 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         return export_text(self.tree_, **options)
 
+    def export_dot(self, **options: Any) -> str:
+        """The tree for Graphviz; see `secret_jax.graphviz.export_dot`."""
+        from secret_jax.graphviz import export_dot
+
+        check_is_fitted(self)
+        return export_dot(self.tree_, **options)
+
+    def to_dataframe(self, **options: Any) -> Any:
+        """A table of the nodes; see `secret_jax.node_table.to_dataframe`."""
+        from secret_jax.node_table import to_dataframe
+
+        check_is_fitted(self)
+        return to_dataframe(self.tree_, **options)
+
     def plot_tree(self, **options: Any) -> Any:
         """A picture of the tree; see `secret_jax.plot.plot_tree`."""
         from secret_jax.plot import plot_tree
@@ -644,14 +697,6 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "tree_")
-
-
-class _Divided(NamedTuple):
-    """Rows to train on and to prune on, and how to prune."""
-
-    training: Rows
-    pruning: Rows | None
-    prune: PruneOptions
 
 
 class _Prepared(NamedTuple):

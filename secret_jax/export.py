@@ -53,7 +53,8 @@ def export_text(
     str
         The numbers in brackets are those of the nodes, as `apply` gives them. ``error``
         is the root mean squared error on the node's training rows, in units of the
-        target. Rows are counted with their weights.
+        target. Rows are counted with their weights. Of a soft tree the rows and errors
+        of a node are those that the tree with hard splits would send there.
 
     Raises
     ------
@@ -72,8 +73,15 @@ def export_text(
         f"{tree.schema.target_name}: a tree of {leaves}, depth {tree.max_depth}, "
         f"grown on {rows_text(tree.weight[0])}",
         "[n]: node n; error: root mean squared error on the training rows",
-        "",
     ]
+    if tree.is_soft:
+        lines += [
+            "soft splits send a row both ways: half and half at the threshold, 73 % to "
+            "27 %",
+            "one width away; the prediction is the mixture of the leaves by these "
+            "shares",
+        ]
+    lines.append("")
 
     oblique = tree.kind == SplitKind.OBLIQUE
 

@@ -61,11 +61,36 @@ class LeafOptions(NamedTuple):
     gcv_factor: float = 1.2
 
 
+class Candidate(NamedTuple):
+    """A tree that was grown, its models from the training rows alone.
+
+    Attributes
+    ----------
+    grown, pruned : Tree
+        Before and after pruning.
+    pruning_error : float
+        What pruning makes of it, for comparison with the others.
+    """
+
+    grown: Tree
+    pruned: Tree
+    pruning_error: float
+
+
 class FittedTree(NamedTuple):
-    """A fitted tree and its size before pruning."""
+    """A fitted tree, its size before pruning, and what a refinement starts from.
+
+    Attributes
+    ----------
+    tree : Tree
+    n_leaves_grown : int
+    candidates : tuple of Candidate
+        The trees that were grown, the chosen one first.
+    """
 
     tree: Tree
     n_leaves_grown: int
+    candidates: tuple[Candidate, ...]
 
 
 def fit_tree(
@@ -139,7 +164,12 @@ def fit_tree(
         tree = _of_size(again, tree.n_leaves)
     elif refit and pruning is not None:
         tree = with_models(tree, join(training, pruning), schema, leaf)
-    return FittedTree(tree, n_leaves_grown)
+    found = [
+        Candidate(grown_tree, smaller, error)
+        for grown_tree, (smaller, error) in zip(trees, pruned, strict=True)
+    ]
+    found.insert(0, found.pop(best))
+    return FittedTree(tree, n_leaves_grown, tuple(found))
 
 
 def _grown_trees(
@@ -237,12 +267,17 @@ def join(first: Rows, second: Rows) -> Rows:
 
 
 def with_models(
-    structure: GrownTree | Tree, rows: Rows, schema: TableSchema, leaf: LeafOptions
+    structure: GrownTree | Tree,
+    rows: Rows,
+    schema: TableSchema,
+    leaf: LeafOptions,
+    reached: np.ndarray | None = None,
 ) -> Tree:
     """Give every node of a tree its model.
 
     The rows are routed through the finished tree, so that a model is trained on
-    exactly the rows that prediction will send to it.
+    exactly the rows that prediction will send to it; unless the caller knows the leaf
+    that each row has ``reached``.
     """
     fields = {
         name: getattr(structure, name)
@@ -259,6 +294,7 @@ def with_models(
         weight=blank,
         train_error=blank,
         degrees=blank,
+        gate_width=blank.astype(np.float32),
         schema=schema,
         clip_margin=leaf.clip_margin,
     )
@@ -266,7 +302,7 @@ def with_models(
         rows.table.x[:, : schema.n_regressors],
         rows.y,
         rows.weight,
-        apply(tree, rows.table),
+        apply(tree, rows.table) if reached is None else reached,
         tree.parent,
         tree.depth,
     )

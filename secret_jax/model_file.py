@@ -26,7 +26,9 @@ from secret_jax.table import Role, TableSchema
 from secret_jax.tree import ARRAY_FIELDS, Tree
 
 FORMAT = "secret_jax model"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2  # 1 knew hard splits only
+_OLDEST_VERSION = 1
+_SINCE_VERSION_2 = ("gate_width",)
 
 _HEADER = "header"
 _SCALING = ("center", "scale")
@@ -69,6 +71,7 @@ def save_tree(
         "package_version": _package_version(),
         "schema": _schema_to_json(schema),
         "clip_margin": tree.clip_margin,
+        "clip_leaves": tree.clip_leaves,
         "extra": extra or {},
     }
     header["checksum"] = _checksum(header, arrays)
@@ -252,24 +255,33 @@ def _read(path: str | os.PathLike[str]) -> tuple[Tree, dict[str, Any]]:
             raise ModelFileError(
                 f"{name} is not a secret_jax model file: its format is {found[0]!r}."
             )
-        if found[1] != FORMAT_VERSION:
+        if found[1] not in range(_OLDEST_VERSION, FORMAT_VERSION + 1):
             raise ModelFileError(
                 f"{name} has format version {found[1]!r}, and secret_jax "
-                f"{_package_version()} reads version {FORMAT_VERSION}. Use the version "
-                f"that wrote it: {header.get('package_version')}."
+                f"{_package_version()} reads version {_OLDEST_VERSION} to "
+                f"{FORMAT_VERSION}. Use the version that wrote it: "
+                f"{header.get('package_version')}."
             )
         try:
-            arrays = {key: _member(archive, key) for key in ARRAY_FIELDS + _SCALING}
+            absent = _SINCE_VERSION_2 if found[1] == 1 else ()
+            arrays = {
+                key: _member(archive, key)
+                for key in ARRAY_FIELDS + _SCALING
+                if key not in absent
+            }
             expected = header.pop("checksum")
             if expected != _checksum(header, arrays):
                 raise altered
             schema = _schema_from_json(header["schema"], arrays)
+            if absent:
+                arrays["gate_width"] = np.zeros(len(arrays["left"]), np.float32)
         except Exception:
             raise altered from None
     tree = Tree(
         **{key: arrays[key] for key in ARRAY_FIELDS},
         schema=schema,
         clip_margin=header["clip_margin"],
+        clip_leaves=header.get("clip_leaves", True),
     )
     return tree, header["extra"]
 

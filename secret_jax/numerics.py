@@ -53,6 +53,8 @@ def inverse_cholesky(
     [[0.5, 0.0], [0.0, 0.0]]
     """
     n = matrix.shape[0]
+    if n == 0:
+        return matrix, jnp.ones(0, bool)
     index = jnp.arange(n)
 
     def eliminate(j, state):
@@ -90,32 +92,6 @@ def guarded_solve(
     """
     inverse, _ = inverse_cholesky(matrix, tolerance)
     return matmul(inverse.T, matmul(inverse, rhs))
-
-
-def last_pivot(matrix: jax.Array) -> jax.Array:
-    """Schur complement of the last diagonal element, for matrices in the last axes.
-
-    For a Gram matrix this is the residual sum of squares of the last column on the
-    others. Written out column by column: the batch stays the only large axis.
-
-    Parameters
-    ----------
-    matrix : Array of shape (n, n, ...)
-        Positive definite; the batch comes last.
-
-    Returns
-    -------
-    Array of shape (...)
-        Infinite where a pivot is not positive.
-    """
-    sound = jnp.ones(matrix.shape[2:], bool)
-    while matrix.shape[0] > 1:
-        pivot = matrix[0, 0]
-        sound = sound & (pivot > 0)
-        column = matrix[1:, 0]
-        scaled = column / jnp.where(pivot > 0, pivot, 1.0)
-        matrix = matrix[1:, 1:] - column[:, None] * scaled[None, :]
-    return jnp.where(sound & (matrix[0, 0] > 0), matrix[0, 0], jnp.inf)
 
 
 def leading_eigenvectors(matrix: jax.Array, n: int, n_steps: int = 40) -> jax.Array:

@@ -190,9 +190,94 @@ class AlternatingOptions:
     max_sweeps: int = 10
     tolerance: float = 1e-3
     patience: int = 2
-    node_rows: int = 4096
+    node_rows: int = 2048
     most_rows: int = 1 << 16
     gcv_factor: float = 1.2
     price: float = 1.0
     margin: float = 2.0
     checked_share: float = 0.25
+
+
+class BlendOptions:
+    """The choice of ``refine="blend"``.
+
+    Attributes
+    ----------
+    widths : tuple of float
+        Relative widths that are tried, in deviations of a split's projection; 0 is the
+        hard tree and wins ties where it comes first.
+    """
+
+    widths: tuple[float, ...] = (0.0, 0.02, 0.04, 0.07, 0.1, 0.15, 0.2, 0.25, 0.3)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SoftOptions:
+    """Training of ``refine="soft"``.
+
+    Attributes
+    ----------
+    widths : tuple of float
+        Gates start this wide, in deviations of the projection. Narrow gates stay where
+        they are; which wide ones are best depends on the data, so all are tried.
+    price : float
+        Larger starts are the grown trees cut at this price of a degree of freedom, in
+        noise variances.
+    max_leaves : int
+        Trees with more leaves are no starts.
+    gate_rate, leaf_rate : float
+        Learning rates of adam for gates and leaves.
+    batch_size : int
+        Rows of a step; fewer where there are not eight such batches.
+    pull : float
+        Penalty on the mean squared change of the leaves' slopes.
+    averaging : float
+        Of the exponential average of the parameters over the steps.
+    chunk : int
+        Steps between two looks at the pruning rows.
+    max_steps : int
+        Most steps of a start.
+    screen_steps, n_kept : int
+        After so many steps the best starts go on alone.
+    patience_epochs : int
+        A start stops after so many epochs without improvement,
+    patience_steps : tuple of int
+        which are at least and at most so many steps.
+    n_folds : int
+        Parts of the pruning rows for the comparison with the hard tree.
+    n_committee : int
+        Best starts that are trained again on all rows and averaged; 1: the best alone.
+    committee_gain : float
+        Share of the error that averaging saves: 4 to 7 % over the ten real sets. The
+        comparison with the hard tree, which is of single trainings, allows for it.
+    distil_steps : int
+        Steps of the one tree that learns the committee's mean.
+    jitter : float
+        It learns at the rows and at points up to this share of the way to another row.
+    max_validation_rows : int
+        Most pruning rows that training looks at.
+    max_rows : int
+        Most training rows, and most pruning rows, that are read.
+    """
+
+    widths: tuple[float, ...] = (0.3, 0.6, 1.2)
+    price: float = 6.0
+    max_leaves: int = 128
+    gate_rate: float = 0.01
+    leaf_rate: float = 0.005
+    batch_size: int = 128
+    pull: float = 1e-3
+    averaging: float = 0.98
+    chunk: int = 64
+    max_steps: int = 4096
+    screen_steps: int = 512
+    n_kept: int = 4
+    patience_epochs: int = 30
+    patience_steps: tuple[int, int] = (320, 1024)
+    n_folds: int = 4
+    n_committee: int = 4
+    committee_gain: float = 0.05
+    distil_steps: int = 1024
+    jitter: float = 0.5
+    max_validation_rows: int = 8192
+    max_rows: int = 2**19

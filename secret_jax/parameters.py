@@ -12,7 +12,7 @@ _CHOICES = {
     "criterion": ("rss", "gini"),
     "gini_gain": ("normal", "counted"),
     "prune": ("auto", "holdout", "cross-validation", "aic", "bic", "icomp", None),
-    "refine": ("hard", None),
+    "refine": (None, "hard", "blend", "soft"),
     "em_start": ("component", "rows"),
     "oblique": ("auto", True, False),
     "refit": (True, False),
@@ -46,6 +46,13 @@ def check_parameters(model: Any) -> None:
             refuse(name, "one of " + ", ".join(map(repr, choices)))
     if model.leaf == "em" and model.criterion != "gini":
         refuse("leaf", "'em' only with criterion='gini': no other fits a mixture")
+    gates = model.refine in ("blend", "soft")
+    if gates and model.prune not in ("auto", "holdout"):
+        refuse(
+            "refine",
+            f"'hard' or None with prune={model.prune!r}: gates need pruning rows. Set "
+            "prune='auto' or 'holdout'",
+        )
     for name, (least, may_be_none) in _COUNTS.items():
         value = getattr(model, name)
         if value is None and may_be_none:
@@ -73,7 +80,7 @@ def check_parameters(model: Any) -> None:
     if model.ccp_alpha is not None:
         if not is_real(model.ccp_alpha) or not 0 <= model.ccp_alpha < np.inf:
             refuse("ccp_alpha", "a float of at least 0 or None")
-        if model.prune is not None:
+        if model.prune not in (None, "auto"):
             raise ValueError(
                 f"ccp_alpha={model.ccp_alpha!r} and prune={model.prune!r} are two ways "
                 "to choose one subtree. Set prune=None to prune by ccp_alpha alone, or "

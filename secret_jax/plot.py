@@ -107,7 +107,8 @@ def plot_tree(
     digits = 2 if precision is None else checked_precision(precision)
     boxes = _layout(_with_short_names(tree), max_depth, digits)
     leaves = counted(tree.n_leaves, "leaf", "leaves")
-    title = f"{tree.schema.target_name}: {leaves}, {rows_text(tree.weight[0])}"
+    soft = "soft splits, " if tree.is_soft else ""
+    title = f"{tree.schema.target_name}: {leaves}, {soft}{rows_text(tree.weight[0])}"
     right = max(box.right for box in boxes.values())
     width = max(right, _MARGIN + 1.3 * _text_width(title)) + _MARGIN
     height = max(box.middle for box in boxes.values()) + _ROW / 2 + _FOOTER

@@ -46,6 +46,39 @@ def reduced_error(
     return compact(tree, keep), float(best[0])
 
 
+def penalised(tree: Tree, price: float) -> Tree:
+    """Smallest subtree of least training error plus a price for its parameters.
+
+    Cost-complexity pruning (Breiman et al. 1984) with effective degrees of freedom: the
+    residual sum of squares plus ``price`` noise variances for each degree of freedom of
+    a leaf's model and for each split. It needs no pruning rows.
+
+    Parameters
+    ----------
+    tree : Tree
+        With models; its noise variance is estimated in its leaves.
+    price : float
+        At least 0, where every split that lowers the training error stays.
+
+    Returns
+    -------
+    Tree
+    """
+    leaf = tree.is_leaf
+    error = tree.weight * tree.train_error
+    total = tree.weight[0]
+    spent = tree.degrees[leaf].sum() + tree.n_leaves - 1
+    noise = error[leaf].sum() / max(total - spent, 0.3 * total)
+    own = error + price * noise * tree.degrees
+    best = own.copy()
+    keep = np.zeros(tree.n_nodes, bool)
+    for node in np.flatnonzero(~leaf)[::-1]:  # children come after their parents
+        below = best[tree.left[node]] + best[tree.right[node]] + price * noise
+        keep[node] = below < own[node] * (1 - _TIE)
+        best[node] = min(below, own[node])
+    return compact(tree, keep)
+
+
 def pruning_errors(
     tree: Tree, table: Table, y: np.ndarray, weight: np.ndarray
 ) -> np.ndarray:

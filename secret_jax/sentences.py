@@ -53,7 +53,8 @@ def split_sentence(
     Returns
     -------
     str
-        For example ``"length - 2.26 weight <= 3.1"`` or ``"sex in {F, M}"``.
+        For example ``"length - 2.26 weight <= 3.1"`` or ``"sex in {F, M}"``, and of a
+        gate ``"length <= 3.1 (soft, width 0.2)"``.
 
     Raises
     ------
@@ -127,7 +128,8 @@ def split_parts(
     terms = _terms(split.coefficient, split.names)
     if max_terms is not None and len(terms) > max_terms:
         terms = [*terms[:max_terms], "+ ..."]
-    return [*terms, f"{sign} {number(split.threshold)}"]
+    width = f" (soft, width {number(split.width)})" if split.width > 0 else ""
+    return [*terms, f"{sign} {number(split.threshold)}{width}"]
 
 
 def _membership(

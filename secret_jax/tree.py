@@ -8,7 +8,7 @@ before their children and the root is node 0. Every number in the tree lives in
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from secret_jax.gates import SoftRouting, mixed_prediction, paths, shares_of_rows
 from secret_jax.numerics import AnyArray
 from secret_jax.rows import ROW_BLOCK, next_power_of_two, row_blocks
 from secret_jax.table import Table, TableSchema
@@ -73,6 +74,7 @@ _STOP_SENTENCES = {
         "attribute",
         "direction",
         "threshold",
+        "gate_width",
         "goes_left",
         "larger_left",
         "coefficient",
@@ -84,7 +86,7 @@ _STOP_SENTENCES = {
         "gain",
         "stop_reason",
     ],
-    meta_fields=["schema", "clip_margin"],
+    meta_fields=["schema", "clip_margin", "clip_leaves"],
 )
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Tree:
@@ -104,6 +106,10 @@ class Tree:
         A row goes left when ``direction @ x <= threshold``. One-hot for axis splits,
         zero for discrete splits and leaves.
     threshold : ndarray of shape (n_nodes,), float32
+    gate_width : ndarray of shape (n_nodes,), float32
+        0: the split is hard. Positive: it is a gate that sends the share
+        ``sigmoid((threshold - direction @ x) / gate_width)`` of a row to the left.
+        Splits on discrete attributes are always hard.
     goes_left : ndarray of shape (n_nodes, max_categories), bool
         Discrete splits: the categories that go left.
     larger_left : ndarray of shape (n_nodes,), bool
@@ -129,6 +135,10 @@ class Tree:
     clip_margin : float or None
         Predictions are clipped to ``[lower - m, upper + m]`` of their leaf, with
         ``m = clip_margin * (upper - lower)``; None: no clipping.
+    clip_leaves : bool
+        False in a soft tree whose leaves were trained together: they may overshoot
+        where they have a small share, so only their mixture is clipped, to the range
+        of the root.
     """
 
     left: np.ndarray
@@ -139,6 +149,7 @@ class Tree:
     attribute: np.ndarray
     direction: np.ndarray
     threshold: np.ndarray
+    gate_width: np.ndarray
     goes_left: np.ndarray
     larger_left: np.ndarray
     coefficient: np.ndarray
@@ -151,6 +162,7 @@ class Tree:
     stop_reason: np.ndarray
     schema: TableSchema = field(repr=False)
     clip_margin: float | None = None
+    clip_leaves: bool = True
 
     @property
     def n_nodes(self) -> int:
@@ -171,6 +183,11 @@ class Tree:
     def max_depth(self) -> int:
         """Length of the longest path from the root to a leaf."""
         return int(self.depth.max())
+
+    @property
+    def is_soft(self) -> bool:
+        """Whether any split is a gate, so that predictions mix the leaves."""
+        return bool((self.gate_width > 0).any())
 
     def clip_range(self) -> tuple[np.ndarray, np.ndarray]:
         """Lowest and highest prediction of each node, shape (n_nodes,) each."""
@@ -291,8 +308,70 @@ def _apply_and_predict(
     return leaf, jnp.clip(value, routing.low[leaf], routing.high[leaf])
 
 
+# Standardised outputs are near 0, and infinity times a share of 0 would be no number.
+_FAR = 1e30
+
+
+def _soft_routing(tree: Tree) -> SoftRouting:
+    inner, leaf = np.flatnonzero(~tree.is_leaf), np.flatnonzero(tree.is_leaf)
+    n_leaves = next_power_of_two(max(len(leaf), 16))
+    n_categories = next_power_of_two(max(tree.goes_left.shape[1], 1))
+
+    def pad(array, chosen, fill=0):
+        array = array[chosen]
+        more = [(0, n_leaves - len(array))] + [(0, 0)] * (array.ndim - 1)
+        return np.pad(array, more, constant_values=fill)
+
+    low, high = tree.clip_range()
+    lowest, highest = -np.inf, np.inf
+    if not tree.clip_leaves:
+        lowest, highest = low[0], high[0]
+        low, high = np.full_like(low, -_FAR), np.full_like(low, _FAR)
+    discrete = np.where(tree.kind == SplitKind.DISCRETE, tree.attribute, -1)
+    more = [(0, 0), (0, n_categories - tree.goes_left.shape[1])]
+    return SoftRouting(
+        direction=pad(tree.direction, inner).astype(np.float32),
+        threshold=pad(tree.threshold, inner).astype(np.float32),
+        width=pad(tree.gate_width, inner).astype(np.float32),
+        discrete_attribute=pad(discrete, inner, -1).astype(np.int32),
+        goes_left=pad(np.pad(tree.goes_left, more), inner),
+        larger_left=pad(tree.larger_left, inner),
+        along=paths(tree.left, tree.parent, n_inner=n_leaves, n_leaves=n_leaves),
+        coefficient=pad(tree.coefficient, leaf).astype(np.float32),
+        low=pad(low, leaf).astype(np.float32),
+        high=pad(high, leaf).astype(np.float32),
+        lowest=np.float32(lowest),
+        highest=np.float32(highest),
+    )
+
+
+def leaf_shares_of(tree: Tree, table: Table) -> np.ndarray:
+    """Share of every leaf in the prediction for every row.
+
+    Parameters
+    ----------
+    tree : Tree
+    table : Table
+        Rows encoded with ``tree.schema``.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_leaves), float32
+        Rows sum to one; leaves in the order of their node ids. Of a hard tree one share
+        of each row is 1.
+    """
+    if not tree.is_soft:
+        reached = apply(tree, table)[:, None] == np.flatnonzero(tree.is_leaf)
+        return reached.astype(np.float32)
+    (shares,) = _in_blocks(tree, table, shares_of_rows)
+    return shares[: tree.n_leaves].T
+
+
 def apply(tree: Tree, table: Table) -> np.ndarray:
     """Leaf reached by every row.
+
+    Of a soft tree, the leaf at the end of the way that takes the larger share at every
+    split, which is where the same tree with hard splits would send the row.
 
     Parameters
     ----------
@@ -311,6 +390,8 @@ def apply(tree: Tree, table: Table) -> np.ndarray:
 def predict(tree: Tree, table: Table) -> np.ndarray:
     """Prediction for every row, in the units of the target.
 
+    A soft tree mixes the predictions of its leaves by their shares of the row.
+
     Parameters
     ----------
     tree : Tree
@@ -321,11 +402,14 @@ def predict(tree: Tree, table: Table) -> np.ndarray:
     -------
     ndarray of shape (n_rows,), float64
     """
-    return tree.schema.restore_target(_in_blocks(tree, table, _apply_and_predict)[1])
+    function = mixed_prediction if tree.is_soft else _apply_and_predict
+    return tree.schema.restore_target(_in_blocks(tree, table, function)[-1])
 
 
 def walk(tree: Tree, table: Table) -> tuple[np.ndarray, np.ndarray]:
     """Nodes on the path of every row, and what each of them would predict.
+
+    Of a soft tree, the way that takes the larger share at every split.
 
     Returns
     -------
@@ -339,20 +423,25 @@ def walk(tree: Tree, table: Table) -> tuple[np.ndarray, np.ndarray]:
     return path[:keep], prediction[:keep]
 
 
-def _in_blocks(tree: Tree, table: Table, function) -> tuple[np.ndarray, np.ndarray]:
+def _in_blocks(tree: Tree, table: Table, function) -> tuple[np.ndarray, ...]:
     """Run a jitted function over padded blocks of rows and put the results together.
 
     A row's result does not depend on the other rows of its block, nor on the block.
     """
-    routing, max_depth = _routing(tree)
-    first, second = [], []
+    if function in (mixed_prediction, shares_of_rows):
+        routing = _soft_routing(tree)
+        n_padded = len(routing.direction)
+    else:
+        routing, max_depth = _routing(tree)
+        n_padded = len(routing.left)
+        function = functools.partial(function, max_depth=max_depth)
+    results = []
     # Decisions of all nodes are taken at once: large trees take smaller blocks.
-    block = max(1024, min(ROW_BLOCK, 2**24 // len(routing.left)))
+    block = max(1024, min(ROW_BLOCK, 2**24 // n_padded))
     for x, codes, n_rows in row_blocks(table.x, table.codes, block):
-        ids, values = function(routing, x, codes, max_depth=max_depth)
-        first.append(np.asarray(ids)[..., :n_rows])
-        second.append(np.asarray(values)[..., :n_rows])
-    return np.concatenate(first, axis=-1), np.concatenate(second, axis=-1)
+        found = function(routing, x, codes)
+        results.append([np.asarray(array)[..., :n_rows] for array in found])
+    return tuple(np.concatenate(parts, axis=-1) for parts in zip(*results, strict=True))
 
 
 def compact(tree: Tree, keep_children: np.ndarray) -> Tree:
@@ -393,6 +482,7 @@ def compact(tree: Tree, keep_children: np.ndarray) -> Tree:
         "attribute": blank(tree.attribute, -1),
         "direction": blank(tree.direction, 0),
         "threshold": blank(tree.threshold, 0),
+        "gate_width": blank(tree.gate_width, 0),
         "goes_left": blank(tree.goes_left, False),
         "gain": blank(tree.gain, 0),
         "stop_reason": blank(tree.stop_reason, StopReason.PRUNED),
@@ -402,9 +492,21 @@ def compact(tree: Tree, keep_children: np.ndarray) -> Tree:
         **{name: array[reachable] for name, array in arrays.items()},
         schema=tree.schema,
         clip_margin=tree.clip_margin,
+        clip_leaves=tree.clip_leaves,
     )
 
 
+def hardened(tree: Tree) -> Tree:
+    """The tree with every gate replaced by its threshold; the models stay.
+
+    Models that were trained to be mixed are no longer: the error of a soft tree rises.
+    """
+    width = np.zeros_like(tree.gate_width)
+    return replace(tree, gate_width=width, clip_leaves=True)
+
+
 ARRAY_FIELDS = tuple(
-    name for name in Tree.__dataclass_fields__ if name not in ("schema", "clip_margin")
+    name
+    for name in Tree.__dataclass_fields__
+    if name not in ("schema", "clip_margin", "clip_leaves")
 )

@@ -65,6 +65,7 @@ def build_tree(links: list[tuple[int, int]], seed: int, clip_margin=None) -> Tre
         weight=np.ones(n_nodes),
         train_error=np.zeros(n_nodes),
         degrees=np.zeros(n_nodes),
+        gate_width=np.zeros(n_nodes, np.float32),
         gain=np.where(inner, 0.5, 0).astype(np.float32),
         stop_reason=np.where(inner, StopReason.SPLIT, StopReason.PURE).astype(np.int32),
         schema=schema(),

@@ -300,7 +300,9 @@ def test_the_score_is_the_share_of_explained_variance():
 @every_configuration
 def test_a_holdout_is_a_share_of_the_rows(configuration):
     X, y = crease()
-    model = regressor(configuration, refit=False, validation_fraction=0.25)
+    model = regressor(
+        configuration, refit=False, prune="holdout", validation_fraction=0.25
+    )
     assert model.fit(X, y).tree_.weight[0] == pytest.approx(96, abs=1)
     model.set_params(prune=None)
     assert model.fit(X, y).tree_.weight[0] == 128
@@ -312,8 +314,8 @@ def test_a_refit_uses_the_rows_of_the_holdout_too():
     once = regressor("gini", refit=False, **options).fit(X, y).tree_
     twice = regressor("gini", refit=True, **options).fit(X, y).tree_
     assert twice.weight[0] == 128
-    assert np.array_equal(once.threshold, twice.threshold)
-    assert not np.array_equal(once.coefficient, twice.coefficient)
+    assert twice.n_leaves <= once.n_leaves
+    assert not np.array_equal(once.coefficient[0], twice.coefficient[0])
 
 
 class InterruptingStream(io.StringIO):

@@ -159,10 +159,11 @@ def test_coverage_holds_over_repeated_tables():
     assert covered / 2400 == pytest.approx(0.8, abs=3.5 * spread)
 
 
+@pytest.mark.parametrize("refine", [None, "blend"])
 @every_configuration
-def test_intervals_through_the_estimator(configuration):
+def test_intervals_through_the_estimator(configuration, refine):
     X, y = shop(256)
-    model = regressor(configuration).fit(X[:128], y[:128])
+    model = regressor(configuration, refine=refine).fit(X[:128], y[:128])
     assert model.conformalize(X[128:], y[128:]) is model
     prediction, deviation = model.predict(X, return_std=True)
     score = np.abs(y - prediction)[128:] / deviation[128:]

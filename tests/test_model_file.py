@@ -65,6 +65,7 @@ def example_tree(categories: tuple = ("F", "I", "M"), clip_margin=0.1) -> Tree:
         weight=np.array([10.0, 4, 6, 3, 3]),
         train_error=np.array([1.0, third, 0.5, 0.25, 0.125]),
         degrees=np.array([3.0, 2.0, 1.5, 1.0, 1.0]),
+        gate_width=np.array([0.0, 0.25, 0.0, 0.0, 0.0], np.float32),
         gain=np.array([0.4, 0, 0.2, 0, 0], np.float32),
         schema=schema,
         clip_margin=clip_margin,
@@ -226,7 +227,7 @@ def test_other_archives_are_no_model_files(tmp_path, saved):
 
 def test_another_version_is_named(saved):
     rewrite_header(saved, format_version=FORMAT_VERSION + 1, package_version="9.1")
-    with pytest.raises(ModelFileError, match=r"format version 2, and .*: 9\.1\."):
+    with pytest.raises(ModelFileError, match=r"format version 3, and .*: 9\.1\."):
         load_tree(saved)
 
 

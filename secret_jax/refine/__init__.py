@@ -1,1 +1,110 @@
-"""Refinement of a fitted tree as a whole."""
+"""Refinement of a fitted tree as a whole: its splits again, blended or trained gates.
+
+Every method takes what `secret_jax.fitting.fit_tree` found, with the rows, and gives
+back a tree. A further method is one file here and one line in `refine`.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+from secret_jax.fitting import FittedTree, LeafOptions, Rows, join, shuffled
+from secret_jax.grow import Progress
+from secret_jax.options import AlternatingOptions, BlendOptions, SoftOptions
+from secret_jax.refine.alternating import improve
+from secret_jax.refine.blend import blend
+from secret_jax.refine.soft import soften
+from secret_jax.tree import Tree
+
+
+class RefinementWarning(UserWarning):
+    """Refinement did not pay, and the hard tree was kept."""
+
+
+def refine(
+    fitted: FittedTree,
+    *,
+    method: str,
+    training: Rows,
+    pruning: Rows | None,
+    leaf: LeafOptions,
+    min_weight: float,
+    oblique: bool,
+    refit: bool,
+    seed: int,
+    progress: Progress | None = None,
+) -> tuple[Tree, int]:
+    """Refine a fitted tree.
+
+    Parameters
+    ----------
+    fitted : FittedTree
+    method : {"hard", "blend", "soft"}
+    training, pruning : Rows
+        Those that grew and pruned the tree.
+    leaf : LeafOptions
+    min_weight : float
+        Of a leaf.
+    oblique : bool
+        Whether splits on one attribute may come to hold others.
+    refit : bool
+        Train again on all rows what was chosen on the pruning rows.
+    seed : int
+    progress : callable, optional
+
+    Returns
+    -------
+    tree : Tree
+    n_steps : int
+        Gradient steps that were taken for it, or passes over the splits.
+
+    Warns
+    -----
+    RefinementWarning
+        If the hard tree is kept.
+    """
+    if method == "hard":
+        rows, check = training, pruning
+        if refit and pruning is not None:
+            rows, check = shuffled(join(training, pruning), seed), None
+        options = AlternatingOptions()
+        improved = improve(
+            fitted.tree, rows, check, leaf, min_weight, options, progress
+        )
+        return improved.tree, improved.n_sweeps
+    if pruning is None:
+        _warn("no rows were held out to choose by")
+        return fitted.tree, 0
+    # A further method belongs here.
+    if method == "blend":
+        blended = blend(
+            fitted,
+            training,
+            pruning,
+            BlendOptions(),
+            refit=refit,
+            progress=progress,
+        )
+        return blended.tree, 0
+    soft = soften(
+        fitted,
+        training,
+        pruning,
+        leaf,
+        SoftOptions(),
+        oblique=oblique,
+        refit=refit,
+        seed=seed,
+        progress=progress,
+    )
+    if soft.refusal:
+        _warn(soft.refusal)
+    return soft.tree, soft.n_steps
+
+
+def _warn(reason: str) -> None:
+    warnings.warn(
+        f"The hard tree was kept: {reason}.",
+        RefinementWarning,
+        stacklevel=4,
+    )

@@ -17,7 +17,7 @@ from secret_jax.complexity import model_degrees, split_degrees
 from secret_jax.fitting import LeafOptions, Rows, with_models
 from secret_jax.grow import Progress
 from secret_jax.options import AlternatingOptions
-from secret_jax.refine.proposals import proposed
+from secret_jax.refine.proposals import descend, proposed
 from secret_jax.tree import SplitKind, Tree, predict
 
 # A drop of the objective below this share of it is rounding.
@@ -137,17 +137,18 @@ def alternate(
     """
     used = rows.take(slice(options.most_rows))
     sampled = len(used.y) < len(rows.y)
-    current = with_models(tree, used, tree.schema, leaf) if sampled else tree
+    current = _with_models(tree, used, leaf)
     least = min_weight * used.weight.sum() / rows.weight.sum()
     costs = subtree_costs(current, options.gcv_factor)
     objectives = [float(costs[0])]
     first_errors = best_errors = _squared_errors(current, check)
     best, n_sweeps = current, 0
+    unsettled = np.ones(tree.n_nodes, bool)
     for sweep in range(1, options.max_sweeps + 1):
         before = objectives[-1]
         for level in range(current.max_depth - 1, -1, -1):
             current, costs = _improve_level(
-                current, costs, level, used, leaf, least, options
+                current, costs, level, unsettled, used, leaf, least, options
             )
             objectives.append(float(costs[0]))
         errors = _squared_errors(current, check)
@@ -164,10 +165,10 @@ def alternate(
         and not _clearly_positive(first_errors - best_errors, options.margin)
     ):
         best, n_sweeps = tree, 0
-    elif sampled:
+    else:
         factor = options.gcv_factor
         best = with_models(best, rows, best.schema, leaf)
-        if subtree_costs(best, factor)[0] > subtree_costs(tree, factor)[0]:
+        if sampled and subtree_costs(best, factor)[0] > subtree_costs(tree, factor)[0]:
             best, n_sweeps = tree, 0
     return Alternated(best, n_sweeps, tuple(objectives))
 
@@ -202,20 +203,26 @@ def _improve_level(
     tree: Tree,
     costs: np.ndarray,
     level: int,
+    unsettled: np.ndarray,
     rows: Rows,
     leaf: LeafOptions,
     least: float,
     options: AlternatingOptions,
 ) -> tuple[Tree, np.ndarray]:
-    """The tree with better splits at one depth, and its costs."""
+    """The tree with better splits at one depth, and its costs.
+
+    A node is settled, in place, if it was tried without success: until something above
+    or below it changes, it would be tried without success again.
+    """
     continuous = (tree.kind == SplitKind.AXIS) | (tree.kind == SplitKind.OBLIQUE)
-    nodes = np.flatnonzero(continuous & (tree.depth == level))
+    nodes = np.flatnonzero(continuous & unsettled & (tree.depth == level))
     if len(nodes) == 0:
         return tree, costs
+    unsettled[nodes] = False
     changed = proposed(tree, nodes, rows, least, options.node_rows)
     if changed is tree:
         return tree, costs
-    changed = with_models(changed, rows, tree.schema, leaf)
+    changed = _with_models(changed, rows, leaf)
     new_costs = subtree_costs(changed, options.gcv_factor)
     top = _ancestors(tree, level)
     starved = np.zeros(tree.n_nodes, bool)
@@ -228,8 +235,20 @@ def _improve_level(
     accepted[nodes] = (better & ~starved)[nodes]
     # What is below a node depends on it and on its ancestors only, which stay.
     taken = (top >= 0) & accepted[np.maximum(top, 0)]
+    unsettled |= taken
+    for node in np.flatnonzero(accepted):
+        while node >= 0:
+            unsettled[node] = True
+            node = tree.parent[node]
     merged = _merge(tree, changed, taken)
     return merged, subtree_costs(merged, options.gcv_factor)
+
+
+def _with_models(tree: Tree, rows: Rows, leaf: LeafOptions) -> Tree:
+    """Models for the splits of a tree; routing on the host is the faster here."""
+    start = np.zeros(len(rows.y), np.int64)
+    reached = descend(tree, rows.table, start, tree.max_depth)
+    return with_models(tree, rows, tree.schema, leaf, reached)
 
 
 _MODEL_FIELDS = ("coefficient", "lower", "upper", "weight", "train_error", "degrees")

@@ -232,7 +232,9 @@ def _axis_candidates(
     n_columns, n_discrete = batch.x.shape[1], batch.codes.shape[1]
     n_plain = settings.n_regressors - settings.n_indicators
     column = np.r_[0:n_plain, settings.n_regressors : n_columns].astype(np.int32)
-    projection = batch.x.T[column]
+    projection = jnp.concatenate(
+        [batch.x[:, :n_plain], batch.x[:, settings.n_regressors :]], axis=1
+    ).T
     kind = np.repeat([SplitKind.AXIS, SplitKind.DISCRETE], [len(column), n_discrete])
     attribute = np.concatenate([column, np.arange(n_discrete, dtype=np.int32)])
     if n_discrete:

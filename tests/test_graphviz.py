@@ -1,0 +1,133 @@
+"""The DOT text: well formed, complete, and with the links of the tree."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from test_export import random_tree
+
+from secret_jax import SecretRegressor
+from secret_jax.graphviz import export_dot
+from secret_jax.sentences import model_equation, node_facts, split_sentence
+from secret_jax.tree import StopReason
+
+STRING = r'"((?:[^"\\]|\\.)*)"'
+VALUE = rf"(?:{STRING}|([\w.]+))"
+
+
+def parse(text: str):
+    """Boxes and edges with their attributes; fails on what is not understood."""
+    first, *statements, last = text.rstrip("\n").split("\n")
+    assert (first, last) == ("digraph tree {", "}")
+    boxes, edges, defaults = {}, {}, {}
+    for statement in statements:
+        match = re.fullmatch(r"    (\w+)(?: -> (\d+))? \[(.*)\];", statement)
+        assert match, statement
+        start, end, rest = match.groups()
+        attributes = {}
+        for i, (name, string, word) in enumerate(
+            re.findall(rf"(\w+)={VALUE}(?:, |$)", rest)
+        ):
+            attributes[name] = re.sub(r"\\(.)", unescaped, string) or word
+            assert i < 9
+        rebuilt = re.sub(rf"\w+={VALUE}(?:, |$)", "", rest)
+        assert rebuilt == "", statement
+        if end is not None:
+            edges[int(start), int(end)] = attributes
+        elif start.isdecimal():
+            boxes[int(start)] = attributes
+        else:
+            defaults[start] = attributes
+    return boxes, edges, defaults
+
+
+def unescaped(match: re.Match) -> str:
+    return "\n" if match[1] == "n" else match[1]
+
+
+def in_one_line(label: str) -> str:
+    return " ".join(label.split("\n")[:-1])
+
+
+@pytest.mark.parametrize("n_leaves", [1, 2, 9, 25])
+def test_every_node_and_every_link_is_there(n_leaves):
+    tree = random_tree(n_leaves, n_leaves)
+    everything = {"max_terms": None, "max_categories": None}
+    boxes, edges, defaults = parse(export_dot(tree, **everything))
+    assert sorted(boxes) == list(range(tree.n_nodes))
+    assert set(edges) == {(int(tree.parent[n]), n) for n in range(1, tree.n_nodes)}
+    assert defaults["graph"]["rankdir"] == "TB"
+    assert defaults["graph"]["label"].startswith(f"rings: {n_leaves} lea")
+    for node, attributes in boxes.items():
+        if tree.is_leaf[node]:
+            words = model_equation(tree, node)
+            assert attributes["tooltip"] == StopReason.PRUNED.sentence
+        else:
+            words = split_sentence(tree, node, max_categories=None)
+        label = attributes["label"]
+        assert in_one_line(label) == f"[{node}] {words}"
+        assert label.split("\n")[-1] == node_facts(tree, node)
+        assert max(map(len, label.split("\n"))) < 80
+    for (parent, child), attributes in edges.items():
+        left = tree.left[parent] == child
+        assert attributes["label"] == ("yes" if left else "no")
+        share = tree.weight[child] / tree.weight[0]
+        assert float(attributes["penwidth"]) == pytest.approx(0.5 + 5 * share, abs=0.01)
+
+
+def test_deep_trees_are_cut_and_rotated():
+    tree = random_tree(7, 20)
+    boxes, edges, defaults = parse(export_dot(tree, max_depth=1, rotate=True))
+    assert sorted(boxes) == [0, 1, 2]
+    assert set(edges) == {(0, 1), (0, 2)}
+    assert defaults["graph"]["rankdir"] == "LR"
+    cut = [node for node in (1, 2) if not tree.is_leaf[node]]
+    assert cut
+    for node in cut:
+        assert boxes[node]["style"] == "rounded,dashed"
+        assert "leaves below" in boxes[node]["label"]
+        assert "rings =" in boxes[node]["label"]
+
+
+def test_quotes_backslashes_and_line_breaks_in_names_are_kept_apart():
+    tree = random_tree(5, 6, kinds=(1,))
+    names = tuple(f'a "{i}" \\n {{|}} ]; b\nc' for i in range(len(tree.schema.names)))
+    schema = replace(tree.schema, names=names, target_name='y"')
+    boxes, _, defaults = parse(export_dot(replace(tree, schema=schema)))
+    assert len(boxes) == tree.n_nodes
+    assert defaults["graph"]["label"].startswith('y": 6 leaves')
+    words = split_sentence(replace(tree, schema=schema), 0)
+    assert in_one_line(boxes[0]["label"]) == f"[0] {words}"
+
+
+def test_long_sums_and_lists_are_shortened():
+    tree = random_tree(2, 12)
+    boxes, *_ = parse(export_dot(tree, max_terms=1, max_categories=1))
+    leaf = int(np.flatnonzero(tree.is_leaf)[0])
+    words = model_equation(tree, leaf, max_terms=1)
+    assert words.endswith("+ ...")
+    assert in_one_line(boxes[leaf]["label"]) == f"[{leaf}] {words}"
+
+
+def test_the_estimator_writes_it(rng):
+    X = rng.normal(size=(200, 2))
+    model = SecretRegressor(random_state=0).fit(X, np.abs(X[:, 0]))
+    boxes, *_ = parse(model.export_dot(max_depth=2))
+    assert "200 rows (100 %)" in boxes[0]["label"]
+
+
+@pytest.mark.parametrize(
+    ("option", "error"),
+    [
+        ({"max_depth": -1}, ValueError),
+        ({"max_terms": 1.5}, TypeError),
+        ({"max_categories": True}, TypeError),
+        ({"precision": 0}, ValueError),
+    ],
+)
+def test_wrong_options_are_refused(option, error):
+    with pytest.raises(error, match=next(iter(option))):
+        export_dot(random_tree(0, 2), **option)

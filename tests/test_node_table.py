@@ -1,0 +1,133 @@
+"""The table of the nodes: it says what the tree does, whichever library holds it."""
+
+from __future__ import annotations
+
+import sys
+
+import narwhals as nw
+import numpy as np
+import pytest
+from test_export import encode, random_rows, random_tree
+
+from secret_jax import SecretRegressor
+from secret_jax.node_table import BACKENDS, node_columns, to_dataframe
+from secret_jax.sentences import model_equation, split_sentence
+from secret_jax.tree import SplitKind, StopReason, apply
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_all_libraries_hold_the_same_table(backend):
+    tree = random_tree(3, 8)
+    columns = node_columns(tree)
+    frame = nw.from_native(to_dataframe(tree, backend=backend), eager_only=True)
+    assert frame.implementation.value == backend
+    assert frame.columns == list(columns)
+    for name, values in columns.items():
+        held = frame[name].to_list()
+        if isinstance(values[0], float):
+            np.testing.assert_array_equal(held, values)
+        else:
+            missing = [v is None or v != v for v in held]
+            assert missing == [v is None for v in values]
+            assert [v for v in held if isinstance(v, int | str)] == [
+                v for v in values if v is not None
+            ]
+
+
+def test_a_single_leaf_has_columns_of_the_same_types():
+    for backend in BACKENDS:
+        small, large = (
+            nw.from_native(to_dataframe(random_tree(1, n), backend=backend))
+            for n in (1, 8)
+        )
+        assert small.schema == large.schema
+        assert small.schema["split"] == nw.String
+        assert small.schema["threshold"] == nw.Float64
+
+
+def test_following_the_table_is_following_the_tree():
+    tree = random_tree(11, 12, kinds=(SplitKind.AXIS, SplitKind.DISCRETE))
+    columns = random_rows(5, 200)
+    table = node_columns(tree)
+    names = list(tree.schema.names)
+
+    def next_node(node, row):
+        value = columns[names.index(table["attribute"][node])][row]
+        if table["kind"][node] == "axis":
+            left = value <= table["threshold"][node]
+        else:
+            codes = tree.schema.categories[tree.attribute[node]]
+            left = tree.goes_left[node, codes.index(value)]
+        return table["left" if left else "right"][node]
+
+    reached = []
+    for row in range(200):
+        node = 0
+        while table["kind"][node] != "leaf":
+            child = next_node(node, row)
+            assert table["parent"][child] == node
+            assert table["depth"][child] == table["depth"][node] + 1
+            node = child
+        reached.append(node)
+    np.testing.assert_array_equal(reached, apply(tree, encode(columns)))
+
+
+def test_words_are_those_of_the_text_and_numbers_are_in_units_of_the_target():
+    tree = random_tree(4, 10)
+    table = node_columns(tree, precision=2)
+    scale = tree.schema.target_scale
+    for node in range(tree.n_nodes):
+        assert table["model"][node] == model_equation(tree, node, precision=2)
+        if tree.is_leaf[node]:
+            assert table["kind"][node] == "leaf"
+            assert table["split"][node] is table["attribute"][node] is None
+            assert table["stop_reason"][node] == StopReason.PRUNED.sentence
+            assert np.isnan(table["threshold"][node])
+        else:
+            assert table["split"][node] == split_sentence(tree, node, precision=2)
+            assert table["stop_reason"][node] is None
+            no_column = tree.kind[node] == SplitKind.OBLIQUE
+            assert (table["attribute"][node] is None) == no_column
+    np.testing.assert_allclose(
+        np.square(table["error"]), scale**2 * tree.train_error, rtol=1e-12
+    )
+    np.testing.assert_array_equal(table["rows"], tree.weight)
+    np.testing.assert_allclose(table["share"], tree.weight / 1000)
+    low, high = tree.clip_range()
+    np.testing.assert_allclose(table["low"], tree.schema.restore_target(low))
+    np.testing.assert_allclose(table["high"], tree.schema.restore_target(high))
+
+
+def test_the_estimator_gives_its_table(rng):
+    X = rng.normal(size=(200, 2))
+    model = SecretRegressor(random_state=0).fit(X, np.abs(X[:, 0]))
+    frame = model.to_dataframe(backend="pandas")
+    assert len(frame) == model.tree_.n_nodes
+    assert (frame["kind"] == "leaf").sum() == model.n_leaves_
+    assert frame["rows"][0] == 200
+
+
+def test_what_is_not_there_is_named(monkeypatch):
+    tree = random_tree(0, 2)
+    with pytest.raises(ValueError, match="backend is 'excel'; choose 'pandas'"):
+        to_dataframe(tree, backend="excel")
+    with pytest.raises(ValueError, match="precision is 0"):
+        to_dataframe(tree, precision=0)
+    find = "secret_jax.node_table.importlib.util.find_spec"
+    monkeypatch.setattr(find, lambda name: None)
+    with pytest.raises(ImportError, match="polars is not installed"):
+        to_dataframe(tree, backend="polars")
+    with pytest.raises(ImportError, match="needs pandas, polars or pyarrow"):
+        to_dataframe(tree)
+
+
+def test_the_first_library_that_is_installed_is_taken(monkeypatch):
+    tree = random_tree(0, 2)
+    frame = nw.from_native(to_dataframe(tree))
+    assert frame.implementation.value == BACKENDS[0]
+    monkeypatch.setattr(
+        "secret_jax.node_table.importlib.util.find_spec",
+        lambda name: sys if name == "polars" else None,
+    )
+    frame = nw.from_native(to_dataframe(tree))
+    assert frame.implementation.value == "polars"

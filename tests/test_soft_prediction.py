@@ -1,0 +1,162 @@
+"""Prediction with gates, against plain loops; what is written and saved of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from handmade import BUSHY, SHAPES, STUMP, build_tree, rows
+from test_tree import goes_left, prediction_of
+
+from secret_jax.export import export_text
+from secret_jax.model_file import load_tree, save_tree
+from secret_jax.plot import plot_tree
+from secret_jax.sentences import split_sentence
+from secret_jax.table import Table
+from secret_jax.tree import (
+    SplitKind,
+    Tree,
+    apply,
+    compact,
+    hardened,
+    leaf_shares_of,
+    predict,
+    walk,
+)
+
+
+def with_gates(tree: Tree, seed: int = 0, hard_share: float = 0.3) -> Tree:
+    rng = np.random.default_rng(seed)
+    linear = (tree.kind == SplitKind.AXIS) | (tree.kind == SplitKind.OBLIQUE)
+    soft = linear & (rng.uniform(size=tree.n_nodes) > hard_share)
+    soft[0] = linear[0]
+    width = np.where(soft, rng.uniform(0.1, 2.0, tree.n_nodes), 0)
+    return dataclasses.replace(tree, gate_width=width.astype(np.float32))
+
+
+def shares_of(tree: Tree, node: int, x, codes) -> dict[int, float]:
+    """Share of every leaf below a node, by recursion in float64."""
+    if tree.left[node] < 0:
+        return {node: 1.0}
+    if tree.gate_width[node] > 0:
+        distance = tree.threshold[node] - tree.direction[node].astype(float) @ x
+        left = 1 / (1 + math.exp(-distance / tree.gate_width[node]))
+    else:
+        left = float(goes_left(tree, node, x, codes))
+    return {
+        leaf: share * below
+        for child, share in ((tree.left[node], left), (tree.right[node], 1 - left))
+        for leaf, below in shares_of(tree, int(child), x, codes).items()
+    }
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("clip_margin", [None, 0.25])
+def test_predictions_mix_the_leaves_by_products_of_gates(shape, clip_margin):
+    table = rows()
+    for seed in range(3):
+        tree = with_gates(build_tree(SHAPES[shape], seed, clip_margin), seed)
+        leaf = np.flatnonzero(tree.is_leaf)
+        shares = leaf_shares_of(tree, table)
+        value = predict(tree, table)
+        for row, (x, codes) in enumerate(zip(*table, strict=True)):
+            expected = shares_of(tree, 0, x.astype(float), codes)
+            np.testing.assert_allclose(
+                shares[row], [expected[node] for node in leaf], rtol=2e-5, atol=1e-6
+            )
+            mixed = sum(
+                share * prediction_of(tree, node, x) for node, share in expected.items()
+            )
+            assert value[row] == pytest.approx(10 + 2 * mixed, rel=1e-4, abs=1e-4)
+
+
+def test_trained_leaves_may_overshoot_but_their_mixture_may_not():
+    tree = with_gates(build_tree(BUSHY, seed=1, clip_margin=0.1))
+    free = dataclasses.replace(tree, clip_leaves=False)
+    table = rows(200)
+    low, high = (10 + 2 * side[0] for side in tree.clip_range())
+    value = predict(free, table)
+    assert ((low - 1e-4 <= value) & (value <= high + 1e-4)).all()
+    assert np.ptp(value) > 0.99 * (high - low)
+    assert not np.allclose(value, predict(tree, table))
+    x = np.array([[3e38, -3e38], [-3e38, 3e38]], np.float32)
+    assert np.isfinite(predict(free, Table(x, np.zeros((2, 1), np.int32)))).all()
+
+
+def test_width_zero_is_the_hard_tree_and_small_widths_come_close():
+    tree, table = build_tree(BUSHY, seed=1), rows()
+    soft = with_gates(tree, hard_share=0)
+    assert soft.is_soft
+    assert not hardened(soft).is_soft
+    assert np.array_equal(predict(hardened(soft), table), predict(tree, table))
+    narrow = dataclasses.replace(soft, gate_width=soft.gate_width * np.float32(1e-6))
+    np.testing.assert_allclose(predict(narrow, table), predict(tree, table), rtol=1e-5)
+
+
+def test_the_way_of_a_row_is_that_of_the_larger_shares():
+    tree, table = build_tree(BUSHY, seed=1), rows()
+    soft = with_gates(tree)
+    assert np.array_equal(apply(soft, table), apply(tree, table))
+    assert np.array_equal(walk(soft, table)[0], walk(tree, table)[0])
+
+
+def test_a_row_does_not_depend_on_the_others():
+    tree, table = with_gates(build_tree(BUSHY, seed=1)), rows(200)
+    expected = predict(tree, table)
+    for row in (0, 63, 199):
+        alone = Table(table.x[row : row + 1], table.codes[row : row + 1])
+        assert predict(tree, alone)[0] == expected[row]
+
+
+def test_cutting_everything_makes_the_tree_hard():
+    tree = with_gates(build_tree(BUSHY, seed=1))
+    kept = compact(tree, np.ones(tree.n_nodes, bool))
+    assert np.array_equal(kept.gate_width, tree.gate_width)
+    assert not compact(tree, np.zeros(tree.n_nodes, bool)).is_soft
+
+
+def test_a_soft_tree_is_saved_whole(tmp_path):
+    tree = with_gates(build_tree(BUSHY, seed=1, clip_margin=0.1))
+    tree = dataclasses.replace(tree, clip_leaves=False)
+    save_tree(tree, tmp_path / "soft.model")
+    loaded = load_tree(tmp_path / "soft.model")
+    assert np.array_equal(loaded.gate_width, tree.gate_width)
+    assert loaded.gate_width.dtype == np.float32
+    assert not loaded.clip_leaves
+    assert np.array_equal(predict(loaded, rows()), predict(tree, rows()))
+
+
+def axis_stump(width: float, sign: float = 1.0, scale: float = 4.0) -> Tree:
+    tree = build_tree(STUMP, seed=0)
+    schema = dataclasses.replace(tree.schema, scale=np.array([scale, 1.0]))
+    return dataclasses.replace(
+        tree,
+        schema=schema,
+        kind=np.array([SplitKind.AXIS, 0, 0], np.int32),
+        attribute=np.array([0, -1, -1], np.int32),
+        direction=np.array([[sign, 0], [0, 0], [0, 0]], np.float32),
+        threshold=np.array([0.25, 0, 0], np.float32),
+        gate_width=np.array([width, 0, 0], np.float32),
+    )
+
+
+@pytest.mark.parametrize(
+    ("sign", "expected"),
+    [(1.0, "a <= 1 (soft, width 0.5)"), (-1.0, "a >= -1 (soft, width 0.5)")],
+)
+def test_the_width_is_told_in_the_units_of_the_attribute(sign, expected):
+    tree = axis_stump(0.125, sign)
+    assert split_sentence(tree, 0) == expected
+    text = export_text(tree)
+    assert expected in text
+    assert "one width away" in text
+    assert "soft" not in export_text(hardened(tree))
+
+
+def test_the_picture_says_soft():
+    axes = plot_tree(axis_stump(0.125))
+    words = " ".join(text.get_text() for text in axes.texts)
+    assert "soft splits" in words
+    assert "width 0.5" in words
