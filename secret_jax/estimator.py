@@ -50,7 +50,7 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
     oblique : bool or "auto", default="auto"
         Whether splits may be linear inequalities in several attributes. "auto" grows
         a tree without and a tree with them side by side and keeps the one with the
-        lower error on the pruning rows (without pruning rows, the tree without them).
+        lower error on rows that did not grow it (without any, the tree without them).
     leaf : {"shrunken", "linear", "constant", "em"}, default="shrunken"
         Leaf models: ridge regression shrunk toward the parent's model with a strength
         chosen by generalised cross-validation, plain least squares, the mean, or the
@@ -64,17 +64,19 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         with ``criterion="gini"``.
     prune : {"auto", "holdout", "cross-validation", "aic", "bic", "icomp", None}, \
             default="auto"
-        "auto" cross-validates up to 8192 rows (those of ``prune_set`` included) and
-        holds rows out beyond.
-        Prune by the error on ``prune_set``, or on rows held out of the training data;
-        or without such rows by cost-complexity with a price that cross-validation
-        chooses (five more trees are grown), or by an information criterion (see
+        Which subtree of the grown tree is kept. "holdout": the one with the least error
+        on ``prune_set``, or on rows held out of the training data. "cross-validation":
+        all rows grow the tree, and five further trees, each without a part of them, say
+        what a degree of freedom has to save. "auto": cross-validation for up to 8192
+        rows, those of ``prune_set`` included, and rows held out beyond. "aic", "bic",
+        "icomp": an information criterion on the training rows (see
         `secret_jax.complexity.by_criterion`). None: no pruning but by ``ccp_alpha``.
     validation_fraction : float, default=0.25
         Share of the rows held out for pruning when no ``prune_set`` is given.
     refit : bool, default=True
-        Fit the models of the pruned tree again, on training and pruning rows together.
-        Only with pruning rows; otherwise all rows are used from the start.
+        When held-out rows have said how many leaves to keep: grow the tree again on
+        training and pruning rows together and cut it to that size. False also keeps
+        ``prune="auto"`` from cross-validating.
     ccp_alpha : float or None, default=None
         With ``prune="auto"`` or None: keep the subtree with the least mean squared
         training error plus ``ccp_alpha`` times the number of leaves, as scikit-learn's
@@ -83,13 +85,13 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         Refinement of the whole tree after pruning. "hard" chooses every split again for
         the subtrees that it has (see `secret_jax.refine.alternating`), which pays where
         there is little noise. "blend" turns every split into a gate that lets rows near
-        the threshold go both ways, of one relative width chosen on the pruning rows;
-        nothing is trained. "soft" trains all gates and leaves together by gradient,
+        the threshold go both ways, of one relative width chosen on rows that did not
+        grow the tree; nothing is trained. "soft" trains all gates and leaves together by gradient,
         which takes longer and is the most accurate. Either way the result is one tree
         of the same kind, and the tree is kept as it was where refinement does not pay.
-        Gates need pruning rows, which ``prune="auto"`` then always holds out. With
-        "soft" splits on one attribute come to hold others, unless ``oblique=False`` or
-        ``max_split_features`` is given.
+        Gradients stop by rows held out, ``prune_set`` or a share of the rows, and all
+        rows train the tree again. With "soft" splits on one attribute come to hold
+        others, unless ``oblique=False`` or ``max_split_features`` is given.
     min_samples_split : int or float, default=0.005
         A node with fewer rows is not split; a float is a fraction of the training
         rows, without those held out.
