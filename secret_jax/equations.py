@@ -192,6 +192,8 @@ def model_in_original_units(tree: Tree, node: int) -> LinearModel:
     _check_node(tree, node)
     schema = tree.schema
     low, high = (float(schema.restore_target(side[node])) for side in tree.clip_range())
+    if not tree.clip_leaves:
+        low, high = -math.inf, math.inf  # the mixture of the leaves is clipped
     effect = np.asarray(tree.coefficient[node, 1:], np.float64)
     order = _by_effect(effect)
     columns = tuple(schema.input_columns[position] for position in order)

@@ -197,7 +197,7 @@ def explain(
         linear[block] = (x * (shares @ slope)) @ to_input
         splits[block] = shares @ of_splits
         value = x @ slope.T + level[leaves]
-        if tree.clip_leaves:
+        if tree.clip_leaves or not tree.is_soft:
             clipped = np.clip(value, low[leaves], high[leaves])
             clipping[block] = (shares * (clipped - value)).sum(axis=1)
         else:

@@ -9,6 +9,7 @@ from secret_jax.sentences import (
     clip_facts,
     counted,
     leaves_below,
+    mixture_range,
     model_parts,
     node_facts,
     rows_text,
@@ -79,7 +80,7 @@ def export_text(
             "soft splits send a row both ways: half and half at the threshold, 73 % to "
             "27 %",
             "one width away; the prediction is the mixture of the leaves by these "
-            "shares",
+            f"shares{mixture_range(tree)}",
         ]
     lines.append("")
 

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from secret_jax.equations import (
     CategorySplit,
+    LinearModel,
     LinearSplit,
     model_in_original_units,
     rounded_model,
@@ -151,9 +153,7 @@ def model_formula(tree: Tree, node: int, precision: int | None = None) -> Value:
     -------
     Value
     """
-    model = model_in_original_units(tree, node)
-    if precision is not None:
-        model = rounded_model(model, precision)
+    model = _clipped_model(tree, node, precision)
     low, high = model.low, model.high
     if tree.is_soft and not tree.clip_leaves:
         low, high = -np.inf, np.inf
@@ -166,12 +166,17 @@ def model_formula(tree: Tree, node: int, precision: int | None = None) -> Value:
 
 def mixture_range(tree: Tree, precision: int | None = None) -> tuple[float, float]:
     """To which the mixture of the leaves of a soft tree is clipped, or infinities."""
-    if tree.clip_leaves:
+    if not tree.is_soft or tree.clip_leaves:
         return -np.inf, np.inf
-    root = model_in_original_units(tree, 0)
-    if precision is not None:
-        root = rounded_model(root, precision)
+    root = _clipped_model(tree, 0, precision)
     return root.low, root.high
+
+
+def _clipped_model(tree: Tree, node: int, precision: int | None) -> LinearModel:
+    """A node's model with the node's own range, whatever is clipped."""
+    low, high = (float(tree.schema.restore_target(s[node])) for s in tree.clip_range())
+    model = replace(model_in_original_units(tree, node), low=low, high=high)
+    return model if precision is None else rounded_model(model, precision)
 
 
 def leaves_under(tree: Tree) -> np.ndarray:
