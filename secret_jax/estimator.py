@@ -86,9 +86,10 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         the subtrees that it has (see `secret_jax.refine.alternating`), which pays where
         there is little noise. "blend" turns every split into a gate that lets rows near
         the threshold go both ways, of one relative width chosen on rows that did not
-        grow the tree; nothing is trained. "soft" trains all gates and leaves together by gradient,
-        which takes longer and is the most accurate. Either way the result is one tree
-        of the same kind, and the tree is kept as it was where refinement does not pay.
+        grow the tree; nothing is trained. "soft" trains all gates and leaves together
+        by gradient, which takes longer and is the most accurate. Either way the result
+        is one tree of the same kind, and the tree is kept as it was where refinement
+        does not pay.
         Gradients stop by rows held out, ``prune_set`` or a share of the rows, and all
         rows train the tree again. With "soft" splits on one attribute come to hold
         others, unless ``oblique=False`` or ``max_split_features`` is given.
@@ -364,7 +365,7 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         """Replace the fitted tree by its refinement."""
         if method == "soft" and parts.pruning is None and fitted.trials:
             # Gradients need rows held out for good to say when to stop.
-            parts = self._parts(prepared, given, rule="holdout")
+            parts = self._parts(prepared, given, hold_rows_out=True)
             started = self._tree_of(prepared, parts)
             fitted = started._replace(tree=fitted.tree)
         total = parts.training.weight.sum()
@@ -384,12 +385,13 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         )
 
     def _parts(
-        self, prepared: _Prepared, given: Rows | None, rule: str | None = "auto"
+        self, prepared: _Prepared, given: Rows | None, *, hold_rows_out: bool = False
     ) -> _Parts:
         """Training rows, those to prune on, and how to prune."""
         rows = prepared.rows
-        if self.prune != "auto" or self.ccp_alpha is not None:
-            rule = None if self.prune == "auto" else self.prune
+        rule = "holdout" if hold_rows_out else self.prune
+        if rule == "auto" and self.ccp_alpha is not None:
+            rule = None
         if rule == "auto":
             n_rows = len(rows.y) + (0 if given is None else len(given.y))
             few = self.refit and n_rows <= PruneOptions().most_cross_validated

@@ -47,11 +47,11 @@ def check_parameters(model: Any) -> None:
     if model.leaf == "em" and model.criterion != "gini":
         refuse("leaf", "'em' only with criterion='gini': no other fits a mixture")
     gates = model.refine in ("blend", "soft")
-    if gates and model.prune not in ("auto", "holdout"):
+    if gates and model.prune not in ("auto", "holdout", "cross-validation"):
         refuse(
             "refine",
-            f"'hard' or None with prune={model.prune!r}: gates need pruning rows. Set "
-            "prune='auto' or 'holdout'",
+            f"'hard' or None with prune={model.prune!r}: gates need rows that did not "
+            "grow the tree. Set prune='auto', 'holdout' or 'cross-validation'",
         )
     for name, (least, may_be_none) in _COUNTS.items():
         value = getattr(model, name)

@@ -336,7 +336,7 @@ def test_an_interrupted_refinement_leaves_the_hard_tree(monkeypatch, few_steps):
 
 def test_refinement_without_pruning_rows_is_refused():
     for refine in ("blend", "soft"):
-        with refusal("'refine'", "prune='auto' or 'holdout'"):
+        with refusal("'refine'", "prune='auto', 'holdout' or 'cross-validation'"):
             SecretRegressor(refine=refine, prune=None).fit(*crease())
 
 
