@@ -17,6 +17,8 @@ _CHOICES = {
     "oblique": ("auto", True, False),
     "refit": (True, False),
     "discrete_regressors": ("auto", True, False),
+    "missing_values": ("learn", "mean", "error"),
+    "missing_regressors": ("auto", True, False),
 }
 _COUNTS = {
     "max_depth": (0, True),
