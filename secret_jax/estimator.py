@@ -614,6 +614,7 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self.missing_values != "error"
+        tags.input_tags.string = tags.input_tags.categorical = True
         return tags
 
     def __sklearn_is_fitted__(self) -> bool:
