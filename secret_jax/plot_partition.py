@@ -300,10 +300,11 @@ def _held(schema: TableSchema, at: Mapping[Any, Any], rows: _Rows | None) -> lis
     """What each column is held at."""
     held: list[Any] = [None] * len(schema.names)
     for position, column in enumerate(schema.input_columns):
-        if schema.roles[column] is not Role.DISCRETE:
+        # The number comes before the indicator of its gaps.
+        if schema.roles[column] is not Role.DISCRETE and held[column] is None:
             held[column] = float(schema.center[position])
             if rows is not None:
-                held[column] = float(np.median(rows.columns[column]))
+                held[column] = float(np.nanmedian(rows.columns[column].astype(float)))
     for attribute, column in enumerate(schema.discrete):
         held[column] = schema.categories[attribute][0]
         if rows is not None:
