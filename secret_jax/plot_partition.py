@@ -300,7 +300,8 @@ def _held(schema: TableSchema, at: Mapping[Any, Any], rows: _Rows | None) -> lis
     """What each column is held at."""
     held: list[Any] = [None] * len(schema.names)
     for position, column in enumerate(schema.input_columns):
-        if schema.roles[column] is not Role.DISCRETE:
+        # The number comes before any indicators made of it.
+        if schema.roles[column] is not Role.DISCRETE and held[column] is None:
             held[column] = float(schema.center[position])
             if rows is not None:
                 held[column] = float(np.median(rows.columns[column]))
