@@ -30,6 +30,8 @@ class LinearSplit:
         Input columns, the one with the largest effect first.
     names : tuple of str
         Their names.
+    encoded : tuple of int
+        Their positions among the encoded columns.
     coefficient : ndarray of shape (n_terms,), float64
         In the units of the data; the first one is 1.
     threshold : float
@@ -44,6 +46,7 @@ class LinearSplit:
 
     columns: tuple[int, ...]
     names: tuple[str, ...]
+    encoded: tuple[int, ...]
     coefficient: np.ndarray
     threshold: float
     at_most: bool
@@ -88,6 +91,8 @@ class LinearModel:
         Input columns whose slope is not zero, the one with the largest effect first.
     names : tuple of str
         Their names.
+    encoded : tuple of int
+        Their positions among the encoded columns.
     intercept : float
     slope : ndarray of shape (n_terms,), float64
         In units of the target per unit of the column.
@@ -102,6 +107,7 @@ class LinearModel:
     target: str
     columns: tuple[int, ...]
     names: tuple[str, ...]
+    encoded: tuple[int, ...]
     intercept: float
     slope: np.ndarray
     low: float
@@ -155,6 +161,7 @@ def split_in_original_units(tree: Tree, node: int) -> LinearSplit | CategorySpli
     return LinearSplit(
         columns=columns,
         names=tuple(schema.labels[position] for position in order),
+        encoded=tuple(order.tolist()),
         coefficient=coefficient,
         threshold=float(tree.threshold[node] / first + coefficient @ center),
         at_most=bool(first > 0),
@@ -197,6 +204,7 @@ def model_in_original_units(tree: Tree, node: int) -> LinearModel:
         target=schema.target_name,
         columns=columns,
         names=tuple(schema.labels[position] for position in order),
+        encoded=tuple(order.tolist()),
         intercept=float(at_center - slope @ center),
         slope=slope,
         low=low,
@@ -236,6 +244,7 @@ def rounded_split(split: LinearSplit, precision: int | None = None) -> LinearSpl
         split,
         columns=tuple(split.columns[i] for i in kept),
         names=tuple(split.names[i] for i in kept),
+        encoded=tuple(split.encoded[i] for i in kept),
         coefficient=coefficient[kept],
         threshold=float(_rounded(split.threshold + shift, step)),
         width=float(f"{split.width:.{checked_precision(precision)}g}"),
@@ -266,6 +275,7 @@ def rounded_model(model: LinearModel, precision: int | None = None) -> LinearMod
         model,
         columns=tuple(model.columns[i] for i in kept),
         names=tuple(model.names[i] for i in kept),
+        encoded=tuple(model.encoded[i] for i in kept),
         intercept=float(_rounded(model.intercept - shift, step)),
         slope=slope[kept],
         low=float(_rounded(model.low, step)),

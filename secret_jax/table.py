@@ -156,6 +156,10 @@ class TableSchema:
             x[:, position] = np.clip(scaled, -1e30, 1e30)
         return Table(x, codes)
 
+    def columns_of(self, X: Any) -> list[np.ndarray]:
+        """The columns of a table in the order of ``names``, as they are."""
+        return self._matching(read_columns(X))
+
     def scale_target(self, y: np.ndarray) -> np.ndarray:
         """Target in standardised units, float64."""
         return (y - self.target_center) / self.target_scale
