@@ -138,7 +138,7 @@ def _features_and_target(
     import numpy as np
 
     from secret_jax.table import learn_schema
-    from secret_jax.table_file import known_column, number_column, refuse_gaps
+    from secret_jax.table_file import known_column, number_column, refuse_infinity
 
     columns = [str(column) for column in table.frame.columns]
     target = known_column(arguments.target, columns, "--target names")
@@ -151,10 +151,10 @@ def _features_and_target(
     X = table.frame.drop(columns=[target, *arguments.drop])
     if X.shape[1] == 0:
         raise CommandError(f"no columns are left to predict {target!r} from")
-    refuse_gaps(
+    refuse_infinity(
         table,
         X.columns,
-        "fill it in, delete such rows, or leave the column out (--drop)",
+        "delete the value or the row, or leave the column out (--drop)",
     )
     with _flags_for_parameters(), table.placing():
         schema = learn_schema(
@@ -163,6 +163,7 @@ def _features_and_target(
             np.ones(len(y)),
             discrete_features=arguments.discrete,
             split_features=arguments.split_only,
+            missing="mean",
         )
     for column, categories in zip(schema.discrete, schema.categories, strict=True):
         if len(categories) > max(20, len(X) / 4):
@@ -265,14 +266,14 @@ def predict(arguments: argparse.Namespace) -> None:
 
     import pandas as pd
 
-    from secret_jax.table_file import known_column, refuse_gaps
+    from secret_jax.table_file import known_column, refuse_infinity
 
     X = table.frame
     if schema.named:
         for name in schema.names:
             known_column(name, list(X.columns), "the model needs the column")
         X = X[list(schema.names)]
-    refuse_gaps(table, X.columns, "fill it in or delete such rows")
+    refuse_infinity(table, X.columns, "delete the value or the row")
     with _flags_for_parameters(), table.placing():
         predictions = pd.DataFrame({"prediction": model.predict(X)})
     if arguments.out is None:

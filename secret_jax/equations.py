@@ -41,7 +41,13 @@ class LinearSplit:
         0: a hard split. Positive: a gate; the share ``1 / (1 + exp(-d))`` of a row goes
         left, with ``d`` its distance from the threshold to the left, over the width.
     center, spread : ndarray of shape (n_terms,), float64
-        Mean and standard deviation of the columns in training.
+        Mean and standard deviation of the columns in training; the mean stands for
+        missing values.
+    missing_value : float or None
+        What a missing value counts as in place of the mean, if the split is on one
+        column and learned a side for its gaps.
+    missing_left : bool or None
+        That side.
     """
 
     columns: tuple[int, ...]
@@ -53,6 +59,8 @@ class LinearSplit:
     width: float
     center: np.ndarray
     spread: np.ndarray
+    missing_value: float | None = None
+    missing_left: bool | None = None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -67,7 +75,7 @@ class CategorySplit:
         Its name.
     left, right : tuple
         The categories of each side, in their sorted order, without those that splits
-        further up keep away from the node.
+        further up keep away from the node. None stands for missing values.
     unseen_left : bool
         Whether a category that training never saw goes left.
     """
@@ -151,6 +159,14 @@ def split_in_original_units(tree: Tree, node: int) -> LinearSplit | CategorySpli
             unseen_left=bool(tree.larger_left[node]),
         )
     effect = np.asarray(tree.direction[node], np.float64)
+    missing_value = missing_left = None
+    gap = dict(schema.gap_columns).get(attribute)
+    if tree.kind[node] == SplitKind.AXIS and gap is not None:
+        # The weight of the indicator is what a gap counts as.
+        counts_as = float(effect[gap] / effect[attribute])
+        missing_left = bool(tree.direction[node, gap] <= tree.threshold[node])
+        missing_value = schema.center[attribute] + schema.scale[attribute] * counts_as
+        effect[gap] = 0.0
     order = _by_effect(effect)
     columns = tuple(schema.input_columns[position] for position in order)
     center, spread = schema.center[order], schema.scale[order]
@@ -168,6 +184,8 @@ def split_in_original_units(tree: Tree, node: int) -> LinearSplit | CategorySpli
         width=float(tree.gate_width[node] / abs(first)),
         center=center,
         spread=spread,
+        missing_value=None if missing_value is None else float(missing_value),
+        missing_left=missing_left,
     )
 
 
@@ -240,8 +258,10 @@ def rounded_split(split: LinearSplit, precision: int | None = None) -> LinearSpl
     coefficient[0] = 1.0
     kept = np.flatnonzero(coefficient)
     shift = (coefficient - split.coefficient) @ split.center
+    missing = split.missing_value
     return replace(
         split,
+        missing_value=None if missing is None else float(_rounded(missing, step)),
         columns=tuple(split.columns[i] for i in kept),
         names=tuple(split.names[i] for i in kept),
         encoded=tuple(split.encoded[i] for i in kept),

@@ -124,6 +124,16 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         Whether linear models and oblique splits see indicators of the categories.
         "auto": of the attributes with 30 or more rows a category. Only with
         ``criterion="rss"``.
+    missing_values : {"learn", "mean", "error"}, default="learn"
+        What a missing number (NaN, None, pandas.NA, a null) is. "learn": splits on one
+        attribute learn the side of its gaps, or split the gaps from the values; in sums
+        a gap counts as the mean of its column in training. "mean": it counts as that
+        mean everywhere, which is all that ``criterion="gini"`` knows. A missing
+        category is a category of its own. What was never missing in training counts as
+        the mean, or as an unseen category without a warning. "error" refuses.
+    missing_regressors : bool or "auto", default="auto"
+        With ``missing_values="learn"``: whether linear models and oblique splits see
+        indicators of gaps. "auto": of columns with 30 or more gaps and values.
     discrete_features, split_features : sequence of str or int, or bool mask, optional
         Columns that are discrete, or continuous but only split on. By default text,
         boolean and categorical columns of a DataFrame are discrete, and all others are
@@ -196,6 +206,8 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         em_sample: int | None = 2048,
         max_split_features: int | None = None,
         discrete_regressors: bool | Literal["auto"] = "auto",
+        missing_values: Literal["learn", "mean", "error"] = "learn",
+        missing_regressors: bool | Literal["auto"] = "auto",
         discrete_features: Any = None,
         split_features: Any = None,
         random_state: Any = None,
@@ -223,6 +235,8 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         self.em_sample = em_sample
         self.max_split_features = max_split_features
         self.discrete_regressors = discrete_regressors
+        self.missing_values = missing_values
+        self.missing_regressors = missing_regressors
         self.discrete_features = discrete_features
         self.split_features = split_features
         self.random_state = random_state
@@ -445,6 +459,8 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
             split_features=self.split_features,
             use_regressors=self.leaf != "constant",
             indicators=self._indicators(),
+            missing=self._missing(),
+            missing_regressors=self.missing_regressors,
             target_name=target_name,
         )
         used = weight > 0
@@ -506,6 +522,10 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
     def _indicators(self) -> bool | str:
         linear = self.criterion == "rss" and self.leaf != "constant"
         return self.discrete_regressors if linear else False
+
+    def _missing(self) -> str:
+        learnable = self.criterion == "rss" or self.missing_values != "learn"
+        return self.missing_values if learnable else "mean"
 
     @property
     def n_leaves_(self) -> int:
@@ -773,6 +793,12 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         X = _validated(self, X, reset=False)
         return self.tree_, self.tree_.schema.encode(X)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.missing_values != "error"
+        tags.input_tags.string = tags.input_tags.categorical = True
+        return tags
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "tree_")

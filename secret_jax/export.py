@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import Literal
 
 from secret_jax.equations import check_count, checked_precision
 from secret_jax.sentences import (
     clip_facts,
     counted,
+    gap_facts,
     leaves_below,
     mixture_range,
     model_parts,
@@ -82,6 +84,7 @@ def export_text(
             "one width away; the prediction is the mixture of the leaves by these "
             f"shares{mixture_range(tree)}",
         ]
+    lines += textwrap.wrap(gap_facts(tree), _WIDTH, break_on_hyphens=False)
     lines.append("")
 
     oblique = tree.kind == SplitKind.OBLIQUE

@@ -26,7 +26,7 @@ from secret_jax.table import Role, TableSchema
 from secret_jax.tree import ARRAY_FIELDS, Tree
 
 FORMAT = "secret_jax model"
-FORMAT_VERSION = 2  # 1 knew hard splits only
+FORMAT_VERSION = 3  # 1 knew hard splits only, 2 no missing values
 _OLDEST_VERSION = 1
 _SINCE_VERSION_2 = ("gate_width",)
 
@@ -316,6 +316,9 @@ def _schema_to_json(schema: TableSchema) -> dict[str, Any]:
             for column, values in zip(schema.discrete, schema.categories, strict=True)
         ],
         "indicators": [list(pair) for pair in schema.indicators],
+        "gaps_modelled": list(schema.gaps_modelled),
+        "gaps_split": list(schema.gaps_split),
+        "allow_missing": schema.allow_missing,
         "target_name": schema.target_name,
         "target_center": float(schema.target_center).hex(),
         "target_scale": float(schema.target_scale).hex(),
@@ -341,13 +344,16 @@ def _schema_from_json(
         indicators=tuple(
             (attribute, code) for attribute, code in header.get("indicators", [])
         ),
+        gaps_modelled=tuple(header.get("gaps_modelled", ())),
+        gaps_split=tuple(header.get("gaps_split", ())),
+        allow_missing=header.get("allow_missing", True),
     )
 
 
-def _category(value: Any, column: str) -> str | int | float | bool:
+def _category(value: Any, column: str) -> str | int | float | bool | None:
     if isinstance(value, np.generic):
         value = value.item()
-    if isinstance(value, _PLAIN):
+    if value is None or isinstance(value, _PLAIN):
         return value
     raise ModelFileError(
         f"Column {column!r} has the category {value!r}, a {type(value).__name__}; a "

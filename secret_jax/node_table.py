@@ -138,7 +138,7 @@ def _row(tree: Tree, node: int, precision: int | None) -> dict[str, Any]:
 def _attribute_name(tree: Tree, node: int) -> str:
     schema, attribute = tree.schema, int(tree.attribute[node])
     discrete = tree.kind[node] == SplitKind.DISCRETE
-    columns = schema.discrete if discrete else schema.continuous
+    columns = schema.discrete if discrete else schema.input_columns
     return schema.names[columns[attribute]]
 
 

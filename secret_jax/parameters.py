@@ -6,6 +6,7 @@ from numbers import Integral, Real
 from typing import Any, TypeGuard
 
 import numpy as np
+from sklearn.utils._param_validation import InvalidParameterError
 
 _CHOICES = {
     "leaf": ("shrunken", "linear", "constant", "em"),
@@ -17,6 +18,8 @@ _CHOICES = {
     "oblique": ("auto", True, False),
     "refit": (True, False),
     "discrete_regressors": ("auto", True, False),
+    "missing_values": ("learn", "mean", "error"),
+    "missing_regressors": ("auto", True, False),
 }
 _COUNTS = {
     "max_depth": (0, True),
@@ -34,8 +37,7 @@ def check_parameters(model: Any) -> None:
     """Refuse parameters that mean nothing, and say what is allowed."""
 
     def refuse(name: str, allowed: str) -> None:
-        kind = TypeError if isinstance(getattr(model, name), type) else ValueError
-        raise kind(
+        raise InvalidParameterError(  # both a ValueError and a TypeError
             f"The {name!r} parameter of {type(model).__name__} must be {allowed}. "
             f"Got {getattr(model, name)!r} instead."
         )

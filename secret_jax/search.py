@@ -257,7 +257,8 @@ class RssSearch:
         rss = options.rss
         self._settings = RssSettings(
             n_regressors=schema.n_regressors,
-            n_indicators=len(schema.indicators),
+            n_indicators=schema.n_indicators,
+            gaps=schema.gap_columns,
             n_categories=_n_categories(schema),
             n_thresholds=rss.n_thresholds,
             em_starts=rss.em_starts,

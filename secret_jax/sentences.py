@@ -14,12 +14,13 @@ import numpy as np
 
 from secret_jax.equations import (
     CategorySplit,
+    LinearSplit,
     model_in_original_units,
     rounded_model,
     rounded_split,
     split_in_original_units,
 )
-from secret_jax.tree import Tree
+from secret_jax.tree import SplitKind, Tree
 
 # What cannot be taken for a number, an operator or the end of a list.
 _PLAIN_WORDS = re.compile(r"(?!.* - )[^\W\d][^\s{}<>=+,'\"]*(?: [^\s{}<>=+,'\"]+)*")
@@ -53,8 +54,9 @@ def split_sentence(
     Returns
     -------
     str
-        For example ``"length - 2.26 weight <= 3.1"`` or ``"sex in {F, M}"``, and of a
-        gate ``"length <= 3.1 (soft, width 0.2)"``.
+        For example ``"length - 2.26 weight <= 3.1"`` or ``"sex in {F, M}"``, of a gate
+        ``"length <= 3.1 (soft, width 0.2)"``, and where values were missing ``"length
+        <= 3.1 or missing"`` or ``"length is missing"``.
 
     Raises
     ------
@@ -122,14 +124,48 @@ def split_parts(
         sides = (split.left, split.right)
         own, other = sides if side == "left" else sides[::-1]
         return list(_membership(quoted(split.name), own, other, max_categories))
+    if _asks_for_gaps(tree, node):
+        name = quoted(tree.schema.names[split.columns[0]])
+        missing = (side == "left") == (not split.at_most)
+        return [f"{name} is {'' if missing else 'not '}missing"]
     split = rounded_split(split, precision)
     left_sign, right_sign = ("<=", ">") if split.at_most else (">=", "<")
     sign = left_sign if side == "left" else right_sign
     terms = _terms(split.coefficient, split.names)
     if max_terms is not None and len(terms) > max_terms:
         terms = [*terms[:max_terms], "+ ..."]
-    width = f" (soft, width {number(split.width)})" if split.width > 0 else ""
-    return [*terms, f"{sign} {number(split.threshold)}{width}"]
+    return [*terms, f"{sign} {number(split.threshold)}{_remark(split, side)}"]
+
+
+def _remark(split: LinearSplit, side: str) -> str:
+    """What there is to say of gaps and of a gate's width."""
+    if split.width > 0:
+        known = split.missing_value
+        missing = "" if known is None else f", missing as {number(known)}"
+        return f" (soft, width {number(split.width)}{missing})"
+    if split.missing_left is None:
+        return ""
+    return " or missing" if split.missing_left == (side == "left") else ""
+
+
+def _asks_for_gaps(tree: Tree, node: int) -> bool:
+    """Whether a split tells the gaps of one column from its values."""
+    indicators = {indicator for _, indicator in tree.schema.gap_columns}
+    hard_axis = tree.kind[node] == SplitKind.AXIS and tree.gate_width[node] == 0
+    return bool(hard_axis and int(tree.attribute[node]) in indicators)
+
+
+def gap_facts(tree: Tree) -> str:
+    """What missing numbers count as in sums; empty if none were missing."""
+    schema = tree.schema
+    means = [
+        f"{quoted(schema.labels[column])} {number(_digits(schema.center[column], 4))}"
+        for column, _ in schema.gap_columns
+    ]
+    if not means:
+        return ""
+    more = f" and {len(means) - 8} more" if len(means) > 8 else ""
+    return "missing numbers count as means in sums: " + ", ".join(means[:8]) + more
 
 
 def _membership(
@@ -254,13 +290,18 @@ def number(value: float) -> str:
 def quoted(name: Any) -> str:
     """A column or category as it is printed: in quotes unless it is plain words.
 
+    None, the category of missing values, is printed as missing.
+
     Examples
     --------
     >>> [quoted(name) for name in ("tax (1000 $)", "a - b", 2.0, True, "2")]
     ['tax (1000 $)', "'a - b'", '2', 'True', "'2'"]
     """
+    if name is None:
+        return "missing"
     if isinstance(name, str):
-        return name if _PLAIN_WORDS.fullmatch(name) else repr(name)
+        plain = _PLAIN_WORDS.fullmatch(name) and name != "missing"
+        return name if plain else repr(name)
     is_number = isinstance(name, int | float) and not isinstance(name, bool)
     return number(float(name)) if is_number else str(name)
 

@@ -20,6 +20,9 @@ import numpy as np
 _MOST_CATEGORIES = 4096
 # With fewer rows a category its coefficient would be mostly noise.
 _ROWS_PER_INDICATOR = 30
+# With fewer gaps, or fewer values, a column's gaps say nothing that could be learned.
+_LEAST_GAPS = 5
+_GAPS_PER_REGRESSOR = 30
 
 
 class Role(StrEnum):
@@ -40,8 +43,9 @@ class Table(NamedTuple):
     Attributes
     ----------
     x : ndarray of shape (n_rows, n_columns), float32
-        The regressors (standardised continuous attributes, then indicators of
-        categories), then the standardised split-only attributes.
+        The regressors (standardised continuous attributes, indicators of categories,
+        indicators of gaps), then what is only split on (standardised attributes,
+        indicators of gaps). A missing value is 0, the mean of the column in training.
     codes : ndarray of shape (n_rows, n_discrete), int32
         Category codes; -1 for a category that training never saw.
     """
@@ -67,15 +71,22 @@ class TableSchema:
     n_regressors : int
         How many encoded columns the models use, indicators included.
     center, scale : ndarray of shape (n_columns,), float64
-        ``x_encoded = (x - center) / scale``; 0 and 1 for indicators.
+        ``x_encoded = (x - center) / scale``; 0 and 1 for indicators. The center is the
+        mean of the values that are there, and stands for those that are missing.
     discrete : tuple of int
         Input columns of the encoded discrete attributes.
     categories : tuple of tuple
-        Sorted categories of each discrete attribute; a code is a position in them.
+        Sorted categories of each discrete attribute; a code is a position in them. The
+        last one is None if values were missing: a category like any other.
     target_name : str
     target_center, target_scale : float
     indicators : tuple of (int, int)
         Attribute (a position in ``discrete``) and code of each indicator column.
+    gaps_modelled, gaps_split : tuple of int
+        Input columns of the indicators of gaps (1 where the value is missing): those
+        that the models see, and those that are only split on.
+    allow_missing : bool
+        Whether a missing value is no error.
     """
 
     names: tuple[str, ...]
@@ -91,30 +102,79 @@ class TableSchema:
     target_center: float
     target_scale: float
     indicators: tuple[tuple[int, int], ...] = ()
+    gaps_modelled: tuple[int, ...] = ()
+    gaps_split: tuple[int, ...] = ()
+    allow_missing: bool = True
 
     @property
     def n_columns(self) -> int:
         """Number of encoded columns."""
-        return len(self.continuous) + len(self.indicators)
+        n_gaps = len(self.gaps_modelled) + len(self.gaps_split)
+        return len(self.continuous) + len(self.indicators) + n_gaps
+
+    @property
+    def n_indicators(self) -> int:
+        """Number of regressors, the last ones, that are indicators of any kind."""
+        return len(self.indicators) + len(self.gaps_modelled)
 
     @property
     def input_columns(self) -> tuple[int, ...]:
         """Input column of every encoded column."""
-        first = self.n_regressors - len(self.indicators)
         inserted = tuple(self.discrete[attribute] for attribute, _ in self.indicators)
-        return self.continuous[:first] + inserted + self.continuous[first:]
+        return self._in_order(
+            self.continuous, inserted, self.gaps_modelled, self.gaps_split
+        )
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Name of every encoded column: of the attribute, or of the category."""
-        first = self.n_regressors - len(self.indicators)
-        names = tuple(self.names[column] for column in self.continuous)
-        inserted = tuple(
-            f"[{self.names[self.discrete[attribute]]} = "
-            f"{self.categories[attribute][code]}]"
-            for attribute, code in self.indicators
+        """Name of every encoded column: of the attribute, the category or the gaps."""
+        return self._in_order(
+            [self.names[column] for column in self.continuous],
+            [
+                f"[{self.names[self.discrete[attribute]]} "
+                + (f"= {value}]" if value is not None else "is missing]")
+                for attribute, code in self.indicators
+                for value in [self.categories[attribute][code]]
+            ],
+            [f"[{self.names[column]} is missing]" for column in self.gaps_modelled],
+            [f"[{self.names[column]} is missing]" for column in self.gaps_split],
         )
-        return names[:first] + inserted + names[first:]
+
+    @property
+    def gap_columns(self) -> tuple[tuple[int, int], ...]:
+        """Encoded columns with gaps, each with the column of its indicator."""
+        first = self.n_regressors - len(self.gaps_modelled)
+        position = {column: i for i, column in enumerate(self.gaps_modelled, first)}
+        first = self.n_columns - len(self.gaps_split)
+        position |= {column: i for i, column in enumerate(self.gaps_split, first)}
+        return tuple(
+            (i, position[column])
+            for i, column in zip(
+                self._continuous_positions, self.continuous, strict=True
+            )
+            if column in position
+        )
+
+    @property
+    def _continuous_positions(self) -> list[int]:
+        """Where the continuous attributes stand among the encoded columns."""
+        n_plain = self.n_regressors - self.n_indicators
+        n_split = len(self.continuous) - n_plain
+        split = range(self.n_regressors, self.n_regressors + n_split)
+        return [*range(n_plain), *split]
+
+    def _in_order(
+        self, continuous: Sequence, inserted: Sequence, modelled: Sequence, split
+    ) -> tuple:
+        """What belongs to the kinds of columns, in the order of the encoded ones."""
+        first = self.n_regressors - self.n_indicators
+        return (
+            *continuous[:first],
+            *inserted,
+            *modelled,
+            *continuous[first:],
+            *split,
+        )
 
     def encode(self, X: Any, used: np.ndarray | None = None) -> Table:
         """Encode rows for this schema.
@@ -133,7 +193,8 @@ class TableSchema:
         Raises
         ------
         ValueError
-            If columns are missing or unknown, or values are missing or not numbers.
+            If columns are missing or unknown, or values are not numbers (or missing,
+            unless that is allowed).
         """
         columns = self._matching(read_columns(X))
         if used is not None:
@@ -142,18 +203,27 @@ class TableSchema:
         codes = np.empty((n_rows, len(self.discrete)), np.int32)
         for position, column in enumerate(self.discrete):
             codes[:, position] = _codes(
-                columns[column], self.categories[position], self.names[column]
+                columns[column],
+                self.categories[position],
+                self.names[column],
+                self.allow_missing,
             )
         x = np.empty((n_rows, self.n_columns), np.float32)
-        first = self.n_regressors - len(self.indicators)
+        first = self.n_regressors - self.n_indicators
         for position, (attribute, code) in enumerate(self.indicators, first):
             x[:, position] = codes[:, attribute] == code
-        for i, column in enumerate(self.continuous):
-            position = i if i < first else i + len(self.indicators)
-            values = _numbers(columns[column], self.names[column])
+        indicator = dict(self.gap_columns)
+        for position, column in zip(
+            self._continuous_positions, self.continuous, strict=True
+        ):
+            values = _numbers(columns[column], self.names[column], self.allow_missing)
             scaled = (values - self.center[position]) / self.scale[position]
             # Far outside the training range float32 must saturate, not overflow.
-            x[:, position] = np.clip(scaled, -1e30, 1e30)
+            scaled = np.clip(scaled, -1e30, 1e30)
+            missing = np.isnan(scaled)
+            x[:, position] = np.where(missing, 0.0, scaled)
+            if position in indicator:
+                x[:, indicator[position]] = missing
         return Table(x, codes)
 
     def columns_of(self, X: Any) -> list[np.ndarray]:
@@ -201,6 +271,8 @@ def learn_schema(
     split_features: Sequence[Any] | None = None,
     use_regressors: bool = True,
     indicators: bool | str = False,
+    missing: str = "error",
+    missing_regressors: bool | str = False,
     target_name: str = "y",
 ) -> TableSchema:
     """Decide roles, collect categories and measure scales.
@@ -219,6 +291,13 @@ def learn_schema(
     indicators : bool or "auto"
         Whether the models see indicators of the categories; "auto": those of
         attributes with many rows a category.
+    missing : {"learn", "mean", "error"}
+        What a missing number is: the mean of its column with an indicator of the gap
+        beside it, the mean alone, or an error. A missing category is a category or an
+        error.
+    missing_regressors : bool or "auto"
+        With "learn": whether the models see the indicators of gaps; "auto": those of
+        columns with many gaps and many values.
     target_name : str
         Used in messages and pictures.
 
@@ -244,7 +323,8 @@ def learn_schema(
         if position in discrete:
             roles.append(Role.DISCRETE)
         elif position in split:
-            _numbers(column, names[position])  # names the first value that is none
+            # Names the first value that is no number.
+            _numbers(column, names[position], missing != "error")
             roles.append(Role.SPLIT)
         elif column.dtype == object or column.dtype == bool:
             _refuse_numbers_as_text(column, names[position])
@@ -257,23 +337,38 @@ def learn_schema(
     regressors = [i for i, role in enumerate(roles) if role is Role.REGRESSOR]
     splits = [i for i, role in enumerate(roles) if role is Role.SPLIT]
     continuous = regressors + splits
-    moments = [
-        _center_and_scale(
-            _numbers(columns[i], names[i])[used], weight[used], f"column {names[i]!r}"
+    moments, gaps_modelled, gaps_split = [], [], []
+    for i in continuous:
+        values = _numbers(columns[i], names[i], missing != "error")[used]
+        there = ~np.isnan(values)
+        moments.append(
+            _center_and_scale(
+                values[there], weight[used][there], f"column {names[i]!r}"
+            )
         )
-        for i in continuous
-    ]
+        fewest = min(int(there.sum()), int((~there).sum()))
+        if missing == "learn" and fewest >= _LEAST_GAPS:
+            many = missing_regressors == "auto" and fewest >= _GAPS_PER_REGRESSOR
+            modelled = roles[i] is Role.REGRESSOR and (
+                many or missing_regressors is True
+            )
+            (gaps_modelled if modelled else gaps_split).append(i)
     discrete_columns = [i for i, role in enumerate(roles) if role is Role.DISCRETE]
-    categories = [_categories(columns[i][used], names[i]) for i in discrete_columns]
+    categories = [
+        _categories(columns[i][used], names[i], missing != "error")
+        for i in discrete_columns
+    ]
     chosen = _indicators(categories, int(used.sum()), indicators)
-    moments[len(regressors) : len(regressors)] = [(0.0, 1.0)] * len(chosen)
+    n_inserted = len(chosen) + len(gaps_modelled)
+    moments[len(regressors) : len(regressors)] = [(0.0, 1.0)] * n_inserted
+    moments += [(0.0, 1.0)] * len(gaps_split)
     target_center, target_scale = _center_and_scale(y[used], weight[used], "the target")
     return TableSchema(
         names=names,
         named=named,
         roles=tuple(roles),
         continuous=tuple(continuous),
-        n_regressors=len(regressors) + len(chosen),
+        n_regressors=len(regressors) + n_inserted,
         center=np.array([center for center, _ in moments], np.float64),
         scale=np.array([scale for _, scale in moments], np.float64),
         discrete=tuple(discrete_columns),
@@ -282,6 +377,9 @@ def learn_schema(
         target_center=target_center,
         target_scale=target_scale,
         indicators=chosen,
+        gaps_modelled=tuple(gaps_modelled),
+        gaps_split=tuple(gaps_split),
+        allow_missing=missing != "error",
     )
 
 
@@ -336,7 +434,7 @@ def _series_values(series: nw.Series, name: str) -> np.ndarray:
     if dtype.is_numeric():
         values = series.to_numpy()
         if values.dtype == object:  # nullable integers and decimals
-            values = [np.nan if value is None else value for value in values]
+            values = [np.nan if _is_missing(value) else value for value in values]
         return np.asarray(values, np.float64)
     if dtype in (nw.Categorical, nw.Enum):
         # Declared categories stay categories, even if they are numbers.
@@ -405,9 +503,15 @@ def _positions(chosen: Any, names: tuple[str, ...], argument: str) -> set[int]:
     return positions
 
 
-def _numbers(column: np.ndarray, name: str) -> np.ndarray:
-    """A column as finite float64, or an error that names the first bad value."""
+def _numbers(column: np.ndarray, name: str, allow_missing: bool = False) -> np.ndarray:
+    """A column as float64, or an error that names the first bad value.
+
+    Missing values become NaN if they are allowed.
+    """
     if column.dtype == object:
+        column = np.array(
+            [np.nan if _is_missing(value) else value for value in column], object
+        )
         for row, value in enumerate(column):
             try:
                 float(value)
@@ -418,13 +522,18 @@ def _numbers(column: np.ndarray, name: str) -> np.ndarray:
                     "discrete_features."
                 ) from None
     numbers = np.asarray(column, np.float64)
-    finite = np.isfinite(numbers)
-    if not finite.all():
-        row = int(np.argmin(finite))
-        kind = "NaN" if np.isnan(numbers[row]) else "infinity"
+    good = ~np.isinf(numbers) if allow_missing else np.isfinite(numbers)
+    if not good.all():
+        row = int(np.argmin(good))
+        if np.isnan(numbers[row]):
+            raise ValueError(
+                f"Input X contains NaN: column {name!r}, row {row}. Drop the row, "
+                "fill the value in (for example with sklearn.impute.SimpleImputer), or "
+                "set missing_values='learn'."
+            )
         raise ValueError(
-            f"Input X contains {kind}: column {name!r}, row {row}. Drop the row or "
-            "fill the value in (for example with sklearn.impute.SimpleImputer)."
+            f"Input X contains infinity: column {name!r}, row {row}. Drop the row, or "
+            "put a number or a missing value in its place."
         )
     return numbers
 
@@ -454,6 +563,8 @@ def _center_and_scale(
     values: np.ndarray, weight: np.ndarray, what: str
 ) -> tuple[float, float]:
     """Weighted mean and standard deviation, the latter 1 for a constant."""
+    if not len(values):  # all values of a column are missing
+        return 0.0, 1.0
     if values.max() == values.min():
         return float(values[0]), 1.0
     share = weight / weight.sum()
@@ -470,41 +581,53 @@ def _center_and_scale(
     return center, scale if scale > 0 else 1.0
 
 
-def _categories(column: np.ndarray, name: str) -> tuple[Any, ...]:
-    _refuse_missing(column, name)
-    distinct = set(column.tolist())
+def _categories(column: np.ndarray, name: str, allow_missing: bool) -> tuple[Any, ...]:
+    """Sorted categories; None, for missing values, is the last."""
+    distinct = set(_plain_values(column, name, allow_missing))
     if len(distinct) > _MOST_CATEGORIES:
         raise ValueError(
             f"Column {name!r} has {len(distinct)} different categories, more than "
             f"{_MOST_CATEGORIES}. Group the rare ones, or leave the column out if it "
             "only names the rows."
         )
+    missing = (None,) if None in distinct else ()
+    distinct -= {None}
     try:
-        return tuple(sorted(distinct))
+        return (*sorted(distinct), *missing)
     except TypeError:  # mixed types have no order of their own
-        return tuple(sorted(distinct, key=lambda value: (str(type(value)), str(value))))
+        return (
+            *sorted(distinct, key=lambda value: (str(type(value)), str(value))),
+            *missing,
+        )
 
 
-def _refuse_missing(column: np.ndarray, name: str) -> None:
-    for row, value in enumerate(column.tolist()):
-        if _is_missing(value):
-            raise ValueError(
-                f"Input X contains NaN: discrete column {name!r}, row {row}. Fill it "
-                "in with a category of its own, for example 'missing'."
-            )
-
-
-def _codes(column: np.ndarray, categories: tuple[Any, ...], name: str) -> np.ndarray:
-    _refuse_missing(column, name)
-    position = {category: code for code, category in enumerate(categories)}
+def _plain_values(column: np.ndarray, name: str, allow_missing: bool) -> list[Any]:
+    """The values of a discrete column, None where they are missing."""
     values = column.tolist()
+    for row, value in enumerate(values):
+        if _is_missing(value):
+            if not allow_missing:
+                raise ValueError(
+                    f"Input X contains NaN: discrete column {name!r}, row {row}. Fill "
+                    "it in with a category of its own, for example 'missing', or set "
+                    "missing_values='learn'."
+                )
+            values[row] = None
+    return values
+
+
+def _codes(
+    column: np.ndarray, categories: tuple[Any, ...], name: str, allow_missing: bool
+) -> np.ndarray:
+    position = {category: code for code, category in enumerate(categories)}
+    values = _plain_values(column, name, allow_missing)
     codes = np.array([position.get(value, -1) for value in values], np.int32)
-    if (codes < 0).any():
-        unseen = sorted({str(values[row]) for row in np.flatnonzero(codes < 0)})
+    unseen = {values[row] for row in np.flatnonzero(codes < 0)} - {None}
+    if unseen:
+        listed = _listed(sorted(map(str, unseen)))
         warnings.warn(
-            f"Column {name!r} holds categories that training never saw: "
-            f"{_listed(unseen)}. Their rows go to the larger child at each split on "
-            f"{name!r}.",
+            f"Column {name!r} holds categories that training never saw: {listed}. "
+            f"Their rows go to the larger child at each split on {name!r}.",
             UnseenCategoryWarning,
             stacklevel=2,
         )

@@ -181,18 +181,19 @@ def number_column(table: TableFile, name: str) -> pd.Series:
     )
 
 
-def refuse_gaps(table: TableFile, columns: Iterable[str], remedy: str) -> None:
-    """Raise if a value is missing or infinite, with its place and the remedy."""
+def refuse_infinity(table: TableFile, columns: Iterable[str], remedy: str) -> None:
+    """Raise if a value is infinite, with its place and the remedy."""
     for name in columns:
         values = table.frame[name]
-        gap = values.isna().to_numpy()
-        what = "has no value"
-        if not gap.any() and values.dtype.kind == "f":
-            gap, what = np.isinf(values.to_numpy()), "holds infinity"
-        if gap.any():
-            more = f" and {gap.sum() - 1} more" if gap.sum() > 1 else ""
-            place = table.place(int(gap.argmax()))
-            raise TableFileError(f"column {name!r} {what} in {place}{more}; {remedy}")
+        if values.dtype.kind != "f":
+            continue
+        infinite = np.isinf(values.to_numpy())
+        if infinite.any():
+            more = f" and {infinite.sum() - 1} more" if infinite.sum() > 1 else ""
+            place = table.place(int(infinite.argmax()))
+            raise TableFileError(
+                f"column {name!r} holds infinity in {place}{more}; {remedy}"
+            )
 
 
 def known_column(name: str, columns: Sequence[str], what: str) -> str:

@@ -104,7 +104,8 @@ class Tree:
         (both as positions in the encoded table); -1 otherwise.
     direction : ndarray of shape (n_nodes, n_continuous), float32
         A row goes left when ``direction @ x <= threshold``. One-hot for axis splits,
-        zero for discrete splits and leaves.
+        but for the indicator of gaps in the attribute, if it has one: what stands there
+        is the value that a gap counts as. Zero for discrete splits and leaves.
     threshold : ndarray of shape (n_nodes,), float32
     gate_width : ndarray of shape (n_nodes,), float32
         0: the split is hard. Positive: it is a gate that sends the share

@@ -29,7 +29,8 @@ def price() -> pd.Series:
 @pytest.fixture(scope="module")
 def model() -> SecretRegressor:
     # A single leaf: what is refused never reaches the tree, and a leaf costs no time.
-    return regressor("paper", max_depth=0).fit(*shop(N_ROWS))
+    model = regressor("paper", max_depth=0, missing_values="error")
+    return model.fit(*shop(N_ROWS))
 
 
 def holding(frame: pd.DataFrame, column: str, row: int, value: object) -> pd.DataFrame:
@@ -51,7 +52,7 @@ BAD_TABLES = {
     ),
     "missing category": (
         lambda f: holding(f, "colour", 5, None),
-        ["'colour'", "row 5", "'missing'"],
+        ["'colour'", "row 5", "'missing'", "missing_values='learn'"],
     ),
     "word among numbers": (
         lambda f: holding(f, "width", 2, "wide"),
@@ -73,7 +74,7 @@ BAD_TABLES = {
 def test_a_bad_table_is_refused_at_fit(case, frame, price):
     spoil, fragments = BAD_TABLES[case]
     X = spoil(frame)
-    model = regressor("paper")
+    model = regressor("paper", missing_values="error")
     with refusal(*fragments):
         model.fit(X, price[: len(X)])
     assert not hasattr(model, "tree_")
@@ -126,7 +127,9 @@ BAD_PRUNING_SETS = {
 def test_a_bad_pruning_set_is_named_as_such(case, frame, price):
     spoil, fragments = BAD_PRUNING_SETS[case]
     with refusal("prune_set", *fragments):
-        regressor("paper").fit(frame, price, prune_set=spoil(frame, price))
+        regressor("paper", missing_values="error").fit(
+            frame, price, prune_set=spoil(frame, price)
+        )
 
 
 def test_an_array_with_other_columns_is_refused_as_a_pruning_set():

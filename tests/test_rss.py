@@ -28,6 +28,7 @@ RIDGE = 3e-2
 SETTINGS = RssSettings(
     n_regressors=N_COLUMNS,
     n_indicators=0,
+    gaps=(),
     n_categories=1,
     n_thresholds=16,
     em_starts=True,

@@ -210,12 +210,17 @@ def to_tree(tree: Tree, parameters: Parameters) -> Tree:
     direction, threshold = tree.direction.copy(), tree.threshold.copy()
     width, kind = tree.gate_width.copy(), tree.kind.copy()
     attribute = tree.attribute.copy()
-    one = (steep != 0).sum(axis=1) == 1
+    # What a gap counts as is no direction of its own.
+    along = steep.copy()
+    for column, indicator in tree.schema.gap_columns:
+        along[along[:, column] != 0, indicator] = 0
+    one = (along != 0).sum(axis=1) == 1
+    length = np.where(one, np.maximum(np.abs(along).max(axis=1), 1e-12), length)
     direction[node] = steep / length[:, None]
     threshold[node] = offset / length
     width[node] = 1.0 / length
     kind[node] = np.where(one, SplitKind.AXIS, SplitKind.OBLIQUE)
-    attribute[node] = np.where(one, np.argmax(np.abs(steep), axis=1), -1)
+    attribute[node] = np.where(one, np.argmax(np.abs(along), axis=1), -1)
     coefficient = tree.coefficient.copy()
     coefficient[leaf] = np.asarray(parameters.coefficient)[: len(leaf)]
     return replace(

@@ -81,13 +81,15 @@ class ModelBatch(NamedTuple):
 class RssSettings(NamedTuple):
     """What a compiled finder is specialised on; see `secret_jax.options.RssOptions`.
 
-    ``n_indicators`` of the regressors, the last ones, are indicators of categories:
-    they are split on only together with others. ``n_model`` of the coordinates, the
-    first ones, span them. ``max_split_features`` of 0 means all.
+    ``n_indicators`` of the regressors, the last ones, are indicators of categories or
+    gaps: those of categories are split on only together with others. ``gaps`` are the
+    columns with missing values, each with its indicator's column. ``n_model`` of the
+    coordinates, the first ones, span them. ``max_split_features`` of 0 means all.
     """
 
     n_regressors: int
     n_indicators: int
+    gaps: tuple[tuple[int, int], ...]
     n_categories: int
     n_thresholds: int
     em_starts: bool
@@ -108,13 +110,26 @@ class _Candidates(NamedTuple):
 
     gain: jax.Array  # (n,)
     projection: jax.Array  # (n, n_rows)
-    direction: jax.Array  # (n, n_columns); zero for axis and discrete splits
+    direction: jax.Array  # (n, n_columns); for axis and discrete splits see `_Gaps`
     threshold: jax.Array  # (n,)
     kind: jax.Array  # (n,)
     attribute: jax.Array  # (n,)
 
     def take(self, index: jax.Array) -> _Candidates:
         return _Candidates(*(array[index] for array in self))
+
+
+class _Gaps(NamedTuple):
+    """Projections on attributes with missing values, once for each side of the gaps.
+
+    As candidates their ``direction`` says where the gaps go: it is -1 (to the left) or
+    1 at the column of the indicator. That of all other axis splits is zero.
+    """
+
+    projection: jax.Array  # (n, n_rows); gaps lie beyond all values
+    weight: jax.Array  # (n, n_rows); zero for gaps
+    direction: np.ndarray  # (n, n_columns)
+    attribute: np.ndarray  # (n,)
 
 
 class _Node(NamedTuple):
@@ -216,10 +231,18 @@ def _prepared(
 
 
 def _scored(
-    projection: jax.Array, node: _Node, settings: RssSettings, n_best: int
+    projection: jax.Array,
+    node: _Node,
+    settings: RssSettings,
+    n_best: int,
+    weight: jax.Array | None = None,
 ) -> tuple[jax.Array, jax.Array]:
-    """The best thresholds along each direction, by approximate gain."""
-    cuts = quantiles(projection, node.rows.weight, settings.n_thresholds)
+    """The best thresholds along each direction, by approximate gain.
+
+    ``weight``, where given, chooses the rows whose quantiles are tried.
+    """
+    weight = node.rows.weight if weight is None else weight
+    cuts = quantiles(projection, weight, settings.n_thresholds)
     gain = screen(node.rows, projection, cuts, node.min_weight, n_model=node.n_model)
     gain, position = jax.lax.top_k(gain, n_best)
     return gain, jnp.take_along_axis(cuts, position, axis=1)
@@ -231,10 +254,14 @@ def _axis_candidates(
     """Every continuous attribute, and every discrete one by its mean residual."""
     n_columns, n_discrete = batch.x.shape[1], batch.codes.shape[1]
     n_plain = settings.n_regressors - settings.n_indicators
-    column = np.r_[0:n_plain, settings.n_regressors : n_columns].astype(np.int32)
-    projection = jnp.concatenate(
-        [batch.x[:, :n_plain], batch.x[:, settings.n_regressors :]], axis=1
-    ).T
+    with_gaps = {column for column, _ in settings.gaps}
+    plain = [*range(n_plain), *range(settings.n_regressors, n_columns)]
+    column = np.array(
+        [indicator for _, indicator in settings.gaps if indicator not in plain]
+        + [column for column in plain if column not in with_gaps],
+        np.int32,
+    )
+    projection = batch.x.T[column]
     kind = np.repeat([SplitKind.AXIS, SplitKind.DISCRETE], [len(column), n_discrete])
     attribute = np.concatenate([column, np.arange(n_discrete, dtype=np.int32)])
     if n_discrete:
@@ -250,14 +277,44 @@ def _axis_candidates(
 
         ranks = jax.lax.map(ranked, batch.codes.T)
         projection = jnp.concatenate([projection, ranks])
-    gain, cuts = _scored(projection, node, settings, 1)
+    direction = np.zeros((len(kind), n_columns), np.float32)
+    weight = None
+    if settings.gaps:
+        gaps = _gaps(batch, settings)
+        shape = (len(kind), batch.x.shape[0])
+        weight = jnp.concatenate([jnp.broadcast_to(batch.weight, shape), gaps.weight])
+        projection = jnp.concatenate([projection, gaps.projection])
+        direction = np.concatenate([direction, gaps.direction])
+        attribute = np.concatenate([attribute, gaps.attribute])
+        kind = np.concatenate([kind, np.full(len(gaps.attribute), SplitKind.AXIS)])
+    gain, cuts = _scored(projection, node, settings, 1, weight)
     return _Candidates(
         gain=gain[:, 0],
         projection=projection,
-        direction=jnp.zeros((len(projection), n_columns), batch.x.dtype),
+        direction=jnp.asarray(direction, batch.x.dtype),
         threshold=cuts[:, 0],
         kind=jnp.asarray(kind, jnp.int32),
         attribute=jnp.asarray(attribute),
+    )
+
+
+def _gaps(batch: ModelBatch, settings: RssSettings) -> _Gaps:
+    column, indicator = np.array(settings.gaps, np.int32).T
+    value, missing = batch.x.T[column], batch.x.T[indicator] > 0
+    weight = jnp.where(missing, 0.0, batch.weight)
+    there = weight > 0
+    lowest = jnp.min(jnp.where(there, value, jnp.inf), axis=1, keepdims=True)
+    highest = jnp.max(jnp.where(there, value, -jnp.inf), axis=1, keepdims=True)
+    # A threshold is a value that occurs: the lowest is never right of it.
+    before = jnp.where(missing, jnp.where(lowest < jnp.inf, lowest, 0.0), value)
+    after = jnp.nextafter(jnp.where(highest > -jnp.inf, highest, 0.0), jnp.inf)
+    after = jnp.where(missing, after, value)
+    unit = np.eye(batch.x.shape[1], dtype=np.float32)[indicator]
+    return _Gaps(
+        projection=jnp.concatenate([before, after]),
+        weight=jnp.concatenate([weight, weight]),
+        direction=np.concatenate([-unit, unit]),
+        attribute=np.concatenate([column, column]),
     )
 
 
@@ -405,6 +462,16 @@ def _in_table_units(
     length = jnp.sqrt(jnp.sum(oblique**2))
     length = jnp.where(length > 0, length, 1.0)
     axis = jax.nn.one_hot(pick.attribute, len(center), dtype=center.dtype)
+    if settings.gaps:
+        # A gap counts as the mean value of the side that it goes to.
+        indicator = jnp.abs(pick.direction)
+        goes_left = jnp.sum(pick.direction) < 0
+        value = matmul(batch.x, axis)
+        there = (matmul(batch.x, indicator) <= 0) & jnp.where(goes_left, left, right)
+        weight = jnp.where(there, batch.weight, 0.0)
+        mean = jnp.sum(weight * value) / jnp.maximum(jnp.sum(weight), 1e-30)
+        inside = jnp.where(goes_left, jnp.minimum(mean, cut), jnp.maximum(mean, lowest))
+        axis = axis + jnp.where(jnp.isfinite(inside), inside, 0.0) * indicator
     direction = jnp.where(is_axis, axis, oblique / length)
     # An axis split compares the attribute itself, so its cut is exact.
     threshold = jnp.where(is_axis, cut, (cut + jnp.sum(oblique * center)) / length)

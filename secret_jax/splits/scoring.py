@@ -156,8 +156,8 @@ def quantiles(values: jax.Array, weight: jax.Array, n: int) -> jax.Array:
     Parameters
     ----------
     values : Array of shape (n_directions, n_rows)
-    weight : Array of shape (n_rows,)
-        Zero for padding, which comes last.
+    weight : Array of shape (n_rows,) or (n_directions, n_rows)
+        Zero for padding, which comes last, and for rows that do not count.
     n : int
 
     Returns
@@ -165,17 +165,17 @@ def quantiles(values: jax.Array, weight: jax.Array, n: int) -> jax.Array:
     Array of shape (n_directions, n)
         Values that occur; the smallest is the first.
     """
-    head, mass = values[:, :_QUANTILE_ROWS], weight[:_QUANTILE_ROWS]
+    head, mass = values[:, :_QUANTILE_ROWS], weight[..., :_QUANTILE_ROWS]
     share = (jnp.arange(n, dtype=values.dtype) + 0.5) / n
     share = share.at[0].set(0.0)  # the smallest value: its group may be rare
-    enough = share * jnp.sum(mass) * (1 - 1e-6)
 
-    def along(head):
+    def along(head, mass):
+        enough = share * jnp.sum(mass) * (1 - 1e-6)
         below = matmul((head[None, :] <= head[:, None]).astype(mass.dtype), mass)
         usable = (below[None, :] >= enough[:, None]) & (mass > 0)
         return jnp.min(jnp.where(usable, head, jnp.inf), axis=1)
 
-    return jax.vmap(along)(head)
+    return jax.vmap(along, in_axes=(0, None if mass.ndim == 1 else 0))(head, mass)
 
 
 def screen(
