@@ -75,7 +75,7 @@ def export_code(
     >>> print(model.export_code("sql", table="rows"))
     SELECT *,
     CASE
-    WHEN "x0" <= ...
+    WHEN ...
     FROM "rows"
     """
     if precision is not None:
