@@ -151,6 +151,12 @@ def _add_fit_options(fit: argparse.ArgumentParser) -> None:
             "prune by cross-validation, by the error on rows held out, or as many rows "
             "ask for (default: auto)",
         ),
+        (
+            "--refine",
+            ("hard", "blend", "soft"),
+            "refine the whole tree: its splits chosen again, every split a gate of one "
+            "width, or gates and models trained together (the least error)",
+        ),
     ):
         tree.add_argument(flag, choices=choices, help=purpose)
     for flag, purpose in (
@@ -163,6 +169,12 @@ def _add_fit_options(fit: argparse.ArgumentParser) -> None:
             type=_count_or_fraction,
             help=f"{purpose}; 0.05 means 5 %% of the rows",
         )
+    tree.add_argument(
+        "--max-split-features",
+        metavar="N",
+        type=int,
+        help="most columns in one split",
+    )
     tree.add_argument("--max-leaf-nodes", metavar="N", type=int, help="most leaves")
     tree.add_argument("--max-depth", metavar="N", type=int, help="most splits in a row")
     tree.add_argument(

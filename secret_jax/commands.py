@@ -31,6 +31,8 @@ _SAME_NAME = (
     "leaf",
     "criterion",
     "prune",
+    "refine",
+    "max_split_features",
     "min_samples_split",
     "min_samples_leaf",
     "max_leaf_nodes",

@@ -30,6 +30,8 @@ class LinearSplit:
         Input columns, the one with the largest effect first.
     names : tuple of str
         Their names.
+    encoded : tuple of int
+        Their positions among the encoded columns.
     coefficient : ndarray of shape (n_terms,), float64
         In the units of the data; the first one is 1.
     threshold : float
@@ -50,6 +52,7 @@ class LinearSplit:
 
     columns: tuple[int, ...]
     names: tuple[str, ...]
+    encoded: tuple[int, ...]
     coefficient: np.ndarray
     threshold: float
     at_most: bool
@@ -96,6 +99,8 @@ class LinearModel:
         Input columns whose slope is not zero, the one with the largest effect first.
     names : tuple of str
         Their names.
+    encoded : tuple of int
+        Their positions among the encoded columns.
     intercept : float
     slope : ndarray of shape (n_terms,), float64
         In units of the target per unit of the column.
@@ -110,6 +115,7 @@ class LinearModel:
     target: str
     columns: tuple[int, ...]
     names: tuple[str, ...]
+    encoded: tuple[int, ...]
     intercept: float
     slope: np.ndarray
     low: float
@@ -171,6 +177,7 @@ def split_in_original_units(tree: Tree, node: int) -> LinearSplit | CategorySpli
     return LinearSplit(
         columns=columns,
         names=tuple(schema.labels[position] for position in order),
+        encoded=tuple(order.tolist()),
         coefficient=coefficient,
         threshold=float(tree.threshold[node] / first + coefficient @ center),
         at_most=bool(first > 0),
@@ -203,6 +210,8 @@ def model_in_original_units(tree: Tree, node: int) -> LinearModel:
     _check_node(tree, node)
     schema = tree.schema
     low, high = (float(schema.restore_target(side[node])) for side in tree.clip_range())
+    if not tree.clip_leaves:
+        low, high = -math.inf, math.inf  # the mixture of the leaves is clipped
     effect = np.asarray(tree.coefficient[node, 1:], np.float64)
     order = _by_effect(effect)
     columns = tuple(schema.input_columns[position] for position in order)
@@ -213,6 +222,7 @@ def model_in_original_units(tree: Tree, node: int) -> LinearModel:
         target=schema.target_name,
         columns=columns,
         names=tuple(schema.labels[position] for position in order),
+        encoded=tuple(order.tolist()),
         intercept=float(at_center - slope @ center),
         slope=slope,
         low=low,
@@ -254,6 +264,7 @@ def rounded_split(split: LinearSplit, precision: int | None = None) -> LinearSpl
         missing_value=None if missing is None else float(_rounded(missing, step)),
         columns=tuple(split.columns[i] for i in kept),
         names=tuple(split.names[i] for i in kept),
+        encoded=tuple(split.encoded[i] for i in kept),
         coefficient=coefficient[kept],
         threshold=float(_rounded(split.threshold + shift, step)),
         width=float(f"{split.width:.{checked_precision(precision)}g}"),
@@ -284,6 +295,7 @@ def rounded_model(model: LinearModel, precision: int | None = None) -> LinearMod
         model,
         columns=tuple(model.columns[i] for i in kept),
         names=tuple(model.names[i] for i in kept),
+        encoded=tuple(model.encoded[i] for i in kept),
         intercept=float(_rounded(model.intercept - shift, step)),
         slope=slope[kept],
         low=float(_rounded(model.low, step)),

@@ -5,11 +5,12 @@ from __future__ import annotations
 import copy
 import sys
 import warnings
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, overload
 
 import narwhals as nw
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.exceptions import NotFittedError
 from sklearn.utils import Bunch, check_random_state
 from sklearn.utils.validation import (
     _check_sample_weight,
@@ -22,6 +23,7 @@ from sklearn.utils.validation import (
 from secret_jax import tree as tree_module
 from secret_jax.complexity import training_path
 from secret_jax.fitting import FittedTree, LeafOptions, Rows, fit_tree, join, merged
+from secret_jax.intervals import conformal_factor, conformity_scores, node_deviations
 from secret_jax.options import (
     GrowOptions,
     MixtureOptions,
@@ -29,7 +31,7 @@ from secret_jax.options import (
     RssOptions,
     SplitOptions,
 )
-from secret_jax.parameters import check_parameters, is_integer
+from secret_jax.parameters import check_parameters, is_integer, is_real
 from secret_jax.refine import refine
 from secret_jax.rows import hold_out
 from secret_jax.table import Table, TableSchema, learn_schema, read_columns
@@ -48,7 +50,7 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
     oblique : bool or "auto", default="auto"
         Whether splits may be linear inequalities in several attributes. "auto" grows
         a tree without and a tree with them side by side and keeps the one with the
-        lower error on the pruning rows (without pruning rows, the tree without them).
+        lower error on rows that did not grow it (without any, the tree without them).
     leaf : {"shrunken", "linear", "constant", "em"}, default="shrunken"
         Leaf models: ridge regression shrunk toward the parent's model with a strength
         chosen by generalised cross-validation, plain least squares, the mean, or the
@@ -62,30 +64,35 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         with ``criterion="gini"``.
     prune : {"auto", "holdout", "cross-validation", "aic", "bic", "icomp", None}, \
             default="auto"
-        "auto" cross-validates up to 8192 rows (those of ``prune_set`` included) and
-        holds rows out beyond.
-        Prune by the error on ``prune_set``, or on rows held out of the training data;
-        or without such rows by cost-complexity with a price that cross-validation
-        chooses (five more trees are grown), or by an information criterion (see
+        Which subtree of the grown tree is kept. "holdout": the one with the least error
+        on ``prune_set``, or on rows held out of the training data. "cross-validation":
+        all rows grow the tree, and five further trees, each without a part of them, say
+        what a degree of freedom has to save. "auto": cross-validation for up to 8192
+        rows, those of ``prune_set`` included, and rows held out beyond. "aic", "bic",
+        "icomp": an information criterion on the training rows (see
         `secret_jax.complexity.by_criterion`). None: no pruning but by ``ccp_alpha``.
     validation_fraction : float, default=0.25
         Share of the rows held out for pruning when no ``prune_set`` is given.
     refit : bool, default=True
-        Fit the models of the pruned tree again, on training and pruning rows together.
-        Only with pruning rows; otherwise all rows are used from the start.
+        When held-out rows have said how many leaves to keep: grow the tree again on
+        training and pruning rows together and cut it to that size. False also keeps
+        ``prune="auto"`` from cross-validating.
     ccp_alpha : float or None, default=None
         With ``prune="auto"`` or None: keep the subtree with the least mean squared
         training error plus ``ccp_alpha`` times the number of leaves, as scikit-learn's
         trees do. In units of the target squared; 0 cuts only splits that save nothing.
-    refine : {"blend", "soft"} or None, default=None
-        Refinement of the whole tree after pruning. "blend" turns every split into a
-        gate that lets rows near the threshold go both ways, of one relative width
-        chosen on the pruning rows; nothing is trained. "soft" trains all gates and
-        leaves together by gradient, which takes longer and is the most accurate. Either
-        way the result is one tree of the same kind, and the hard tree is kept where
-        refinement does not pay. Needs pruning rows, which ``prune="auto"`` then always
-        holds out. With "soft" splits on one attribute come to hold others, unless
-        ``oblique=False`` or ``max_split_features`` is given.
+    refine : {"hard", "blend", "soft"} or None, default=None
+        Refinement of the whole tree after pruning. "hard" chooses every split again for
+        the subtrees that it has (see `secret_jax.refine.alternating`), which pays where
+        there is little noise. "blend" turns every split into a gate that lets rows near
+        the threshold go both ways, of one relative width chosen on rows that did not
+        grow the tree; nothing is trained. "soft" trains all gates and leaves together
+        by gradient, which takes longer and is the most accurate. Either way the result
+        is one tree of the same kind, and the tree is kept as it was where refinement
+        does not pay.
+        Gradients stop by rows held out, ``prune_set`` or a share of the rows, and all
+        rows train the tree again. With "soft" splits on one attribute come to hold
+        others, unless ``oblique=False`` or ``max_split_features`` is given.
     min_samples_split : int or float, default=0.005
         A node with fewer rows is not split; a float is a fraction of the training
         rows, without those held out.
@@ -142,8 +149,13 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
     n_leaves_, depth_ : int
     n_leaves_grown_ : int
         Leaves before pruning.
+    conformity_scores_, conformity_weight_ : ndarray of shape (n_calibration_rows,)
+        Only after `conformalize`: rising scores and their rows' weights.
     n_refine_steps_ : int
-        Gradient steps after which the pruning rows stopped ``refine="soft"``, or 0.
+        Gradient steps after which the pruning rows stopped ``refine="soft"``, passes
+        over the splits of ``refine="hard"``, or 0.
+    feature_importances_ : ndarray of shape (n_features_in_,)
+        Share of every column in the variance that the tree explains.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Only if the training data had names.
@@ -180,7 +192,7 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         validation_fraction: float = 0.25,
         refit: bool = True,
         ccp_alpha: float | None = None,
-        refine: Literal["blend", "soft"] | None = None,
+        refine: Literal["hard", "blend", "soft"] | None = None,
         min_samples_split: float = 0.005,
         min_samples_leaf: float | Literal["auto"] = "auto",
         max_depth: int | None = None,
@@ -304,6 +316,9 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         self.tree_ = fitted.tree
         self.n_leaves_grown_ = fitted.n_leaves_grown
         self.n_refine_steps_ = 0
+        for name in ("conformity_scores_", "conformity_weight_"):
+            if hasattr(self, name):
+                delattr(self, name)  # they belong to the tree before
         if self.refine is not None:
             self._refine(self.refine, prepared, given, fitted, parts)
         return self
@@ -364,15 +379,19 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         """Replace the fitted tree by its refinement."""
         if method == "soft" and parts.pruning is None and fitted.trials:
             # Gradients need rows held out for good to say when to stop.
-            parts = self._parts(prepared, given, rule="holdout")
+            parts = self._parts(prepared, given, hold_rows_out=True)
             started = self._tree_of(prepared, parts)
             fitted = started._replace(tree=fitted.tree)
+        total = parts.training.weight.sum()
+        if self.refit and parts.pruning is not None:
+            total = total + parts.pruning.weight.sum()
         self.tree_, self.n_refine_steps_ = refine(
             fitted,
             method=method,
             training=parts.training,
             pruning=parts.pruning,
             leaf=self._leaf_options(),
+            min_weight=self._grow_options(total).min_samples_leaf,
             oblique=bool(self.oblique) and self.max_split_features is None,
             refit=self.refit,
             seed=prepared.seed,
@@ -380,12 +399,13 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         )
 
     def _parts(
-        self, prepared: _Prepared, given: Rows | None, rule: str | None = "auto"
+        self, prepared: _Prepared, given: Rows | None, *, hold_rows_out: bool = False
     ) -> _Parts:
         """Training rows, those to prune on, and how to prune."""
         rows = prepared.rows
-        if self.prune != "auto" or self.ccp_alpha is not None:
-            rule = None if self.prune == "auto" else self.prune
+        rule = "holdout" if hold_rows_out else self.prune
+        if rule == "auto" and self.ccp_alpha is not None:
+            rule = None
         if rule == "auto":
             n_rows = len(rows.y) + (0 if given is None else len(given.y))
             few = self.refit and n_rows <= PruneOptions().most_cross_validated
@@ -519,18 +539,125 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         return self.tree_.max_depth
 
-    def predict(self, X: Any) -> np.ndarray:
+    @property
+    def feature_importances_(self) -> np.ndarray:
+        """Share of every column in the explained variance, shape (n_features_in_,).
+
+        See `secret_jax.importances.feature_importances`.
+        """
+        from secret_jax.importances import feature_importances
+
+        check_is_fitted(self)
+        return feature_importances(self.tree_)
+
+    @overload
+    def predict(self, X: Any, return_std: Literal[False] = False) -> np.ndarray: ...
+
+    @overload
+    def predict(
+        self, X: Any, return_std: Literal[True]
+    ) -> tuple[np.ndarray, np.ndarray]: ...
+
+    def predict(
+        self, X: Any, return_std: bool = False
+    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
         """Predict the target.
 
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_rows, n_features)
+        return_std : bool, default=False
+            Also return the standard deviation of a new output about its prediction, as
+            `secret_jax.intervals.node_deviations` estimates it for the row's leaf.
 
         Returns
         -------
-        ndarray of shape (n_rows,), float64
+        prediction : ndarray of shape (n_rows,), float64
+        deviation : ndarray of shape (n_rows,), float64
+            Only with ``return_std``.
         """
-        return tree_module.predict(*self._tree_and_rows(X))
+        prediction = tree_module.predict(*self._tree_and_rows(X))
+        if not return_std:
+            return prediction
+        return prediction, node_deviations(self.tree_)[self.apply(X)]
+
+    def conformalize(
+        self, X: Any, y: Any, sample_weight: Any = None
+    ) -> SecretRegressor:
+        """Calibrate `predict_interval` on rows that were not used in `fit`.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+        y : array-like of shape (n_rows,)
+        sample_weight : array-like of shape (n_rows,), optional
+            Integers count as so many rows.
+
+        Returns
+        -------
+        SecretRegressor
+            Itself; another `fit` forgets the calibration.
+        """
+        check_is_fitted(self)
+        y = _validated_target(y, X)
+        weight = _validated_weight(sample_weight, X)
+        prediction, deviation = self.predict(X, return_std=True)
+        scores, weight = conformity_scores(y - prediction, deviation, weight)
+        self.conformity_scores_, self.conformity_weight_ = scores, weight
+        return self
+
+    def predict_interval(
+        self, X: Any, coverage: float = 0.9
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Intervals that hold the outputs of new rows with a given probability.
+
+        The prediction plus and minus a number of standard deviations (those of
+        ``predict(X, return_std=True)``) that `conformalize` found on rows of its own.
+        The probability is over new rows and calibration rows together, not one for
+        every place in X.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+        coverage : float, default=0.9
+            In (0, 1).
+
+        Returns
+        -------
+        lower, upper : ndarray of shape (n_rows,), float64
+
+        Raises
+        ------
+        ValueError
+            If the calibration rows are too few for the coverage.
+        sklearn.exceptions.NotFittedError
+            If `conformalize` was not called since the last `fit`.
+
+        Examples
+        --------
+        >>> from secret_jax import SecretRegressor
+        >>> from secret_jax.datasets import make_fried
+        >>> X, y = make_fried(1500, random_state=0)
+        >>> model = SecretRegressor(random_state=0).fit(X[:1000], y[:1000])
+        >>> model = model.conformalize(X[1000:1300], y[1000:1300])
+        >>> lower, upper = model.predict_interval(X[1300:], coverage=0.8)
+        >>> bool(0.7 < ((lower <= y[1300:]) & (y[1300:] <= upper)).mean() < 0.9)
+        True
+        """
+        check_is_fitted(self)
+        if not hasattr(self, "conformity_scores_"):
+            raise NotFittedError(
+                "predict_interval needs calibration rows, and conformalize has seen "
+                "none since the last fit. Call conformalize(X, y) with rows that fit "
+                "did not see."
+            )
+        if not is_real(coverage) or not 0 < coverage < 1:
+            raise ValueError(f"coverage must be a float in (0, 1). Got {coverage!r}.")
+        factor = conformal_factor(
+            self.conformity_scores_, self.conformity_weight_, float(coverage)
+        )
+        prediction, deviation = self.predict(X, return_std=True)
+        return prediction - factor * deviation, prediction + factor * deviation
 
     def apply(self, X: Any) -> np.ndarray:
         """Leaf of every row, shape (n_rows,), int32."""
@@ -599,12 +726,68 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         return to_dataframe(self.tree_, **options)
 
+    def export_code(self, language: Any = "python", **options: Any) -> str:
+        """The tree as Python or SQL; see `secret_jax.export_code.export_code`."""
+        from secret_jax.export_code import export_code
+
+        check_is_fitted(self)
+        return export_code(self.tree_, language, **options)
+
     def plot_tree(self, **options: Any) -> Any:
         """A picture of the tree; see `secret_jax.plot.plot_tree`."""
         from secret_jax.plot import plot_tree
 
         check_is_fitted(self)
         return plot_tree(self.tree_, **options)
+
+    def plot_partition(self, x: Any, y: Any = None, **options: Any) -> Any:
+        """The prediction over one or two columns, with the splits.
+
+        See `secret_jax.plot_partition.plot_partition`.
+        """
+        from secret_jax.plot_partition import plot_partition
+
+        check_is_fitted(self)
+        return plot_partition(self.tree_, x, y, **options)
+
+    def plot_leaf(self, node: int, X: Any = None, y: Any = None, **options: Any) -> Any:
+        """The equation of a node, and how it fits; see `secret_jax.plot_leaf`."""
+        from secret_jax.plot_leaf import plot_leaf
+
+        check_is_fitted(self)
+        return plot_leaf(self.tree_, node, X, y, **options)
+
+    def explain(self, X: Any, *, precision: int | None = None) -> Any:
+        """Why rows get their predictions: ways in words and additive contributions.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+        precision : int, optional
+            Significant digits of the words; see `export_text`.
+
+        Returns
+        -------
+        secret_jax.explain.Explanation
+
+        Examples
+        --------
+        >>> from secret_jax import SecretRegressor
+        >>> from secret_jax.datasets import make_fried
+        >>> X, y = make_fried(500, random_state=0)
+        >>> why = SecretRegressor(random_state=0).fit(X, y).explain(X[:3])
+        >>> total = why.baseline + why.contributions.sum(axis=1) + why.clipping
+        >>> bool(abs(total - why.prediction).max() < 1e-9)
+        True
+        """
+        from secret_jax.explain import explain
+
+        tree, table = self._tree_and_rows(X)
+        columns = tree.schema.columns_of(X)
+        values = np.empty((len(table.x), len(columns)), object)
+        for position, column in enumerate(columns):
+            values[:, position] = column.tolist()
+        return explain(tree, table, values, precision=precision)
 
     def _tree_and_rows(self, X: Any) -> tuple[tree_module.Tree, Table]:
         check_is_fitted(self)

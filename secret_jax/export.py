@@ -11,6 +11,7 @@ from secret_jax.sentences import (
     counted,
     gap_facts,
     leaves_below,
+    mixture_range,
     model_parts,
     node_facts,
     rows_text,
@@ -81,7 +82,7 @@ def export_text(
             "soft splits send a row both ways: half and half at the threshold, 73 % to "
             "27 %",
             "one width away; the prediction is the mixture of the leaves by these "
-            "shares",
+            f"shares{mixture_range(tree)}",
         ]
     lines += textwrap.wrap(gap_facts(tree), _WIDTH, break_on_hyphens=False)
     lines.append("")

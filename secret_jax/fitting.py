@@ -297,12 +297,17 @@ def join(first: Rows, second: Rows) -> Rows:
 
 
 def with_models(
-    structure: GrownTree | Tree, rows: Rows, schema: TableSchema, leaf: LeafOptions
+    structure: GrownTree | Tree,
+    rows: Rows,
+    schema: TableSchema,
+    leaf: LeafOptions,
+    reached: np.ndarray | None = None,
 ) -> Tree:
     """Give every node of a tree its model.
 
     The rows are routed through the finished tree, so that a model is trained on
-    exactly the rows that prediction will send to it.
+    exactly the rows that prediction will send to it; unless the caller knows the leaf
+    that each row has ``reached``.
     """
     fields = {
         name: getattr(structure, name)
@@ -327,7 +332,7 @@ def with_models(
         rows.table.x[:, : schema.n_regressors],
         rows.y,
         rows.weight,
-        apply(tree, rows.table),
+        apply(tree, rows.table) if reached is None else reached,
         tree.parent,
         tree.depth,
     )

@@ -182,8 +182,13 @@ def _divide(
     n_nodes = len(parents.node)
     row = order[slice_positions(parents.start, parents.stop)]
     slot = np.repeat(np.arange(n_nodes), parents.stop - parents.start)
-    go_left = _goes_left(splits, slot, rows.table.x[row], rows.table.codes[row])
+    go_left, known = _goes_left(splits, slot, rows.table.x[row], rows.table.codes[row])
     weight = rows.weight[row].astype(np.float64)
+    if not known.all():
+        # Categories that only pruning rows have go to the larger side, as in the tree.
+        left = np.bincount(slot, weight * (go_left & known), n_nodes)
+        right = np.bincount(slot, weight * (~go_left & known), n_nodes)
+        go_left = np.where(known, go_left, (left >= right)[slot])
     return _Division(
         parents=parents,
         splits=splits,
@@ -214,15 +219,18 @@ def _descend(division: _Division, order: np.ndarray, builder: _Builder) -> Level
 
 def _goes_left(
     splits: NodeSplits, slot: np.ndarray, x: np.ndarray, codes: np.ndarray
-) -> np.ndarray:
+) -> tuple[np.ndarray, np.ndarray]:
+    """Which rows go left, and which rows have categories that say so."""
     projection = np.einsum("ij,ij->i", x, splits.direction[slot])
     left = projection <= splits.threshold[slot]
+    known = np.ones(len(left), bool)
     if codes.shape[1]:
         attribute = np.maximum(splits.attribute[slot], 0)
         discrete = splits.kind[slot] == SplitKind.DISCRETE
         code = codes[np.arange(len(codes)), np.where(discrete, attribute, 0)]
         left = np.where(discrete, splits.goes_left[slot, code], left)
-    return left
+        known = ~discrete | (code >= 0)
+    return left, known
 
 
 def _best_first(tree: GrownTree, max_leaf_nodes: int | None) -> GrownTree:

@@ -175,6 +175,8 @@ def least_squares(statistics: NodeStatistics) -> np.ndarray:
     return model
 
 
+# With more priced degrees of freedom for a row the score cannot be trusted.
+_MOST_PRICE = 0.4
 # Ridge strengths in units of the regressors' variances.
 _RIDGE_GRID = np.logspace(-6, 2.5, 18)
 
@@ -250,7 +252,8 @@ def _ridge_by_cross_validation(
     error = np.maximum(error, 1e-12 * variance[:, None])
     degrees = 1.0 + np.sum(values[:, :, None] * shrunk, axis=1)
     price = gcv_factor * degrees / weight[:, None]
-    score = np.where(price < 0.9, error / np.maximum(1.0 - price, 1e-3) ** 2, np.inf)
+    left_over = 1.0 - np.minimum(price, _MOST_PRICE)
+    score = np.where(price < _MOST_PRICE, error / left_over**2, np.inf)
     nothing = variance / np.maximum(1.0 - gcv_factor / weight, 1e-3) ** 2
     best = np.argmin(score, axis=1)
     node = np.arange(n_nodes)

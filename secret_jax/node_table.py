@@ -84,7 +84,7 @@ def to_dataframe(
         If there is no such backend or ``precision`` is below 1.
     """
     columns = node_columns(tree, precision=precision)
-    frame = nw.from_dict(columns, _TYPES, backend=_installed(backend))
+    frame = nw.from_dict(columns, _TYPES, backend=installed_backend(backend))
     return frame.to_native()
 
 
@@ -142,7 +142,7 @@ def _attribute_name(tree: Tree, node: int) -> str:
     return schema.names[columns[attribute]]
 
 
-def _installed(backend: str | None) -> Any:
+def installed_backend(backend: str | None) -> Any:
     if backend is None:
         for name in BACKENDS:
             if importlib.util.find_spec(name) is not None:

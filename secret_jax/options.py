@@ -161,6 +161,43 @@ class PruneOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class AlternatingOptions:
+    """How long and on how many rows the splits of a tree are alternated.
+
+    Attributes
+    ----------
+    max_sweeps : int
+        Most passes over all levels.
+    tolerance : float
+        Passes end when one lowers the objective by a smaller share.
+    patience : int
+        Passes end when so many in a row did not help the rows kept aside.
+    node_rows : int
+        Most rows of a node that its new split is looked for on.
+    most_rows : int
+        Most rows that splits are accepted on; all rows see the result.
+    gcv_factor : float
+        Price of a degree of freedom in the objective.
+    price : float
+        Least drop of the objective for every number in a new split, in noise variances.
+    margin : float
+        The rows kept aside must be better off by so many standard errors. Fewer let
+        chance in: over real tables most of what passed one was worth nothing.
+    checked_share : float
+        Share of the rows that is kept aside.
+    """
+
+    max_sweeps: int = 10
+    tolerance: float = 1e-3
+    patience: int = 2
+    node_rows: int = 2048
+    most_rows: int = 1 << 16
+    gcv_factor: float = 1.2
+    price: float = 1.0
+    margin: float = 2.0
+    checked_share: float = 0.25
+
+
 class BlendOptions:
     """The choice of ``refine="blend"``.
 

@@ -13,7 +13,7 @@ _CHOICES = {
     "criterion": ("rss", "gini"),
     "gini_gain": ("normal", "counted"),
     "prune": ("auto", "holdout", "cross-validation", "aic", "bic", "icomp", None),
-    "refine": (None, "blend", "soft"),
+    "refine": (None, "hard", "blend", "soft"),
     "em_start": ("component", "rows"),
     "oblique": ("auto", True, False),
     "refit": (True, False),
@@ -48,11 +48,12 @@ def check_parameters(model: Any) -> None:
             refuse(name, "one of " + ", ".join(map(repr, choices)))
     if model.leaf == "em" and model.criterion != "gini":
         refuse("leaf", "'em' only with criterion='gini': no other fits a mixture")
-    if model.refine is not None and model.prune not in ("auto", "holdout"):
+    gates = model.refine in ("blend", "soft")
+    if gates and model.prune not in ("auto", "holdout", "cross-validation"):
         refuse(
             "refine",
-            f"None with prune={model.prune!r}: refinement chooses on pruning rows. Set "
-            "prune='auto' or 'holdout'",
+            f"'hard' or None with prune={model.prune!r}: gates need rows that did not "
+            "grow the tree. Set prune='auto', 'holdout' or 'cross-validation'",
         )
     for name, (least, may_be_none) in _COUNTS.items():
         value = getattr(model, name)

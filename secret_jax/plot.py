@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 # Lengths are inches; text of this many points is legible there.
-_FONT_SIZE = 9.0
+FONT_SIZE = 9.0
 _LINE = 0.165
 _PADDING = 0.09
 _ROW = 0.56
@@ -102,7 +102,7 @@ def plot_tree(
     condition of a box holds, the way leads up. Edges are as wide as their share of the
     training rows. Only the largest terms are shown; `export_text` shows them all.
     """
-    pyplot, ScalarMappable = _matplotlib()
+    pyplot, ScalarMappable = import_matplotlib()
     check_count("max_depth", max_depth)
     digits = 2 if precision is None else checked_precision(precision)
     boxes = _layout(_with_short_names(tree), max_depth, digits)
@@ -134,13 +134,14 @@ def plot_tree(
     return axes
 
 
-def _matplotlib() -> tuple[Any, Any]:
+def import_matplotlib() -> tuple[Any, Any]:
+    """Pyplot and ScalarMappable, or an ImportError that names the extra."""
     try:
         from matplotlib import pyplot
         from matplotlib.cm import ScalarMappable
     except ImportError as error:
         raise ImportError(
-            "plot_tree needs matplotlib, which is not installed. Install the extra: "
+            "Pictures need matplotlib, which is not installed. Install the extra: "
             "pip install 'secret-jax[plot]'"
         ) from error
     return pyplot, ScalarMappable
@@ -273,7 +274,7 @@ def _text_width(text: str) -> float:
     from matplotlib.textpath import TextPath
 
     # A dollar sign would begin a formula; at few dots per inch hinting widens text.
-    path = TextPath((0, 0), text.replace("$", "S"), size=_FONT_SIZE)
+    path = TextPath((0, 0), text.replace("$", "S"), size=FONT_SIZE)
     return 1.08 * float(path.get_extents().x1) / 72
 
 
@@ -284,7 +285,7 @@ def _write(
         x,
         y,
         text,
-        fontsize=_FONT_SIZE * scale,
+        fontsize=FONT_SIZE * scale,
         parse_math=False,
         **{"va": "center", **options},
     )
@@ -361,6 +362,6 @@ def _draw_color_bar(
     assert figure is not None
     figure.colorbar(color, cax=bar_axes, orientation="horizontal")
     bar_axes.locator_params(axis="x", nbins=4)
-    bar_axes.tick_params(labelsize=0.8 * _FONT_SIZE * scale, length=2 * scale, pad=1)
+    bar_axes.tick_params(labelsize=0.8 * FONT_SIZE * scale, length=2 * scale, pad=1)
     label = f"{target}: middle of the range of the outputs"
     _write(ax, _MARGIN, height - 0.48, label, 0.8 * scale)

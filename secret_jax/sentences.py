@@ -221,6 +221,17 @@ def node_facts(tree: Tree, node: int) -> str:
     return f"{rows} ({number(_digits(share, 3))} %), error {number(error)}"
 
 
+def mixture_range(tree: Tree) -> str:
+    """The range to which mixtures of leaves are clipped; empty if each leaf is."""
+    if tree.clip_leaves or tree.clip_margin is None:
+        return ""
+    low, high = (
+        _digits(float(tree.schema.restore_target(side[0])), 5)
+        for side in tree.clip_range()
+    )
+    return f", clipped to [{number(low)}, {number(high)}]"
+
+
 def clip_facts(tree: Tree, node: int, precision: int | None = None) -> str:
     """The range to which a node's predictions are clipped; empty if it has none."""
     model = rounded_model(model_in_original_units(tree, node), precision)

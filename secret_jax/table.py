@@ -226,6 +226,10 @@ class TableSchema:
                 x[:, indicator[position]] = missing
         return Table(x, codes)
 
+    def columns_of(self, X: Any) -> list[np.ndarray]:
+        """The columns of a table in the order of ``names``, as they are."""
+        return self._matching(read_columns(X))
+
     def scale_target(self, y: np.ndarray) -> np.ndarray:
         """Target in standardised units, float64."""
         return (y - self.target_center) / self.target_scale

@@ -203,6 +203,8 @@ BAD_PARAMETERS = {
     "criterion": ["entropy"],
     "gini_gain": ["exact"],
     "prune": ["cost", True],
+    "ccp_alpha": [-0.1, np.inf, "auto", True],
+    "refine": ["firm", True],
     "validation_fraction": [0, 1.0, 5, "0.5"],
     "min_samples_split": [0, -3, 0.0, 1.0, "few", None, True],
     "min_samples_leaf": [0, 1.5, None],

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import jax
 import numpy as np
+import pandas as pd
 import pytest
 import reference
 
+from secret_jax import SecretRegressor, UnseenCategoryWarning
 from secret_jax.splits.discrete import best_subset, category_counts
 from secret_jax.splits.gini import gini_gain
 
@@ -125,3 +127,22 @@ def test_category_counts(rng):
     got = category_counts(codes, class_weight, K)
     expected = [np.bincount(codes, weight, K) for weight in class_weight]
     np.testing.assert_allclose(got, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("prune", ["cross-validation", "holdout"])
+def test_categories_that_only_pruning_rows_have_follow_the_larger_side(prune):
+    rng = np.random.default_rng(0)
+    letters = rng.choice(list("aab"), 400)
+    y = np.where(letters == "a", 1.0, -3.0) + 0.1 * rng.normal(size=400)
+    X = pd.DataFrame({"letter": letters})
+    other = pd.DataFrame({"letter": ["c"] * 20 + ["a"] * 40 + ["b"] * 20})
+    target = np.repeat([1.0, 1.0, -3.0], [20, 40, 20])
+    prune = "auto" if prune == "cross-validation" else prune  # few rows: the same
+    model = SecretRegressor(prune=prune, random_state=0)
+    with pytest.warns(UnseenCategoryWarning, match="'c'"):
+        model.fit(X, y, prune_set=(other, target))
+    known = other.iloc[20:]
+    np.testing.assert_allclose(model.predict(known), target[20:], atol=0.1)
+    with pytest.warns(UnseenCategoryWarning, match="'c'"):
+        np.testing.assert_allclose(model.predict(other[:1]), 1.0, atol=0.1)
+    assert model.tree_.weight[model.tree_.is_leaf].sum() == 480

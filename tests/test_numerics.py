@@ -9,7 +9,6 @@ import pytest
 from secret_jax.numerics import (
     guarded_solve,
     inverse_cholesky,
-    last_pivot,
     leading_eigenvectors,
     weighted_moments,
 )
@@ -109,19 +108,6 @@ def test_guarded_solve_ignores_what_dependent_unknowns_should_equal(rng):
     other[2] = 1e6
     first, second = solve(matrix, rhs, TOLERANCE), solve(matrix, other, TOLERANCE)
     assert np.array_equal(first, second)
-
-
-def test_last_pivot_is_the_residual_sum_of_squares(rng):
-    columns = rng.normal(size=(7, 40, N))
-    rss = [
-        np.linalg.lstsq(rows[:, :-1], rows[:, -1], rcond=None)[1][0] for rows in columns
-    ]
-    matrices = np.einsum("bni,bnj->ijb", columns, columns).astype(np.float32)
-    np.testing.assert_allclose(last_pivot(matrices), rss, rtol=1e-4)
-    matrices[:, 1, 3] = matrices[1, :, 3] = 0  # a constant column
-    got = np.asarray(last_pivot(matrices))
-    assert got[3] == np.inf
-    np.testing.assert_allclose(np.delete(got, 3), np.delete(rss, 3), rtol=1e-4)
 
 
 def test_leading_eigenvectors(rng):

@@ -285,7 +285,7 @@ def test_the_same_seed_gives_the_same_tree_and_files_keep_it(
 
 def kept_hard(model, reason):
     hard = SecretRegressor(**model.get_params())
-    hard.set_params(refine=None, prune="holdout")
+    hard.set_params(refine=None)
     with pytest.warns(RefinementWarning, match=reason):
         model.fit(*crease(256))
     hard.fit(*crease(256))
@@ -328,7 +328,7 @@ def test_an_interrupted_refinement_leaves_the_hard_tree(monkeypatch, few_steps):
     model = SecretRegressor(refine="soft", random_state=0, min_samples_split=0.05)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, y)
-    hard = fit(None, X, y)
+    hard = SecretRegressor(random_state=0, min_samples_split=0.05).fit(X, y)
     assert np.array_equal(model.predict(X), hard.predict(X))
     assert model.n_leaves_grown_ == hard.n_leaves_grown_
     assert "soft" not in model.export_text()
@@ -336,7 +336,7 @@ def test_an_interrupted_refinement_leaves_the_hard_tree(monkeypatch, few_steps):
 
 def test_refinement_without_pruning_rows_is_refused():
     for refine in ("blend", "soft"):
-        with refusal("'refine'", "prune='auto' or 'holdout'"):
+        with refusal("'refine'", "prune='auto', 'holdout' or 'cross-validation'"):
             SecretRegressor(refine=refine, prune=None).fit(*crease())
 
 

@@ -1,4 +1,4 @@
-"""Refinement of a fitted tree as a whole: blended and trained gates.
+"""Refinement of a fitted tree as a whole: its splits again, blended or trained gates.
 
 Every method takes what `secret_jax.fitting.fit_tree` found, with the rows, and gives
 back a tree. A further method is one file here and one line in `refine`.
@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import warnings
 
-from secret_jax.fitting import FittedTree, LeafOptions, Rows, join
+from secret_jax.fitting import FittedTree, LeafOptions, Rows, join, shuffled
 from secret_jax.grow import Progress
-from secret_jax.options import BlendOptions, SoftOptions
+from secret_jax.options import AlternatingOptions, BlendOptions, SoftOptions
+from secret_jax.refine.alternating import improve
 from secret_jax.refine.blend import blend
 from secret_jax.refine.soft import soften
 from secret_jax.tree import Tree
@@ -27,6 +28,7 @@ def refine(
     training: Rows,
     pruning: Rows | None,
     leaf: LeafOptions,
+    min_weight: float,
     oblique: bool,
     refit: bool,
     seed: int,
@@ -34,33 +36,50 @@ def refine(
 ) -> tuple[Tree, int]:
     """Refine a fitted tree.
 
-    Parameters
-    ----------
-    fitted : FittedTree
-    method : {"blend", "soft"}
-    training : Rows
-        Those that grew the tree.
-    pruning : Rows or None
-        Those that pruned it; None where it was cross-validated ("blend" only).
-    leaf : LeafOptions
-    oblique : bool
-        Whether splits on one attribute may come to hold others.
-    refit : bool
-        Train again on all rows what was chosen on the pruning rows.
-    seed : int
-    progress : callable, optional
+        Parameters
+        ----------
+        fitted : FittedTree
+    <<<<<<< HEAD
+        method : {"blend", "soft"}
+        training : Rows
+            Those that grew the tree.
+        pruning : Rows or None
+            Those that pruned it; None where it was cross-validated ("blend" only).
+    =======
+        method : {"hard", "blend", "soft"}
+        training, pruning : Rows
+            Those that grew and pruned the tree.
+    >>>>>>> rules
+        leaf : LeafOptions
+        min_weight : float
+            Of a leaf.
+        oblique : bool
+            Whether splits on one attribute may come to hold others.
+        refit : bool
+            Train again on all rows what was chosen on the pruning rows.
+        seed : int
+        progress : callable, optional
 
-    Returns
-    -------
-    tree : Tree
-    n_steps : int
-        Gradient steps that were taken for it.
+        Returns
+        -------
+        tree : Tree
+        n_steps : int
+            Gradient steps that were taken for it, or passes over the splits.
 
-    Warns
-    -----
-    RefinementWarning
-        If the hard tree is kept.
+        Warns
+        -----
+        RefinementWarning
+            If the hard tree is kept.
     """
+    if method == "hard":
+        rows, check = training, pruning
+        if refit and pruning is not None:
+            rows, check = shuffled(join(training, pruning), seed), None
+        options = AlternatingOptions()
+        improved = improve(
+            fitted.tree, rows, check, leaf, min_weight, options, progress
+        )
+        return improved.tree, improved.n_sweeps
     if not fitted.trials:
         _warn("no rows were held out to choose by")
         return fitted.tree, 0

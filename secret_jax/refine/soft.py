@@ -149,7 +149,7 @@ def start_trees(candidates: tuple[Candidate, ...], options: SoftOptions) -> list
         for tree in (candidate.pruned, penalised(candidate.grown, options.price)):
             price = options.price
             while tree.n_leaves > options.max_leaves:
-                tree, price = penalised(tree, price), 1.5 * price
+                tree, price = penalised(tree, price), 1.1 * price
             if tree.n_leaves not in sizes:
                 trees.append(tree)
             sizes.add(tree.n_leaves)

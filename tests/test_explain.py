@@ -1,0 +1,177 @@
+"""Contributions add up, say what the equations say, and come with the right words."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pandas as pd
+import pytest
+from configurations import shop
+from handmade import BUSHY, SHAPES, STUMP, build_tree, rows
+from test_export import NAMES, random_rows, random_tree
+from test_soft_prediction import with_gates
+
+from secret_jax import SecretRegressor
+from secret_jax.equations import model_in_original_units
+from secret_jax.explain import Explanation, explain, path_sentence, split_levels
+from secret_jax.tree import SplitKind, Tree, apply, predict
+
+
+def explained(tree: Tree, table) -> Explanation:
+    n_columns = len(tree.schema.names)
+    return explain(tree, table, np.zeros((len(table.x), n_columns), object))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("clip_margin", [None, 0.25])
+@pytest.mark.parametrize("kind", ["hard", "blended", "soft"])
+def test_the_terms_sum_to_the_prediction(shape, clip_margin, kind):
+    table = rows()
+    for seed in range(3):
+        tree = build_tree(SHAPES[shape], seed, clip_margin)
+        if kind != "hard":
+            tree = with_gates(tree, seed)
+            if tree.is_soft and kind == "soft":
+                tree = dataclasses.replace(tree, clip_leaves=False)
+        why = explained(tree, table)
+        total = why.baseline + why.contributions.sum(axis=1) + why.clipping
+        np.testing.assert_allclose(total, why.prediction, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(
+            why.prediction, predict(tree, table), rtol=1e-5, atol=1e-4
+        )
+        if clip_margin is None:
+            assert np.abs(why.clipping).max() < 1e-12
+
+
+def test_linear_parts_are_slopes_times_deviations():
+    tree = random_tree(3, 8, clip_margin=None)
+    columns = random_rows(1, 100)
+    table = tree.schema.encode(np.array(columns, object).T)
+    why = explained(tree, table)
+    leaf = apply(tree, table)
+    assert np.array_equal(why.leaf, leaf)
+    assert (why.share == 1).all()
+    for row in range(100):
+        model = model_in_original_units(tree, leaf[row])
+        expected = np.zeros(len(NAMES))
+        for i, column in enumerate(model.columns):
+            expected[column] = model.slope[i] * (columns[column][row] - model.center[i])
+        np.testing.assert_allclose(why.linear[row], expected, rtol=1e-4, atol=1e-4)
+
+
+def test_splits_get_the_change_at_the_means():
+    tree = build_tree(BUSHY, seed=2)
+    moved = split_levels(tree)
+    level = tree.coefficient[:, 0]
+    np.testing.assert_allclose(moved.sum(axis=1), level - level[0], atol=1e-12)
+    for node in range(1, tree.n_nodes):
+        parent = tree.parent[node]
+        step = moved[node] - moved[parent]
+        asked = {
+            SplitKind.AXIS: {tree.schema.continuous[tree.attribute[parent]]},
+            SplitKind.DISCRETE: {0},
+            SplitKind.OBLIQUE: {1, 2},
+        }[SplitKind(tree.kind[parent])]
+        assert set(np.flatnonzero(step)) <= asked
+        if tree.kind[parent] == SplitKind.OBLIQUE:
+            ratio = (tree.direction[parent, 1] / tree.direction[parent, 0]) ** 2
+            assert step[2] / step[1] == pytest.approx(ratio)
+
+
+def test_a_soft_tree_mixes_the_terms_of_its_leaves():
+    tree, table = build_tree(STUMP, seed=0), rows()
+    tree = dataclasses.replace(
+        tree,
+        kind=np.array([SplitKind.AXIS, 0, 0], np.int32),
+        attribute=np.array([1, -1, -1], np.int32),
+        direction=np.array([[0, 1], [0, 0], [0, 0]], np.float32),
+    )
+    gate = np.array([0.5, 0, 0], np.float32)
+    why = explained(dataclasses.replace(tree, gate_width=gate), table)
+    left = 1 / (1 + np.exp((table.x[:, 1].astype(float) - tree.threshold[0]) / 0.5))
+    slope = 2 * (left * tree.coefficient[1, 1] + (1 - left) * tree.coefficient[2, 1])
+    np.testing.assert_allclose(why.linear[:, 1], slope * table.x[:, 0], atol=1e-5)
+    assert np.array_equal(why.leaf == 1, left > 0.5)
+    np.testing.assert_allclose(why.share, np.maximum(left, 1 - left), atol=1e-6)
+
+
+def test_a_column_that_nothing_asks_for_contributes_nothing():
+    tree = build_tree(BUSHY, seed=1)
+    axis = ~tree.is_leaf
+    tree = dataclasses.replace(
+        tree,
+        kind=np.where(axis, SplitKind.AXIS, 0).astype(np.int32),
+        attribute=np.where(axis, 0, -1).astype(np.int32),
+        direction=np.where(axis[:, None], np.float32([1, 0]), np.float32(0)),
+    )
+    contributions = explained(tree, rows()).contributions
+    assert not contributions[:, [0, 2]].any()
+    assert contributions[:, 1].any()
+
+
+def test_paths_tell_the_tightest_bounds_once():
+    links = [(1, 2), (3, 4), (-1, -1), (-1, -1), (5, 6), (-1, -1), (-1, -1)]
+    tree = build_tree(links, seed=0)
+    inner = ~tree.is_leaf
+    tree = dataclasses.replace(
+        tree,
+        kind=np.where(inner, SplitKind.AXIS, 0).astype(np.int32),
+        attribute=np.where(inner, 0, -1).astype(np.int32),
+        direction=np.where(inner[:, None], np.float32([1, 0]), np.float32(0)),
+        threshold=np.array([3, 1, 0, 0, 2, 0, 0], np.float32),
+    )
+    assert path_sentence(tree, 0) == "all rows"
+    assert path_sentence(tree, 2) == "a > 3"
+    assert path_sentence(tree, 5) == "a > 1 and a <= 2"
+    assert path_sentence(tree, 6) == "a <= 3 and a > 2"
+
+
+@pytest.fixture(scope="module")
+def shop_model():
+    X, y = shop()
+    return SecretRegressor(random_state=0, prune=None).fit(X, y), X, y
+
+
+def test_the_estimator_explains_a_data_frame(shop_model):
+    model, X, y = shop_model
+    why = model.explain(X)
+    np.testing.assert_allclose(why.prediction, model.predict(X), atol=1e-5 * y.std())
+    assert len(why) == len(X)
+    assert why.names == tuple(X)
+    assert why.values[5].tolist() == X.iloc[5].tolist()
+    text = str(why)
+    assert text.startswith(f"row 0: price = {why.prediction[0]:.3f}")
+    assert f"colour = {X['colour'][0]}" in text
+    assert f"... {len(X) - 5} more rows" in text
+    turned = model.explain(X[["height", "colour", "width"]])
+    assert np.array_equal(turned.contributions, why.contributions)
+    assert turned.values.tolist() == why.values.tolist()
+
+
+def test_the_printed_figures_add_up(shop_model):
+    model, X, _ = shop_model
+    why = model.explain(X[:20])
+    for row in range(20):
+        head, _, *terms = why.row_text(row).splitlines()
+        total = sum(float(line.split()[0]) for line in terms)
+        printed = float(head.rsplit("=", 1)[1])
+        assert total == pytest.approx(printed, abs=0.01 * max(1, abs(printed)))
+
+
+@pytest.mark.parametrize("backend", ["pandas", "polars", "pyarrow"])
+def test_contributions_as_a_data_frame(shop_model, backend):
+    model, X, _ = shop_model
+    why = model.explain(X[:10])
+    frame = why.to_dataframe(backend=backend)
+    frame = frame if isinstance(frame, pd.DataFrame) else frame.to_pandas()
+    sums = frame[["baseline", *X, "clipping"]].sum(axis=1)
+    np.testing.assert_allclose(sums, frame["prediction"], rtol=1e-9)
+    assert list(frame["path"]) == list(why.path)
+
+
+def test_names_of_the_table_give_way_to_those_of_the_columns():
+    tree = build_tree(STUMP, seed=0)
+    schema = dataclasses.replace(tree.schema, names=("colour", "prediction", "leaf"))
+    frame = explained(dataclasses.replace(tree, schema=schema), rows()).to_dataframe()
+    assert {"prediction", "prediction_", "leaf", "leaf_"} <= set(frame)

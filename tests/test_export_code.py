@@ -1,0 +1,246 @@
+"""Exported code predicts what the tree predicts, whichever tree it is."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import sqlite3
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from configurations import shop
+from handmade import CHAIN, SHAPES, STUMP, build_tree
+from test_export import NAMES, encode, random_rows, random_tree
+from test_soft_prediction import with_gates
+
+from secret_jax import SecretRegressor
+from secret_jax.datasets import load
+from secret_jax.export_code import export_code
+from secret_jax.tree import SplitKind, Tree, apply, predict
+
+
+def by_python(tree: Tree, frame: pd.DataFrame, **options) -> np.ndarray:
+    scope: dict = {}
+    code = export_code(tree, **options)
+    exec(code, scope)
+    return np.array([scope["predict"](row) for row in frame.to_dict("records")])
+
+
+def by_sql(tree: Tree, frame: pd.DataFrame, **options) -> np.ndarray:
+    connection = sqlite3.connect(":memory:")
+    try:
+        connection.execute("SELECT EXP(1.0)")
+    except sqlite3.OperationalError:  # built without mathematical functions
+        connection.create_function("EXP", 1, math.exp)
+    frame.to_sql("some rows", connection, index=False)
+    query = export_code(tree, "sql", table="some rows", **options)
+    found = pd.read_sql(query, connection)
+    connection.close()
+    assert list(found)[:-1] == list(frame)
+    return found.iloc[:, -1].to_numpy()
+
+
+def random_frame(seed: int, n_rows: int = 300) -> pd.DataFrame:
+    frame = pd.DataFrame(dict(zip(NAMES, random_rows(seed, n_rows), strict=True)))
+    frame.loc[::7, "sex"] = "never seen"
+    return frame
+
+
+def predicted(tree: Tree, frame: pd.DataFrame) -> np.ndarray:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return predict(tree, tree.schema.encode(frame))
+
+
+both = pytest.mark.parametrize("run", [by_python, by_sql], ids=["python", "sql"])
+
+
+@both
+@pytest.mark.parametrize("n_leaves", [1, 2, 12, 40])
+@pytest.mark.parametrize("clip_margin", [0.1, None])
+def test_hard_trees(run, n_leaves, clip_margin):
+    tree = random_tree(n_leaves, n_leaves, clip_margin=clip_margin)
+    frame = random_frame(1)
+    expected = predicted(tree, frame)
+    np.testing.assert_allclose(run(tree, frame), expected, rtol=0, atol=3e-5)
+
+
+@both
+@pytest.mark.parametrize("clip_leaves", [True, False])
+@pytest.mark.parametrize("clip_margin", [0.1, None])
+def test_soft_trees(run, clip_leaves, clip_margin):
+    tree = with_gates(random_tree(3, 12, clip_margin=clip_margin))
+    tree = dataclasses.replace(tree, clip_leaves=clip_leaves)
+    frame = random_frame(2)
+    expected = predicted(tree, frame)
+    np.testing.assert_allclose(run(tree, frame), expected, rtol=0, atol=3e-4)
+
+
+@both
+@pytest.mark.parametrize("shape", SHAPES)
+def test_all_shapes(run, shape):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "colour": rng.choice(["red", "green", "blue", "odd ' one"], 100),
+            "a": rng.normal(size=100),
+            "b": rng.normal(size=100),
+        }
+    )
+    for seed in range(3):
+        tree = build_tree(SHAPES[shape], seed, 0.25)
+        for made in (tree, with_gates(tree, seed)):
+            np.testing.assert_allclose(
+                run(made, frame), predicted(made, frame), rtol=1e-5, atol=1e-5
+            )
+
+
+@both
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_splits_on_one_column_change_sides_at_the_same_number(run, sign):
+    stump = build_tree(STUMP, seed=0)
+    schema = dataclasses.replace(
+        stump.schema, center=np.array([0.7, 0.0]), scale=np.array([0.3, 1.0])
+    )
+    threshold = np.float32(0.1)
+    tree = dataclasses.replace(
+        stump,
+        schema=schema,
+        kind=np.array([SplitKind.AXIS, 0, 0], np.int32),
+        attribute=np.array([0, -1, -1], np.int32),
+        direction=np.array([[sign, 0], [0, 0], [0, 0]], np.float32),
+        threshold=np.array([threshold, 0, 0], np.float32),
+        coefficient=np.array([[0.0, 0], [1, 0], [2, 0]]),
+    )
+    # Neighbours of the threshold, as dense as float64 has them and less so.
+    near = 0.7 + 0.3 * sign * float(threshold)
+    a = near + np.concatenate([np.arange(-500, 500) * 2.0**-k for k in (53, 36, 30)])
+    frame = pd.DataFrame({"colour": "red", "a": a, "b": 0.0})
+    expected = predicted(tree, frame)
+    assert len(set(expected)) == 2
+    assert np.array_equal(run(tree, frame), expected)
+
+
+def test_long_chains_and_large_trees_compile():
+    links = [(1, 2)]
+    for node in range(1, 301, 2):
+        links += [(-1, -1), (node + 2, node + 3)]
+    links[-1] = (-1, -1)
+    tree = build_tree(links, seed=0, clip_margin=0.1)
+    frame = pd.DataFrame({"colour": ["red", "blue"], "a": [0.1, 1.2], "b": [2.0, -1.0]})
+    for run in (by_python, by_sql):
+        np.testing.assert_allclose(
+            run(tree, frame), predicted(tree, frame), rtol=1e-5, atol=1e-5
+        )
+    deepest = max(len(s) - len(s.lstrip()) for s in export_code(tree).splitlines())
+    assert deepest <= 4 * 12
+    soft = with_gates(tree)
+    assert len(export_code(soft, "sql")) < 10 * len(export_code(tree, "sql"))
+
+
+def test_fitted_trees_with_categories():
+    X, y = shop(128)
+    model = SecretRegressor(random_state=0, prune=None, discrete_regressors=True)
+    tree = model.fit(X, y).tree_
+    assert tree.n_leaves > 1
+    assert tree.schema.indicators
+    for made in (tree, with_gates(tree)):
+        expected = predicted(made, X)
+        for run in (by_python, by_sql):
+            np.testing.assert_allclose(run(made, X), expected, atol=1e-4 * y.std())
+
+
+@pytest.mark.data
+def test_abalone(data_home):
+    data = load("abalone", data_home)
+    X, y = data.X, data.y
+    model = SecretRegressor(random_state=0, prune=None, max_leaf_nodes=12)
+    model.set_params(discrete_features=data.discrete).fit(X, y)
+    expected = model.predict(X)
+    for run in (by_python, by_sql):
+        np.testing.assert_allclose(run(model.tree_, X), expected, atol=1e-5 * y.std())
+
+
+def test_precision_shortens_and_hardly_changes():
+    tree = random_tree(3, 8, kinds=(SplitKind.DISCRETE,))
+    frame = random_frame(3)
+    lengths, deviations = [], []
+    for precision in (2, 4, None):
+        options = {"precision": precision}
+        lengths.append(len(export_code(tree, **options)))
+        deviation = by_python(tree, frame, **options) - predicted(tree, frame)
+        deviations.append(np.abs(deviation).max())
+    assert lengths == sorted(lengths)
+    assert deviations == sorted(deviations, reverse=True)
+    assert deviations[0] < 0.1 * tree.schema.target_scale
+
+
+def test_names_that_mean_something_in_python_or_sql():
+    awkward = ("class", "min", 'a "quoted"', "share_1", "x-y", "x_y", "left_0")
+    tree = random_tree(5, 12)
+    odd = dataclasses.replace(tree.schema, names=awkward)
+    frame = random_frame(5)
+    expected = predicted(tree, frame)
+    renamed = frame.set_axis(list(awkward), axis=1)
+    for made in (tree, with_gates(tree)):
+        expected = predicted(made, frame)
+        made = dataclasses.replace(made, schema=odd)
+        for run in (by_python, by_sql):
+            np.testing.assert_allclose(run(made, renamed), expected, atol=1e-4)
+
+
+def test_keyword_arguments_and_the_name_of_the_function():
+    tree = build_tree(CHAIN, seed=0)
+    scope: dict = {}
+    exec(export_code(tree, function_name="price_of"), scope)
+    row = {"colour": "red", "a": 0.5, "b": -0.5}
+    value = scope["price_of"](**row)
+    assert isinstance(value, float)
+    assert scope["price_of"](row | {"unused": None}) == value
+    assert 'AS "it\'s"' in export_code(tree, "sql", function_name="it's", table="t")
+    assert "FROM" not in export_code(tree, "sql")
+
+
+def test_categories_of_all_plain_kinds():
+    tree = build_tree(STUMP, seed=0)
+    for values in ((False, True), (1.0, 2.5, 7.0), ("it's", "b")):
+        categories = (*values, *(f"more{i}" for i in range(3 - len(values))))
+        tree = dataclasses.replace(
+            tree,
+            kind=np.array([SplitKind.DISCRETE, 0, 0], np.int32),
+            attribute=np.array([0, -1, -1], np.int32),
+            goes_left=np.array([[True, False, True], [0, 0, 0], [0, 0, 0]], bool),
+            schema=dataclasses.replace(tree.schema, categories=(categories,)),
+        )
+        frame = pd.DataFrame({"colour": list(values), "a": 0.3, "b": 0.1})
+        codes = np.arange(len(values), dtype=np.int32)[:, None]
+        x = np.tile(np.float32([0.3, 0.1]), (len(values), 1))
+        expected = predict(tree, type(encode(random_rows(0, 1)))(x, codes))
+        assert len(set(apply(tree, type(encode(random_rows(0, 1)))(x, codes)))) == 2
+        for run in (by_python, by_sql):
+            np.testing.assert_allclose(run(tree, frame), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"language": "cobol"}, "language is 'cobol'; choose 'python' or 'sql'"),
+        ({"function_name": "a b"}, "function_name is 'a b'"),
+        ({"function_name": "class"}, "function_name is 'class'"),
+        ({"table": "t"}, "a Python function reads no table"),
+        ({"precision": 0}, "precision is 0"),
+    ],
+)
+def test_wrong_options_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        export_code(build_tree(STUMP, seed=0), **options)
+
+
+def test_categories_without_a_literal_are_named():
+    tree = random_tree(0, 6, kinds=(SplitKind.DISCRETE,))
+    dates = tuple(pd.Timestamp(2020, 1, day) for day in range(1, 13))
+    schema = dataclasses.replace(tree.schema, categories=(dates[:3], dates))
+    with pytest.raises(TypeError, match=r"has the category Timestamp\("):
+        export_code(dataclasses.replace(tree, schema=schema))

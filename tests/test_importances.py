@@ -1,0 +1,126 @@
+"""Shares of the explained variance: laws, and functions whose shares are known."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from configurations import shop
+from handmade import BUSHY, STUMP, build_tree
+from sklearn.exceptions import NotFittedError
+from sklearn.inspection import permutation_importance
+from test_export import random_tree
+
+from secret_jax import SecretRegressor
+from secret_jax.datasets import make_fried
+from secret_jax.importances import feature_importances
+from secret_jax.tree import SplitKind
+
+
+@pytest.fixture(scope="module")
+def fried():
+    X, y = make_fried(1500, random_state=1)
+    model = SecretRegressor(random_state=0, max_leaf_nodes=16, oblique=False)
+    return model.fit(X, y), X, y
+
+
+def test_irrelevant_columns_have_almost_none(fried):
+    model, _, _ = fried
+    importance = model.feature_importances_
+    assert importance.shape == (10,)
+    assert importance.dtype == np.float64
+    assert (importance >= 0).all()
+    assert importance.sum() == pytest.approx(1)
+    assert importance[5:].max() < 0.01
+    assert importance[:5].min() > 0.02
+
+
+def test_they_agree_with_what_permuting_a_column_costs(fried):
+    model, X, y = fried
+    cost = permutation_importance(model, X, y, n_repeats=3, random_state=0)
+    found = np.corrcoef(model.feature_importances_, cost.importances_mean)[0, 1]
+    assert found > 0.9
+
+
+def test_the_order_of_the_columns_does_not_matter(fried):
+    model, X, y = fried
+    turned = SecretRegressor(random_state=0, max_leaf_nodes=16, oblique=False)
+    turned.fit(X[:, ::-1], y)
+    np.testing.assert_allclose(
+        turned.feature_importances_[::-1], model.feature_importances_, atol=0.03
+    )
+
+
+def test_units_do_not_matter():
+    tree = random_tree(2, 10)
+    schema = dataclasses.replace(
+        tree.schema,
+        center=tree.schema.center + 5,
+        scale=tree.schema.scale * 100,
+        target_scale=7.0,
+    )
+    assert np.array_equal(
+        feature_importances(tree),
+        feature_importances(dataclasses.replace(tree, schema=schema)),
+    )
+
+
+def stump_tree(root, left, right, errors, kind=SplitKind.AXIS, attribute=1):
+    """Models and errors by hand; ``a`` is the regressor, ``b`` is split on."""
+    tree = build_tree(STUMP, seed=0)
+    direction = np.zeros((3, 2), np.float32)
+    if kind == SplitKind.AXIS:
+        direction[0, attribute] = 1
+    return dataclasses.replace(
+        tree,
+        kind=np.array([kind, 0, 0], np.int32),
+        attribute=np.array([attribute, -1, -1], np.int32),
+        direction=direction,
+        coefficient=np.array([root, left, right], float),
+        weight=np.array([100.0, 50, 50]),
+        train_error=np.array(errors, float),
+    )
+
+
+def test_known_shares():
+    # The root explains .4 by a; the split on b another .4 by the intercepts alone.
+    tree = stump_tree([0, 0.6], [-1, 0.6], [1, 0.6], [0.6, 0.2, 0.2])
+    np.testing.assert_allclose(feature_importances(tree), [0, 0.5, 0.5])
+    # A slope that turns round with b is a matter of both.
+    tree = stump_tree([0, 0], [0, -1], [0, 1], [1, 0, 0])
+    np.testing.assert_allclose(feature_importances(tree), [0, 0.5, 0.5])
+    # The same with the colour.
+    tree = stump_tree([0, 0], [0, -1], [0, 1], [1, 0, 0], SplitKind.DISCRETE, 0)
+    np.testing.assert_allclose(feature_importances(tree), [0.5, 0.5, 0])
+    # A split that saves nothing is worth nothing, one that costs neither.
+    tree = stump_tree([0, 0.6], [-1, 0.6], [1, 0.6], [0.6, 0.7, 0.6])
+    np.testing.assert_allclose(feature_importances(tree), [0, 1, 0])
+
+
+def test_steps_add_up_to_all_that_is_explained():
+    tree = build_tree(BUSHY, seed=4)
+    weight = np.array([8.0, 4, 4, 2, 2, 2, 2, 1, 1, 1, 1])
+    error = 0.9 ** (1 + np.arange(11.0))
+    tree = dataclasses.replace(tree, weight=weight, train_error=error)
+    assert feature_importances(tree).sum() == pytest.approx(1)
+
+
+def test_a_constant_target_has_none():
+    tree = stump_tree([0, 0], [0, 0], [0, 0], [1, 1, 1])
+    assert not feature_importances(tree).any()
+
+
+def test_categories_count_for_their_column():
+    X, y = shop()
+    model = SecretRegressor(random_state=0, prune=None).fit(X, y)
+    width, colour, height = model.feature_importances_
+    assert min(width, colour) > 0.1
+    assert height > 0
+    cost = permutation_importance(model, X, y, random_state=0).importances_mean
+    assert np.argmax(cost) == np.argmax([width, colour, height])
+
+
+def test_an_unfitted_model_has_none():
+    with pytest.raises(NotFittedError):
+        _ = SecretRegressor().feature_importances_

@@ -1,0 +1,215 @@
+"""Standard deviations of predictions, and conformal intervals with their coverage."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from configurations import crease, every_configuration, refusal, regressor, shop
+from handmade import SHAPES, build_tree
+from sklearn.exceptions import NotFittedError
+
+from secret_jax import SecretRegressor
+from secret_jax.intervals import conformal_factor, conformity_scores, node_deviations
+
+BORROWED = 30.0
+
+
+def with_statistics(shape, seed=0):
+    """A handmade tree with weights that add up, errors and degrees."""
+    tree, rng = build_tree(SHAPES[shape], seed), np.random.default_rng(seed)
+    weight = np.where(tree.is_leaf, rng.integers(3, 60, tree.n_nodes), 0).astype(float)
+    for node in range(tree.n_nodes - 1, 0, -1):
+        weight[tree.parent[node]] += weight[node]
+    return dataclasses.replace(
+        tree,
+        weight=weight,
+        train_error=rng.uniform(0.1, 2, tree.n_nodes),
+        degrees=np.full(tree.n_nodes, 2.0),  # least squares: intercept and one slope
+    )
+
+
+def reference_noise(tree, node):
+    """By recursion and by listing the leaves below, unlike the code under test."""
+
+    def leaves(top):
+        if tree.left[top] < 0:
+            return [top]
+        return leaves(tree.left[top]) + leaves(tree.right[top])
+
+    error = sum(tree.train_error[t] * tree.weight[t] for t in leaves(node))
+    free = sum(tree.weight[t] - 2 for t in leaves(node))
+    if node == 0:
+        return error / free
+    above = reference_noise(tree, tree.parent[node])
+    return math.exp(
+        (free * math.log(error / free) + BORROWED * math.log(above)) / (free + BORROWED)
+    )
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_deviations_equal_their_definition(shape):
+    tree = with_statistics(shape)
+    expected = [
+        2.0 * math.sqrt(reference_noise(tree, t) * (1 + 2 / tree.weight[t]))
+        for t in range(tree.n_nodes)
+    ]
+    np.testing.assert_allclose(node_deviations(tree), expected)
+
+
+def test_a_line_with_noise_has_the_textbook_deviation():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(200, 1))
+    y = 3 * x[:, 0] + 2 * rng.normal(size=200)
+    model = SecretRegressor.paper(oblique=False, random_state=0)
+    model.set_params(max_depth=0, prune=None).fit(x, y)
+    _, deviation = model.predict(x, return_std=True)
+    design = np.column_stack([np.ones(200), x])
+    residual = y - design @ np.linalg.lstsq(design, y)[0]
+    expected = math.sqrt(residual @ residual / 198 * (1 + 2 / 200))
+    np.testing.assert_allclose(deviation, expected, rtol=1e-5)
+
+
+def test_noisier_leaves_have_larger_deviations():
+    rng = np.random.default_rng(1)
+    x = rng.uniform(-1, 1, size=(2000, 1))
+    noise = np.where(x[:, 0] > 0, 1.0, 0.1)
+    y = np.abs(x[:, 0]) * 8 + noise * rng.normal(size=2000)
+    model = SecretRegressor(random_state=0, max_leaf_nodes=4).fit(x, y)
+    _, deviation = model.predict(np.array([[-0.5], [0.5]]), return_std=True)
+    np.testing.assert_allclose(deviation, [0.1, 1.0], rtol=0.15)
+
+
+@every_configuration
+def test_deviations_follow_the_unit_of_the_target(configuration):
+    X, y = crease()
+    _, one = regressor(configuration).fit(X, y).predict(X, return_std=True)
+    _, eight = regressor(configuration).fit(X, 8 * y).predict(X, return_std=True)
+    assert (one > 0).all()
+    np.testing.assert_allclose(eight, 8 * one, rtol=1e-6)
+
+
+@pytest.mark.parametrize("n_rows", [1, 2, 20])
+def test_deviations_are_finite_whatever_the_table(n_rows):
+    X, y = crease()
+    for target in (y, np.zeros(len(y))):
+        model = regressor("default").fit(X[:n_rows], target[:n_rows])
+        prediction, deviation = model.predict(X, return_std=True)
+        assert np.isfinite(prediction).all()
+        assert np.isfinite(deviation).all()
+        assert (deviation > 0).all()
+
+
+@pytest.mark.parametrize("coverage", [0.5, 0.8, 0.9, 0.95])
+def test_the_factor_is_a_rank_of_the_scores(coverage, rng):
+    residual, deviation = rng.normal(size=57), rng.uniform(1, 2, 57)
+    scores = conformity_scores(residual, deviation, np.ones(57))
+    rank = math.ceil(58 * coverage)
+    expected = sorted(abs(residual) / deviation)[rank - 1]
+    assert conformal_factor(*scores, coverage) == expected
+
+
+@pytest.mark.parametrize("coverage", [0.1, 0.5, 0.8, 0.9])
+def test_a_row_of_weight_two_is_two_rows(coverage, rng):
+    residual, deviation = rng.normal(size=40), rng.uniform(1, 2, 40)
+    weight = rng.integers(0, 4, 40)
+    row = np.repeat(np.arange(40), weight)
+    weighted = conformity_scores(residual, deviation, weight.astype(float))
+    repeated = conformity_scores(residual[row], deviation[row], np.ones(len(row)))
+    assert conformal_factor(*weighted, coverage) == conformal_factor(
+        *repeated, coverage
+    )
+
+
+@pytest.mark.parametrize(
+    ("coverage", "needed"), [(0.5, 1), (0.8, 4), (0.9, 9), (0.95, 19), (0.99, 99)]
+)
+def test_the_fewest_rows_for_a_coverage(coverage, needed):
+    scores = np.arange(1.0, needed + 1)
+    assert conformal_factor(scores, np.ones(needed), coverage) == needed
+    with refusal(f"coverage={coverage}", f"at least {needed}", f"saw {needed - 1}"):
+        conformal_factor(scores[1:], np.ones(needed - 1), coverage)
+
+
+def test_coverage_holds_over_repeated_tables():
+    # The tree is one; calibration and new rows are drawn anew each time. With 24
+    # calibration rows coverage 0.8 means rank 20 of 25: exactly 0.8 for continuous
+    # scores, over both draws.
+    rng = np.random.default_rng(3)
+
+    def draw(n_rows):
+        X = rng.normal(size=(n_rows, 2))
+        return X, np.abs(X[:, 0]) + (0.2 + 0.5 * (X[:, 1] > 0)) * rng.normal(
+            size=n_rows
+        )
+
+    model = SecretRegressor(random_state=0).fit(*draw(500))
+    X, y = draw(400 * 30)
+    prediction, deviation = model.predict(X, return_std=True)
+    score = (np.abs(y - prediction) / deviation).reshape(400, 30)
+    covered = 0
+    for row in score:
+        scores = np.sort(row[:24]), np.ones(24)
+        covered += np.sum(row[24:] <= conformal_factor(*scores, 0.8))
+    # Of a table's six new rows the hits go together; its mean has a variance of
+    # var(beta(20, 5)) + its binomial share.
+    spread = math.sqrt((0.16 / 26 + 0.16 / 6) / 400)
+    assert covered / 2400 == pytest.approx(0.8, abs=3.5 * spread)
+
+
+@pytest.mark.parametrize("refine", [None, "blend"])
+@every_configuration
+def test_intervals_through_the_estimator(configuration, refine):
+    X, y = shop(256)
+    model = regressor(configuration, refine=refine).fit(X[:128], y[:128])
+    assert model.conformalize(X[128:], y[128:]) is model
+    prediction, deviation = model.predict(X, return_std=True)
+    score = np.abs(y - prediction)[128:] / deviation[128:]
+    before = 0.0
+    for coverage in (0.1, 0.5, 0.8, 0.9, 0.99):
+        lower, upper = model.predict_interval(X, coverage)
+        factor = np.sort(score)[math.ceil(129 * coverage) - 1]
+        np.testing.assert_allclose(upper - lower, 2 * factor * deviation)
+        np.testing.assert_allclose((upper + lower) / 2, prediction)
+        inside = (lower <= y) & (y <= upper)
+        assert inside[128:].mean() >= coverage
+        assert (upper - lower).mean() >= before
+        before = (upper - lower).mean()
+
+
+def test_calibration_survives_a_file_and_no_new_fit(tmp_path):
+    X, y = crease(256)
+    model = regressor("paper").fit(X[:128], y[:128])
+    weight = np.random.default_rng(0).integers(0, 3, 128)
+    model.conformalize(X[128:], y[128:], weight)
+    model.save(tmp_path / "a.model")
+    again = SecretRegressor.load(tmp_path / "a.model")
+    for found, expected in zip(
+        again.predict_interval(X), model.predict_interval(X), strict=True
+    ):
+        assert np.array_equal(found, expected)
+    model.fit(X, y)
+    assert not hasattr(model, "conformity_scores_")
+    with pytest.raises(NotFittedError, match="conformalize"):
+        model.predict_interval(X)
+
+
+def test_what_intervals_refuse():
+    X, y = crease()
+    model = SecretRegressor.paper(random_state=0)
+    for use in (model.conformalize, model.predict_interval):
+        with pytest.raises(NotFittedError, match="not fitted yet"):
+            use(X, *([y] if use == model.conformalize else []))
+    model.set_params(max_depth=0).fit(X, y)
+    with pytest.raises(NotFittedError, match=r"Call conformalize\(X, y\)"):
+        model.predict_interval(X)
+    model.conformalize(X[:8], y[:8])
+    for coverage in (0, 1, -0.5, 1.5, np.nan, "0.9", True):
+        with refusal("coverage must be a float in (0, 1)", repr(coverage)):
+            model.predict_interval(X, coverage)
+    with refusal("at least 9 calibration rows", "saw 8"):
+        model.predict_interval(X, 0.9)
+    with refusal("inconsistent numbers of samples"):
+        model.conformalize(X, y[:-1])

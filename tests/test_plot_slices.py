@@ -1,0 +1,202 @@
+"""Pictures of a slice and of a leaf show what the tree does there."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+from handmade import BUSHY, CHAIN, STUMP, build_tree
+from matplotlib.collections import LineCollection, PathCollection
+from matplotlib.path import Path
+from test_export import NAMES, random_rows, random_tree
+from test_soft_prediction import with_gates
+
+from secret_jax.equations import model_in_original_units
+from secret_jax.plot_leaf import plot_leaf
+from secret_jax.plot_partition import plot_partition
+from secret_jax.slices import pieces
+from secret_jax.table import Table
+from secret_jax.tree import SplitKind, apply, predict
+
+
+@pytest.fixture(autouse=True)
+def no_figures():
+    yield
+    plt.close("all")
+
+
+def frame(seed: int, n_rows: int = 60) -> pd.DataFrame:
+    return pd.DataFrame(dict(zip(NAMES, random_rows(seed, n_rows), strict=True)))
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("shape", [BUSHY, CHAIN])
+def test_polygons_are_the_leaves(shape, seed, rng):
+    tree = build_tree(shape, seed)
+    base = Table(np.zeros((1, 2), np.float32), np.full((1, 1), seed - 1, np.int32))
+    found = list(pieces(tree, base, [0, 1], [(-3, 3), (-2, 2)]))
+    points = rng.uniform((-3, -2), (3, 2), (300, 2)).astype(np.float32)
+    leaf = apply(tree, Table(points, np.repeat(base.codes, 300, axis=0)))
+    leaves = {p.node: Path(p.corners) for p in found if tree.is_leaf[p.node]}
+    for node, polygon in leaves.items():
+        inside = polygon.contains_points(points.astype(float))
+        assert np.array_equal(inside, leaf == node)
+    for piece in found:
+        if piece.cut is not None:
+            beyond = piece.cut @ tree.direction[piece.node] - tree.threshold[piece.node]
+            np.testing.assert_allclose(beyond, 0, atol=1e-6)
+
+
+def test_the_surface_is_the_prediction():
+    tree = random_tree(3, 10)
+    names = {"sex": "M", "place": "town3", "shell weight": 1992.0, "2nd (kg)": 4.1e6}
+    ax = plot_partition(tree, "length", "age", at=names, resolution=30)
+    image = ax.images[0]
+    left, right, low, high = image.get_extent()
+    middle = (np.arange(30) + 0.5) / 30  # of a pixel
+    length, age = np.meshgrid(
+        left + (right - left) * middle, low + (high - low) * middle
+    )
+    rows = pd.DataFrame({"length": length.ravel(), "age": age.ravel(), "a - b": -3e-5})
+    rows = rows.assign(**names)
+    expected = predict(tree, tree.schema.encode(rows)).reshape(30, 30)
+    # Points on a split may fall on either side of it.
+    differs = np.abs(image.get_array() - expected) > 1e-3
+    assert differs.mean() < 0.01
+    assert ax.get_xlabel() == "length"
+    assert ax.get_ylabel() == "age"
+    assert "sex = M" in ax.get_title(loc="left")
+    assert "columns at their means" in " ".join(ax.get_title(loc="left").split())
+
+
+def test_gates_are_dashed_and_leaves_numbered():
+    hard = build_tree(BUSHY, seed=1)
+    for tree in (hard, with_gates(hard, hard_share=0)):
+        ax = plot_partition(tree, "a", "b", resolution=20)
+        lines = [c for c in ax.collections if isinstance(c, LineCollection)]
+        dashed = [
+            bool(line.get_segments()) and line.get_linestyle()[0][1] is not None
+            for line in lines
+        ]
+        assert any(dashed) == tree.is_soft
+        said = {int(text.get_text()[1:-1]) for text in ax.texts}
+        assert said
+        assert said <= set(np.flatnonzero(tree.is_leaf))
+
+
+def test_rows_are_points_in_their_colours():
+    tree, rows = random_tree(3, 6), frame(0)
+    y = np.arange(60.0)
+    ax = plot_partition(tree, "length", "age", data=(rows, y), resolution=20)
+    (points,) = [c for c in ax.collections if isinstance(c, PathCollection)]
+    np.testing.assert_allclose(points.get_offsets()[:, 0], rows["length"], rtol=1e-5)
+    np.testing.assert_array_equal(points.get_array(), y)
+    most = rows["sex"].mode()[0]
+    assert f"sex = {most}" in ax.get_title(loc="left")
+    assert "at their medians" in ax.get_title(loc="left")
+
+
+def test_the_curve_jumps_at_hard_splits_only():
+    tree = build_tree(STUMP, seed=0)
+    tree = dataclasses.replace(
+        tree,
+        kind=np.array([SplitKind.AXIS, 0, 0], np.int32),
+        attribute=np.array([0, -1, -1], np.int32),
+        direction=np.array([[1, 0], [0, 0], [0, 0]], np.float32),
+        threshold=np.array([0.5, 0, 0], np.float32),
+        coefficient=np.array([[0.0, 0], [1, 0], [2, 0]]),
+    )
+    ax = plot_partition(tree, "a")
+    curves = [line for line in ax.lines if len(line.get_xdata()) > 2]
+    assert [set(np.round(c.get_ydata(), 5)) for c in curves] == [{12.0}, {14.0}]
+    assert max(curves[0].get_xdata()) == pytest.approx(0.5, abs=0.01)
+    assert [text.get_text() for text in ax.texts] == ["[1]", "[2]"]
+    soft = dataclasses.replace(tree, gate_width=np.array([0.2, 0, 0], np.float32))
+    (curve,) = [
+        line for line in plot_partition(soft, "a").lines if len(line.get_xdata()) > 2
+    ]
+    assert np.abs(np.diff(curve.get_ydata())).max() < 0.1
+
+
+def test_columns_may_be_given_by_position():
+    tree = random_tree(3, 6)
+    by_name = plot_partition(tree, "length", "age", resolution=10)
+    by_position = plot_partition(tree, 0, 4, at={1: "F"}, resolution=10)
+    assert by_name.get_ylabel() == by_position.get_ylabel()
+    assert np.array_equal(
+        by_name.images[0].get_array(), by_position.images[0].get_array()
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("weight",), "no column 'weight'"),
+        (("sex",), "'sex' is discrete. Choose a column of numbers ('length'"),
+        (("length", "length"), "x and y are both 'length'"),
+        ((99,), "no column 99"),
+    ],
+)
+def test_columns_that_cannot_be_drawn(arguments, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        plot_partition(random_tree(3, 6), *arguments)
+
+
+def test_bars_are_slopes_per_deviation():
+    tree = random_tree(3, 6)
+    (ax,) = plot_leaf(tree, 0)
+    model = model_in_original_units(tree, 0)
+    widths = [bar.get_width() for bar in ax.patches]
+    np.testing.assert_allclose(widths, model.slope * model.spread)
+    assert [label.get_text() for label in ax.get_yticklabels()] == list(model.names)
+    assert ax.get_title(loc="left").startswith("[0] all rows\n1,000 rows")
+    (ax,) = plot_leaf(tree, 0, max_terms=2)
+    assert len(ax.patches) == 2
+    assert "2 smaller ones not shown" in ax.get_xlabel()
+
+
+def test_rows_of_the_node_are_drawn_against_their_prediction():
+    tree, rows = random_tree(3, 6), frame(0, 200)
+    table = tree.schema.encode(rows)
+    leaf = apply(tree, table)
+    node = int(np.bincount(leaf).argmax())
+    y = predict(tree, table) + 1.0
+    _, ax = plot_leaf(tree, node, rows, y)
+    points = ax.collections[0].get_offsets()
+    assert len(points) == (leaf == node).sum()
+    np.testing.assert_allclose(points[:, 1] - points[:, 0], 1.0, rtol=1e-4)
+    assert ax.get_title(loc="left") == f"{len(points)} rows, error 1"
+    figure, axes = plt.subplots(1, 2)
+    drawn = plot_leaf(with_gates(tree), node, rows, y, ax=axes)
+    assert list(axes) == drawn
+    assert "mixture" in drawn[1].get_xlabel()
+    assert figure is drawn[0].figure
+
+
+def test_a_constant_leaf_says_its_value():
+    tree = build_tree(STUMP, seed=0)
+    coefficient = tree.coefficient.copy()
+    coefficient[1, 1] = 0
+    (ax,) = plot_leaf(dataclasses.replace(tree, coefficient=coefficient), 1)
+    assert any("constant: " in text.get_text() for text in ax.texts)
+
+
+def test_what_a_leaf_cannot_draw_is_said():
+    tree, rows = random_tree(3, 6), frame(0, 20)
+    y = np.zeros(20)
+    with pytest.raises(ValueError, match="Node 99 does not exist"):
+        plot_leaf(tree, 99)
+    with pytest.raises(ValueError, match="Give both X and y"):
+        plot_leaf(tree, 0, rows)
+    with pytest.raises(ValueError, match="one target for"):
+        plot_leaf(tree, 0, rows, y[1:])
+    leaf = apply(tree, tree.schema.encode(rows))
+    absent = next(n for n in np.flatnonzero(tree.is_leaf) if n != leaf[0])
+    with pytest.raises(ValueError, match=f"1 rows reaches node {absent}"):
+        plot_leaf(tree, int(absent), rows[:1], y[:1])
+    with pytest.raises(ValueError, match="2 are needed"):
+        plot_leaf(tree, 0, rows, y, ax=plt.subplots()[1])
