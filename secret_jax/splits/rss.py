@@ -127,6 +127,7 @@ class _Gaps(NamedTuple):
     """
 
     projection: jax.Array  # (n, n_rows); gaps lie beyond all values
+    value: jax.Array  # (n, n_rows); gaps count as means
     weight: jax.Array  # (n, n_rows); zero for gaps
     direction: np.ndarray  # (n, n_columns)
     attribute: np.ndarray  # (n,)
@@ -235,14 +236,23 @@ def _scored(
     node: _Node,
     settings: RssSettings,
     weight: jax.Array | None = None,
+    along: jax.Array | None = None,
 ) -> tuple[jax.Array, jax.Array]:
     """Gain and threshold of the best cut along each direction, approximately.
 
-    ``weight``, where given, chooses the rows whose quantiles are tried.
+    ``weight``, where given, chooses the rows whose quantiles are tried; for ``along``
+    see `screen`.
     """
     weight = node.rows.weight if weight is None else weight
     cuts = quantiles(projection, weight, settings.n_thresholds)
-    gain = screen(node.rows, projection, cuts, node.min_weight, n_model=node.n_model)
+    gain = screen(
+        node.rows,
+        projection,
+        cuts,
+        node.min_weight,
+        n_model=node.n_model,
+        along=along,
+    )
     best = jnp.argmax(gain, axis=1)[:, None]
     gain, cuts = (jnp.take_along_axis(a, best, axis=1)[:, 0] for a in (gain, cuts))
     return gain, cuts
@@ -278,16 +288,17 @@ def _axis_candidates(
         ranks = jax.lax.map(ranked, batch.codes.T)
         projection = jnp.concatenate([projection, ranks])
     direction = np.zeros((len(kind), n_columns), np.float32)
-    weight = None
+    weight = along = None
     if settings.gaps:
         gaps = _gaps(batch, settings)
         shape = (len(kind), batch.x.shape[0])
         weight = jnp.concatenate([jnp.broadcast_to(batch.weight, shape), gaps.weight])
+        along = jnp.concatenate([projection, gaps.value])
         projection = jnp.concatenate([projection, gaps.projection])
         direction = np.concatenate([direction, gaps.direction])
         attribute = np.concatenate([attribute, gaps.attribute])
         kind = np.concatenate([kind, np.full(len(gaps.attribute), SplitKind.AXIS)])
-    gain, cuts = _scored(projection, node, settings, weight)
+    gain, cuts = _scored(projection, node, settings, weight, along)
     return _Candidates(
         gain=gain,
         projection=projection,
@@ -312,6 +323,7 @@ def _gaps(batch: ModelBatch, settings: RssSettings) -> _Gaps:
     unit = np.eye(batch.x.shape[1], dtype=np.float32)[indicator]
     return _Gaps(
         projection=jnp.concatenate([before, after]),
+        value=jnp.concatenate([value, value]),
         weight=jnp.concatenate([weight, weight]),
         direction=np.concatenate([-unit, unit]),
         attribute=np.concatenate([column, column]),
