@@ -43,7 +43,8 @@ def refine(
     training : Rows
         Those that grew the tree.
     pruning : Rows or None
-        Those that pruned it; None where none were held out (not with "soft").
+        Those that pruned it; None where it was cross-validated or not pruned
+        ("hard" and "blend" only).
     leaf : LeafOptions
     min_weight : float
         Of a leaf.
@@ -75,7 +76,7 @@ def refine(
         )
         return improved.tree, improved.n_sweeps
     if not fitted.trials:
-        _warn("no rows were held out to choose by")
+        _warn("there are too few rows to hold some out; give more, or a prune_set")
         return fitted.tree, 0
     # A further method belongs here.
     if method == "blend":
@@ -104,5 +105,5 @@ def _warn(reason: str) -> None:
     warnings.warn(
         f"The hard tree was kept: {reason}.",
         RefinementWarning,
-        stacklevel=4,
+        stacklevel=5,
     )

@@ -127,6 +127,7 @@ class _Gaps(NamedTuple):
     """
 
     projection: jax.Array  # (n, n_rows); gaps lie beyond all values
+    value: jax.Array  # (n, n_rows); gaps count as means
     weight: jax.Array  # (n, n_rows); zero for gaps
     direction: np.ndarray  # (n, n_columns)
     attribute: np.ndarray  # (n,)
@@ -138,7 +139,7 @@ class _Node(NamedTuple):
     z: jax.Array  # (n_rows, n_columns), standardised in the node
     rows: NodeRows
     back: jax.Array  # (n_coordinates, n_columns), from coordinates to z
-    covariance: jax.Array  # (n_columns, n_columns) of z, if directions are made sparse
+    covariance: jax.Array  # (n_columns, n_columns) of z
     min_weight: jax.Array
     n_model: int
 
@@ -234,18 +235,27 @@ def _scored(
     projection: jax.Array,
     node: _Node,
     settings: RssSettings,
-    n_best: int,
     weight: jax.Array | None = None,
+    along: jax.Array | None = None,
 ) -> tuple[jax.Array, jax.Array]:
-    """The best thresholds along each direction, by approximate gain.
+    """Gain and threshold of the best cut along each direction, approximately.
 
-    ``weight``, where given, chooses the rows whose quantiles are tried.
+    ``weight``, where given, chooses the rows whose quantiles are tried; for ``along``
+    see `screen`.
     """
     weight = node.rows.weight if weight is None else weight
     cuts = quantiles(projection, weight, settings.n_thresholds)
-    gain = screen(node.rows, projection, cuts, node.min_weight, n_model=node.n_model)
-    gain, position = jax.lax.top_k(gain, n_best)
-    return gain, jnp.take_along_axis(cuts, position, axis=1)
+    gain = screen(
+        node.rows,
+        projection,
+        cuts,
+        node.min_weight,
+        n_model=node.n_model,
+        along=along,
+    )
+    best = jnp.argmax(gain, axis=1)[:, None]
+    gain, cuts = (jnp.take_along_axis(a, best, axis=1)[:, 0] for a in (gain, cuts))
+    return gain, cuts
 
 
 def _axis_candidates(
@@ -278,21 +288,22 @@ def _axis_candidates(
         ranks = jax.lax.map(ranked, batch.codes.T)
         projection = jnp.concatenate([projection, ranks])
     direction = np.zeros((len(kind), n_columns), np.float32)
-    weight = None
+    weight = along = None
     if settings.gaps:
         gaps = _gaps(batch, settings)
         shape = (len(kind), batch.x.shape[0])
         weight = jnp.concatenate([jnp.broadcast_to(batch.weight, shape), gaps.weight])
+        along = jnp.concatenate([projection, gaps.value])
         projection = jnp.concatenate([projection, gaps.projection])
         direction = np.concatenate([direction, gaps.direction])
         attribute = np.concatenate([attribute, gaps.attribute])
         kind = np.concatenate([kind, np.full(len(gaps.attribute), SplitKind.AXIS)])
-    gain, cuts = _scored(projection, node, settings, 1, weight)
+    gain, cuts = _scored(projection, node, settings, weight, along)
     return _Candidates(
-        gain=gain[:, 0],
+        gain=gain,
         projection=projection,
         direction=jnp.asarray(direction, batch.x.dtype),
-        threshold=cuts[:, 0],
+        threshold=cuts,
         kind=jnp.asarray(kind, jnp.int32),
         attribute=jnp.asarray(attribute),
     )
@@ -312,6 +323,7 @@ def _gaps(batch: ModelBatch, settings: RssSettings) -> _Gaps:
     unit = np.eye(batch.x.shape[1], dtype=np.float32)[indicator]
     return _Gaps(
         projection=jnp.concatenate([before, after]),
+        value=jnp.concatenate([value, value]),
         weight=jnp.concatenate([weight, weight]),
         direction=np.concatenate([-unit, unit]),
         attribute=np.concatenate([column, column]),
@@ -325,13 +337,13 @@ def _oblique(coordinates: jax.Array, node: _Node, settings: RssSettings) -> _Can
         kept = settings.max_split_features
         direction = oriented(sparse(direction, node.covariance, kept, settings.ridge))
     projection = matmul(direction, node.z.T)
-    gain, cuts = _scored(projection, node, settings, 1)
+    gain, cuts = _scored(projection, node, settings)
     n = len(direction)
     return _Candidates(
-        gain=gain[:, 0],
+        gain=gain,
         projection=projection,
         direction=direction,
-        threshold=cuts[:, 0],
+        threshold=cuts,
         kind=jnp.full(n, SplitKind.OBLIQUE, jnp.int32),
         attribute=jnp.full(n, -1, jnp.int32),
     )

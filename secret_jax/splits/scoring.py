@@ -185,6 +185,7 @@ def screen(
     min_weight: jax.Array,
     *,
     n_model: int,
+    along: jax.Array | None = None,
 ) -> jax.Array:
     """Approximate gains of many splits, from first moments of their sides.
 
@@ -199,6 +200,8 @@ def screen(
     min_weight : Array of shape ()
         Least weight on each side.
     n_model : int
+    along : Array of shape (n_directions, n_rows), optional
+        What the models see of each direction, if that is not the projection.
 
     Returns
     -------
@@ -206,8 +209,9 @@ def screen(
         Minus infinity where a side has too little weight.
     """
     total = jnp.maximum(rows.total[0], 1e-30)
-    mean = matmul(projection, rows.weight) / total
-    centred = projection - mean[:, None]
+    along = projection if along is None else along
+    mean = matmul(along, rows.weight) / total
+    centred = along - mean[:, None]
     variance = matmul(centred**2, rows.weight) / total
     unit = centred / jnp.sqrt(jnp.maximum(variance, 1e-20))[:, None]
     # Slope of each model coordinate on the direction.
@@ -230,13 +234,13 @@ def screen(
         moment = sums[..., 2:] / weight[..., None]
         center = own_sums[..., 0] / weight
         spread = own_sums[..., 1] / weight - center**2
-        along = jnp.sum(moment * slope[:, None, :], axis=-1)
+        steepness = jnp.sum(moment * slope[:, None, :], axis=-1)
         squared = (
             jnp.sum(moment**2, axis=-1)
-            - 2 * center * level * along
+            - 2 * center * level * steepness
             + (center * level) ** 2 * strength
         )
-        own_moment = along - center * level * strength
+        own_moment = steepness - center * level * strength
         narrower = jnp.minimum(1 - spread, 0.99 / jnp.maximum(strength, 0.99))
         stretched = own_moment**2 * narrower / (1 - strength * narrower + 1e-6)
         return weight * (level**2 + squared + stretched)

@@ -1,0 +1,300 @@
+"""Missing values: what they count as, which side they take, and where it is said."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from configurations import every_configuration, refusal, regressor, shop
+
+from secret_jax import SecretRegressor
+from secret_jax.equations import split_in_original_units
+from secret_jax.refine.gates import to_parameters, to_tree, with_widths
+from secret_jax.sentences import split_sentence
+from secret_jax.table import UnseenCategoryWarning, learn_schema
+from secret_jax.tree import SplitKind, leaf_shares_of
+
+STUMP = {
+    "oblique": False,
+    "max_depth": 1,
+    "prune": None,
+    "missing_regressors": False,
+}
+
+
+def schema_of(X, **options):
+    n_rows = len(X)
+    return learn_schema(
+        X, np.arange(n_rows, dtype=float), np.ones(n_rows), missing="learn", **options
+    )
+
+
+def holes(n_rows: int = 128, seed: int = 0) -> tuple[pd.DataFrame, pd.Series]:
+    """The shop with values missing in every column."""
+    X, y = shop(n_rows, seed)
+    rng = np.random.default_rng(seed + 1)
+    return X.mask(rng.random(X.shape) < 0.25), y
+
+
+def step(side: str, n_rows: int = 128) -> tuple[np.ndarray, np.ndarray]:
+    """A step along the first column whose gaps are all on one side of it."""
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(n_rows, 3))
+    high = X[:, 0] > 0.2
+    y = 5.0 * high + 0.1 * X[:, 1] + 0.05 * rng.normal(size=n_rows)
+    gone = (high if side == "right" else ~high) & (rng.random(n_rows) < 0.5)
+    X[gone, 0] = np.nan
+    return X, y
+
+
+def test_encoding_of_numbers_with_gaps():
+    X = np.array([[1.0, 5.0], [np.nan, 5.0], [3.0, 5.0]] * 6)
+    schema = schema_of(X, missing_regressors=True)
+    table = schema.encode(X)
+    assert schema.labels == ("x0", "x1", "[x0 is missing]")
+    assert schema.input_columns == (0, 1, 0)
+    assert schema.gap_columns == ((0, 2),)
+    assert schema.n_regressors == 3
+    np.testing.assert_allclose(table.x[:3], [[-1, 0, 0], [0, 0, 1], [1, 0, 0]])
+
+
+def test_indicators_of_gaps_that_are_only_split_on_come_last():
+    X, _ = holes()
+    schema = schema_of(X, split_features=["height"], indicators=True)
+    table = schema.encode(X)
+    labels = np.array(schema.labels)
+    assert list(labels[schema.n_regressors :]) == [
+        "height",
+        "[width is missing]",
+        "[height is missing]",
+    ]
+    for name in ("width", "height"):
+        (gaps,) = table.x[:, labels == f"[{name} is missing]"].T
+        np.testing.assert_array_equal(gaps, X[name].isna())
+        (values,) = table.x[:, labels == name].T
+        filled = X[name].fillna(X[name].mean())
+        expected = (filled - X[name].mean()) / X[name].std(ddof=0)
+        np.testing.assert_allclose(values, expected, rtol=1e-5, atol=1e-6)
+    (colour,) = table.x[:, labels == "[colour is missing]"].T
+    np.testing.assert_array_equal(colour, X["colour"].isna())
+    for column, indicator in schema.gap_columns:
+        assert labels[indicator] == f"[{labels[column]} is missing]"
+
+
+def test_few_gaps_get_no_indicator_and_many_are_modelled():
+    X = np.random.default_rng(0).normal(size=(100, 3))
+    X[:4, 0] = X[:29, 1] = X[:30, 2] = np.nan
+    schema = schema_of(X, missing_regressors="auto")
+    assert (schema.gaps_modelled, schema.gaps_split) == ((2,), (1,))
+
+
+def test_a_table_without_gaps_is_encoded_as_ever():
+    X, y = shop()
+    tables = []
+    for missing in ("learn", "error"):
+        schema = learn_schema(X, y.to_numpy(), np.ones(len(y)), missing=missing)
+        tables.append(schema.encode(X))
+    np.testing.assert_array_equal(tables[0].x, tables[1].x)
+    assert schema.gap_columns == ()
+
+
+SPELLINGS = {
+    "None": lambda X: X.astype(object).where(X.notna(), None),
+    "pandas.NA": lambda X: X.convert_dtypes(),
+    "categorical": lambda X: X.assign(colour=X["colour"].astype("category")),
+    "polars": lambda X: pl.DataFrame(
+        {
+            name: [None if pd.isna(value) else value for value in column]
+            for name, column in X.items()
+        }
+    ),
+    "polars categorical": lambda X: SPELLINGS["polars"](X).with_columns(
+        pl.col("colour").cast(pl.Categorical)
+    ),
+    "array": lambda X: X.to_numpy(object),
+}
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_every_spelling_of_missing_means_the_same(spelling):
+    X, _ = holes()
+    expected = schema_of(X).encode(X)
+    spelt = SPELLINGS[spelling](X)
+    schema = schema_of(spelt)
+    found = schema.encode(spelt)
+    np.testing.assert_array_equal(found.x, expected.x)
+    np.testing.assert_array_equal(found.codes, expected.codes)
+    assert schema.categories == (("blue", "green", "red", "white", None),)
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_an_axis_split_learns_the_side_of_the_gaps(side):
+    X, y = step(side)
+    model = regressor("default", **STUMP).fit(X, y)
+    tree = model.tree_
+    assert tree.kind[0] == SplitKind.AXIS
+    assert tree.schema.labels[tree.attribute[0]] == "x0"
+    split = split_in_original_units(tree, 0)
+    assert split.names == ("x0",)
+    assert 0 < split.threshold < 0.5
+    assert split.missing_left == (side == "left")
+    assert (split.missing_value <= split.threshold) == (side == "left")
+    # A gap counts as the mean of the values of its side.
+    there = ~np.isnan(X[:, 0])
+    inside = there & ((X[:, 0] <= split.threshold) == (side == "left"))
+    assert split.missing_value == pytest.approx(X[inside, 0].mean(), rel=1e-3)
+    child = tree.left[0] if side == "left" else tree.right[0]
+    assert (model.apply(X[~there]) == child).all()
+    expected = "x0 <= {} or missing" if side == "left" else "x0 <= {}"
+    found = split_sentence(tree, 0)
+    assert re.fullmatch(expected.format(r"[-.\d]+"), found)
+    both = found + split_sentence(tree, 0, side="right")
+    assert both.count("or missing") == 1
+    assert model.score(X, y) > 0.95
+
+
+def test_gaps_that_differ_from_all_values_are_split_off():
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(128, 3))
+    gone = rng.random(128) < 0.4
+    y = 4.0 * gone + 0.05 * rng.normal(size=128)
+    X[gone, 1] = np.nan
+    model = regressor("default", **STUMP).fit(X, y)
+    assert split_sentence(model.tree_, 0) == "x1 is not missing"
+    assert split_sentence(model.tree_, 0, side="right") == "x1 is missing"
+    assert model.to_dataframe()["attribute"][0] == "x1"
+    assert (model.apply(X[gone]) == model.tree_.right[0]).all()
+    assert "missing numbers count as means in sums: x1" in model.export_text()
+    assert "x1 is not missing" in model.export_dot()
+
+
+def test_models_see_the_gaps_if_they_may():
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(128, 3))
+    gone = rng.random(128) < 0.4
+    y = X @ [1.0, 2.0, 3.0] + 2.0 * gone
+    X[gone, 0] = np.nan
+    settings = {"max_depth": 0, "leaf": "linear", "prune": None}
+    with_gaps = regressor("default", missing_regressors=True, **settings).fit(X, y)
+    without = regressor("default", missing_regressors=False, **settings).fit(X, y)
+    assert "[x0 is missing]" in with_gaps.export_text()
+    design = np.c_[
+        np.ones(128), np.where(gone[:, None], [0, 1, 1], 1) * np.nan_to_num(X)
+    ]
+    design[gone, 1] = np.nanmean(X[:, 0])
+    for model, columns in ((without, design), (with_gaps, np.c_[design, gone])):
+        expected = columns @ np.linalg.lstsq(columns, y)[0]
+        expected = np.clip(expected, *_clip_range(y))
+        np.testing.assert_allclose(model.predict(X), expected, rtol=1e-4, atol=1e-4)
+
+
+def _clip_range(y: np.ndarray) -> tuple[float, float]:
+    margin = 0.1 * (y.max() - y.min())
+    return y.min() - margin, y.max() + margin
+
+
+@every_configuration
+def test_gaps_only_at_prediction_count_as_the_mean(configuration):
+    X, y = shop()
+    model = regressor(configuration).fit(X, y)
+    rows = X[:10].assign(width=np.nan)
+    filled = X[:10].assign(width=X["width"].mean())
+    np.testing.assert_allclose(
+        model.predict(rows), model.predict(filled), rtol=1e-5, atol=1e-5
+    )
+    # No warning: nothing about a missing category is new.
+    assert np.isfinite(model.predict(X[:10].assign(colour=None))).all()
+    with pytest.warns(UnseenCategoryWarning, match="'pink'"):
+        model.predict(X[:10].assign(colour=["pink", None] * 5))
+
+
+@every_configuration
+def test_with_mean_a_gap_is_the_mean_everywhere(configuration):
+    X, y = shop()
+    rng = np.random.default_rng(1)
+    X = X.assign(width=X["width"].mask(rng.random(len(X)) < 0.3))
+    filled = X.fillna({"width": X["width"].mean()})
+    model = regressor(configuration, missing_values="mean").fit(X, y)
+    assert model.tree_.schema.gap_columns == ()
+    assert "or missing" not in model.export_text()
+    np.testing.assert_allclose(
+        model.predict(X), model.predict(filled), rtol=1e-5, atol=1e-5
+    )
+
+
+@every_configuration
+@pytest.mark.parametrize("seed", [0, 1])
+def test_predictions_are_finite_whatever_is_missing(configuration, seed):
+    X, y = holes(seed=seed)
+    X["height"] = np.nan
+    weight = np.random.default_rng(seed).integers(0, 3, len(y))
+    model = regressor(configuration).fit(X, y, sample_weight=weight)
+    empty = pd.DataFrame(np.nan, index=range(3), columns=X.columns)
+    full = shop(20, seed + 7)[0]
+    for rows in (X, empty, full, full.assign(height=1e12)):
+        assert np.isfinite(model.predict(rows)).all()
+    low, high = _clip_range(y.to_numpy())
+    if model.clip_margin is not None:
+        assert low - 1e-3 <= model.predict(full).min()
+        assert model.predict(full).max() <= high + 1e-3
+
+
+@every_configuration
+def test_gaps_only_in_the_pruning_rows(configuration):
+    X, y = shop()
+    pruning = holes(seed=3)
+    model = regressor(configuration).fit(X, y, prune_set=pruning)
+    assert np.isfinite(model.predict(pruning[0])).all()
+    assert model.tree_.schema.gap_columns == ()
+
+
+def test_weights_are_copies_with_gaps_too():
+    X, y = step("right")
+    weight = np.arange(len(y)) % 3
+    settings = {"oblique": False, "max_depth": 2, "prune": None}
+    weighted = regressor("default", **settings).fit(X, y, sample_weight=weight)
+    copied = regressor("default", **settings).fit(
+        np.repeat(X, weight, axis=0), np.repeat(y, weight)
+    )
+    np.testing.assert_allclose(weighted.predict(X), copied.predict(X), rtol=1e-4)
+
+
+@pytest.mark.parametrize("refine", [None, "blend"])
+def test_a_saved_model_treats_gaps_as_before(refine, tmp_path):
+    X, y = holes()
+    model = regressor("default", oblique=False, refine=refine).fit(X, y)
+    model.save(tmp_path / "model")
+    loaded = SecretRegressor.load(tmp_path / "model")
+    assert loaded.tree_.schema.gap_columns == model.tree_.schema.gap_columns
+    assert loaded.export_text() == model.export_text()
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_gates_keep_the_side_and_the_form(side):
+    X, y = step(side)
+    hard = regressor("default", **STUMP).fit(X, y).tree_
+    soft = with_widths(hard, 0.1, np.ones(hard.n_nodes))
+    parameters, structure = to_parameters(soft, oblique=False, n_inner=4, n_leaves=4)
+    assert structure.free[0].sum() == 2  # the value of a gap is trained as well
+    back = to_tree(soft, parameters)
+    assert back.kind[0] == SplitKind.AXIS
+    assert back.attribute[0] == hard.attribute[0]
+    np.testing.assert_allclose(back.direction[0], hard.direction[0], atol=1e-6)
+    np.testing.assert_allclose(back.gate_width[0], soft.gate_width[0], rtol=1e-6)
+    found = split_sentence(back, 0)
+    assert re.search(r"\(soft, width [.\d]+, missing as -?[.\d]+\)$", found)
+    gaps = hard.schema.encode(X[np.isnan(X[:, 0])])
+    share = leaf_shares_of(soft, gaps)[:, 0]
+    assert (share > 0.9).all() if side == "left" else (share < 0.1).all()
+
+
+def test_infinity_and_missing_targets_stay_errors():
+    X, y = holes()
+    with refusal("infinity", "'width'", "row 3"):
+        regressor("default").fit(X.assign(width=np.where(X.index == 3, np.inf, 0)), y)
+    with refusal("NaN", "row 5"):
+        regressor("default").fit(X, y.where(y.index != 5))
