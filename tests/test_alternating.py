@@ -206,7 +206,7 @@ def test_what_does_not_help_rows_kept_aside_is_undone():
 
 
 def test_a_prefix_of_the_rows_is_enough():
-    tree, training, leaf = grown("3dsin")
+    tree, training, leaf = grown("3dsin", max_depth=3)
     options = dataclasses.replace(EAGER, most_rows=300)
     found = alternate(tree, training, None, leaf, 6.0, options)
     assert found.tree.weight[0] == len(training.y)
