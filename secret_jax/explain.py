@@ -99,7 +99,9 @@ class Explanation:
         for column in np.argsort(-np.abs(contributions), kind="stable"):
             if contributions[column] != 0:
                 value = self.values[row, column]
-                if isinstance(value, int | float) and not isinstance(value, bool):
+                if value is None or value != value:
+                    value = "missing"
+                elif isinstance(value, int | float) and not isinstance(value, bool):
                     value = number(float(f"{value:.4g}"))
                 else:
                     value = quoted(value)

@@ -34,13 +34,19 @@ class Term(NamedTuple):
         Of the input column.
     is_indicator : bool
     category : object
-        Only of an indicator.
+        Only of an indicator; None: whether the value is missing.
+    missing : float or None
+        Of a column of numbers that had gaps in training: what a gap counts as.
+    is_number : bool
+        Whether the column holds numbers.
     """
 
     factor: float
     name: str
     is_indicator: bool = False
     category: Any = None
+    missing: float | None = None
+    is_number: bool = True
 
 
 class Comparison(NamedTuple):
@@ -74,11 +80,14 @@ class Membership(NamedTuple):
         Categories.
     side : {"left", "right"}
         Where the listed ones go.
+    may_miss : bool
+        Whether values were missing in training: None is then a category.
     """
 
     name: str
     listed: tuple[Any, ...]
     side: Side
+    may_miss: bool = False
 
 
 class Value(NamedTuple):
@@ -123,15 +132,19 @@ def split_formula(
         to_left = tree.goes_left[node, : len(categories)]
         chosen = np.flatnonzero(to_left != tree.larger_left[node])
         listed = tuple(categories[code] for code in chosen)
-        return Membership(split.name, listed, "right" if split.unseen_left else "left")
+        side = "right" if split.unseen_left else "left"
+        return Membership(split.name, listed, side, None in categories)
     threshold = split.threshold
     if precision is not None:
         split = rounded_split(split, precision)
         threshold = split.threshold
     elif len(split.columns) == 1 and split.width == 0:
         threshold = _exact_threshold(tree, node, split)
+    terms = _terms(tree, split.encoded, split.coefficient)
+    if split.missing_value is not None:
+        terms = (terms[0]._replace(missing=split.missing_value),)
     return Comparison(
-        _terms(tree, split.encoded, split.coefficient),
+        terms,
         threshold,
         split.at_most,
         split.width,
@@ -208,18 +221,26 @@ def plain_category(category: Any, name: str) -> str | bool | int | float:
     )
 
 
-def _terms(tree: Tree, encoded: tuple[int, ...], factor: np.ndarray):
+def _terms(
+    tree: Tree, encoded: tuple[int, ...], factor: np.ndarray
+) -> tuple[Term, ...]:
     schema = tree.schema
-    first = schema.n_regressors - len(schema.indicators)
+    first = schema.n_regressors - schema.n_indicators
+    gaps = {indicator for _, indicator in schema.gap_columns}
+    with_gaps = {column for column, _ in schema.missing_shares}
     terms = []
     for position, value in zip(encoded, factor.tolist(), strict=True):
-        name = schema.names[schema.input_columns[position]]
-        if first <= position < schema.n_regressors:
+        column = schema.input_columns[position]
+        name = schema.names[column]
+        if position in gaps:
+            terms.append(Term(value, name, True))
+        elif first <= position < schema.n_regressors:
             attribute, code = schema.indicators[position - first]
             category = schema.categories[attribute][code]
-            terms.append(Term(value, name, True, category))
+            terms.append(Term(value, name, True, category, is_number=False))
         else:
-            terms.append(Term(value, name))
+            mean = float(schema.center[position]) if column in with_gaps else None
+            terms.append(Term(value, name, missing=mean))
     return tuple(terms)
 
 

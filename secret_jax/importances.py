@@ -76,7 +76,13 @@ def _shared(of_regressors: np.ndarray, schema: TableSchema) -> np.ndarray:
 def _variances(schema: TableSchema) -> np.ndarray:
     """Of the standardised regressors, shape (n_regressors,): 1 for numbers."""
     variance = np.ones(schema.n_regressors)
-    first = schema.n_regressors - len(schema.indicators)
+    missing = dict(schema.missing_shares)
+    for position, indicator in schema.gap_columns:
+        share = missing[schema.input_columns[position]]
+        if indicator < schema.n_regressors:
+            variance[position] = 1.0 - share  # a gap does not vary
+            variance[indicator] = share * (1.0 - share)
+    first = schema.n_regressors - schema.n_indicators
     for position, (attribute, _) in enumerate(schema.indicators, first):
         share = 1.0 / len(schema.categories[attribute])
         variance[position] = share * (1.0 - share)

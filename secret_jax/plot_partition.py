@@ -85,7 +85,7 @@ def plot_partition(
     row = np.empty((1, len(held)), object)
     row[0] = held
     base = schema.encode(row)
-    positions = [schema.input_columns.index(column) for column in columns]
+    positions = [schema.position_of(column) for column in columns]
     box = np.array([_range(schema, p, rows) for p in positions])
     axes: Axes = ax or pyplot.subplots(figsize=(7, 5.2), layout="constrained")[1]
     axes.set_title(
@@ -289,11 +289,10 @@ def _column(schema: TableSchema, column: Any) -> int:
 def _held(schema: TableSchema, at: Mapping[Any, Any], rows: _Rows | None) -> list[Any]:
     """What each column is held at."""
     held: list[Any] = [None] * len(schema.names)
-    for position, column in enumerate(schema.input_columns):
-        if schema.roles[column] is not Role.DISCRETE:
-            held[column] = float(schema.center[position])
-            if rows is not None:
-                held[column] = float(np.median(rows.columns[column]))
+    for column in schema.continuous:
+        held[column] = float(schema.center[schema.position_of(column)])
+        if rows is not None and not np.isnan(rows.columns[column]).all():
+            held[column] = float(np.nanmedian(rows.columns[column]))
     for attribute, column in enumerate(schema.discrete):
         held[column] = schema.categories[attribute][0]
         if rows is not None:

@@ -30,6 +30,23 @@ _WIDTH = 88
 _OPPOSITE = {"<=": ">", ">=": "<"}
 # What the function uses itself.
 _TAKEN = {"row", "columns", "min", "max", "float", "exp", "gate", "clip", "total"}
+_TAKEN |= {"number", "known", "category"}
+_NUMBER = """\
+def number(value):
+    return float("nan") if value is None else float(value)
+
+
+def known(value, otherwise):
+    return otherwise if value != value else value
+
+
+"""
+_CATEGORY = """\
+def category(value):
+    return None if value != value else value
+
+
+"""
 
 
 def python_code(tree: Tree, function_name: str, precision: int | None) -> str:
@@ -65,6 +82,18 @@ def python_code(tree: Tree, function_name: str, precision: int | None) -> str:
             "",
             "",
         ]
+    gaps = {tree.schema.names[column] for column, _ in tree.schema.missing_shares}
+    gaps |= {
+        tree.schema.names[column]
+        for column, categories in zip(
+            tree.schema.discrete, tree.schema.categories, strict=True
+        )
+        if None in categories
+    }
+    if numeric & gaps:
+        lines += _NUMBER.splitlines()
+    if discrete & gaps:
+        lines += _CATEGORY.splitlines()
     target = tree.schema.target_name
     summary = f"{target}: a tree of {counted(tree.n_leaves, 'leaf', 'leaves')}."
     lines += [
@@ -76,9 +105,12 @@ def python_code(tree: Tree, function_name: str, precision: int | None) -> str:
         lines.append("    row = columns if row is None else row")
     for name in tree.schema.names:
         if name in numeric:
-            lines.append(f"    {names[name]} = float(row[{name!r}])")
+            read = "number" if name in gaps else "float"
+            lines.append(f"    {names[name]} = {read}(row[{name!r}])")
         elif name in discrete:
-            lines.append(f"    {names[name]} = row[{name!r}]")
+            value = f"row[{name!r}]"
+            value = f"category({value})" if name in gaps else value
+            lines.append(f"    {names[name]} = {value}")
     if soft:
         body = _mixture(tree, splits, values, names, clip)
     else:
@@ -140,7 +172,10 @@ def _mixture(tree, splits, values, names, clip) -> Iterator[str]:
 def _condition(split: Comparison | Membership, side: Side, names) -> list[str]:
     """A condition under which a row goes to a side, in parts."""
     if isinstance(split, Membership):
-        listed = [repr(plain_category(c, split.name)) for c in split.listed]
+        listed = [
+            repr(None if c is None else plain_category(c, split.name))
+            for c in split.listed
+        ]
         word = "in" if side == split.side else "not in"
         parts = [f"{item}," for item in listed] or [""]
         parts[0] = "(" + parts[0]
@@ -185,8 +220,13 @@ def _sum(constant: float | None, terms: Iterable[Term], names) -> list[str]:
         factor = term.factor
         sign = ("- " if factor < 0 else "+ ") if parts else "-" if factor < 0 else ""
         column = names[term.name]
-        if term.is_indicator:
+        if term.missing is not None:
+            column = f"known({column}, {term.missing!r})"
+        if term.is_indicator and term.category is not None:
             column = f"({column} == {plain_category(term.category, term.name)!r})"
+        elif term.is_indicator:
+            missing = f"!= {column}" if term.is_number else "is None"
+            column = f"({column} {missing})"
         times = (
             "" if abs(factor) == 1 and not term.is_indicator else f"{abs(factor)!r} * "
         )
@@ -202,7 +242,7 @@ def _columns_used(formulas) -> tuple[set[str], set[str]]:
             discrete.add(formula.name)
             continue
         for term in formula.terms:
-            (discrete if term.is_indicator else numeric).add(term.name)
+            (numeric if term.is_number else discrete).add(term.name)
     return numeric, discrete
 
 

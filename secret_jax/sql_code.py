@@ -104,9 +104,19 @@ def _condition(split: Comparison | Membership, side: Side) -> str:
     if isinstance(split, Membership):
         if not split.listed:
             return "1 = 0" if side == split.side else "1 = 1"
-        listed = ", ".join(_literal(c, split.name) for c in split.listed)
-        word = "IN" if side == split.side else "NOT IN"
-        return f"{_identifier(split.name)} {word} ({listed})"
+        column, inside = _identifier(split.name), side == split.side
+        listed = ", ".join(
+            _literal(c, split.name) for c in split.listed if c is not None
+        )
+        condition = f"{column} {'IN' if inside else 'NOT IN'} ({listed})"
+        if not split.may_miss:
+            return condition
+        # Nothing is in or not in a list for NULL.
+        wanted = (None in split.listed) == inside
+        null = f"{column} IS {'' if wanted else 'NOT '}NULL"
+        if not listed:
+            return null
+        return f"({condition} {'OR' if wanted else 'AND'} {null})"
     sign = "<=" if split.at_most else ">="
     sign = sign if side == "left" else _OPPOSITE[sign]
     return f"{_sum(None, split.terms)} {sign} {_number(split.threshold)}"
@@ -145,9 +155,13 @@ def _sum(constant: float | None, terms: Iterable[Term]) -> str:
     parts = [] if constant is None else [_number(constant)]
     for term in terms:
         factor, column = _number(term.factor), _identifier(term.name)
+        if term.missing is not None:
+            column = f"COALESCE({column}, {_number(term.missing)})"
         if term.is_indicator:
-            category = _literal(term.category, term.name)
-            parts.append(f"CASE WHEN {column} = {category} THEN {factor} ELSE 0e0 END")
+            held = "IS NULL"
+            if term.category is not None:
+                held = f"= {_literal(term.category, term.name)}"
+            parts.append(f"CASE WHEN {column} {held} THEN {factor} ELSE 0e0 END")
         else:
             parts.append(column if term.factor == 1 else f"{factor} * {column}")
     return _added(parts, " + ") if parts else "0e0"
