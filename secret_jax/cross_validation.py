@@ -41,7 +41,7 @@ def by_cross_validation(
     y: np.ndarray,
     weight: np.ndarray,
 ) -> list[CrossValidated]:
-    """Prune trees at the price of a leaf with the least cross-validated error.
+    """Prune trees at the price of a degree of freedom that cross-validates best.
 
     Breiman, Friedman, Olshen & Stone 1984, section 3.4.2: every part of the rows is
     predicted by a tree that was grown on the others; each subtree of the tree on all

@@ -36,6 +36,9 @@ from secret_jax.refine import refine
 from secret_jax.rows import hold_out
 from secret_jax.table import Table, TableSchema, learn_schema, read_columns
 
+# With more rows ``prune="auto"`` holds some out.
+_MOST_CROSS_VALIDATED = 8192
+
 
 class SecretRegressor(RegressorMixin, BaseEstimator):
     """A readable regression tree with linear models in its leaves.
@@ -72,7 +75,8 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         "icomp": an information criterion on the training rows (see
         `secret_jax.complexity.by_criterion`). None: no pruning but by ``ccp_alpha``.
     validation_fraction : float, default=0.25
-        Share of the rows held out for pruning when no ``prune_set`` is given.
+        Share of the rows held out where rows are (``prune="holdout"``, "auto" with many
+        rows, ``refine="soft"``) and no ``prune_set`` is given.
     refit : bool, default=True
         When held-out rows have said how many leaves to keep: grow the tree again on
         training and pruning rows together and cut it to that size. False also keeps
@@ -94,8 +98,8 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         rows train the tree again. With "soft" splits on one attribute come to hold
         others, unless ``oblique=False`` or ``max_split_features`` is given.
     min_samples_split : int or float, default=0.005
-        A node with fewer rows is not split; a float is a fraction of the training
-        rows, without those held out.
+        A node with fewer rows is not split; a float is a fraction of the rows that
+        grow the tree.
     min_samples_leaf : int, float or "auto", default="auto"
         Fewest rows of a leaf; a float is a fraction of the rows. "auto" is a quarter
         per cent of them, but at least five.
@@ -284,8 +288,8 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         y : array-like of shape (n_rows,)
         sample_weight : array-like of shape (n_rows,), optional
         prune_set : tuple (X, y), optional
-            Rows to prune on. Without them ``validation_fraction`` of the training rows
-            are held out.
+            Rows to prune on. With ``refit=True`` the final tree is grown on them as
+            well; up to 8192 rows, ``prune="auto"`` cross-validates both together.
 
         Returns
         -------
@@ -295,7 +299,8 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         Warns
         -----
         RefinementWarning
-            If ``refine="soft"`` did not pay and the hard tree was kept.
+            If ``refine="soft"`` did not pay, or there were no rows for gates to be
+            chosen on, and the hard tree was kept.
 
         Notes
         -----
@@ -316,9 +321,7 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         self.tree_ = fitted.tree
         self.n_leaves_grown_ = fitted.n_leaves_grown
         self.n_refine_steps_ = 0
-        for name in ("conformity_scores_", "conformity_weight_"):
-            if hasattr(self, name):
-                delattr(self, name)  # they belong to the tree before
+        self._forget_calibration()
         if self.refine is not None:
             self._refine(self.refine, prepared, given, fitted, parts)
         return self
@@ -408,7 +411,7 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
             rule = None
         if rule == "auto":
             n_rows = len(rows.y) + (0 if given is None else len(given.y))
-            few = self.refit and n_rows <= PruneOptions().most_cross_validated
+            few = self.refit and n_rows <= _MOST_CROSS_VALIDATED
             rule = "cross-validation" if few else "holdout"
         if rule == "cross-validation" and given is not None:
             rows, given = merged(join(rows, given), prepared.seed)[0], None
@@ -423,6 +426,7 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
             kind=self.leaf,
             clip_margin=self.clip_margin,
             clip_min_weight=self.clip_min_samples,
+            gcv_factor=self._grow_options(1.0).rss.gcv_factor,
         )
 
     def _tree_of(self, prepared: _Prepared, parts: _Parts) -> FittedTree:
@@ -476,6 +480,11 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
                 f"prune_set was given, but prune={self.prune!r} uses no such rows. "
                 "Set prune='auto' or 'holdout', or leave prune_set out."
             )
+        if self.ccp_alpha is not None:
+            raise ValueError(
+                f"prune_set was given, and ccp_alpha={self.ccp_alpha!r}: they are two "
+                "ways to choose one subtree. Leave one of them out."
+            )
         schema = prepared.schema
         if not isinstance(prune_set, tuple | list) or len(prune_set) != 2:
             raise ValueError(
@@ -488,7 +497,8 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
             table = schema.encode(X)
         except ValueError as error:
             raise ValueError(f"In prune_set: {error}") from None
-        return Rows(table, schema.scale_target(y), np.ones(len(y)))
+        rows = Rows(table, schema.scale_target(y), np.ones(len(y)))
+        return merged(rows, prepared.seed)[0]
 
     def _grow_options(self, total: float) -> GrowOptions:
         def count(value: Any, least: float) -> float:
@@ -690,7 +700,13 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         hard = copy.copy(self)
         hard.tree_ = tree_module.hardened(self.tree_)
+        hard._forget_calibration()
         return hard
+
+    def _forget_calibration(self) -> None:
+        """Scores of `conformalize` belong to one tree."""
+        for name in ("conformity_scores_", "conformity_weight_"):
+            self.__dict__.pop(name, None)
 
     def save(self, path: Any) -> None:
         """Write the fitted model to one file; see `secret_jax.model_file`."""
@@ -890,7 +906,7 @@ def _warn_of_target_among_features(X: Any, y: np.ndarray, schema: TableSchema) -
                 f"Column {name!r} equals the target in every row, so the tree only "
                 "repeats it. Drop the column if it is the target itself.",
                 UserWarning,
-                stacklevel=6,
+                stacklevel=5,
             )
 
 

@@ -199,7 +199,7 @@ def explain(
         linear[block] = (x * (shares @ slope)) @ to_input
         splits[block] = shares @ of_splits
         value = x @ slope.T + level[leaves]
-        if tree.clip_leaves:
+        if tree.clip_leaves or not tree.is_soft:
             clipped = np.clip(value, low[leaves], high[leaves])
             clipping[block] = (shares * (clipped - value)).sum(axis=1)
         else:
@@ -280,7 +280,9 @@ def path_sentence(tree: Tree, node: int, precision: int | None = None) -> str:
         )
         split = split_in_original_units(tree, parent)
         key, bound = (parent, False, False), 0.0
-        if isinstance(split, LinearSplit) and len(split.columns) == 1:
+        one = isinstance(split, LinearSplit) and len(split.columns) == 1
+        # Where gaps have a side of their own a looser bound says more than a tighter.
+        if isinstance(split, LinearSplit) and one and split.missing_left is None:
             below = split.at_most == (side == "left")
             key = (split.names[0], below, split.width > 0)
             bound = split.threshold if below else -split.threshold

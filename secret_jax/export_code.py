@@ -56,8 +56,7 @@ def export_code(
     has gates. Splits on one column change sides at exactly the same value; a row
     within float32 rounding of the threshold of a sum of columns may go the other way.
     Categories that training never saw go to the larger side, as in `predict`. Missing
-    values (None or NaN in Python, NULL in SQL) are what they are in `predict` in the
-    columns that had some in training; in others they have no meaning in the code.
+    values (None or NaN in Python, NULL in SQL) are what they are in `predict`.
 
     Soft trees use ``EXP`` in SQL, which SQLite has from version 3.35 if it was built
     with its mathematical functions; elsewhere register it
@@ -76,7 +75,7 @@ def export_code(
     >>> print(model.export_code("sql", table="rows"))
     SELECT *,
     CASE
-    WHEN "x0" <= ...
+    WHEN ...
     FROM "rows"
     """
     if precision is not None:

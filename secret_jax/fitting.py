@@ -68,13 +68,10 @@ class Candidate(NamedTuple):
     ----------
     grown, pruned : Tree
         Before and after pruning.
-    pruning_error : float
-        What pruning makes of it, for comparison with the others.
     """
 
     grown: Tree
     pruned: Tree
-    pruning_error: float
 
 
 class Trial(NamedTuple):
@@ -134,8 +131,8 @@ def fit_tree(
     schema : TableSchema
     options : callable
         Options of growing for a total weight of rows. With ``oblique="auto"`` two trees
-        are grown, and the one that pruning finds the better is kept; without pruning,
-        the one without oblique splits.
+        are grown, and the one that pruning finds the better is kept; where nothing
+        compares them, the one without oblique splits.
     leaf : LeafOptions
     prune : PruneOptions
     refit : bool
@@ -191,8 +188,8 @@ def fit_tree(
     elif refit and pruning is not None:
         tree = with_models(tree, join(training, pruning), schema, leaf)
     found = [
-        Candidate(grown_tree, smaller, error)
-        for grown_tree, (smaller, error) in zip(trees, pruned, strict=True)
+        Candidate(grown_tree, smaller)
+        for grown_tree, (smaller, _) in zip(trees, pruned, strict=True)
     ]
     found.insert(0, found.pop(best))
     return FittedTree(tree, n_leaves_grown, tuple(found), trials)

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from secret_jax.equations import (
     CategorySplit,
+    LinearModel,
     LinearSplit,
     model_in_original_units,
     rounded_model,
@@ -25,28 +27,25 @@ Side = Literal["left", "right"]
 
 
 class Term(NamedTuple):
-    """``factor`` times a column, or times whether a column holds a category.
+    """``factor`` times a column, or times whether it holds a category, or a gap.
 
     Attributes
     ----------
     factor : float
     name : str
         Of the input column.
-    is_indicator : bool
+    asks : {"number", "category", "gap"}
     category : object
-        Only of an indicator; None: whether the value is missing.
-    missing : float or None
-        Of a column of numbers that had gaps in training: what a gap counts as.
-    is_number : bool
-        Whether the column holds numbers.
+        Only where a category is asked for; None is that of missing values.
+    mean : float or None
+        What a missing number counts as; None where it is an error.
     """
 
     factor: float
     name: str
-    is_indicator: bool = False
+    asks: Literal["number", "category", "gap"] = "number"
     category: Any = None
-    missing: float | None = None
-    is_number: bool = True
+    mean: float | None = None
 
 
 class Comparison(NamedTuple):
@@ -58,13 +57,19 @@ class Comparison(NamedTuple):
     threshold : float
     at_most : bool
     width : float
-        0, or the width of a gate; see `secret_jax.equations.LinearSplit`.
+        0, or the width of a gate.
+    missing_value : float or None
+    missing_left : bool or None
+        As in `secret_jax.equations.LinearSplit`, where they are explained: the side of
+        a missing value at a hard split on one column, its value at a gate.
     """
 
     terms: tuple[Term, ...]
     threshold: float
     at_most: bool
     width: float
+    missing_value: float | None = None
+    missing_left: bool | None = None
 
 
 class Membership(NamedTuple):
@@ -80,14 +85,14 @@ class Membership(NamedTuple):
         Categories.
     side : {"left", "right"}
         Where the listed ones go.
-    may_miss : bool
-        Whether values were missing in training: None is then a category.
+    missing_side : {"left", "right"} or None
+        Where missing values go; None where they are errors.
     """
 
     name: str
     listed: tuple[Any, ...]
     side: Side
-    may_miss: bool = False
+    missing_side: Side | None = None
 
 
 class Value(NamedTuple):
@@ -132,22 +137,23 @@ def split_formula(
         to_left = tree.goes_left[node, : len(categories)]
         chosen = np.flatnonzero(to_left != tree.larger_left[node])
         listed = tuple(categories[code] for code in chosen)
-        side = "right" if split.unseen_left else "left"
-        return Membership(split.name, listed, side, None in categories)
+        side: Side = "right" if split.unseen_left else "left"
+        missing = side if None in listed else other(side)
+        allowed = tree.schema.allow_missing
+        return Membership(split.name, listed, side, missing if allowed else None)
     threshold = split.threshold
     if precision is not None:
         split = rounded_split(split, precision)
         threshold = split.threshold
     elif len(split.columns) == 1 and split.width == 0:
         threshold = _exact_threshold(tree, node, split)
-    terms = _terms(tree, split.encoded, split.coefficient)
-    if split.missing_value is not None:
-        terms = (terms[0]._replace(missing=split.missing_value),)
     return Comparison(
-        terms,
+        _terms(tree, split.encoded, split.coefficient),
         threshold,
         split.at_most,
         split.width,
+        split.missing_value,
+        split.missing_left,
     )
 
 
@@ -164,9 +170,7 @@ def model_formula(tree: Tree, node: int, precision: int | None = None) -> Value:
     -------
     Value
     """
-    model = model_in_original_units(tree, node)
-    if precision is not None:
-        model = rounded_model(model, precision)
+    model = _clipped_model(tree, node, precision)
     low, high = model.low, model.high
     if tree.is_soft and not tree.clip_leaves:
         low, high = -np.inf, np.inf
@@ -179,12 +183,17 @@ def model_formula(tree: Tree, node: int, precision: int | None = None) -> Value:
 
 def mixture_range(tree: Tree, precision: int | None = None) -> tuple[float, float]:
     """To which the mixture of the leaves of a soft tree is clipped, or infinities."""
-    if tree.clip_leaves:
+    if not tree.is_soft or tree.clip_leaves:
         return -np.inf, np.inf
-    root = model_in_original_units(tree, 0)
-    if precision is not None:
-        root = rounded_model(root, precision)
+    root = _clipped_model(tree, 0, precision)
     return root.low, root.high
+
+
+def _clipped_model(tree: Tree, node: int, precision: int | None) -> LinearModel:
+    """A node's model with the node's own range, whatever is clipped."""
+    low, high = (float(tree.schema.restore_target(s[node])) for s in tree.clip_range())
+    model = replace(model_in_original_units(tree, node), low=low, high=high)
+    return model if precision is None else rounded_model(model, precision)
 
 
 def leaves_under(tree: Tree) -> np.ndarray:
@@ -200,7 +209,7 @@ def other(side: Side) -> Side:
     return "right" if side == "left" else "left"
 
 
-def plain_category(category: Any, name: str) -> str | bool | int | float:
+def plain_category(category: Any, name: str) -> str | bool | int | float | None:
     """A category as a plain value that can be written in any language.
 
     Raises
@@ -212,7 +221,7 @@ def plain_category(category: Any, name: str) -> str | bool | int | float:
         category = category.item()
     if isinstance(category, str):
         return str.__str__(category)
-    if isinstance(category, bool | int | float):
+    if category is None or isinstance(category, bool | int | float):
         return category
     raise TypeError(
         f"Column {name!r} has the category {category!r}, a "
@@ -221,26 +230,23 @@ def plain_category(category: Any, name: str) -> str | bool | int | float:
     )
 
 
-def _terms(
-    tree: Tree, encoded: tuple[int, ...], factor: np.ndarray
-) -> tuple[Term, ...]:
+def _terms(tree: Tree, encoded: tuple[int, ...], factor: np.ndarray):
     schema = tree.schema
-    first = schema.n_regressors - schema.n_indicators
-    gaps = {indicator for _, indicator in schema.gap_columns}
-    with_gaps = {column for column, _ in schema.missing_shares}
+    categories = range(schema.n_regressors - schema.n_indicators, schema.n_regressors)
+    categories = dict(zip(categories, schema.indicators, strict=False))
+    gaps = {gap for _, gap in schema.gap_columns}
     terms = []
     for position, value in zip(encoded, factor.tolist(), strict=True):
-        column = schema.input_columns[position]
-        name = schema.names[column]
-        if position in gaps:
-            terms.append(Term(value, name, True))
-        elif first <= position < schema.n_regressors:
-            attribute, code = schema.indicators[position - first]
+        name = schema.names[schema.input_columns[position]]
+        if position in categories:
+            attribute, code = categories[position]
             category = schema.categories[attribute][code]
-            terms.append(Term(value, name, True, category, is_number=False))
+            terms.append(Term(value, name, "category", category))
+        elif position in gaps:
+            terms.append(Term(value, name, "gap"))
         else:
-            mean = float(schema.center[position]) if column in with_gaps else None
-            terms.append(Term(value, name, missing=mean))
+            mean = float(schema.center[position]) if schema.allow_missing else None
+            terms.append(Term(value, name, mean=mean))
     return tuple(terms)
 
 

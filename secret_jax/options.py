@@ -145,19 +145,16 @@ class PruneOptions:
 
     Attributes
     ----------
-    rule : {"auto", "holdout", "cross-validation", "aic", "bic", "icomp"} or None
+    rule : {"holdout", "cross-validation", "aic", "bic", "icomp"} or None
     ccp_alpha : float or None
         With ``rule=None``: price of a leaf in units of the target squared.
     n_folds : int
         Of ``rule="cross-validation"``.
-    most_cross_validated : int
-        With ``rule="auto"`` so many rows are cross-validated, more held out.
     """
 
-    rule: str | None = "auto"
+    rule: str | None = None
     ccp_alpha: float | None = None
     n_folds: int = 5
-    most_cross_validated: int = 8192
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,8 +173,6 @@ class AlternatingOptions:
         Most rows of a node that its new split is looked for on.
     most_rows : int
         Most rows that splits are accepted on; all rows see the result.
-    gcv_factor : float
-        Price of a degree of freedom in the objective.
     price : float
         Least drop of the objective for every number in a new split, in noise variances.
     margin : float
@@ -192,12 +187,12 @@ class AlternatingOptions:
     patience: int = 2
     node_rows: int = 2048
     most_rows: int = 1 << 16
-    gcv_factor: float = 1.2
     price: float = 1.0
     margin: float = 2.0
     checked_share: float = 0.25
 
 
+@dataclass(frozen=True, kw_only=True)
 class BlendOptions:
     """The choice of ``refine="blend"``.
 

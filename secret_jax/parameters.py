@@ -49,6 +49,8 @@ def check_parameters(model: Any) -> None:
     if model.leaf == "em" and model.criterion != "gini":
         refuse("leaf", "'em' only with criterion='gini': no other fits a mixture")
     gates = model.refine in ("blend", "soft")
+    if gates and model.ccp_alpha is not None:
+        refuse("refine", "'hard' or None with ccp_alpha. Leave ccp_alpha=None")
     if gates and model.prune not in ("auto", "holdout", "cross-validation"):
         refuse(
             "refine",

@@ -64,6 +64,14 @@ def plot_leaf(
     units of the target, so they compare; the numbers beside them are the coefficients
     per unit of the column. Of an indicator of a category they are the same. In a soft
     tree a row reaches the leaf of its larger shares, and is predicted by the mixture.
+
+    Examples
+    --------
+    >>> from secret_jax import SecretRegressor
+    >>> from secret_jax.datasets import make_fried
+    >>> X, y = make_fried(500, random_state=0)
+    >>> model = SecretRegressor(random_state=0).fit(X, y)
+    >>> bars, fit = model.plot_leaf(model.apply(X)[0], X, y)
     """
     pyplot, _ = import_matplotlib()
     check_count("max_terms", max_terms)

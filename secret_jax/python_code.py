@@ -30,23 +30,7 @@ _WIDTH = 88
 _OPPOSITE = {"<=": ">", ">=": "<"}
 # What the function uses itself.
 _TAKEN = {"row", "columns", "min", "max", "float", "exp", "gate", "clip", "total"}
-_TAKEN |= {"number", "known", "category"}
-_NUMBER = """\
-def number(value):
-    return float("nan") if value is None else float(value)
-
-
-def known(value, otherwise):
-    return otherwise if value != value else value
-
-
-"""
-_CATEGORY = """\
-def category(value):
-    return None if value != value else value
-
-
-"""
+_TAKEN |= {"missing", "number"}
 
 
 def python_code(tree: Tree, function_name: str, precision: int | None) -> str:
@@ -59,7 +43,7 @@ def python_code(tree: Tree, function_name: str, precision: int | None) -> str:
         int(node): model_formula(tree, int(node), precision)
         for node in np.flatnonzero(tree.is_leaf)
     }
-    numeric, discrete = _columns_used([*splits.values(), *values.values()])
+    numeric, discrete, gaps = _columns_used([*splits.values(), *values.values()])
     names = _local_names(tree.schema.names, function_name)
     soft = tree.is_soft
     clip = mixture_range(tree, precision)
@@ -82,18 +66,20 @@ def python_code(tree: Tree, function_name: str, precision: int | None) -> str:
             "",
             "",
         ]
-    gaps = {tree.schema.names[column] for column, _ in tree.schema.missing_shares}
-    gaps |= {
-        tree.schema.names[column]
-        for column, categories in zip(
-            tree.schema.discrete, tree.schema.categories, strict=True
-        )
-        if None in categories
-    }
-    if numeric & gaps:
-        lines += _NUMBER.splitlines()
-    if discrete & gaps:
-        lines += _CATEGORY.splitlines()
+    if tree.schema.allow_missing and (numeric or discrete or gaps):
+        lines += [
+            "def missing(value):",
+            "    return value is None or value != value",
+            "",
+            "",
+        ]
+        if numeric:
+            lines += [
+                "def number(value, mean):",
+                "    return mean if missing(value) else float(value)",
+                "",
+                "",
+            ]
     target = tree.schema.target_name
     summary = f"{target}: a tree of {counted(tree.n_leaves, 'leaf', 'leaves')}."
     lines += [
@@ -101,16 +87,21 @@ def python_code(tree: Tree, function_name: str, precision: int | None) -> str:
         f"    # {' '.join(summary.split())}",
         "    # Columns come as keyword arguments or as one dict; others are ignored.",
     ]
-    if numeric or discrete:
+    if numeric or discrete or gaps:
         lines.append("    row = columns if row is None else row")
     for name in tree.schema.names:
-        if name in numeric:
-            read = "number" if name in gaps else "float"
-            lines.append(f"    {names[name]} = {read}(row[{name!r}])")
-        elif name in discrete:
-            value = f"row[{name!r}]"
-            value = f"category({value})" if name in gaps else value
+        if numeric.get(name) is not None:
+            value = f"number(row[{name!r}], {numeric[name]!r})"
             lines.append(f"    {names[name]} = {value}")
+        elif name in numeric:
+            lines.append(f"    {names[name]} = float(row[{name!r}])")
+        elif name in discrete and tree.schema.allow_missing:
+            value = f"None if missing(row[{name!r}]) else row[{name!r}]"
+            lines.append(f"    {names[name]} = {value}")
+        elif name in discrete:
+            lines.append(f"    {names[name]} = row[{name!r}]")
+        if name in gaps:
+            lines.append(f"    {names[name]}_missing = missing(row[{name!r}])")
     if soft:
         body = _mixture(tree, splits, values, names, clip)
     else:
@@ -172,10 +163,7 @@ def _mixture(tree, splits, values, names, clip) -> Iterator[str]:
 def _condition(split: Comparison | Membership, side: Side, names) -> list[str]:
     """A condition under which a row goes to a side, in parts."""
     if isinstance(split, Membership):
-        listed = [
-            repr(None if c is None else plain_category(c, split.name))
-            for c in split.listed
-        ]
+        listed = [repr(plain_category(c, split.name)) for c in split.listed]
         word = "in" if side == split.side else "not in"
         parts = [f"{item}," for item in listed] or [""]
         parts[0] = "(" + parts[0]
@@ -183,7 +171,12 @@ def _condition(split: Comparison | Membership, side: Side, names) -> list[str]:
         return [f"{names[split.name]} {word}", *parts]
     sign = "<=" if split.at_most else ">="
     sign = sign if side == "left" else _OPPOSITE[sign]
-    return [*_sum(None, split.terms, names), f"{sign} {split.threshold!r}"]
+    parts = [*_sum(None, split.terms, names), f"{sign} {split.threshold!r}"]
+    if split.missing_left is not None:
+        gap = f"{names[split.terms[0].name]}_missing"
+        taken = split.missing_left == (side == "left")
+        parts = [f"{gap} or" if taken else f"not {gap} and", *parts]
+    return parts
 
 
 def _share(split: Comparison | Membership, names) -> list[str]:
@@ -194,6 +187,9 @@ def _share(split: Comparison | Membership, names) -> list[str]:
         parts[-1] += ")"
         return parts
     inside = _sum(None, split.terms, names)
+    if split.missing_value is not None:
+        gap = f"{names[split.terms[0].name]}_missing"
+        inside = [f"({split.missing_value!r} if {gap} else", inside[-1] + ")"]
     if split.at_most:
         if len(inside) > 1:
             inside = ["(" + inside[0], *inside[1:-1], inside[-1] + ")"]
@@ -220,30 +216,32 @@ def _sum(constant: float | None, terms: Iterable[Term], names) -> list[str]:
         factor = term.factor
         sign = ("- " if factor < 0 else "+ ") if parts else "-" if factor < 0 else ""
         column = names[term.name]
-        if term.missing is not None:
-            column = f"known({column}, {term.missing!r})"
-        if term.is_indicator and term.category is not None:
+        if term.asks == "gap":
+            column += "_missing"
+        elif term.asks == "category":
             column = f"({column} == {plain_category(term.category, term.name)!r})"
-        elif term.is_indicator:
-            missing = f"!= {column}" if term.is_number else "is None"
-            column = f"({column} {missing})"
         times = (
-            "" if abs(factor) == 1 and not term.is_indicator else f"{abs(factor)!r} * "
+            "" if abs(factor) == 1 and term.asks == "number" else f"{abs(factor)!r} * "
         )
         parts.append(sign + times + column)
     return parts or ["0.0"]
 
 
-def _columns_used(formulas) -> tuple[set[str], set[str]]:
-    """Names of the columns that are numbers, and of those that hold categories."""
-    numeric, discrete = set(), set()
+def _columns_used(formulas) -> tuple[dict[str, float | None], set[str], set[str]]:
+    """Numbers, with what gaps count as; columns of categories; gaps asked for."""
+    numeric, discrete, gaps = {}, set(), set()
     for formula in formulas:
         if isinstance(formula, Membership):
             discrete.add(formula.name)
             continue
         for term in formula.terms:
-            (numeric if term.is_number else discrete).add(term.name)
-    return numeric, discrete
+            if term.asks == "number":
+                numeric[term.name] = term.mean
+            else:
+                (discrete if term.asks == "category" else gaps).add(term.name)
+        if isinstance(formula, Comparison) and formula.missing_left is not None:
+            gaps.add(formula.terms[0].name)
+    return numeric, discrete, gaps
 
 
 def _local_names(names: tuple[str, ...], function_name: str) -> dict[str, str]:
@@ -254,9 +252,11 @@ def _local_names(names: tuple[str, ...], function_name: str) -> dict[str, str]:
         variable = re.sub(r"\W", "_", name)
         if not variable.isidentifier() or keyword.iskeyword(variable):
             variable = "x_" + variable
-        while variable in taken or re.fullmatch(r"(left|share)_\d+", variable):
+        while {variable, f"{variable}_missing"} & taken or re.fullmatch(
+            r"(left|share)_\d+", variable
+        ):
             variable += "_"
-        taken.add(variable)
+        taken |= {variable, f"{variable}_missing"}
         local[name] = variable
     return local
 

@@ -102,31 +102,33 @@ def _mixture(tree: Tree, precision: int | None) -> str:
 def _condition(split: Comparison | Membership, side: Side) -> str:
     """A condition under which a row goes to a side."""
     if isinstance(split, Membership):
-        if not split.listed:
-            return "1 = 0" if side == split.side else "1 = 1"
-        column, inside = _identifier(split.name), side == split.side
-        listed = ", ".join(
-            _literal(c, split.name) for c in split.listed if c is not None
-        )
-        condition = f"{column} {'IN' if inside else 'NOT IN'} ({listed})"
-        if not split.may_miss:
-            return condition
-        # Nothing is in or not in a list for NULL.
-        wanted = (None in split.listed) == inside
-        null = f"{column} IS {'' if wanted else 'NOT '}NULL"
-        if not listed:
-            return null
-        return f"({condition} {'OR' if wanted else 'AND'} {null})"
+        name, is_listed = _identifier(split.name), side == split.side
+        plain = [_literal(c, split.name) for c in split.listed if c is not None]
+        condition = f"{name} {'IN' if is_listed else 'NOT IN'} ({', '.join(plain)})"
+        if not plain:
+            condition = "1 = 0" if is_listed else f"{name} = {name}"
+        # What is missing is neither in a list nor not in it.
+        missing = split.missing_side == side
+        return f"({condition} OR {name} IS NULL)" if missing else condition
     sign = "<=" if split.at_most else ">="
     sign = sign if side == "left" else _OPPOSITE[sign]
-    return f"{_sum(None, split.terms)} {sign} {_number(split.threshold)}"
+    condition = f"{_sum(None, split.terms)} {sign} {_number(split.threshold)}"
+    if split.missing_left is None:
+        return condition
+    name = _identifier(split.terms[0].name)
+    if split.missing_left == (side == "left"):
+        return f"({condition} OR {name} IS NULL)"
+    return f"({condition} AND {name} IS NOT NULL)"
 
 
 def _share(split: Comparison | Membership) -> str:
     """The share of a row that goes left."""
     if isinstance(split, Membership) or split.width == 0:
         return f"CASE WHEN {_condition(split, 'left')} THEN 1e0 ELSE 0e0 END"
-    total, threshold = f"({_sum(None, split.terms)})", _number(split.threshold)
+    terms = split.terms
+    if split.missing_value is not None:
+        terms = (terms[0]._replace(mean=split.missing_value),)
+    total, threshold = f"({_sum(None, terms)})", _number(split.threshold)
     sides = (total, threshold) if split.at_most else (threshold, total)
     exponent = f"({sides[0]} - {sides[1]}) / {_number(split.width)}"
     limit = _number(HARD_LOGIT)
@@ -155,14 +157,14 @@ def _sum(constant: float | None, terms: Iterable[Term]) -> str:
     parts = [] if constant is None else [_number(constant)]
     for term in terms:
         factor, column = _number(term.factor), _identifier(term.name)
-        if term.missing is not None:
-            column = f"COALESCE({column}, {_number(term.missing)})"
-        if term.is_indicator:
-            held = "IS NULL"
-            if term.category is not None:
-                held = f"= {_literal(term.category, term.name)}"
-            parts.append(f"CASE WHEN {column} {held} THEN {factor} ELSE 0e0 END")
+        if term.asks == "gap" or (term.asks == "category" and term.category is None):
+            parts.append(f"CASE WHEN {column} IS NULL THEN {factor} ELSE 0e0 END")
+        elif term.asks == "category":
+            category = _literal(term.category, term.name)
+            parts.append(f"CASE WHEN {column} = {category} THEN {factor} ELSE 0e0 END")
         else:
+            if term.mean is not None:
+                column = f"COALESCE({column}, {_number(term.mean)})"
             parts.append(column if term.factor == 1 else f"{factor} * {column}")
     return _added(parts, " + ") if parts else "0e0"
 

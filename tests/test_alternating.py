@@ -57,8 +57,8 @@ def test_the_objective_never_rises(table, leaf):
     found = alternate(tree, training, None, leaf, 6.0, EAGER)
     assert len(found.objectives) > 1
     assert (np.diff(found.objectives) <= 0).all()
-    assert found.objectives[0] == subtree_costs(tree, EAGER.gcv_factor)[0]
-    reached = subtree_costs(found.tree, EAGER.gcv_factor)[0]
+    assert found.objectives[0] == subtree_costs(tree, LeafOptions().gcv_factor)[0]
+    reached = subtree_costs(found.tree, LeafOptions().gcv_factor)[0]
     assert reached == pytest.approx(found.objectives[-1])
 
 

@@ -244,3 +244,29 @@ def test_categories_without_a_literal_are_named():
     schema = dataclasses.replace(tree.schema, categories=(dates[:3], dates))
     with pytest.raises(TypeError, match=r"has the category Timestamp\("):
         export_code(dataclasses.replace(tree, schema=schema))
+
+
+@pytest.mark.parametrize("missing_values", ["learn", "mean"])
+@pytest.mark.parametrize("gates", [False, True])
+def test_missing_values_go_where_predict_sends_them(missing_values, gates):
+    rng = np.random.default_rng(3)
+    X, y = shop(256)
+    X["width"] = X["width"].mask(rng.random(256) < 0.25)
+    X["colour"] = X["colour"].mask(rng.random(256) < 0.2)
+    y = y + 6 * X["width"].isna() - 4 * X["colour"].isna()
+    model = SecretRegressor(
+        random_state=0, prune=None, missing_values=missing_values
+    ).set_params(discrete_regressors=True)
+    tree = model.fit(X, y).tree_
+    assert tree.n_leaves > 2
+    if gates:
+        tree = with_gates(tree, hard_share=0.0)
+    X.loc[:20, "height"] = np.nan  # had none in training
+    expected = predicted(tree, X)
+    for run in (by_python, by_sql):
+        np.testing.assert_allclose(run(tree, X), expected, atol=1e-4 * y.std())
+    why = model.explain(X)
+    np.testing.assert_allclose(why.prediction, model.predict(X), atol=1e-4 * y.std())
+    assert "missing" in why.row_text(int(np.argmax(X["width"].isna())))
+    assert model.feature_importances_.sum() == pytest.approx(1)
+    model.plot_partition("width", "height", data=(X, y), resolution=20)

@@ -227,7 +227,7 @@ def test_other_archives_are_no_model_files(tmp_path, saved):
 
 def test_another_version_is_named(saved):
     rewrite_header(saved, format_version=FORMAT_VERSION + 1, package_version="9.1")
-    with pytest.raises(ModelFileError, match=r"format version 3, and .*: 9\.1\."):
+    with pytest.raises(ModelFileError, match=r"format version 4, and .*: 9\.1\."):
         load_tree(saved)
 
 

@@ -36,40 +36,35 @@ def refine(
 ) -> tuple[Tree, int]:
     """Refine a fitted tree.
 
-        Parameters
-        ----------
-        fitted : FittedTree
-    <<<<<<< HEAD
-        method : {"blend", "soft"}
-        training : Rows
-            Those that grew the tree.
-        pruning : Rows or None
-            Those that pruned it; None where it was cross-validated ("blend" only).
-    =======
-        method : {"hard", "blend", "soft"}
-        training, pruning : Rows
-            Those that grew and pruned the tree.
-    >>>>>>> rules
-        leaf : LeafOptions
-        min_weight : float
-            Of a leaf.
-        oblique : bool
-            Whether splits on one attribute may come to hold others.
-        refit : bool
-            Train again on all rows what was chosen on the pruning rows.
-        seed : int
-        progress : callable, optional
+    Parameters
+    ----------
+    fitted : FittedTree
+    method : {"hard", "blend", "soft"}
+    training : Rows
+        Those that grew the tree.
+    pruning : Rows or None
+        Those that pruned it; None where it was cross-validated or not pruned
+        ("hard" and "blend" only).
+    leaf : LeafOptions
+    min_weight : float
+        Of a leaf.
+    oblique : bool
+        Whether splits on one attribute may come to hold others.
+    refit : bool
+        Train again on all rows what was chosen on the pruning rows.
+    seed : int
+    progress : callable, optional
 
-        Returns
-        -------
-        tree : Tree
-        n_steps : int
-            Gradient steps that were taken for it, or passes over the splits.
+    Returns
+    -------
+    tree : Tree
+    n_steps : int
+        Gradient steps that were taken for it, or passes over the splits.
 
-        Warns
-        -----
-        RefinementWarning
-            If the hard tree is kept.
+    Warns
+    -----
+    RefinementWarning
+        If the hard tree is kept.
     """
     if method == "hard":
         rows, check = training, pruning
@@ -81,7 +76,7 @@ def refine(
         )
         return improved.tree, improved.n_sweeps
     if not fitted.trials:
-        _warn("no rows were held out to choose by")
+        _warn("there are too few rows to hold some out; give more, or a prune_set")
         return fitted.tree, 0
     # A further method belongs here.
     if method == "blend":
@@ -110,5 +105,5 @@ def _warn(reason: str) -> None:
     warnings.warn(
         f"The hard tree was kept: {reason}.",
         RefinementWarning,
-        stacklevel=4,
+        stacklevel=5,
     )

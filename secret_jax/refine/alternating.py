@@ -139,7 +139,7 @@ def alternate(
     sampled = len(used.y) < len(rows.y)
     current = _with_models(tree, used, leaf)
     least = min_weight * used.weight.sum() / rows.weight.sum()
-    costs = subtree_costs(current, options.gcv_factor)
+    costs = subtree_costs(current, leaf.gcv_factor)
     objectives = [float(costs[0])]
     first_errors = best_errors = _squared_errors(current, check)
     best, n_sweeps = current, 0
@@ -166,7 +166,7 @@ def alternate(
     ):
         best, n_sweeps = tree, 0
     else:
-        factor = options.gcv_factor
+        factor = leaf.gcv_factor
         best = with_models(best, rows, best.schema, leaf)
         if sampled and subtree_costs(best, factor)[0] > subtree_costs(tree, factor)[0]:
             best, n_sweeps = tree, 0
@@ -223,7 +223,7 @@ def _improve_level(
     if changed is tree:
         return tree, costs
     changed = _with_models(changed, rows, leaf)
-    new_costs = subtree_costs(changed, options.gcv_factor)
+    new_costs = subtree_costs(changed, leaf.gcv_factor)
     top = _ancestors(tree, level)
     starved = np.zeros(tree.n_nodes, bool)
     light = tree.is_leaf & (changed.weight < least * (1 - 1e-6))
@@ -241,7 +241,7 @@ def _improve_level(
             unsettled[node] = True
             node = tree.parent[node]
     merged = _merge(tree, changed, taken)
-    return merged, subtree_costs(merged, options.gcv_factor)
+    return merged, subtree_costs(merged, leaf.gcv_factor)
 
 
 def _with_models(tree: Tree, rows: Rows, leaf: LeafOptions) -> Tree:

@@ -69,7 +69,8 @@ def _lesson(trainer: Trainer, teachers: list[Tree]) -> TrainingData:
     x = (1 - share) * rows.table.x[first] + share * rows.table.x[second]
     codes = rows.table.codes[first]
     label = _mean_prediction(teachers, Table(x, codes)).astype(np.float32)
-    return trainer.data._replace(x=x, codes=codes, y=label, weight=np.ones_like(label))
+    weight = (rows.weight[first] / rows.weight.mean()).astype(np.float32)
+    return trainer.data._replace(x=x, codes=codes, y=label, weight=weight)
 
 
 def _mean_prediction(trees: list[Tree], table: Table) -> np.ndarray:
@@ -82,4 +83,5 @@ def _distance(tree: Tree, lesson: TrainingData) -> float:
     """Mean squared difference from a lesson at its real rows."""
     n_real = len(lesson.y) // 2
     table = Table(lesson.x[:n_real], lesson.codes[:n_real])
-    return float(np.mean((_mean_prediction([tree], table) - lesson.y[:n_real]) ** 2))
+    difference = _mean_prediction([tree], table) - lesson.y[:n_real]
+    return float(np.average(difference**2, weights=lesson.weight[:n_real]))

@@ -141,6 +141,8 @@ def _best_cuts(values: jax.Array, node: Preferences) -> tuple[_Cut, _Cut]:
         saving = jnp.where(allowed, saving, -jnp.inf)
         best = jnp.argmax(saving)
         middle = ranked[best] + 0.5 * (following[best] - ranked[best])
+        # Between neighbouring floats the middle is one of them: never the right one.
+        middle = jnp.where(middle < following[best], middle, ranked[best])
         return _Cut(saving[best], middle)
 
     return cut(saved), cut(saved[-1] - saved)
@@ -171,7 +173,8 @@ def _oblique_directions(node: Preferences) -> jax.Array:
             _unit(present + 0.3 * logistic),
         ]
     )
-    return jnp.where(jnp.isfinite(found), found, 0.0) / scale
+    found = jnp.where(jnp.isfinite(found), found, 0.0) / scale
+    return jax.vmap(_unit)(found)
 
 
 def _unit(vector: jax.Array) -> jax.Array:

@@ -165,8 +165,8 @@ def _proposals(
             column = np.arange(size)
             inside = column < n_sampled[part, None]
             row = np.where(inside, first[part, None] + column, 0)
-            share = n_sampled[part] / np.maximum(count[part], 1)
             weight = np.where(inside, rows.weight[row], 0.0).astype(np.float32)
+            share = weight.sum(axis=1) / np.maximum(tree.weight[nodes[part]], 1e-300)
             batch = Preferences(
                 x=_padded(rows.table.x[row], n_padded),
                 saving=_padded(

@@ -98,9 +98,7 @@ class Trainer:
         self.leaf, self.options, self.oblique = leaf, options, oblique
         self.random = np.random.default_rng(seed)
         self.training = training.take(slice(None, options.max_rows))
-        # Those of a prune_set come in the user's order.
-        order = self.random.permutation(len(pruning.y))
-        self.pruning = pruning.take(order[: options.max_rows])
+        self.pruning = pruning.take(slice(None, options.max_rows))
         self.everything = join(self.training, self.pruning)
         self.n_training, self.n_rows = len(self.training.y), len(self.everything.y)
         self.n_leaves = max(16, next_power_of_two(max(t.n_leaves for t in trees)))

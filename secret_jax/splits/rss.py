@@ -139,7 +139,7 @@ class _Node(NamedTuple):
     z: jax.Array  # (n_rows, n_columns), standardised in the node
     rows: NodeRows
     back: jax.Array  # (n_coordinates, n_columns), from coordinates to z
-    covariance: jax.Array  # (n_columns, n_columns) of z, if directions are made sparse
+    covariance: jax.Array  # (n_columns, n_columns) of z
     min_weight: jax.Array
     n_model: int
 
@@ -235,11 +235,10 @@ def _scored(
     projection: jax.Array,
     node: _Node,
     settings: RssSettings,
-    n_best: int,
     weight: jax.Array | None = None,
     along: jax.Array | None = None,
 ) -> tuple[jax.Array, jax.Array]:
-    """The best thresholds along each direction, by approximate gain.
+    """Gain and threshold of the best cut along each direction, approximately.
 
     ``weight``, where given, chooses the rows whose quantiles are tried; for ``along``
     see `screen`.
@@ -254,8 +253,9 @@ def _scored(
         n_model=node.n_model,
         along=along,
     )
-    gain, position = jax.lax.top_k(gain, n_best)
-    return gain, jnp.take_along_axis(cuts, position, axis=1)
+    best = jnp.argmax(gain, axis=1)[:, None]
+    gain, cuts = (jnp.take_along_axis(a, best, axis=1)[:, 0] for a in (gain, cuts))
+    return gain, cuts
 
 
 def _axis_candidates(
@@ -298,12 +298,12 @@ def _axis_candidates(
         direction = np.concatenate([direction, gaps.direction])
         attribute = np.concatenate([attribute, gaps.attribute])
         kind = np.concatenate([kind, np.full(len(gaps.attribute), SplitKind.AXIS)])
-    gain, cuts = _scored(projection, node, settings, 1, weight, along)
+    gain, cuts = _scored(projection, node, settings, weight, along)
     return _Candidates(
-        gain=gain[:, 0],
+        gain=gain,
         projection=projection,
         direction=jnp.asarray(direction, batch.x.dtype),
-        threshold=cuts[:, 0],
+        threshold=cuts,
         kind=jnp.asarray(kind, jnp.int32),
         attribute=jnp.asarray(attribute),
     )
@@ -337,13 +337,13 @@ def _oblique(coordinates: jax.Array, node: _Node, settings: RssSettings) -> _Can
         kept = settings.max_split_features
         direction = oriented(sparse(direction, node.covariance, kept, settings.ridge))
     projection = matmul(direction, node.z.T)
-    gain, cuts = _scored(projection, node, settings, 1)
+    gain, cuts = _scored(projection, node, settings)
     n = len(direction)
     return _Candidates(
-        gain=gain[:, 0],
+        gain=gain,
         projection=projection,
         direction=direction,
-        threshold=cuts[:, 0],
+        threshold=cuts,
         kind=jnp.full(n, SplitKind.OBLIQUE, jnp.int32),
         attribute=jnp.full(n, -1, jnp.int32),
     )
