@@ -12,7 +12,7 @@ import argparse
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 import pandas as pd
@@ -74,13 +74,10 @@ def imputed(given: Experiment) -> np.ndarray:
         (SimpleImputer(strategy="most_frequent"), given.discrete),
         verbose_feature_names_out=False,
     ).set_output(transform="pandas")
-    parts: list[Any] = [imputer.fit_transform(given.training.X)]
-    parts += [imputer.transform(part.X) for part in (given.pruning, given.test)]
+    imputer.fit(given.training.X)
     filled = [
-        Part(X, part.y)
-        for X, part in zip(
-            parts, (given.training, given.pruning, given.test), strict=True
-        )
+        Part(cast(pd.DataFrame, imputer.transform(part.X)), part.y)
+        for part in (given.training, given.pruning, given.test)
     ]
     return _ours(
         Experiment(*filled, discrete=given.discrete, seed=given.seed),

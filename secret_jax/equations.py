@@ -258,15 +258,22 @@ def rounded_split(split: LinearSplit, precision: int | None = None) -> LinearSpl
     coefficient[0] = 1.0
     kept = np.flatnonzero(coefficient)
     shift = (coefficient - split.coefficient) @ split.center
+    threshold = float(_rounded(split.threshold + shift, step))
     missing = split.missing_value
+    if missing is not None:
+        missing = float(_rounded(missing, step))
+        if split.missing_left != (
+            missing <= threshold if split.at_most else missing >= threshold
+        ):  # rounding has moved it to the other side
+            missing = split.missing_value
     return replace(
         split,
-        missing_value=None if missing is None else float(_rounded(missing, step)),
+        missing_value=missing,
         columns=tuple(split.columns[i] for i in kept),
         names=tuple(split.names[i] for i in kept),
         encoded=tuple(split.encoded[i] for i in kept),
         coefficient=coefficient[kept],
-        threshold=float(_rounded(split.threshold + shift, step)),
+        threshold=threshold,
         width=float(f"{split.width:.{checked_precision(precision)}g}"),
         center=split.center[kept],
         spread=split.spread[kept],

@@ -37,18 +37,8 @@ def feature_importances(tree: Tree) -> np.ndarray:
 
     So the sum over the columns is exact, but the shares of columns that say the same
     are as arbitrary as their slopes, and permuting such a column may cost little.
-    Categories are taken as equally frequent, and gaps as frequent as values. A soft
-    tree is judged by the models of its inner nodes, and in its leaves by the error of
-    the mixture.
-
-    Examples
-    --------
-    >>> from secret_jax import SecretRegressor
-    >>> from secret_jax.datasets import make_fried
-    >>> X, y = make_fried(500, random_state=0)
-    >>> model = SecretRegressor(random_state=0).fit(X, y)
-    >>> bool(model.feature_importances_[5:].sum() < 0.1)  # only the first five count
-    True
+    Categories are taken as equally frequent. A soft tree is judged by the models of its
+    inner nodes, and in its leaves by the error of the mixture.
     """
     schema, weight = tree.schema, tree.weight
     if weight[0] <= 0:
@@ -86,8 +76,13 @@ def _shared(of_regressors: np.ndarray, schema: TableSchema) -> np.ndarray:
 def _variances(schema: TableSchema) -> np.ndarray:
     """Of the standardised regressors, shape (n_regressors,): 1 for numbers."""
     variance = np.ones(schema.n_regressors)
+    missing = dict(schema.missing_shares)
+    for position, indicator in schema.gap_columns:
+        share = missing[schema.input_columns[position]]
+        if indicator < schema.n_regressors:
+            variance[position] = 1.0 - share  # a gap does not vary
+            variance[indicator] = share * (1.0 - share)
     first = schema.n_regressors - schema.n_indicators
-    variance[first:] = 0.25  # of gaps
     for position, (attribute, _) in enumerate(schema.indicators, first):
         share = 1.0 / len(schema.categories[attribute])
         variance[position] = share * (1.0 - share)

@@ -318,6 +318,7 @@ def _schema_to_json(schema: TableSchema) -> dict[str, Any]:
         "indicators": [list(pair) for pair in schema.indicators],
         "gaps_modelled": list(schema.gaps_modelled),
         "gaps_split": list(schema.gaps_split),
+        "missing_shares": [list(pair) for pair in schema.missing_shares],
         "allow_missing": schema.allow_missing,
         "target_name": schema.target_name,
         "target_center": float(schema.target_center).hex(),
@@ -346,6 +347,9 @@ def _schema_from_json(
         ),
         gaps_modelled=tuple(header.get("gaps_modelled", ())),
         gaps_split=tuple(header.get("gaps_split", ())),
+        missing_shares=tuple(
+            (column, share) for column, share in header.get("missing_shares", ())
+        ),
         allow_missing=header.get("allow_missing", True),
     )
 

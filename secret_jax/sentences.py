@@ -158,10 +158,11 @@ def _asks_for_gaps(tree: Tree, node: int) -> bool:
 def gap_facts(tree: Tree) -> str:
     """What missing numbers count as in sums; empty if none were missing."""
     schema = tree.schema
-    means = [
-        f"{quoted(schema.labels[column])} {number(_digits(schema.center[column], 4))}"
-        for column, _ in schema.gap_columns
-    ]
+    means = []
+    for column, share in schema.missing_shares:
+        mean = number(_digits(schema.center[schema.position_of(column)], 4))
+        percent = number(_digits(100 * share, 2))
+        means.append(f"{quoted(schema.names[column])} {mean} ({percent} % missing)")
     if not means:
         return ""
     more = f" and {len(means) - 8} more" if len(means) > 8 else ""

@@ -85,6 +85,9 @@ class TableSchema:
     gaps_modelled, gaps_split : tuple of int
         Input columns of the indicators of gaps (1 where the value is missing): those
         that the models see, and those that are only split on.
+    missing_shares : tuple of (int, float)
+        Input columns of continuous attributes that had gaps in training, and the share
+        of the rows.
     allow_missing : bool
         Whether a missing value is no error.
     """
@@ -104,6 +107,7 @@ class TableSchema:
     indicators: tuple[tuple[int, int], ...] = ()
     gaps_modelled: tuple[int, ...] = ()
     gaps_split: tuple[int, ...] = ()
+    missing_shares: tuple[tuple[int, float], ...] = ()
     allow_missing: bool = True
 
     @property
@@ -154,6 +158,10 @@ class TableSchema:
             )
             if column in position
         )
+
+    def position_of(self, column: int) -> int:
+        """Encoded column of a continuous attribute, by its input column."""
+        return self._continuous_positions[self.continuous.index(column)]
 
     @property
     def _continuous_positions(self) -> list[int]:
@@ -337,7 +345,7 @@ def learn_schema(
     regressors = [i for i, role in enumerate(roles) if role is Role.REGRESSOR]
     splits = [i for i, role in enumerate(roles) if role is Role.SPLIT]
     continuous = regressors + splits
-    moments, gaps_modelled, gaps_split = [], [], []
+    moments, gaps_modelled, gaps_split, shares = [], [], [], []
     for i in continuous:
         values = _numbers(columns[i], names[i], missing != "error")[used]
         there = ~np.isnan(values)
@@ -346,6 +354,9 @@ def learn_schema(
                 values[there], weight[used][there], f"column {names[i]!r}"
             )
         )
+        if not there.all():
+            share = weight[used][~there].sum() / weight[used].sum()
+            shares.append((i, float(share)))
         fewest = min(int(there.sum()), int((~there).sum()))
         if missing == "learn" and fewest >= _LEAST_GAPS:
             many = missing_regressors == "auto" and fewest >= _GAPS_PER_REGRESSOR
@@ -379,6 +390,7 @@ def learn_schema(
         indicators=chosen,
         gaps_modelled=tuple(gaps_modelled),
         gaps_split=tuple(gaps_split),
+        missing_shares=tuple(shares),
         allow_missing=missing != "error",
     )
 

@@ -9,6 +9,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from configurations import every_configuration, refusal, regressor, shop
+from test_export_code import by_python, by_sql
 
 from secret_jax import SecretRegressor
 from secret_jax.equations import split_in_original_units
@@ -262,15 +263,60 @@ def test_weights_are_copies_with_gaps_too():
     np.testing.assert_allclose(weighted.predict(X), copied.predict(X), rtol=1e-4)
 
 
-@pytest.mark.parametrize("refine", [None, "blend"])
-def test_a_saved_model_treats_gaps_as_before(refine, tmp_path):
+def with_holes_fitted(kind: str) -> tuple[SecretRegressor, pd.DataFrame, pd.Series]:
+    """Trees of all sorts that were fitted to rows with gaps."""
     X, y = holes()
-    model = regressor("default", oblique=False, refine=refine).fit(X, y)
+    changes = {
+        "modelled": {"missing_regressors": True, "prune": None},
+        "learned": {"missing_regressors": False, "prune": None},
+        "mean": {"missing_values": "mean", "prune": None},
+        "gates": {"missing_regressors": True, "oblique": False, "refine": "blend"},
+    }[kind]
+    return regressor("default", **changes).fit(X, y), X, y
+
+
+fitted_with_holes = pytest.mark.parametrize(
+    "kind", ["modelled", "learned", "mean", "gates"]
+)
+
+
+@fitted_with_holes
+def test_a_saved_model_treats_gaps_as_before(kind, tmp_path):
+    model, X, _ = with_holes_fitted(kind)
     model.save(tmp_path / "model")
     loaded = SecretRegressor.load(tmp_path / "model")
     assert loaded.tree_.schema.gap_columns == model.tree_.schema.gap_columns
+    assert loaded.tree_.schema.missing_shares == model.tree_.schema.missing_shares
     assert loaded.export_text() == model.export_text()
     np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+
+
+@fitted_with_holes
+def test_code_treats_gaps_as_the_tree_does(kind):
+    model, X, _ = with_holes_fitted(kind)
+    assert model.tree_.n_leaves > 1
+    for run in (by_python, by_sql):
+        np.testing.assert_allclose(
+            run(model.tree_, X), model.predict(X), rtol=1e-4, atol=1e-4
+        )
+    nothing = pd.DataFrame([dict.fromkeys(X.columns)])
+    np.testing.assert_allclose(
+        by_python(model.tree_, nothing), model.predict(nothing), rtol=1e-4, atol=1e-4
+    )
+
+
+@fitted_with_holes
+def test_explanations_and_importances_add_up_with_gaps(kind):
+    model, X, _ = with_holes_fitted(kind)
+    explained = model.explain(X[:20])
+    np.testing.assert_allclose(
+        explained.prediction, model.predict(X[:20]), rtol=1e-4, atol=1e-4
+    )
+    row = int(np.flatnonzero(X["width"][:20].isna())[0])
+    assert "nan" not in explained.row_text(row)
+    importance = model.feature_importances_
+    assert importance.sum() == pytest.approx(1)
+    assert (importance >= 0).all()
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
