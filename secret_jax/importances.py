@@ -39,6 +39,15 @@ def feature_importances(tree: Tree) -> np.ndarray:
     are as arbitrary as their slopes, and permuting such a column may cost little.
     Categories are taken as equally frequent. A soft tree is judged by the models of its
     inner nodes, and in its leaves by the error of the mixture.
+
+    Examples
+    --------
+    >>> from secret_jax import SecretRegressor
+    >>> from secret_jax.datasets import make_fried
+    >>> X, y = make_fried(500, random_state=0)
+    >>> model = SecretRegressor(random_state=0).fit(X, y)
+    >>> bool(model.feature_importances_[5:].sum() < 0.1)  # only the first five count
+    True
     """
     schema, weight = tree.schema, tree.weight
     if weight[0] <= 0:
