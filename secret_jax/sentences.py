@@ -302,7 +302,8 @@ def quoted(name: Any) -> str:
         return "missing"
     if isinstance(name, str):
         plain = _PLAIN_WORDS.fullmatch(name) and name != "missing"
-        return name if plain else repr(name)
+        indicator = name.startswith("[") and name.endswith("]")
+        return name if plain or indicator else repr(name)
     is_number = isinstance(name, int | float) and not isinstance(name, bool)
     return number(float(name)) if is_number else str(name)
 
