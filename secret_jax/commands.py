@@ -260,7 +260,7 @@ def predict(arguments: argparse.Namespace) -> None:
     text_columns = [
         schema.names[column]
         for column, values in zip(schema.discrete, schema.categories, strict=True)
-        if all(isinstance(value, str) for value in values)
+        if all(value is None or isinstance(value, str) for value in values)
     ]
     table = _read(arguments.file, text_columns)
 

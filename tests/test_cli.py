@@ -335,6 +335,28 @@ def test_an_unseen_category_is_one_warning(run, model, tmp_path):
     assert warning[0].startswith("secret-jax: warning: Column 'grade'")
 
 
+def test_gaps_need_not_be_filled_in(run, tmp_path):
+    frame = make_table()
+    frame.loc[::7, "length"] = np.nan
+    frame.loc[::5, "grade"] = None
+    frame.to_csv(tmp_path / "gaps.csv", index=False)
+    model = tmp_path / "gaps.model"
+    fitted = run(
+        "fit", tmp_path / "gaps.csv", "--target", "cost", "--out", model, *QUICK
+    )
+    assert fitted[0] == 0
+    assert "ordinary least squares" in fitted[1]
+    assert "missing numbers count as means in sums: length" in fitted[1]
+    schema = load_model(model, SecretRegressor).tree_.schema
+    assert schema.categories == (("1", "x", "y", None),)
+    # Digits stay text, also in a column with gaps.
+    frame[frame["grade"].isin(["1", None])].to_csv(tmp_path / "some.csv", index=False)
+    code, out, err = run("predict", model, tmp_path / "some.csv")
+    assert code == 0
+    assert "never saw" not in err
+    assert np.isfinite(read_predictions(out)).all()
+
+
 def test_show_prints_the_tree(run, model):
     code, out, err = run("show", model)
     assert (code, err) == (0, "")
