@@ -7,42 +7,52 @@ lands where two copies of it would.
 
 from __future__ import annotations
 
+import collections
 import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
 import numpy as np
 
 # Rows that are looked at together: what is computed from them stays in a cache.
 ROW_BLOCK = 16384
-_MIN_BLOCK = 64
 # Array operations let other threads run.
 N_WORKERS = min(os.cpu_count() or 1, 8)
 
 _Result = TypeVar("_Result")
 
 
-def over_blocks(
+def in_blocks(
     function: Callable[[slice], _Result], n_rows: int, block: int = ROW_BLOCK
-) -> list[_Result]:
+) -> Iterator[_Result]:
     """Results of a function of a slice of rows, for slices that cover all rows.
 
-    The processors share the slices; the results are in the order of the rows.
+    The processors share the slices; the results come in the order of the rows, and no
+    more than a few wait to be taken.
 
     Examples
     --------
-    >>> over_blocks(lambda rows: (rows.start, rows.stop), 5, block=2)
+    >>> list(in_blocks(lambda rows: (rows.start, rows.stop), 5, block=2))
     [(0, 2), (2, 4), (4, 5)]
     """
-    slices = [
-        slice(start, min(start + block, n_rows))
-        for start in range(0, max(n_rows, 1), block)
-    ]
-    if len(slices) == 1:
-        return [function(slices[0])]
+    starts = range(0, max(n_rows, 1), block)
+    slices = (slice(start, min(start + block, n_rows)) for start in starts)
+    if len(starts) == 1:
+        yield function(next(slices))
+        return
     with ThreadPoolExecutor(N_WORKERS) as pool:
-        return list(pool.map(function, slices))
+        waiting: collections.deque[Future[_Result]] = collections.deque()
+        try:
+            for rows in slices:
+                if len(waiting) == 2 * N_WORKERS:
+                    yield waiting.popleft().result()
+                waiting.append(pool.submit(function, rows))
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
 
 
 def next_power_of_two(n: int) -> int:
@@ -134,22 +144,6 @@ def hold_out(sorted_hash: np.ndarray, weight: np.ndarray, fraction: float) -> in
     while cut < len(share) and sorted_hash[cut] == sorted_hash[cut - 1]:
         cut += 1
     return min(cut, len(share))
-
-
-def row_blocks(
-    x: np.ndarray, codes: np.ndarray, block: int
-) -> Iterator[tuple[np.ndarray, np.ndarray, int]]:
-    """Blocks of rows padded to a power of two, each with its true number of rows."""
-    n_rows = len(x)
-    for start in range(0, max(n_rows, 1), block):
-        stop = min(start + block, n_rows)
-        size = max(_MIN_BLOCK, next_power_of_two(stop - start))
-        padding = [(0, size - (stop - start)), (0, 0)]
-        yield (
-            np.pad(x[start:stop], padding),
-            np.pad(codes[start:stop], padding),
-            stop - start,
-        )
 
 
 def partition(

@@ -7,7 +7,6 @@ candidates of all kinds by the children's linear models.
 from __future__ import annotations
 
 import collections
-import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, Protocol
@@ -18,7 +17,7 @@ from scipy.special import ndtri
 from secret_jax.leaves import shrink_toward, slice_statistics
 from secret_jax.mixture import MixtureStatus
 from secret_jax.options import GrowOptions
-from secret_jax.rows import bucket, mix, next_power_of_two, uniform
+from secret_jax.rows import N_WORKERS, bucket, mix, next_power_of_two, uniform
 from secret_jax.splits import NodeBatch, NodeSplits
 from secret_jax.splits.rss import ModelBatch, RssSettings, find_rss_splits
 from secret_jax.splits.secret import SecretSettings, find_splits
@@ -28,8 +27,6 @@ from secret_jax.tree import SplitKind, StopReason
 # Most padded rows of one batch, unless a single node has more.
 _BATCH_ROWS = 1 << 15
 _SMALLEST_SAMPLE = 512
-# Batches are searched side by side: one program keeps about one processor busy.
-N_WORKERS = min(os.cpu_count() or 1, 8)
 
 
 class Level(NamedTuple):
@@ -325,6 +322,7 @@ class RssSearch:
                 for samples in _samples(level, chosen, order, rows.weight, rss.sample):
                     yield samples, alike
 
+        # One program keeps about one processor busy.
         with ThreadPoolExecutor(N_WORKERS) as pool:
             # Results are nothing; what went wrong in a thread is raised here.
             collections.deque(pool.map(search, jobs()), maxlen=0)
