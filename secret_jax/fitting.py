@@ -15,12 +15,10 @@ from secret_jax.grow import GrownTree, Progress, Root, grow
 from secret_jax.options import GrowOptions, PruneOptions
 from secret_jax.prune import reduced_error
 from secret_jax.routing import apply
-from secret_jax.rows import content_hash, in_blocks
+from secret_jax.rows import content_hash, in_blocks, sampling_hash
 from secret_jax.table import Table, TableSchema
 from secret_jax.tree import Tree
 
-# Another shuffle than that of the rows.
-_SAMPLING = 0x5EED
 # With fewer distinct rows in a sample, all rows are merged first.
 _LEAST_DISTINCT = 0.9
 
@@ -310,9 +308,11 @@ def sampled(rows: Rows, n_wanted: int, seed: int) -> tuple[Rows, np.ndarray] | N
     limit = np.uint64(min(n_wanted / len(rows.y), 1.0) * float(2**64 - 2**11))
 
     def chosen(block: slice) -> np.ndarray:
-        part = rows.take(block)
-        hashed = content_hash(_rounded_columns(part), seed ^ _SAMPLING)
-        return block.start + np.flatnonzero(hashed < limit)
+        table = rows.table
+        more = [*table.codes[block].T, rows.y[block]]
+        return block.start + np.flatnonzero(
+            sampling_hash(table.x[block], more, seed) < limit
+        )
 
     index = np.concatenate(list(in_blocks(chosen, len(rows.y))))
     found, hashed = merged(rows.take(index), seed)

@@ -14,10 +14,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from secret_jax.numerics import AnyArray
-from secret_jax.rows import ROW_BLOCK, in_blocks, next_power_of_two
+from secret_jax.rows import in_blocks, next_power_of_two
 
 _TILE = 64
-_LARGEST_BLOCK = 1 << 17
+_SMALLEST_BLOCK, _LARGEST_BLOCK = 1 << 15, 1 << 17
 
 
 class NodeStatistics(NamedTuple):
@@ -104,7 +104,7 @@ def group_statistics(
     statistics = no_statistics(n_groups, regressors.shape[1])
     # Blocks in which most groups fill their tiles.
     wanted = next_power_of_two(2 * _TILE * n_groups)
-    block = min(max(wanted, ROW_BLOCK), _LARGEST_BLOCK)
+    block = min(max(wanted, _SMALLEST_BLOCK), _LARGEST_BLOCK)
     n_tiles = block // _TILE + next_power_of_two(n_groups)
     # Keys of two bytes are sorted by counting.
     key = group.astype(np.uint16 if n_groups <= 1 << 16 else np.int64)

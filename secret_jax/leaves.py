@@ -41,15 +41,17 @@ def node_statistics(
     """
     n_nodes = len(parent)
     if len(y) > _FLOAT64_ROWS:
-        statistics = group_statistics(regressors, y, weight, leaf, n_nodes)
-        _sum_upwards(statistics, parent, depth)
-        return statistics
+        occupied = np.flatnonzero(np.bincount(leaf, minlength=n_nodes))
+        number = np.zeros(n_nodes, np.int32)
+        number[occupied] = np.arange(len(occupied))
+        found = group_statistics(regressors, y, weight, number[leaf], len(occupied))
+    else:
+        order = np.argsort(leaf, kind="stable")
+        occupied, first = np.unique(leaf[order], return_index=True)
+        found = slice_statistics(
+            regressors, y, weight, order, first, np.append(first, len(order))[1:]
+        )
     statistics = no_statistics(n_nodes, regressors.shape[1])
-    order = np.argsort(leaf, kind="stable")
-    occupied, first = np.unique(leaf[order], return_index=True)
-    found = slice_statistics(
-        regressors, y, weight, order, first, np.append(first, len(order))[1:]
-    )
     for whole, part in zip(statistics, found, strict=True):
         whole[occupied] = part
     _sum_upwards(statistics, parent, depth)

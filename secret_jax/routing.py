@@ -30,87 +30,126 @@ from secret_jax.tree import SplitKind, Tree
 # Up to so many rows a call of a compiled program costs more than the work.
 _FEW_ROWS = 128
 _SMALLEST_BLOCK = 1024
+# Of so many splits all decisions are one product of matrices; of more, each row asks
+# only those on its way.
+_MOST_AT_ONCE = 128
 
 
 class _Routing(NamedTuple):
     """What hard splits and models read, padded to powers of two.
 
-    The children of a leaf are the leaf itself: a row that has arrived stays.
+    Inner nodes come first; the children of a leaf are the leaf itself: a row that has
+    arrived stays. Arrays of shape (n_inner, ...), then of shape (n_nodes, ...).
     """
 
-    left: AnyArray
-    right: AnyArray
     direction: AnyArray
     threshold: AnyArray
     discrete_attribute: AnyArray  # -1 where the split is on continuous attributes
     goes_left: AnyArray
     larger_left: AnyArray
+    left: AnyArray
+    right: AnyArray
     coefficient: AnyArray
     low: AnyArray
     high: AnyArray
+    node_id: AnyArray
 
 
 def _routing(tree: Tree) -> _Routing:
-    n_padded = next_power_of_two(max(tree.n_nodes, 16))
+    inner, leaf = np.flatnonzero(~tree.is_leaf), np.flatnonzero(tree.is_leaf)
+    node = np.append(inner, leaf)
+    place = np.argsort(node)
     n_categories = next_power_of_two(max(tree.goes_left.shape[1], 1))
+    n_inner = next_power_of_two(max(len(inner) + 1, 16))
+    # There is one leaf more than there are inner nodes: sizes go together.
+    n_nodes = 2 * n_inner
 
-    def pad(array, fill, dtype):
-        padding = [(0, n_padded - tree.n_nodes)] + [(0, 0)] * (array.ndim - 1)
+    def pad(array, fill, dtype, size):
+        padding = [(0, size - len(array))] + [(0, 0)] * (array.ndim - 1)
         return np.pad(np.asarray(array, dtype), padding, constant_values=fill)
 
     low, high = tree.clip_range()
     itself = np.arange(tree.n_nodes)
+    left, right = (
+        place[np.where(tree.is_leaf, itself, child)][node]
+        for child in (tree.left, tree.right)
+    )
     discrete = np.where(tree.kind == SplitKind.DISCRETE, tree.attribute, -1)
-    goes_left = np.pad(
-        tree.goes_left, [(0, 0), (0, n_categories - tree.goes_left.shape[1])]
-    )
+    more = [(0, 0), (0, n_categories - tree.goes_left.shape[1])]
     return _Routing(
-        left=pad(np.where(tree.is_leaf, itself, tree.left), 0, np.int32),
-        right=pad(np.where(tree.is_leaf, itself, tree.right), 0, np.int32),
-        direction=pad(tree.direction, 0, np.float32),
-        threshold=pad(tree.threshold, 0, np.float32),
-        discrete_attribute=pad(discrete, -1, np.int32),
-        goes_left=pad(goes_left, False, bool),
-        larger_left=pad(tree.larger_left, False, bool),
-        coefficient=pad(tree.coefficient, 0, np.float32),
-        low=pad(low, -np.inf, np.float32),
-        high=pad(high, np.inf, np.float32),
+        direction=pad(tree.direction[inner], 0, np.float32, n_inner),
+        threshold=pad(tree.threshold[inner], 0, np.float32, n_inner),
+        discrete_attribute=pad(discrete[inner], -1, np.int32, n_inner),
+        goes_left=pad(np.pad(tree.goes_left, more)[inner], False, bool, n_inner),
+        larger_left=pad(tree.larger_left[inner], False, bool, n_inner),
+        left=pad(left, 0, np.int32, n_nodes),
+        right=pad(right, 0, np.int32, n_nodes),
+        coefficient=pad(tree.coefficient[node], 0, np.float32, n_nodes),
+        low=pad(low[node], -np.inf, np.float32, n_nodes),
+        high=pad(high[node], np.inf, np.float32, n_nodes),
+        node_id=pad(node, 0, np.int32, n_nodes),
     )
 
 
-def _child(
-    routing: _Routing, x: jax.Array, codes: jax.Array, node: jax.Array
-) -> jax.Array:
-    """The node below each row's node, shape (n_rows,), int32."""
-    go_left = jnp.sum(routing.direction[node] * x, axis=1) <= routing.threshold[node]
-    if codes.shape[1]:
-        attribute = routing.discrete_attribute[node]
-        column = jnp.maximum(attribute, 0)[:, None]
-        code = jnp.take_along_axis(codes, column, axis=1)[:, 0]
-        listed = routing.goes_left[node, jnp.maximum(code, 0)]
-        known = jnp.where(code >= 0, listed, routing.larger_left[node])
-        go_left = jnp.where(attribute >= 0, known, go_left)
-    return jnp.where(go_left, routing.left[node], routing.right[node])
+def _step_down(
+    routing: _Routing, x: jax.Array, codes: jax.Array
+) -> Callable[[jax.Array], jax.Array]:
+    """The function from each row's node to the node below it."""
+    n_inner = len(routing.direction)
+    at_once = n_inner <= _MOST_AT_ONCE
+    if at_once:
+        projection = jnp.matmul(x, routing.direction.T, precision="highest")
+        continuous = projection <= routing.threshold
+
+    def below(place: jax.Array) -> jax.Array:
+        split = jnp.minimum(place, n_inner - 1)  # of a leaf it does not matter
+        if at_once:
+            go_left = jnp.take_along_axis(continuous, split[:, None], axis=1)[:, 0]
+        else:
+            projection = jnp.sum(routing.direction[split] * x, axis=1)
+            go_left = projection <= routing.threshold[split]
+        if codes.shape[1]:
+            attribute = routing.discrete_attribute[split]
+            column = jnp.maximum(attribute, 0)[:, None]
+            code = jnp.take_along_axis(codes, column, axis=1)[:, 0]
+            listed = routing.goes_left[split, jnp.maximum(code, 0)]
+            known = jnp.where(code >= 0, listed, routing.larger_left[split])
+            go_left = jnp.where(attribute >= 0, known, go_left)
+        return jnp.where(go_left, routing.left[place], routing.right[place])
+
+    return below
 
 
-def _value(routing: _Routing, x: jax.Array, node: jax.Array) -> jax.Array:
+def _value(routing: _Routing, x: jax.Array, place: jax.Array) -> jax.Array:
     """What the model of each row's node predicts, clipped, shape (n_rows,)."""
-    coefficient = routing.coefficient[node]
+    coefficient = routing.coefficient[place]
     regressors = x[:, : coefficient.shape[1] - 1]
     value = coefficient[:, 0] + jnp.sum(coefficient[:, 1:] * regressors, axis=1)
-    return jnp.clip(value, routing.low[node], routing.high[node])
+    return jnp.clip(value, routing.low[place], routing.high[place])
+
+
+def _leaf_place(
+    routing: _Routing, x: jax.Array, codes: jax.Array, depth: jax.Array
+) -> jax.Array:
+    below = _step_down(routing, x, codes)
+    root = jnp.zeros(x.shape[0], jnp.int32)
+    return jax.lax.fori_loop(0, depth, lambda _, place: below(place), root)
 
 
 @jax.jit
-def _leaf_and_value(
+def _leaf(
     routing: _Routing, x: jax.Array, codes: jax.Array, depth: jax.Array
-) -> tuple[jax.Array, jax.Array]:
-    """Leaf of every row and its prediction there, shape (n_rows,) each."""
-    root = jnp.zeros(x.shape[0], jnp.int32)
-    leaf = jax.lax.fori_loop(
-        0, depth, lambda _, node: _child(routing, x, codes, node), root
-    )
-    return leaf, _value(routing, x, leaf)
+) -> tuple[jax.Array]:
+    """Leaf of every row, shape (n_rows,)."""
+    return (routing.node_id[_leaf_place(routing, x, codes, depth)],)
+
+
+@jax.jit
+def _leaf_value(
+    routing: _Routing, x: jax.Array, codes: jax.Array, depth: jax.Array
+) -> tuple[jax.Array]:
+    """Prediction of every row's leaf, shape (n_rows,)."""
+    return (_value(routing, x, _leaf_place(routing, x, codes, depth)),)
 
 
 @functools.partial(jax.jit, static_argnames=("max_depth",))
@@ -118,15 +157,17 @@ def _path_and_values(
     routing: _Routing, x: jax.Array, codes: jax.Array, *, max_depth: int
 ) -> tuple[jax.Array, jax.Array]:
     """Path of every row and predictions along it, shape (max_depth + 1, n_rows)."""
+    below = _step_down(routing, x, codes)
 
-    def step(node, _):
-        below = _child(routing, x, codes, node)
-        return below, below
+    def step(place, _):
+        following = below(place)
+        return following, following
 
     root = jnp.zeros(x.shape[0], jnp.int32)
-    _, below = jax.lax.scan(step, root, None, length=max_depth)
-    path = jnp.concatenate([root[None], below])
-    return path, jax.lax.map(lambda node: _value(routing, x, node), path)
+    _, rest = jax.lax.scan(step, root, None, length=max_depth)
+    path = jnp.concatenate([root[None], rest])
+    value = jax.lax.map(lambda place: _value(routing, x, place), path)
+    return routing.node_id[path], value
 
 
 # Standardised outputs are near 0, and infinity times a share of 0 would be no number.
@@ -285,7 +326,8 @@ def apply(tree: Tree, table: Table) -> np.ndarray:
     if len(table.x) <= _FEW_ROWS:
         root = np.zeros(len(table.x), np.int32)
         return descend(tree, table, root, tree.max_depth)
-    return _computed(_leaf_and_value, table, _routing_of(tree), tree.max_depth)[0]
+    (leaf,) = _computed(_leaf, table, _routing_of(tree), tree.max_depth)
+    return leaf
 
 
 def predict(tree: Tree, table: Table) -> np.ndarray:
@@ -312,7 +354,7 @@ def predict(tree: Tree, table: Table) -> np.ndarray:
         value = values_at(tree, table, apply(tree, table))
     else:
         depth = tree.max_depth
-        value = _computed(_leaf_and_value, table, _routing_of(tree), depth)[1]
+        (value,) = _computed(_leaf_value, table, _routing_of(tree), depth)
     return tree.schema.restore_target(value)
 
 
