@@ -12,6 +12,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from secret_jax.compiling import jit_small_steps
 from secret_jax.mixture import (
     MixtureFit,
     MixtureStatus,
@@ -72,7 +73,7 @@ class _Candidates(NamedTuple):
     threshold: jax.Array  # (n_directions,)
 
 
-@functools.partial(jax.jit, static_argnames=("settings",))
+@jit_small_steps(static_argnames=("settings",))
 def find_splits(batch: NodeBatch, *, settings: SecretSettings) -> NodeSplits:
     """Best split of every node of a batch.
 
