@@ -235,7 +235,7 @@ def _pruned_alone(tree: Tree, rows: Rows, prune: PruneOptions) -> tuple[Tree, fl
     table, y, weight = rows
     if prune.ccp_alpha is not None:
         return cost_complexity(tree, table, y, weight, prune.ccp_alpha), 0.0
-    if prune.rule is None:
+    if prune.rule is None or prune.rule == "holdout":  # no row could be held out
         return tree, 0.0
     return PRUNING_RULES[prune.rule](tree, table, y, weight)
 
