@@ -122,3 +122,11 @@ def test_hooks_have_the_versions_of_the_tests():
     assert f"ruff-pre-commit\n    rev: v{pinned['ruff']}\n" in hooks
     citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert f"\nversion: {project['project']['version']}\n" in citation
+
+
+def test_the_readme_of_the_benchmarks_names_every_file():
+    folder = ROOT / "benchmarks"
+    named = set(
+        re.findall(r"`(\w+\.py)`", (folder / "README.md").read_text(encoding="utf-8"))
+    )
+    assert {path.name for path in folder.glob("*.py")} <= named
