@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from secret_jax.plot import FONT_SIZE, import_matplotlib
+from secret_jax.routing import predict
 from secret_jax.sentences import number, quoted
 from secret_jax.slices import Strip, area, pieces, varied
 from secret_jax.table import Role, Table, TableSchema
-from secret_jax.tree import Tree, predict
+from secret_jax.tree import Tree
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
