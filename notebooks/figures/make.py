@@ -14,8 +14,8 @@ from secret_jax import SecretRegressor
 from secret_jax.datasets import make_3dsin
 
 
-def fold(path: Path) -> None:
-    """A surface, what a tree with oblique splits makes of it, and its error by size."""
+def surfaces(path: Path) -> None:
+    """A surface, and trees of two sizes that approximate it by planes."""
     X, y = make_3dsin(8000, random_state=0)
     X_test, y_test = make_3dsin(4000, random_state=1)
     figure, axes = plt.subplots(1, 3, figsize=(11, 3.5), layout="constrained")
@@ -44,4 +44,4 @@ def fold(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    fold(Path(__file__).with_name("splits.png"))
+    surfaces(Path(__file__).with_name("splits.png"))
