@@ -6,11 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 
 from secret_jax import leaves
 from secret_jax.complexity import cost_complexity, weakest_links
 from secret_jax.cross_validation import by_cross_validation, folds
+from secret_jax.device_rows import chosen_rows
 from secret_jax.grow import GrownTree, Progress, Root, grow
 from secret_jax.options import GrowOptions, PruneOptions
 from secret_jax.prune import reduced_error
@@ -291,6 +293,7 @@ def merged(rows: Rows, seed: int) -> tuple[Rows, np.ndarray]:
 
     A prefix of them is a sample of distinct rows.
     """
+    rows = rows._replace(table=rows.table.on_host())
     order, hashed, exact = hash_order(rows, seed)
     rows = rows.take(order)
     new = np.r_[True, (np.diff(hashed) != 0) | (np.diff(exact) != 0)]
@@ -309,6 +312,11 @@ def sampled(rows: Rows, n_wanted: int, seed: int) -> tuple[Rows, np.ndarray] | N
     """
     limit = np.uint64(min(n_wanted / len(rows.y), 1.0) * float(2**64 - 2**11))
 
+    if not isinstance(rows.table.x, np.ndarray):
+        share = n_wanted / len(rows.y)
+        index = chosen_rows(rows.table.x, rows.y, share, seed)
+        return merged(rows.take(index), seed)
+
     def chosen(block: slice) -> np.ndarray:
         table = rows.table
         more = [*table.codes[block].T, rows.y[block]]
@@ -325,8 +333,10 @@ def sampled(rows: Rows, n_wanted: int, seed: int) -> tuple[Rows, np.ndarray] | N
 
 def join(first: Rows, second: Rows) -> Rows:
     """The rows of both."""
+    host = all(isinstance(rows.table.x, np.ndarray) for rows in (first, second))
+    concatenate = np.concatenate if host else jnp.concatenate
     table = Table(
-        np.concatenate([first.table.x, second.table.x]),
+        concatenate([first.table.x, second.table.x]),
         np.concatenate([first.table.codes, second.table.codes]),
     )
     return Rows(
@@ -368,8 +378,9 @@ def with_models(
         schema=schema,
         clip_margin=leaf.clip_margin,
     )
+    x, n_regressors = rows.table.x, schema.n_regressors
     statistics = leaves.node_statistics(
-        rows.table.x[:, : schema.n_regressors],
+        x if x.shape[1] == n_regressors else x[:, :n_regressors],
         rows.y,
         rows.weight,
         apply(tree, rows.table) if reached is None else reached,

@@ -77,7 +77,7 @@ class RssOptions:
     n_thresholds: int = 16
     em_starts: bool = True
     n_random_starts: int = 2
-    em_steps: int = 6
+    em_steps: int = 4
     n_hessian: int = 2
     n_finalists: int = 5
     n_hinge: int = 3

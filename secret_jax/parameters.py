@@ -35,6 +35,7 @@ _COUNTS = {
     "max_iter": (1, False),
     "em_sample": (16, True),
     "clip_min_samples": (0, False),
+    "max_memory": (1, True),
 }
 _COUNTS_OR_FRACTIONS = ("min_samples_split", "min_samples_leaf")
 
@@ -96,6 +97,8 @@ def check_parameters(model: Any) -> None:
                 "to choose one subtree. Set prune=None to prune by ccp_alpha alone, or "
                 "leave ccp_alpha=None."
             )
+    if model.device is not None and not isinstance(model.device, str):
+        refuse("device", "the name of a device like 'cpu' or 'gpu:1', or None")
     if not isinstance(model.verbose, Integral):
         refuse("verbose", "an int")
 

@@ -15,11 +15,17 @@ from sklearn.utils.validation import (
 )
 
 from secret_jax.columns import as_frame, read_columns
+from secret_jax.device_rows import check_array, is_resident
 from secret_jax.table import TableSchema
 
 
 def validated(model: BaseEstimator, X: Any, *, reset: bool) -> Any:
     """Note or check the features; arrays become arrays, DataFrames stay DataFrames."""
+    if is_resident(X):
+        check_array(X)
+        table: Any = X
+        validate_data(model, table, reset=reset, skip_check_array=True)
+        return X
     if as_frame(X) is None:
         return validate_data(model, X, reset=reset, dtype=None, ensure_all_finite=False)
     if len(X) == 0 or len(X.columns) == 0:

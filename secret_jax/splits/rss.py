@@ -40,7 +40,7 @@ _CONSTANT = 1e-6
 # A residual with a smaller deviation, in the same units, is float32 rounding.
 _PURE = 1e-5
 # EM sees so many rows of a node.
-_MIXTURE_ROWS = 1024
+_MIXTURE_ROWS = 512
 
 
 class ModelBatch(NamedTuple):
@@ -85,8 +85,9 @@ class RssSettings(NamedTuple):
     ``n_indicators`` of the regressors, the last ones, are indicators of categories or
     gaps: those of categories are split on only together with others. ``gaps`` are the
     columns with missing values, each with its indicator's column. ``n_model`` of the
-    coordinates, the first ones, span them. ``max_split_features`` of 0 means all.
-    ``proposals`` are asked for directions beside those that the other fields ask for.
+    coordinates, the first ones, span them. ``together``: the nodes of a batch side by
+    side, for accelerators, not one after the other. ``max_split_features`` of 0 means
+    all. ``proposals`` are asked for directions beside those that the others ask for.
     """
 
     n_regressors: int
@@ -104,6 +105,7 @@ class RssSettings(NamedTuple):
     n_model: int
     stop_factor: float
     oblique: bool
+    together: bool
     max_split_features: int
     proposals: tuple[Proposal, ...] = ()
 
@@ -172,6 +174,9 @@ def find_rss_splits(
 
     def split(node):
         return _node_split(node, settings=settings)
+
+    if settings.together:
+        return jax.vmap(split)(batch)
 
     def add(i, found):
         node = jax.tree.map(lambda array: array[i], batch)

@@ -1,0 +1,62 @@
+"""Compiled programs on disk: a second process compiles nothing, and only if asked."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import jax
+
+import secret_jax
+
+FIT = """
+import jax, numpy as np, secret_jax
+{ask}
+from secret_jax import SecretRegressor
+rng = np.random.default_rng(0)
+X = rng.normal(size=(200, 2))
+SecretRegressor(criterion="gini", oblique=False).fit(X, X[:, 0])
+print(jax.config.jax_compilation_cache_dir)
+"""
+
+
+def run(source, folder):
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("JAX_")}
+    environment |= {"XDG_CACHE_HOME": str(folder), "JAX_PLATFORMS": "cpu"}
+    done = subprocess.run(
+        [sys.executable, "-c", source],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.strip()
+
+
+def test_nothing_is_kept_unless_asked_for(tmp_path):
+    assert run(FIT.format(ask=""), tmp_path) == "None"
+    assert not list(tmp_path.iterdir())
+
+
+def test_programs_are_kept_in_the_folder_and_found_again(tmp_path):
+    ask = "secret_jax.enable_compilation_cache()"
+    assert run(FIT.format(ask=ask), tmp_path) == str(tmp_path / "secret-jax")
+    kept = {path.name for path in (tmp_path / "secret-jax").iterdir()}
+    programs = {name for name in kept if name.endswith("-cache")}
+    assert any("find_splits" in name for name in programs)
+    run(FIT.format(ask=ask), tmp_path)
+    again = {path.name for path in (tmp_path / "secret-jax").iterdir()}
+    assert {name for name in again if name.endswith("-cache")} == programs
+
+
+def test_a_folder_of_ones_own(tmp_path):
+    before = jax.config.jax_compilation_cache_dir
+    seconds = jax.config.jax_persistent_cache_min_compile_time_secs
+    try:
+        folder = secret_jax.enable_compilation_cache(tmp_path / "a" / "b")
+        assert folder.is_dir()
+        assert jax.config.jax_compilation_cache_dir == str(folder)
+    finally:
+        jax.config.update("jax_compilation_cache_dir", before)
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", seconds)
