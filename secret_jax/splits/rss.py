@@ -18,6 +18,7 @@ from secret_jax.mixture import MixtureStatus
 from secret_jax.numerics import AnyArray, leading_eigenvectors, matmul, weighted_moments
 from secret_jax.splits import NodeSplits
 from secret_jax.splits.directions import (
+    Proposal,
     discriminants,
     hessian_directions,
     mixture_labels,
@@ -86,7 +87,7 @@ class RssSettings(NamedTuple):
     columns with missing values, each with its indicator's column. ``n_model`` of the
     coordinates, the first ones, span them. ``together``: the nodes of a batch side by
     side, for accelerators, not one after the other. ``max_split_features`` of 0 means
-    all.
+    all. ``proposals`` are asked for directions beside those that the others ask for.
     """
 
     n_regressors: int
@@ -106,6 +107,7 @@ class RssSettings(NamedTuple):
     oblique: bool
     together: bool
     max_split_features: int
+    proposals: tuple[Proposal, ...] = ()
 
 
 class _Candidates(NamedTuple):
@@ -407,7 +409,7 @@ def _proposals(
         )
         first, second = weight * label, weight * (1 - label)
         directions.append(discriminants(rows, first, second, n_model=n_model))
-    return directions
+    return directions + [more(rows, n_model=n_model) for more in settings.proposals]
 
 
 def _hinges(start: _Candidates, node: _Node, settings: RssSettings) -> _Candidates:
