@@ -38,6 +38,8 @@ from secret_jax.table import Table, TableSchema, learn_schema, read_columns
 
 # With more rows ``prune="auto"`` holds some out.
 _MOST_CROSS_VALIDATED = 8192
+# Beyond, whole numbers have gaps between them and are weights like any others.
+_MOST_COPIES = 2.0**53
 
 
 class SecretRegressor(RegressorMixin, BaseEstimator):
@@ -167,7 +169,8 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
     Notes
     -----
     Integer weights are multiplicities: a row of weight two counts as two rows
-    everywhere. Other weights are first scaled to a mean of one.
+    everywhere. Other weights (and integers whose sum float64 cannot hold exactly) are
+    first scaled to a mean of one.
 
     References
     ----------
@@ -846,7 +849,17 @@ def _validated(model: SecretRegressor, X: Any, *, reset: bool) -> Any:
     if not isinstance(
         nw.from_native(X, eager_only=True, pass_through=True), nw.DataFrame
     ):
-        return validate_data(model, X, reset=reset, dtype=None, ensure_all_finite=False)
+        try:
+            return validate_data(
+                model, X, reset=reset, dtype=None, ensure_all_finite=False
+            )
+        except ValueError as error:
+            if "inhomogeneous" not in str(error):
+                raise
+            raise ValueError(
+                "X is no table of shape (n_rows, n_columns): its rows differ in "
+                "length, or its cells hold lists."
+            ) from None
     if len(X) == 0 or len(X.columns) == 0:
         raise ValueError(
             f"Found array with {len(X)} sample(s) and {len(X.columns)} feature(s): X "
@@ -867,6 +880,11 @@ def _validated_target(y: Any, X: Any) -> np.ndarray:
     values = column_or_1d(y, warn=True)
     if np.iscomplexobj(values):
         raise ValueError("Complex data not supported: y holds complex numbers.")
+    if values.dtype.kind in "mM":
+        raise ValueError(
+            f"The target y must hold numbers: it holds dates or times ({values.dtype}). "
+            "Turn them into numbers, for example days since a start."
+        )
     try:
         values = np.asarray(values, np.float64)
     except (TypeError, ValueError) as error:
@@ -885,14 +903,25 @@ def _validated_weight(sample_weight: Any, X: Any) -> np.ndarray:
     n_rows = len(X)
     if sample_weight is None:
         return np.ones(n_rows)
-    weight = _check_sample_weight(
-        sample_weight, np.empty((n_rows, 1)), dtype=np.float64, ensure_non_negative=True
-    )
-    if not weight.any():
+    try:
+        if np.iscomplexobj(sample_weight):
+            raise ValueError("they are complex numbers.")
+        weight = _check_sample_weight(
+            sample_weight,
+            np.empty((n_rows, 1)),
+            dtype=np.float64,
+            ensure_non_negative=True,
+        )
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"Bad sample weights: {error}") from None
+    largest = weight.max()
+    if largest == 0:
         raise ValueError(
             "Sample weights must contain at least one non-zero number: all are zero."
         )
-    if not np.equal(np.mod(weight, 1), 0).all():
+    countable = largest <= _MOST_COPIES / n_rows
+    if not (countable and np.equal(np.mod(weight, 1), 0).all()):
+        weight = weight / largest  # whose mean cannot overflow
         weight = weight / weight[weight > 0].mean()
     return weight
 

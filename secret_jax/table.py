@@ -7,6 +7,7 @@ The schema that is learned here, once, travels with the fitted tree.
 
 from __future__ import annotations
 
+import datetime
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -225,8 +226,9 @@ class TableSchema:
             self._continuous_positions, self.continuous, strict=True
         ):
             values = _numbers(columns[column], self.names[column], self.allow_missing)
-            scaled = (values - self.center[position]) / self.scale[position]
-            # Far outside the training range float32 must saturate, not overflow.
+            # Far outside the training range numbers must saturate, not overflow.
+            with np.errstate(over="ignore"):
+                scaled = (values - self.center[position]) / self.scale[position]
             scaled = np.clip(scaled, -1e30, 1e30)
             missing = np.isnan(scaled)
             x[:, position] = np.where(missing, 0.0, scaled)
@@ -420,8 +422,18 @@ def read_columns(X: Any) -> dict[str, np.ndarray] | list[np.ndarray]:
         if all(isinstance(name, str) for name in names):
             return {name: _series_values(frame[name], name) for name in names}
         # scikit-learn's habit: names that are no strings are no names.
-        return _array_columns(frame.to_numpy())
+        columns = [column.to_numpy() for column in frame.iter_columns()]
+        return _array_columns(_side_by_side(columns))
     return _array_columns(np.asarray(X))
+
+
+def _side_by_side(columns: list[np.ndarray]) -> np.ndarray:
+    if all(column.dtype.kind in "fiub" for column in columns):
+        return np.stack(columns, axis=1)
+    table = np.empty((len(columns[0]), len(columns)), object)
+    for position, column in enumerate(columns):
+        table[:, position] = column
+    return table
 
 
 def _array_columns(array: np.ndarray) -> list[np.ndarray]:
@@ -433,6 +445,11 @@ def _array_columns(array: np.ndarray) -> list[np.ndarray]:
         )
     if np.iscomplexobj(array):
         raise ValueError("Complex data not supported: X holds complex numbers.")
+    if array.dtype.kind in "mM":
+        raise ValueError(
+            f"X holds dates or times ({array.dtype}). Turn them into numbers (for "
+            "example days since a start) or into text."
+        )
     if array.dtype.kind in "fiub":
         return list(np.asarray(array, np.float64).T)
     return [_object_column(column) for column in np.asarray(array, object).T]
@@ -464,10 +481,18 @@ def _object_column(column: np.ndarray) -> np.ndarray:
     if any(isinstance(value, str | bytes) for value in column):
         return column
     try:
-        numbers = [np.nan if _is_missing(value) else value for value in column]
-        return np.asarray(numbers, np.float64)
+        values = [np.nan if _is_missing(value) else value for value in column]
+        numbers = np.array([_real(value) for value in values], np.float64)
     except (TypeError, ValueError):
         return column
+    return numbers if numbers.ndim == 1 else column  # not where cells are lists
+
+
+def _real(value: Any) -> Any:
+    """The value, or infinity for a whole number that no float can hold."""
+    if isinstance(value, int) and not -(2**1023) < value < 2**1023:
+        return np.inf if value > 0 else -np.inf
+    return value
 
 
 def _is_missing(value: Any) -> bool:
@@ -477,6 +502,8 @@ def _is_missing(value: Any) -> bool:
         return bool(value != value)
     except TypeError:  # pandas.NA is neither equal to itself nor not
         return True
+    except ValueError:  # an array, which is refused where its column has a name
+        return False
 
 
 def _made_up(n_columns: int) -> tuple[str, ...]:
@@ -524,9 +551,10 @@ def _numbers(column: np.ndarray, name: str, allow_missing: bool = False) -> np.n
         column = np.array(
             [np.nan if _is_missing(value) else value for value in column], object
         )
+        _refuse_odd_cells(column, name)
         for row, value in enumerate(column):
             try:
-                float(value)
+                float(_real(value))
             except (TypeError, ValueError):
                 raise ValueError(
                     f"Column {name!r} is continuous, but row {row} holds {value!r}, "
@@ -554,12 +582,13 @@ def _refuse_numbers_as_text(column: np.ndarray, name: str) -> None:
     """A text column that is mostly numbers is a damaged numeric one, not discrete."""
     if column.dtype == bool:
         return
+    _refuse_odd_cells(column, name)
     good, bad = 0, None
     for row, value in enumerate(column):
         if _is_missing(value):  # has a message of its own
             continue
         try:
-            float(value)
+            float(_real(value))
             good += 1
         except (TypeError, ValueError):
             bad = (row, value) if bad is None else bad
@@ -569,6 +598,27 @@ def _refuse_numbers_as_text(column: np.ndarray, name: str) -> None:
             f"its {len(column)} values are numbers. Mend the text, or name the column "
             "in discrete_features if it is meant to be discrete."
         )
+
+
+def _refuse_odd_cells(column: np.ndarray, name: str) -> None:
+    """Lists, dates and the like in cells are neither numbers nor categories."""
+    values = column.tolist()
+    odd = [kind for kind in set(map(type, values)) if _is_odd(kind)]
+    for row, value in enumerate(values if odd else []):
+        if isinstance(value, tuple(odd)) and not _is_missing(value):
+            raise ValueError(
+                f"Column {name!r} holds a {type(value).__name__} in row {row}: a cell "
+                "must hold a number, text, a boolean or nothing. Turn dates into "
+                "numbers or text, and spread lists over columns of their own."
+            )
+
+
+def _is_odd(kind: type) -> bool:
+    temporal = datetime.date | datetime.time | datetime.timedelta
+    return (
+        kind.__hash__ is None
+        or issubclass(kind, temporal | np.datetime64 | np.timedelta64 | tuple)
+    )
 
 
 def _center_and_scale(
@@ -615,6 +665,8 @@ def _categories(column: np.ndarray, name: str, allow_missing: bool) -> tuple[Any
 
 def _plain_values(column: np.ndarray, name: str, allow_missing: bool) -> list[Any]:
     """The values of a discrete column, None where they are missing."""
+    if column.dtype == object:
+        _refuse_odd_cells(column, name)
     values = column.tolist()
     for row, value in enumerate(values):
         if _is_missing(value):
