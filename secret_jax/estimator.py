@@ -34,7 +34,14 @@ from secret_jax.options import (
 from secret_jax.parameters import check_parameters, is_integer, is_real
 from secret_jax.refine import refine
 from secret_jax.rows import hold_out
-from secret_jax.table import Table, TableSchema, learn_schema, read_columns
+from secret_jax.table import (
+    NO_TABLE,
+    Table,
+    TableSchema,
+    learn_schema,
+    read_columns,
+    read_target,
+)
 
 # With more rows ``prune="auto"`` holds some out.
 _MOST_CROSS_VALIDATED = 8192
@@ -451,7 +458,10 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         y = _validated_target(y, X)
         weight = _validated_weight(sample_weight, X)
         rows, schema = self._shuffled_rows(X, y, weight, target_name)
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        try:
+            seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        except ValueError as error:
+            raise ValueError(f"random_state={self.random_state!r}: {error}.") from None
         rows, hashed = merged(rows, seed)
         return _Prepared(rows, schema, hashed, seed)
 
@@ -611,10 +621,9 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         SecretRegressor
             Itself; another `fit` forgets the calibration.
         """
-        check_is_fitted(self)
+        prediction, deviation = self.predict(X, return_std=True)
         y = _validated_target(y, X)
         weight = _validated_weight(sample_weight, X)
-        prediction, deviation = self.predict(X, return_std=True)
         scores, weight = conformity_scores(y - prediction, deviation, weight)
         self.conformity_scores_, self.conformity_weight_ = scores, weight
         return self
@@ -856,10 +865,7 @@ def _validated(model: SecretRegressor, X: Any, *, reset: bool) -> Any:
         except ValueError as error:
             if "inhomogeneous" not in str(error):
                 raise
-            raise ValueError(
-                "X is no table of shape (n_rows, n_columns): its rows differ in "
-                "length, or its cells hold lists."
-            ) from None
+            raise ValueError(NO_TABLE) from None
     if len(X) == 0 or len(X.columns) == 0:
         raise ValueError(
             f"Found array with {len(X)} sample(s) and {len(X.columns)} feature(s): X "
@@ -877,18 +883,11 @@ def _validated_target(y: Any, X: Any) -> np.ndarray:
             "This SecretRegressor estimator requires y to be passed, but the target y "
             "is None."
         )
-    values = column_or_1d(y, warn=True)
-    if np.iscomplexobj(values):
-        raise ValueError("Complex data not supported: y holds complex numbers.")
-    if values.dtype.kind in "mM":
-        raise ValueError(
-            f"The target y must hold numbers: it holds dates or times ({values.dtype}). "
-            "Turn them into numbers, for example days since a start."
-        )
     try:
-        values = np.asarray(values, np.float64)
+        values = column_or_1d(y, warn=True)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"The target y must hold numbers: {error}.") from None
+        raise ValueError(f"The target y must be one column: {error}") from None
+    values = read_target(values)
     if not np.isfinite(values).all():
         row = int(np.argmin(np.isfinite(values)))
         raise ValueError(
@@ -914,6 +913,8 @@ def _validated_weight(sample_weight: Any, X: Any) -> np.ndarray:
         )
     except (TypeError, ValueError) as error:
         raise ValueError(f"Bad sample weights: {error}") from None
+    if not (np.isfinite(weight) & (weight >= 0)).all():  # of a single number
+        raise ValueError(f"Bad sample weights: {sample_weight!r}. Give finite numbers.")
     largest = weight.max()
     if largest == 0:
         raise ValueError(

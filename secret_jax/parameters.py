@@ -44,7 +44,10 @@ def check_parameters(model: Any) -> None:
 
     for name, choices in _CHOICES.items():
         value = getattr(model, name)
-        if not any(value is choice or value == choice for choice in choices):
+        plain = isinstance(value, str | bool | np.bool_)
+        if not any(
+            value is choice or (plain and value == choice) for choice in choices
+        ):
             refuse(name, "one of " + ", ".join(map(repr, choices)))
     if model.leaf == "em" and model.criterion != "gini":
         refuse("leaf", "'em' only with criterion='gini': no other fits a mixture")
@@ -66,7 +69,7 @@ def check_parameters(model: Any) -> None:
             refuse(name, f"an int of at least {least}{other}")
     for name in _COUNTS_OR_FRACTIONS:
         value = getattr(model, name)
-        if name == "min_samples_leaf" and value == "auto":
+        if name == "min_samples_leaf" and isinstance(value, str) and value == "auto":
             continue
         if is_integer(value):
             if value < 1:

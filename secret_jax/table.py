@@ -17,6 +17,10 @@ from typing import Any, NamedTuple
 import narwhals as nw
 import numpy as np
 
+NO_TABLE = (
+    "X is no table of shape (n_rows, n_columns): its rows differ in length, or its "
+    "cells hold lists."
+)
 # More would take gigabytes in the search, and say nothing.
 _MOST_CATEGORIES = 4096
 # With fewer rows a category its coefficient would be mostly noise.
@@ -424,7 +428,24 @@ def read_columns(X: Any) -> dict[str, np.ndarray] | list[np.ndarray]:
         # scikit-learn's habit: names that are no strings are no names.
         columns = [column.to_numpy() for column in frame.iter_columns()]
         return _array_columns(_side_by_side(columns))
-    return _array_columns(np.asarray(X))
+    try:
+        array = np.asarray(X)
+    except ValueError:
+        raise ValueError(NO_TABLE) from None
+    return _array_columns(array)
+
+
+def read_target(y: Any) -> np.ndarray:
+    """A target as float64; an error if it holds anything but real numbers."""
+    try:
+        values = np.asarray(y)
+        if np.iscomplexobj(values):
+            raise ValueError("Complex data not supported")
+        if values.dtype.kind in "mM":
+            raise ValueError(f"dates or times ({values.dtype}) are none")
+        return np.asarray(values, np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"The target y must hold numbers: {error}.") from None
 
 
 def _side_by_side(columns: list[np.ndarray]) -> np.ndarray:
@@ -518,7 +539,8 @@ def _listed(names: Sequence[str], most: int = 8) -> str:
 def _positions(chosen: Any, names: tuple[str, ...], argument: str) -> set[int]:
     if chosen is None:
         return set()
-    if isinstance(chosen, str) or not isinstance(chosen, Iterable):
+    scalar = isinstance(chosen, np.ndarray) and chosen.ndim == 0
+    if scalar or isinstance(chosen, str) or not isinstance(chosen, Iterable):
         chosen = [chosen]
     chosen = list(chosen)
     if len(chosen) and all(isinstance(c, bool | np.bool_) for c in chosen):
@@ -615,9 +637,8 @@ def _refuse_odd_cells(column: np.ndarray, name: str) -> None:
 
 def _is_odd(kind: type) -> bool:
     temporal = datetime.date | datetime.time | datetime.timedelta
-    return (
-        kind.__hash__ is None
-        or issubclass(kind, temporal | np.datetime64 | np.timedelta64 | tuple)
+    return kind.__hash__ is None or issubclass(
+        kind, temporal | np.datetime64 | np.timedelta64 | tuple
     )
 
 

@@ -9,12 +9,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import narwhals
 import sklearn
 from sklearn.exceptions import DataConversionWarning
 
 import secret_jax
 
-_HOMES = tuple(str(Path(module.__file__).parent) for module in (secret_jax, sklearn))
+_HOMES = tuple(
+    str(Path(module.__file__).parent) for module in (secret_jax, sklearn, narwhals)
+)
 
 # Warnings that strange input deserves.
 _DESERVED = (

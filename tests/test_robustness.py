@@ -5,10 +5,13 @@ See `strange_tables` for how to draw many more examples than a usual run of the 
 
 from __future__ import annotations
 
+import itertools
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -70,6 +73,7 @@ def options() -> st.SearchStrategy[dict[str, Any]]:
 
 def fitted(case: Case, chosen: dict[str, Any]) -> SecretRegressor | None:
     """A fitted model, or None after a refusal with a reason."""
+    _forget_programs()
     model = SecretRegressor(**chosen)
     try:
         return model.fit(case.X, case.y, case.weight)
@@ -77,6 +81,12 @@ def fitted(case: Case, chosen: dict[str, Any]) -> SecretRegressor | None:
         assert_meant(error)
         assert vars(model) == model.get_params()  # as if nothing had happened
         return None
+
+
+def _forget_programs(counter: Iterator[int] = itertools.count(1)) -> None:
+    """Thousands of programs would use up the memory maps of the process."""
+    if next(counter) % 250 == 0:
+        jax.clear_caches()
 
 
 def exaggerated(X: Any) -> Any:
@@ -88,7 +98,7 @@ def exaggerated(X: Any) -> Any:
             return column
         return np.clip(values.astype(float), -1e300, 1e300) * 1e3 - 1e4
 
-    if isinstance(X, pd.DataFrame) and not X.columns.dtype == int:
+    if isinstance(X, pd.DataFrame) and X.columns.dtype != int:
         return X.assign(**{name: grown(X[name]) for name in X.columns})
     if isinstance(X, np.ndarray):
         return grown(X)
