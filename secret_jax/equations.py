@@ -368,9 +368,8 @@ def check_count(name: str, value: Any) -> None:
 
 def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
     if not isinstance(value, str) or value not in choices:
-        raise ValueError(
-            f"{name} is {value!r}; choose {', '.join(map(repr, choices))}."
-        )
+        *first, last = map(repr, choices)
+        raise ValueError(f"{name} is {value!r}; choose {', '.join(first)} or {last}.")
 
 
 def check_text(name: str, value: Any) -> None:

@@ -84,7 +84,7 @@ def soft_model() -> SecretRegressor:
     return fitted.fit(*shop(128))
 
 
-def check_junk(name: str, use, **other: Any) -> None:
+def check_junk(name: str, use, /, **other: Any) -> None:
     """Give an argument every kind of junk, beside good values of the others."""
     failures = []
     for kind, value in JUNK.items():

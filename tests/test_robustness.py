@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -83,9 +82,12 @@ def fitted(case: Case, chosen: dict[str, Any]) -> SecretRegressor | None:
         return None
 
 
-def _forget_programs(counter: Iterator[int] = itertools.count(1)) -> None:
+_fits = itertools.count(1)
+
+
+def _forget_programs() -> None:
     """Thousands of programs would use up the memory maps of the process."""
-    if next(counter) % 250 == 0:
+    if next(_fits) % 250 == 0:
         jax.clear_caches()
 
 
