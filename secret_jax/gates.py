@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from secret_jax.numerics import AnyArray, matmul
+from secret_jax.numerics import AnyArray, jit, matmul
 
 # Beyond it a gate is as good as hard: exp(-100) is nothing beside any other leaf.
 HARD_LOGIT = 100.0
@@ -163,7 +163,7 @@ def _shares(routing: SoftRouting, x: jax.Array, codes: jax.Array) -> jax.Array:
     return leaf_shares(logit, routing.along)
 
 
-@jax.jit
+@jit
 def shares_of_rows(
     routing: SoftRouting, x: jax.Array, codes: jax.Array
 ) -> tuple[jax.Array]:
@@ -171,7 +171,7 @@ def shares_of_rows(
     return (_shares(routing, x, codes).T,)
 
 
-@jax.jit
+@jit
 def mixed_prediction(
     routing: SoftRouting, x: jax.Array, codes: jax.Array
 ) -> tuple[jax.Array]:

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from secret_jax.gates import SoftRouting, mixed_prediction, paths, shares_of_rows
-from secret_jax.numerics import AnyArray
+from secret_jax.numerics import AnyArray, jit
 from secret_jax.rows import ROW_BLOCK, next_power_of_two, row_blocks
 from secret_jax.table import Table, TableSchema
 
@@ -259,7 +259,7 @@ def _decisions(routing: _Routing, x: jax.Array, codes: jax.Array) -> jax.Array:
     return left
 
 
-@functools.partial(jax.jit, static_argnames=("max_depth",))
+@functools.partial(jit, static_argnames=("max_depth",))
 def _walk(
     routing: _Routing, x: jax.Array, codes: jax.Array, *, max_depth: int
 ) -> tuple[jax.Array, jax.Array]:
@@ -290,7 +290,7 @@ def _walk(
     return path, jax.lax.map(predict, path)
 
 
-@functools.partial(jax.jit, static_argnames=("max_depth",))
+@functools.partial(jit, static_argnames=("max_depth",))
 def _apply_and_predict(
     routing: _Routing, x: jax.Array, codes: jax.Array, *, max_depth: int
 ) -> tuple[jax.Array, jax.Array]:

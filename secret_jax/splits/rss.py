@@ -15,7 +15,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from secret_jax.mixture import MixtureStatus
-from secret_jax.numerics import AnyArray, leading_eigenvectors, matmul, weighted_moments
+from secret_jax.numerics import (
+    AnyArray,
+    jit,
+    leading_eigenvectors,
+    matmul,
+    weighted_moments,
+)
 from secret_jax.splits import NodeSplits
 from secret_jax.splits.directions import (
     discriminants,
@@ -144,7 +150,7 @@ class _Node(NamedTuple):
     n_model: int
 
 
-@functools.partial(jax.jit, static_argnames=("settings",))
+@functools.partial(jit, static_argnames=("settings",))
 def find_rss_splits(
     batch: ModelBatch, n_nodes: AnyArray, *, settings: RssSettings
 ) -> tuple[NodeSplits, jax.Array]:

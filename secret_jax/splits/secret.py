@@ -21,6 +21,7 @@ from secret_jax.mixture import (
 )
 from secret_jax.numerics import (
     inverse_cholesky,
+    jit,
     leading_eigenvectors,
     matmul,
     weighted_moments,
@@ -72,7 +73,7 @@ class _Candidates(NamedTuple):
     threshold: jax.Array  # (n_directions,)
 
 
-@functools.partial(jax.jit, static_argnames=("settings",))
+@functools.partial(jit, static_argnames=("settings",))
 def find_splits(batch: NodeBatch, *, settings: SecretSettings) -> NodeSplits:
     """Best split of every node of a batch.
 
