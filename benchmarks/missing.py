@@ -9,10 +9,11 @@ three parts, each with the same probability, independently of everything else.
 from __future__ import annotations
 
 import argparse
+import importlib
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
@@ -87,7 +88,7 @@ def imputed(given: Experiment) -> np.ndarray:
 
 def lightgbm(given: Experiment) -> np.ndarray:
     """LightGBM's native handling: early stopping, then refitted on 80 %."""
-    import lightgbm
+    booster: Any = importlib.import_module("lightgbm")
 
     def encoded(X: pd.DataFrame) -> pd.DataFrame:
         levels = {
@@ -102,15 +103,15 @@ def lightgbm(given: Experiment) -> np.ndarray:
         )
 
     settings = {"learning_rate": 0.05, "random_state": given.seed, "verbose": -1}
-    search = lightgbm.LGBMRegressor(n_estimators=5000, n_jobs=2, **settings)
+    search = booster.LGBMRegressor(n_estimators=5000, n_jobs=2, **settings)
     search.fit(
         encoded(given.training.X),
         given.training.y,
         eval_set=[(encoded(given.pruning.X), given.pruning.y)],
-        callbacks=[lightgbm.early_stopping(50, verbose=False)],
+        callbacks=[booster.early_stopping(50, verbose=False)],
     )
     n_trees = max(search.best_iteration_ or 1, 1)
-    final = lightgbm.LGBMRegressor(n_estimators=n_trees, n_jobs=2, **settings)
+    final = booster.LGBMRegressor(n_estimators=n_trees, n_jobs=2, **settings)
     X = pd.concat([given.training.X, given.pruning.X])
     final.fit(encoded(X), np.concatenate([given.training.y, given.pruning.y]))
     return np.asarray(final.predict(encoded(given.test.X)))

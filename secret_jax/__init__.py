@@ -7,9 +7,9 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from secret_jax.columns import UnseenCategoryWarning as UnseenCategoryWarning
     from secret_jax.estimator import SecretRegressor as SecretRegressor
     from secret_jax.refine import RefinementWarning as RefinementWarning
-    from secret_jax.table import UnseenCategoryWarning as UnseenCategoryWarning
 
 try:
     __version__ = version("secret-jax")
@@ -20,7 +20,7 @@ except PackageNotFoundError:  # a checkout that was never installed
 _HOMES = {
     "RefinementWarning": "secret_jax.refine",
     "SecretRegressor": "secret_jax.estimator",
-    "UnseenCategoryWarning": "secret_jax.table",
+    "UnseenCategoryWarning": "secret_jax.columns",
 }
 __all__ = ["RefinementWarning", "SecretRegressor", "UnseenCategoryWarning"]
 

@@ -21,6 +21,7 @@ from sklearn.utils.validation import (
 )
 
 from secret_jax import tree as tree_module
+from secret_jax.columns import NO_TABLE, read_columns, read_target
 from secret_jax.complexity import training_path
 from secret_jax.fitting import FittedTree, LeafOptions, Rows, fit_tree, join, merged
 from secret_jax.intervals import conformal_factor, conformity_scores, node_deviations
@@ -34,14 +35,7 @@ from secret_jax.options import (
 from secret_jax.parameters import check_parameters, is_integer, is_real
 from secret_jax.refine import refine
 from secret_jax.rows import hold_out
-from secret_jax.table import (
-    NO_TABLE,
-    Table,
-    TableSchema,
-    learn_schema,
-    read_columns,
-    read_target,
-)
+from secret_jax.table import Table, TableSchema, learn_schema
 
 # With more rows ``prune="auto"`` holds some out.
 _MOST_CROSS_VALIDATED = 8192

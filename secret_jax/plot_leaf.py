@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from secret_jax.columns import read_target
 from secret_jax.equations import check_count, model_in_original_units
 from secret_jax.explain import path_sentence
 from secret_jax.plot import FONT_SIZE, check_axes, import_matplotlib
 from secret_jax.sentences import clip_facts, node_facts, number, quoted
-from secret_jax.table import read_target
 from secret_jax.tree import Tree, predict, walk
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def plot_leaf(
     target = read_target(y) if with_rows else None
     axes = _axes(pyplot, ax, 1 + with_rows, len(model.names[:max_terms]))
     _draw_bars(axes[0], tree, node, model, max_terms)
-    if with_rows:
+    if target is not None:
         _draw_fit(axes[1], tree, node, model, X, target)
     return axes
 

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from secret_jax.columns import read_target
 from secret_jax.equations import check_count
+from secret_jax.parameters import is_integer
 from secret_jax.plot import FONT_SIZE, check_axes, import_matplotlib
 from secret_jax.sentences import number, quoted
 from secret_jax.slices import Strip, area, pieces, varied
-from secret_jax.table import Role, Table, TableSchema, read_target
+from secret_jax.table import Role, Table, TableSchema
 from secret_jax.tree import Tree, predict
 
 if TYPE_CHECKING:
@@ -295,8 +297,7 @@ def _numeric_column(schema: TableSchema, column: Any) -> int:
 def _column(schema: TableSchema, column: Any) -> int:
     if isinstance(column, str) and column in schema.names:
         return schema.names.index(column)
-    whole = isinstance(column, int | np.integer) and not isinstance(column, bool)
-    if whole and 0 <= column < len(schema.names):
+    if is_integer(column) and 0 <= column < len(schema.names):
         return int(column)
     raise ValueError(
         f"There is no column {column!r}. The columns are "

@@ -7,12 +7,42 @@ lands where two copies of it would.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 import numpy as np
 
-ROW_BLOCK = 65536
+# Rows that are looked at together: what is computed from them stays in a cache.
+ROW_BLOCK = 16384
 _MIN_BLOCK = 64
+# Array operations let other threads run.
+N_WORKERS = min(os.cpu_count() or 1, 8)
+
+_Result = TypeVar("_Result")
+
+
+def over_blocks(
+    function: Callable[[slice], _Result], n_rows: int, block: int = ROW_BLOCK
+) -> list[_Result]:
+    """Results of a function of a slice of rows, for slices that cover all rows.
+
+    The processors share the slices; the results are in the order of the rows.
+
+    Examples
+    --------
+    >>> over_blocks(lambda rows: (rows.start, rows.stop), 5, block=2)
+    [(0, 2), (2, 4), (4, 5)]
+    """
+    slices = [
+        slice(start, min(start + block, n_rows))
+        for start in range(0, max(n_rows, 1), block)
+    ]
+    if len(slices) == 1:
+        return [function(slices[0])]
+    with ThreadPoolExecutor(N_WORKERS) as pool:
+        return list(pool.map(function, slices))
 
 
 def next_power_of_two(n: int) -> int:

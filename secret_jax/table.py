@@ -7,27 +7,33 @@ The schema that is learned here, once, travels with the fitted tree.
 
 from __future__ import annotations
 
-import datetime
-import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-import narwhals as nw
 import numpy as np
 
-NO_TABLE = (
-    "X is no table of shape (n_rows, n_columns): its rows differ in length, or its "
-    "cells hold lists."
+from secret_jax.columns import (
+    categories_of,
+    codes_of,
+    listed,
+    made_up_names,
+    numbers,
+    positions,
+    read_columns,
+    refuse_numbers_as_text,
 )
-# More would take gigabytes in the search, and say nothing.
-_MOST_CATEGORIES = 4096
+from secret_jax.moments import column_moments, row_block
+from secret_jax.rows import over_blocks
+
 # With fewer rows a category its coefficient would be mostly noise.
 _ROWS_PER_INDICATOR = 30
 # With fewer gaps, or fewer values, a column's gaps say nothing that could be learned.
 _LEAST_GAPS = 5
 _GAPS_PER_REGRESSOR = 30
+# Encoded values saturate here.
+_FAR = 1e30
 
 
 class Role(StrEnum):
@@ -36,10 +42,6 @@ class Role(StrEnum):
     REGRESSOR = "regressor"
     SPLIT = "split"
     DISCRETE = "discrete"
-
-
-class UnseenCategoryWarning(UserWarning):
-    """A category that training never saw; the row goes to the larger child."""
 
 
 class Table(NamedTuple):
@@ -210,14 +212,14 @@ class TableSchema:
             unless that is allowed).
         """
         columns = self._matching(read_columns(X))
-        if used is not None:
+        if used is not None and not used.all():
             columns = [column[used] for column in columns]
         n_rows = len(columns[0])
         codes = np.empty((n_rows, len(self.discrete)), np.int32)
-        for position, column in enumerate(self.discrete):
-            codes[:, position] = _codes(
+        for attribute, column in enumerate(self.discrete):
+            codes[:, attribute] = codes_of(
                 columns[column],
-                self.categories[position],
+                self.categories[attribute],
                 self.names[column],
                 self.allow_missing,
             )
@@ -225,20 +227,51 @@ class TableSchema:
         first = self.n_regressors - self.n_indicators
         for position, (attribute, code) in enumerate(self.indicators, first):
             x[:, position] = codes[:, attribute] == code
-        indicator = dict(self.gap_columns)
-        for position, column in zip(
-            self._continuous_positions, self.continuous, strict=True
-        ):
-            values = _numbers(columns[column], self.names[column], self.allow_missing)
-            # Far outside the training range numbers must saturate, not overflow.
-            with np.errstate(over="ignore"):
-                scaled = (values - self.center[position]) / self.scale[position]
-            scaled = np.clip(scaled, -1e30, 1e30)
-            missing = np.isnan(scaled)
-            x[:, position] = np.where(missing, 0.0, scaled)
-            if position in indicator:
-                x[:, indicator[position]] = missing
+        if self.continuous:
+            self._encode_continuous(columns, x)
         return Table(x, codes)
+
+    def _encode_continuous(self, columns: list[np.ndarray], x: np.ndarray) -> None:
+        """Standardise the continuous attributes into their columns of ``x``."""
+        names = [self.names[column] for column in self.continuous]
+        values = [
+            numbers(columns[column], name, self.allow_missing)
+            if columns[column].dtype == object
+            else columns[column]
+            for column, name in zip(self.continuous, names, strict=True)
+        ]
+        position = np.array(self._continuous_positions)
+        center = self.center[position, None]
+        scale = self.scale[position, None]
+        # The attributes are at most two runs of columns: slices copy faster.
+        n_plain = self.n_regressors - self.n_indicators
+        plain, split = slice(n_plain), slice(n_plain, None)
+        split_columns = slice(
+            self.n_regressors, self.n_regressors + len(position) - n_plain
+        )
+        place = {i: which for which, i in enumerate(position)}
+        gaps = [(place[i], indicator) for i, indicator in self.gap_columns]
+
+        def encode(rows: slice) -> None:
+            block = row_block(values, rows)
+            with np.errstate(over="ignore"):
+                block -= center
+                block /= scale
+            missing = None
+            if not np.abs(block).max(initial=0.0) <= _FAR:
+                missing = np.isnan(block)
+                if np.isinf(block).any() or not (self.allow_missing or ~missing.any()):
+                    for column, name in zip(values, names, strict=True):
+                        numbers(column, name, self.allow_missing)  # may refuse it
+                # Far outside the training range numbers saturate.
+                np.clip(block, -_FAR, _FAR, out=block)
+                block[missing] = 0.0
+            for which, indicator in gaps:
+                x[rows, indicator] = 0.0 if missing is None else missing[which]
+            x[rows, plain] = block[plain].T
+            x[rows, split_columns] = block[split].T
+
+        over_blocks(encode, len(x))
 
     def columns_of(self, X: Any) -> list[np.ndarray]:
         """The columns of a table in the order of ``names``, as they are."""
@@ -258,20 +291,20 @@ class TableSchema:
             if len(found) != len(self.names):
                 raise ValueError(
                     f"X has {len(found)} features, but the tree was fitted with "
-                    f"{len(self.names)} features: {_listed(self.names)}."
+                    f"{len(self.names)} features: {listed(self.names)}."
                 )
             return found
         missing = [name for name in self.names if name not in columns]
         extra = [name for name in columns if name not in self.names]
         if missing or extra:
             problem = " and ".join(
-                f"{what} {_listed(names)}"
+                f"{what} {listed(names)}"
                 for what, names in (("lacks", missing), ("has the unknown", extra))
                 if names
             )
             raise ValueError(
                 f"X {problem}. The feature names should match those of the fit: "
-                f"{_listed(self.names)}."
+                f"{listed(self.names)}."
             )
         return [columns[name] for name in self.names]
 
@@ -322,11 +355,11 @@ def learn_schema(
     found = read_columns(X)
     named = isinstance(found, dict)
     columns = list(found.values()) if isinstance(found, dict) else found
-    names = tuple(found) if isinstance(found, dict) else _made_up(len(columns))
+    names = tuple(found) if isinstance(found, dict) else made_up_names(len(columns))
     used = weight > 0
 
-    discrete = _positions(discrete_features, names, "discrete_features")
-    split = _positions(split_features, names, "split_features")
+    discrete = positions(discrete_features, names, "discrete_features")
+    split = positions(split_features, names, "split_features")
     for both in sorted(discrete & split):
         raise ValueError(
             f"Column {names[both]!r} is named in both discrete_features and "
@@ -338,10 +371,10 @@ def learn_schema(
             roles.append(Role.DISCRETE)
         elif position in split:
             # Names the first value that is no number.
-            _numbers(column, names[position], missing != "error")
+            numbers(column, names[position], missing != "error")
             roles.append(Role.SPLIT)
         elif column.dtype == object or column.dtype == bool:
-            _refuse_numbers_as_text(column, names[position])
+            refuse_numbers_as_text(column, names[position])
             roles.append(Role.DISCRETE)
         elif not use_regressors:
             roles.append(Role.SPLIT)
@@ -351,48 +384,57 @@ def learn_schema(
     regressors = [i for i, role in enumerate(roles) if role is Role.REGRESSOR]
     splits = [i for i, role in enumerate(roles) if role is Role.SPLIT]
     continuous = regressors + splits
-    moments, gaps_modelled, gaps_split, shares = [], [], [], []
-    for i in continuous:
-        values = _numbers(columns[i], names[i], missing != "error")[used]
-        there = ~np.isnan(values)
-        moments.append(
-            _center_and_scale(
-                values[there], weight[used][there], f"column {names[i]!r}"
-            )
-        )
-        if not there.all():
-            share = weight[used][~there].sum() / weight[used].sum()
-            shares.append((i, float(share)))
-        fewest = min(int(there.sum()), int((~there).sum()))
-        if missing == "learn" and fewest >= _LEAST_GAPS:
-            many = missing_regressors == "auto" and fewest >= _GAPS_PER_REGRESSOR
+    measured = column_moments(
+        [columns[i] for i in continuous],
+        [names[i] for i in continuous],
+        weight,
+        allow_missing=missing != "error",
+    )
+    gaps_modelled, gaps_split = [], []
+    fewest = np.minimum(measured.n_there, measured.n_missing)
+    for i, fewer in zip(continuous, fewest, strict=True):
+        if missing == "learn" and fewer >= _LEAST_GAPS:
+            many = missing_regressors == "auto" and fewer >= _GAPS_PER_REGRESSOR
             modelled = roles[i] is Role.REGRESSOR and (
                 many or missing_regressors is True
             )
             (gaps_modelled if modelled else gaps_split).append(i)
+    shares = [
+        (i, float(share))
+        for i, share, n_missing in zip(
+            continuous, measured.missing_share, measured.n_missing, strict=True
+        )
+        if n_missing
+    ]
     discrete_columns = [i for i, role in enumerate(roles) if role is Role.DISCRETE]
     categories = [
-        _categories(columns[i][used], names[i], missing != "error")
+        categories_of(columns[i][used], names[i], missing != "error")
         for i in discrete_columns
     ]
     chosen = _indicators(categories, int(used.sum()), indicators)
     n_inserted = len(chosen) + len(gaps_modelled)
-    moments[len(regressors) : len(regressors)] = [(0.0, 1.0)] * n_inserted
-    moments += [(0.0, 1.0)] * len(gaps_split)
-    target_center, target_scale = _center_and_scale(y[used], weight[used], "the target")
+
+    def with_indicators(values: np.ndarray, value: float) -> np.ndarray:
+        first, last = values[: len(regressors)], values[len(regressors) :]
+        inserted, added = (np.full(n, value) for n in (n_inserted, len(gaps_split)))
+        return np.concatenate([first, inserted, last, added])
+
+    target = column_moments(
+        [y], [target_name], weight, allow_missing=False, what="the target"
+    )
     return TableSchema(
         names=names,
         named=named,
         roles=tuple(roles),
         continuous=tuple(continuous),
         n_regressors=len(regressors) + n_inserted,
-        center=np.array([center for center, _ in moments], np.float64),
-        scale=np.array([scale for _, scale in moments], np.float64),
+        center=with_indicators(measured.center, 0.0),
+        scale=with_indicators(measured.scale, 1.0),
         discrete=tuple(discrete_columns),
         categories=tuple(categories),
         target_name=target_name,
-        target_center=target_center,
-        target_scale=target_scale,
+        target_center=float(target.center[0]),
+        target_scale=float(target.scale[0]),
         indicators=chosen,
         gaps_modelled=tuple(gaps_modelled),
         gaps_split=tuple(gaps_split),
@@ -413,307 +455,3 @@ def _indicators(
             codes = range(1 if len(values) == 2 else 0, len(values))
             chosen += [(attribute, code) for code in codes]
     return tuple(chosen)
-
-
-def read_columns(X: Any) -> dict[str, np.ndarray] | list[np.ndarray]:
-    """Columns of a table: a dict for a DataFrame with names, a list otherwise.
-
-    Numeric columns come back as float64, all others as bool or object.
-    """
-    frame = nw.from_native(X, eager_only=True, pass_through=True)
-    if isinstance(frame, nw.DataFrame):
-        names = frame.columns
-        if all(isinstance(name, str) for name in names):
-            return {name: _series_values(frame[name], name) for name in names}
-        # scikit-learn's habit: names that are no strings are no names.
-        columns = [column.to_numpy() for column in frame.iter_columns()]
-        return _array_columns(_side_by_side(columns))
-    try:
-        array = np.asarray(X)
-    except ValueError:
-        raise ValueError(NO_TABLE) from None
-    return _array_columns(array)
-
-
-def read_target(y: Any) -> np.ndarray:
-    """A target as float64; an error if it holds anything but real numbers."""
-    try:
-        values = np.asarray(y)
-        if np.iscomplexobj(values):
-            raise ValueError("Complex data not supported")
-        if values.dtype.kind in "mM":
-            raise ValueError(f"dates or times ({values.dtype}) are none")
-        return np.asarray(values, np.float64)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise ValueError(f"The target y must hold numbers: {error}.") from None
-
-
-def _side_by_side(columns: list[np.ndarray]) -> np.ndarray:
-    if all(column.dtype.kind in "fiub" for column in columns):
-        return np.stack(columns, axis=1)
-    table = np.empty((len(columns[0]), len(columns)), object)
-    for position, column in enumerate(columns):
-        table[:, position] = column
-    return table
-
-
-def _array_columns(array: np.ndarray) -> list[np.ndarray]:
-    if array.ndim != 2:
-        raise ValueError(
-            f"Expected 2D array, got {array.ndim}D array instead. Reshape your data "
-            "with array.reshape(-1, 1) if it has a single feature, or "
-            "array.reshape(1, -1) if it is a single sample."
-        )
-    if np.iscomplexobj(array):
-        raise ValueError("Complex data not supported: X holds complex numbers.")
-    if array.dtype.kind in "mM":
-        raise ValueError(
-            f"X holds dates or times ({array.dtype}). Turn them into numbers (for "
-            "example days since a start) or into text."
-        )
-    if array.dtype.kind in "fiub":
-        return list(np.asarray(array, np.float64).T)
-    return [_object_column(column) for column in np.asarray(array, object).T]
-
-
-def _series_values(series: nw.Series, name: str) -> np.ndarray:
-    dtype = series.dtype
-    if dtype == nw.Boolean:
-        values = series.to_numpy()
-        return values if values.dtype == bool else np.asarray(values, object)
-    if dtype.is_numeric():
-        values = series.to_numpy()
-        if values.dtype == object:  # nullable integers and decimals
-            values = [np.nan if _is_missing(value) else value for value in values]
-        return np.asarray(values, np.float64)
-    if dtype in (nw.Categorical, nw.Enum):
-        # Declared categories stay categories, even if they are numbers.
-        return np.asarray(series.to_numpy(), object)
-    if dtype.is_temporal():
-        raise ValueError(
-            f"Column {name!r} holds dates or times ({dtype}). Turn it into a number "
-            "(for example days since a start) or into text before fitting."
-        )
-    return _object_column(np.asarray(series.to_numpy(), object))
-
-
-def _object_column(column: np.ndarray) -> np.ndarray:
-    """An object column: as numbers if nothing in it is text."""
-    if any(isinstance(value, str | bytes) for value in column):
-        return column
-    try:
-        values = [np.nan if _is_missing(value) else value for value in column]
-        numbers = np.array([_real(value) for value in values], np.float64)
-    except (TypeError, ValueError):
-        return column
-    return numbers if numbers.ndim == 1 else column  # not where cells are lists
-
-
-def _real(value: Any) -> Any:
-    """The value, or infinity for a whole number that no float can hold."""
-    if isinstance(value, int) and not -(2**1023) < value < 2**1023:
-        return np.inf if value > 0 else -np.inf
-    return value
-
-
-def _is_missing(value: Any) -> bool:
-    if value is None:
-        return True
-    try:
-        return bool(value != value)
-    except TypeError:  # pandas.NA is neither equal to itself nor not
-        return True
-    except ValueError:  # an array, which is refused where its column has a name
-        return False
-
-
-def _made_up(n_columns: int) -> tuple[str, ...]:
-    return tuple(f"x{i}" for i in range(n_columns))
-
-
-def _listed(names: Sequence[str], most: int = 8) -> str:
-    shown = ", ".join(repr(name) for name in names[:most])
-    return shown + (f" and {len(names) - most} more" if len(names) > most else "")
-
-
-def _positions(chosen: Any, names: tuple[str, ...], argument: str) -> set[int]:
-    if chosen is None:
-        return set()
-    scalar = isinstance(chosen, np.ndarray) and chosen.ndim == 0
-    if scalar or isinstance(chosen, str) or not isinstance(chosen, Iterable):
-        chosen = [chosen]
-    chosen = list(chosen)
-    if len(chosen) and all(isinstance(c, bool | np.bool_) for c in chosen):
-        if len(chosen) != len(names):
-            raise ValueError(
-                f"{argument} is a mask of length {len(chosen)}, but X has "
-                f"{len(names)} columns."
-            )
-        return {i for i, c in enumerate(chosen) if c}
-    positions = set()
-    for choice in chosen:
-        if isinstance(choice, str) and choice in names:
-            positions.add(names.index(choice))
-        elif isinstance(choice, int | np.integer) and 0 <= choice < len(names):
-            positions.add(int(choice))
-        else:
-            raise ValueError(
-                f"{argument} names the unknown column {choice!r}. "
-                f"The columns of X are {_listed(names)}."
-            )
-    return positions
-
-
-def _numbers(column: np.ndarray, name: str, allow_missing: bool = False) -> np.ndarray:
-    """A column as float64, or an error that names the first bad value.
-
-    Missing values become NaN if they are allowed.
-    """
-    if column.dtype == object:
-        column = np.array(
-            [np.nan if _is_missing(value) else value for value in column], object
-        )
-        _refuse_odd_cells(column, name)
-        for row, value in enumerate(column):
-            try:
-                float(_real(value))
-            except (TypeError, ValueError):
-                raise ValueError(
-                    f"Column {name!r} is continuous, but row {row} holds {value!r}, "
-                    "which is no number. Mend the value, or name the column in "
-                    "discrete_features."
-                ) from None
-    numbers = np.asarray(column, np.float64)
-    good = ~np.isinf(numbers) if allow_missing else np.isfinite(numbers)
-    if not good.all():
-        row = int(np.argmin(good))
-        if np.isnan(numbers[row]):
-            raise ValueError(
-                f"Input X contains NaN: column {name!r}, row {row}. Drop the row, "
-                "fill the value in (for example with sklearn.impute.SimpleImputer), or "
-                "set missing_values='learn'."
-            )
-        raise ValueError(
-            f"Input X contains infinity: column {name!r}, row {row}. Drop the row, or "
-            "put a number or a missing value in its place."
-        )
-    return numbers
-
-
-def _refuse_numbers_as_text(column: np.ndarray, name: str) -> None:
-    """A text column that is mostly numbers is a damaged numeric one, not discrete."""
-    if column.dtype == bool:
-        return
-    _refuse_odd_cells(column, name)
-    good, bad = 0, None
-    for row, value in enumerate(column):
-        if _is_missing(value):  # has a message of its own
-            continue
-        try:
-            float(_real(value))
-            good += 1
-        except (TypeError, ValueError):
-            bad = (row, value) if bad is None else bad
-    if good > len(column) / 2 and bad is not None:
-        raise ValueError(
-            f"Column {name!r} holds text in row {bad[0]} ({bad[1]!r}), but {good} of "
-            f"its {len(column)} values are numbers. Mend the text, or name the column "
-            "in discrete_features if it is meant to be discrete."
-        )
-
-
-def _refuse_odd_cells(column: np.ndarray, name: str) -> None:
-    """Lists, dates and the like in cells are neither numbers nor categories."""
-    values = column.tolist()
-    odd = [kind for kind in set(map(type, values)) if _is_odd(kind)]
-    for row, value in enumerate(values if odd else []):
-        if isinstance(value, tuple(odd)) and not _is_missing(value):
-            raise ValueError(
-                f"Column {name!r} holds a {type(value).__name__} in row {row}: a cell "
-                "must hold a number, text, a boolean or nothing. Turn dates into "
-                "numbers or text, and spread lists over columns of their own."
-            )
-
-
-def _is_odd(kind: type) -> bool:
-    temporal = datetime.date | datetime.time | datetime.timedelta
-    return kind.__hash__ is None or issubclass(
-        kind, temporal | np.datetime64 | np.timedelta64 | tuple
-    )
-
-
-def _center_and_scale(
-    values: np.ndarray, weight: np.ndarray, what: str
-) -> tuple[float, float]:
-    """Weighted mean and standard deviation, the latter 1 for a constant."""
-    if not len(values):  # all values of a column are missing
-        return 0.0, 1.0
-    if values.max() == values.min():
-        return float(values[0]), 1.0
-    share = weight / weight.sum()
-    with np.errstate(over="ignore", invalid="ignore"):
-        # Two passes, the second about the mean: no cancellation for large offsets.
-        center = float(values[0] + np.sum(share * (values - values[0])))
-        scale = float(np.sqrt(np.sum(share * (values - center) ** 2)))
-    if not np.isfinite(scale):
-        largest = float(np.abs(values).max())
-        raise ValueError(
-            f"The values of {what} are too large ({largest:.3g}) for their variance "
-            "to be a number. Rescale them."
-        )
-    return center, scale if scale > 0 else 1.0
-
-
-def _categories(column: np.ndarray, name: str, allow_missing: bool) -> tuple[Any, ...]:
-    """Sorted categories; None, for missing values, is the last."""
-    distinct = set(_plain_values(column, name, allow_missing))
-    if len(distinct) > _MOST_CATEGORIES:
-        raise ValueError(
-            f"Column {name!r} has {len(distinct)} different categories, more than "
-            f"{_MOST_CATEGORIES}. Group the rare ones, or leave the column out if it "
-            "only names the rows."
-        )
-    missing = (None,) if None in distinct else ()
-    distinct -= {None}
-    try:
-        return (*sorted(distinct), *missing)
-    except TypeError:  # mixed types have no order of their own
-        return (
-            *sorted(distinct, key=lambda value: (str(type(value)), str(value))),
-            *missing,
-        )
-
-
-def _plain_values(column: np.ndarray, name: str, allow_missing: bool) -> list[Any]:
-    """The values of a discrete column, None where they are missing."""
-    if column.dtype == object:
-        _refuse_odd_cells(column, name)
-    values = column.tolist()
-    for row, value in enumerate(values):
-        if _is_missing(value):
-            if not allow_missing:
-                raise ValueError(
-                    f"Input X contains NaN: discrete column {name!r}, row {row}. Fill "
-                    "it in with a category of its own, for example 'missing', or set "
-                    "missing_values='learn'."
-                )
-            values[row] = None
-    return values
-
-
-def _codes(
-    column: np.ndarray, categories: tuple[Any, ...], name: str, allow_missing: bool
-) -> np.ndarray:
-    position = {category: code for code, category in enumerate(categories)}
-    values = _plain_values(column, name, allow_missing)
-    codes = np.array([position.get(value, -1) for value in values], np.int32)
-    unseen = {values[row] for row in np.flatnonzero(codes < 0)} - {None}
-    if unseen:
-        listed = _listed(sorted(map(str, unseen)))
-        warnings.warn(
-            f"Column {name!r} holds categories that training never saw: {listed}. "
-            f"Their rows go to the larger child at each split on {name!r}.",
-            UnseenCategoryWarning,
-            stacklevel=2,
-        )
-    return codes

@@ -10,7 +10,7 @@ import pytest
 from configurations import every_configuration, refusal, regressor, shop
 
 from secret_jax import SecretRegressor
-from secret_jax.table import UnseenCategoryWarning
+from secret_jax.columns import UnseenCategoryWarning
 from secret_jax.tree import SplitKind
 
 N_ROWS = 60

@@ -28,7 +28,7 @@ from secret_jax import SecretRegressor
 
 
 def soft() -> SecretRegressor:
-    with mock.patch.object(secret_jax.refine, "SoftOptions", lambda: FEW):
+    with mock.patch.object(secret_jax.refine, "SoftOptions", return_value=FEW):
         return regressor("default", refine="soft", prune="holdout").fit(*crease(256))
 
 
@@ -87,7 +87,7 @@ folder = Path(sys.argv[1])
 
 
 def test_another_process_with_other_settings_writes_the_same_bytes(folder):
-    """Whatever Python's hashes are; in 64 bits, strictly promoted, and without a NaN."""
+    """Whatever Python's hashes are; in 64 bits, strictly promoted, without NaN."""
     code = """
 import jax
 assert jax.config.jax_enable_x64 and jax.config.jax_debug_nans

@@ -1,0 +1,313 @@
+"""Columns of a table as they come: numbers, text, gaps; and what is wrong with them.
+
+Whatever a user hands over (arrays, DataFrames of any kind through narwhals) becomes
+one-dimensional arrays here. Numbers keep their type: a block of rows becomes float64
+only while it is looked at.
+"""
+
+from __future__ import annotations
+
+import datetime
+import warnings
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+
+NO_TABLE = (
+    "X is no table of shape (n_rows, n_columns): its rows differ in length, or its "
+    "cells hold lists."
+)
+# More would take gigabytes in the search, and say nothing.
+_MOST_CATEGORIES = 4096
+
+
+class UnseenCategoryWarning(UserWarning):
+    """A category that training never saw; the row goes to the larger child."""
+
+
+def read_columns(X: Any) -> dict[str, np.ndarray] | list[np.ndarray]:
+    """Columns of a table: a dict for a DataFrame with names, a list otherwise.
+
+    Numeric columns come back as they are, all others as bool or object.
+    """
+    frame = nw.from_native(X, eager_only=True, pass_through=True)
+    if isinstance(frame, nw.DataFrame):
+        names = frame.columns
+        if all(isinstance(name, str) for name in names):
+            return {name: _series_values(frame[name], name) for name in names}
+        # scikit-learn's habit: names that are no strings are no names.
+        columns = [column.to_numpy() for column in frame.iter_columns()]
+        return _array_columns(_side_by_side(columns))
+    try:
+        array = np.asarray(X)
+    except ValueError:
+        raise ValueError(NO_TABLE) from None
+    return _array_columns(array)
+
+
+def read_target(y: Any) -> np.ndarray:
+    """A target as float64; an error if it holds anything but real numbers."""
+    try:
+        values = np.asarray(y)
+        if np.iscomplexobj(values):
+            raise ValueError("Complex data not supported")
+        if values.dtype.kind in "mM":
+            raise ValueError(f"dates or times ({values.dtype}) are none")
+        return np.asarray(values, np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"The target y must hold numbers: {error}.") from None
+
+
+def _side_by_side(columns: list[np.ndarray]) -> np.ndarray:
+    if all(column.dtype.kind in "fiub" for column in columns):
+        return np.stack(columns, axis=1)
+    table = np.empty((len(columns[0]), len(columns)), object)
+    for position, column in enumerate(columns):
+        table[:, position] = column
+    return table
+
+
+def _array_columns(array: np.ndarray) -> list[np.ndarray]:
+    if array.ndim != 2:
+        raise ValueError(
+            f"Expected 2D array, got {array.ndim}D array instead. Reshape your data "
+            "with array.reshape(-1, 1) if it has a single feature, or "
+            "array.reshape(1, -1) if it is a single sample."
+        )
+    if np.iscomplexobj(array):
+        raise ValueError("Complex data not supported: X holds complex numbers.")
+    if array.dtype.kind in "mM":
+        raise ValueError(
+            f"X holds dates or times ({array.dtype}). Turn them into numbers (for "
+            "example days since a start) or into text."
+        )
+    if array.dtype.kind in "fiub":
+        return list(array.T if array.dtype != bool else array.T.astype(np.float64))
+    return [_object_column(column) for column in np.asarray(array, object).T]
+
+
+def _series_values(series: nw.Series, name: str) -> np.ndarray:
+    dtype = series.dtype
+    if dtype == nw.Boolean:
+        values = series.to_numpy()
+        return values if values.dtype == bool else np.asarray(values, object)
+    if dtype.is_numeric():
+        values = series.to_numpy()
+        if values.dtype == object:  # nullable integers and decimals
+            values = [np.nan if _is_missing(value) else value for value in values]
+        return np.asarray(values, np.float64) if isinstance(values, list) else values
+    if dtype in (nw.Categorical, nw.Enum):
+        # Declared categories stay categories, even if they are numbers.
+        return np.asarray(series.to_numpy(), object)
+    if dtype.is_temporal():
+        raise ValueError(
+            f"Column {name!r} holds dates or times ({dtype}). Turn it into a number "
+            "(for example days since a start) or into text before fitting."
+        )
+    return _object_column(np.asarray(series.to_numpy(), object))
+
+
+def _object_column(column: np.ndarray) -> np.ndarray:
+    """An object column: as numbers if nothing in it is text."""
+    if any(isinstance(value, str | bytes) for value in column):
+        return column
+    try:
+        values = [np.nan if _is_missing(value) else value for value in column]
+        found = np.array([_real(value) for value in values], np.float64)
+    except (TypeError, ValueError):
+        return column
+    return found if found.ndim == 1 else column  # not where cells are lists
+
+
+def _real(value: Any) -> Any:
+    """The value, or infinity for a whole number that no float can hold."""
+    if isinstance(value, int) and not -(2**1023) < value < 2**1023:
+        return np.inf if value > 0 else -np.inf
+    return value
+
+
+def _is_missing(value: Any) -> bool:
+    if value is None:
+        return True
+    try:
+        return bool(value != value)
+    except TypeError:  # pandas.NA is neither equal to itself nor not
+        return True
+    except ValueError:  # an array, which is refused where its column has a name
+        return False
+
+
+def made_up_names(n_columns: int) -> tuple[str, ...]:
+    return tuple(f"x{i}" for i in range(n_columns))
+
+
+def listed(names: Sequence[str], most: int = 8) -> str:
+    shown = ", ".join(repr(name) for name in names[:most])
+    return shown + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def positions(chosen: Any, names: tuple[str, ...], argument: str) -> set[int]:
+    if chosen is None:
+        return set()
+    scalar = isinstance(chosen, np.ndarray) and chosen.ndim == 0
+    if scalar or isinstance(chosen, str) or not isinstance(chosen, Iterable):
+        chosen = [chosen]
+    chosen = list(chosen)
+    if len(chosen) and all(isinstance(c, bool | np.bool_) for c in chosen):
+        if len(chosen) != len(names):
+            raise ValueError(
+                f"{argument} is a mask of length {len(chosen)}, but X has "
+                f"{len(names)} columns."
+            )
+        return {i for i, c in enumerate(chosen) if c}
+    found = set()
+    for choice in chosen:
+        if isinstance(choice, str) and choice in names:
+            found.add(names.index(choice))
+        elif isinstance(choice, int | np.integer) and 0 <= choice < len(names):
+            found.add(int(choice))
+        else:
+            raise ValueError(
+                f"{argument} names the unknown column {choice!r}. "
+                f"The columns of X are {listed(names)}."
+            )
+    return found
+
+
+def numbers(column: np.ndarray, name: str, allow_missing: bool = False) -> np.ndarray:
+    """A column as float64, or an error that names the first bad value.
+
+    Missing values become NaN if they are allowed.
+    """
+    if column.dtype == object:
+        column = np.array(
+            [np.nan if _is_missing(value) else value for value in column], object
+        )
+        _refuse_odd_cells(column, name)
+        for row, value in enumerate(column):
+            try:
+                float(_real(value))
+            except (TypeError, ValueError):
+                raise ValueError(
+                    f"Column {name!r} is continuous, but row {row} holds {value!r}, "
+                    "which is no number. Mend the value, or name the column in "
+                    "discrete_features."
+                ) from None
+    values = np.asarray(column, np.float64)
+    good = ~np.isinf(values) if allow_missing else np.isfinite(values)
+    if not good.all():
+        row = int(np.argmin(good))
+        if np.isnan(values[row]):
+            raise ValueError(
+                f"Input X contains NaN: column {name!r}, row {row}. Drop the row, "
+                "fill the value in (for example with sklearn.impute.SimpleImputer), or "
+                "set missing_values='learn'."
+            )
+        raise ValueError(
+            f"Input X contains infinity: column {name!r}, row {row}. Drop the row, or "
+            "put a number or a missing value in its place."
+        )
+    return values
+
+
+def refuse_numbers_as_text(column: np.ndarray, name: str) -> None:
+    """A text column that is mostly numbers is a damaged numeric one, not discrete."""
+    if column.dtype == bool:
+        return
+    _refuse_odd_cells(column, name)
+    good, bad = 0, None
+    for row, value in enumerate(column):
+        if _is_missing(value):  # has a message of its own
+            continue
+        try:
+            float(_real(value))
+            good += 1
+        except (TypeError, ValueError):
+            bad = (row, value) if bad is None else bad
+    if good > len(column) / 2 and bad is not None:
+        raise ValueError(
+            f"Column {name!r} holds text in row {bad[0]} ({bad[1]!r}), but {good} of "
+            f"its {len(column)} values are numbers. Mend the text, or name the column "
+            "in discrete_features if it is meant to be discrete."
+        )
+
+
+def _refuse_odd_cells(column: np.ndarray, name: str) -> None:
+    """Lists, dates and the like in cells are neither numbers nor categories."""
+    values = column.tolist()
+    odd = [kind for kind in set(map(type, values)) if _is_odd(kind)]
+    for row, value in enumerate(values if odd else []):
+        if isinstance(value, tuple(odd)) and not _is_missing(value):
+            raise ValueError(
+                f"Column {name!r} holds a {type(value).__name__} in row {row}: a cell "
+                "must hold a number, text, a boolean or nothing. Turn dates into "
+                "numbers or text, and spread lists over columns of their own."
+            )
+
+
+def _is_odd(kind: type) -> bool:
+    temporal = datetime.date | datetime.time | datetime.timedelta
+    return kind.__hash__ is None or issubclass(
+        kind, temporal | np.datetime64 | np.timedelta64 | tuple
+    )
+
+
+def categories_of(
+    column: np.ndarray, name: str, allow_missing: bool
+) -> tuple[Any, ...]:
+    """Sorted categories; None, for missing values, is the last."""
+    distinct = set(_plain_values(column, name, allow_missing))
+    if len(distinct) > _MOST_CATEGORIES:
+        raise ValueError(
+            f"Column {name!r} has {len(distinct)} different categories, more than "
+            f"{_MOST_CATEGORIES}. Group the rare ones, or leave the column out if it "
+            "only names the rows."
+        )
+    missing = (None,) if None in distinct else ()
+    distinct -= {None}
+    try:
+        return (*sorted(distinct), *missing)
+    except TypeError:  # mixed types have no order of their own
+        return (
+            *sorted(distinct, key=lambda value: (str(type(value)), str(value))),
+            *missing,
+        )
+
+
+def _plain_values(column: np.ndarray, name: str, allow_missing: bool) -> list[Any]:
+    """The values of a discrete column, None where they are missing."""
+    if column.dtype == object:
+        _refuse_odd_cells(column, name)
+    # Numbers as float64, so that a category is the same in every type.
+    column = column.astype(np.float64) if column.dtype.kind in "fiu" else column
+    values = column.tolist()
+    for row, value in enumerate(values):
+        if _is_missing(value):
+            if not allow_missing:
+                raise ValueError(
+                    f"Input X contains NaN: discrete column {name!r}, row {row}. Fill "
+                    "it in with a category of its own, for example 'missing', or set "
+                    "missing_values='learn'."
+                )
+            values[row] = None
+    return values
+
+
+def codes_of(
+    column: np.ndarray, categories: tuple[Any, ...], name: str, allow_missing: bool
+) -> np.ndarray:
+    position = {category: code for code, category in enumerate(categories)}
+    values = _plain_values(column, name, allow_missing)
+    codes = np.array([position.get(value, -1) for value in values], np.int32)
+    unseen = {values[row] for row in np.flatnonzero(codes < 0)} - {None}
+    if unseen:
+        shown = listed(sorted(map(str, unseen)))
+        warnings.warn(
+            f"Column {name!r} holds categories that training never saw: {shown}. "
+            f"Their rows go to the larger child at each split on {name!r}.",
+            UnseenCategoryWarning,
+            stacklevel=2,
+        )
+    return codes
