@@ -14,10 +14,11 @@ import jax
 import numpy as np
 import pandas as pd
 import polars as pl
+from configurations import tree_bytes
 from hypothesis import given
 from hypothesis import strategies as st
 from refusals import assert_meant, only_deserved_warnings
-from strange_tables import MANY, Case, cases, drawn
+from strange_tables import COLUMNS, MANY, Case, cases, drawn
 
 from secret_jax import SecretRegressor
 
@@ -197,3 +198,25 @@ def test_a_second_fit_is_the_first(case, chosen):
             if "random_state" not in chosen:
                 return
             assert np.array_equal(model.predict(case.X), again.predict(case.X))
+
+
+_EXACT = ("normal", "ties", "two values", "constant", "skewed", "heavy tails", "rising")
+
+
+@drawn(15)
+@given(
+    st.integers(0, 2**32 - 1),
+    st.lists(st.sampled_from(_EXACT), min_size=3, max_size=3),
+    st.lists(st.integers(-30, 30), min_size=4, max_size=4),
+    st.sampled_from([None, "hard", "blend"]),
+)
+def test_powers_of_two_as_units_change_no_bit(seed, kinds, powers, refine):
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([COLUMNS[kind](rng, 100) for kind in kinds]).astype(float)
+    y = np.abs(np.clip(X[:, 0], -9, 9)) + rng.normal(size=100)
+    *units, unit = 2.0 ** np.array(powers)
+    options = {"random_state": 0, "min_samples_split": 0.1, "refine": refine}
+    model = SecretRegressor(**options).fit(X, y)
+    other = SecretRegressor(**options).fit(X * units, y * unit)
+    assert tree_bytes(other.tree_) == tree_bytes(model.tree_)
+    assert np.array_equal(other.predict(X * units), unit * model.predict(X))
