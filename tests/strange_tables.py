@@ -279,13 +279,13 @@ def cases(draw: Callable[..., Any]) -> Case:
     n_rows = draw(st.sampled_from((1, 2, 3, 7, 30, 64, 65, 100, 128)))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     columns = {f"c{i}": COLUMNS[kind](rng, n_rows) for i, kind in enumerate(kinds)}
-    if draw(st.integers(0, 9)) == 0 and len(kinds) > 1:
-        columns["c1"] = columns["c0"]  # a duplicate
     signal = rng.normal(size=n_rows)
     for kind, column in zip(kinds, columns.values(), strict=True):
         if kind in ("normal", "ties", "two values", "float32", "gaps"):
             signal = np.nan_to_num(np.asarray(column, np.float64))
             break
+    if draw(st.integers(0, 9)) == 0 and len(kinds) > 1:
+        columns["c1"] = columns["c0"]  # a duplicate
     y = draw(_mostly(TARGETS, BAD_TARGETS))(rng, signal)
     weight = draw(_mostly(WEIGHTS, BAD_WEIGHTS))(rng, n_rows)
     container = draw(st.sampled_from(CONTAINERS))
