@@ -22,7 +22,7 @@ from accuracy_peers import Candidate, Outcome
 
 import secret_jax
 from secret_jax import SecretRegressor, UnseenCategoryWarning
-from secret_jax.options import GrowOptions, RssOptions
+from secret_jax.options import RssOptions
 from secret_jax.parameters import check_parameters
 
 
@@ -157,12 +157,10 @@ def _model(setting: Setting) -> SecretRegressor:
 
 def _with_rss(changes: Mapping[str, Any]) -> type[SecretRegressor]:
     """The estimator with other options of its search than its parameters give."""
-    replace(RssOptions(), **changes)  # a field that is gone is refused here
+    options = replace(RssOptions(), **changes)
 
     class WithOtherSearch(SecretRegressor):
-        def _grow_options(self, *arguments: Any, **named: Any) -> GrowOptions:
-            options = super()._grow_options(*arguments, **named)
-            return replace(options, rss=replace(options.rss, **changes))
+        _rss = options
 
     return WithOtherSearch
 

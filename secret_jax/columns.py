@@ -32,8 +32,8 @@ def read_columns(X: Any) -> dict[str, np.ndarray] | list[np.ndarray]:
 
     Numeric columns come back as they are, all others as bool or object.
     """
-    frame = nw.from_native(X, eager_only=True, pass_through=True)
-    if isinstance(frame, nw.DataFrame):
+    frame = as_frame(X)
+    if frame is not None:
         names = frame.columns
         if all(isinstance(name, str) for name in names):
             return {name: _series_values(frame[name], name) for name in names}
@@ -67,6 +67,14 @@ def _side_by_side(columns: list[np.ndarray]) -> np.ndarray:
     for position, column in enumerate(columns):
         table[:, position] = column
     return table
+
+
+def as_frame(X: Any) -> nw.DataFrame[Any] | None:
+    """The table as a DataFrame that narwhals understands, None if it is none."""
+    if isinstance(X, np.ndarray):  # spares narwhals's long list of questions
+        return None
+    frame = nw.from_native(X, eager_only=True, pass_through=True)
+    return frame if isinstance(frame, nw.DataFrame) else None
 
 
 def _array_columns(array: np.ndarray) -> list[np.ndarray]:

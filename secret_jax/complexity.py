@@ -13,8 +13,9 @@ import numpy as np
 
 from secret_jax.leaves import NodeStatistics, node_statistics
 from secret_jax.prune import pruning_errors
+from secret_jax.routing import apply
 from secret_jax.table import Table
-from secret_jax.tree import SplitKind, Tree, apply, compact
+from secret_jax.tree import SplitKind, Tree, compact
 
 # Squared errors below this share of the target's variance are float32's rounding.
 _ROUNDING = 1e-12

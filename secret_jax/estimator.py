@@ -3,47 +3,33 @@
 from __future__ import annotations
 
 import copy
-import sys
-import warnings
-from typing import Any, Literal, NamedTuple, overload
+from typing import Any, Literal, overload
 
-import narwhals as nw
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import NotFittedError
-from sklearn.utils import Bunch, check_random_state
-from sklearn.utils.validation import (
-    _check_sample_weight,
-    check_consistent_length,
-    check_is_fitted,
-    column_or_1d,
-    validate_data,
-)
+from sklearn.utils import Bunch
+from sklearn.utils.validation import check_is_fitted
 
-from secret_jax import tree as tree_module
-from secret_jax.columns import NO_TABLE, read_columns, read_target
+from secret_jax import routing
 from secret_jax.complexity import training_path
-from secret_jax.fitting import FittedTree, LeafOptions, Rows, fit_tree, join, merged
 from secret_jax.intervals import conformal_factor, conformity_scores, node_deviations
-from secret_jax.options import (
-    GrowOptions,
-    MixtureOptions,
-    PruneOptions,
-    RssOptions,
-    SplitOptions,
+from secret_jax.options import RssOptions
+from secret_jax.parameters import check_parameters, is_real
+from secret_jax.reading import ReadingMixin
+from secret_jax.table import Table
+from secret_jax.training import grown_tree, parts_of, refined_tree, rows_to_train_on
+from secret_jax.tree import Tree, hardened
+from secret_jax.validation import (
+    fitted_names,
+    restore_names,
+    validated,
+    validated_target,
+    validated_weight,
 )
-from secret_jax.parameters import check_parameters, is_integer, is_real
-from secret_jax.refine import refine
-from secret_jax.rows import hold_out
-from secret_jax.table import Table, TableSchema, learn_schema
-
-# With more rows ``prune="auto"`` holds some out.
-_MOST_CROSS_VALIDATED = 8192
-# Beyond, whole numbers have gaps between them and are weights like any others.
-_MOST_COPIES = 2.0**53
 
 
-class SecretRegressor(RegressorMixin, BaseEstimator):
+class SecretRegressor(ReadingMixin, RegressorMixin, BaseEstimator):
     """A readable regression tree with linear models in its leaves.
 
     Splits are proposed by the attributes, by two-component Gaussian mixtures with
@@ -100,12 +86,14 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         Gradients stop by rows held out, ``prune_set`` or a share of the rows, and all
         rows train the tree again. With "soft" splits on one attribute come to hold
         others, unless ``oblique=False`` or ``max_split_features`` is given.
-    min_samples_split : int or float, default=0.005
+    min_samples_split : int, float or "auto", default="auto"
         A node with fewer rows is not split; a float is a fraction of the rows that
-        grow the tree.
+        grow the tree. "auto" is half a per cent of them, and of a sample (see
+        ``em_sample``) at least ``em_sample / 2``.
     min_samples_leaf : int, float or "auto", default="auto"
         Fewest rows of a leaf; a float is a fraction of the rows. "auto" is a quarter
-        per cent of them, but at least five.
+        per cent of them, but at least five, and of a sample at least
+        ``em_sample / 8``.
     max_depth : int or None, default=None
     max_leaf_nodes : int or None, default=None
     clip_margin : float or None, default=0.1
@@ -123,7 +111,9 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
     tol : float, default=1e-6
         EM stops when the mean log-likelihood rises by less.
     em_sample : int or None, default=2048
-        Most rows of a node that the search for its split sees. None: all.
+        Most rows of a node that the search for its split sees. Of more than 32 times
+        as many rows a sample grows and prunes the tree, that many or every 32nd row;
+        all rows then give the models of its nodes (with ``refit=True``). None: all.
     max_split_features : int or None, default=None
         Most attributes of an oblique split: fewer read better. None: all. Only with
         ``criterion="rss"``.
@@ -188,6 +178,9 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
     True
     """
 
+    # What the search does beyond the parameters; benchmarks take parts of it away.
+    _rss = RssOptions()
+
     def __init__(
         self,
         oblique: bool | Literal["auto"] = "auto",
@@ -201,7 +194,7 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         refit: bool = True,
         ccp_alpha: float | None = None,
         refine: Literal["hard", "blend", "soft"] | None = None,
-        min_samples_split: float = 0.005,
+        min_samples_split: float | str = "auto",
         min_samples_leaf: float | Literal["auto"] = "auto",
         max_depth: int | None = None,
         max_leaf_nodes: int | None = None,
@@ -313,21 +306,22 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         tree. The KeyboardInterrupt is passed on in both cases.
         """
         check_parameters(self)
-        names_before = _fitted_names(self)
+        names_before = fitted_names(self)
         try:
-            prepared = self._prepared_rows(X, y, sample_weight)
-            given = self._pruning_rows(prune_set, prepared)
-            parts = self._parts(prepared, given)
-            fitted = self._tree_of(prepared, parts)
+            prepared = rows_to_train_on(self, X, y, sample_weight, prune_set)
+            parts = parts_of(self, prepared)
+            fitted = grown_tree(self, prepared, parts)
         except BaseException:
-            _restore_names(self, names_before)
+            restore_names(self, names_before)
             raise
         self.tree_ = fitted.tree
         self.n_leaves_grown_ = fitted.n_leaves_grown
         self.n_refine_steps_ = 0
         self._forget_calibration()
         if self.refine is not None:
-            self._refine(self.refine, prepared, given, fitted, parts)
+            self.tree_, self.n_refine_steps_ = refined_tree(
+                self, prepared, parts, fitted
+            )
         return self
 
     def cost_complexity_pruning_path(
@@ -370,179 +364,10 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         parameters |= {"prune": None, "ccp_alpha": None, "refine": None}
         model = type(self)(**parameters)
         check_parameters(model)
-        prepared = model._prepared_rows(X, y, sample_weight)
-        tree = model._tree_of(prepared, model._parts(prepared, None)).tree
+        prepared = rows_to_train_on(model, X, y, sample_weight)
+        tree = grown_tree(model, prepared, parts_of(model, prepared)).tree
         path, errors = training_path(tree, *prepared.rows)
         return Bunch(ccp_alphas=path.alphas, impurities=errors)
-
-    def _refine(
-        self,
-        method: str,
-        prepared: _Prepared,
-        given: Rows | None,
-        fitted: FittedTree,
-        parts: _Parts,
-    ) -> None:
-        """Replace the fitted tree by its refinement."""
-        if method == "soft" and parts.pruning is None and fitted.trials:
-            # Gradients need rows held out for good to say when to stop.
-            parts = self._parts(prepared, given, hold_rows_out=True)
-            started = self._tree_of(prepared, parts)
-            fitted = started._replace(tree=fitted.tree)
-        total = parts.training.weight.sum()
-        if self.refit and parts.pruning is not None:
-            total = total + parts.pruning.weight.sum()
-        self.tree_, self.n_refine_steps_ = refine(
-            fitted,
-            method=method,
-            training=parts.training,
-            pruning=parts.pruning,
-            leaf=self._leaf_options(),
-            min_weight=self._grow_options(total).min_samples_leaf,
-            oblique=bool(self.oblique) and self.max_split_features is None,
-            refit=self.refit,
-            seed=prepared.seed,
-            progress=_print_progress if self.verbose else None,
-        )
-
-    def _parts(
-        self, prepared: _Prepared, given: Rows | None, *, hold_rows_out: bool = False
-    ) -> _Parts:
-        """Training rows, those to prune on, and how to prune."""
-        rows = prepared.rows
-        rule = "holdout" if hold_rows_out else self.prune
-        if rule == "auto" and self.ccp_alpha is not None:
-            rule = None
-        if rule == "auto":
-            n_rows = len(rows.y) + (0 if given is None else len(given.y))
-            few = self.refit and n_rows <= _MOST_CROSS_VALIDATED
-            rule = "cross-validation" if few else "holdout"
-        if rule == "cross-validation" and given is not None:
-            rows, given = merged(join(rows, given), prepared.seed)[0], None
-        if rule == "holdout" and given is None:
-            cut = hold_out(prepared.hashed, rows.weight, self.validation_fraction)
-            if cut < len(rows.y):
-                rows, given = rows.take(slice(cut)), rows.take(slice(cut, None))
-        return _Parts(rows, given, PruneOptions(rule=rule, ccp_alpha=self.ccp_alpha))
-
-    def _leaf_options(self) -> LeafOptions:
-        return LeafOptions(
-            kind=self.leaf,
-            clip_margin=self.clip_margin,
-            clip_min_weight=self.clip_min_samples,
-            gcv_factor=self._grow_options(1.0).rss.gcv_factor,
-        )
-
-    def _tree_of(self, prepared: _Prepared, parts: _Parts) -> FittedTree:
-        return fit_tree(
-            parts.training,
-            parts.pruning,
-            prepared.schema,
-            self._grow_options,
-            self._leaf_options(),
-            prune=parts.prune,
-            refit=self.refit,
-            seed=prepared.seed,
-            progress=_print_progress if self.verbose else None,
-        )
-
-    def _prepared_rows(self, X: Any, y: Any, sample_weight: Any) -> _Prepared:
-        X = _validated(self, X, reset=True)
-        target_name = _name_of(y)
-        y = _validated_target(y, X)
-        weight = _validated_weight(sample_weight, X)
-        rows, schema = self._shuffled_rows(X, y, weight, target_name)
-        try:
-            seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        except ValueError as error:
-            raise ValueError(f"random_state={self.random_state!r}: {error}.") from None
-        rows, hashed = merged(rows, seed)
-        return _Prepared(rows, schema, hashed, seed)
-
-    def _shuffled_rows(
-        self, X: Any, y: np.ndarray, weight: np.ndarray, target_name: str
-    ) -> tuple[Rows, TableSchema]:
-        schema = learn_schema(
-            X,
-            y,
-            weight,
-            discrete_features=self.discrete_features,
-            split_features=self.split_features,
-            use_regressors=self.leaf != "constant",
-            indicators=self._indicators(),
-            missing=self._missing(),
-            missing_regressors=self.missing_regressors,
-            target_name=target_name,
-        )
-        used = weight > 0
-        _warn_of_target_among_features(X, y, schema)
-        table = schema.encode(X, used)
-        return Rows(table, schema.scale_target(y[used]), weight[used]), schema
-
-    def _pruning_rows(self, prune_set: Any, prepared: _Prepared) -> Rows | None:
-        if prune_set is None:
-            return None
-        if self.prune not in ("auto", "holdout"):
-            raise ValueError(
-                f"prune_set was given, but prune={self.prune!r} uses no such rows. "
-                "Set prune='auto' or 'holdout', or leave prune_set out."
-            )
-        if self.ccp_alpha is not None:
-            raise ValueError(
-                f"prune_set was given, and ccp_alpha={self.ccp_alpha!r}: they are two "
-                "ways to choose one subtree. Leave one of them out."
-            )
-        schema = prepared.schema
-        if not isinstance(prune_set, tuple | list) or len(prune_set) != 2:
-            raise ValueError(
-                "prune_set should be a pair (X, y) of rows to prune on, got "
-                f"{type(prune_set).__name__}."
-            )
-        try:
-            X = _validated(self, prune_set[0], reset=False)
-            y = _validated_target(prune_set[1], X)
-            table = schema.encode(X)
-        except ValueError as error:
-            raise ValueError(f"In prune_set: {error}") from None
-        rows = Rows(table, schema.scale_target(y), np.ones(len(y)))
-        return merged(rows, prepared.seed)[0]
-
-    def _grow_options(self, total: float) -> GrowOptions:
-        def count(value: Any, least: float) -> float:
-            if value == "auto":
-                return max(5.0, 0.0025 * total)
-            return max(least, float(value) if is_integer(value) else value * total)
-
-        return GrowOptions(
-            min_samples_split=count(self.min_samples_split, 2.0),
-            min_samples_leaf=count(self.min_samples_leaf, 1.0),
-            max_depth=self.max_depth,
-            max_leaf_nodes=self.max_leaf_nodes,
-            keep_mixture_models=self.leaf == "em",
-            mixture=MixtureOptions(
-                start=self.em_start,
-                n_starts=self.n_starts,
-                max_iter=self.max_iter,
-                tolerance=self.tol,
-                sample=self.em_sample,
-            ),
-            split=SplitOptions(
-                criterion=self.criterion,
-                oblique=self.oblique,
-                gini_gain=self.gini_gain,
-            ),
-            rss=RssOptions(
-                sample=self.em_sample, max_split_features=self.max_split_features
-            ),
-        )
-
-    def _indicators(self) -> bool | str:
-        linear = self.criterion == "rss" and self.leaf != "constant"
-        return self.discrete_regressors if linear else False
-
-    def _missing(self) -> str:
-        learnable = self.criterion == "rss" or self.missing_values != "learn"
-        return self.missing_values if learnable else "mean"
 
     @property
     def n_leaves_(self) -> int:
@@ -555,17 +380,6 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         """Length of the longest path from the root to a leaf."""
         check_is_fitted(self)
         return self.tree_.max_depth
-
-    @property
-    def feature_importances_(self) -> np.ndarray:
-        """Share of every column in the explained variance, shape (n_features_in_,).
-
-        See `secret_jax.importances.feature_importances`.
-        """
-        from secret_jax.importances import feature_importances
-
-        check_is_fitted(self)
-        return feature_importances(self.tree_)
 
     @overload
     def predict(self, X: Any, return_std: Literal[False] = False) -> np.ndarray: ...
@@ -593,7 +407,7 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         deviation : ndarray of shape (n_rows,), float64
             Only with ``return_std``.
         """
-        prediction = tree_module.predict(*self._tree_and_rows(X))
+        prediction = routing.predict(*self._tree_and_rows(X))
         if not return_std:
             return prediction
         return prediction, node_deviations(self.tree_)[self.apply(X)]
@@ -616,8 +430,8 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
             Itself; another `fit` forgets the calibration.
         """
         prediction, deviation = self.predict(X, return_std=True)
-        y = _validated_target(y, X)
-        weight = _validated_weight(sample_weight, X)
+        y = validated_target(y, X)
+        weight = validated_weight(sample_weight, X)
         scores, weight = conformity_scores(y - prediction, deviation, weight)
         self.conformity_scores_, self.conformity_weight_ = scores, weight
         return self
@@ -677,7 +491,7 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
 
     def apply(self, X: Any) -> np.ndarray:
         """Leaf of every row, shape (n_rows,), int32."""
-        return tree_module.apply(*self._tree_and_rows(X))
+        return routing.apply(*self._tree_and_rows(X))
 
     def decision_path(self, X: Any) -> np.ndarray:
         """Nodes on the way of every row.
@@ -687,7 +501,7 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         ndarray of shape (n_rows, depth + 1), int32
             Node ids from the root down; below its leaf a row has -1.
         """
-        path = tree_module.walk(*self._tree_and_rows(X))[0].T.copy()
+        path = routing.walk(*self._tree_and_rows(X))[0].T.copy()
         path[:, 1:][path[:, 1:] == path[:, :-1]] = -1
         return path
 
@@ -705,7 +519,7 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
         """
         check_is_fitted(self)
         hard = copy.copy(self)
-        hard.tree_ = tree_module.hardened(self.tree_)
+        hard.tree_ = hardened(self.tree_)
         hard._forget_calibration()
         return hard
 
@@ -727,93 +541,9 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
 
         return load_model(path, cls)
 
-    def export_text(self, **options: Any) -> str:
-        """The tree as text; see `secret_jax.export.export_text`."""
-        from secret_jax.export import export_text
-
+    def _tree_and_rows(self, X: Any) -> tuple[Tree, Table]:
         check_is_fitted(self)
-        return export_text(self.tree_, **options)
-
-    def export_dot(self, **options: Any) -> str:
-        """The tree for Graphviz; see `secret_jax.graphviz.export_dot`."""
-        from secret_jax.graphviz import export_dot
-
-        check_is_fitted(self)
-        return export_dot(self.tree_, **options)
-
-    def to_dataframe(self, **options: Any) -> Any:
-        """A table of the nodes; see `secret_jax.node_table.to_dataframe`."""
-        from secret_jax.node_table import to_dataframe
-
-        check_is_fitted(self)
-        return to_dataframe(self.tree_, **options)
-
-    def export_code(self, language: Any = "python", **options: Any) -> str:
-        """The tree as Python or SQL; see `secret_jax.export_code.export_code`."""
-        from secret_jax.export_code import export_code
-
-        check_is_fitted(self)
-        return export_code(self.tree_, language, **options)
-
-    def plot_tree(self, **options: Any) -> Any:
-        """A picture of the tree; see `secret_jax.plot.plot_tree`."""
-        from secret_jax.plot import plot_tree
-
-        check_is_fitted(self)
-        return plot_tree(self.tree_, **options)
-
-    def plot_partition(self, x: Any, y: Any = None, **options: Any) -> Any:
-        """The prediction over one or two columns, with the splits.
-
-        See `secret_jax.plot_partition.plot_partition`.
-        """
-        from secret_jax.plot_partition import plot_partition
-
-        check_is_fitted(self)
-        return plot_partition(self.tree_, x, y, **options)
-
-    def plot_leaf(self, node: int, X: Any = None, y: Any = None, **options: Any) -> Any:
-        """The equation of a node, and how it fits; see `secret_jax.plot_leaf`."""
-        from secret_jax.plot_leaf import plot_leaf
-
-        check_is_fitted(self)
-        return plot_leaf(self.tree_, node, X, y, **options)
-
-    def explain(self, X: Any, *, precision: int | None = None) -> Any:
-        """Why rows get their predictions: ways in words and additive contributions.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_rows, n_features)
-        precision : int, optional
-            Significant digits of the words; see `export_text`.
-
-        Returns
-        -------
-        secret_jax.explain.Explanation
-
-        Examples
-        --------
-        >>> from secret_jax import SecretRegressor
-        >>> from secret_jax.datasets import make_fried
-        >>> X, y = make_fried(500, random_state=0)
-        >>> why = SecretRegressor(random_state=0).fit(X, y).explain(X[:3])
-        >>> total = why.baseline + why.contributions.sum(axis=1) + why.clipping
-        >>> bool(abs(total - why.prediction).max() < 1e-9)
-        True
-        """
-        from secret_jax.explain import explain
-
-        tree, table = self._tree_and_rows(X)
-        columns = tree.schema.columns_of(X)
-        values = np.empty((len(table.x), len(columns)), object)
-        for position, column in enumerate(columns):
-            values[:, position] = column.tolist()
-        return explain(tree, table, values, precision=precision)
-
-    def _tree_and_rows(self, X: Any) -> tuple[tree_module.Tree, Table]:
-        check_is_fitted(self)
-        X = _validated(self, X, reset=False)
+        X = validated(self, X, reset=False)
         return self.tree_, self.tree_.schema.encode(X)
 
     def __sklearn_tags__(self) -> Any:
@@ -824,133 +554,3 @@ class SecretRegressor(RegressorMixin, BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "tree_")
-
-
-class _Parts(NamedTuple):
-    """Which rows train and which prune, if any do so alone, and how."""
-
-    training: Rows
-    pruning: Rows | None
-    prune: PruneOptions
-
-
-class _Prepared(NamedTuple):
-    """Validated rows in the order of their hashes, and what was learned from them."""
-
-    rows: Rows
-    schema: TableSchema
-    hashed: np.ndarray
-    seed: int
-
-
-def _print_progress(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
-
-
-def _validated(model: SecretRegressor, X: Any, *, reset: bool) -> Any:
-    """Note or check the features; arrays become arrays, DataFrames stay DataFrames."""
-    if not isinstance(
-        nw.from_native(X, eager_only=True, pass_through=True), nw.DataFrame
-    ):
-        try:
-            return validate_data(
-                model, X, reset=reset, dtype=None, ensure_all_finite=False
-            )
-        except ValueError as error:
-            if "inhomogeneous" not in str(error):
-                raise
-            raise ValueError(NO_TABLE) from None
-    if len(X) == 0 or len(X.columns) == 0:
-        raise ValueError(
-            f"Found array with {len(X)} sample(s) and {len(X.columns)} feature(s): X "
-            "is an empty table, a minimum of 1 is required."
-        )
-    if reset or not hasattr(model, "feature_names_in_"):
-        # With names on both sides columns are found by name, in any order.
-        validate_data(model, X, reset=reset, skip_check_array=True)
-    return X
-
-
-def _validated_target(y: Any, X: Any) -> np.ndarray:
-    if y is None:
-        raise ValueError(
-            "This SecretRegressor estimator requires y to be passed, but the target y "
-            "is None."
-        )
-    try:
-        values = column_or_1d(y, warn=True)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"The target y must be one column: {error}") from None
-    values = read_target(values)
-    if not np.isfinite(values).all():
-        row = int(np.argmin(np.isfinite(values)))
-        raise ValueError(
-            f"Input y contains NaN or infinity: row {row} is {values[row]}. Drop such "
-            "rows before fitting."
-        )
-    check_consistent_length(X, values)
-    return values
-
-
-def _validated_weight(sample_weight: Any, X: Any) -> np.ndarray:
-    n_rows = len(X)
-    if sample_weight is None:
-        return np.ones(n_rows)
-    try:
-        if np.iscomplexobj(sample_weight):
-            raise ValueError("they are complex numbers.")
-        weight = _check_sample_weight(
-            sample_weight,
-            np.empty((n_rows, 1)),
-            dtype=np.float64,
-            ensure_non_negative=True,
-        )
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"Bad sample weights: {error}") from None
-    if not (np.isfinite(weight) & (weight >= 0)).all():  # of a single number
-        raise ValueError(f"Bad sample weights: {sample_weight!r}. Give finite numbers.")
-    largest = weight.max()
-    if largest == 0:
-        raise ValueError(
-            "Sample weights must contain at least one non-zero number: all are zero."
-        )
-    countable = largest <= _MOST_COPIES / n_rows
-    if not (countable and np.equal(np.mod(weight, 1), 0).all()):
-        weight = weight / largest  # whose mean cannot overflow
-        weight = weight / weight[weight > 0].mean()
-    return weight
-
-
-def _warn_of_target_among_features(X: Any, y: np.ndarray, schema: TableSchema) -> None:
-    columns = read_columns(X)
-    values = columns.values() if isinstance(columns, dict) else columns
-    for name, column in zip(schema.names, values, strict=True):
-        if column.dtype == np.float64 and y.min() < y.max() and (column == y).all():
-            warnings.warn(
-                f"Column {name!r} equals the target in every row, so the tree only "
-                "repeats it. Drop the column if it is the target itself.",
-                UserWarning,
-                stacklevel=5,
-            )
-
-
-def _name_of(y: Any) -> str:
-    name = getattr(y, "name", None)
-    return name if isinstance(name, str) and name else "y"
-
-
-def _fitted_names(model: SecretRegressor) -> dict[str, Any]:
-    return {
-        name: getattr(model, name)
-        for name in ("n_features_in_", "feature_names_in_")
-        if hasattr(model, name)
-    }
-
-
-def _restore_names(model: SecretRegressor, before: dict[str, Any]) -> None:
-    """Leave an estimator whose fit was interrupted as it was."""
-    for name in ("n_features_in_", "feature_names_in_"):
-        if name in before:
-            setattr(model, name, before[name])
-        elif hasattr(model, name):
-            delattr(model, name)

@@ -10,9 +10,10 @@ import numpy as np
 
 from secret_jax.equations import LinearSplit, split_in_original_units
 from secret_jax.node_table import installed_backend
+from secret_jax.routing import leaf_shares_of
 from secret_jax.sentences import number, quoted, split_sentence
 from secret_jax.table import Table
-from secret_jax.tree import SplitKind, Tree, leaf_shares_of
+from secret_jax.tree import SplitKind, Tree
 
 _ROWS_SHOWN = 5
 _TERMS_SHOWN = 4

@@ -14,9 +14,13 @@ from secret_jax.cross_validation import by_cross_validation, folds
 from secret_jax.grow import GrownTree, Progress, Root, grow
 from secret_jax.options import GrowOptions, PruneOptions
 from secret_jax.prune import reduced_error
-from secret_jax.rows import content_hash
+from secret_jax.routing import apply
+from secret_jax.rows import content_hash, in_blocks, sampling_hash
 from secret_jax.table import Table, TableSchema
-from secret_jax.tree import Tree, apply
+from secret_jax.tree import Tree
+
+# With fewer distinct rows in a sample, all rows are merged first.
+_LEAST_DISTINCT = 0.9
 
 
 class Rows(NamedTuple):
@@ -118,6 +122,7 @@ def fit_tree(
     prune: PruneOptions,
     refit: bool,
     seed: int,
+    everything: Rows | None = None,
     progress: Progress | None = None,
 ) -> FittedTree:
     """Grow a tree on the training rows and prune it.
@@ -138,6 +143,9 @@ def fit_tree(
     refit : bool
         Grow the tree again on all rows, to the size that the pruning rows asked for.
     seed : int
+    everything : Rows or None
+        All rows, in any order, where the others are a sample of them: they give the
+        models of the final tree. Its splits are those that the sample chose.
     progress : callable, optional
         Called with a line now and then.
 
@@ -153,18 +161,18 @@ def fit_tree(
 
     oblique = options(1.0).split.oblique
     kinds = (False, True) if oblique == "auto" else (bool(oblique),)
-    everything = np.arange(len(training.y))
+    every_row = np.arange(len(training.y))
     if pruning is not None:
-        trees = grown(training, [everything], kinds)[0]
+        trees = grown(training, [every_row], kinds)[0]
         table, y, weight = pruning
         pruned = [reduced_error(tree, table, y, weight) for tree in trees]
         best = _least(pruned)
         trials = (Trial(pruned[best][0], training, pruning),)
     elif prune.rule == "cross-validation":
         fold = folds(training.weight, prune.n_folds)
-        parts = [everything[fold != part] for part in range(fold.max() + 1)]
+        parts = [every_row[fold != part] for part in range(fold.max() + 1)]
         parts = [part for part in parts if len(part)]
-        trees, *fold_trees = grown(training, [everything, *parts], kinds)
+        trees, *fold_trees = grown(training, [every_row, *parts], kinds)
         validated = by_cross_validation(trees, fold_trees, fold, *training)
         pruned = [(found.tree, found.error) for found in validated]
         best = _least(pruned)
@@ -173,17 +181,19 @@ def fit_tree(
             for part, tree in enumerate(validated[best].fold_trees)
         )
     else:
-        trees = grown(training, [everything], kinds)[0]
+        trees = grown(training, [every_row], kinds)[0]
         pruned = [_pruned_alone(tree, training, prune) for tree in trees]
         best, trials = _least(pruned), ()
     tree = pruned[best][0]
     n_leaves_grown = trees[best].n_leaves
     if progress is not None and tree is not trees[best]:
         progress(f"pruned from {n_leaves_grown} to {tree.n_leaves} leaves")
-    if refit and pruning is not None and tree.n_leaves > 1:
+    if everything is not None:
+        tree = with_models(tree, everything, schema, leaf)
+    elif refit and pruning is not None and tree.n_leaves > 1:
         rows = shuffled(join(training, pruning), seed)
-        everything = np.arange(len(rows.y))
-        again = grown(rows, [everything], kinds[best : best + 1])[0][0]
+        every_row = np.arange(len(rows.y))
+        again = grown(rows, [every_row], kinds[best : best + 1])[0][0]
         tree = _of_size(again, tree.n_leaves)
     elif refit and pruning is not None:
         tree = with_models(tree, join(training, pruning), schema, leaf)
@@ -259,12 +269,19 @@ def hash_order(rows: Rows, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarra
     hashed, exact : ndarray of shape (n_rows,), uint64
         Hashes in that order, of slightly rounded and of exact content.
     """
-    columns = [*rows.table.x.T, *rows.table.codes.T, rows.y.astype(np.float32)]
-    # A change of the last digit (by an offset, another unit) must not move a row.
-    hashed = content_hash([np.rint(1024.0 * column) for column in columns], seed)
-    exact = content_hash(columns, seed)
+    hashed = content_hash(_rounded_columns(rows), seed)
+    exact = content_hash(_columns(rows), seed)
     order = np.lexsort((exact, hashed))
     return order, hashed[order], exact[order]
+
+
+def _columns(rows: Rows) -> list[np.ndarray]:
+    return [*rows.table.x.T, *rows.table.codes.T, rows.y.astype(np.float32)]
+
+
+def _rounded_columns(rows: Rows) -> list[np.ndarray]:
+    """A change of the last digit (by an offset, another unit) must not move a row."""
+    return [np.rint(1024.0 * column) for column in _columns(rows)]
 
 
 def merged(rows: Rows, seed: int) -> tuple[Rows, np.ndarray]:
@@ -278,6 +295,30 @@ def merged(rows: Rows, seed: int) -> tuple[Rows, np.ndarray]:
     first = np.flatnonzero(new)
     weight = np.add.reduceat(rows.weight, first)
     return rows.take(first)._replace(weight=weight), hashed[first]
+
+
+def sampled(rows: Rows, n_wanted: int, seed: int) -> tuple[Rows, np.ndarray] | None:
+    """About so many distinct rows, chosen by their content, as `merged` gives them.
+
+    Returns
+    -------
+    tuple of Rows and ndarray, or None
+        None if many rows are alike: then all of them should be merged first.
+    """
+    limit = np.uint64(min(n_wanted / len(rows.y), 1.0) * float(2**64 - 2**11))
+
+    def chosen(block: slice) -> np.ndarray:
+        table = rows.table
+        more = [*table.codes[block].T, rows.y[block]]
+        return block.start + np.flatnonzero(
+            sampling_hash(table.x[block], more, seed) < limit
+        )
+
+    index = np.concatenate(list(in_blocks(chosen, len(rows.y))))
+    found, hashed = merged(rows.take(index), seed)
+    if len(found.y) < _LEAST_DISTINCT * len(index):
+        return None
+    return found, hashed
 
 
 def join(first: Rows, second: Rows) -> Rows:

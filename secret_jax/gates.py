@@ -182,3 +182,33 @@ def mixed_prediction(
     value = jnp.fmin(jnp.fmax(value, routing.low), routing.high)
     mixed = jnp.sum(_shares(routing, x, codes) * value, axis=1)
     return (jnp.clip(mixed, routing.lowest, routing.highest),)
+
+
+def few_rows(routing: SoftRouting, x: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    """What `mixed_prediction` gives, on the host, without a compiled program.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,), float64
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        beyond = routing.threshold - x.astype(np.float64) @ routing.direction.T
+        logit = beyond / np.where(routing.width > 0, routing.width, 1.0)
+        value = x[:, : routing.coefficient.shape[1] - 1].astype(np.float64)
+        value = value @ routing.coefficient[:, 1:].T + routing.coefficient[:, 0]
+    goes_left = beyond >= 0
+    attribute = routing.discrete_attribute
+    if codes.shape[1]:
+        code = codes[:, np.maximum(attribute, 0)]
+        listed = routing.goes_left[np.arange(len(attribute)), np.maximum(code, 0)]
+        known = np.where(code >= 0, listed, routing.larger_left)
+        goes_left = np.where(attribute >= 0, known, goes_left)
+    is_gate = (routing.width > 0) & (attribute < 0) & ~np.isnan(logit)
+    hard = np.where(goes_left, HARD_LOGIT, -HARD_LOGIT)
+    logit = np.where(is_gate, np.clip(logit, -HARD_LOGIT, HARD_LOGIT), hard)
+    left, right, absent = routing.along
+    log_left = -np.logaddexp(0.0, -logit)
+    shares = np.exp(log_left @ (left + right).T - logit @ right.T + absent)
+    value = np.fmin(np.fmax(value, routing.low), routing.high)
+    mixed = np.sum(shares * value, axis=1)
+    return np.clip(mixed, routing.lowest, routing.highest)

@@ -111,7 +111,6 @@ def grow(
     )
     depth = 0
     while len(level.node):
-        search.enter(level, order)
         reason = _stop_before_search(level, depth, options)
         searched = np.flatnonzero(reason == StopReason.SPLIT)
         splits, reason[searched] = search.find(level.take(searched), order)

@@ -1,38 +1,20 @@
 """Models in the nodes, from additive sufficient statistics.
 
 Statistics are taken once, at the leaves; an inner node's are the sums of its
-children's. They are centred (mean and scatter, not raw moments), in float64.
+children's. They are centred (mean and scatter, not raw moments), and of few rows also
+the products are in float64.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
+
+from secret_jax.grams import NodeStatistics, group_statistics, no_statistics
 
 # Directions with less of the largest variance are treated as dependent.
 _RANK_TOLERANCE = 1e-10
-
-
-class NodeStatistics(NamedTuple):
-    """Sufficient statistics of the regressors and the output, per node.
-
-    Attributes
-    ----------
-    weight : ndarray of shape (n_nodes,), float64
-    mean : ndarray of shape (n_nodes, n_regressors + 1), float64
-        The output last.
-    scatter : ndarray of shape (n_nodes, n_regressors + 1, n_regressors + 1), float64
-        Sums of products about the mean.
-    lower, upper : ndarray of shape (n_nodes,), float64
-        Range of the output; inf and -inf where there is no row.
-    """
-
-    weight: np.ndarray
-    mean: np.ndarray
-    scatter: np.ndarray
-    lower: np.ndarray
-    upper: np.ndarray
+# More rows go through the device, in products of float32 numbers.
+_FLOAT64_ROWS = 1 << 15
 
 
 def node_statistics(
@@ -57,19 +39,19 @@ def node_statistics(
     -------
     NodeStatistics
     """
-    n_nodes, width = len(parent), regressors.shape[1] + 1
-    statistics = NodeStatistics(
-        weight=np.zeros(n_nodes),
-        mean=np.zeros((n_nodes, width)),
-        scatter=np.zeros((n_nodes, width, width)),
-        lower=np.full(n_nodes, np.inf),
-        upper=np.full(n_nodes, -np.inf),
-    )
-    order = np.argsort(leaf, kind="stable")
-    occupied, first = np.unique(leaf[order], return_index=True)
-    found = slice_statistics(
-        regressors, y, weight, order, first, np.append(first, len(order))[1:]
-    )
+    n_nodes = len(parent)
+    if len(y) > _FLOAT64_ROWS:
+        occupied = np.flatnonzero(np.bincount(leaf, minlength=n_nodes))
+        number = np.zeros(n_nodes, np.int32)
+        number[occupied] = np.arange(len(occupied))
+        found = group_statistics(regressors, y, weight, number[leaf], len(occupied))
+    else:
+        order = np.argsort(leaf, kind="stable")
+        occupied, first = np.unique(leaf[order], return_index=True)
+        found = slice_statistics(
+            regressors, y, weight, order, first, np.append(first, len(order))[1:]
+        )
+    statistics = no_statistics(n_nodes, regressors.shape[1])
     for whole, part in zip(statistics, found, strict=True):
         whole[occupied] = part
     _sum_upwards(statistics, parent, depth)
@@ -85,14 +67,8 @@ def slice_statistics(
     stop: np.ndarray,
 ) -> NodeStatistics:
     """Statistics of the rows ``order[start:stop]`` for each of several slices."""
-    n_slices, width = len(start), regressors.shape[1] + 1
-    statistics = NodeStatistics(
-        weight=np.zeros(n_slices),
-        mean=np.zeros((n_slices, width)),
-        scatter=np.zeros((n_slices, width, width)),
-        lower=np.full(n_slices, np.inf),
-        upper=np.full(n_slices, -np.inf),
-    )
+    statistics = no_statistics(len(start), regressors.shape[1])
+    width = regressors.shape[1] + 1
     for index, (first, last) in enumerate(zip(start, stop, strict=True)):
         if first == last:
             continue

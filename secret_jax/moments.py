@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from secret_jax.columns import numbers
-from secret_jax.rows import over_blocks
+from secret_jax.rows import in_blocks
 
 
 class Moments(NamedTuple):
@@ -99,11 +99,11 @@ def column_moments(
             return _block_sums(values, row_weight)
 
     with np.errstate(over="ignore", invalid="ignore"):
-        total = functools.reduce(_joined, over_blocks(sums, len(weight)))
+        total = functools.reduce(_joined, in_blocks(sums, len(weight)))
         mass = np.maximum(total.mass, 1e-300)
         scale = np.sqrt(total.scatter / mass)
     constant = (total.lowest >= total.highest) | (total.n_there == 0)
-    for column in np.flatnonzero(~constant & ~np.isfinite(scale)):
+    for column in np.flatnonzero(~constant & ~np.isfinite(scale)).tolist():
         largest = max(abs(total.lowest[column]), abs(total.highest[column]))
         raise ValueError(
             f"The values of {what} {names[column]!r} are too large ({largest:.3g}) for "

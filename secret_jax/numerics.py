@@ -76,21 +76,19 @@ def inverse_cholesky(
         return matrix, jnp.ones(0, bool)
     index = jnp.arange(n)
 
-    def eliminate(j, state):
-        remaining, inverse, independent = state
-        pivot = remaining[j, j]
+    def eliminate(j, both):
+        pivot = both[j, j]
         ok = pivot > tolerance
-        root = jnp.sqrt(jnp.where(ok, pivot, 1.0))
-        below = jnp.where(ok & (index > j), remaining[:, j] / root, 0.0)
-        row = jnp.where(ok, inverse[j] / root, 0.0)
-        remaining = remaining - below[:, None] * below[None, :]
-        inverse = inverse - below[:, None] * row[None, :]
-        inverse = jnp.where(index[:, None] == j, row[None, :], inverse)
-        return remaining, inverse, independent & (ok | (index != j))
+        factor = jnp.where(ok, 1.0 / jnp.sqrt(jnp.where(ok, pivot, 1.0)), 0.0)
+        row = factor * both[j]
+        below = jnp.where(index > j, factor * both[:, j], 0.0)
+        rest = both - below[:, None] * row[None, :]
+        return jnp.where(index[:, None] == j, row[None, :], rest)
 
-    start = (matrix, jnp.eye(n, dtype=matrix.dtype), jnp.ones(n, bool))
-    _, inverse, independent = jax.lax.fori_loop(0, n, eliminate, start)
-    return inverse, independent
+    # Side by side with the identity: one operation on one array for each column.
+    both = jnp.concatenate([matrix, jnp.eye(n, dtype=matrix.dtype)], axis=1)
+    inverse = jax.lax.fori_loop(0, n, eliminate, both)[:, n:]
+    return inverse, jnp.diagonal(inverse) > 0
 
 
 def guarded_solve(

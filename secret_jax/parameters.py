@@ -69,13 +69,13 @@ def check_parameters(model: Any) -> None:
             refuse(name, f"an int of at least {least}{other}")
     for name in _COUNTS_OR_FRACTIONS:
         value = getattr(model, name)
-        if name == "min_samples_leaf" and isinstance(value, str) and value == "auto":
+        if isinstance(value, str) and value == "auto":
             continue
         if is_integer(value):
             if value < 1:
-                refuse(name, "an int of at least 1 or a float in (0, 1)")
+                refuse(name, "'auto', an int of at least 1 or a float in (0, 1)")
         elif not is_real(value) or not 0 < value < 1:
-            refuse(name, "an int of at least 1 or a float in (0, 1)")
+            refuse(name, "'auto', an int of at least 1 or a float in (0, 1)")
     if not is_real(model.validation_fraction) or not 0 < model.validation_fraction < 1:
         refuse("validation_fraction", "a float in (0, 1)")
     if not is_real(model.tol) or not 0 <= model.tol < np.inf:

@@ -11,8 +11,9 @@ from secret_jax.columns import read_target
 from secret_jax.equations import check_count, model_in_original_units
 from secret_jax.explain import path_sentence
 from secret_jax.plot import FONT_SIZE, check_axes, import_matplotlib
+from secret_jax.routing import predict, walk
 from secret_jax.sentences import clip_facts, node_facts, number, quoted
-from secret_jax.tree import Tree, predict, walk
+from secret_jax.tree import Tree
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

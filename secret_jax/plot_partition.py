@@ -13,10 +13,11 @@ from secret_jax.columns import read_target
 from secret_jax.equations import check_count
 from secret_jax.parameters import is_integer
 from secret_jax.plot import FONT_SIZE, check_axes, import_matplotlib
+from secret_jax.routing import predict
 from secret_jax.sentences import number, quoted
 from secret_jax.slices import Strip, area, pieces, varied
 from secret_jax.table import Role, Table, TableSchema
-from secret_jax.tree import Tree, predict
+from secret_jax.tree import Tree
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

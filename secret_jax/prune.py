@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from secret_jax.leaves import node_statistics, squared_errors
+from secret_jax.routing import apply, walk
 from secret_jax.table import Table
-from secret_jax.tree import Tree, apply, compact, walk
+from secret_jax.tree import Tree, compact
 
 # Errors closer than this are equal up to rounding, and the smaller tree wins.
 _TIE = 1e-9

@@ -7,42 +7,52 @@ lands where two copies of it would.
 
 from __future__ import annotations
 
+import collections
 import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
 import numpy as np
 
 # Rows that are looked at together: what is computed from them stays in a cache.
 ROW_BLOCK = 16384
-_MIN_BLOCK = 64
 # Array operations let other threads run.
 N_WORKERS = min(os.cpu_count() or 1, 8)
 
 _Result = TypeVar("_Result")
 
 
-def over_blocks(
+def in_blocks(
     function: Callable[[slice], _Result], n_rows: int, block: int = ROW_BLOCK
-) -> list[_Result]:
+) -> Iterator[_Result]:
     """Results of a function of a slice of rows, for slices that cover all rows.
 
-    The processors share the slices; the results are in the order of the rows.
+    The processors share the slices; the results come in the order of the rows, and no
+    more than a few wait to be taken.
 
     Examples
     --------
-    >>> over_blocks(lambda rows: (rows.start, rows.stop), 5, block=2)
+    >>> list(in_blocks(lambda rows: (rows.start, rows.stop), 5, block=2))
     [(0, 2), (2, 4), (4, 5)]
     """
-    slices = [
-        slice(start, min(start + block, n_rows))
-        for start in range(0, max(n_rows, 1), block)
-    ]
-    if len(slices) == 1:
-        return [function(slices[0])]
+    starts = range(0, max(n_rows, 1), block)
+    slices = (slice(start, min(start + block, n_rows)) for start in starts)
+    if len(starts) == 1:
+        yield function(next(slices))
+        return
     with ThreadPoolExecutor(N_WORKERS) as pool:
-        return list(pool.map(function, slices))
+        waiting: collections.deque[Future[_Result]] = collections.deque()
+        try:
+            for rows in slices:
+                if len(waiting) == 2 * N_WORKERS:
+                    yield waiting.popleft().result()
+                waiting.append(pool.submit(function, rows))
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
 
 
 def next_power_of_two(n: int) -> int:
@@ -113,6 +123,38 @@ def content_hash(columns: list[np.ndarray], seed: int) -> np.ndarray:
     return state
 
 
+def sampling_hash(x: np.ndarray, more: list[np.ndarray], seed: int) -> np.ndarray:
+    """A cheaper hash of rows for choosing some of very many.
+
+    A sum of the slightly rounded columns' bits, each times an odd number of its own,
+    mixed once. A change of a last digit (by an offset, another unit) does not show.
+
+    Parameters
+    ----------
+    x : ndarray of shape (n_rows, n_columns), float32
+    more : list of ndarray of shape (n_rows,)
+        Further columns.
+    seed : int
+
+    Returns
+    -------
+    ndarray of shape (n_rows,), uint64
+    """
+    n_columns = x.shape[1]
+    factors = np.arange(n_columns + len(more), dtype=np.uint64) + mix(np.uint64(seed))
+    factors = mix(factors) | np.uint64(1)
+    state = np.einsum("ij,j->i", _rounded_bits(x), factors[:n_columns])
+    for column, factor in zip(more, factors[n_columns:], strict=True):
+        state += _rounded_bits(column) * factor
+    return mix(state)
+
+
+def _rounded_bits(values: np.ndarray) -> np.ndarray:
+    # + 0.0 turns -0.0 into 0.0, which compares equal and must hash equal.
+    rounded = np.rint(np.float32(1024) * np.asarray(values, np.float32))
+    return (rounded + np.float32(0)).view(np.uint32)
+
+
 def hold_out(sorted_hash: np.ndarray, weight: np.ndarray, fraction: float) -> int:
     """Where to cut rows in hash order so that the rest is a hold-out part.
 
@@ -136,22 +178,6 @@ def hold_out(sorted_hash: np.ndarray, weight: np.ndarray, fraction: float) -> in
     return min(cut, len(share))
 
 
-def row_blocks(
-    x: np.ndarray, codes: np.ndarray, block: int
-) -> Iterator[tuple[np.ndarray, np.ndarray, int]]:
-    """Blocks of rows padded to a power of two, each with its true number of rows."""
-    n_rows = len(x)
-    for start in range(0, max(n_rows, 1), block):
-        stop = min(start + block, n_rows)
-        size = max(_MIN_BLOCK, next_power_of_two(stop - start))
-        padding = [(0, size - (stop - start)), (0, 0)]
-        yield (
-            np.pad(x[start:stop], padding),
-            np.pad(codes[start:stop], padding),
-            stop - start,
-        )
-
-
 def partition(
     order: np.ndarray, starts: np.ndarray, stops: np.ndarray, go_left: np.ndarray
 ) -> np.ndarray:
@@ -173,7 +199,9 @@ def partition(
     """
     position = slice_positions(starts, stops)
     node = np.repeat(np.arange(len(starts)), stops - starts)
-    ranked = np.argsort(2 * node + ~go_left, kind="stable")
+    # Keys of two bytes are sorted by counting.
+    narrow = np.uint16 if len(starts) < 1 << 15 else np.int64
+    ranked = np.argsort((2 * node + ~go_left).astype(narrow), kind="stable")
     order[position] = order[position[ranked]]
     return starts + np.bincount(node[go_left], minlength=len(starts))
 

@@ -7,7 +7,6 @@ candidates of all kinds by the children's linear models.
 from __future__ import annotations
 
 import collections
-import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, Protocol
@@ -18,7 +17,7 @@ from scipy.special import ndtri
 from secret_jax.leaves import shrink_toward, slice_statistics
 from secret_jax.mixture import MixtureStatus
 from secret_jax.options import GrowOptions
-from secret_jax.rows import bucket, mix, next_power_of_two, uniform
+from secret_jax.rows import N_WORKERS, bucket, mix, next_power_of_two, uniform
 from secret_jax.splits import NodeBatch, NodeSplits
 from secret_jax.splits.rss import ModelBatch, RssSettings, find_rss_splits
 from secret_jax.splits.secret import SecretSettings, find_splits
@@ -28,8 +27,6 @@ from secret_jax.tree import SplitKind, StopReason
 # Most padded rows of one batch, unless a single node has more.
 _BATCH_ROWS = 1 << 15
 _SMALLEST_SAMPLE = 512
-# Batches are searched side by side: one program keeps about one processor busy.
-N_WORKERS = min(os.cpu_count() or 1, 8)
 
 
 class Level(NamedTuple):
@@ -70,10 +67,6 @@ class TrainingRows(NamedTuple):
 
 class Search(Protocol):
     """Finds a split for every node of a level."""
-
-    def enter(self, level: Level, order: np.ndarray) -> None:
-        """Take note of a new level before any of its nodes is stopped."""
-        ...
 
     def find(self, level: Level, order: np.ndarray) -> tuple[NodeSplits, np.ndarray]:
         """Splits of the nodes, and a `StopReason` each: SPLIT where one is usable."""
@@ -197,9 +190,6 @@ class GiniSearch:
             floor=options.mixture.floor,
         )
 
-    def enter(self, level: Level, order: np.ndarray) -> None:
-        """The paper's search needs no models of the nodes."""
-
     def find(self, level: Level, order: np.ndarray) -> tuple[NodeSplits, np.ndarray]:
         """See `Search`."""
         mixture, settings = self._options.mixture, self._settings
@@ -273,32 +263,13 @@ class RssSearch:
             oblique=False,
             max_split_features=rss.max_split_features or 0,
         )
-        self._model = np.zeros((0, 1 + schema.n_regressors))
-        self._degrees = np.zeros(0)
-
-    def enter(self, level: Level, order: np.ndarray) -> None:
-        """Fit the models of a level, each shrunk toward its parent's."""
-        stop = level.stop
-        if self._options.rss.sample is not None:
-            stop = np.minimum(stop, level.start + self._options.rss.sample)
-        statistics = slice_statistics(
-            self._rows.table.x[:, : self._schema.n_regressors],
-            self._rows.y,
-            self._rows.weight,
-            order,
-            level.start,
-            stop,
-        )
-        if len(self._model):
-            base = self._model[level.parent]
-        else:
-            base = np.zeros((len(level.node), self._model.shape[1]))
-        model, degrees = shrink_toward(statistics, base, self._options.rss.gcv_factor)
-        self._model = np.concatenate([self._model, model])
-        self._degrees = np.concatenate([self._degrees, degrees])
+        # Of every node that was searched, by node id.
+        self._model: dict[int, np.ndarray] = {}
+        self._degrees: dict[int, float] = {}
 
     def find(self, level: Level, order: np.ndarray) -> tuple[NodeSplits, np.ndarray]:
         """See `Search`."""
+        self._fit_models(level, order)
         rss, settings, rows = self._options.rss, self._settings, self._rows
         n_columns = rows.table.x.shape[1]
         n_nodes = len(level.node)
@@ -325,6 +296,7 @@ class RssSearch:
                 for samples in _samples(level, chosen, order, rows.weight, rss.sample):
                     yield samples, alike
 
+        # One program keeps about one processor busy.
         with ThreadPoolExecutor(N_WORKERS) as pool:
             # Results are nothing; what went wrong in a thread is raised here.
             collections.deque(pool.map(search, jobs()), maxlen=0)
@@ -336,12 +308,33 @@ class RssSearch:
         # The rows that the search saw stand for all rows of the node.
         return found._replace(gain=(found.gain / share).astype(np.float32)), reason
 
+    def _fit_models(self, level: Level, order: np.ndarray) -> None:
+        """Fit the nodes' models, each shrunk toward its parent's."""
+        stop = level.stop
+        if self._options.rss.sample is not None:
+            stop = np.minimum(stop, level.start + self._options.rss.sample)
+        statistics = slice_statistics(
+            self._rows.table.x[:, : self._schema.n_regressors],
+            self._rows.y,
+            self._rows.weight,
+            order,
+            level.start,
+            stop,
+        )
+        root = np.zeros(1 + self._schema.n_regressors)
+        base = np.array([self._model.get(node, root) for node in level.parent])
+        model, degrees = shrink_toward(
+            statistics, base.reshape(-1, len(root)), self._options.rss.gcv_factor
+        )
+        self._model |= zip(level.node, model, strict=True)
+        self._degrees |= zip(level.node, degrees, strict=True)
+
     def _batch(self, level: Level, samples: _Samples) -> ModelBatch:
         index, rss = samples.index, self._options.rss
         min_weight = self._options.min_samples_leaf * samples.share
         node = level.node[index]
-        coefficient = self._model[node].astype(np.float32)
-        degrees = self._degrees[node].astype(np.float32)
+        coefficient = np.array([self._model[i] for i in node], np.float32)
+        degrees = np.array([self._degrees[i] for i in node], np.float32)
         key = samples.pad(level.key[index], 0)
         table = samples.table(self._rows)
         shape = (rss.n_random_starts, table["x"].shape[2] + 1)

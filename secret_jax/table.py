@@ -25,7 +25,7 @@ from secret_jax.columns import (
     refuse_numbers_as_text,
 )
 from secret_jax.moments import column_moments, row_block
-from secret_jax.rows import over_blocks
+from secret_jax.rows import in_blocks
 
 # With fewer rows a category its coefficient would be mostly noise.
 _ROWS_PER_INDICATOR = 30
@@ -271,7 +271,8 @@ class TableSchema:
             x[rows, plain] = block[plain].T
             x[rows, split_columns] = block[split].T
 
-        over_blocks(encode, len(x))
+        for _ in in_blocks(encode, len(x)):
+            pass
 
     def columns_of(self, X: Any) -> list[np.ndarray]:
         """The columns of a table in the order of ``names``, as they are."""

@@ -1,4 +1,4 @@
-"""The fitted tree: flat, immutable arrays, and the routing of rows through them.
+"""The fitted tree: flat, immutable arrays.
 
 A tree holds nothing that only training needs. Nodes are numbered so that parents come
 before their children and the root is node 0. Every number in the tree lives in
@@ -10,16 +10,11 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from secret_jax.gates import SoftRouting, mixed_prediction, paths, shares_of_rows
-from secret_jax.numerics import AnyArray, jit
-from secret_jax.rows import ROW_BLOCK, next_power_of_two, row_blocks
-from secret_jax.table import Table, TableSchema
+from secret_jax.table import TableSchema
 
 
 class SplitKind(IntEnum):
@@ -165,6 +160,14 @@ class Tree:
     clip_margin: float | None = None
     clip_leaves: bool = True
 
+    def __post_init__(self) -> None:
+        for name in ARRAY_FIELDS:
+            array = getattr(self, name)
+            if isinstance(array, np.ndarray):  # not so under a transformation of JAX
+                array = array.view()
+                array.flags.writeable = False
+                object.__setattr__(self, name, array)
+
     @property
     def n_nodes(self) -> int:
         """Number of nodes, leaves included."""
@@ -197,252 +200,6 @@ class Tree:
             return -unbounded, unbounded
         margin = self.clip_margin * (self.upper - self.lower)
         return self.lower - margin, self.upper + margin
-
-
-class _Routing(NamedTuple):
-    """The arrays that routing and prediction read, padded to powers of two."""
-
-    left: AnyArray
-    right: AnyArray
-    direction: AnyArray
-    threshold: AnyArray
-    discrete_attribute: AnyArray  # -1 where the split is on continuous attributes
-    goes_left: AnyArray
-    larger_left: AnyArray
-    coefficient: AnyArray
-    low: AnyArray
-    high: AnyArray
-
-
-def _routing(tree: Tree) -> tuple[_Routing, int]:
-    """Padded arrays of a tree, and its depth rounded up to a power of two."""
-    n_padded = next_power_of_two(max(tree.n_nodes, 16))
-    n_categories = next_power_of_two(max(tree.goes_left.shape[1], 1))
-
-    def pad(array, fill, dtype):
-        padding = [(0, n_padded - tree.n_nodes)] + [(0, 0)] * (array.ndim - 1)
-        return np.pad(np.asarray(array, dtype), padding, constant_values=fill)
-
-    low, high = tree.clip_range()
-    discrete = np.where(tree.kind == SplitKind.DISCRETE, tree.attribute, -1)
-    goes_left = np.pad(
-        tree.goes_left, [(0, 0), (0, n_categories - tree.goes_left.shape[1])]
-    )
-    routing = _Routing(
-        left=pad(tree.left, -1, np.int32),
-        right=pad(tree.right, -1, np.int32),
-        direction=pad(tree.direction, 0, np.float32),
-        threshold=pad(tree.threshold, 0, np.float32),
-        discrete_attribute=pad(discrete, -1, np.int32),
-        goes_left=pad(goes_left, False, bool),
-        larger_left=pad(tree.larger_left, False, bool),
-        coefficient=pad(tree.coefficient, 0, np.float32),
-        low=pad(low, -np.inf, np.float32),
-        high=pad(high, np.inf, np.float32),
-    )
-    return routing, next_power_of_two(max(tree.max_depth, 4))
-
-
-def _decisions(routing: _Routing, x: jax.Array, codes: jax.Array) -> jax.Array:
-    """Whether each row would go left at each node, shape (n_rows, n_nodes), bool."""
-    projection = jnp.matmul(x, routing.direction.T, precision="highest")
-    left = projection <= routing.threshold
-    if codes.shape[1]:
-        attribute = jnp.maximum(routing.discrete_attribute, 0)
-        code = codes[:, attribute]
-        known = jnp.where(
-            code >= 0,
-            routing.goes_left[jnp.arange(len(attribute)), jnp.maximum(code, 0)],
-            routing.larger_left,
-        )
-        left = jnp.where(routing.discrete_attribute >= 0, known, left)
-    return left
-
-
-@functools.partial(jit, static_argnames=("max_depth",))
-def _walk(
-    routing: _Routing, x: jax.Array, codes: jax.Array, *, max_depth: int
-) -> tuple[jax.Array, jax.Array]:
-    """Path of every row, and the prediction of every node on it.
-
-    Returns node ids of shape (max_depth + 1, n_rows) and the predictions of those
-    nodes; below the leaf the leaf is repeated.
-    """
-    left = _decisions(routing, x, codes)
-    n_regressors = routing.coefficient.shape[1] - 1
-    regressors = x[:, :n_regressors]
-
-    def step(node, _):
-        go_left = jnp.take_along_axis(left, node[:, None], axis=1)[:, 0]
-        child = jnp.where(go_left, routing.left[node], routing.right[node])
-        following = jnp.where(routing.left[node] < 0, node, child)
-        return following, following
-
-    root = jnp.zeros(x.shape[0], jnp.int32)
-    _, below = jax.lax.scan(step, root, None, length=max_depth)
-    path = jnp.concatenate([root[None], below])
-
-    def predict(node):
-        coefficient = routing.coefficient[node]
-        value = coefficient[:, 0] + jnp.sum(coefficient[:, 1:] * regressors, axis=1)
-        return jnp.clip(value, routing.low[node], routing.high[node])
-
-    return path, jax.lax.map(predict, path)
-
-
-@functools.partial(jit, static_argnames=("max_depth",))
-def _apply_and_predict(
-    routing: _Routing, x: jax.Array, codes: jax.Array, *, max_depth: int
-) -> tuple[jax.Array, jax.Array]:
-    """Leaf of every row and its prediction there, shape (n_rows,) each."""
-    left = _decisions(routing, x, codes)
-
-    def step(_, node):
-        go_left = jnp.take_along_axis(left, node[:, None], axis=1)[:, 0]
-        child = jnp.where(go_left, routing.left[node], routing.right[node])
-        return jnp.where(routing.left[node] < 0, node, child)
-
-    leaf = jax.lax.fori_loop(0, max_depth, step, jnp.zeros(x.shape[0], jnp.int32))
-    coefficient = routing.coefficient[leaf]
-    regressors = x[:, : coefficient.shape[1] - 1]
-    value = coefficient[:, 0] + jnp.sum(coefficient[:, 1:] * regressors, axis=1)
-    return leaf, jnp.clip(value, routing.low[leaf], routing.high[leaf])
-
-
-# Standardised outputs are near 0, and infinity times a share of 0 would be no number.
-_FAR = 1e30
-
-
-def _soft_routing(tree: Tree) -> SoftRouting:
-    inner, leaf = np.flatnonzero(~tree.is_leaf), np.flatnonzero(tree.is_leaf)
-    n_leaves = next_power_of_two(max(len(leaf), 16))
-    n_categories = next_power_of_two(max(tree.goes_left.shape[1], 1))
-
-    def pad(array, chosen, fill=0):
-        array = array[chosen]
-        more = [(0, n_leaves - len(array))] + [(0, 0)] * (array.ndim - 1)
-        return np.pad(array, more, constant_values=fill)
-
-    low, high = tree.clip_range()
-    lowest, highest = -np.inf, np.inf
-    if not tree.clip_leaves:
-        lowest, highest = low[0], high[0]
-        low, high = np.full_like(low, -_FAR), np.full_like(low, _FAR)
-    discrete = np.where(tree.kind == SplitKind.DISCRETE, tree.attribute, -1)
-    more = [(0, 0), (0, n_categories - tree.goes_left.shape[1])]
-    return SoftRouting(
-        direction=pad(tree.direction, inner).astype(np.float32),
-        threshold=pad(tree.threshold, inner).astype(np.float32),
-        width=pad(tree.gate_width, inner).astype(np.float32),
-        discrete_attribute=pad(discrete, inner, -1).astype(np.int32),
-        goes_left=pad(np.pad(tree.goes_left, more), inner),
-        larger_left=pad(tree.larger_left, inner),
-        along=paths(tree.left, tree.parent, n_inner=n_leaves, n_leaves=n_leaves),
-        coefficient=pad(tree.coefficient, leaf).astype(np.float32),
-        low=pad(low, leaf).astype(np.float32),
-        high=pad(high, leaf).astype(np.float32),
-        lowest=np.float32(lowest),
-        highest=np.float32(highest),
-    )
-
-
-def leaf_shares_of(tree: Tree, table: Table) -> np.ndarray:
-    """Share of every leaf in the prediction for every row.
-
-    Parameters
-    ----------
-    tree : Tree
-    table : Table
-        Rows encoded with ``tree.schema``.
-
-    Returns
-    -------
-    ndarray of shape (n_rows, n_leaves), float32
-        Rows sum to one; leaves in the order of their node ids. Of a hard tree one share
-        of each row is 1.
-    """
-    if not tree.is_soft:
-        reached = apply(tree, table)[:, None] == np.flatnonzero(tree.is_leaf)
-        return reached.astype(np.float32)
-    (shares,) = _in_blocks(tree, table, shares_of_rows)
-    return shares[: tree.n_leaves].T
-
-
-def apply(tree: Tree, table: Table) -> np.ndarray:
-    """Leaf reached by every row.
-
-    Of a soft tree, the leaf at the end of the way that takes the larger share at every
-    split, which is where the same tree with hard splits would send the row.
-
-    Parameters
-    ----------
-    tree : Tree
-    table : Table
-        Rows encoded with ``tree.schema``.
-
-    Returns
-    -------
-    ndarray of shape (n_rows,), int32
-        Node ids.
-    """
-    return _in_blocks(tree, table, _apply_and_predict)[0]
-
-
-def predict(tree: Tree, table: Table) -> np.ndarray:
-    """Prediction for every row, in the units of the target.
-
-    A soft tree mixes the predictions of its leaves by their shares of the row.
-
-    Parameters
-    ----------
-    tree : Tree
-    table : Table
-        Rows encoded with ``tree.schema``.
-
-    Returns
-    -------
-    ndarray of shape (n_rows,), float64
-    """
-    function = mixed_prediction if tree.is_soft else _apply_and_predict
-    return tree.schema.restore_target(_in_blocks(tree, table, function)[-1])
-
-
-def walk(tree: Tree, table: Table) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes on the path of every row, and what each of them would predict.
-
-    Of a soft tree, the way that takes the larger share at every split.
-
-    Returns
-    -------
-    path : ndarray of shape (depth + 1, n_rows), int32
-        Node ids from the root down; below its leaf a row repeats the leaf.
-    prediction : ndarray of shape (depth + 1, n_rows), float32
-        In standardised units, clipped as the tree clips.
-    """
-    path, prediction = _in_blocks(tree, table, _walk)
-    keep = tree.max_depth + 1
-    return path[:keep], prediction[:keep]
-
-
-def _in_blocks(tree: Tree, table: Table, function) -> tuple[np.ndarray, ...]:
-    """Run a jitted function over padded blocks of rows and put the results together.
-
-    A row's result does not depend on the other rows of its block, nor on the block.
-    """
-    if function in (mixed_prediction, shares_of_rows):
-        routing = _soft_routing(tree)
-        n_padded = len(routing.direction)
-    else:
-        routing, max_depth = _routing(tree)
-        n_padded = len(routing.left)
-        function = functools.partial(function, max_depth=max_depth)
-    results = []
-    # Decisions of all nodes are taken at once: large trees take smaller blocks.
-    block = max(1024, min(ROW_BLOCK, 2**24 // n_padded))
-    for x, codes, n_rows in row_blocks(table.x, table.codes, block):
-        found = function(routing, x, codes)
-        results.append([np.asarray(array)[..., :n_rows] for array in found])
-    return tuple(np.concatenate(parts, axis=-1) for parts in zip(*results, strict=True))
 
 
 def compact(tree: Tree, keep_children: np.ndarray) -> Tree:

@@ -17,7 +17,8 @@ from secret_jax.refine import alternating
 from secret_jax.refine.alternating import alternate, improve, subtree_costs
 from secret_jax.refine.hyperplanes import Preferences, propose
 from secret_jax.refine.proposals import descend
-from secret_jax.tree import SplitKind, apply, predict
+from secret_jax.routing import apply, predict
+from secret_jax.tree import SplitKind
 
 EAGER = AlternatingOptions(price=0.0, margin=0.0)
 

@@ -28,7 +28,8 @@ from secret_jax.complexity import (
 )
 from secret_jax.cross_validation import folds
 from secret_jax.leaves import NodeStatistics
-from secret_jax.tree import SplitKind, compact, predict
+from secret_jax.routing import predict
+from secret_jax.tree import SplitKind, compact
 
 RULES = ["cross-validation", "aic", "bic", "icomp"]
 every_rule = pytest.mark.parametrize("rule", RULES)

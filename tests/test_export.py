@@ -17,9 +17,10 @@ from secret_jax.equations import (
     split_in_original_units,
 )
 from secret_jax.export import export_text
+from secret_jax.routing import predict
 from secret_jax.sentences import model_equation, split_sentence
 from secret_jax.table import Role, TableSchema
-from secret_jax.tree import SplitKind, StopReason, Tree, predict
+from secret_jax.tree import SplitKind, StopReason, Tree
 
 NAMES = ("length", "sex", "shell weight", "a - b", "age", "place", "2nd (kg)")
 TOWNS = tuple(f"town{i}" for i in range(12))

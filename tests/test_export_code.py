@@ -18,7 +18,8 @@ from test_soft_prediction import with_gates
 from secret_jax import SecretRegressor
 from secret_jax.datasets import load
 from secret_jax.export_code import export_code
-from secret_jax.tree import SplitKind, Tree, apply, predict
+from secret_jax.routing import apply, predict
+from secret_jax.tree import SplitKind, Tree
 
 
 def by_python(tree: Tree, frame: pd.DataFrame, **options) -> np.ndarray:

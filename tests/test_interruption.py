@@ -25,9 +25,9 @@ from secret_jax.model_file import ModelFileError
 # Functions that a fit passes through, early and late, and options that lead there.
 HOLDOUT: dict[str, Any] = {"prune": "holdout", "refit": True}
 STAGES: dict[str, tuple[str, dict[str, Any]]] = {
-    "reading the table": ("estimator.learn_schema", {}),
-    "shuffling": ("estimator.merged", HOLDOUT),
-    "holding rows out": ("estimator.hold_out", HOLDOUT),
+    "reading the table": ("training.learn_schema", {}),
+    "shuffling": ("training.merged", HOLDOUT),
+    "holding rows out": ("training.hold_out", HOLDOUT),
     "a level": ("grow.partition", HOLDOUT),
     "models, also of the refit": ("fitting.with_models", HOLDOUT),
     "pruning": ("fitting.reduced_error", HOLDOUT),

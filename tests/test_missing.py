@@ -15,9 +15,10 @@ from secret_jax import SecretRegressor
 from secret_jax.columns import UnseenCategoryWarning
 from secret_jax.equations import split_in_original_units
 from secret_jax.refine.gates import to_parameters, to_tree, with_widths
+from secret_jax.routing import leaf_shares_of
 from secret_jax.sentences import split_sentence
 from secret_jax.table import learn_schema
-from secret_jax.tree import SplitKind, leaf_shares_of
+from secret_jax.tree import SplitKind
 
 STUMP = {
     "oblique": False,

@@ -18,8 +18,9 @@ from secret_jax.model_file import (
     save_model,
     save_tree,
 )
+from secret_jax.routing import predict
 from secret_jax.table import Role, Table, TableSchema
-from secret_jax.tree import ARRAY_FIELDS, SplitKind, StopReason, Tree, predict
+from secret_jax.tree import ARRAY_FIELDS, SplitKind, StopReason, Tree
 
 
 def example_tree(categories: tuple = ("F", "I", "M"), clip_margin=0.1) -> Tree:

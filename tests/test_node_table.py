@@ -11,8 +11,9 @@ from test_export import encode, random_rows, random_tree
 
 from secret_jax import SecretRegressor
 from secret_jax.node_table import BACKENDS, node_columns, to_dataframe
+from secret_jax.routing import apply
 from secret_jax.sentences import model_equation, split_sentence
-from secret_jax.tree import SplitKind, StopReason, apply
+from secret_jax.tree import SplitKind, StopReason
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -18,9 +18,10 @@ from test_soft_prediction import with_gates
 from secret_jax.equations import model_in_original_units
 from secret_jax.plot_leaf import plot_leaf
 from secret_jax.plot_partition import plot_partition
+from secret_jax.routing import apply, predict
 from secret_jax.slices import pieces
 from secret_jax.table import Table
-from secret_jax.tree import SplitKind, apply, predict
+from secret_jax.tree import SplitKind
 
 
 @pytest.fixture(autouse=True)

@@ -34,7 +34,8 @@ from secret_jax.refine.train import (
     minibatches,
     train_chunk,
 )
-from secret_jax.tree import SplitKind, predict, walk
+from secret_jax.routing import predict, walk
+from secret_jax.tree import SplitKind
 
 FEW = SoftOptions(
     max_steps=64,

@@ -9,10 +9,10 @@ from secret_jax.rows import (
     bucket,
     content_hash,
     hold_out,
+    in_blocks,
     mix,
     next_power_of_two,
     partition,
-    row_blocks,
     slice_positions,
     uniform,
 )
@@ -170,18 +170,17 @@ def test_slice_positions():
     assert np.array_equal(slice_positions(starts, stops), expected)
 
 
-# Blocks
-
-
 @pytest.mark.parametrize("n_rows", [0, 1, 64, 65, 512, 1300])
-def test_row_blocks(rng, n_rows):
-    x = rng.normal(size=(n_rows, 3)).astype(np.float32)
-    codes = rng.integers(1, 9, (n_rows, 2)).astype(np.int32)
-    blocks = list(row_blocks(x, codes, 512))
-    assert len(blocks) == max(1, -(-n_rows // 512))
-    for part_x, part_codes, n in blocks:
-        assert len(part_x) == len(part_codes) == max(64, next_power_of_two(n))
-        assert not part_x[n:].any()
-        assert not part_codes[n:].any()
-    assert np.array_equal(np.concatenate([b[:n] for b, _, n in blocks]), x)
-    assert np.array_equal(np.concatenate([c[:n] for _, c, n in blocks]), codes)
+def test_blocks_cover_all_rows_in_order(n_rows):
+    found = list(in_blocks(lambda rows: np.arange(rows.start, rows.stop), n_rows, 64))
+    assert len(found) == max(1, -(-n_rows // 64))
+    assert np.array_equal(np.concatenate(found), np.arange(n_rows))
+
+
+def test_an_error_in_a_block_is_raised():
+    def fail(rows):
+        if rows.start == 128:
+            raise ValueError("the third block")
+
+    with pytest.raises(ValueError, match="the third block"):
+        list(in_blocks(fail, 300, 64))

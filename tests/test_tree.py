@@ -9,18 +9,10 @@ import numpy as np
 import pytest
 from handmade import BUSHY, CHAIN, LEAF, SHAPES, STUMP, UNSEEN, build_tree, rows
 
-from secret_jax import tree as tree_module
+from secret_jax import routing
+from secret_jax.routing import apply, predict, walk
 from secret_jax.table import Table
-from secret_jax.tree import (
-    ARRAY_FIELDS,
-    SplitKind,
-    StopReason,
-    Tree,
-    apply,
-    compact,
-    predict,
-    walk,
-)
+from secret_jax.tree import ARRAY_FIELDS, SplitKind, StopReason, Tree, compact
 
 
 def goes_left(tree: Tree, node: int, x: np.ndarray, codes: np.ndarray) -> bool:
@@ -104,14 +96,35 @@ def test_an_unseen_category_goes_to_the_larger_child(larger_left):
 
 
 def test_a_row_depends_neither_on_the_other_rows_nor_on_the_blocks(monkeypatch):
-    tree, table = build_tree(BUSHY, seed=1), rows(200)
-    expected = predict(tree, table)
-    for row in (0, 63, 199):
-        alone = Table(table.x[row : row + 1], table.codes[row : row + 1])
-        assert predict(tree, alone)[0] == expected[row]
-    monkeypatch.setattr(tree_module, "ROW_BLOCK", 64)
+    tree, table = build_tree(BUSHY, seed=1), rows(3000)
+    expected, leaf = predict(tree, table), apply(tree, table)
+    monkeypatch.setattr(routing, "_SMALLEST_BLOCK", 256)
+    monkeypatch.setattr(routing, "ROW_BLOCK", 256)
     assert np.array_equal(predict(tree, table), expected)
-    assert np.array_equal(walk(tree, table)[0][-1], apply(tree, table))
+    path, values = walk(tree, table)
+    assert np.array_equal(path[-1], leaf)
+    assert np.array_equal(tree.schema.restore_target(values[-1]), expected)
+
+
+@pytest.mark.parametrize("shape", [BUSHY, CHAIN, STUMP])
+@pytest.mark.parametrize("width", [0.0, 0.3])
+def test_few_rows_take_the_same_ways_on_the_host(shape, width):
+    tree, table = build_tree(shape, seed=1), rows(200)
+    gates = np.where(tree.is_leaf, 0.0, width).astype(np.float32)
+    tree = dataclasses.replace(tree, gate_width=gates)
+    expected, leaf = predict(tree, table), apply(tree, table)
+    for part in (slice(0, 1), slice(63, 66), slice(100, 200)):
+        few = Table(table.x[part], table.codes[part])
+        assert np.array_equal(apply(tree, few), leaf[part])
+        np.testing.assert_allclose(
+            predict(tree, few), expected[part], rtol=1e-5, atol=1e-5
+        )
+
+
+def test_the_arrays_of_a_tree_cannot_be_written_to():
+    tree = build_tree(STUMP, seed=0)
+    with pytest.raises(ValueError, match="read-only"):
+        tree.threshold[0] = 1.0
 
 
 def test_huge_rows_get_finite_predictions():

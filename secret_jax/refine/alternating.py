@@ -17,8 +17,9 @@ from secret_jax.complexity import model_degrees, split_degrees
 from secret_jax.fitting import LeafOptions, Rows, with_models
 from secret_jax.grow import Progress
 from secret_jax.options import AlternatingOptions
-from secret_jax.refine.proposals import descend, proposed
-from secret_jax.tree import SplitKind, Tree, predict
+from secret_jax.refine.proposals import proposed
+from secret_jax.routing import descend, predict
+from secret_jax.tree import SplitKind, Tree
 
 # A drop of the objective below this share of it is rounding.
 _LEAST_DROP = 1e-6

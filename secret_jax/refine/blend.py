@@ -10,7 +10,8 @@ from secret_jax.fitting import FittedTree, Rows
 from secret_jax.grow import Progress
 from secret_jax.options import BlendOptions
 from secret_jax.refine.gates import deviations, with_widths
-from secret_jax.tree import Tree, predict
+from secret_jax.routing import predict
+from secret_jax.tree import Tree
 
 
 class Blended(NamedTuple):

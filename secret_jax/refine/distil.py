@@ -13,8 +13,9 @@ import numpy as np
 
 from secret_jax.refine.train import TrainingData, initial_state
 from secret_jax.refine.trainer import Start, Trainer
+from secret_jax.routing import predict
 from secret_jax.table import Table
-from secret_jax.tree import Tree, predict
+from secret_jax.tree import Tree
 
 _CHUNKS_PER_LESSON = 8
 

@@ -15,8 +15,9 @@ import numpy as np
 from secret_jax.fitting import Rows
 from secret_jax.gates import HARD_LOGIT, Paths, discrete_logits, leaf_shares, paths
 from secret_jax.numerics import AnyArray, matmul
+from secret_jax.routing import apply
 from secret_jax.rows import next_power_of_two
-from secret_jax.tree import SplitKind, Tree, apply
+from secret_jax.tree import SplitKind, Tree
 
 # A deviation is an estimate: more rows do not make a better gate.
 _MOST_ROWS = 65536

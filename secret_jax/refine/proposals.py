@@ -8,8 +8,8 @@ import numpy as np
 
 from secret_jax.fitting import Rows
 from secret_jax.refine.hyperplanes import Hyperplanes, Preferences, propose
+from secret_jax.routing import descend, values_at
 from secret_jax.rows import bucket
-from secret_jax.table import Table
 from secret_jax.tree import SplitKind, Tree
 
 # Most padded rows of one batch, unless a single node has more.
@@ -90,49 +90,9 @@ def proposed(
     )
 
 
-def descend(tree: Tree, table: Table, node: np.ndarray, n_steps: int) -> np.ndarray:
-    """Where rows are after some steps down from a node of their own, by hard splits.
-
-    Parameters
-    ----------
-    tree : Tree
-    table : Table
-    node : ndarray of shape (n_rows,), int
-    n_steps : int
-
-    Returns
-    -------
-    ndarray of shape (n_rows,), int
-        A row that has reached its leaf stays there.
-    """
-    node = np.array(node)
-    for _ in range(n_steps):
-        moving = np.flatnonzero(tree.left[node] >= 0)
-        if len(moving) == 0:
-            break
-        at = node[moving]
-        projection = np.einsum("ij,ij->i", table.x[moving], tree.direction[at])
-        go_left = projection <= tree.threshold[at]
-        discrete = np.flatnonzero(tree.kind[at] == SplitKind.DISCRETE)
-        if len(discrete):
-            asking = at[discrete]
-            code = table.codes[moving[discrete], tree.attribute[asking]]
-            go_left[discrete] = np.where(
-                code >= 0,
-                tree.goes_left[asking, np.maximum(code, 0)],
-                tree.larger_left[asking],
-            )
-        node[moving] = np.where(go_left, tree.left[at], tree.right[at])
-    return node
-
-
 def _squared_errors(tree: Tree, rows: Rows, node: np.ndarray) -> np.ndarray:
     """Weighted squared error of every row if the given node predicts it."""
-    coefficient = tree.coefficient[node]
-    regressors = rows.table.x[:, : tree.schema.n_regressors]
-    value = coefficient[:, 0] + np.einsum("ij,ij->i", regressors, coefficient[:, 1:])
-    low, high = tree.clip_range()
-    return rows.weight * (np.clip(value, low[node], high[node]) - rows.y) ** 2
+    return rows.weight * (values_at(tree, rows.table, node) - rows.y) ** 2
 
 
 def _proposals(

@@ -27,7 +27,8 @@ from secret_jax.options import SoftOptions
 from secret_jax.prune import penalised
 from secret_jax.refine.distil import distilled
 from secret_jax.refine.trainer import Trainer
-from secret_jax.tree import Tree, apply, predict
+from secret_jax.routing import apply, predict
+from secret_jax.tree import Tree
 
 
 class Softened(NamedTuple):
