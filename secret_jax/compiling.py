@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,41 +16,54 @@ _SMALL_STEPS = {"xla_cpu_use_fusion_emitters": False}
 _LEAST_SECONDS = 0.1
 
 
-def jit_small_steps(**options: Any) -> Callable[[Callable], Callable]:
-    """``jax.jit`` for programs that are chains of many small steps.
+def jit(
+    function: Callable[..., Any],
+    *,
+    static_argnames: Sequence[str] = (),
+    small_steps: bool = False,
+) -> Any:
+    """`jax.jit`, in 32 bits whether or not ``jax_enable_x64`` is set.
+
+    Programs are written for float32 and int32; twice as wide they would bring nothing
+    but time, and other trees.
 
     Parameters
     ----------
-    **options
-        Of ``jax.jit``.
+    function : callable
+    static_argnames : sequence of str
+    small_steps : bool
+        Whether the program is a chain of many small steps.
 
     Returns
     -------
     callable
-        A decorator. The decorated function's ``program()`` is what ``jax.jit`` made.
+        Its ``program()`` is what `jax.jit` made, when it was first called.
     """
+    import jax
 
-    def decorate(function: Callable) -> Callable:
-        lock = threading.Lock()
-        made: list[Any] = []
+    lock = threading.Lock()
+    made: list[Any] = []
 
-        def program() -> Any:
-            import jax
+    def program() -> Any:
+        with lock:  # threads may be the first to call, side by side
+            if not made:
+                options = _known_options() if small_steps else None
+                made.append(
+                    jax.jit(
+                        function,
+                        static_argnames=static_argnames,
+                        compiler_options=options,
+                    )
+                )
+        return made[0]
 
-            with lock:  # threads may be the first to call, side by side
-                if not made:
-                    known = _known_options()
-                    made.append(jax.jit(function, compiler_options=known, **options))
-            return made[0]
-
-        @functools.wraps(function)
-        def call(*arguments: Any, **named: Any) -> Any:
+    @functools.wraps(function)
+    def run(*arguments: Any, **named: Any) -> Any:
+        with jax.enable_x64(False):  # for this thread alone
             return program()(*arguments, **named)
 
-        call.__dict__["program"] = program
-        return call
-
-    return decorate
+    run.__dict__["program"] = program
+    return run
 
 
 @functools.cache

@@ -51,7 +51,10 @@ def check_parameters(model: Any) -> None:
 
     for name, choices in _CHOICES.items():
         value, allowed = getattr(model, name), tuple(choices())
-        if not any(value is choice or value == choice for choice in allowed):
+        plain = isinstance(value, str | bool | np.bool_)
+        if not any(
+            value is choice or (plain and value == choice) for choice in allowed
+        ):
             refuse(name, "one of " + ", ".join(map(repr, allowed)))
     if model.leaf == "em" and model.criterion != "gini":
         refuse("leaf", "'em' only with criterion='gini': no other fits a mixture")

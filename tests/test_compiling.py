@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
 import sys
@@ -10,7 +11,7 @@ import jax
 
 import secret_jax
 from secret_jax import compiling
-from secret_jax.compiling import jit_small_steps
+from secret_jax.compiling import jit
 
 FIT = """
 import jax, numpy as np, secret_jax
@@ -64,7 +65,7 @@ def test_a_folder_of_ones_own(tmp_path):
         jax.config.update("jax_persistent_cache_min_compile_time_secs", seconds)
 
 
-@jit_small_steps(static_argnames=("power",))
+@functools.partial(jit, static_argnames=("power",), small_steps=True)
 def raised(x, *, power):
     """Named and documented as written."""
     return x**power

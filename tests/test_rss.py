@@ -293,8 +293,8 @@ def test_no_batched_lapack_call_is_compiled():
     )
     settings = SecretSettings(N_COLUMNS, 1, True, False, True, 5, 1e-6, 1e-5)
     for text in (
-        find_splits.lower(secret, settings=settings).as_text(),
-        find_rss_splits.lower(node, N_NODES, settings=SETTINGS).as_text(),
+        find_splits.program().lower(secret, settings=settings).as_text(),
+        find_rss_splits.program().lower(node, N_NODES, settings=SETTINGS).as_text(),
     ):
         assert "lapack" not in text
         assert "triangular_solve" not in text

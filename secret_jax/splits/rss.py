@@ -7,13 +7,14 @@ squares decides (`secret_jax.splits.scoring`).
 
 from __future__ import annotations
 
+import functools
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from secret_jax.compiling import jit_small_steps
+from secret_jax.compiling import jit
 from secret_jax.mixture import MixtureStatus
 from secret_jax.numerics import AnyArray, leading_eigenvectors, matmul, weighted_moments
 from secret_jax.splits import NodeSplits
@@ -149,7 +150,7 @@ class _Node(NamedTuple):
     n_model: int
 
 
-@jit_small_steps(static_argnames=("settings",))
+@functools.partial(jit, static_argnames=("settings",), small_steps=True)
 def find_rss_splits(
     batch: ModelBatch, n_nodes: AnyArray, *, settings: RssSettings
 ) -> tuple[NodeSplits, jax.Array]:
