@@ -169,7 +169,7 @@ def _add_fit_options(fit: argparse.ArgumentParser) -> None:
     ):
         tree.add_argument(flag, choices=choices, help=purpose)
     for flag, purpose in (
-        ("--min-samples-split", "a node with fewer rows is not split (default: 0.005)"),
+        ("--min-samples-split", "a node with fewer rows is not split (default: auto)"),
         ("--min-samples-leaf", "fewest rows of a leaf (default: auto)"),
     ):
         tree.add_argument(
