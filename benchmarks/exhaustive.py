@@ -111,10 +111,10 @@ def exhaustive_tree(
             node = len(nodes.attribute)
             x, output = X[rows], y[rows]
             coefficient, rss = _linear_model(x, output)
-            for values, value in zip(
-                nodes, (-1, -1, -1, 0.0, coefficient), strict=True
-            ):
-                values.append(value)
+            for ids in (nodes.attribute, nodes.left, nodes.right):
+                ids.append(-1)
+            nodes.threshold.append(0.0)
+            nodes.coefficient.append(coefficient)
             if parent >= 0:
                 side = nodes.right if nodes.left[parent] >= 0 else nodes.left
                 side[parent] = node

@@ -210,16 +210,11 @@ def ratios(records: Iterable[Record]) -> list[Ratio]:
                 else:
                     continue
                 split = "oblique" if ours.endswith("oblique") else "axis"
-                paper = (PAPER[name][m][TARGET_ROWS] for m in (search, split))
+                printed = [PAPER[name][m][TARGET_ROWS] for m in (search, split)]
+                paper = printed[0] / printed[1]
                 value = seconds / own[n_rows]
-                found.append(
-                    Ratio(name, ours, search, n_rows, value, _over(*paper), how)
-                )
+                found.append(Ratio(name, ours, search, n_rows, value, paper, how))
     return found
-
-
-def _over(first: float, second: float) -> float:
-    return first / second
 
 
 def report(records: Sequence[Record]) -> str:
