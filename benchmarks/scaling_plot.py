@@ -17,6 +17,8 @@ _TITLES = {
 
 def draw(records: Sequence[Record], path: Path) -> None:
     """Growth beside the searches above, whole fits beside the peers below."""
+    from matplotlib.lines import Line2D
+
     times = medians(records)
     sets = list(dict.fromkeys(record.set for record in records))
     models = list(dict.fromkeys(record.model for record in records))
@@ -43,8 +45,15 @@ def draw(records: Sequence[Record], path: Path) -> None:
             axis.set_title(f"{_TITLES[name]}: {title}", fontsize=10)
             axis.set_xlabel("training rows")
             axis.set_ylabel("time (s, median)")
-            if axis.lines:
-                axis.legend(fontsize=8, frameon=False)
+        shown = [name for name in names if any((s, name) in times for s in sets)]
+        lines = [Line2D([], [], label=m, **style[m]._asdict()) for m in shown]
+        line[-1].legend(
+            handles=lines,
+            loc="upper left",
+            bbox_to_anchor=(1.02, 1),
+            fontsize=8,
+            frameon=False,
+        )
     save(figure, path)
 
 
