@@ -297,7 +297,9 @@ def draw(found: dict[str, Any], path: Path) -> None:
     axes[0].set_yticks(
         np.arange(len(names)) + height * (len(platforms) - 1) / 2, labels
     )
-    axes[0].set(xscale="log", xlabel="time of a fit (s)", ylabel="rows x columns")
+    if names:
+        axes[0].set_xscale("log")
+    axes[0].set(xlabel="time of a fit (s)", ylabel="rows x columns")
     axes[0].legend(fontsize=8, frameon=False)
     for i, point in enumerate(found["em"]):
         ceiling = found["ceilings"][point["where"]]["flops"]

@@ -110,13 +110,23 @@ def make_missing(
     missing = [run for run in runs if not is_done(run)]
     say_what_is_done(len(runs), len(missing), options.out)
     make_appendable(options.out)
-    late = {(r.set, r.model) for r in known.values() if r.is_late(options.budget)}
+    # By set and contestant the size that took too long.
+    late: dict[tuple[str, str], int] = {}
+
+    def note(record: Record) -> None:
+        if record.is_late(options.budget):
+            place = record.set, record.model
+            late[place] = min(record.rows, late.get(place, record.rows))
+
+    for run, record in known.items():
+        if is_done(run):
+            note(record)
     for name, n_rows in dict.fromkeys((run.set, run.rows) for run in missing):
         here = [run for run in missing if (run.set, run.rows) == (name, n_rows)]
-        for run in here:
-            if (name, run.model) in late:
-                say(f"{name}, {n_rows} rows, {run.model}: skipped, over its budget")
-        here = [run for run in here if (name, run.model) not in late]
+        tired = [run for run in here if n_rows > late.get((name, run.model), n_rows)]
+        for run in tired:
+            say(f"{name}, {n_rows} rows, {run.model}: skipped, over its budget")
+        here = [run for run in here if run not in tired]
         n_columns = 2 if name == "3dsin" else 10
         needed, free = _COPIES * 8 * n_rows * (n_columns + 1), available_bytes()
         if needed > free:
@@ -130,8 +140,7 @@ def make_missing(
         data = make_data(name, n_rows, options.test_rows)
         for record in measured(here, models, data, options.repeats, options.budget):
             append_record(options.out, record)
-            if record.is_late(options.budget):
-                late.add((name, record.model))
+            note(record)
             yield record
 
 

@@ -15,8 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
-sys.path.append(str(BENCHMARKS))
+sys.path.append(str(Path(__file__).parent.parent / "benchmarks"))
 
 import device_rates
 import exhaustive
@@ -32,6 +31,8 @@ from shared import read_records
 
 from secret_jax import SecretRegressor, fitting, search
 from secret_jax.datasets import make_fried
+
+BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 
 
 def residual(x, y):
@@ -213,6 +214,10 @@ def test_budgets_turns_and_going_on(made_up, tmp_path, capsys):
     assert made_up == []
     scaling.main([*base, "--rows", "100", "200", "--budget", "500"])
     assert made_up == [("exhaustive", 200)]  # a larger budget is another try
+    made_up.clear()
+    scaling.main([*base, "--rows", "50", "300"])
+    assert ("exhaustive", 50) in made_up
+    assert ("exhaustive", 300) not in made_up
 
 
 def test_rows_that_do_not_fit_into_memory_are_skipped(
@@ -239,10 +244,9 @@ def test_sizes_rise_by_a_factor_to_the_largest():
 
 def test_a_tiny_real_run_beside_a_peer(tmp_path, capsys):
     out = tmp_path / "scaling.jsonl"
-    scaling.main(
-        ["--million", "--million-rows", "256", "--models", "fit axis", "linear"]
-        + ["--repeats", "1", "--test-rows", "2000", "--out", str(out)]
-    )
+    base = ["--million", "--million-rows", "256", "--models", "fit axis", "linear"]
+    base += ["--repeats", "1", "--test-rows", "2000", "--out", str(out)]
+    scaling.main(base)
     ours, linear = read_records(out, Record)
     assert ours.search_seconds[0] < ours.seconds[0]
     assert linear.leaves == 1 < ours.leaves
@@ -367,6 +371,8 @@ def test_the_file_does_not_stand_in_for_the_standard_library():
 
 # ---- accelerators
 
+SMALL_RATES = ["--em-nodes", "2", "--em-rows", "64", "--product", "32"]
+
 
 def test_without_an_accelerator_it_says_so(capsys, tmp_path):
     if jax.default_backend() != "cpu":
@@ -388,11 +394,9 @@ def test_the_whole_way_on_the_cpu(tmp_path, capsys, monkeypatch):
 
     monkeypatch.setattr(gpu, "make_model", smaller)
     out = tmp_path / "gpu.json"
-    gpu.main(
-        ["--device", "cpu", "--sizes", "256x10", "100000000000x10", "--repeats", "1"]
-        + ["--predict-rows", "2000", "--em-nodes", "2", "--em-rows", "64"]
-        + ["--product", "32", "--out", str(out)]
-    )
+    base = ["--device", "cpu", "--sizes", "256x10", "100000000000x10"]
+    base += ["--repeats", "1", "--predict-rows", "2000"]
+    gpu.main([*base, *SMALL_RATES, "--out", str(out)])
     found = json.loads(out.read_text())
     (fit,) = found["fits"]
     assert fit["leaves"] > 1
@@ -403,17 +407,16 @@ def test_the_whole_way_on_the_cpu(tmp_path, capsys, monkeypatch):
     (em,) = found["em"]
     assert em["steps"] == 20
     assert em["row_steps_per_second"] * em["seconds"] == pytest.approx(2 * 64 * 20)
-    assert em["flops"] / em["row_steps_per_second"] == 8 * 11**2 + 4 * 11
+    per_row = em["flops"] / em["row_steps_per_second"]
+    assert per_row == pytest.approx(8 * 11**2 + 4 * 11)
     assert "256    " in capsys.readouterr().out
     assert out.with_suffix(".png").stat().st_size > 1000
 
 
 def test_time_that_is_over_skips_what_is_left(tmp_path, capsys):
     out = tmp_path / "gpu.json"
-    gpu.main(
-        ["--device", "cpu", "--sizes", "256x10", "--minutes", "0", "--em-nodes", "2"]
-        + ["--em-rows", "64", "--product", "32", "--out", str(out)]
-    )
+    base = ["--device", "cpu", "--sizes", "256x10", "--minutes", "0"]
+    gpu.main([*base, *SMALL_RATES, "--out", str(out)])
     assert json.loads(out.read_text())["fits"] == []
     assert "256 x 10 was skipped: about 20 s needed" in capsys.readouterr().out
 
