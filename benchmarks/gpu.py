@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 from device_rates import copy_rate, em_rate, friedman_on, product_rate
-from plots import COLOURS, new_figure, save
+from plots import Style, new_figure, save, styles
 from scaling_memory import available_bytes
 from shared import markdown, say, whole_number
 
@@ -283,38 +283,41 @@ def report(found: dict[str, Any]) -> str:
 def draw(found: dict[str, Any], path: Path) -> None:
     """Fits on the left, EM beside the ceiling on the right."""
     figure, (axes,) = new_figure(1, 2, width=6.2)
-    names = list(dict.fromkeys((f["rows"], f["columns"]) for f in found["fits"]))
+    names = list(dict.fromkeys(Size(f["rows"], f["columns"]) for f in found["fits"]))
     platforms = list(found["ceilings"])
-    height = 0.8 / len(platforms)
-    for i, platform in enumerate(platforms):
-        for fit in found["fits"]:
-            if fit["where"] == platform:
-                place = names.index((fit["rows"], fit["columns"]))
-                seconds = fit["seconds"] or fit["first"]
-                axes[0].barh(place + i * height, seconds, height, color=COLOURS[i])
-        axes[0].barh([0], [0], color=COLOURS[i], label=platform)
-    labels = [str(Size(*name)) for name in names]
-    axes[0].set_yticks(
-        np.arange(len(names)) + height * (len(platforms) - 1) / 2, labels
-    )
-    if names:
-        axes[0].set_xscale("log")
-    axes[0].set(xlabel="time of a fit (s)", ylabel="rows x columns")
-    axes[0].legend(fontsize=8, frameon=False)
-    for i, point in enumerate(found["em"]):
-        ceiling = found["ceilings"][point["where"]]["flops"]
-        for shift, value, colour, label in (
-            (-0.2, point["flops"], COLOURS[0], "EM, matrix products"),
-            (0.2, ceiling, COLOURS[1], "one large float32 product"),
-        ):
-            axes[1].bar(
-                i + shift, value / 1e9, 0.38, color=colour, label=None if i else label
-            )
-    axes[1].set_xticks(range(len(found["em"])), [p["where"] for p in found["em"]])
-    axes[1].set(yscale="log", xlabel="device", ylabel="rate (GFLOP/s)")
-    axes[1].legend(fontsize=8, frameon=False)
+    look = styles([*platforms, "one large float32 product", "EM, matrix products"])
+    for platform in platforms:
+        fits = [fit for fit in found["fits"] if fit["where"] == platform]
+        places = [names.index(Size(fit["rows"], fit["columns"])) for fit in fits]
+        seconds = [fit["seconds"] or fit["first"] for fit in fits]
+        _points(axes[0], seconds, places, platform, look)
+    axes[0].set_yticks(range(len(names)), [str(name) for name in names])
+    axes[0].set_ylim(-0.5, max(len(names), 1) - 0.5)
+    axes[0].set(xlabel="time of a fit (s, median)", ylabel="rows x columns")
+    ceilings = [found["ceilings"][point["where"]] for point in found["em"]]
+    for label, points in (
+        ("EM, matrix products", found["em"]),
+        ("one large float32 product", ceilings),
+    ):
+        rates = [point["flops"] / 1e9 for point in points]
+        _points(axes[1], rates, list(range(len(rates))), label, look)
+    axes[1].set_yticks(range(len(found["em"])), [p["where"] for p in found["em"]])
+    axes[1].set_ylim(-0.5, len(found["em"]) - 0.5)
+    axes[1].set(xlabel="rate (GFLOP/s)", ylabel="device")
+    for axis in axes:
+        if any(len(line.get_xdata()) for line in axis.lines):
+            axis.set_xscale("log")
+            axis.legend(fontsize=8, frameon=False)
     figure.suptitle(found["device"], fontsize=10)
     save(figure, path)
+
+
+def _points(
+    axis: Any, x: list[float], y: list[int], label: str, look: dict[str, Style]
+) -> None:
+    """Points without lines: on an axis of logarithms a bar would have no length."""
+    style = look[label]._replace(linestyle="none")
+    axis.plot(x, y, label=label, markersize=9, **style._asdict())
 
 
 def _size(text: str) -> Size:

@@ -11,7 +11,7 @@ COLOURS = (
     *("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"),
     *("#7F7F7F",),
 )
-MARKERS = "osD^vP*X"
+MARKERS = "osD^vP*X<>hp"
 DASHES = ("-", "--", "-.", ":")
 
 
