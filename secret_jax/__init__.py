@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from secret_jax.columns import UnseenCategoryWarning as UnseenCategoryWarning
-    from secret_jax.compilation_cache import (
+    from secret_jax.compiling import (
         enable_compilation_cache as enable_compilation_cache,
     )
     from secret_jax.estimator import SecretRegressor as SecretRegressor
@@ -24,7 +24,7 @@ _HOMES = {
     "RefinementWarning": "secret_jax.refine",
     "SecretRegressor": "secret_jax.estimator",
     "UnseenCategoryWarning": "secret_jax.columns",
-    "enable_compilation_cache": "secret_jax.compilation_cache",
+    "enable_compilation_cache": "secret_jax.compiling",
 }
 __all__ = [
     "RefinementWarning",

@@ -18,7 +18,7 @@ from typing import Any
 
 from secret_jax import __version__, commands
 from secret_jax.commands import DEMO_PICTURE, PROGRAM, CommandError, say
-from secret_jax.compilation_cache import enable_compilation_cache
+from secret_jax.compiling import enable_compilation_cache
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -7,6 +7,7 @@ only while it is looked at.
 
 from __future__ import annotations
 
+import datetime
 import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -14,6 +15,10 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
+NO_TABLE = (
+    "X is no table of shape (n_rows, n_columns): its rows differ in length, or its "
+    "cells hold lists."
+)
 # More would take gigabytes in the search, and say nothing.
 _MOST_CATEGORIES = 4096
 
@@ -33,8 +38,35 @@ def read_columns(X: Any) -> dict[str, np.ndarray] | list[np.ndarray]:
         if all(isinstance(name, str) for name in names):
             return {name: _series_values(frame[name], name) for name in names}
         # scikit-learn's habit: names that are no strings are no names.
-        return _array_columns(frame.to_numpy())
-    return _array_columns(np.asarray(X))
+        columns = [column.to_numpy() for column in frame.iter_columns()]
+        return _array_columns(_side_by_side(columns))
+    try:
+        array = np.asarray(X)
+    except ValueError:
+        raise ValueError(NO_TABLE) from None
+    return _array_columns(array)
+
+
+def read_target(y: Any) -> np.ndarray:
+    """A target as float64; an error if it holds anything but real numbers."""
+    try:
+        values = np.asarray(y)
+        if np.iscomplexobj(values):
+            raise ValueError("Complex data not supported")
+        if values.dtype.kind in "mM":
+            raise ValueError(f"dates or times ({values.dtype}) are none")
+        return np.asarray(values, np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"The target y must hold numbers: {error}.") from None
+
+
+def _side_by_side(columns: list[np.ndarray]) -> np.ndarray:
+    if all(column.dtype.kind in "fiub" for column in columns):
+        return np.stack(columns, axis=1)
+    table = np.empty((len(columns[0]), len(columns)), object)
+    for position, column in enumerate(columns):
+        table[:, position] = column
+    return table
 
 
 def as_frame(X: Any) -> nw.DataFrame[Any] | None:
@@ -54,6 +86,11 @@ def _array_columns(array: np.ndarray) -> list[np.ndarray]:
         )
     if np.iscomplexobj(array):
         raise ValueError("Complex data not supported: X holds complex numbers.")
+    if array.dtype.kind in "mM":
+        raise ValueError(
+            f"X holds dates or times ({array.dtype}). Turn them into numbers (for "
+            "example days since a start) or into text."
+        )
     if array.dtype.kind in "fiub":
         return list(array.T if array.dtype != bool else array.T.astype(np.float64))
     return [_object_column(column) for column in np.asarray(array, object).T]
@@ -86,9 +123,17 @@ def _object_column(column: np.ndarray) -> np.ndarray:
         return column
     try:
         values = [np.nan if _is_missing(value) else value for value in column]
-        return np.asarray(values, np.float64)
+        found = np.array([_real(value) for value in values], np.float64)
     except (TypeError, ValueError):
         return column
+    return found if found.ndim == 1 else column  # not where cells are lists
+
+
+def _real(value: Any) -> Any:
+    """The value, or infinity for a whole number that no float can hold."""
+    if isinstance(value, int) and not -(2**1023) < value < 2**1023:
+        return np.inf if value > 0 else -np.inf
+    return value
 
 
 def _is_missing(value: Any) -> bool:
@@ -98,6 +143,8 @@ def _is_missing(value: Any) -> bool:
         return bool(value != value)
     except TypeError:  # pandas.NA is neither equal to itself nor not
         return True
+    except ValueError:  # an array, which is refused where its column has a name
+        return False
 
 
 def made_up_names(n_columns: int) -> tuple[str, ...]:
@@ -112,7 +159,8 @@ def listed(names: Sequence[str], most: int = 8) -> str:
 def positions(chosen: Any, names: tuple[str, ...], argument: str) -> set[int]:
     if chosen is None:
         return set()
-    if isinstance(chosen, str) or not isinstance(chosen, Iterable):
+    scalar = isinstance(chosen, np.ndarray) and chosen.ndim == 0
+    if scalar or isinstance(chosen, str) or not isinstance(chosen, Iterable):
         chosen = [chosen]
     chosen = list(chosen)
     if len(chosen) and all(isinstance(c, bool | np.bool_) for c in chosen):
@@ -145,9 +193,10 @@ def numbers(column: np.ndarray, name: str, allow_missing: bool = False) -> np.nd
         column = np.array(
             [np.nan if _is_missing(value) else value for value in column], object
         )
+        _refuse_odd_cells(column, name)
         for row, value in enumerate(column):
             try:
-                float(value)
+                float(_real(value))
             except (TypeError, ValueError):
                 raise ValueError(
                     f"Column {name!r} is continuous, but row {row} holds {value!r}, "
@@ -175,12 +224,13 @@ def refuse_numbers_as_text(column: np.ndarray, name: str) -> None:
     """A text column that is mostly numbers is a damaged numeric one, not discrete."""
     if column.dtype == bool:
         return
+    _refuse_odd_cells(column, name)
     good, bad = 0, None
     for row, value in enumerate(column):
         if _is_missing(value):  # has a message of its own
             continue
         try:
-            float(value)
+            float(_real(value))
             good += 1
         except (TypeError, ValueError):
             bad = (row, value) if bad is None else bad
@@ -190,6 +240,26 @@ def refuse_numbers_as_text(column: np.ndarray, name: str) -> None:
             f"its {len(column)} values are numbers. Mend the text, or name the column "
             "in discrete_features if it is meant to be discrete."
         )
+
+
+def _refuse_odd_cells(column: np.ndarray, name: str) -> None:
+    """Lists, dates and the like in cells are neither numbers nor categories."""
+    values = column.tolist()
+    odd = [kind for kind in set(map(type, values)) if _is_odd(kind)]
+    for row, value in enumerate(values if odd else []):
+        if isinstance(value, tuple(odd)) and not _is_missing(value):
+            raise ValueError(
+                f"Column {name!r} holds a {type(value).__name__} in row {row}: a cell "
+                "must hold a number, text, a boolean or nothing. Turn dates into "
+                "numbers or text, and spread lists over columns of their own."
+            )
+
+
+def _is_odd(kind: type) -> bool:
+    temporal = datetime.date | datetime.time | datetime.timedelta
+    return kind.__hash__ is None or issubclass(
+        kind, temporal | np.datetime64 | np.timedelta64 | tuple
+    )
 
 
 def categories_of(
@@ -216,6 +286,8 @@ def categories_of(
 
 def _plain_values(column: np.ndarray, name: str, allow_missing: bool) -> list[Any]:
     """The values of a discrete column, None where they are missing."""
+    if column.dtype == object:
+        _refuse_odd_cells(column, name)
     # Numbers as float64, so that a category is the same in every type.
     column = column.astype(np.float64) if column.dtype.kind in "fiu" else column
     values = column.tolist()

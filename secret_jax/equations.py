@@ -10,6 +10,7 @@ coefficients, so that the printed equation is right where the training data lie.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,6 +19,7 @@ import numpy as np
 from secret_jax.tree import SplitKind, Tree
 
 DEFAULT_PRECISION = 3
+_MOST_DIGITS = 100  # a float has 17
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -348,8 +350,10 @@ def checked_precision(precision: int | None) -> int:
     if precision is None:
         return DEFAULT_PRECISION
     check_count("precision", precision)
-    if precision < 1:
-        raise ValueError(f"precision is {precision}; at least 1 digit is needed.")
+    if not 1 <= precision <= _MOST_DIGITS:
+        raise ValueError(
+            f"precision is {precision}; 1 to {_MOST_DIGITS} digits are possible."
+        )
     return int(precision)
 
 
@@ -362,7 +366,20 @@ def check_count(name: str, value: Any) -> None:
         raise ValueError(f"{name} is {value}; it cannot be negative.")
 
 
+def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
+    if not isinstance(value, str) or value not in choices:
+        *first, last = map(repr, choices)
+        raise ValueError(f"{name} is {value!r}; choose {', '.join(first)} or {last}.")
+
+
+def check_text(name: str, value: Any) -> None:
+    if value is not None and not isinstance(value, str):
+        raise TypeError(f"{name} is {value!r}; give text or None.")
+
+
 def _check_node(tree: Tree, node: int) -> None:
+    if isinstance(node, bool) or not isinstance(node, int | np.integer):
+        raise TypeError(f"node is {node!r}; give the number of a node.")
     if not 0 <= node < tree.n_nodes:
         raise ValueError(
             f"Node {node} does not exist; the tree has the nodes 0 to "

@@ -170,7 +170,8 @@ class SecretRegressor(ReadingMixin, RegressorMixin, BaseEstimator):
     Notes
     -----
     Integer weights are multiplicities: a row of weight two counts as two rows
-    everywhere. Other weights are first scaled to a mean of one.
+    everywhere. Other weights (and integers whose sum float64 cannot hold exactly) are
+    first scaled to a mean of one.
 
     References
     ----------
@@ -453,10 +454,9 @@ class SecretRegressor(ReadingMixin, RegressorMixin, BaseEstimator):
         SecretRegressor
             Itself; another `fit` forgets the calibration.
         """
-        check_is_fitted(self)
+        prediction, deviation = self.predict(X, return_std=True)
         y = validated_target(y, X)
         weight = validated_weight(sample_weight, X)
-        prediction, deviation = self.predict(X, return_std=True)
         scores, weight = conformity_scores(y - prediction, deviation, weight)
         self.conformity_scores_, self.conformity_weight_ = scores, weight
         return self

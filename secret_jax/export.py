@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from typing import Literal
 
-from secret_jax.equations import check_count, checked_precision
+from secret_jax.equations import check_choice, check_count, checked_precision
 from secret_jax.sentences import (
     clip_facts,
     counted,
@@ -67,10 +67,7 @@ def export_text(
     check_count("max_depth", max_depth)
     check_count("max_categories", max_categories)
     checked_precision(precision)
-    if show_models not in ("leaves", "all", "none"):
-        raise ValueError(
-            f"show_models is {show_models!r}; choose 'leaves', 'all' or 'none'."
-        )
+    check_choice("show_models", show_models, ("leaves", "all", "none"))
     leaves = counted(tree.n_leaves, "leaf", "leaves")
     lines = [
         f"{tree.schema.target_name}: a tree of {leaves}, depth {tree.max_depth}, "

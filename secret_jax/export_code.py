@@ -5,7 +5,7 @@ from __future__ import annotations
 import keyword
 from typing import Literal
 
-from secret_jax.equations import checked_precision
+from secret_jax.equations import check_choice, check_text, checked_precision
 from secret_jax.python_code import python_code
 from secret_jax.sql_code import sql_code
 from secret_jax.tree import Tree
@@ -80,6 +80,9 @@ def export_code(
     """
     if precision is not None:
         checked_precision(precision)
+    check_choice("language", language, ("python", "sql"))
+    check_text("function_name", function_name)
+    check_text("table", table)
     if language == "python":
         if table is not None:
             raise ValueError(
@@ -92,7 +95,5 @@ def export_code(
                 f"function_name is {name!r}, which is no name of a Python function."
             )
         return python_code(tree, name, precision)
-    if language == "sql":
-        name = "prediction" if function_name is None else function_name
-        return sql_code(tree, name, precision, table)
-    raise ValueError(f"language is {language!r}; choose 'python' or 'sql'.")
+    name = "prediction" if function_name is None else function_name
+    return sql_code(tree, name, precision, table)

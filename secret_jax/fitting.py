@@ -10,12 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from secret_jax import leaves
-from secret_jax.complexity import by_criterion, cost_complexity, weakest_links
+from secret_jax.complexity import cost_complexity, weakest_links
 from secret_jax.cross_validation import by_cross_validation, folds
 from secret_jax.device_rows import chosen_rows
 from secret_jax.grow import GrownTree, Progress, Root, grow
 from secret_jax.options import GrowOptions, PruneOptions
 from secret_jax.prune import reduced_error
+from secret_jax.pruning_rules import PRUNING_RULES
 from secret_jax.routing import apply
 from secret_jax.rows import content_hash, in_blocks, sampling_hash
 from secret_jax.table import Table, TableSchema
@@ -52,7 +53,8 @@ class LeafOptions(NamedTuple):
 
     Attributes
     ----------
-    kind : {"shrunken", "linear", "constant", "em"}
+    kind : str
+        A name in `secret_jax.leaves.LEAF_MODELS`.
     clip_margin : float or None
     clip_min_weight : float
         A node with less weight takes its clipping range from the nearest ancestor
@@ -245,9 +247,9 @@ def _pruned_alone(tree: Tree, rows: Rows, prune: PruneOptions) -> tuple[Tree, fl
     table, y, weight = rows
     if prune.ccp_alpha is not None:
         return cost_complexity(tree, table, y, weight, prune.ccp_alpha), 0.0
-    if prune.rule in ("aic", "bic", "icomp"):
-        return by_criterion(tree, table, y, weight, prune.rule)
-    return tree, 0.0
+    if prune.rule is None or prune.rule == "holdout":  # no row could be held out
+        return tree, 0.0
+    return PRUNING_RULES[prune.rule](tree, table, y, weight)
 
 
 def _of_size(tree: Tree, n_leaves: int) -> Tree:
@@ -385,13 +387,9 @@ def with_models(
         tree.parent,
         tree.depth,
     )
-    if leaf.kind == "shrunken":
-        model, degrees = leaves.shrunken_models(
-            statistics, tree.parent, tree.depth, leaf.gcv_factor
-        )
-    else:
-        model = leaves.least_squares(statistics)
-        degrees = np.minimum(statistics.weight, 1.0 + schema.n_regressors)
+    model, degrees = leaves.LEAF_MODELS[leaf.kind](
+        statistics, tree.parent, tree.depth, leaf.gcv_factor
+    )
     if leaf.kind == "em":
         # The root has no mixture above it.
         grown = isinstance(structure, GrownTree)

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from secret_jax.compiling import jit
 from secret_jax.numerics import AnyArray, matmul
 
 # Beyond it a gate is as good as hard: exp(-100) is nothing beside any other leaf.
@@ -163,7 +164,7 @@ def _shares(routing: SoftRouting, x: jax.Array, codes: jax.Array) -> jax.Array:
     return leaf_shares(logit, routing.along)
 
 
-@jax.jit
+@jit
 def shares_of_rows(
     routing: SoftRouting, x: jax.Array, codes: jax.Array
 ) -> tuple[jax.Array]:
@@ -171,7 +172,7 @@ def shares_of_rows(
     return (_shares(routing, x, codes).T,)
 
 
-@jax.jit
+@jit
 def mixed_prediction(
     routing: SoftRouting, x: jax.Array, codes: jax.Array
 ) -> tuple[jax.Array]:

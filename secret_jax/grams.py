@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from secret_jax.compiling import jit
 from secret_jax.device_rows import block_of
 from secret_jax.devices import rows_at_once
 from secret_jax.numerics import AnyArray
@@ -55,7 +56,7 @@ def no_statistics(n_nodes: int, n_regressors: int) -> NodeStatistics:
     )
 
 
-@jax.jit
+@jit
 def _tile_moments(
     x: AnyArray, y: AnyArray, weight: AnyArray, order: AnyArray
 ) -> tuple[jax.Array, jax.Array, jax.Array]:

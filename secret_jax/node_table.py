@@ -11,6 +11,7 @@ import numpy as np
 
 from secret_jax.equations import (
     LinearSplit,
+    check_choice,
     checked_precision,
     model_in_original_units,
     split_in_original_units,
@@ -151,10 +152,7 @@ def installed_backend(backend: str | None) -> Any:
             "to_dataframe needs pandas, polars or pyarrow. Install the extra 'data': "
             "pip install 'secret-jax[data]'."
         )
-    if backend not in BACKENDS:
-        raise ValueError(
-            f"backend is {backend!r}; choose {', '.join(map(repr, BACKENDS))}."
-        )
+    check_choice("backend", backend, BACKENDS)
     if importlib.util.find_spec(backend) is None:
         raise ImportError(
             f"{backend} is not installed. Install it (pip install {backend}), or leave "

@@ -113,6 +113,8 @@ def plot_tree(
     width = max(right, _MARGIN + 1.3 * _text_width(title)) + _MARGIN
     height = max(box.middle for box in boxes.values()) + _ROW / 2 + _FOOTER
     shrink = min(1.0, _LARGEST_FIGURE / max(width, height))
+    if ax is not None:
+        check_axes(ax)
     axes: Axes = ax or pyplot.figure(
         figsize=(width * shrink, height * shrink)
     ).add_axes((0, 0, 1, 1))
@@ -132,6 +134,16 @@ def plot_tree(
     if len(boxes) > 1:
         _draw_color_bar(axes, color, tree.schema.target_name, height, scale)
     return axes
+
+
+def check_axes(ax: Any) -> None:
+    """Refuse what is no matplotlib Axes."""
+    from matplotlib.axes import Axes
+
+    if not isinstance(ax, Axes):
+        raise TypeError(
+            f"ax is a {type(ax).__name__}; give matplotlib Axes, or leave it out."
+        )
 
 
 def import_matplotlib() -> tuple[Any, Any]:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from secret_jax.columns import read_target
 from secret_jax.equations import check_count, model_in_original_units
 from secret_jax.explain import path_sentence
-from secret_jax.plot import FONT_SIZE, import_matplotlib
+from secret_jax.plot import FONT_SIZE, check_axes, import_matplotlib
 from secret_jax.routing import predict, walk
 from secret_jax.sentences import clip_facts, node_facts, number, quoted
 from secret_jax.tree import Tree
@@ -80,10 +81,11 @@ def plot_leaf(
     with_rows = X is not None
     if with_rows != (y is not None):
         raise ValueError("Give both X and y, or neither of them.")
+    target = read_target(y) if with_rows else None
     axes = _axes(pyplot, ax, 1 + with_rows, len(model.names[:max_terms]))
     _draw_bars(axes[0], tree, node, model, max_terms)
-    if with_rows:
-        _draw_fit(axes[1], tree, node, model, X, np.asarray(y, np.float64))
+    if target is not None:
+        _draw_fit(axes[1], tree, node, model, X, target)
     return axes
 
 
@@ -99,10 +101,16 @@ def _axes(pyplot: Any, ax: Any, n_axes: int, n_bars: int) -> list[Any]:
             width_ratios=(1.25, 1)[:n_axes],
         )
         return list(made[0])
-    given = list(np.ravel(np.array(ax, object)))
+    given = list(ax.flat if isinstance(ax, np.ndarray) else _several(ax))
     if len(given) < n_axes:
         raise ValueError(f"ax holds {len(given)} axes, but {n_axes} are needed.")
+    for one in given:
+        check_axes(one)
     return given[:n_axes]
+
+
+def _several(ax: Any) -> list[Any]:
+    return list(ax) if isinstance(ax, list | tuple) else [ax]
 
 
 def _draw_bars(

@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from secret_jax.plot import FONT_SIZE, import_matplotlib
+from secret_jax.columns import read_target
+from secret_jax.equations import check_count
+from secret_jax.parameters import is_integer
+from secret_jax.plot import FONT_SIZE, check_axes, import_matplotlib
 from secret_jax.routing import predict
 from secret_jax.sentences import number, quoted
 from secret_jax.slices import Strip, area, pieces, varied
@@ -89,8 +92,15 @@ def plot_partition(
         columns.append(_numeric_column(schema, y))
         if columns[0] == columns[1]:
             raise ValueError(f"x and y are both {x!r}; choose two columns.")
-    if resolution < 2:
+    check_count("resolution", resolution)
+    if resolution is None or resolution < 2:
         raise ValueError(f"resolution is {resolution}; at least 2 points are needed.")
+    if at is not None and not isinstance(at, Mapping):
+        raise TypeError(f"at is {at!r}; give a dict from columns to values.")
+    if data is not None and (not isinstance(data, tuple | list) or len(data) != 2):
+        raise ValueError(f"data should be a pair (X, y), got a {type(data).__name__}.")
+    if ax is not None:
+        check_axes(ax)
     rows = None if data is None else _Rows.of(schema, *data)
     held = _held(schema, at or {}, rows)
     row = np.empty((1, len(held)), object)
@@ -124,7 +134,7 @@ class _Rows(NamedTuple):
 
     @classmethod
     def of(cls, schema: TableSchema, X: Any, y: Any) -> _Rows:
-        columns, target = schema.columns_of(X), np.asarray(y, np.float64)
+        columns, target = schema.columns_of(X), read_target(y)
         if target.shape != (len(columns[0]),):
             raise ValueError(
                 f"data holds {len(columns[0])} rows and targets of shape "
@@ -286,9 +296,9 @@ def _numeric_column(schema: TableSchema, column: Any) -> int:
 
 
 def _column(schema: TableSchema, column: Any) -> int:
-    if column in schema.names:
+    if isinstance(column, str) and column in schema.names:
         return schema.names.index(column)
-    if isinstance(column, int | np.integer) and 0 <= column < len(schema.names):
+    if is_integer(column) and 0 <= column < len(schema.names):
         return int(column)
     raise ValueError(
         f"There is no column {column!r}. The columns are "

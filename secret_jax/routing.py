@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from secret_jax.compiling import jit
 from secret_jax.device_rows import block_of
 from secret_jax.devices import rows_at_once
 from secret_jax.gates import (
@@ -138,7 +139,7 @@ def _leaf_place(
     return jax.lax.fori_loop(0, depth, lambda _, place: below(place), root)
 
 
-@jax.jit
+@jit
 def _leaf(
     routing: _Routing, x: jax.Array, codes: jax.Array, depth: jax.Array
 ) -> tuple[jax.Array]:
@@ -146,7 +147,7 @@ def _leaf(
     return (routing.node_id[_leaf_place(routing, x, codes, depth)],)
 
 
-@jax.jit
+@jit
 def _leaf_value(
     routing: _Routing, x: jax.Array, codes: jax.Array, depth: jax.Array
 ) -> tuple[jax.Array]:
@@ -154,7 +155,7 @@ def _leaf_value(
     return (_value(routing, x, _leaf_place(routing, x, codes, depth)),)
 
 
-@functools.partial(jax.jit, static_argnames=("max_depth",))
+@functools.partial(jit, static_argnames=("max_depth",))
 def _path_and_values(
     routing: _Routing, x: jax.Array, codes: jax.Array, *, max_depth: int
 ) -> tuple[jax.Array, jax.Array]:

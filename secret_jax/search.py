@@ -7,7 +7,7 @@ candidates of all kinds by the children's linear models.
 from __future__ import annotations
 
 import collections
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, Protocol
 
@@ -20,6 +20,7 @@ from secret_jax.mixture import MixtureStatus
 from secret_jax.options import GrowOptions
 from secret_jax.rows import N_WORKERS, bucket, mix, next_power_of_two, uniform
 from secret_jax.splits import NodeBatch, NodeSplits
+from secret_jax.splits.directions import PROPOSALS
 from secret_jax.splits.rss import ModelBatch, RssSettings, find_rss_splits
 from secret_jax.splits.secret import SecretSettings, find_splits
 from secret_jax.table import Table, TableSchema
@@ -278,6 +279,7 @@ class RssSearch:
             oblique=False,
             together=on_accelerator(),
             max_split_features=rss.max_split_features or 0,
+            proposals=tuple(PROPOSALS.values()),
         )
         # Of every node that was searched, by node id.
         self._model: dict[int, np.ndarray] = {}
@@ -399,3 +401,10 @@ def _components(covariance: np.ndarray, n: int) -> np.ndarray:
     if n == len(covariance):
         return np.eye(n)
     return np.linalg.eigh(covariance)[1][:, ::-1][:, :n]
+
+
+SEARCHES: dict[str, Callable[[TrainingRows, TableSchema, GrowOptions], Search]] = {
+    "rss": RssSearch,
+    "gini": GiniSearch,
+}
+"""What the estimator's ``criterion`` may be."""

@@ -271,15 +271,16 @@ class TableSchema:
 
         def encode(rows: slice) -> None:
             block = row_block(values, rows)
-            block -= center
-            block /= scale
+            with np.errstate(over="ignore"):
+                block -= center
+                block /= scale
             missing = None
             if not np.abs(block).max(initial=0.0) <= _FAR:
                 missing = np.isnan(block)
                 if np.isinf(block).any() or not (self.allow_missing or ~missing.any()):
                     for column, name in zip(values, names, strict=True):
                         numbers(column, name, self.allow_missing)  # may refuse it
-                # Far outside the training range float32 must saturate, not overflow.
+                # Far outside the training range numbers saturate.
                 np.clip(block, -_FAR, _FAR, out=block)
                 block[missing] = 0.0
             for which, indicator in gaps:

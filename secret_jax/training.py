@@ -131,7 +131,10 @@ def rows_to_train_on(
         y, weight = y[weight > 0], weight[weight > 0]
     given = _pruning_rows(model, prune_set, schema)
     rows = Rows(table, schema.scale_target(y), weight)
-    seed = int(check_random_state(model.random_state).randint(2**31 - 1))
+    try:
+        seed = int(check_random_state(model.random_state).randint(2**31 - 1))
+    except ValueError as error:
+        raise ValueError(f"random_state={model.random_state!r}: {error}.") from None
     found = _sample(model, rows, seed)
     everything = None if found is None else rows
     if found is None:

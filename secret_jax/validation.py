@@ -14,9 +14,12 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from secret_jax.columns import as_frame, read_columns
+from secret_jax.columns import NO_TABLE, as_frame, read_columns, read_target
 from secret_jax.device_rows import check_array, is_resident
 from secret_jax.table import TableSchema
+
+# Beyond, whole numbers have gaps between them and are weights like any others.
+_MOST_COPIES = 2.0**53
 
 
 def validated(model: BaseEstimator, X: Any, *, reset: bool) -> Any:
@@ -27,7 +30,14 @@ def validated(model: BaseEstimator, X: Any, *, reset: bool) -> Any:
         validate_data(model, table, reset=reset, skip_check_array=True)
         return X
     if as_frame(X) is None:
-        return validate_data(model, X, reset=reset, dtype=None, ensure_all_finite=False)
+        try:
+            return validate_data(
+                model, X, reset=reset, dtype=None, ensure_all_finite=False
+            )
+        except ValueError as error:
+            if "inhomogeneous" not in str(error):
+                raise
+            raise ValueError(NO_TABLE) from None
     if len(X) == 0 or len(X.columns) == 0:
         raise ValueError(
             f"Found array with {len(X)} sample(s) and {len(X.columns)} feature(s): X "
@@ -45,13 +55,11 @@ def validated_target(y: Any, X: Any) -> np.ndarray:
             "This SecretRegressor estimator requires y to be passed, but the target y "
             "is None."
         )
-    values = column_or_1d(y, warn=True)
-    if np.iscomplexobj(values):
-        raise ValueError("Complex data not supported: y holds complex numbers.")
     try:
-        values = np.asarray(values, np.float64)
+        values = column_or_1d(y, warn=True)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"The target y must hold numbers: {error}.") from None
+        raise ValueError(f"The target y must be one column: {error}") from None
+    values = read_target(values)
     if not np.isfinite(values).all():
         row = int(np.argmin(np.isfinite(values)))
         raise ValueError(
@@ -66,14 +74,27 @@ def validated_weight(sample_weight: Any, X: Any) -> np.ndarray:
     n_rows = len(X)
     if sample_weight is None:
         return np.ones(n_rows)
-    weight = _check_sample_weight(
-        sample_weight, np.empty((n_rows, 1)), dtype=np.float64, ensure_non_negative=True
-    )
-    if not weight.any():
+    try:
+        if np.iscomplexobj(sample_weight):
+            raise ValueError("they are complex numbers.")
+        weight = _check_sample_weight(
+            sample_weight,
+            np.empty((n_rows, 1)),
+            dtype=np.float64,
+            ensure_non_negative=True,
+        )
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"Bad sample weights: {error}") from None
+    if not (np.isfinite(weight) & (weight >= 0)).all():  # of a single number
+        raise ValueError(f"Bad sample weights: {sample_weight!r}. Give finite numbers.")
+    largest = weight.max()
+    if largest == 0:
         raise ValueError(
             "Sample weights must contain at least one non-zero number: all are zero."
         )
-    if not np.equal(np.mod(weight, 1), 0).all():
+    countable = largest <= _MOST_COPIES / n_rows
+    if not (countable and np.equal(np.mod(weight, 1), 0).all()):
+        weight = weight / largest  # whose mean cannot overflow
         weight = weight / weight[weight > 0].mean()
     return weight
 

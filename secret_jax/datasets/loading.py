@@ -227,6 +227,8 @@ def load(name: str, data_home: str | os.PathLike[str] | None = None) -> Dataset:
     ('price', array([10., 30.]), ('colour',))
     """
     files = _files(data_home)
+    if not isinstance(name, str):
+        raise TypeError(f"name is {name!r}; give the name of a data set as text.")
     entry = _CATALOGUE.get(name)
     if name in files:
         frame = _read_csv(files[name])
@@ -289,7 +291,10 @@ def _files(data_home: str | os.PathLike[str] | None) -> dict[str, Path]:
         data_home = os.environ.get(FOLDER_VARIABLE)
         if not data_home:
             return {}
-    folder = Path(data_home).expanduser()
+    try:
+        folder = Path(data_home).expanduser()
+    except TypeError:
+        raise TypeError(f"data_home is {data_home!r}; give a path.") from None
     if not folder.is_dir():
         raise ValueError(
             f"There is no folder {str(folder)!r}, which {named_by} names. Mend the "

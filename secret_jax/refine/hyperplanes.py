@@ -13,6 +13,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from secret_jax.compiling import jit
 from secret_jax.numerics import AnyArray, guarded_solve, matmul, weighted_moments
 
 _NEWTON_STEPS = 8
@@ -73,7 +74,7 @@ class _Cut(NamedTuple):
     threshold: jax.Array
 
 
-@functools.partial(jax.jit, static_argnames=("axis_only",))
+@functools.partial(jit, static_argnames=("axis_only",), small_steps=True)
 def propose(nodes: Preferences, *, axis_only: bool) -> Hyperplanes:
     """Best hyperplane of every node of a batch.
 

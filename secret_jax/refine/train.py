@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from secret_jax.compiling import jit
 from secret_jax.numerics import AnyArray
 from secret_jax.refine.gates import Parameters, Structure, forward
 
@@ -83,7 +84,7 @@ def loss(
     return jnp.mean(data.weight[row] * error**2) + pull * penalty
 
 
-@jax.jit
+@jit
 def train_chunk(
     state: TrainingState,
     structure: Structure,

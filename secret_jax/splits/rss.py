@@ -14,10 +14,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from secret_jax.compiling import jit
 from secret_jax.mixture import MixtureStatus
 from secret_jax.numerics import AnyArray, leading_eigenvectors, matmul, weighted_moments
 from secret_jax.splits import NodeSplits
 from secret_jax.splits.directions import (
+    Proposal,
     discriminants,
     hessian_directions,
     mixture_labels,
@@ -86,7 +88,7 @@ class RssSettings(NamedTuple):
     columns with missing values, each with its indicator's column. ``n_model`` of the
     coordinates, the first ones, span them. ``together``: the nodes of a batch side by
     side, for accelerators, not one after the other. ``max_split_features`` of 0 means
-    all.
+    all. ``proposals`` are asked for directions beside those that the others ask for.
     """
 
     n_regressors: int
@@ -106,6 +108,7 @@ class RssSettings(NamedTuple):
     oblique: bool
     together: bool
     max_split_features: int
+    proposals: tuple[Proposal, ...] = ()
 
 
 class _Candidates(NamedTuple):
@@ -147,7 +150,7 @@ class _Node(NamedTuple):
     n_model: int
 
 
-@functools.partial(jax.jit, static_argnames=("settings",))
+@functools.partial(jit, static_argnames=("settings",), small_steps=True)
 def find_rss_splits(
     batch: ModelBatch, n_nodes: AnyArray, *, settings: RssSettings
 ) -> tuple[NodeSplits, jax.Array]:
@@ -407,7 +410,7 @@ def _proposals(
         )
         first, second = weight * label, weight * (1 - label)
         directions.append(discriminants(rows, first, second, n_model=n_model))
-    return directions
+    return directions + [more(rows, n_model=n_model) for more in settings.proposals]
 
 
 def _hinges(start: _Candidates, node: _Node, settings: RssSettings) -> _Candidates:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from secret_jax.compiling import jit
 from secret_jax.mixture import (
     MixtureFit,
     MixtureStatus,
@@ -72,7 +73,7 @@ class _Candidates(NamedTuple):
     threshold: jax.Array  # (n_directions,)
 
 
-@functools.partial(jax.jit, static_argnames=("settings",))
+@functools.partial(jit, static_argnames=("settings",), small_steps=True)
 def find_splits(batch: NodeBatch, *, settings: SecretSettings) -> NodeSplits:
     """Best split of every node of a batch.
 

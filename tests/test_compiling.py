@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
 import sys
@@ -9,6 +10,8 @@ import sys
 import jax
 
 import secret_jax
+from secret_jax import compiling
+from secret_jax.compiling import jit
 
 FIT = """
 import jax, numpy as np, secret_jax
@@ -60,3 +63,25 @@ def test_a_folder_of_ones_own(tmp_path):
     finally:
         jax.config.update("jax_compilation_cache_dir", before)
         jax.config.update("jax_persistent_cache_min_compile_time_secs", seconds)
+
+
+@functools.partial(jit, static_argnames=("power",), small_steps=True)
+def raised(x, *, power):
+    """Named and documented as written."""
+    return x**power
+
+
+def test_a_program_of_small_steps_is_compiled_once_for_each_kind():
+    assert raised.__doc__ == "Named and documented as written."
+    assert [float(raised(x, power=p)) for x, p in ((2.0, 3), (3.0, 3), (2.0, 2))] == [
+        8.0,
+        27.0,
+        4.0,
+    ]
+    assert raised.program()._cache_size() == 2
+
+
+def test_options_that_jax_does_not_know_are_left_out(monkeypatch):
+    monkeypatch.setattr(compiling, "_SMALL_STEPS", {"xla_cpu_no_such_option": True})
+    known = compiling._known_options.__wrapped__()
+    assert known is None

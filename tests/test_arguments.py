@@ -1,0 +1,249 @@
+"""Every argument of every public function, with values of every wrong kind.
+
+What comes back is a result, or a refusal that was meant; never an error from the depths
+of NumPy or JAX, and never a changed estimator.
+"""
+
+from __future__ import annotations
+
+import datetime
+from functools import cache
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+from configurations import refusal, regressor, shop
+from refusals import assert_meant, only_deserved_warnings
+
+from secret_jax import SecretRegressor, datasets
+from secret_jax.model_file import load_tree, save_tree
+from secret_jax.tree import Tree
+
+JUNK: dict[str, Any] = {
+    "None": None,
+    "True": True,
+    "zero": 0,
+    "one": 1,
+    "minus one": -1,
+    "a NumPy number": np.int64(2),
+    "a huge number": 10**30,
+    "a fraction": 1.5,
+    "NaN": np.nan,
+    "infinity": -np.inf,
+    "a complex number": 1j,
+    "no text": "",
+    "text": "no such thing",
+    "a column": "width",
+    "bytes": b"width",
+    "an empty list": [],
+    "a list": [0, "colour"],
+    "a list of lists": [[1.0, 2.0], [3.0]],
+    "an empty array": np.empty((0, 3)),
+    "an array": np.arange(3.0),
+    "a table": np.ones((4, 3)),
+    "a wide table": np.ones((4, 7)),
+    "a cube": np.ones((2, 2, 2)),
+    "an array of objects": np.array([[{}, [], None]], object),
+    "a scalar array": np.array(1.0),
+    "masks": np.array([True, False, True]),
+    "dates": np.array([["2020-02-02"]], "datetime64[D]"),
+    "an empty frame": pd.DataFrame(),
+    "another frame": pd.DataFrame({"width": [1.0], "other": [2.0]}),
+    "a column twice": pd.DataFrame(np.ones((2, 2)), columns=["width", "width"]),
+    "a frame with levels": pd.DataFrame(
+        np.ones((2, 2)), columns=pd.MultiIndex.from_tuples([("a", 1), ("a", 2)])
+    ),
+    "a series": pd.Series([1.0, 2.0, 3.0], name="width"),
+    "a dict": {"width": 1.0},
+    "a set": {"width"},
+    "a pair": (np.ones((2, 3)), np.ones(2)),
+    "a triple": (1, 2, 3),
+    "a function": len,
+    "a class": SecretRegressor,
+    "an object": object(),
+    "a date": datetime.date(2020, 2, 2),
+}
+# What would take hours or gigabytes, and is no mistake.
+_LAVISH = {"resolution", "n_samples", "n_features", "em_sample", "n_starts"}
+
+
+@cache
+def model() -> SecretRegressor:
+    """A tree of a few leaves over width, colour and height; calibrated."""
+    X, y = shop(64)
+    fitted = regressor("default", prune=None, max_depth=2).fit(X, y)
+    assert fitted.n_leaves_ > 2
+    return fitted.conformalize(X, y)
+
+
+@cache
+def soft_model() -> SecretRegressor:
+    fitted = regressor("default", refine="blend", prune="holdout")
+    return fitted.fit(*shop(128))
+
+
+def check_junk(name: str, use, /, **other: Any) -> None:
+    """Give an argument every kind of junk, beside good values of the others."""
+    failures = []
+    for kind, value in JUNK.items():
+        if name in _LAVISH and kind == "a huge number":
+            continue
+        try:
+            with only_deserved_warnings():
+                use(**(other | {name: value}))
+        except Exception as error:
+            try:
+                assert_meant(error)
+            except AssertionError as story:
+                failures.append(f"{name} = {kind}: {str(story).splitlines()[0]}")
+        finally:
+            plt.close("all")
+    assert not failures, "\n" + "\n".join(failures)
+
+
+@pytest.mark.parametrize("parameter", sorted(SecretRegressor().get_params()))
+def test_parameters(parameter):
+    X, y = shop(20)
+
+    def fit(**parameters):
+        fitted = SecretRegressor(**({"max_depth": 0} | parameters)).fit(X, y)
+        assert np.isfinite(fitted.predict(X)).all()
+
+    check_junk(parameter, fit)
+
+
+@pytest.mark.parametrize("argument", ["X", "y", "sample_weight", "prune_set"])
+def test_fit(argument):
+    X, y = shop(20)
+
+    def fit(**arguments):
+        fresh = SecretRegressor(max_depth=0)
+        try:
+            fresh.fit(**arguments)
+        except Exception:
+            assert vars(fresh) == fresh.get_params()
+            raise
+        assert np.isfinite(fresh.predict(arguments["X"])).all()
+
+    check_junk(argument, fit, X=X, y=y)
+
+
+@pytest.mark.parametrize("argument", ["X", "y", "sample_weight"])
+def test_other_uses_of_training_rows(argument):
+    X, y = shop(64)
+    fresh = SecretRegressor(max_depth=0)
+    check_junk(argument, fresh.cost_complexity_pruning_path, X=X, y=y)
+    before = model().conformity_scores_.copy()
+    calibrated = model().harden()
+    check_junk(argument, calibrated.conformalize, X=X, y=y)
+    check_junk(argument, model().score, X=X, y=y)
+    assert np.array_equal(model().conformity_scores_, before)
+
+
+@pytest.mark.parametrize(
+    "verb", ["predict", "apply", "decision_path", "predict_interval", "explain"]
+)
+def test_rows_to_predict(verb):
+    for fitted in (model(), soft_model()):
+        use = getattr(fitted.conformalize(*shop(64)), verb)
+        check_junk("X", use)
+
+
+def test_options_of_predictions():
+    X, _ = shop(4)
+    check_junk("coverage", model().predict_interval, X=X)
+    check_junk("precision", model().explain, X=X)
+
+
+OPTIONS = {
+    "export_text": ["max_depth", "precision", "show_models", "max_categories"],
+    "export_dot": ["max_depth", "precision", "max_terms", "max_categories"],
+    "to_dataframe": ["backend", "precision"],
+    "export_code": ["language", "function_name", "precision", "table"],
+    "plot_tree": ["ax", "max_depth", "precision"],
+}
+
+
+@pytest.mark.parametrize("verb", OPTIONS)
+def test_options_of_exports(verb):
+    for fitted in (model(), soft_model()):
+        for option in OPTIONS[verb]:
+            check_junk(option, getattr(fitted, verb))
+    if verb == "export_code":
+        check_junk("table", model().export_code, language="sql")
+
+
+@pytest.mark.parametrize("argument", ["x", "y", "at", "data", "resolution", "ax"])
+def test_pictures_of_slices(argument):
+    good = {"x": "width", "y": "height", "resolution": 8}
+    check_junk(argument, model().plot_partition, **good)
+
+
+@pytest.mark.parametrize("argument", ["node", "X", "y", "max_terms", "ax"])
+def test_pictures_of_leaves(argument):
+    X, y = shop(64)
+    good = {"node": 0, "X": X, "y": y}
+    check_junk(argument, model().plot_leaf, **good)
+
+
+def test_pictures_need_whole_rows():
+    X, y = shop(64)
+    for value in ((X, y[:3]), (X[["width"]], y), (X, None), (None, y)):
+        try:
+            model().plot_leaf(0, *value)
+        except Exception as error:
+            assert_meant(error)
+        try:
+            model().plot_partition("width", "height", data=value)
+        except Exception as error:
+            assert_meant(error)
+    plt.close("all")
+
+
+@pytest.mark.parametrize("make", ["make_3dsin", "make_fried", "make_cart"])
+def test_generators_of_data(make):
+    function = getattr(datasets, make)
+    for argument in ("n_samples", "noise", "n_features"):
+        if argument in function.__kwdefaults__ or argument == "n_samples":
+            check_junk(
+                argument,
+                function,
+                **({} if argument == "n_samples" else {"n_samples": 5}),
+            )
+
+
+def test_loaders_of_data(tmp_path):
+    (tmp_path / "houses.csv").write_text("size,price\n1,10\n2,30\n")
+    check_junk("name", datasets.load, data_home=tmp_path)
+    check_junk("data_home", datasets.load, name="houses")
+    check_junk("data_home", datasets.available)
+
+
+def test_paths_of_files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # text is a name of a file
+    for use in (model().save, SecretRegressor.load, load_tree):
+        failures = []
+        for kind, value in JUNK.items():
+            try:
+                use(value)
+            except OSError:  # it names the file
+                pass
+            except Exception as error:
+                if not isinstance(error, TypeError | ValueError):
+                    failures.append((use, kind, error))
+        assert not failures
+    with refusal("holds a tree without its estimator"):
+        save_tree(model().tree_, "tree")
+        SecretRegressor.load("tree")
+    assert isinstance(load_tree("tree"), Tree)
+
+
+def test_constructors():
+    with pytest.raises(TypeError, match="depth"):
+        SecretRegressor(depth=3)
+    with refusal("depth", "Valid parameters"):
+        SecretRegressor().set_params(depth=3)
+    for value in JUNK.values():
+        SecretRegressor(**dict.fromkeys(SecretRegressor().get_params(), value))

@@ -1,0 +1,118 @@
+"""Ctrl-C at every stage of a fit: the estimator is as it was, to the last byte.
+
+A fit that is interrupted during its refinement has its new hard tree, as `fit` says;
+`test_refine` and `test_alternating` look at the other refinements.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from configurations import crease, regressor, shop, tree_bytes
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.base import clone
+from strange_tables import drawn
+from test_golden_files import FILES
+
+from secret_jax import SecretRegressor
+from secret_jax.model_file import ModelFileError
+
+# Functions that a fit passes through, early and late, and options that lead there.
+HOLDOUT: dict[str, Any] = {"prune": "holdout", "refit": True}
+STAGES: dict[str, tuple[str, dict[str, Any]]] = {
+    "reading the table": ("training.learn_schema", {}),
+    "shuffling": ("training.merged", HOLDOUT),
+    "holding rows out": ("training.hold_out", HOLDOUT),
+    "a level": ("grow.partition", HOLDOUT),
+    "models, also of the refit": ("fitting.with_models", HOLDOUT),
+    "pruning": ("fitting.reduced_error", HOLDOUT),
+    "cutting the refitted tree": ("fitting._of_size", HOLDOUT),
+    "cross-validation": ("fitting.by_cross_validation", {"prune": "cross-validation"}),
+    "a criterion": ("fitting.by_criterion", {"prune": "bic"}),
+    "a price": ("fitting.cost_complexity", {"prune": None, "ccp_alpha": 0.1}),
+}
+
+
+def at_call(number: int, function: Callable, calls: list[int]) -> Callable:
+    """A function that interrupts the program when it is called for the n-th time."""
+
+    def call(*args, **options):
+        calls.append(len(calls))
+        if len(calls) == number:
+            raise KeyboardInterrupt
+        return function(*args, **options)
+
+    return call
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_an_interrupted_fit_changes_nothing(stage, monkeypatch, tmp_path):
+    place, options = STAGES[stage]
+    module_name, name = place.split(".")
+    module = importlib.import_module(f"secret_jax.{module_name}")
+    function, calls = getattr(module, name), []
+    fitted = regressor("default", max_depth=0).fit(*shop()).conformalize(*shop())
+    fitted.set_params(**(regressor("default").get_params() | options))
+    before, text = dict(vars(fitted)), fitted.export_text()
+    tree, rows = tree_bytes(fitted.tree_), shop()[0]
+    prediction = fitted.predict(rows)
+    unfitted = clone(fitted)
+
+    monkeypatch.setattr(module, name, at_call(0, function, calls))
+    clone(fitted).fit(*crease())
+    assert calls, "the stage is not on the way of this fit"
+    n_calls = len(calls)
+    for number in sorted({1, (n_calls + 1) // 2, n_calls}):
+        for model in (fitted, unfitted):
+            monkeypatch.setattr(module, name, at_call(number, function, []))
+            with pytest.raises(KeyboardInterrupt):
+                model.fit(*crease())
+        assert vars(fitted) == before
+        assert tree_bytes(fitted.tree_) == tree
+        assert np.array_equal(fitted.predict(rows), prediction)
+        assert fitted.export_text() == text
+        assert vars(unfitted) == unfitted.get_params()
+    monkeypatch.undo()
+    assert tree_bytes(unfitted.fit(*crease()).tree_) == tree_bytes(
+        fitted.fit(*crease()).tree_
+    )
+
+
+@drawn(60)
+@given(data=st.data(), golden=st.sampled_from(FILES))
+def test_a_damaged_file_is_refused_or_the_same(data, golden, tmp_path_factory):
+    content = golden.read_bytes()
+    position = st.integers(0, len(content) - 1)
+    damaged = bytearray(content)
+    for _ in range(data.draw(st.integers(0, 4))):
+        damaged[data.draw(position)] = data.draw(st.integers(0, 255))
+    match data.draw(st.sampled_from(["flipped", "cut", "a hole", "a tail", "twice"])):
+        case "cut":
+            damaged = damaged[: data.draw(position)]
+        case "a hole":
+            start = data.draw(position)
+            del damaged[start : start + data.draw(st.integers(1, 64))]
+        case "a tail":
+            damaged += data.draw(st.binary(max_size=64))
+        case "twice":
+            damaged *= 2
+    path = tmp_path_factory.mktemp("damaged") / "model"
+    path.write_bytes(damaged)
+    expected = SecretRegressor.load(golden)
+    try:
+        found = SecretRegressor.load(path)
+    except ModelFileError as error:
+        reason = str(error)
+    else:
+        reason = None
+    if reason is not None:
+        assert repr(str(path)) in reason
+        return
+    assert tree_bytes(found.tree_) == tree_bytes(expected.tree_)
+    assert found.get_params() == expected.get_params()
+    assert found.export_text() == expected.export_text()

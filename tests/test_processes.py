@@ -1,0 +1,202 @@
+"""The same fit in other threads, other processes, other settings of JAX, and often."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import hashlib
+import os
+import pickle
+import pkgutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
+from pathlib import Path
+from unittest import mock
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+from configurations import crease, regressor, shop, tree_bytes
+from sklearn.utils.validation import check_is_fitted
+from test_refine import FEW
+
+import secret_jax.refine
+from secret_jax import SecretRegressor
+
+
+def soft() -> SecretRegressor:
+    with mock.patch.object(secret_jax.refine, "SoftOptions", return_value=FEW):
+        return regressor("default", refine="soft", prune="holdout").fit(*crease(256))
+
+
+# Every kind of tree, on tables for which the other tests compile programs.
+KINDS = {
+    "default": lambda: regressor("default").fit(*shop(128)),
+    "paper": lambda: regressor("paper").fit(*crease(128)),
+    "gini": lambda: regressor("gini").fit(*shop(128)),
+    "hard": lambda: regressor("default", refine="hard").fit(*crease(128)),
+    "blend": lambda: regressor("default", refine="blend").fit(*crease(128)),
+    "soft": soft,
+}
+TABLES = {"default": shop, "gini": shop}
+
+
+def rows_of(kind: str):
+    return TABLES.get(kind, crease)(100, seed=5)[0]
+
+
+@pytest.fixture(scope="module")
+def models() -> dict[str, SecretRegressor]:
+    return {kind: fit() for kind, fit in KINDS.items()}
+
+
+@pytest.fixture(scope="module")
+def folder(models, tmp_path_factory) -> Path:
+    """The models as files, to be compared with those that other processes write."""
+    path = tmp_path_factory.mktemp("here")
+    for kind, model in models.items():
+        model.save(path / kind)
+        np.save(path / f"{kind}.npy", model.predict(rows_of(kind)))
+    return path
+
+
+def in_another_process(code: str, folder: Path, **environment: str) -> None:
+    tests = Path(__file__).parent
+    path = os.pathsep.join([str(tests), str(tests.parent), os.environ.get("PATH", "")])
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code, str(folder)],
+        env=os.environ | {"PYTHONPATH": path} | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+_THERE = """
+import sys
+from pathlib import Path
+import numpy as np
+from secret_jax import SecretRegressor
+from test_processes import KINDS, rows_of
+folder = Path(sys.argv[1])
+"""
+
+
+def test_another_process_with_other_settings_writes_the_same_bytes(folder):
+    """Whatever Python's hashes are; in 64 bits, strictly promoted, without NaN."""
+    code = """
+import jax
+assert jax.config.jax_enable_x64 and jax.config.jax_debug_nans
+for kind, fit in KINDS.items():
+    fit().save(folder / "there")
+    assert (folder / "there").read_bytes() == (folder / kind).read_bytes(), kind
+    found = SecretRegressor.load(folder / kind).predict(rows_of(kind))
+    assert np.array_equal(found, np.load(folder / f"{kind}.npy")), kind
+"""
+    in_another_process(
+        _THERE + code,
+        folder,
+        PYTHONHASHSEED="1",
+        JAX_DEBUG_NANS="1",
+        JAX_ENABLE_X64="1",
+        JAX_NUMPY_DTYPE_PROMOTION="strict",
+    )
+
+
+def digest(model: SecretRegressor, path: Path) -> str:
+    model.save(path)
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_second_fit_writes_the_same_bytes(kind, folder, tmp_path):
+    KINDS[kind]().save(tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == (folder / kind).read_bytes()
+
+
+def test_fits_and_predictions_in_threads_equal_those_one_by_one(models, tmp_path):
+    def fit(seed):
+        # The seeds are of one shape, the kinds of several.
+        model = regressor("default").fit(*crease(128, seed))
+        return digest(model, tmp_path / f"{seed}.{os.urandom(4).hex()}")
+
+    seeds = list(range(4))
+    serial = [fit(seed) for seed in seeds]
+    assert len(set(serial)) == len(seeds)
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(fit, seeds * 2)) == serial * 2
+        kinds = list(KINDS) * 4
+        found = list(pool.map(lambda k: models[k].predict(rows_of(k)), kinds))
+    for kind, prediction in zip(kinds, found, strict=True):
+        assert np.array_equal(prediction, models[kind].predict(rows_of(kind)))
+
+
+def compiled_programs() -> int:
+    """How many programs the functions of the package hold, all of them together."""
+    total = 0
+    for module in pkgutil.walk_packages(secret_jax.__path__, "secret_jax."):
+        if not module.name.endswith("__main__"):
+            for value in vars(import_module(module.name)).values():
+                if callable(getattr(value, "program", None)):
+                    total += value.program()._cache_size()
+    return total
+
+
+def resident() -> int:
+    """Bytes of memory that this process holds."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="Linux only")
+def test_a_hundred_fits_leave_neither_programs_nor_memory_behind():
+    rng = np.random.default_rng(0)
+
+    def fit(n_rows):
+        X, y = crease(n_rows, seed=int(rng.integers(2**31)))
+        model = regressor("default", max_depth=1, prune=None).fit(X, y)
+        model.predict(X)
+
+    for _ in range(20):
+        fit(64)
+    gc.collect()
+    programs, memory = compiled_programs(), resident()
+    assert programs > 0
+    for _ in range(100):
+        fit(int(rng.integers(33, 65)))
+    gc.collect()
+    assert compiled_programs() == programs
+    assert resident() - memory < 20e6
+
+
+COPIES = {
+    "pickle": lambda model, path: pickle.loads(pickle.dumps(model)),
+    "deepcopy": lambda model, path: copy.deepcopy(model),
+    "joblib": lambda model, path: joblib.load(joblib.dump(model, path)[0]),
+    "file": lambda model, path: (model.save(path), SecretRegressor.load(path))[1],
+}
+
+
+@pytest.mark.parametrize("way", COPIES)
+@pytest.mark.parametrize("kind", ["default", "blend"])
+def test_copies_are_equal_and_their_own(way, kind, models, tmp_path):
+    model = models[kind].conformalize(*TABLES.get(kind, crease)(64, seed=6))
+    other = COPIES[way](model, tmp_path / "copy")
+    check_is_fitted(other)
+    assert other.get_params() == model.get_params()
+    assert tree_bytes(other.tree_) == tree_bytes(model.tree_)
+    rows = rows_of(kind)
+    before = model.predict(rows)
+    for found, expected in zip(
+        other.predict_interval(rows), model.predict_interval(rows), strict=True
+    ):
+        assert np.array_equal(found, expected)
+    assert other.export_text() == model.export_text()
+    other.fit(*crease(64))  # of a copy leaves the first as it was
+    assert np.array_equal(model.predict(rows), before)
+    if isinstance(rows, pd.DataFrame):
+        assert model.feature_names_in_.tolist() == list(rows)

@@ -1,0 +1,226 @@
+"""Whatever table is given: a reason for a refusal, or a tree with finite predictions.
+
+See `strange_tables` for how to draw many more examples than a usual run of the tests.
+"""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pandas as pd
+import polars as pl
+from configurations import tree_bytes
+from hypothesis import given
+from hypothesis import strategies as st
+from refusals import assert_meant, only_deserved_warnings
+from strange_tables import COLUMNS, MANY, Case, cases, drawn
+
+from secret_jax import SecretRegressor
+
+# Rows of 64 to 128, unlike the options that follow, decide which programs are compiled.
+_FEW = {
+    "oblique": ["auto", False],
+    "leaf": ["shrunken", "linear", "constant"],
+    "prune": ["auto", "holdout", None, "icomp"],
+    "missing_values": ["learn", "mean", "error"],
+    "clip_margin": [0.1, 0.0, None],
+    "min_samples_leaf": ["auto", 1, 0.2],
+    "max_depth": [0, 2],
+    "random_state": [0],
+}
+_ANY = {
+    "oblique": ["auto", True, False],
+    "leaf": ["shrunken", "linear", "constant", "em"],
+    "criterion": ["rss", "rss", "gini"],
+    "gini_gain": ["normal", "counted"],
+    "prune": ["auto", "holdout", "cross-validation", "aic", "bic", "icomp", None],
+    "validation_fraction": [0.25, 0.01, 0.99],
+    "refit": [True, False],
+    "ccp_alpha": [None, None, None, 0.0, 1.0],
+    "refine": [None, None, "hard", "blend"],
+    "min_samples_split": [0.05, 2, 0.5],
+    "min_samples_leaf": ["auto", 1, 5, 0.2],
+    "max_depth": [None, 0, 1, 3],
+    "max_leaf_nodes": [None, 1, 3],
+    "clip_margin": [0.1, 0.0, None, 1e6],
+    "clip_min_samples": [50, 0],
+    "n_starts": [1, 4],
+    "em_start": ["component", "rows"],
+    "max_iter": [50, 1],
+    "tol": [1e-6, 0.0, 1.0],
+    "em_sample": [2048, None, 16],
+    "max_split_features": [None, 1, 2],
+    "discrete_regressors": ["auto", True, False],
+    "missing_values": ["learn", "mean", "error"],
+    "missing_regressors": ["auto", True, False],
+    "discrete_features": [None, None, [0]],
+    "split_features": [None, None, [0]],
+    "random_state": [0, 1, None],
+}
+
+
+def options() -> st.SearchStrategy[dict[str, Any]]:
+    choices = _ANY if MANY else _FEW
+    return st.fixed_dictionaries(
+        {}, optional={name: st.sampled_from(values) for name, values in choices.items()}
+    )
+
+
+def fitted(case: Case, chosen: dict[str, Any]) -> SecretRegressor | None:
+    """A fitted model, or None after a refusal with a reason."""
+    _forget_programs()
+    model = SecretRegressor(**chosen)
+    try:
+        return model.fit(case.X, case.y, case.weight)
+    except Exception as error:
+        assert_meant(error)
+        assert vars(model) == model.get_params()  # as if nothing had happened
+        return None
+
+
+_fits = itertools.count(1)
+
+
+def _forget_programs() -> None:
+    """Thousands of programs would use up the memory maps of the process."""
+    if next(_fits) % 250 == 0:
+        jax.clear_caches()
+
+
+def exaggerated(X: Any) -> Any:
+    """The rows with numbers far outside of what was seen, in the same container."""
+
+    def grown(column: Any) -> Any:
+        values = np.asarray(column)
+        if values.dtype.kind != "f":
+            return column
+        return np.clip(values.astype(float), -1e300, 1e300) * 1e3 - 1e4
+
+    if isinstance(X, pd.DataFrame) and X.columns.dtype != int:
+        return X.assign(**{name: grown(X[name]) for name in X.columns})
+    if isinstance(X, np.ndarray):
+        return grown(X)
+    return X
+
+
+@drawn(60)
+@given(cases(), options())
+def test_a_fit_is_finite_or_refused_with_a_reason(case, chosen):
+    with only_deserved_warnings():
+        model = fitted(case, chosen)
+        if model is None:
+            return
+        tree = model.tree_
+        try:
+            prediction, deviation = model.predict(case.X, return_std=True)
+        except ValueError as error:  # gaps in rows without weight, which no fit sees
+            assert chosen.get("missing_values") == "error"
+            assert_meant(error)
+            return
+        assert prediction.shape == deviation.shape == (len(case.X),)
+        assert prediction.dtype == deviation.dtype == np.float64
+        assert np.isfinite(prediction).all()
+        assert np.isfinite(deviation).all()
+        assert (deviation >= 0).all()
+        assert np.isfinite(model.predict(exaggerated(case.X))).all()
+        leaf = model.apply(case.X)
+        assert tree.is_leaf[leaf].all()
+        inner = np.flatnonzero(~tree.is_leaf)
+        below = tree.weight[tree.left[inner]] + tree.weight[tree.right[inner]]
+        np.testing.assert_allclose(tree.weight[inner], below, rtol=1e-6)
+        for name in ("coefficient", "threshold", "direction", "lower", "upper", "gain"):
+            assert np.isfinite(getattr(tree, name)).all(), name
+        assert np.isfinite(model.feature_importances_).all()
+        if chosen.get("clip_margin", 0.1) is not None:
+            y = np.asarray(case.y, np.float64).ravel()
+            reach = chosen.get("clip_margin", 0.1) * np.ptp(y) + 1e-6 * np.abs(y).max()
+            assert prediction.min() >= y.min() - reach
+            assert prediction.max() <= y.max() + reach
+
+
+@drawn(12)
+@given(cases(), options())
+def test_what_is_read_of_a_tree_agrees_with_it(case, chosen):
+    with only_deserved_warnings():
+        model = fitted(case, chosen)
+        if model is None or chosen.get("missing_values") == "error":
+            return
+        prediction = model.predict(case.X)
+        scale = np.abs(prediction).max() + model.tree_.schema.target_scale
+        assert model.export_text()
+        assert model.export_dot()
+        assert len(model.to_dataframe()) == model.tree_.n_nodes
+        why = model.explain(case.X)
+        total = why.baseline + why.contributions.sum(axis=1) + why.clipping
+        np.testing.assert_allclose(total, prediction, rtol=0, atol=1e-6 * scale)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "model"
+            try:
+                model.save(path)
+            except ValueError as error:
+                assert_meant(error)
+                return
+            loaded = SecretRegressor.load(path)
+        assert np.array_equal(loaded.predict(case.X), prediction)
+
+
+def _one_by_one(X: Any) -> list[Any]:
+    rows = range(min(len(X), 5))
+    if isinstance(X, pd.DataFrame):
+        return [X.iloc[[i]] for i in rows]
+    if isinstance(X, pl.DataFrame):
+        return [X[[i]] for i in rows]
+    return [X[i : i + 1] for i in rows]
+
+
+@drawn(12)
+@given(cases(), options())
+def test_a_row_alone_gets_the_prediction_it_gets_among_others(case, chosen):
+    with only_deserved_warnings():
+        model = fitted(case, chosen)
+        if model is None or chosen.get("missing_values") == "error":
+            return
+        together = model.predict(case.X)
+        scale = np.abs(together).max() + model.tree_.schema.target_scale
+        for i, row in enumerate(_one_by_one(case.X)):
+            assert abs(model.predict(row)[0] - together[i]) <= 1e-6 * scale
+
+
+@drawn(12)
+@given(cases(), options())
+def test_a_second_fit_is_the_first(case, chosen):
+    if chosen.get("random_state", 0) is None:
+        chosen = chosen | {"random_state": 0}
+    with only_deserved_warnings():
+        model, again = fitted(case, chosen), fitted(case, chosen)
+        assert (model is None) == (again is None)
+        seeded = "random_state" in chosen and chosen.get("missing_values") != "error"
+        if model is not None and again is not None and seeded:
+            assert np.array_equal(model.predict(case.X), again.predict(case.X))
+
+
+_EXACT = ("normal", "ties", "two values", "constant", "skewed", "heavy tails", "rising")
+
+
+@drawn(15)
+@given(
+    st.integers(0, 2**32 - 1),
+    st.lists(st.sampled_from(_EXACT), min_size=3, max_size=3),
+    st.lists(st.integers(-30, 30), min_size=4, max_size=4),
+    st.sampled_from([None, "hard", "blend"]),
+)
+def test_powers_of_two_as_units_change_no_bit(seed, kinds, powers, refine):
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([COLUMNS[kind](rng, 100) for kind in kinds]).astype(float)
+    y = np.abs(np.clip(X[:, 0], -9, 9)) + rng.normal(size=100)
+    *units, unit = 2.0 ** np.array(powers)
+    options = {"random_state": 0, "min_samples_split": 0.1, "refine": refine}
+    model = SecretRegressor(**options).fit(X, y)
+    other = SecretRegressor(**options).fit(X * units, y * unit)
+    assert tree_bytes(other.tree_) == tree_bytes(model.tree_)
+    assert np.array_equal(other.predict(X * units), unit * model.predict(X))
