@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from secret_jax.columns import UnseenCategoryWarning as UnseenCategoryWarning
+    from secret_jax.compiling import (
+        enable_compilation_cache as enable_compilation_cache,
+    )
     from secret_jax.estimator import SecretRegressor as SecretRegressor
     from secret_jax.refine import RefinementWarning as RefinementWarning
 
@@ -21,8 +24,14 @@ _HOMES = {
     "RefinementWarning": "secret_jax.refine",
     "SecretRegressor": "secret_jax.estimator",
     "UnseenCategoryWarning": "secret_jax.columns",
+    "enable_compilation_cache": "secret_jax.compiling",
 }
-__all__ = ["RefinementWarning", "SecretRegressor", "UnseenCategoryWarning"]
+__all__ = [
+    "RefinementWarning",
+    "SecretRegressor",
+    "UnseenCategoryWarning",
+    "enable_compilation_cache",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -18,6 +18,7 @@ from typing import Any
 
 from secret_jax import __version__, commands
 from secret_jax.commands import DEMO_PICTURE, PROGRAM, CommandError, say
+from secret_jax.compiling import enable_compilation_cache
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -41,6 +42,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             parser.print_help(sys.stderr)
             return 2
         with _warnings_as_lines():
+            if arguments.cache:
+                say(f"compiled programs are kept in {enable_compilation_cache()}")
             arguments.run(arguments)
             sys.stdout.flush()
     except KeyboardInterrupt:
@@ -82,6 +85,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--version", action="version", version=f"{PROGRAM} {__version__}"
+    )
+    parser.add_argument(
+        "--cache",
+        action="store_true",
+        help="keep compiled programs on disk (in JAX_COMPILATION_CACHE_DIR, or the "
+        "user's cache folder), so that the next run starts faster",
     )
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND")
     demo = subparsers.add_parser("demo", help="grow a tree on data that is at hand")
@@ -160,7 +169,7 @@ def _add_fit_options(fit: argparse.ArgumentParser) -> None:
     ):
         tree.add_argument(flag, choices=choices, help=purpose)
     for flag, purpose in (
-        ("--min-samples-split", "a node with fewer rows is not split (default: 0.005)"),
+        ("--min-samples-split", "a node with fewer rows is not split (default: auto)"),
         ("--min-samples-leaf", "fewest rows of a leaf (default: auto)"),
     ):
         tree.add_argument(

@@ -68,29 +68,33 @@ def by_cross_validation(
     paths = [_path(tree) for tree in trees]
     prices = [_typical_prices(path.alphas) for path in paths]
     errors = [np.zeros(len(path.alphas)) for path in paths]
+    fold_paths = [[_path(tree) for tree in grown] for grown in fold_trees]
     for part, grown in enumerate(fold_trees):
         inside = np.flatnonzero(fold == part)
         held = Table(table.x[inside], table.codes[inside])
         for which, tree in enumerate(grown):
-            path = _path(tree)
+            path = fold_paths[part][which]
             error = pruning_errors(tree, held, y[inside], weight[inside])
-            index = np.searchsorted(path.alphas, prices[which], side="right") - 1
+            index = _index_at(path, prices[which])
             scale = tree.schema.target_scale**2
             errors[which] += scale * path.totals(error)[index]
     found = []
     for which, (tree, path, error) in enumerate(zip(trees, paths, errors, strict=True)):
         best = int(np.flatnonzero(error <= error.min() * (1 + _TIE))[-1])
-        parts = [_at_price(grown[which], prices[which][best]) for grown in fold_trees]
+        price = prices[which][best]
+        parts = [
+            path[which].subtree(grown[which], int(_index_at(path[which], price)))
+            for path, grown in zip(fold_paths, fold_trees, strict=True)
+        ]
         found.append(
             CrossValidated(path.subtree(tree, best), float(error[best]), parts)
         )
     return found
 
 
-def _at_price(tree: Tree, price: float) -> Tree:
-    path = _path(tree)
-    index = int(np.searchsorted(path.alphas, price, side="right")) - 1
-    return path.subtree(tree, index)
+def _index_at(path: PruningPath, price: np.ndarray | float) -> np.ndarray:
+    """Which subtrees are the best at prices."""
+    return np.searchsorted(path.alphas, price, side="right") - 1
 
 
 def folds(weight: np.ndarray, n_folds: int) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from contextlib import AbstractContextManager
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -13,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from secret_jax import routing
 from secret_jax.complexity import training_path
+from secret_jax.devices import computing_on
 from secret_jax.intervals import conformal_factor, conformity_scores, node_deviations
 from secret_jax.options import RssOptions
 from secret_jax.parameters import check_parameters, is_real
@@ -137,6 +139,14 @@ class SecretRegressor(ReadingMixin, RegressorMixin, BaseEstimator):
         regressors.
     random_state : int, RandomState instance or None, default=None
         Seeds the shuffle, the hold-out and the random starts.
+    device : str or None, default=None
+        Where to compute: "cpu", "gpu", "tpu", or one of several as in "gpu:1". None:
+        where JAX prefers, which is an accelerator if it sees one. A fitted model
+        predicts there too, or where JAX prefers if the device is gone.
+    max_memory : int or None, default=None
+        Most memory of the device, in MiB, for one step over the rows, which go through
+        in tiles. None: 1024 on an accelerator, tiles that suit its caches on a
+        processor.
     verbose : int, default=0
         1 prints a line per level to standard error.
 
@@ -212,6 +222,8 @@ class SecretRegressor(ReadingMixin, RegressorMixin, BaseEstimator):
         discrete_features: Any = None,
         split_features: Any = None,
         random_state: Any = None,
+        device: str | None = None,
+        max_memory: int | None = None,
         verbose: int = 0,
     ):
         self.oblique = oblique
@@ -241,6 +253,8 @@ class SecretRegressor(ReadingMixin, RegressorMixin, BaseEstimator):
         self.discrete_features = discrete_features
         self.split_features = split_features
         self.random_state = random_state
+        self.device = device
+        self.max_memory = max_memory
         self.verbose = verbose
 
     @classmethod
@@ -293,6 +307,13 @@ class SecretRegressor(ReadingMixin, RegressorMixin, BaseEstimator):
         SecretRegressor
             Itself.
 
+        Raises
+        ------
+        ValueError
+            If the data or a parameter cannot be used, with what can be done about it.
+        MemoryError
+            If the device runs out of memory.
+
         Warns
         -----
         RefinementWarning
@@ -308,9 +329,10 @@ class SecretRegressor(ReadingMixin, RegressorMixin, BaseEstimator):
         check_parameters(self)
         names_before = fitted_names(self)
         try:
-            prepared = rows_to_train_on(self, X, y, sample_weight, prune_set)
-            parts = parts_of(self, prepared)
-            fitted = grown_tree(self, prepared, parts)
+            with computing_on(self.device, self.max_memory):
+                prepared = rows_to_train_on(self, X, y, sample_weight, prune_set)
+                parts = parts_of(self, prepared)
+                fitted = grown_tree(self, prepared, parts)
         except BaseException:
             restore_names(self, names_before)
             raise
@@ -319,9 +341,10 @@ class SecretRegressor(ReadingMixin, RegressorMixin, BaseEstimator):
         self.n_refine_steps_ = 0
         self._forget_calibration()
         if self.refine is not None:
-            self.tree_, self.n_refine_steps_ = refined_tree(
-                self, prepared, parts, fitted
-            )
+            with computing_on(self.device, self.max_memory):
+                self.tree_, self.n_refine_steps_ = refined_tree(
+                    self, prepared, parts, fitted
+                )
         return self
 
     def cost_complexity_pruning_path(
@@ -364,8 +387,9 @@ class SecretRegressor(ReadingMixin, RegressorMixin, BaseEstimator):
         parameters |= {"prune": None, "ccp_alpha": None, "refine": None}
         model = type(self)(**parameters)
         check_parameters(model)
-        prepared = rows_to_train_on(model, X, y, sample_weight)
-        tree = grown_tree(model, prepared, parts_of(model, prepared)).tree
+        with computing_on(self.device, self.max_memory):
+            prepared = rows_to_train_on(model, X, y, sample_weight)
+            tree = grown_tree(model, prepared, parts_of(model, prepared)).tree
         path, errors = training_path(tree, *prepared.rows)
         return Bunch(ccp_alphas=path.alphas, impurities=errors)
 
@@ -407,7 +431,8 @@ class SecretRegressor(ReadingMixin, RegressorMixin, BaseEstimator):
         deviation : ndarray of shape (n_rows,), float64
             Only with ``return_std``.
         """
-        prediction = routing.predict(*self._tree_and_rows(X))
+        with self._predicting():
+            prediction = routing.predict(*self._tree_and_rows(X))
         if not return_std:
             return prediction
         return prediction, node_deviations(self.tree_)[self.apply(X)]
@@ -491,7 +516,8 @@ class SecretRegressor(ReadingMixin, RegressorMixin, BaseEstimator):
 
     def apply(self, X: Any) -> np.ndarray:
         """Leaf of every row, shape (n_rows,), int32."""
-        return routing.apply(*self._tree_and_rows(X))
+        with self._predicting():
+            return routing.apply(*self._tree_and_rows(X))
 
     def decision_path(self, X: Any) -> np.ndarray:
         """Nodes on the way of every row.
@@ -501,7 +527,8 @@ class SecretRegressor(ReadingMixin, RegressorMixin, BaseEstimator):
         ndarray of shape (n_rows, depth + 1), int32
             Node ids from the root down; below its leaf a row has -1.
         """
-        path = routing.walk(*self._tree_and_rows(X))[0].T.copy()
+        with self._predicting():
+            path = routing.walk(*self._tree_and_rows(X))[0].T.copy()
         path[:, 1:][path[:, 1:] == path[:, :-1]] = -1
         return path
 
@@ -540,6 +567,10 @@ class SecretRegressor(ReadingMixin, RegressorMixin, BaseEstimator):
         from secret_jax.model_file import load_model
 
         return load_model(path, cls)
+
+    def _predicting(self) -> AbstractContextManager[None]:
+        # A model that was fitted on a GPU predicts on a machine that has none.
+        return computing_on(self.device, self.max_memory, fall_back=True)
 
     def _tree_and_rows(self, X: Any) -> tuple[Tree, Table]:
         check_is_fitted(self)

@@ -6,14 +6,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 
 from secret_jax import leaves
-from secret_jax.complexity import by_criterion, cost_complexity, weakest_links
+from secret_jax.complexity import cost_complexity, weakest_links
 from secret_jax.cross_validation import by_cross_validation, folds
+from secret_jax.device_rows import chosen_rows
 from secret_jax.grow import GrownTree, Progress, Root, grow
 from secret_jax.options import GrowOptions, PruneOptions
 from secret_jax.prune import reduced_error
+from secret_jax.pruning_rules import PRUNING_RULES
 from secret_jax.routing import apply
 from secret_jax.rows import content_hash, in_blocks, sampling_hash
 from secret_jax.table import Table, TableSchema
@@ -50,7 +53,8 @@ class LeafOptions(NamedTuple):
 
     Attributes
     ----------
-    kind : {"shrunken", "linear", "constant", "em"}
+    kind : str
+        A name in `secret_jax.leaves.LEAF_MODELS`.
     clip_margin : float or None
     clip_min_weight : float
         A node with less weight takes its clipping range from the nearest ancestor
@@ -243,9 +247,9 @@ def _pruned_alone(tree: Tree, rows: Rows, prune: PruneOptions) -> tuple[Tree, fl
     table, y, weight = rows
     if prune.ccp_alpha is not None:
         return cost_complexity(tree, table, y, weight, prune.ccp_alpha), 0.0
-    if prune.rule in ("aic", "bic", "icomp"):
-        return by_criterion(tree, table, y, weight, prune.rule)
-    return tree, 0.0
+    if prune.rule is None or prune.rule == "holdout":  # no row could be held out
+        return tree, 0.0
+    return PRUNING_RULES[prune.rule](tree, table, y, weight)
 
 
 def _of_size(tree: Tree, n_leaves: int) -> Tree:
@@ -289,6 +293,7 @@ def merged(rows: Rows, seed: int) -> tuple[Rows, np.ndarray]:
 
     A prefix of them is a sample of distinct rows.
     """
+    rows = rows._replace(table=rows.table.on_host())
     order, hashed, exact = hash_order(rows, seed)
     rows = rows.take(order)
     new = np.r_[True, (np.diff(hashed) != 0) | (np.diff(exact) != 0)]
@@ -307,6 +312,11 @@ def sampled(rows: Rows, n_wanted: int, seed: int) -> tuple[Rows, np.ndarray] | N
     """
     limit = np.uint64(min(n_wanted / len(rows.y), 1.0) * float(2**64 - 2**11))
 
+    if not isinstance(rows.table.x, np.ndarray):
+        share = n_wanted / len(rows.y)
+        index = chosen_rows(rows.table.x, rows.y, share, seed)
+        return merged(rows.take(index), seed)
+
     def chosen(block: slice) -> np.ndarray:
         table = rows.table
         more = [*table.codes[block].T, rows.y[block]]
@@ -323,8 +333,10 @@ def sampled(rows: Rows, n_wanted: int, seed: int) -> tuple[Rows, np.ndarray] | N
 
 def join(first: Rows, second: Rows) -> Rows:
     """The rows of both."""
+    host = all(isinstance(rows.table.x, np.ndarray) for rows in (first, second))
+    concatenate = np.concatenate if host else jnp.concatenate
     table = Table(
-        np.concatenate([first.table.x, second.table.x]),
+        concatenate([first.table.x, second.table.x]),
         np.concatenate([first.table.codes, second.table.codes]),
     )
     return Rows(
@@ -366,21 +378,18 @@ def with_models(
         schema=schema,
         clip_margin=leaf.clip_margin,
     )
+    x, n_regressors = rows.table.x, schema.n_regressors
     statistics = leaves.node_statistics(
-        rows.table.x[:, : schema.n_regressors],
+        x if x.shape[1] == n_regressors else x[:, :n_regressors],
         rows.y,
         rows.weight,
         apply(tree, rows.table) if reached is None else reached,
         tree.parent,
         tree.depth,
     )
-    if leaf.kind == "shrunken":
-        model, degrees = leaves.shrunken_models(
-            statistics, tree.parent, tree.depth, leaf.gcv_factor
-        )
-    else:
-        model = leaves.least_squares(statistics)
-        degrees = np.minimum(statistics.weight, 1.0 + schema.n_regressors)
+    model, degrees = leaves.LEAF_MODELS[leaf.kind](
+        statistics, tree.parent, tree.depth, leaf.gcv_factor
+    )
     if leaf.kind == "em":
         # The root has no mixture above it.
         grown = isinstance(structure, GrownTree)

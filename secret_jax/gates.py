@@ -14,7 +14,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from secret_jax.numerics import AnyArray, jit, matmul
+from secret_jax.compiling import jit
+from secret_jax.numerics import AnyArray, matmul
 
 # Beyond it a gate is as good as hard: exp(-100) is nothing beside any other leaf.
 HARD_LOGIT = 100.0

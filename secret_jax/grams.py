@@ -13,7 +13,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from secret_jax.numerics import AnyArray, jit
+from secret_jax.compiling import jit
+from secret_jax.device_rows import block_of
+from secret_jax.devices import rows_at_once
+from secret_jax.numerics import AnyArray
 from secret_jax.rows import in_blocks, next_power_of_two
 
 _TILE = 64
@@ -80,7 +83,7 @@ def _tile_moments(
 
 
 def group_statistics(
-    regressors: np.ndarray,
+    regressors: AnyArray,
     y: np.ndarray,
     weight: np.ndarray,
     group: np.ndarray,
@@ -90,7 +93,8 @@ def group_statistics(
 
     Parameters
     ----------
-    regressors : ndarray of shape (n_rows, n_regressors), float32
+    regressors : Array of shape (n_rows, n_regressors), float32
+        On the host or on a device.
     y, weight : ndarray of shape (n_rows,), float64
     group : ndarray of shape (n_rows,), int
         In [0, n_groups).
@@ -104,7 +108,9 @@ def group_statistics(
     statistics = no_statistics(n_groups, regressors.shape[1])
     # Blocks in which most groups fill their tiles.
     wanted = next_power_of_two(2 * _TILE * n_groups)
-    block = min(max(wanted, _SMALLEST_BLOCK), _LARGEST_BLOCK)
+    suitable = min(max(wanted, _SMALLEST_BLOCK), _LARGEST_BLOCK)
+    width = regressors.shape[1] + 1
+    block = rows_at_once(4 * (4 * width + width**2 // _TILE + 4), suitable)
     n_tiles = block // _TILE + next_power_of_two(n_groups)
     # Keys of two bytes are sorted by counting.
     key = group.astype(np.uint16 if n_groups <= 1 << 16 else np.int64)
@@ -122,12 +128,10 @@ def group_statistics(
         padded[place] = order
         row_weight = np.zeros(n_tiles * _TILE, np.float32)
         row_weight[place] = weight[rows][order]
-        x, output = regressors[rows], y[rows]
+        x, output = block_of(regressors, rows, block), y[rows]
         sorted_output = output[order]
         begin = np.cumsum(count) - count
-        if len(x) < block:
-            x = np.pad(x, [(0, block - len(x)), (0, 0)])
-            output = np.pad(output, (0, block - len(output)))
+        output = np.pad(output, (0, block - len(output)))
         moments = _tile_moments(
             x,
             output.astype(np.float32),

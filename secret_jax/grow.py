@@ -15,7 +15,7 @@ import numpy as np
 
 from secret_jax.options import GrowOptions
 from secret_jax.rows import mix, partition, slice_positions
-from secret_jax.search import GiniSearch, Level, RssSearch, Search, TrainingRows
+from secret_jax.search import SEARCHES, Level, TrainingRows
 from secret_jax.splits import NodeSplits
 from secret_jax.table import Table, TableSchema
 from secret_jax.tree import SplitKind, StopReason
@@ -94,8 +94,7 @@ def grow(
         One for every root. In each, parents come before children and the root is first.
     """
     rows = TrainingRows(table, y, weight)
-    gini = options.split.criterion == "gini"
-    search: Search = (GiniSearch if gini else RssSearch)(rows, schema, options)
+    search = SEARCHES[options.split.criterion](rows, schema, options)
     n_trees = len(roots)
     builder = _Builder(schema)
     order = np.concatenate([root.rows for root in roots])

@@ -7,6 +7,8 @@ the products are in float64.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from secret_jax.grams import NodeStatistics, group_statistics, no_statistics
@@ -268,6 +270,37 @@ def shrunken_models(
         part = NodeStatistics(*(array[node] for array in statistics))
         model[node], degrees[node] = shrink_toward(part, base, gcv_factor)
     return model, degrees
+
+
+def least_squares_models(
+    statistics: NodeStatistics,
+    parent: np.ndarray,
+    depth: np.ndarray,
+    gcv_factor: float,
+) -> tuple[np.ndarray, np.ndarray]:
+    """`least_squares` with one degree of freedom a coefficient, as a `LeafModel`."""
+    del parent, depth, gcv_factor
+    width = float(statistics.mean.shape[1])
+    return least_squares(statistics), np.minimum(statistics.weight, width)
+
+
+LeafModel = Callable[
+    [NodeStatistics, np.ndarray, np.ndarray, float], tuple[np.ndarray, np.ndarray]
+]
+"""From (statistics, parent, depth, gcv_factor) to models and degrees of freedom.
+
+The models are of shape (n_nodes, 1 + n_regressors), intercept and slopes in
+standardised units, the degrees of shape (n_nodes,). Parents come before their children,
+and every node, not only the leaves, gets a model: pruning needs them.
+"""
+
+LEAF_MODELS: dict[str, LeafModel] = {
+    "shrunken": shrunken_models,
+    "linear": least_squares_models,
+    "constant": least_squares_models,  # the estimator leaves it no regressors
+    "em": least_squares_models,  # for the root; the mixtures' replace the others
+}
+"""What the estimator's ``leaf`` may be. CONTRIBUTING.md adds one as an example."""
 
 
 def squared_errors(statistics: NodeStatistics, model: np.ndarray) -> np.ndarray:

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from secret_jax.numerics import inverse_cholesky, matmul
 
@@ -53,6 +54,15 @@ class MixtureParameters(NamedTuple):
     log_weight: jax.Array
     mean: jax.Array
     inverse_factor: jax.Array
+
+    @property
+    def covariance(self) -> np.ndarray:
+        """Covariance matrices, shape (2, n_dimensions, n_dimensions), float64.
+
+        For looking at a mixture on the host; EM itself never needs them.
+        """
+        factor = np.linalg.inv(np.asarray(self.inverse_factor, np.float64))
+        return factor @ factor.transpose(0, 2, 1)
 
 
 class MixtureFit(NamedTuple):

@@ -8,8 +8,6 @@ poison the batch with NaN; here it drops that column and says so.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -19,23 +17,6 @@ import jax.numpy as jnp
 AnyArray = Any
 
 HIGHEST = jax.lax.Precision.HIGHEST
-
-
-def jit(function: Callable[..., Any], *, static_argnames: Any = ()) -> Any:
-    """`jax.jit`, in 32 bits whether or not ``jax_enable_x64`` is set.
-
-    Programs are written for float32 and int32; twice as wide they would bring nothing
-    but time, and other trees.
-    """
-    compiled = jax.jit(function, static_argnames=static_argnames)
-
-    @functools.wraps(function)
-    def run(*args: Any, **options: Any) -> Any:
-        with jax.enable_x64(False):  # for this thread alone
-            return compiled(*args, **options)
-
-    run.lower, run._cache_size = compiled.lower, compiled._cache_size  # type: ignore
-    return run
 
 
 def matmul(a: jax.Array, b: jax.Array) -> jax.Array:

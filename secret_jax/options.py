@@ -77,7 +77,7 @@ class RssOptions:
     n_thresholds: int = 16
     em_starts: bool = True
     n_random_starts: int = 2
-    em_steps: int = 6
+    em_steps: int = 4
     n_hessian: int = 2
     n_finalists: int = 5
     n_hinge: int = 3
@@ -145,7 +145,8 @@ class PruneOptions:
 
     Attributes
     ----------
-    rule : {"holdout", "cross-validation", "aic", "bic", "icomp"} or None
+    rule : {"holdout", "cross-validation"}, str or None
+        Or a name in `secret_jax.pruning_rules.PRUNING_RULES`.
     ccp_alpha : float or None
         With ``rule=None``: price of a leaf in units of the target squared.
     n_folds : int

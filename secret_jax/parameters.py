@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from numbers import Integral, Real
 from typing import Any, TypeGuard
 
 import numpy as np
 from sklearn.utils._param_validation import InvalidParameterError
 
-_CHOICES = {
-    "leaf": ("shrunken", "linear", "constant", "em"),
-    "criterion": ("rss", "gini"),
-    "gini_gain": ("normal", "counted"),
-    "prune": ("auto", "holdout", "cross-validation", "aic", "bic", "icomp", None),
-    "refine": (None, "hard", "blend", "soft"),
-    "em_start": ("component", "rows"),
-    "oblique": ("auto", True, False),
-    "refit": (True, False),
-    "discrete_regressors": ("auto", True, False),
-    "missing_values": ("learn", "mean", "error"),
-    "missing_regressors": ("auto", True, False),
+from secret_jax.leaves import LEAF_MODELS
+from secret_jax.pruning_rules import PRUNING_RULES
+from secret_jax.search import SEARCHES
+
+# Registries are read when a model is fitted: what was added to them counts.
+_CHOICES: dict[str, Callable[[], Iterable[Any]]] = {
+    "leaf": lambda: LEAF_MODELS,
+    "criterion": lambda: SEARCHES,
+    "gini_gain": lambda: ("normal", "counted"),
+    "prune": lambda: ("auto", "holdout", "cross-validation", *PRUNING_RULES, None),
+    "refine": lambda: (None, "hard", "blend", "soft"),
+    "em_start": lambda: ("component", "rows"),
+    "oblique": lambda: ("auto", True, False),
+    "refit": lambda: (True, False),
+    "discrete_regressors": lambda: ("auto", True, False),
+    "missing_values": lambda: ("learn", "mean", "error"),
+    "missing_regressors": lambda: ("auto", True, False),
 }
 _COUNTS = {
     "max_depth": (0, True),
@@ -29,6 +35,7 @@ _COUNTS = {
     "max_iter": (1, False),
     "em_sample": (16, True),
     "clip_min_samples": (0, False),
+    "max_memory": (1, True),
 }
 _COUNTS_OR_FRACTIONS = ("min_samples_split", "min_samples_leaf")
 
@@ -43,12 +50,12 @@ def check_parameters(model: Any) -> None:
         )
 
     for name, choices in _CHOICES.items():
-        value = getattr(model, name)
+        value, allowed = getattr(model, name), tuple(choices())
         plain = isinstance(value, str | bool | np.bool_)
         if not any(
-            value is choice or (plain and value == choice) for choice in choices
+            value is choice or (plain and value == choice) for choice in allowed
         ):
-            refuse(name, "one of " + ", ".join(map(repr, choices)))
+            refuse(name, "one of " + ", ".join(map(repr, allowed)))
     if model.leaf == "em" and model.criterion != "gini":
         refuse("leaf", "'em' only with criterion='gini': no other fits a mixture")
     gates = model.refine in ("blend", "soft")
@@ -93,6 +100,8 @@ def check_parameters(model: Any) -> None:
                 "to choose one subtree. Set prune=None to prune by ccp_alpha alone, or "
                 "leave ccp_alpha=None."
             )
+    if model.device is not None and not isinstance(model.device, str):
+        refuse("device", "the name of a device like 'cpu' or 'gpu:1', or None")
     if not isinstance(model.verbose, Integral):
         refuse("verbose", "an int")
 

@@ -15,6 +15,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from secret_jax.compiling import jit
+from secret_jax.device_rows import block_of
+from secret_jax.devices import rows_at_once
 from secret_jax.gates import (
     SoftRouting,
     few_rows,
@@ -22,7 +25,7 @@ from secret_jax.gates import (
     paths,
     shares_of_rows,
 )
-from secret_jax.numerics import AnyArray, jit
+from secret_jax.numerics import AnyArray
 from secret_jax.rows import ROW_BLOCK, bucket, in_blocks, next_power_of_two
 from secret_jax.table import Table
 from secret_jax.tree import SplitKind, Tree
@@ -324,6 +327,7 @@ def apply(tree: Tree, table: Table) -> np.ndarray:
         Node ids.
     """
     if len(table.x) <= _FEW_ROWS:
+        table = table.on_host()
         root = np.zeros(len(table.x), np.int32)
         return descend(tree, table, root, tree.max_depth)
     (leaf,) = _computed(_leaf, table, _routing_of(tree), tree.max_depth)
@@ -346,6 +350,7 @@ def predict(tree: Tree, table: Table) -> np.ndarray:
     ndarray of shape (n_rows,), float64
     """
     few = len(table.x) <= _FEW_ROWS
+    table = table.on_host() if few else table
     if tree.is_soft and few:
         value = few_rows(_soft_routing_of(tree), *table)
     elif tree.is_soft:
@@ -388,18 +393,15 @@ def _computed(
     A row's result does not depend on the other rows of its block, nor on the block.
     """
     n_rows = len(table.x)
-    # Few sizes, and memory that does not grow with the tree.
-    width = max(len(routing.direction), table.x.shape[1], 64)
-    block = max(_SMALLEST_BLOCK, min(ROW_BLOCK, 2**21 // width))
-    size = min(bucket(n_rows, smallest=_SMALLEST_BLOCK), next_power_of_two(block))
+    # Memory for the decisions of all nodes, but on a processor a cache for few.
+    width = len(routing.direction) + 2 * table.x.shape[1]
+    usual = max(_SMALLEST_BLOCK, min(ROW_BLOCK, next_power_of_two(2**21 // width)))
+    size = min(bucket(n_rows, smallest=_SMALLEST_BLOCK), rows_at_once(4 * width, usual))
     routing = jax.device_put(routing)
 
     def run(rows: slice) -> list[np.ndarray]:
-        x, codes = table.x[rows], table.codes[rows]
-        n_inside = len(x)
-        if n_inside < size:
-            padding = [(0, size - n_inside), (0, 0)]
-            x, codes = np.pad(x, padding), np.pad(codes, padding)
+        x, codes = (block_of(array, rows, size) for array in table)
+        n_inside = rows.stop - rows.start
         found = function(routing, x, codes, *more)
         return [np.asarray(array)[..., :n_inside] for array in found]
 

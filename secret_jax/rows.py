@@ -15,6 +15,8 @@ from typing import TypeVar
 
 import numpy as np
 
+from secret_jax.devices import same_device
+
 # Rows that are looked at together: what is computed from them stays in a cache.
 ROW_BLOCK = 16384
 # Array operations let other threads run.
@@ -41,6 +43,7 @@ def in_blocks(
     if len(starts) == 1:
         yield function(next(slices))
         return
+    function = same_device(function)
     with ThreadPoolExecutor(N_WORKERS) as pool:
         waiting: collections.deque[Future[_Result]] = collections.deque()
         try:

@@ -7,18 +7,20 @@ candidates of all kinds by the children's linear models.
 from __future__ import annotations
 
 import collections
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, Protocol
 
 import numpy as np
 from scipy.special import ndtri
 
+from secret_jax.devices import on_accelerator, rows_at_once, same_device
 from secret_jax.leaves import shrink_toward, slice_statistics
 from secret_jax.mixture import MixtureStatus
 from secret_jax.options import GrowOptions
 from secret_jax.rows import N_WORKERS, bucket, mix, next_power_of_two, uniform
 from secret_jax.splits import NodeBatch, NodeSplits
+from secret_jax.splits.directions import PROPOSALS
 from secret_jax.splits.rss import ModelBatch, RssSettings, find_rss_splits
 from secret_jax.splits.secret import SecretSettings, find_splits
 from secret_jax.table import Table, TableSchema
@@ -104,6 +106,7 @@ def _samples(
     order: np.ndarray,
     weight: np.ndarray,
     sample: int | None,
+    row_bytes: int,
 ) -> Iterator[_Samples]:
     """Nodes of like size together, each with a prefix of its rows."""
     n_rows = (level.stop - level.start)[chosen]
@@ -114,9 +117,10 @@ def _samples(
         total[level.stop[chosen]] - total[start_of], 1e-300
     )
     size = np.array([bucket(n, smallest=_SMALLEST_SAMPLE) for n in n_sample])
+    batch_rows = rows_at_once(row_bytes, _BATCH_ROWS)
     for width in np.unique(size):
         alike = np.flatnonzero(size == width)
-        n_padded = max(1, _BATCH_ROWS // int(width))
+        n_padded = max(1, batch_rows // int(width))
         # Every processor gets its share, even of few nodes.
         n_together = min(n_padded, -(-len(alike) // N_WORKERS))
         column = np.arange(width)
@@ -166,6 +170,13 @@ def _put(found: NodeSplits, index: np.ndarray, splits: NodeSplits) -> None:
         target[index] = np.asarray(source)[: len(index)]
 
 
+def _row_bytes(rows: TrainingRows, n_candidates: int) -> int:
+    """Memory that a search takes for a row: products, and a number for a candidate."""
+    width = rows.table.x.shape[1] + 2
+    n_attributes = width + rows.table.codes.shape[1]
+    return 4 * (width * (width + 1) // 2 + n_attributes * n_candidates)
+
+
 def _n_categories(schema: TableSchema) -> int:
     return next_power_of_two(max((len(c) for c in schema.categories), default=1))
 
@@ -207,7 +218,12 @@ class GiniSearch:
                 & (mixture.start == "component")
             )
             for samples in _samples(
-                level, waiting, order, self._rows.weight, mixture.sample
+                level,
+                waiting,
+                order,
+                self._rows.weight,
+                mixture.sample,
+                _row_bytes(self._rows, mixture.n_starts),
             ):
                 key = samples.pad(level.key[samples.index], 0)
                 min_weight = self._options.min_samples_leaf * samples.share
@@ -261,7 +277,9 @@ class RssSearch:
             n_model=min(schema.n_regressors, rss.most_regressors),
             stop_factor=rss.stop_factor,
             oblique=False,
+            together=on_accelerator(),
             max_split_features=rss.max_split_features or 0,
+            proposals=tuple(PROPOSALS.values()),
         )
         # Of every node that was searched, by node id.
         self._model: dict[int, np.ndarray] = {}
@@ -276,6 +294,7 @@ class RssSearch:
         found = _no_splits(
             n_nodes, n_columns, settings.n_categories, settings.n_regressors
         )
+        row_bytes = _row_bytes(rows, 2 * rss.n_thresholds)
         price = np.zeros(n_nodes)
         share = np.ones(n_nodes)
 
@@ -293,13 +312,15 @@ class RssSearch:
                 # Axis splits alone are a smaller program.
                 alike = settings._replace(oblique=oblique)
                 chosen = np.flatnonzero(level.oblique == oblique)
-                for samples in _samples(level, chosen, order, rows.weight, rss.sample):
+                for samples in _samples(
+                    level, chosen, order, rows.weight, rss.sample, row_bytes
+                ):
                     yield samples, alike
 
         # One program keeps about one processor busy.
         with ThreadPoolExecutor(N_WORKERS) as pool:
             # Results are nothing; what went wrong in a thread is raised here.
-            collections.deque(pool.map(search, jobs()), maxlen=0)
+            collections.deque(pool.map(same_device(search), jobs()), maxlen=0)
         reason = np.select(
             [found.pure, found.kind == SplitKind.LEAF, found.gain <= price],
             [StopReason.PURE, StopReason.NO_USABLE_SPLIT, StopReason.MIN_GAIN],
@@ -380,3 +401,10 @@ def _components(covariance: np.ndarray, n: int) -> np.ndarray:
     if n == len(covariance):
         return np.eye(n)
     return np.linalg.eigh(covariance)[1][:, ::-1][:, :n]
+
+
+SEARCHES: dict[str, Callable[[TrainingRows, TableSchema, GrowOptions], Search]] = {
+    "rss": RssSearch,
+    "gini": GiniSearch,
+}
+"""What the estimator's ``criterion`` may be."""

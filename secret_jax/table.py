@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from secret_jax import device_rows
 from secret_jax.columns import (
     categories_of,
     codes_of,
@@ -49,16 +50,21 @@ class Table(NamedTuple):
 
     Attributes
     ----------
-    x : ndarray of shape (n_rows, n_columns), float32
+    x : ndarray or jax.Array of shape (n_rows, n_columns), float32
         The regressors (standardised continuous attributes, indicators of categories,
         indicators of gaps), then what is only split on (standardised attributes,
         indicators of gaps). A missing value is 0, the mean of the column in training.
+        On a device only if the rows were given there.
     codes : ndarray of shape (n_rows, n_discrete), int32
         Category codes; -1 for a category that training never saw.
     """
 
-    x: np.ndarray
+    x: Any
     codes: np.ndarray
+
+    def on_host(self) -> Table:
+        """The same rows in the memory of the host."""
+        return Table(np.asarray(self.x), self.codes)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -211,6 +217,12 @@ class TableSchema:
             If columns are missing or unknown, or values are not numbers (or missing,
             unless that is allowed).
         """
+        if device_rows.is_resident(X):
+            if self._is_plain and X.shape[1] == self.n_columns:
+                x = device_rows.encode(X, self.center, self.scale)
+                if x is not None:
+                    return Table(x, np.zeros((len(X), 0), np.int32))
+            X = np.asarray(X)
         columns = self._matching(read_columns(X))
         if used is not None and not used.all():
             columns = [column[used] for column in columns]
@@ -230,6 +242,11 @@ class TableSchema:
         if self.continuous:
             self._encode_continuous(columns, x)
         return Table(x, codes)
+
+    @property
+    def _is_plain(self) -> bool:
+        """Whether all columns are regressors, and nothing was added to them."""
+        return self.continuous == tuple(range(self.n_columns)) and not self.discrete
 
     def _encode_continuous(self, columns: list[np.ndarray], x: np.ndarray) -> None:
         """Standardise the continuous attributes into their columns of ``x``."""
@@ -308,6 +325,50 @@ class TableSchema:
                 f"{listed(self.names)}."
             )
         return [columns[name] for name in self.names]
+
+
+def numeric_schema(
+    center: np.ndarray,
+    scale: np.ndarray,
+    y: np.ndarray,
+    weight: np.ndarray,
+    *,
+    allow_missing: bool,
+    target_name: str = "y",
+) -> TableSchema:
+    """The schema of an array without gaps whose columns are all regressors.
+
+    Parameters
+    ----------
+    center, scale : ndarray of shape (n_columns,), float64
+    y, weight : ndarray of shape (n_rows,), float64
+    allow_missing : bool
+        Whether a missing value in other rows is no error.
+    target_name : str
+
+    Returns
+    -------
+    TableSchema
+    """
+    n_columns = len(center)
+    target = column_moments(
+        [y], [target_name], weight, allow_missing=False, what="the target"
+    )
+    return TableSchema(
+        names=made_up_names(n_columns),
+        named=False,
+        roles=(Role.REGRESSOR,) * n_columns,
+        continuous=tuple(range(n_columns)),
+        n_regressors=n_columns,
+        center=center,
+        scale=scale,
+        discrete=(),
+        categories=(),
+        target_name=target_name,
+        target_center=float(target.center[0]),
+        target_scale=float(target.scale[0]),
+        allow_missing=allow_missing,
+    )
 
 
 def learn_schema(

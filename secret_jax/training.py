@@ -10,9 +10,11 @@ import sys
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 from sklearn.utils import check_random_state
 
+from secret_jax.device_rows import is_resident, moments
 from secret_jax.fitting import (
     FittedTree,
     LeafOptions,
@@ -32,7 +34,7 @@ from secret_jax.options import (
 from secret_jax.parameters import is_integer
 from secret_jax.refine import refine
 from secret_jax.rows import hold_out
-from secret_jax.table import TableSchema, learn_schema
+from secret_jax.table import TableSchema, learn_schema, numeric_schema
 from secret_jax.tree import Tree
 from secret_jax.validation import (
     name_of,
@@ -119,21 +121,11 @@ def rows_to_train_on(
     target_name = name_of(y)
     y = validated_target(y, X)
     weight = validated_weight(sample_weight, X)
-    linear = model.criterion == "rss" and model.leaf != "constant"
-    learnable = model.criterion == "rss" or model.missing_values != "learn"
-    schema = learn_schema(
-        X,
-        y,
-        weight,
-        discrete_features=model.discrete_features,
-        split_features=model.split_features,
-        use_regressors=model.leaf != "constant",
-        indicators=model.discrete_regressors if linear else False,
-        missing=model.missing_values if learnable else "mean",
-        missing_regressors=model.missing_regressors,
-        target_name=target_name,
-    )
-    warn_of_target_among_features(X, y, schema)
+    if is_resident(X) and not _stays(model, X, weight):
+        X = np.asarray(X)
+    schema = _learned_schema(model, X, y, weight, target_name)
+    if not is_resident(X):
+        warn_of_target_among_features(X, y, schema)
     table = schema.encode(X, weight > 0)
     if not weight.all():
         y, weight = y[weight > 0], weight[weight > 0]
@@ -151,6 +143,43 @@ def rows_to_train_on(
         if fewer is not None:
             everything, found = found[0], fewer
     return Prepared(*found, schema, seed, everything, given)
+
+
+def _stays(model: Any, X: jax.Array, weight: np.ndarray) -> bool:
+    """Whether rows on a device are worth keeping there: many plain numbers."""
+    plain = model.discrete_features is None and model.split_features is None
+    many = model.em_sample is not None and len(X) > _NODE_SAMPLES * model.em_sample
+    return plain and many and model.leaf != "constant" and bool(weight.all())
+
+
+def _learned_schema(
+    model: Any, X: Any, y: np.ndarray, weight: np.ndarray, target_name: str
+) -> TableSchema:
+    if is_resident(X):
+        measured = moments(X)
+        if measured is not None:
+            return numeric_schema(
+                *measured,
+                y,
+                weight,
+                allow_missing=model.missing_values != "error",
+                target_name=target_name,
+            )
+        X = np.asarray(X)
+    linear = model.criterion == "rss" and model.leaf != "constant"
+    learnable = model.criterion == "rss" or model.missing_values != "learn"
+    return learn_schema(
+        X,
+        y,
+        weight,
+        discrete_features=model.discrete_features,
+        split_features=model.split_features,
+        use_regressors=model.leaf != "constant",
+        indicators=model.discrete_regressors if linear else False,
+        missing=model.missing_values if learnable else "mean",
+        missing_regressors=model.missing_regressors,
+        target_name=target_name,
+    )
 
 
 def _sample(model: Any, rows: Rows, seed: int) -> tuple[Rows, np.ndarray] | None:

@@ -15,6 +15,7 @@ from sklearn.utils.validation import (
 )
 
 from secret_jax.columns import NO_TABLE, as_frame, read_columns, read_target
+from secret_jax.device_rows import check_array, is_resident
 from secret_jax.table import TableSchema
 
 # Beyond, whole numbers have gaps between them and are weights like any others.
@@ -23,6 +24,11 @@ _MOST_COPIES = 2.0**53
 
 def validated(model: BaseEstimator, X: Any, *, reset: bool) -> Any:
     """Note or check the features; arrays become arrays, DataFrames stay DataFrames."""
+    if is_resident(X):
+        check_array(X)
+        table: Any = X
+        validate_data(model, table, reset=reset, skip_check_array=True)
+        return X
     if as_frame(X) is None:
         try:
             return validate_data(

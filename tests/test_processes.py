@@ -130,8 +130,8 @@ def compiled_programs() -> int:
     for module in pkgutil.walk_packages(secret_jax.__path__, "secret_jax."):
         if not module.name.endswith("__main__"):
             for value in vars(import_module(module.name)).values():
-                if callable(getattr(value, "_cache_size", None)):
-                    total += value._cache_size()
+                if callable(getattr(value, "program", None)):
+                    total += value.program()._cache_size()
     return total
 
 

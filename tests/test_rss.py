@@ -41,6 +41,7 @@ SETTINGS = RssSettings(
     n_model=N_COLUMNS,
     stop_factor=1.5,
     oblique=True,
+    together=False,
     max_split_features=0,
 )
 
@@ -293,8 +294,8 @@ def test_no_batched_lapack_call_is_compiled():
     )
     settings = SecretSettings(N_COLUMNS, 1, True, False, True, 5, 1e-6, 1e-5)
     for text in (
-        find_splits.lower(secret, settings=settings).as_text(),
-        find_rss_splits.lower(node, N_NODES, settings=SETTINGS).as_text(),
+        find_splits.program().lower(secret, settings=settings).as_text(),
+        find_rss_splits.program().lower(node, N_NODES, settings=SETTINGS).as_text(),
     ):
         assert "lapack" not in text
         assert "triangular_solve" not in text
@@ -414,3 +415,13 @@ def test_a_rare_low_value_is_a_cut():
         oblique=False, prune=None, max_leaf_nodes=2, random_state=0
     ).fit(X, y)
     assert model.tree_.attribute[0] == 0
+
+
+def test_nodes_side_by_side_get_the_splits_of_nodes_one_by_one():
+    given = batch(lambda x: np.abs(x[..., 0] - 0.3 * x[..., 1]), n_rows=N_ROWS - 9)
+    apart, price = find_rss_splits(given, N_NODES, settings=SETTINGS)
+    settings = SETTINGS._replace(together=True)
+    beside, other_price = find_rss_splits(given, N_NODES, settings=settings)
+    np.testing.assert_allclose(price, other_price, rtol=1e-4)
+    np.testing.assert_allclose(apart.gain, beside.gain, rtol=1e-3)
+    np.testing.assert_allclose(apart.threshold, beside.threshold, atol=1e-2)

@@ -13,7 +13,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from secret_jax.numerics import AnyArray, guarded_solve, jit, matmul, weighted_moments
+from secret_jax.compiling import jit
+from secret_jax.numerics import AnyArray, guarded_solve, matmul, weighted_moments
 
 _NEWTON_STEPS = 8
 # Ridge of the logistic regression and the discriminant, in units of the total weight.
@@ -73,7 +74,7 @@ class _Cut(NamedTuple):
     threshold: jax.Array
 
 
-@functools.partial(jit, static_argnames=("axis_only",))
+@functools.partial(jit, static_argnames=("axis_only",), small_steps=True)
 def propose(nodes: Preferences, *, axis_only: bool) -> Hyperplanes:
     """Best hyperplane of every node of a batch.
 

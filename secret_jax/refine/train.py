@@ -14,7 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from secret_jax.numerics import AnyArray, jit
+from secret_jax.compiling import jit
+from secret_jax.numerics import AnyArray
 from secret_jax.refine.gates import Parameters, Structure, forward
 
 

@@ -6,6 +6,8 @@ from its products of columns: many label vectors cost one matrix product.
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -25,6 +27,21 @@ from secret_jax.splits.scoring import (
 
 # Smallest variance of a component in a short EM run, in whitened units.
 _FLOOR = 1e-2
+
+
+class Proposal(Protocol):
+    """Proposes oblique splits of a node; pure and traceable."""
+
+    def __call__(self, rows: NodeRows, *, n_model: int) -> jax.Array:
+        """Directions in the coordinates, of shape (n_directions, n_coordinates)."""
+        ...
+
+
+PROPOSALS: dict[str, Proposal] = {}
+"""Asked by ``criterion="rss"`` beside the mixture and the Hessian directions.
+
+CONTRIBUTING.md adds one as an example.
+"""
 
 
 def unit(directions: jax.Array) -> jax.Array:

@@ -14,16 +14,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from secret_jax.compiling import jit
 from secret_jax.mixture import MixtureStatus
-from secret_jax.numerics import (
-    AnyArray,
-    jit,
-    leading_eigenvectors,
-    matmul,
-    weighted_moments,
-)
+from secret_jax.numerics import AnyArray, leading_eigenvectors, matmul, weighted_moments
 from secret_jax.splits import NodeSplits
 from secret_jax.splits.directions import (
+    Proposal,
     discriminants,
     hessian_directions,
     mixture_labels,
@@ -45,7 +41,7 @@ _CONSTANT = 1e-6
 # A residual with a smaller deviation, in the same units, is float32 rounding.
 _PURE = 1e-5
 # EM sees so many rows of a node.
-_MIXTURE_ROWS = 1024
+_MIXTURE_ROWS = 512
 
 
 class ModelBatch(NamedTuple):
@@ -90,7 +86,9 @@ class RssSettings(NamedTuple):
     ``n_indicators`` of the regressors, the last ones, are indicators of categories or
     gaps: those of categories are split on only together with others. ``gaps`` are the
     columns with missing values, each with its indicator's column. ``n_model`` of the
-    coordinates, the first ones, span them. ``max_split_features`` of 0 means all.
+    coordinates, the first ones, span them. ``together``: the nodes of a batch side by
+    side, for accelerators, not one after the other. ``max_split_features`` of 0 means
+    all. ``proposals`` are asked for directions beside those that the others ask for.
     """
 
     n_regressors: int
@@ -108,7 +106,9 @@ class RssSettings(NamedTuple):
     n_model: int
     stop_factor: float
     oblique: bool
+    together: bool
     max_split_features: int
+    proposals: tuple[Proposal, ...] = ()
 
 
 class _Candidates(NamedTuple):
@@ -150,7 +150,7 @@ class _Node(NamedTuple):
     n_model: int
 
 
-@functools.partial(jit, static_argnames=("settings",))
+@functools.partial(jit, static_argnames=("settings",), small_steps=True)
 def find_rss_splits(
     batch: ModelBatch, n_nodes: AnyArray, *, settings: RssSettings
 ) -> tuple[NodeSplits, jax.Array]:
@@ -175,6 +175,9 @@ def find_rss_splits(
 
     def split(node):
         return _node_split(node, settings=settings)
+
+    if settings.together:
+        return jax.vmap(split)(batch)
 
     def add(i, found):
         node = jax.tree.map(lambda array: array[i], batch)
@@ -407,7 +410,7 @@ def _proposals(
         )
         first, second = weight * label, weight * (1 - label)
         directions.append(discriminants(rows, first, second, n_model=n_model))
-    return directions
+    return directions + [more(rows, n_model=n_model) for more in settings.proposals]
 
 
 def _hinges(start: _Candidates, node: _Node, settings: RssSettings) -> _Candidates:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from secret_jax.compiling import jit
 from secret_jax.mixture import (
     MixtureFit,
     MixtureStatus,
@@ -21,7 +22,6 @@ from secret_jax.mixture import (
 )
 from secret_jax.numerics import (
     inverse_cholesky,
-    jit,
     leading_eigenvectors,
     matmul,
     weighted_moments,
@@ -73,7 +73,7 @@ class _Candidates(NamedTuple):
     threshold: jax.Array  # (n_directions,)
 
 
-@functools.partial(jit, static_argnames=("settings",))
+@functools.partial(jit, static_argnames=("settings",), small_steps=True)
 def find_splits(batch: NodeBatch, *, settings: SecretSettings) -> NodeSplits:
     """Best split of every node of a batch.
 

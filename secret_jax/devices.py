@@ -1,0 +1,153 @@
+"""Which device computes, and how much of its memory one step may take."""
+
+from __future__ import annotations
+
+import contextvars
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import jax
+
+_PLATFORMS = ("cpu", "gpu", "cuda", "rocm", "tpu")
+# The fewest rows that go through a device together.
+LEAST_ROWS = 1024
+# Without a limit an accelerator takes so much for one step; processors have caches.
+_ACCELERATOR_BYTES = 1 << 30
+
+_MAX_MEMORY: contextvars.ContextVar[int | None] = contextvars.ContextVar(
+    "max_memory", default=None
+)
+
+
+def device_named(name: str) -> Any:
+    """The device of a name like "cpu", "gpu" or "gpu:1".
+
+    Raises
+    ------
+    ValueError
+        If JAX sees no such device.
+    """
+    platform, _, number = name.partition(":")
+    if platform not in _PLATFORMS or (number and not number.isdecimal()):
+        raise ValueError(
+            f"device={name!r} names no device. Name one of {', '.join(_PLATFORMS)}, "
+            "with a number behind a colon if there are several ('gpu:1'), or leave "
+            "device=None for the one that JAX prefers."
+        )
+    try:
+        found = jax.devices(platform)
+    except RuntimeError:
+        found = []
+    if int(number or 0) >= len(found):
+        seen = ", ".join(f"{device.platform}:{device.id}" for device in jax.devices())
+        raise ValueError(
+            f"device={name!r} does not exist here: JAX sees {seen}. Install JAX for "
+            "that device (pip install 'secret-jax[cuda13]', say), or leave device=None."
+        )
+    return found[int(number or 0)]
+
+
+@contextmanager
+def computing_on(
+    device: str | None, max_memory: int | None, *, fall_back: bool = False
+) -> Iterator[None]:
+    """Compute on a device, with a bound on the memory of a step, inside a with block.
+
+    Parameters
+    ----------
+    device : str or None
+        As for `device_named`; None: what JAX prefers.
+    max_memory : int or None
+        MiB.
+    fall_back : bool
+        Where the device does not exist, compute on what JAX prefers.
+
+    Raises
+    ------
+    MemoryError
+        If a device runs out of memory, with the parameter to change.
+    """
+    chosen = None
+    if device is not None:
+        try:
+            chosen = device_named(device)
+        except ValueError:
+            if not fall_back:
+                raise
+    token = _MAX_MEMORY.set(max_memory)
+    try:
+        if chosen is None:
+            yield
+        else:
+            with jax.default_device(chosen):
+                yield
+    except jax.errors.JaxRuntimeError as error:
+        if "RESOURCE_EXHAUSTED" not in str(error):
+            raise
+        limit = "no limit" if max_memory is None else f"{max_memory} MiB"
+        raise MemoryError(
+            f"The device ran out of memory (max_memory was {limit} for one step). Set "
+            "a smaller max_memory, in MiB, or device='cpu'."
+        ) from error
+    finally:
+        _MAX_MEMORY.reset(token)
+
+
+def _preferred() -> Any:
+    """The device of the surrounding ``jax.default_device``, if there is one."""
+    return jax.config.jax_default_device  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def on_accelerator() -> bool:
+    """Whether what is compiled now runs on something else than processors."""
+    device = _preferred()
+    if device is None:
+        return jax.default_backend() != "cpu"
+    return getattr(device, "platform", device) != "cpu"
+
+
+def same_device(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, on the device of the thread that asked, in whatever thread."""
+    device = _preferred()
+    if device is None:
+        return function
+
+    def carried(*arguments: Any) -> Any:
+        with jax.default_device(device):
+            return function(*arguments)
+
+    return carried
+
+
+def rows_at_once(row_bytes: int, usual: int) -> int:
+    """How many rows may go through the device together.
+
+    Parameters
+    ----------
+    row_bytes : int
+        Memory that a step takes for each row.
+    usual : int
+        Rows that suit the caches of a processor, a power of two.
+
+    Returns
+    -------
+    int
+        A power of two.
+
+    Raises
+    ------
+    ValueError
+        If the bound on memory holds fewer than `LEAST_ROWS`.
+    """
+    limit = _MAX_MEMORY.get()
+    budget = _ACCELERATOR_BYTES if limit is None else limit << 20
+    rows = budget // max(row_bytes, 1)
+    if limit is not None and rows < LEAST_ROWS:
+        needed = -(-LEAST_ROWS * row_bytes // (1 << 20))
+        raise ValueError(
+            f"max_memory={limit} MiB is too little for {LEAST_ROWS} rows at a time, "
+            f"which take {needed} MiB here. Set max_memory={needed} or more, or None."
+        )
+    rows = max(1 << (rows.bit_length() - 1), LEAST_ROWS)
+    return rows if on_accelerator() else min(rows, usual)

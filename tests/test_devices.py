@@ -1,0 +1,173 @@
+"""Devices by name, a bound on memory, and rows that lie on a device."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from secret_jax import SecretRegressor, device_rows, devices, training
+from secret_jax.datasets import make_fried
+from secret_jax.devices import computing_on, rows_at_once, same_device
+from secret_jax.rows import in_blocks
+
+SMALL = {"em_sample": 64, "min_samples_split": 0.1, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_fried(6000, random_state=0)
+
+
+@pytest.fixture
+def resident(monkeypatch):
+    """Arrays of JAX count as lying on an accelerator, wherever they lie."""
+    for module in ("device_rows", "training", "table", "validation"):
+        target = f"secret_jax.{module}.is_resident"
+        if module == "table":
+            target = "secret_jax.device_rows.is_resident"
+        monkeypatch.setattr(target, lambda X: isinstance(X, jax.Array))
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("gpu:7", r"device='gpu:7' does not exist here: JAX sees .*secret-jax\[cuda"),
+        ("cpu:99", r"device='cpu:99' does not exist here: JAX sees .*device=None"),
+        ("toaster", r"device='toaster' names no device\. Name one of cpu, gpu"),
+        ("cpu:one", r"device='cpu:one' names no device"),
+    ],
+)
+def test_a_device_that_does_not_exist_is_refused(data, name, message):
+    model = SecretRegressor(**SMALL)
+    with pytest.raises(ValueError, match=message):
+        model.set_params(device=name).fit(*data)
+    assert not hasattr(model, "tree_")
+    assert not hasattr(model, "n_features_in_")
+
+
+def test_a_model_predicts_where_its_device_is_gone(data):
+    X, y = data
+    model = SecretRegressor(device="cpu", **SMALL).fit(X, y)
+    expected = model.predict(X)
+    assert np.array_equal(model.set_params(device="tpu:5").predict(X), expected)
+    other = SecretRegressor(**SMALL).fit(X, y)
+    assert np.array_equal(other.predict(X), expected)
+
+
+def test_threads_compute_on_the_device_of_the_caller():
+    def where(rows):
+        return jax.jit(lambda x: x + 1)(np.ones(2)).devices()
+
+    device = jax.devices()[-1]
+    with computing_on(f"cpu:{device.id}", None):
+        found = list(in_blocks(where, 10, 3))
+        assert same_device(where)(None) == {device}
+    assert found == [{device}] * 4
+
+
+@pytest.mark.parametrize("max_memory", [2, 8])
+def test_memory_bounds_the_tiles_and_changes_nothing(data, max_memory):
+    X, y = data
+    model = SecretRegressor(**SMALL).fit(X, y)
+    bounded = SecretRegressor(max_memory=max_memory, **SMALL).fit(X, y)
+    np.testing.assert_allclose(bounded.predict(X), model.predict(X), rtol=1e-5)
+
+
+def test_a_bound_that_holds_no_tile_is_refused():
+    X = np.random.default_rng(0).normal(size=(300, 80))
+    y = X[:, 0] + np.abs(X[:, 1])
+    message = (
+        r"max_memory=1 MiB is too little for 1024 rows.*Set max_memory=\d+ or more"
+    )
+    model = SecretRegressor(max_memory=1, **SMALL)
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, y)
+    assert not hasattr(model, "tree_")
+    with computing_on(None, 4):
+        assert rows_at_once(1024, 1 << 14) == 4096
+        assert rows_at_once(16, 1 << 14) == 1 << 14
+
+
+def test_running_out_of_memory_names_the_parameter(data, monkeypatch):
+    X, y = data
+    model = SecretRegressor(**SMALL).fit(X, y)
+    expected = model.predict(X)
+
+    def exhausted(*_, **__):
+        raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory")
+
+    monkeypatch.setattr("secret_jax.search.find_rss_splits", exhausted)
+    with pytest.raises(MemoryError, match=r"max_memory was no limit.*smaller max_mem"):
+        model.fit(X[:3000], y[:3000])
+    assert np.array_equal(model.predict(X), expected)
+
+
+def test_moments_on_the_device(rng):
+    x = (rng.normal(size=(5000, 4)) * [1, 10, 0, 1e-3] + [0, 5, 7, 1e3]).astype("f4")
+    center, scale = device_rows.moments(jnp.asarray(x))
+    np.testing.assert_allclose(center, x.mean(axis=0, dtype=np.float64), rtol=1e-6)
+    expected = x.std(axis=0, dtype=np.float64)
+    expected[2] = 1.0
+    np.testing.assert_allclose(scale, expected, rtol=1e-4)
+    assert device_rows.moments(jnp.asarray(x).at[17, 2].set(np.nan)) is None
+
+
+def test_rows_on_a_device_stay_there(data, resident, monkeypatch):
+    X, y = data
+    X = X.astype(np.float32)
+    expected = SecretRegressor(**SMALL).fit(X, y)
+    seen = []
+    fit_tree = training.fit_tree
+    monkeypatch.setattr(
+        training, "fit_tree", lambda *a, **k: seen.append(k) or fit_tree(*a, **k)
+    )
+    model = SecretRegressor(**SMALL).fit(jnp.asarray(X), y)
+    assert isinstance(seen[0]["everything"].table.x, jax.Array)
+    assert model.n_features_in_ == X.shape[1]
+    # Another sample grew it, so it is another tree, but not a worse one.
+    error, other = (np.mean((m.predict(X) - y) ** 2) for m in (model, expected))
+    assert error < 1.3 * other
+    np.testing.assert_allclose(
+        model.predict(jnp.asarray(X)), model.predict(X), rtol=1e-4, atol=1e-3
+    )
+    assert np.array_equal(model.apply(jnp.asarray(X[:50])), model.apply(X[:50]))
+
+
+def test_rows_on_a_device_that_need_the_host_are_read_there(data, resident):
+    X, y = data
+    X = X[:800].astype(np.float32)
+    X[::9, 2] = np.nan
+    on_host = SecretRegressor(**SMALL).fit(X, y[:800]).predict(X)
+    model = SecretRegressor(**SMALL).fit(jnp.asarray(X), y[:800])
+    np.testing.assert_allclose(model.predict(jnp.asarray(X)), on_host, rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [bool, np.complex64])
+def test_a_device_array_that_holds_no_numbers_is_refused(data, resident, dtype):
+    X = jnp.asarray(data[0]).astype(dtype)
+    with pytest.raises(
+        ValueError, match=r"device array of dtype .*astype\('float32'\)"
+    ):
+        SecretRegressor(**SMALL).fit(X, data[1])
+
+
+def test_layouts_of_memory_give_one_tree(data):
+    X, y = (array[:2000] for array in data)
+    expected = SecretRegressor(**SMALL).fit(X, y).predict(X)
+    wide = np.zeros((2000, 2 * X.shape[1]))
+    wide[:, ::2] = X
+    for other in (np.asfortranarray(X), wide[:, ::2], X[::-1][::-1]):
+        again = SecretRegressor(**SMALL).fit(other, y)
+        assert np.array_equal(again.predict(other), expected)
+
+
+@pytest.mark.gpu
+def test_a_gpu_gives_the_tree_of_the_processor(data):
+    X, y = data
+    if not devices.on_accelerator():
+        pytest.skip("JAX sees no accelerator")
+    model = SecretRegressor(device="gpu", **SMALL).fit(X, y)
+    expected = SecretRegressor(device="cpu", **SMALL).fit(X, y)
+    np.testing.assert_allclose(model.score(X, y), expected.score(X, y), atol=0.02)
