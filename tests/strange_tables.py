@@ -212,7 +212,6 @@ LAYOUTS = (  # what the other tests compile programs for
     ("numbers", "numbers", "numbers"),
     ("numbers", "words", "numbers"),
     ("numbers",),
-    ("words",),
 )
 _GROUPS = {"numbers": sorted(NUMBERS), "words": sorted(WORDS)}
 

@@ -25,12 +25,12 @@ from secret_jax import SecretRegressor
 # Rows of 64 to 128, unlike the options that follow, decide which programs are compiled.
 _FEW = {
     "oblique": ["auto", False],
-    "leaf": ["shrunken", "linear", "constant"],
-    "prune": ["auto", "holdout", None, "icomp"],
+    "leaf": ["shrunken", "linear"],
+    "prune": ["auto", None, "icomp"],
     "missing_values": ["learn", "mean", "error"],
     "clip_margin": [0.1, 0.0, None],
     "min_samples_leaf": ["auto", 1, 0.2],
-    "max_depth": [0, 2],
+    "max_depth": [0, 1],
     "random_state": [0],
 }
 _ANY = {
@@ -108,7 +108,7 @@ def exaggerated(X: Any) -> Any:
     return X
 
 
-@drawn(60)
+@drawn(50)
 @given(cases(), options())
 def test_a_fit_is_finite_or_refused_with_a_reason(case, chosen):
     with only_deserved_warnings():
@@ -141,32 +141,41 @@ def test_a_fit_is_finite_or_refused_with_a_reason(case, chosen):
             reach = chosen.get("clip_margin", 0.1) * np.ptp(y) + 1e-6 * np.abs(y).max()
             assert prediction.min() >= y.min() - reach
             assert prediction.max() <= y.max() + reach
+        check_reading(model, case)
+        check_rows_alone(model, case)
+        if "random_state" in chosen:
+            again = fitted(case, chosen)
+            assert again is not None
+            assert tree_bytes(again.tree_) == tree_bytes(tree)
 
 
-@drawn(12)
-@given(cases(), options())
-def test_what_is_read_of_a_tree_agrees_with_it(case, chosen):
-    with only_deserved_warnings():
-        model = fitted(case, chosen)
-        if model is None or chosen.get("missing_values") == "error":
+def check_reading(model: SecretRegressor, case: Case) -> None:
+    """What is read of a tree agrees with it, and a file keeps it."""
+    prediction = model.predict(case.X)
+    scale = np.abs(prediction).max() + model.tree_.schema.target_scale
+    assert model.export_text()
+    assert model.export_dot()
+    assert len(model.to_dataframe()) == model.tree_.n_nodes
+    why = model.explain(case.X)
+    total = why.baseline + why.contributions.sum(axis=1) + why.clipping
+    np.testing.assert_allclose(total, prediction, rtol=0, atol=1e-6 * scale)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model"
+        try:
+            model.save(path)
+        except ValueError as error:
+            assert_meant(error)
             return
-        prediction = model.predict(case.X)
-        scale = np.abs(prediction).max() + model.tree_.schema.target_scale
-        assert model.export_text()
-        assert model.export_dot()
-        assert len(model.to_dataframe()) == model.tree_.n_nodes
-        why = model.explain(case.X)
-        total = why.baseline + why.contributions.sum(axis=1) + why.clipping
-        np.testing.assert_allclose(total, prediction, rtol=0, atol=1e-6 * scale)
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "model"
-            try:
-                model.save(path)
-            except ValueError as error:
-                assert_meant(error)
-                return
-            loaded = SecretRegressor.load(path)
-        assert np.array_equal(loaded.predict(case.X), prediction)
+        loaded = SecretRegressor.load(path)
+    assert np.array_equal(loaded.predict(case.X), prediction)
+
+
+def check_rows_alone(model: SecretRegressor, case: Case) -> None:
+    """A row alone gets the prediction that it gets among others."""
+    together = model.predict(case.X)
+    scale = np.abs(together).max() + model.tree_.schema.target_scale
+    for i, row in enumerate(_one_by_one(case.X)):
+        assert abs(model.predict(row)[0] - together[i]) <= 1e-6 * scale
 
 
 def _one_by_one(X: Any) -> list[Any]:
@@ -178,41 +187,15 @@ def _one_by_one(X: Any) -> list[Any]:
     return [X[i : i + 1] for i in rows]
 
 
-@drawn(12)
-@given(cases(), options())
-def test_a_row_alone_gets_the_prediction_it_gets_among_others(case, chosen):
-    with only_deserved_warnings():
-        model = fitted(case, chosen)
-        if model is None or chosen.get("missing_values") == "error":
-            return
-        together = model.predict(case.X)
-        scale = np.abs(together).max() + model.tree_.schema.target_scale
-        for i, row in enumerate(_one_by_one(case.X)):
-            assert abs(model.predict(row)[0] - together[i]) <= 1e-6 * scale
-
-
-@drawn(12)
-@given(cases(), options())
-def test_a_second_fit_is_the_first(case, chosen):
-    if chosen.get("random_state", 0) is None:
-        chosen = chosen | {"random_state": 0}
-    with only_deserved_warnings():
-        model, again = fitted(case, chosen), fitted(case, chosen)
-        assert (model is None) == (again is None)
-        seeded = "random_state" in chosen and chosen.get("missing_values") != "error"
-        if model is not None and again is not None and seeded:
-            assert np.array_equal(model.predict(case.X), again.predict(case.X))
-
-
 _EXACT = ("normal", "ties", "two values", "constant", "skewed", "heavy tails", "rising")
 
 
-@drawn(15)
+@drawn(8)
 @given(
     st.integers(0, 2**32 - 1),
     st.lists(st.sampled_from(_EXACT), min_size=3, max_size=3),
     st.lists(st.integers(-30, 30), min_size=4, max_size=4),
-    st.sampled_from([None, "hard", "blend"]),
+    st.sampled_from([None, "hard", "blend"] if MANY else [None]),
 )
 def test_powers_of_two_as_units_change_no_bit(seed, kinds, powers, refine):
     rng = np.random.default_rng(seed)
