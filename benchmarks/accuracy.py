@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import argparse
 import functools
-import json
-import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
 from accuracy_data import (
     GROUPS,
-    Experiment,
     Source,
     default_names,
     folder_sources,
@@ -28,6 +25,16 @@ from accuracy_data import (
 from accuracy_ours import ABLATIONS, VARIANTS, code_version, key_of, ours
 from accuracy_peers import PEER_NAMES, Candidate, peers
 from accuracy_report import Record, Results, Run, report
+from shared import (
+    Experiment,
+    append_record,
+    make_appendable,
+    read_records,
+    run_of,
+    say,
+    say_what_is_done,
+    whole_number,
+)
 
 from secret_jax.datasets import available
 
@@ -131,12 +138,11 @@ def make_missing(
     tasks: Sequence[Task], records: Sequence[Record], path: Path
 ) -> Iterator[Record]:
     """Make the runs that have no record yet; append each to the file at once."""
-    done = {run_of(record) for record in records}
+    done = {run_of(record, Run) for record in records}
     missing = [task for task in tasks if task[0] not in done]
-    if len(missing) < len(tasks):
-        _say(f"{len(tasks) - len(missing)} of {len(tasks)} fits are in {path} already.")
+    say_what_is_done(len(tasks), len(missing), path)
     _check_data({source for _, source, _ in missing})
-    _drop_cut_line(path)
+    make_appendable(path)
     experiment_of = functools.lru_cache(maxsize=1)(make_experiment)
     failed = []
     for number, (run, source, candidate) in enumerate(missing, start=1):
@@ -144,40 +150,17 @@ def make_missing(
         try:
             record = fit_one(run, candidate, experiment_of(source, run.seed))
         except Exception as error:  # one model that fails must not stop the others
-            _say(f"{what}: failed, {type(error).__name__}: {error}")
+            say(f"{what}: failed, {type(error).__name__}: {error}")
             failed.append(what)
             continue
-        with path.open("a") as file:
-            file.write(json.dumps(asdict(record)) + "\n")
-        _say(
+        append_record(path, record)
+        say(
             f"{what}: error {record.error:.4f}, leaves {record.leaves}, "
             f"{record.seconds:.1f} s"
         )
         yield record
     if failed:
-        _say(f"{len(failed)} fits failed and are missing from the tables.")
-
-
-def run_of(record: Record) -> Run:
-    """What was to be done, without what came of it."""
-    return Run(**{field.name: getattr(record, field.name) for field in fields(Run)})
-
-
-def read_records(path: Path) -> list[Record]:
-    """Records of a file; none if there is no file.
-
-    A last line that an interruption cut short does not count.
-    """
-    if not path.exists():
-        return []
-    *lines, _ = path.read_text().split("\n")
-    try:
-        return [Record(**json.loads(line)) for line in lines]
-    except (TypeError, ValueError) as error:
-        raise SystemExit(
-            f"{path} does not hold records of this benchmark ({error}). Name another "
-            "file with --out."
-        ) from None
+        say(f"{len(failed)} fits failed and are missing from the tables.")
 
 
 def records_of_codes(
@@ -191,9 +174,9 @@ def records_of_codes(
                 other = replace(run, key=key_of(run.model, code))
                 wanted[other] = f"{run.model}@{code}"
     return [
-        replace(record, model=wanted[run_of(record)])
+        replace(record, model=wanted[run_of(record, Run)])
         for record in records
-        if run_of(record) in wanted
+        if run_of(record, Run) in wanted
     ]
 
 
@@ -206,17 +189,6 @@ def _check_data(sources: set[Source]) -> None:
             read(source)
         except (ValueError, OSError, ImportError) as error:
             raise SystemExit(f"{error} Or leave {source.name} out.") from error
-
-
-def _drop_cut_line(path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a+b") as file:
-        file.seek(0)
-        file.truncate(file.read().rfind(b"\n") + 1)
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
 
 
 def parse_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
@@ -233,9 +205,14 @@ def parse_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     add("--models", nargs="+", choices=models, metavar="MODEL", help=", ".join(models))
     add("--ablation", action="store_true", help="the default without its ingredients")
     add("--hrt", type=Path, help="folder that holds the package hrt")
-    add("--seeds", type=_count, default=5, help="each with its own random split")
-    add("--synthetic-rows", type=_count, default=16384, help="in each of three parts")
-    add("--threads", type=_count, help="of LightGBM; all by default")
+    add("--seeds", type=whole_number, default=5, help="each with its own random split")
+    add(
+        "--synthetic-rows",
+        type=whole_number,
+        default=16384,
+        help="in each of three parts",
+    )
+    add("--threads", type=whole_number, help="of LightGBM; all by default")
     add("--baseline", choices=models, metavar="MODEL", help="set beside all others")
     add("--exclude", nargs="+", default=[], metavar="SET", help="also tables without")
     add("--code", default=code_version(), help="name of our code in the records")
@@ -248,12 +225,6 @@ def parse_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     return options
 
 
-def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of at least 1")
-    return int(text)
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Make the missing runs, then print the tables."""
     options = parse_options(arguments)
@@ -261,11 +232,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if not candidates:
         raise SystemExit("None of the models can be made here; see above.")
     tasks = planned_tasks(chosen_sources(options), candidates, options.seeds)
-    records = read_records(options.out)
+    records = read_records(options.out, Record)
     if not options.summary_only:
         records.extend(make_missing(tasks, tuple(records), options.out))
     # By run: two processes that wrote to one file may both have made it.
-    made = {run_of(record): record for record in records}
+    made = {run_of(record, Run): record for record in records}
     chosen = [made[run] for run, _, _ in tasks if run in made]
     chosen += records_of_codes(records, tasks, options.compare)
     if not chosen:
@@ -275,7 +246,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         )
     stale = len(made) - len(chosen)
     if stale:
-        _say(f"{stale} records of other sets, models, settings or code are not shown.")
+        say(f"{stale} records of other sets, models, settings or code are not shown.")
     results = Results(chosen)
     baseline = options.baseline
     if baseline not in results.models:

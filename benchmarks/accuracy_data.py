@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from hard_sets import GENERATORS
+from shared import Experiment, Part, dealt_out, randomness_of
 from sklearn import datasets as bundled
 
 from secret_jax.datasets import available, load
@@ -34,23 +35,6 @@ class Data(NamedTuple):
     X: Any
     y: np.ndarray
     discrete: list[str]
-
-
-class Part(NamedTuple):
-    """Rows to train, prune or test on."""
-
-    X: Any
-    y: np.ndarray
-
-
-class Experiment(NamedTuple):
-    """The rows of one seed, the discrete columns, and a seed for the fits."""
-
-    train: Part
-    prune: Part
-    test: Part
-    discrete: list[str]
-    seed: int
 
 
 class Source(NamedTuple):
@@ -117,23 +101,16 @@ def read(source: Source) -> Data:
 
 def make_experiment(source: Source, seed: int) -> Experiment:
     """Deal out or generate the rows of one seed: the same ones for every model."""
-    # A checksum: Python's own hash of a string changes from process to process.
-    sequence = np.random.SeedSequence([zlib.crc32(source.name.encode()), seed])
-    for_rows, for_fits = sequence.spawn(2)
-    random = np.random.default_rng(for_rows)
+    random, seed_of_fits = randomness_of(source.name, seed)
     if source.n_rows:
         made = [GENERATORS[source.name](source.n_rows, random) for _ in range(3)]
         parts = [Part(X, y) for X, y in made]
         discrete = not_numeric(parts[0].X)
     else:
         data = read(source)
-        order = random.permutation(len(data.y))
-        n_train, n_prune = round(0.5 * len(order)), round(0.3 * len(order))
-        thirds = np.split(order, [n_train, n_train + n_prune])
-        parts = [Part(data.X.iloc[rows], data.y[rows]) for rows in thirds]
+        parts = dealt_out(data.X, data.y, random)
         discrete = data.discrete
-    train, prune, test = parts
-    return Experiment(train, prune, test, discrete, int(for_fits.generate_state(1)[0]))
+    return Experiment(*parts, discrete=discrete, seed=seed_of_fits)
 
 
 def default_names(data_home: str | None) -> list[str]:

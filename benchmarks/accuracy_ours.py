@@ -17,8 +17,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from accuracy_data import Experiment, not_numeric
+from accuracy_data import not_numeric
 from accuracy_peers import Candidate, Outcome
+from shared import Experiment
 
 import secret_jax
 from secret_jax import SecretRegressor, UnseenCategoryWarning

@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from accuracy_data import Experiment, not_numeric
+from accuracy_data import not_numeric
+from shared import Experiment
 from sklearn.linear_model import RidgeCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler

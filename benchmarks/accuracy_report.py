@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from shared import markdown
 
 FLOOR = 0.001
 
@@ -262,12 +263,3 @@ def report(results: Results, baseline: str, exclude: Sequence[str] = ()) -> str:
     for field, title in (("seconds", "Seconds"), ("leaves", "Leaves or rules")):
         parts += [f"### {title}, median over the seeds", median_table(results, field)]
     return "\n\n".join(parts)
-
-
-def markdown(lines: Sequence[Sequence[str]]) -> str:
-    """A table whose first line is its head."""
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    rows = [list(lines[0]), ["-" * width for width in widths], *map(list, lines[1:])]
-    return "\n".join(
-        "| " + " | ".join(map(str.ljust, row, widths)) + " |" for row in rows
-    )

@@ -13,33 +13,16 @@ import importlib
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
+from shared import Experiment, Part
 from sklearn.compose import make_column_transformer
 from sklearn.impute import SimpleImputer
 
 from secret_jax import SecretRegressor
 from secret_jax.datasets import load
-
-
-class Part(NamedTuple):
-    """Rows with their target."""
-
-    X: pd.DataFrame
-    y: np.ndarray
-
-
-class Experiment(NamedTuple):
-    """One split of a data set with holes in it."""
-
-    training: Part
-    pruning: Part
-    test: Part
-    discrete: list[str]
-    seed: int
-
 
 Method = Callable[[Experiment], np.ndarray]
 
@@ -63,22 +46,22 @@ def _ours(given: Experiment, **parameters) -> np.ndarray:
     model = SecretRegressor(
         random_state=given.seed, discrete_features=given.discrete
     ).set_params(**parameters)
-    model.fit(*given.training, prune_set=tuple(given.pruning))
+    model.fit(*given.train, prune_set=tuple(given.prune))
     return model.predict(given.test.X)
 
 
 def imputed(given: Experiment) -> np.ndarray:
     """Our tree behind mean imputation; a missing category is the commonest one."""
-    numbers = [c for c in given.training.X.columns if c not in given.discrete]
+    numbers = [c for c in given.train.X.columns if c not in given.discrete]
     imputer = make_column_transformer(
         (SimpleImputer(keep_empty_features=True), numbers),
         (SimpleImputer(strategy="most_frequent"), given.discrete),
         verbose_feature_names_out=False,
     ).set_output(transform="pandas")
-    imputer.fit(given.training.X)
+    imputer.fit(given.train.X)
     filled = [
         Part(cast(pd.DataFrame, imputer.transform(part.X)), part.y)
-        for part in (given.training, given.pruning, given.test)
+        for part in (given.train, given.prune, given.test)
     ]
     return _ours(
         Experiment(*filled, discrete=given.discrete, seed=given.seed),
@@ -92,7 +75,7 @@ def lightgbm(given: Experiment) -> np.ndarray:
 
     def encoded(X: pd.DataFrame) -> pd.DataFrame:
         levels = {
-            name: sorted(given.training.X[name].dropna().unique(), key=str)
+            name: sorted(given.train.X[name].dropna().unique(), key=str)
             for name in given.discrete
         }
         return X.assign(
@@ -105,15 +88,15 @@ def lightgbm(given: Experiment) -> np.ndarray:
     settings = {"learning_rate": 0.05, "random_state": given.seed, "verbose": -1}
     search = booster.LGBMRegressor(n_estimators=5000, n_jobs=2, **settings)
     search.fit(
-        encoded(given.training.X),
-        given.training.y,
-        eval_set=[(encoded(given.pruning.X), given.pruning.y)],
+        encoded(given.train.X),
+        given.train.y,
+        eval_set=[(encoded(given.prune.X), given.prune.y)],
         callbacks=[booster.early_stopping(50, verbose=False)],
     )
     n_trees = max(search.best_iteration_ or 1, 1)
     final = booster.LGBMRegressor(n_estimators=n_trees, n_jobs=2, **settings)
-    X = pd.concat([given.training.X, given.pruning.X])
-    final.fit(encoded(X), np.concatenate([given.training.y, given.pruning.y]))
+    X = pd.concat([given.train.X, given.prune.X])
+    final.fit(encoded(X), np.concatenate([given.train.y, given.prune.y]))
     return np.asarray(final.predict(encoded(given.test.X)))
 
 

@@ -8,18 +8,27 @@ from __future__ import annotations
 
 import argparse
 import functools
-import json
 import math
-import sys
 import time
 import warnings
-import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import numpy as np
+from shared import (
+    Experiment,
+    Part,
+    append_record,
+    dealt_out,
+    make_appendable,
+    randomness_of,
+    read_records,
+    run_of,
+    say,
+    say_what_is_done,
+    whole_number,
+)
 from table1_report import (
     LEAVES,
     PRINTED,
@@ -37,23 +46,6 @@ from secret_jax.datasets import load, make_3dsin, make_cart, make_fried
 
 MODES = ("paper", "default")
 SYNTHETIC = {"3dsin": make_3dsin, "cart": make_cart, "fried": make_fried}
-
-
-class Part(NamedTuple):
-    """Rows to train, prune or test on."""
-
-    X: Any
-    y: np.ndarray
-
-
-class Experiment(NamedTuple):
-    """The three parts of one repeat, the discrete columns, and a seed for the fits."""
-
-    train: Part
-    prune: Part
-    test: Part
-    discrete: list[Any]
-    seed: int
 
 
 def planned_runs(options: argparse.Namespace) -> list[Run]:
@@ -83,21 +75,14 @@ def make_experiment(
     name: str, repeat: int, synthetic_rows: int | None, data_home: str | None = None
 ) -> Experiment:
     """Split or generate the rows of one repeat: the same ones for every method."""
-    # A checksum: Python's own hash of a string changes from process to process.
-    sequence = np.random.SeedSequence([zlib.crc32(name.encode()), repeat])
-    for_rows, for_fits = sequence.spawn(2)
-    random = np.random.default_rng(for_rows)
-    seed = int(for_fits.generate_state(1)[0])
+    random, seed = randomness_of(name, repeat)
     if name in SYNTHETIC:
         make = SYNTHETIC[name]
         parts = [Part(*make(synthetic_rows, random_state=random)) for _ in range(3)]
         discrete = list(range(10)) if name == "cart" else []
     else:
         data = _load(name, data_home)
-        order = random.permutation(len(data.y))
-        n_train, n_prune = round(0.5 * len(order)), round(0.3 * len(order))
-        thirds = np.split(order, [n_train, n_train + n_prune])
-        parts = [Part(data.X.iloc[rows], data.y[rows]) for rows in thirds]
+        parts = dealt_out(data.X, data.y, random)
         discrete = list(data.discrete)
     return Experiment(*parts, discrete=discrete, seed=seed)
 
@@ -143,51 +128,28 @@ def fit_one(run: Run, experiment: Experiment) -> Record:
     )
 
 
-def read_records(path: Path) -> list[Record]:
-    """Records of a file; none if there is no file.
-
-    A last line that an interruption cut short does not count.
-    """
-    if not path.exists():
-        return []
-    *lines, _ = path.read_text().split("\n")
-    try:
-        return [Record(**json.loads(line)) for line in lines]
-    except (TypeError, ValueError) as error:
-        raise SystemExit(
-            f"{path} does not hold records of this benchmark ({error}). Name another "
-            "file with --out."
-        ) from None
-
-
 def make_missing(
     runs: Sequence[Run], records: Sequence[Record], path: Path, data_home: str | None
 ) -> Iterator[Record]:
     """Make the runs that have no record yet; append each to the file at once."""
-    done = {_run_of(record) for record in records}
+    done = {run_of(record, Run) for record in records}
     missing = [run for run in runs if run not in done]
-    if len(missing) < len(runs):
-        _say(f"{len(runs) - len(missing)} of {len(runs)} fits are in {path} already.")
+    say_what_is_done(len(runs), len(missing), path)
     if not missing:
         return
     _check_data({run.set for run in missing}, data_home)
-    _drop_cut_line(path)
+    make_appendable(path)
     experiment_of = functools.lru_cache(maxsize=1)(make_experiment)
     for number, run in enumerate(missing, start=1):
         experiment = experiment_of(run.set, run.repeat, run.synthetic_rows, data_home)
         record = fit_one(run, experiment)
-        with path.open("a") as file:
-            file.write(json.dumps(asdict(record)) + "\n")
-        _say(
+        append_record(path, record)
+        say(
             f"[{number}/{len(missing)}] {run.set}, {run.leaf} leaves, {run.split} "
             f"splits, repeat {run.repeat}: MSE {record.mse:.4g}, leaves "
             f"{record.leaves_grown} -> {record.leaves_kept}, {record.seconds:.1f} s"
         )
         yield record
-
-
-def _run_of(record: Record) -> Run:
-    return Run(**{field.name: getattr(record, field.name) for field in fields(Run)})
 
 
 def _check_data(names: set[str], data_home: str | None) -> None:
@@ -197,17 +159,6 @@ def _check_data(names: set[str], data_home: str | None) -> None:
             _load(name, data_home)
         except (ValueError, OSError, ImportError) as error:
             raise SystemExit(f"{error} Or leave {name} out of --sets.") from error
-
-
-def _drop_cut_line(path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a+b") as file:
-        file.seek(0)
-        file.truncate(file.read().rfind(b"\n") + 1)
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
 
 
 def parse_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
@@ -220,20 +171,19 @@ def parse_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     add("--sets", nargs="+", choices=SETS, default=SETS, metavar="SET", help=names)
     add("--leaves", nargs="+", choices=LEAVES, default=LEAVES)
     add("--splits", nargs="+", choices=SPLITS, default=SPLITS)
-    add("--repeats", type=_count, default=100)
-    add("--synthetic-rows", type=_count, default=16384, help="in each of three parts")
+    add("--repeats", type=whole_number, default=100)
+    add(
+        "--synthetic-rows",
+        type=whole_number,
+        default=16384,
+        help="in each of three parts",
+    )
     add("--min-samples-split", type=_share, default=0.01, help="of the training rows")
     add("--mode", choices=MODES, default="paper", help="the paper's tree, or our own")
     add("--data", help="folder of CSV files; else SECRET_JAX_DATA, else OpenML")
     add("--out", type=Path, default=Path("results/table1.jsonl"), help="JSON lines")
     add("--summary-only", action="store_true", help="fit nothing, print the table")
     return parser.parse_args(arguments)
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of at least 1")
-    return int(text)
 
 
 def _share(text: str) -> float:
@@ -250,12 +200,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Make the missing runs, then print the table and the verdicts."""
     options = parse_options(arguments)
     runs = planned_runs(options)
-    records = read_records(options.out)
+    records = read_records(options.out, Record)
     if not options.summary_only:
         records.extend(make_missing(runs, tuple(records), options.out, options.data))
     wanted = set(runs)
     # By run: two processes that wrote to one file may both have made it.
-    chosen = {_run_of(record): record for record in records}
+    chosen = {run_of(record, Run): record for record in records}
     chosen = [record for run, record in chosen.items() if run in wanted]
     if not chosen:
         raise SystemExit(

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from shared import markdown
 
 LEAVES = ("constant", "linear")
 SPLITS = ("axis", "oblique")
@@ -187,11 +188,7 @@ def table_text(cells: Sequence[Cell]) -> str:
                 cell.verdict,
             )
         )
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    lines.insert(1, tuple("-" * width for width in widths))
-    return "\n".join(
-        "| " + " | ".join(map(str.ljust, line, widths)) + " |" for line in lines
-    )
+    return markdown(lines)
 
 
 def summary_text(cells: Sequence[Cell]) -> str:

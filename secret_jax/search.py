@@ -199,6 +199,7 @@ class GiniSearch:
             max_iter=options.mixture.max_iter,
             tolerance=options.mixture.tolerance,
             floor=options.mixture.floor,
+            together=on_accelerator(),
         )
 
     def find(self, level: Level, order: np.ndarray) -> tuple[NodeSplits, np.ndarray]:
@@ -236,7 +237,9 @@ class GiniSearch:
                     ),
                     oblique=samples.pad(level.oblique[samples.index], False),
                 )
-                _put(found, samples.index, find_splits(batch, settings=settings))
+                n_nodes = len(samples.index)
+                splits = find_splits(batch, n_nodes, settings=settings)
+                _put(found, samples.index, splits)
             hopeless = found.pure | (found.status == MixtureStatus.TOO_FEW_ROWS)
             waiting = np.flatnonzero((found.kind == SplitKind.LEAF) & ~hopeless)
         reason = np.select(

@@ -23,8 +23,10 @@ import hard_sets
 import table1
 from accuracy_peers import Candidate, Outcome
 from accuracy_report import Record, Results, report
+from shared import Experiment, Part, read_records
 
 from secret_jax.options import RssOptions
+from secret_jax.training import _grow_options
 
 
 def record(model="a", name="one", seed=0, error=0.5, **changed) -> Record:
@@ -300,11 +302,8 @@ def test_cubist_gets_all_rows_but_the_test_rows_and_indicators(monkeypatch):
 
     monkeypatch.setitem(sys.modules, "cubist", types.SimpleNamespace(Cubist=Cubist))
     X = pd.DataFrame({"c": ["x", "y", "x", "z"], "n": [1, 2, 3, 4]})
-    parts = [
-        accuracy_data.Part(X.iloc[rows], np.array(rows, float))
-        for rows in ([0, 1], [2], [3])
-    ]
-    experiment = accuracy_data.Experiment(*parts, discrete=["c", "n"], seed=5)
+    parts = [Part(X.iloc[rows], np.array(rows, float)) for rows in ([0, 1], [2], [3])]
+    experiment = Experiment(*parts, discrete=["c", "n"], seed=5)
     (peer,) = accuracy_peers.peers(["cubist"], None, None)
     outcome = peer.run(experiment)
     # Numbers stay numbers, categories seen before the test become columns.
@@ -320,9 +319,9 @@ def test_the_size_of_cart_is_chosen_on_the_pruning_rows():
 
     def part(noise):
         X = pd.DataFrame({"x": rng.uniform(size=200)})
-        return accuracy_data.Part(X, (X["x"] > 0.5) + noise * rng.normal(size=200))
+        return Part(X, (X["x"] > 0.5) + noise * rng.normal(size=200))
 
-    experiment = accuracy_data.Experiment(part(0.3), part(0.3), part(0.0), [], 0)
+    experiment = Experiment(part(0.3), part(0.3), part(0.0), [], 0)
     (peer,) = accuracy_peers.peers(["cart"], None, None)
     outcome = peer.run(experiment)
     assert outcome.leaves < 6  # a full tree has about 200
@@ -348,7 +347,7 @@ def test_an_ablation_changes_the_options_of_the_search_and_nothing_else():
     model = accuracy_ours._model(setting)
     plain = accuracy_ours._model(accuracy_ours.Setting({"oblique": False}))
     assert model.get_params() == plain.get_params()
-    changed, options = model._grow_options(100.0), plain._grow_options(100.0)
+    changed, options = (_grow_options(m, 100.0, 1.0) for m in (model, plain))
     assert changed.rss.gcv_factor == 1.0 != RssOptions().gcv_factor
     assert replace(changed, rss=options.rss) == options
 
@@ -393,7 +392,7 @@ def test_a_tiny_real_run(tmp_path, capsys):
     chosen = ["--sets", "fried", "--synthetic-rows", "256", "--seeds", "1"]
     models = ["--models", "default", "no_pruning", "ridge"]
     accuracy.main([*chosen, *models, "--baseline", "ridge", "--out", str(out)])
-    records = {r.model: r for r in accuracy.read_records(out)}
+    records = {r.model: r for r in read_records(out, Record)}
     assert list(records) == ["default", "no_pruning", "ridge"]
     # A quarter of Fried's variance is beyond linear models, 4 % is noise.
     assert 0.2 < records["ridge"].error < 0.4

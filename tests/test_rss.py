@@ -292,9 +292,11 @@ def test_no_batched_lapack_call_is_compiled():
         from_component=np.ones((N_NODES, 1), bool),
         oblique=np.ones(N_NODES, bool),
     )
-    settings = SecretSettings(N_COLUMNS, 1, True, False, True, 5, 1e-6, 1e-5)
+    settings = SecretSettings(
+        N_COLUMNS, 1, True, False, True, 5, 1e-6, 1e-5, together=False
+    )
     for text in (
-        find_splits.program().lower(secret, settings=settings).as_text(),
+        find_splits.program().lower(secret, N_NODES, settings=settings).as_text(),
         find_rss_splits.program().lower(node, N_NODES, settings=SETTINGS).as_text(),
     ):
         assert "lapack" not in text

@@ -24,6 +24,7 @@ LINEAR = SecretSettings(
     max_iter=20,
     tolerance=-1.0,  # always all 20 steps, as the reference
     floor=1e-5,
+    together=False,
 )
 AXIS = LINEAR._replace(oblique=False, child_models=False)
 CONSTANT = AXIS._replace(n_regressors=0, counted_gain=True)
@@ -34,7 +35,7 @@ EACH = pytest.mark.parametrize(
 
 
 def split(batch: NodeBatch, settings: SecretSettings) -> NodeSplits:
-    return jax.tree.map(np.asarray, find_splits(batch, settings=settings))
+    return jax.tree.map(np.asarray, find_splits(batch, len(batch.x), settings=settings))
 
 
 def take(arrays, node):

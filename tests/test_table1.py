@@ -17,6 +17,7 @@ sys.path.append(str(Path(__file__).parent.parent / "benchmarks"))
 
 import table1
 import table1_report
+from shared import read_records
 from table1_report import PRINTED, Figure, Record
 
 # Table 1 as typeset in the paper, a second time and in its own notation.
@@ -299,7 +300,7 @@ def test_a_tiny_real_run(tmp_path, capsys):
     table1.main(
         [*chosen, "--synthetic-rows", "256", "--repeats", "2", "--out", str(out)]
     )
-    records = table1.read_records(out)
+    records = read_records(out, Record)
     assert [r.repeat for r in records] == [0, 1]
     # The variance of 3DSin's output is 9/4 (1 - sin(6)/6)^2 = 2.46.
     assert all(0 < r.mse < 2.46 for r in records)

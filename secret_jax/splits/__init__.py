@@ -7,7 +7,11 @@ A finder takes a batch (`NodeBatch`, or `ModelBatch` in `rss`) and returns a
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
 
 from secret_jax.numerics import AnyArray
 
@@ -74,3 +78,37 @@ class NodeSplits(NamedTuple):
     status: AnyArray
     pure: AnyArray
     child_model: AnyArray
+
+
+def over_nodes(
+    split: Callable[[Any], Any], batch: Any, n_nodes: AnyArray, *, together: bool
+) -> Any:
+    """Results of a function of one node for the first nodes of a batch.
+
+    Parameters
+    ----------
+    split : callable
+        From a batch's arrays without their leading axis to arrays.
+    batch : pytree of Arrays
+    n_nodes : int or Array of shape (), int32
+        The nodes after these are padding: their results are zero, or unspecified if all
+        nodes are taken together.
+    together : bool
+        All nodes side by side, for accelerators. Otherwise one after the other: the
+        arrays of one node stay in the cache of a processor, and padding takes no time.
+
+    Returns
+    -------
+    pytree of Arrays
+        With a leading axis for all nodes of the batch.
+    """
+    if together:
+        return jax.vmap(split)(batch)
+
+    def add(i, found):
+        node = jax.tree.map(lambda array: array[i], batch)
+        return jax.tree.map(lambda all, one: all.at[i].set(one), found, split(node))
+
+    shapes = jax.eval_shape(jax.vmap(split), batch)
+    nothing = jax.tree.map(lambda one: jnp.zeros(one.shape, one.dtype), shapes)
+    return jax.lax.fori_loop(0, n_nodes, add, nothing)

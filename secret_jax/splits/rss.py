@@ -17,7 +17,7 @@ import numpy as np
 from secret_jax.compiling import jit
 from secret_jax.mixture import MixtureStatus
 from secret_jax.numerics import AnyArray, leading_eigenvectors, matmul, weighted_moments
-from secret_jax.splits import NodeSplits
+from secret_jax.splits import NodeSplits, over_nodes
 from secret_jax.splits.directions import (
     Proposal,
     discriminants,
@@ -173,20 +173,8 @@ def find_rss_splits(
         times the stopping factor.
     """
 
-    def split(node):
-        return _node_split(node, settings=settings)
-
-    if settings.together:
-        return jax.vmap(split)(batch)
-
-    def add(i, found):
-        node = jax.tree.map(lambda array: array[i], batch)
-        return jax.tree.map(lambda all, one: all.at[i].set(one), found, split(node))
-
-    shapes = jax.eval_shape(jax.vmap(split), batch)
-    nothing = jax.tree.map(lambda one: jnp.zeros(one.shape, one.dtype), shapes)
-    # One node after the other: a node's arrays stay in the cache of a processor.
-    return jax.lax.fori_loop(0, n_nodes, add, nothing)
+    split = functools.partial(_node_split, settings=settings)
+    return over_nodes(split, batch, n_nodes, together=settings.together)
 
 
 def _node_split(

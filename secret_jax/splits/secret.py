@@ -21,12 +21,13 @@ from secret_jax.mixture import (
     log_densities,
 )
 from secret_jax.numerics import (
+    AnyArray,
     inverse_cholesky,
     leading_eigenvectors,
     matmul,
     weighted_moments,
 )
-from secret_jax.splits import NodeBatch, NodeSplits
+from secret_jax.splits import NodeBatch, NodeSplits, over_nodes
 from secret_jax.splits.discrete import best_subset, category_counts
 from secret_jax.splits.discriminant import (
     lda_direction,
@@ -42,7 +43,7 @@ _DEPENDENT = 4e-6
 
 
 class SecretSettings(NamedTuple):
-    """What a compiled finder is specialised on."""
+    """What a compiled finder is specialised on; ``together`` as in `over_nodes`."""
 
     n_regressors: int
     n_categories: int
@@ -52,6 +53,7 @@ class SecretSettings(NamedTuple):
     max_iter: int
     tolerance: float
     floor: float
+    together: bool
 
 
 class _Whitened(NamedTuple):
@@ -74,12 +76,16 @@ class _Candidates(NamedTuple):
 
 
 @functools.partial(jit, static_argnames=("settings",), small_steps=True)
-def find_splits(batch: NodeBatch, *, settings: SecretSettings) -> NodeSplits:
-    """Best split of every node of a batch.
+def find_splits(
+    batch: NodeBatch, n_nodes: AnyArray, *, settings: SecretSettings
+) -> NodeSplits:
+    """Best split of the first nodes of a batch.
 
     Parameters
     ----------
     batch : NodeBatch
+    n_nodes : int or Array of shape (), int32
+        The nodes after these are padding: no time is spent on them.
     settings : SecretSettings
 
     Returns
@@ -87,7 +93,8 @@ def find_splits(batch: NodeBatch, *, settings: SecretSettings) -> NodeSplits:
     NodeSplits
         A node's split does not depend on the other nodes of the batch.
     """
-    return jax.vmap(functools.partial(_node_split, settings=settings))(batch)
+    split = functools.partial(_node_split, settings=settings)
+    return over_nodes(split, batch, n_nodes, together=settings.together)
 
 
 def _node_split(node: NodeBatch, *, settings: SecretSettings) -> NodeSplits:

@@ -1,0 +1,117 @@
+"""What the benchmarks share: parts of a data set, files of records, tables.
+
+A record is a frozen dataclass that extends the dataclass of its run: what was to be
+done, and what came of it. A file holds one record a line, as JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import zlib
+from collections.abc import Sequence
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+_Kind = TypeVar("_Kind")
+
+
+class Part(NamedTuple):
+    """Rows to train, prune or test on."""
+
+    X: Any
+    y: np.ndarray
+
+
+class Experiment(NamedTuple):
+    """The rows of one repeat, the discrete columns, and a seed for the fits."""
+
+    train: Part
+    prune: Part
+    test: Part
+    discrete: list[Any]
+    seed: int
+
+
+def randomness_of(name: str, repeat: int) -> tuple[np.random.Generator, int]:
+    """Where the rows of a repeat of a set come from, and a seed for the fits."""
+    # A checksum: Python's own hash of a string changes from process to process.
+    sequence = np.random.SeedSequence([zlib.crc32(name.encode()), repeat])
+    for_rows, for_fits = sequence.spawn(2)
+    return np.random.default_rng(for_rows), int(for_fits.generate_state(1)[0])
+
+
+def dealt_out(X: Any, y: np.ndarray, random: np.random.Generator) -> list[Part]:
+    """50 % of the rows of a DataFrame to train, 30 % to prune, 20 % to test."""
+    order = random.permutation(len(y))
+    n_train, n_prune = round(0.5 * len(order)), round(0.3 * len(order))
+    parts = np.split(order, [n_train, n_train + n_prune])
+    return [Part(X.iloc[rows], y[rows]) for rows in parts]
+
+
+def read_records(path: Path, kind: type[_Kind]) -> list[_Kind]:
+    """Records of a file; none if there is no file.
+
+    A last line that an interruption cut short does not count.
+    """
+    if not path.exists():
+        return []
+    *lines, _ = path.read_text().split("\n")
+    try:
+        return [kind(**json.loads(line)) for line in lines]
+    except (TypeError, ValueError) as error:
+        raise SystemExit(
+            f"{path} does not hold records of this benchmark ({error}). Name another "
+            "file with --out."
+        ) from None
+
+
+def run_of(record: Any, kind: type[_Kind]) -> _Kind:
+    """What was to be done, without what came of it."""
+    names = [field.name for field in fields(kind)]  # pyright: ignore[reportArgumentType]
+    return kind(**{name: getattr(record, name) for name in names})
+
+
+def append_record(path: Path, record: Any) -> None:
+    """Write a record at once, so that nothing is lost when the benchmark is stopped."""
+    with path.open("a") as file:
+        file.write(json.dumps(asdict(record)) + "\n")
+
+
+def make_appendable(path: Path) -> None:
+    """Make the folder of a file, and drop a last line that was cut short."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a+b") as file:
+        file.seek(0)
+        file.truncate(file.read().rfind(b"\n") + 1)
+
+
+def say_what_is_done(n_planned: int, n_missing: int, path: Path) -> None:
+    """Say on standard error how many of the planned fits a file holds."""
+    if n_missing < n_planned:
+        say(f"{n_planned - n_missing} of {n_planned} fits are in {path} already.")
+
+
+def say(line: str) -> None:
+    """Print a line of progress to standard error."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def whole_number(text: str) -> int:
+    """Type of an option that counts something."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of at least 1")
+    return int(text)
+
+
+def markdown(lines: Sequence[Sequence[str]]) -> str:
+    """A table whose first line is its head, legible as it is."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    rows = [list(lines[0]), ["-" * width for width in widths], *map(list, lines[1:])]
+    return "\n".join(
+        "| " + " | ".join(map(str.ljust, row, widths)) + " |" for row in rows
+    )
