@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from secret_jax.compiling import jit
 from secret_jax.devices import rows_at_once
 from secret_jax.numerics import AnyArray
 
@@ -50,7 +51,7 @@ def check_array(X: jax.Array) -> None:
         )
 
 
-@functools.partial(jax.jit, static_argnames=("size",))
+@functools.partial(jit, static_argnames=("size",))
 def rows_from(x: AnyArray, start: AnyArray, *, size: int) -> jax.Array:
     """``size`` rows from ``start`` on; the last row stands for those past the end."""
     index = jnp.minimum(start + jnp.arange(size), x.shape[0] - 1)
@@ -67,7 +68,7 @@ def block_of(x: AnyArray, rows: slice, size: int) -> AnyArray:
     return rows_from(x, rows.start, size=size)
 
 
-@jax.jit
+@jit
 def _tile_sums(x: AnyArray, n_rows: AnyArray) -> tuple[jax.Array, ...]:
     """Count, mean, scatter, least and greatest value of each tile and column."""
     tiles = x.astype(jnp.float32).reshape(-1, _TILE, x.shape[1])
@@ -114,7 +115,7 @@ def moments(X: jax.Array) -> tuple[np.ndarray, np.ndarray] | None:
     return center, np.where(constant | (scale <= 0), 1.0, scale)
 
 
-@jax.jit
+@jit
 def _standardised(
     x: AnyArray, center: AnyArray, rest: AnyArray, scale: AnyArray
 ) -> jax.Array:
@@ -138,7 +139,7 @@ def encode(X: jax.Array, center: np.ndarray, scale: np.ndarray) -> jax.Array | N
     return _standardised(X, coarse, rest, scale.astype(np.float32))
 
 
-@jax.jit
+@jit
 def _hash(x: AnyArray, y: AnyArray, factor: AnyArray) -> jax.Array:
     """A hash of every row's slightly rounded content, uint32."""
     joint = jnp.concatenate([x, y[:, None]], axis=1)

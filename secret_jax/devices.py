@@ -141,7 +141,7 @@ def rows_at_once(row_bytes: int, usual: int) -> int:
         If the bound on memory holds fewer than `LEAST_ROWS`.
     """
     limit = _MAX_MEMORY.get()
-    budget = _ACCELERATOR_BYTES if limit is None else limit << 20
+    budget = _ACCELERATOR_BYTES if limit is None else int(limit) << 20
     rows = budget // max(row_bytes, 1)
     if limit is not None and rows < LEAST_ROWS:
         needed = -(-LEAST_ROWS * row_bytes // (1 << 20))

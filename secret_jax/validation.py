@@ -75,7 +75,7 @@ def validated_weight(sample_weight: Any, X: Any) -> np.ndarray:
     if sample_weight is None:
         return np.ones(n_rows)
     try:
-        if np.iscomplexobj(sample_weight):
+        if np.iscomplexobj(np.asarray(sample_weight)):
             raise ValueError("they are complex numbers.")
         weight = _check_sample_weight(
             sample_weight,

@@ -33,7 +33,7 @@ STAGES: dict[str, tuple[str, dict[str, Any]]] = {
     "pruning": ("fitting.reduced_error", HOLDOUT),
     "cutting the refitted tree": ("fitting._of_size", HOLDOUT),
     "cross-validation": ("fitting.by_cross_validation", {"prune": "cross-validation"}),
-    "a criterion": ("fitting.by_criterion", {"prune": "bic"}),
+    "a criterion": ("fitting._pruned_alone", {"prune": "bic"}),
     "a price": ("fitting.cost_complexity", {"prune": None, "ccp_alpha": 0.1}),
 }
 
