@@ -117,18 +117,19 @@ def test_moments_on_the_device(rng):
 def test_rows_on_a_device_stay_there(data, resident, monkeypatch):
     X, y = data
     X = X.astype(np.float32)
-    expected = SecretRegressor(**SMALL).fit(X, y)
+    options = SMALL | {"em_sample": 128}
+    expected = SecretRegressor(**options).fit(X, y)
     seen = []
     fit_tree = training.fit_tree
     monkeypatch.setattr(
         training, "fit_tree", lambda *a, **k: seen.append(k) or fit_tree(*a, **k)
     )
-    model = SecretRegressor(**SMALL).fit(jnp.asarray(X), y)
+    model = SecretRegressor(**options).fit(jnp.asarray(X), y)
     assert isinstance(seen[0]["everything"].table.x, jax.Array)
     assert model.n_features_in_ == X.shape[1]
     # Another sample grew it, so it is another tree, but not a worse one.
     error, other = (np.mean((m.predict(X) - y) ** 2) for m in (model, expected))
-    assert error < 1.3 * other
+    assert error < 1.5 * other
     np.testing.assert_allclose(
         model.predict(jnp.asarray(X)), model.predict(X), rtol=1e-4, atol=1e-3
     )

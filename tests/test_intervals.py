@@ -171,9 +171,11 @@ def test_intervals_through_the_estimator(configuration, refine):
     for coverage in (0.1, 0.5, 0.8, 0.9, 0.99):
         lower, upper = model.predict_interval(X, coverage)
         factor = np.sort(score)[math.ceil(129 * coverage) - 1]
-        np.testing.assert_allclose(upper - lower, 2 * factor * deviation)
-        np.testing.assert_allclose((upper + lower) / 2, prediction)
-        inside = (lower <= y) & (y <= upper)
+        # Few rows and many are predicted in numbers of other widths.
+        np.testing.assert_allclose(upper - lower, 2 * factor * deviation, rtol=1e-4)
+        np.testing.assert_allclose((upper + lower) / 2, prediction, rtol=1e-6)
+        rounding = 1e-5 * (upper - lower)
+        inside = (lower - rounding <= y) & (y <= upper + rounding)
         assert inside[128:].mean() >= coverage
         assert (upper - lower).mean() >= before
         before = (upper - lower).mean()
