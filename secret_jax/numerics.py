@@ -49,7 +49,7 @@ def inverse_cholesky(
     >>> inverse, independent = inverse_cholesky(matrix, 1e-6)
     >>> independent.tolist()
     [True, False]
-    >>> inverse.tolist()
+    >>> (inverse + 0.0).tolist()
     [[0.5, 0.0], [0.0, 0.0]]
     """
     n = matrix.shape[0]
