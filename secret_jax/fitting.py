@@ -351,13 +351,11 @@ def with_models(
     rows: Rows,
     schema: TableSchema,
     leaf: LeafOptions,
-    reached: np.ndarray | None = None,
 ) -> Tree:
     """Give every node of a tree its model.
 
     The rows are routed through the finished tree, so that a model is trained on
-    exactly the rows that prediction will send to it; unless the caller knows the leaf
-    that each row has ``reached``.
+    exactly the rows that prediction will send to it.
     """
     fields = {
         name: getattr(structure, name)
@@ -383,7 +381,7 @@ def with_models(
         x if x.shape[1] == n_regressors else x[:, :n_regressors],
         rows.y,
         rows.weight,
-        apply(tree, rows.table) if reached is None else reached,
+        apply(tree, rows.table),
         tree.parent,
         tree.depth,
     )

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from secret_jax.options import GrowOptions
-from secret_jax.rows import mix, partition, slice_positions
+from secret_jax.rows import in_blocks, mix, partition, slice_positions
 from secret_jax.search import SEARCHES, Level, TrainingRows
 from secret_jax.splits import NodeSplits
 from secret_jax.table import Table, TableSchema
@@ -180,7 +180,13 @@ def _divide(
     n_nodes = len(parents.node)
     row = order[slice_positions(parents.start, parents.stop)]
     slot = np.repeat(np.arange(n_nodes), parents.stop - parents.start)
-    go_left, known = _goes_left(splits, slot, rows.table.x[row], rows.table.codes[row])
+
+    def sides(block: slice) -> tuple[np.ndarray, np.ndarray]:
+        x, codes = rows.table.x[row[block]], rows.table.codes[row[block]]
+        return _goes_left(splits, slot[block], x, codes)
+
+    parts = zip(*in_blocks(sides, len(row)), strict=True)
+    go_left, known = (np.concatenate(part) for part in parts)
     weight = rows.weight[row].astype(np.float64)
     if not known.all():
         # Categories that only pruning rows have go to the larger side, as in the tree.

@@ -187,7 +187,7 @@ class AlternatingOptions:
     tolerance: float = 1e-3
     patience: int = 2
     node_rows: int = 2048
-    most_rows: int = 1 << 16
+    most_rows: int = 1 << 15
     price: float = 1.0
     margin: float = 2.0
     checked_share: float = 0.25

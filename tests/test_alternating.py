@@ -140,7 +140,7 @@ def preferences(rng, n_nodes=3, n_rows=64, n_columns=4, axis=True):
 
 def test_an_axis_split_is_the_best_of_all(rng):
     nodes = preferences(rng)
-    found = propose(nodes, axis_only=True)
+    found = propose(nodes, len(nodes.x), axis_only=True, together=False)
     for k in range(3):
         best = -np.inf
         x, saving, weight = nodes.x[k], nodes.saving[k], nodes.weight[k]
@@ -159,7 +159,7 @@ def test_an_axis_split_is_the_best_of_all(rng):
 
 def test_an_oblique_split_does_what_it_says_and_keeps_to_its_attributes(rng):
     nodes = preferences(rng, axis=False)
-    found = propose(nodes, axis_only=False)
+    found = propose(nodes, len(nodes.x), axis_only=False, together=False)
     assert not np.asarray(found.swapped).any()
     assert (np.asarray(found.direction)[:, 3] == 0).all()
     for k in range(3):
@@ -177,7 +177,7 @@ def test_a_hyperplane_that_parts_the_rows_is_found(rng):
     nodes = nodes._replace(
         x=x, saving=wish.astype(np.float32), weight=np.ones_like(nodes.weight)
     )
-    found = propose(nodes, axis_only=False)
+    found = propose(nodes, len(nodes.x), axis_only=False, together=False)
     for k in range(3):
         left = x[k] @ np.asarray(found.direction[k]) <= found.threshold[k]
         assert wish[k][left].sum() > 0.97 * wish[k][wish[k] > 0].sum()

@@ -18,7 +18,7 @@ from secret_jax.fitting import LeafOptions, Rows, with_models
 from secret_jax.grow import Progress
 from secret_jax.options import AlternatingOptions
 from secret_jax.refine.proposals import proposed
-from secret_jax.routing import descend, predict
+from secret_jax.routing import predict
 from secret_jax.tree import SplitKind, Tree
 
 # A drop of the objective below this share of it is rounding.
@@ -138,7 +138,7 @@ def alternate(
     """
     used = rows.take(slice(options.most_rows))
     sampled = len(used.y) < len(rows.y)
-    current = _with_models(tree, used, leaf)
+    current = with_models(tree, used, tree.schema, leaf)
     least = min_weight * used.weight.sum() / rows.weight.sum()
     costs = subtree_costs(current, leaf.gcv_factor)
     objectives = [float(costs[0])]
@@ -223,7 +223,7 @@ def _improve_level(
     changed = proposed(tree, nodes, rows, least, options.node_rows)
     if changed is tree:
         return tree, costs
-    changed = _with_models(changed, rows, leaf)
+    changed = with_models(changed, rows, tree.schema, leaf)
     new_costs = subtree_costs(changed, leaf.gcv_factor)
     top = _ancestors(tree, level)
     starved = np.zeros(tree.n_nodes, bool)
@@ -243,13 +243,6 @@ def _improve_level(
             node = tree.parent[node]
     merged = _merge(tree, changed, taken)
     return merged, subtree_costs(merged, leaf.gcv_factor)
-
-
-def _with_models(tree: Tree, rows: Rows, leaf: LeafOptions) -> Tree:
-    """Models for the splits of a tree; routing on the host is the faster here."""
-    start = np.zeros(len(rows.y), np.int64)
-    reached = descend(tree, rows.table, start, tree.max_depth)
-    return with_models(tree, rows, tree.schema, leaf, reached)
 
 
 _MODEL_FIELDS = ("coefficient", "lower", "upper", "weight", "train_error", "degrees")

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 
 from secret_jax.compiling import jit
 from secret_jax.numerics import AnyArray, guarded_solve, matmul, weighted_moments
+from secret_jax.splits import over_nodes
 
 _NEWTON_STEPS = 8
 # Ridge of the logistic regression and the discriminant, in units of the total weight.
@@ -74,21 +75,28 @@ class _Cut(NamedTuple):
     threshold: jax.Array
 
 
-@functools.partial(jit, static_argnames=("axis_only",), small_steps=True)
-def propose(nodes: Preferences, *, axis_only: bool) -> Hyperplanes:
-    """Best hyperplane of every node of a batch.
+@functools.partial(jit, static_argnames=("axis_only", "together"), small_steps=True)
+def propose(
+    nodes: Preferences, n_nodes: AnyArray, *, axis_only: bool, together: bool
+) -> Hyperplanes:
+    """Best hyperplane of the first nodes of a batch.
 
     Parameters
     ----------
     nodes : Preferences
+    n_nodes : int or Array of shape (), int32
+        The nodes after these are padding.
     axis_only : bool
         True: all nodes have ``axis``, and no directions are looked for.
+    together : bool
+        As in `secret_jax.splits.over_nodes`.
 
     Returns
     -------
     Hyperplanes
     """
-    return jax.vmap(functools.partial(_propose, axis_only=axis_only))(nodes)
+    one = functools.partial(_propose, axis_only=axis_only)
+    return over_nodes(one, nodes, n_nodes, together=together)
 
 
 def _propose(node: Preferences, *, axis_only: bool) -> Hyperplanes:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import collections
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
 
+from secret_jax.devices import on_accelerator, same_device
 from secret_jax.fitting import Rows
 from secret_jax.refine.hyperplanes import Hyperplanes, Preferences, propose
 from secret_jax.routing import descend, values_at
-from secret_jax.rows import bucket
+from secret_jax.rows import N_WORKERS, bucket
 from secret_jax.tree import SplitKind, Tree
 
 # Most padded rows of one batch, unless a single node has more.
@@ -117,30 +121,42 @@ def _proposals(
     axis = tree.kind[nodes] == SplitKind.AXIS
     width = np.array([bucket(n, smallest=_SMALLEST_SAMPLE) for n in n_sampled])
     limit = min(_BATCH_ROWS, 2 * bucket(len(rows.y), smallest=_SMALLEST_SAMPLE))
-    for size in np.unique(width):
-        n_padded = max(1, limit // int(size))
-        alike = np.flatnonzero(width == size)
-        for begin in range(0, len(alike), n_padded):
-            part = alike[begin : begin + n_padded]
-            column = np.arange(size)
-            inside = column < n_sampled[part, None]
-            row = np.where(inside, first[part, None] + column, 0)
-            weight = np.where(inside, rows.weight[row], 0.0).astype(np.float32)
-            share = weight.sum(axis=1) / np.maximum(tree.weight[nodes[part]], 1e-300)
-            batch = Preferences(
-                x=_padded(rows.table.x[row], n_padded),
-                saving=_padded(
-                    np.where(inside, saving[row], 0.0).astype(np.float32), n_padded
-                ),
-                weight=_padded(weight, n_padded),
-                least=_padded((least * share).astype(np.float32), n_padded, np.inf),
-                direction=_padded(tree.direction[nodes[part]], n_padded),
-                threshold=_padded(tree.threshold[nodes[part]], n_padded),
-                axis=_padded(axis[part], n_padded, True),
-            )
-            splits = propose(batch, axis_only=bool(axis[part].all()))
-            for target, source in zip(found, splits, strict=True):
-                target[part] = np.asarray(source)[: len(part)]
+    together = on_accelerator()
+
+    def jobs() -> Iterator[tuple[np.ndarray, int, int]]:
+        for size in np.unique(width).tolist():
+            n_padded = max(1, limit // size)
+            alike = np.flatnonzero(width == size)
+            # Every processor gets its share, even of few nodes.
+            n_together = min(n_padded, -(-len(alike) // N_WORKERS))
+            for begin in range(0, len(alike), n_together):
+                yield alike[begin : begin + n_together], size, n_padded
+
+    def search(job: tuple[np.ndarray, int, int]) -> None:
+        part, size, n_padded = job
+        column = np.arange(size)
+        inside = column < n_sampled[part, None]
+        row = np.where(inside, first[part, None] + column, 0)
+        weight = np.where(inside, rows.weight[row], 0.0).astype(np.float32)
+        share = weight.sum(axis=1) / np.maximum(tree.weight[nodes[part]], 1e-300)
+        difference = np.where(inside, saving[row], 0.0).astype(np.float32)
+        batch = Preferences(
+            x=_padded(rows.table.x[row], n_padded),
+            saving=_padded(difference, n_padded),
+            weight=_padded(weight, n_padded),
+            least=_padded((least * share).astype(np.float32), n_padded, np.inf),
+            direction=_padded(tree.direction[nodes[part]], n_padded),
+            threshold=_padded(tree.threshold[nodes[part]], n_padded),
+            axis=_padded(axis[part], n_padded, True),
+        )
+        axis_only = bool(axis[part].all())
+        splits = propose(batch, len(part), axis_only=axis_only, together=together)
+        for target, source in zip(found, splits, strict=True):
+            target[part] = np.asarray(source)[: len(part)]
+
+    with ThreadPoolExecutor(N_WORKERS) as pool:
+        # Results are nothing; what went wrong in a thread is raised here.
+        collections.deque(pool.map(same_device(search), jobs()), maxlen=0)
     return found
 
 
