@@ -19,7 +19,7 @@ from secret_jax.leaves import shrink_toward, slice_statistics
 from secret_jax.mixture import MixtureStatus
 from secret_jax.options import GrowOptions
 from secret_jax.rows import N_WORKERS, bucket, mix, next_power_of_two, uniform
-from secret_jax.splits import NodeBatch, NodeSplits
+from secret_jax.splits import NodeBatch, NodeSplits, no_splits
 from secret_jax.splits.directions import PROPOSALS
 from secret_jax.splits.rss import ModelBatch, RssSettings, find_rss_splits
 from secret_jax.splits.secret import SecretSettings, find_splits
@@ -149,22 +149,6 @@ def _randomness(key: np.ndarray, shape: tuple[int, ...], attempt: int) -> np.nda
     return inside.reshape(len(key), *shape)
 
 
-def _no_splits(
-    n_nodes: int, n_continuous: int, n_categories: int, n_regressors: int
-) -> NodeSplits:
-    return NodeSplits(
-        kind=np.zeros(n_nodes, np.int32),
-        attribute=np.full(n_nodes, -1, np.int32),
-        direction=np.zeros((n_nodes, n_continuous), np.float32),
-        threshold=np.zeros(n_nodes, np.float32),
-        goes_left=np.zeros((n_nodes, n_categories), bool),
-        gain=np.zeros(n_nodes, np.float32),
-        status=np.zeros(n_nodes, np.int32),
-        pure=np.zeros(n_nodes, bool),
-        child_model=np.zeros((n_nodes, 2, 1 + n_regressors), np.float32),
-    )
-
-
 def _put(found: NodeSplits, index: np.ndarray, splits: NodeSplits) -> None:
     for target, source in zip(found, splits, strict=True):
         target[index] = np.asarray(source)[: len(index)]
@@ -205,7 +189,7 @@ class GiniSearch:
     def find(self, level: Level, order: np.ndarray) -> tuple[NodeSplits, np.ndarray]:
         """See `Search`."""
         mixture, settings = self._options.mixture, self._settings
-        found = _no_splits(
+        found = no_splits(
             len(level.node),
             self._rows.table.x.shape[1],
             settings.n_categories,
@@ -294,7 +278,7 @@ class RssSearch:
         rss, settings, rows = self._options.rss, self._settings, self._rows
         n_columns = rows.table.x.shape[1]
         n_nodes = len(level.node)
-        found = _no_splits(
+        found = no_splits(
             n_nodes, n_columns, settings.n_categories, settings.n_regressors
         )
         row_bytes = _row_bytes(rows, 2 * rss.n_thresholds)

@@ -52,6 +52,8 @@ _SAMPLED_SHARE = 1 / 32
 # "auto" for the least rows of a split and a leaf: shares of the rows, and of the rows
 # that a search sees of a node where the tree is grown on a sample.
 _LEAST_SPLIT, _SAMPLED_SPLIT = 0.005, 0.6
+# Smaller nodes of small tables are not worth the search: pruning cuts them off.
+_LEAST_SPLIT_OF_FEW, _FEW = 0.02, 80.0
 _LEAST_LEAF, _SAMPLED_LEAF = 0.0025, 0.125
 
 
@@ -329,7 +331,8 @@ def _grow_options(model: Any, total: float, sampled_share: float) -> GrowOptions
     # Where there are more rows than are sampled, a search need not make do with few.
     plenty = model.em_sample if sampled_share < 1 else 0
     if split == "auto":
-        split = max(_LEAST_SPLIT * total, _SAMPLED_SPLIT * plenty)
+        few = min(_LEAST_SPLIT_OF_FEW * total, _FEW)
+        split = max(_LEAST_SPLIT * total, few, _SAMPLED_SPLIT * plenty)
     else:
         split = count(split, 2.0)
     if leaf == "auto":

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from secret_jax.compiling import jit
 from secret_jax.numerics import AnyArray, guarded_solve, matmul, weighted_moments
@@ -70,6 +71,16 @@ class Hyperplanes(NamedTuple):
     gain: AnyArray
 
 
+def no_hyperplanes(n_nodes: int, n_columns: int) -> Hyperplanes:
+    """No better split for any node."""
+    return Hyperplanes(
+        direction=np.zeros((n_nodes, n_columns), np.float32),
+        threshold=np.zeros(n_nodes, np.float32),
+        swapped=np.zeros(n_nodes, bool),
+        gain=np.full(n_nodes, -np.inf, np.float32),
+    )
+
+
 class _Cut(NamedTuple):
     saving: jax.Array
     threshold: jax.Array
@@ -96,7 +107,9 @@ def propose(
     Hyperplanes
     """
     one = functools.partial(_propose, axis_only=axis_only)
-    return over_nodes(one, nodes, n_nodes, together=together)
+    n_padded, _, n_columns = nodes.x.shape
+    nothing = no_hyperplanes(n_padded, n_columns)
+    return over_nodes(one, nodes, n_nodes, nothing, together=together)
 
 
 def _propose(node: Preferences, *, axis_only: bool) -> Hyperplanes:

@@ -11,7 +11,12 @@ import numpy as np
 
 from secret_jax.devices import on_accelerator, same_device
 from secret_jax.fitting import Rows
-from secret_jax.refine.hyperplanes import Hyperplanes, Preferences, propose
+from secret_jax.refine.hyperplanes import (
+    Hyperplanes,
+    Preferences,
+    no_hyperplanes,
+    propose,
+)
 from secret_jax.routing import descend, values_at
 from secret_jax.rows import N_WORKERS, bucket
 from secret_jax.tree import SplitKind, Tree
@@ -110,12 +115,7 @@ def _proposals(
 ) -> Hyperplanes:
     """Hyperplanes of all nodes, in padded batches of few shapes."""
     n_columns = rows.table.x.shape[1]
-    found = Hyperplanes(
-        direction=np.zeros((len(nodes), n_columns), np.float32),
-        threshold=np.zeros(len(nodes), np.float32),
-        swapped=np.zeros(len(nodes), bool),
-        gain=np.full(len(nodes), -np.inf, np.float32),
-    )
+    found = no_hyperplanes(len(nodes), n_columns)
     n_sampled = np.bincount(slot, minlength=len(nodes))
     first = np.cumsum(n_sampled) - n_sampled
     axis = tree.kind[nodes] == SplitKind.AXIS

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from secret_jax.numerics import AnyArray
 
@@ -80,8 +81,30 @@ class NodeSplits(NamedTuple):
     child_model: AnyArray
 
 
+def no_splits(
+    n_nodes: int, n_continuous: int, n_categories: int, n_regressors: int
+) -> NodeSplits:
+    """A leaf for every node."""
+    return NodeSplits(
+        kind=np.zeros(n_nodes, np.int32),
+        attribute=np.full(n_nodes, -1, np.int32),
+        direction=np.zeros((n_nodes, n_continuous), np.float32),
+        threshold=np.zeros(n_nodes, np.float32),
+        goes_left=np.zeros((n_nodes, n_categories), bool),
+        gain=np.zeros(n_nodes, np.float32),
+        status=np.zeros(n_nodes, np.int32),
+        pure=np.zeros(n_nodes, bool),
+        child_model=np.zeros((n_nodes, 2, 1 + n_regressors), np.float32),
+    )
+
+
 def over_nodes(
-    split: Callable[[Any], Any], batch: Any, n_nodes: AnyArray, *, together: bool
+    split: Callable[[Any], Any],
+    batch: Any,
+    n_nodes: AnyArray,
+    nothing: Any,
+    *,
+    together: bool,
 ) -> Any:
     """Results of a function of one node for the first nodes of a batch.
 
@@ -91,8 +114,10 @@ def over_nodes(
         From a batch's arrays without their leading axis to arrays.
     batch : pytree of Arrays
     n_nodes : int or Array of shape (), int32
-        The nodes after these are padding: their results are zero, or unspecified if all
-        nodes are taken together.
+        The nodes after these are padding.
+    nothing : pytree of arrays
+        The results of padding, with a leading axis of nodes; unused if all nodes are
+        taken together.
     together : bool
         All nodes side by side, for accelerators. Otherwise one after the other: the
         arrays of one node stay in the cache of a processor, and padding takes no time.
@@ -109,6 +134,4 @@ def over_nodes(
         node = jax.tree.map(lambda array: array[i], batch)
         return jax.tree.map(lambda all, one: all.at[i].set(one), found, split(node))
 
-    shapes = jax.eval_shape(jax.vmap(split), batch)
-    nothing = jax.tree.map(lambda one: jnp.zeros(one.shape, one.dtype), shapes)
-    return jax.lax.fori_loop(0, n_nodes, add, nothing)
+    return jax.lax.fori_loop(0, n_nodes, add, jax.tree.map(jnp.asarray, nothing))

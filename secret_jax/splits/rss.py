@@ -17,7 +17,7 @@ import numpy as np
 from secret_jax.compiling import jit
 from secret_jax.mixture import MixtureStatus
 from secret_jax.numerics import AnyArray, leading_eigenvectors, matmul, weighted_moments
-from secret_jax.splits import NodeSplits, over_nodes
+from secret_jax.splits import NodeSplits, no_splits, over_nodes
 from secret_jax.splits.directions import (
     Proposal,
     discriminants,
@@ -174,7 +174,10 @@ def find_rss_splits(
     """
 
     split = functools.partial(_node_split, settings=settings)
-    return over_nodes(split, batch, n_nodes, together=settings.together)
+    n_padded, _, n_columns = batch.x.shape
+    sizes = (n_padded, n_columns, settings.n_categories, settings.n_regressors)
+    nothing = no_splits(*sizes), np.zeros(n_padded, np.float32)
+    return over_nodes(split, batch, n_nodes, nothing, together=settings.together)
 
 
 def _node_split(

@@ -27,7 +27,7 @@ from secret_jax.numerics import (
     matmul,
     weighted_moments,
 )
-from secret_jax.splits import NodeBatch, NodeSplits, over_nodes
+from secret_jax.splits import NodeBatch, NodeSplits, no_splits, over_nodes
 from secret_jax.splits.discrete import best_subset, category_counts
 from secret_jax.splits.discriminant import (
     lda_direction,
@@ -94,7 +94,11 @@ def find_splits(
         A node's split does not depend on the other nodes of the batch.
     """
     split = functools.partial(_node_split, settings=settings)
-    return over_nodes(split, batch, n_nodes, together=settings.together)
+    n_padded, _, n_columns = batch.x.shape
+    nothing = no_splits(
+        n_padded, n_columns, settings.n_categories, settings.n_regressors
+    )
+    return over_nodes(split, batch, n_nodes, nothing, together=settings.together)
 
 
 def _node_split(node: NodeBatch, *, settings: SecretSettings) -> NodeSplits:
