@@ -92,7 +92,7 @@ class SecretRegressor(ReadingMixin, RegressorMixin, BaseEstimator):
         A node with fewer rows is not split; a float is a fraction of the rows that
         grow the tree. "auto" is half a per cent of them; of few rows, two
         per cent, up to 80; of a sample (see ``em_sample``), at least
-        ``0.6 * em_sample``.
+        ``em_sample / 2``.
     min_samples_leaf : int, float or "auto", default="auto"
         Fewest rows of a leaf; a float is a fraction of the rows. "auto" is a quarter
         per cent of them, but at least five, and of a sample at least

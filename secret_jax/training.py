@@ -51,7 +51,7 @@ _NODE_SAMPLES = 32
 _SAMPLED_SHARE = 1 / 32
 # "auto" for the least rows of a split and a leaf: shares of the rows, and of the rows
 # that a search sees of a node where the tree is grown on a sample.
-_LEAST_SPLIT, _SAMPLED_SPLIT = 0.005, 0.6
+_LEAST_SPLIT, _SAMPLED_SPLIT = 0.005, 0.5
 # Smaller nodes of small tables are not worth the search: pruning cuts them off.
 _LEAST_SPLIT_OF_FEW, _FEW = 0.02, 80.0
 _LEAST_LEAF, _SAMPLED_LEAF = 0.0025, 0.125
