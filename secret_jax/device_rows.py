@@ -141,10 +141,9 @@ def encode(X: jax.Array, center: np.ndarray, scale: np.ndarray) -> jax.Array | N
 
 @jit
 def _hash(x: AnyArray, y: AnyArray, factor: AnyArray) -> jax.Array:
-    """A hash of every row's slightly rounded content, uint32."""
+    """A hash of every row's content, uint32."""
     joint = jnp.concatenate([x, y[:, None]], axis=1)
-    rounded = jnp.round(joint * 1024) + 0.0
-    bits = jax.lax.bitcast_convert_type(rounded, jnp.uint32)
+    bits = jax.lax.bitcast_convert_type(joint + 0.0, jnp.uint32)
     state = jnp.sum(_mixed(bits) * factor, axis=1, dtype=jnp.uint32)
     return _mixed(state)
 

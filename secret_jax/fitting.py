@@ -312,19 +312,20 @@ def sampled(rows: Rows, n_wanted: int, seed: int) -> tuple[Rows, np.ndarray] | N
     """
     limit = np.uint64(min(n_wanted / len(rows.y), 1.0) * float(2**64 - 2**11))
 
-    if not isinstance(rows.table.x, np.ndarray):
-        share = n_wanted / len(rows.y)
-        index = chosen_rows(rows.table.x, rows.y, share, seed)
-        return merged(rows.take(index), seed)
+    if isinstance(rows.table.x, np.ndarray):
 
-    def chosen(block: slice) -> np.ndarray:
-        table = rows.table
-        more = [*table.codes[block].T, rows.y[block]]
-        return block.start + np.flatnonzero(
-            sampling_hash(table.x[block], more, seed) < limit
-        )
+        def chosen(block: slice) -> np.ndarray:
+            table = rows.table
+            more = [*table.codes[block].T, rows.y[block]]
+            hashed = sampling_hash(table.x[block], more, seed)
+            return block.start + np.flatnonzero(hashed < limit)
 
-    index = np.concatenate(list(in_blocks(chosen, len(rows.y))))
+        index = np.concatenate(list(in_blocks(chosen, len(rows.y))))
+    else:
+        index = chosen_rows(rows.table.x, rows.y, n_wanted / len(rows.y), seed)
+    # Of many copies of few rows the hash takes all or none.
+    if len(index) < 0.5 * n_wanted:
+        return None
     found, hashed = merged(rows.take(index), seed)
     if len(found.y) < _LEAST_DISTINCT * len(index):
         return None

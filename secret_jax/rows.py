@@ -129,8 +129,7 @@ def content_hash(columns: list[np.ndarray], seed: int) -> np.ndarray:
 def sampling_hash(x: np.ndarray, more: list[np.ndarray], seed: int) -> np.ndarray:
     """A cheaper hash of rows for choosing some of very many.
 
-    A sum of the slightly rounded columns' bits, each times an odd number of its own,
-    mixed once. A change of a last digit (by an offset, another unit) does not show.
+    A sum of the columns' bits, each times an odd number of its own, mixed once.
 
     Parameters
     ----------
@@ -146,16 +145,15 @@ def sampling_hash(x: np.ndarray, more: list[np.ndarray], seed: int) -> np.ndarra
     n_columns = x.shape[1]
     factors = np.arange(n_columns + len(more), dtype=np.uint64) + mix(np.uint64(seed))
     factors = mix(factors) | np.uint64(1)
-    state = np.einsum("ij,j->i", _rounded_bits(x), factors[:n_columns])
+    state = np.einsum("ij,j->i", _bits(x), factors[:n_columns])
     for column, factor in zip(more, factors[n_columns:], strict=True):
-        state += _rounded_bits(column) * factor
+        state += _bits(column) * factor
     return mix(state)
 
 
-def _rounded_bits(values: np.ndarray) -> np.ndarray:
+def _bits(values: np.ndarray) -> np.ndarray:
     # + 0.0 turns -0.0 into 0.0, which compares equal and must hash equal.
-    rounded = np.rint(np.float32(1024) * np.asarray(values, np.float32))
-    return (rounded + np.float32(0)).view(np.uint32)
+    return (np.asarray(values, np.float32) + np.float32(0)).view(np.uint32)
 
 
 def hold_out(sorted_hash: np.ndarray, weight: np.ndarray, fraction: float) -> int:
