@@ -126,27 +126,33 @@ def row_block(columns: Sequence[np.ndarray], rows: slice) -> np.ndarray:
 
 
 def _block_sums(values: np.ndarray, weight: np.ndarray) -> _Sums:
-    missing = np.isnan(values)
-    n_missing = missing.sum(axis=1)
-    lowest = np.fmin.reduce(values, axis=1, initial=np.inf)
-    highest = np.fmax.reduce(values, axis=1, initial=-np.inf)
-    share = weight = np.broadcast_to(weight, values.shape)
-    if n_missing.any():
-        share = np.where(missing, 0.0, weight)
+    """Sums over rows; ``values`` are overwritten."""
+    share = np.broadcast_to(weight, values.shape)
+    lowest = values.min(axis=1, initial=np.inf)
+    highest = values.max(axis=1, initial=-np.inf)
+    n_missing = np.zeros(len(values), np.int64)
+    missing_mass = np.zeros(len(values))
+    if np.isnan(lowest).any():
+        missing = np.isnan(values)
+        lowest = np.fmin.reduce(values, axis=1, initial=np.inf)
+        highest = np.fmax.reduce(values, axis=1, initial=-np.inf)
+        n_missing = missing.sum(axis=1)
+        missing_mass = np.einsum("ij,ij->i", share, missing)
+        share = np.where(missing, 0.0, share)
         values = np.where(missing, 0.0, values)
     mass = share.sum(axis=1)
     # Not a product of matrices: its threads would fight with those of other blocks.
     mean = np.einsum("ij,ij->i", share, values) / np.maximum(mass, 1e-300)
-    offset = values - mean[:, None]
+    offset = np.subtract(values, mean[:, None], out=values)  # memory costs more time
     return _Sums(
         mass=mass,
         mean=mean,
-        scatter=np.einsum("ij,ij,ij->i", share, offset, offset),
+        scatter=np.einsum("ij,ij->i", share * offset, offset),
         lowest=lowest,
         highest=highest,
         n_there=values.shape[1] - n_missing,
         n_missing=n_missing,
-        missing_mass=np.einsum("ij,ij->i", weight, missing),
+        missing_mass=missing_mass,
     )
 
 

@@ -92,38 +92,47 @@ def guarded_solve(
     return matmul(inverse.T, matmul(inverse, rhs))
 
 
-def leading_eigenvectors(matrix: jax.Array, n: int, n_steps: int = 40) -> jax.Array:
+def leading_eigenvectors(matrix: jax.Array, n: int, n_squarings: int = 6) -> jax.Array:
     """Eigenvectors of a symmetric matrix with the largest absolute eigenvalues.
 
-    Orthogonal iteration on the square of the matrix, from a fixed start.
+    One after the other, each from a high power of what the earlier ones leave of the
+    matrix: few products of matrices take the place of many steps of an iteration.
 
     Parameters
     ----------
     matrix : Array of shape (m, m)
     n : int
         At most m.
-    n_steps : int
+    n_squarings : int
+        The power is 2 ** (n_squarings + 1).
 
     Returns
     -------
     Array of shape (n, m)
-        Rows of unit length; approximate where eigenvalues nearly tie.
+        Rows of unit length, or zero where nothing is left of the matrix; approximate
+        where eigenvalues nearly tie.
     """
-    size = matrix.shape[0]
-    scale = jnp.max(jnp.abs(matrix))
-    scaled = matrix / jnp.where(scale > 0, scale, 1.0)
-    # Irrational steps: no start vector is orthogonal to a structured eigenvector.
-    grid = jnp.arange(1, size * n + 1, dtype=matrix.dtype).reshape(n, size)
-    start = jnp.cos(grid * 2.399963) + 0.01
 
-    def orthonormal(rows):
-        inverse, _ = inverse_cholesky(matmul(rows, rows.T), 1e-12)
-        return matmul(inverse, rows)
+    def normed(matrix):
+        size = jnp.max(jnp.abs(matrix))
+        return matrix / jnp.where(size > 0, size, 1.0)
 
-    def step(_, rows):
-        return orthonormal(matmul(matmul(rows, scaled), scaled))
+    def squared(_, matrix):
+        matrix = normed(matrix)
+        return matmul(matrix, matrix)
 
-    return jax.lax.fori_loop(0, n_steps, step, orthonormal(start))
+    def take(rest, _):
+        power = jax.lax.fori_loop(0, n_squarings, squared, rest)
+        # Nearly v v': every column is along v.
+        vector = power[jnp.argmax(jnp.diagonal(power))]
+        vector = matmul(rest, normed(vector))
+        length = jnp.sqrt(jnp.sum(vector**2))
+        vector = vector / jnp.where(length > 0, length, 1.0)
+        # Of the square, eigenvalues of opposite sign tie and lose nothing here.
+        outside = jnp.eye(len(rest), dtype=rest.dtype) - jnp.outer(vector, vector)
+        return matmul(outside, matmul(rest, outside)), vector
+
+    return jax.lax.scan(take, squared(0, matrix), None, length=n)[1]
 
 
 def weighted_moments(

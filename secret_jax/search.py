@@ -27,7 +27,7 @@ from secret_jax.table import Table, TableSchema
 from secret_jax.tree import SplitKind, StopReason
 
 # Most padded rows of one batch, unless a single node has more.
-_BATCH_ROWS = 1 << 15
+_BATCH_ROWS = 1 << 14
 _SMALLEST_SAMPLE = 512
 
 
@@ -78,25 +78,33 @@ class Search(Protocol):
 class _Samples(NamedTuple):
     """Rows of several nodes in one padded shape."""
 
-    index: np.ndarray  # which nodes; the batch may have more, empty ones
-    row: np.ndarray  # (n_padded, n_rows)
-    inside: np.ndarray  # (n_padded, n_rows), bool
+    index: np.ndarray  # which nodes
+    row: np.ndarray  # (len(index), n_rows)
+    inside: np.ndarray  # (len(index), n_rows), bool
     share: np.ndarray  # (len(index),), sampled share of the nodes' weight
+    n_padded: int  # nodes of the batch, with empty ones
 
-    def pad(self, values: np.ndarray, fill: float) -> np.ndarray:
+    def pad(self, values: np.ndarray, fill: float = 0) -> np.ndarray:
         """Per-node values with one entry for each node of the batch."""
-        shape = (len(self.row), *values.shape[1:])
-        padded = np.full(shape, fill, values.dtype)
+        shape = (self.n_padded, *values.shape[1:])
+        # Zeros are not written: padding that nobody reads costs nothing.
+        padded = (
+            np.full(shape, fill, values.dtype)
+            if fill
+            else np.zeros(shape, values.dtype)
+        )
         padded[: len(self.index)] = values
         return padded
 
     def table(self, rows: TrainingRows) -> dict[str, np.ndarray]:
         """The fields that all batches share."""
         return {
-            "x": rows.table.x[self.row],
-            "codes": np.maximum(rows.table.codes[self.row], 0),
-            "y": np.where(self.inside, rows.y[self.row], np.float32(0)),
-            "weight": np.where(self.inside, rows.weight[self.row], np.float32(0)),
+            "x": self.pad(rows.table.x[self.row]),
+            "codes": self.pad(np.maximum(rows.table.codes[self.row], 0)),
+            "y": self.pad(np.where(self.inside, rows.y[self.row], np.float32(0))),
+            "weight": self.pad(
+                np.where(self.inside, rows.weight[self.row], np.float32(0))
+            ),
         }
 
 
@@ -108,36 +116,37 @@ def _samples(
     sample: int | None,
     row_bytes: int,
 ) -> Iterator[_Samples]:
-    """Nodes of like size together, each with a prefix of its rows."""
+    """Nodes of like size together, each with a prefix of its rows; large ones first."""
     n_rows = (level.stop - level.start)[chosen]
     n_sample = n_rows if sample is None else np.minimum(n_rows, sample)
     start_of = level.start[chosen]
-    total = np.append(0.0, np.cumsum(weight[order], dtype=np.float64))
-    share = (total[start_of + n_sample] - total[start_of]) / np.maximum(
-        total[level.stop[chosen]] - total[start_of], 1e-300
-    )
+    share = np.ones(len(chosen))
+    for i in np.flatnonzero(n_sample < n_rows):
+        head = order[start_of[i] : start_of[i] + n_sample[i]]
+        share[i] = weight[head].sum(dtype=np.float64) / level.weight[chosen[i]]
     size = np.array([bucket(n, smallest=_SMALLEST_SAMPLE) for n in n_sample])
-    batch_rows = rows_at_once(row_bytes, _BATCH_ROWS)
-    for width in np.unique(size):
+    for width in np.unique(size)[::-1]:
         alike = np.flatnonzero(size == width)
-        n_padded = max(1, batch_rows // int(width))
+        n_padded = _nodes_at_once(int(width), row_bytes)
         # Every processor gets its share, even of few nodes.
         n_together = min(n_padded, -(-len(alike) // N_WORKERS))
         column = np.arange(width)
         for first in range(0, len(alike), n_together):
             part = alike[first : first + n_together]
-            length = np.zeros(n_padded, np.int64)
-            length[: len(part)] = n_sample[part]
-            start = np.zeros(n_padded, np.int64)
-            start[: len(part)] = start_of[part]
-            inside = column < length[:, None]
-            position = np.where(inside, start[:, None] + column, 0)
-            yield _Samples(
-                index=chosen[part],
-                row=order[position],
-                inside=inside,
-                share=share[part],
-            )
+            inside = column < n_sample[part, None]
+            position = np.where(inside, start_of[part, None] + column, 0)
+            yield _Samples(chosen[part], order[position], inside, share[part], n_padded)
+
+
+def _nothing(width: int, row_bytes: int) -> _Samples:
+    """A batch of padding alone."""
+    row = np.zeros((0, width), np.int64)
+    n_padded = _nodes_at_once(width, row_bytes)
+    return _Samples(row[:, 0], row, row > 0, np.zeros(0), n_padded)
+
+
+def _nodes_at_once(width: int, row_bytes: int) -> int:
+    return max(1, rows_at_once(row_bytes, _BATCH_ROWS) // width)
 
 
 def _randomness(key: np.ndarray, shape: tuple[int, ...], attempt: int) -> np.ndarray:
@@ -210,7 +219,7 @@ class GiniSearch:
                 mixture.sample,
                 _row_bytes(self._rows, mixture.n_starts),
             ):
-                key = samples.pad(level.key[samples.index], 0)
+                key = samples.pad(level.key[samples.index])
                 min_weight = self._options.min_samples_leaf * samples.share
                 batch = NodeBatch(
                     **samples.table(self._rows),
@@ -219,7 +228,7 @@ class GiniSearch:
                     from_component=np.broadcast_to(
                         by_component, (len(key), mixture.n_starts)
                     ),
-                    oblique=samples.pad(level.oblique[samples.index], False),
+                    oblique=samples.pad(level.oblique[samples.index]),
                 )
                 n_nodes = len(samples.index)
                 splits = find_splits(batch, n_nodes, settings=settings)
@@ -263,11 +272,12 @@ class RssSearch:
             ridge=rss.ridge,
             n_model=min(schema.n_regressors, rss.most_regressors),
             stop_factor=rss.stop_factor,
-            oblique=False,
+            oblique=bool(options.split.oblique),
             together=on_accelerator(),
             max_split_features=rss.max_split_features or 0,
             proposals=tuple(PROPOSALS.values()),
         )
+        self._workers = ThreadPoolExecutor(N_WORKERS)
         # Of every node that was searched, by node id.
         self._model: dict[int, np.ndarray] = {}
         self._degrees: dict[int, float] = {}
@@ -285,29 +295,30 @@ class RssSearch:
         price = np.zeros(n_nodes)
         share = np.ones(n_nodes)
 
-        def search(job: tuple[_Samples, RssSettings]) -> None:
-            samples, settings = job
+        def search(samples: _Samples) -> None:
             index = samples.index
             batch = self._batch(level, samples)
-            splits, prices = find_rss_splits(batch, len(index), settings=settings)
+            alike = settings
+            if settings.together and len(index):
+                # Side by side all nodes take as long as an oblique one.
+                alike = settings._replace(oblique=bool(level.oblique[index[0]]))
+            splits, prices = find_rss_splits(batch, len(index), settings=alike)
             _put(found, index, splits)
             price[index] = np.asarray(prices)[: len(index)]
             share[index] = samples.share
 
-        def jobs() -> Iterator[tuple[_Samples, RssSettings]]:
-            for oblique in (False, True):
-                # Axis splits alone are a smaller program.
-                alike = settings._replace(oblique=oblique)
+        def jobs() -> Iterator[_Samples]:
+            yield from self._programs_to_come(level, row_bytes)
+            for oblique in (True, False):  # what takes longest first
                 chosen = np.flatnonzero(level.oblique == oblique)
-                for samples in _samples(
+                yield from _samples(
                     level, chosen, order, rows.weight, rss.sample, row_bytes
-                ):
-                    yield samples, alike
+                )
 
-        # One program keeps about one processor busy.
-        with ThreadPoolExecutor(N_WORKERS) as pool:
-            # Results are nothing; what went wrong in a thread is raised here.
-            collections.deque(pool.map(same_device(search), jobs()), maxlen=0)
+        # One program keeps about one processor busy. Results are nothing; what went
+        # wrong in a thread is raised here.
+        results = self._workers.map(same_device(search), jobs())
+        collections.deque(results, maxlen=0)
         reason = np.select(
             [found.pure, found.kind == SplitKind.LEAF, found.gain <= price],
             [StopReason.PURE, StopReason.NO_USABLE_SPLIT, StopReason.MIN_GAIN],
@@ -315,6 +326,18 @@ class RssSearch:
         )
         # The rows that the search saw stand for all rows of the node.
         return found._replace(gain=(found.gain / share).astype(np.float32)), reason
+
+    def _programs_to_come(self, level: Level, row_bytes: int) -> list[_Samples]:
+        """Batches of padding at the first level: all programs compile side by side."""
+        if self._model.keys() - set(level.node) or self._settings.together:
+            return []
+        largest = int((level.stop - level.start).max(initial=1))
+        if self._options.rss.sample is not None:
+            largest = min(largest, self._options.rss.sample)
+        widths = [bucket(largest, smallest=_SMALLEST_SAMPLE)]
+        while widths[-1] > _SMALLEST_SAMPLE:
+            widths.append(widths[-1] // 4)
+        return [_nothing(width, row_bytes) for width in widths]
 
     def _fit_models(self, level: Level, order: np.ndarray) -> None:
         """Fit the nodes' models, each shrunk toward its parent's."""
@@ -341,18 +364,20 @@ class RssSearch:
         index, rss = samples.index, self._options.rss
         min_weight = self._options.min_samples_leaf * samples.share
         node = level.node[index]
+        width = 1 + self._schema.n_regressors
         coefficient = np.array([self._model[i] for i in node], np.float32)
         degrees = np.array([self._degrees[i] for i in node], np.float32)
-        key = samples.pad(level.key[index], 0)
+        key = samples.pad(level.key[index])
         table = samples.table(self._rows)
         shape = (rss.n_random_starts, table["x"].shape[2] + 1)
         return ModelBatch(
             **table,
             min_weight=samples.pad(min_weight.astype(np.float32), np.inf),
             normal=ndtri(_randomness(key, shape, 0)),
-            coefficient=samples.pad(coefficient, 0),
-            degrees=samples.pad(degrees, 0),
+            coefficient=samples.pad(coefficient.reshape(-1, width)),
+            degrees=samples.pad(degrees),
             loading=self._loading(table["x"], table["weight"], len(index)),
+            oblique=samples.pad(level.oblique[index]),
         )
 
     def _loading(self, x: np.ndarray, weight: np.ndarray, n_nodes: int) -> np.ndarray:

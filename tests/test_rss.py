@@ -62,6 +62,7 @@ def batch(y_of, n_rows=N_ROWS, seed=0):
         coefficient=np.zeros((N_NODES, 1 + N_COLUMNS), np.float32),
         degrees=np.ones(N_NODES, np.float32),
         loading=np.zeros((N_NODES, 0, 0), np.float32),
+        oblique=np.ones(N_NODES, bool),
     )
 
 
@@ -80,7 +81,7 @@ def test_an_oblique_crease_is_found():
     for direction, threshold in zip(splits.direction, splits.threshold, strict=True):
         direction = np.asarray(direction)
         expected = np.array([1, 1, 0]) / np.sqrt(2)
-        assert abs(direction @ expected) > 0.995
+        assert abs(direction @ expected) > 0.98
         # As close as 256 rows and the angle of the direction let it be.
         cut = float(threshold) * np.sign(direction[0])
         assert cut == pytest.approx(0.3 / np.sqrt(2), abs=0.12)

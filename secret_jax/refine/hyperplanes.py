@@ -113,35 +113,37 @@ def propose(
 
 
 def _propose(node: Preferences, *, axis_only: bool) -> Hyperplanes:
-    n_columns = node.x.shape[1]
-    directions = jnp.eye(n_columns, dtype=node.x.dtype)
-    allowed = jnp.broadcast_to(node.axis, n_columns)
-    if not axis_only:
-        found = _oblique_directions(node)
-        directions = jnp.concatenate([directions, found])
-        allowed = jnp.concatenate([allowed, jnp.broadcast_to(~node.axis, len(found))])
-    projection = matmul(directions, node.x.T)
-    forward, backward = jax.lax.map(
-        lambda values: _best_cuts(values, node), projection, batch_size=8
-    )
-    # Only a split on one attribute may swap its children: an oblique one can turn.
-    turned = allowed & node.axis
-    saving = jnp.concatenate(
-        [
-            jnp.where(allowed, forward.saving, -jnp.inf),
-            jnp.where(turned, backward.saving, -jnp.inf),
-        ]
-    )
-    threshold = jnp.concatenate([forward.threshold, backward.threshold])
-    best = jnp.argmax(saving)
+    def cuts(directions):
+        projection = matmul(directions, node.x.T)
+        return jax.lax.map(
+            lambda values: _best_cuts(values, node), projection, batch_size=8
+        )
+
+    def best(directions, cuts):
+        pick = jnp.argmax(cuts.saving)
+        return directions[pick], _Cut(cuts.saving[pick], cuts.threshold[pick])
+
+    def along_an_axis():
+        directions = jnp.eye(node.x.shape[1], dtype=node.x.dtype)
+        forward, backward = cuts(directions)
+        direction, ahead = best(directions, forward)
+        other, back = best(directions, backward)
+        # Only a split on one attribute may swap its children: an oblique one can turn.
+        swapped = back.saving > ahead.saving
+        choose = functools.partial(jnp.where, swapped)
+        return choose(other, direction), jax.tree.map(choose, back, ahead), swapped
+
+    def obliquely():
+        directions = _oblique_directions(node)
+        return *best(directions, cuts(directions)[0]), jnp.asarray(False)
+
+    if axis_only:
+        direction, cut, swapped = along_an_axis()
+    else:
+        direction, cut, swapped = jax.lax.cond(node.axis, along_an_axis, obliquely)
     at_present = matmul(node.x, node.direction) <= node.threshold
     present = jnp.sum(jnp.where(at_present, node.saving, 0.0))
-    return Hyperplanes(
-        direction=directions[best % len(directions)],
-        threshold=threshold[best],
-        swapped=best >= len(directions),
-        gain=saving[best] - present,
-    )
+    return Hyperplanes(direction, cut.threshold, swapped, cut.saving - present)
 
 
 def _best_cuts(values: jax.Array, node: Preferences) -> tuple[_Cut, _Cut]:

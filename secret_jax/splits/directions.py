@@ -170,8 +170,8 @@ def mixture_labels(
 
     def step(_, responsibility):
         first = matmul(responsibility * weight, products)
-        odds = jax.vmap(log_density)(first) - jax.vmap(log_density)(total - first)
-        return jax.nn.sigmoid(matmul(odds, products.T))
+        both = jax.vmap(jax.vmap(log_density))(jnp.stack([first, total - first]))
+        return jax.nn.sigmoid(matmul(both[0] - both[1], products.T))
 
     return jax.lax.fori_loop(0, n_steps, step, responsibility)
 

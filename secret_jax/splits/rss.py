@@ -67,6 +67,8 @@ class ModelBatch(NamedTuple):
         Combinations of the standardised columns that stand for them, those of the
         regressors first; of shape (n_nodes, 0, 0) where the columns stand for
         themselves.
+    oblique : Array of shape (n_nodes,), bool
+        Whether the node may be split obliquely.
     """
 
     x: AnyArray
@@ -78,6 +80,7 @@ class ModelBatch(NamedTuple):
     coefficient: AnyArray
     degrees: AnyArray
     loading: AnyArray
+    oblique: AnyArray
 
 
 class RssSettings(NamedTuple):
@@ -86,7 +89,8 @@ class RssSettings(NamedTuple):
     ``n_indicators`` of the regressors, the last ones, are indicators of categories or
     gaps: those of categories are split on only together with others. ``gaps`` are the
     columns with missing values, each with its indicator's column. ``n_model`` of the
-    coordinates, the first ones, span them. ``together``: the nodes of a batch side by
+    coordinates, the first ones, span them. ``oblique``: whether any node may be split
+    obliquely. ``together``: the nodes of a batch side by
     side, for accelerators, not one after the other. ``max_split_features`` of 0 means
     all. ``proposals`` are asked for directions beside those that the others ask for.
     """
@@ -197,16 +201,25 @@ def _node_split(
     residual = jnp.where(present, (batch.y - fitted - offset[0]) / unit, 0.0)
 
     node = _prepared(z, residual, batch, settings)
-    best = _axis_candidates(batch, node, settings)
-    finalists = _finalists(best, node, settings)
-    if settings.oblique and z.shape[1] > 1:
-        directions = _proposals(batch, node, best, settings)
+    axis = _axis_candidates(batch, node, settings)
+
+    def best_along_axes():
+        return _best(_finalists(axis, node, settings))
+
+    def best_of_all():
+        finalists = _finalists(axis, node, settings)
+        directions = _proposals(batch, node, axis, settings)
         if len(directions):
             proposed = _oblique(jnp.concatenate(directions), node, settings)
             finalists = _merge(finalists, _finalists(proposed, node, settings))
         if settings.n_hinge and settings.hinge_steps:
             finalists = _merge(finalists, _hinges(finalists, node, settings))
-    pick = finalists.take(jnp.argmax(finalists.gain))
+        return _best(finalists)
+
+    if settings.oblique and z.shape[1] > 1:
+        pick = jax.lax.cond(batch.oblique, best_of_all, best_along_axes)
+    else:
+        pick = best_along_axes()
     splits = _in_table_units(pick, batch, center, scale, unit, pure, settings)
 
     # A model with a ridge spends less than one degree of freedom on a regressor.
@@ -360,6 +373,10 @@ def _finalists(
     return chosen._replace(gain=exact.gain)
 
 
+def _best(candidates: _Candidates) -> _Candidates:
+    return candidates.take(jnp.argmax(candidates.gain))
+
+
 def _proposals(
     batch: ModelBatch, node: _Node, axis: _Candidates, settings: RssSettings
 ) -> list[jax.Array]:
@@ -373,8 +390,8 @@ def _proposals(
         head = slice(0, _MIXTURE_ROWS)
         coordinates, weight = rows.coordinates[head], rows.weight[head]
         residual = rows.residual[head]
-        component = leading_eigenvectors(node.covariance, 1, n_steps=12)[0]
-        best = axis.take(jnp.argmax(axis.gain))
+        component = leading_eigenvectors(node.covariance, 1, n_squarings=4)[0]
+        best = _best(axis)
         side = jnp.where(best.projection[head] <= best.threshold, 1.0, -1.0)
         normal = batch.normal[:, : rows.coordinates.shape[1] + 1]
         # The residual weighs as much as all attributes together.
