@@ -296,10 +296,14 @@ _PEERS = {
     "lightgbm_refitted": _Peer(
         "lightgbm", "categories", _lightgbm, {**_BOOSTING, "refit": True}
     ),
+    "lightgbm_refitted_on_indicators": _Peer(
+        "lightgbm", "indicators", _lightgbm, {**_BOOSTING, "refit": True}
+    ),
     "lightgbm_linear": _Peer(
         "lightgbm", "categories", _lightgbm, {**_BOOSTING, "linear_tree": True}
     ),
     "cubist": _Peer("cubist", "numbers", _cubist, {"n_committees": 1}),
+    "cubist_on_indicators": _Peer("cubist", "indicators", _cubist, {"n_committees": 1}),
     "pilot": _Peer("fast-model-trees", "numbers", _pilot, {"max_depth": 20}),
     "hrt": _Peer(
         "hrt",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -14,13 +13,12 @@ from secret_jax import leaves
 from secret_jax.complexity import cost_complexity, weakest_links
 from secret_jax.cross_validation import by_cross_validation, folds
 from secret_jax.device_rows import chosen_rows
-from secret_jax.devices import same_device
 from secret_jax.grow import GrownTree, Progress, Root, grow
 from secret_jax.options import GrowOptions, PruneOptions
 from secret_jax.prune import reduced_error
 from secret_jax.pruning_rules import PRUNING_RULES
 from secret_jax.routing import apply
-from secret_jax.rows import N_WORKERS, content_hash, in_blocks, sampling_hash
+from secret_jax.rows import content_hash, in_blocks, sampling_hash
 from secret_jax.table import Table, TableSchema
 from secret_jax.tree import Tree
 
@@ -237,12 +235,10 @@ def _grown_trees(
         roots,
         progress,
     )
-
-    def modelled(structure: GrownTree, root: Root) -> Tree:
-        return with_models(structure, rows.take(root.rows), schema, leaf)
-
-    with ThreadPoolExecutor(N_WORKERS) as pool:
-        trees = list(pool.map(same_device(modelled), structures, roots))
+    trees = [
+        with_models(structure, rows.take(root.rows), schema, leaf)
+        for structure, root in zip(structures, roots, strict=True)
+    ]
     return [trees[i : i + len(kinds)] for i in range(0, len(trees), len(kinds))]
 
 

@@ -66,7 +66,8 @@ class RssOptions:
     most_regressors : int
         With more columns their leading principal components score the splits.
     stop_factor : float
-        A split must save this many noise variances for each coefficient that it adds.
+        A split must save this many noise variances for each coefficient that it adds;
+        the estimator asks for more where there are many rows.
     gcv_factor : float
         Price of a degree of freedom in generalised cross-validation.
     max_split_features : int or None

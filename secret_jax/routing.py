@@ -253,8 +253,8 @@ def descend(tree: Tree, table: Table, node: np.ndarray, n_steps: int) -> np.ndar
         at = node[moving]
         projection = np.einsum("ij,ij->i", table.x[moving], tree.direction[at])
         go_left = projection <= tree.threshold[at]
-        discrete = np.flatnonzero(tree.kind[at] == SplitKind.DISCRETE)
-        if len(discrete):
+        if table.codes.shape[1]:
+            discrete = np.flatnonzero(tree.kind[at] == SplitKind.DISCRETE)
             asking = at[discrete]
             code = table.codes[moving[discrete], tree.attribute[asking]]
             go_left[discrete] = np.where(

@@ -274,7 +274,7 @@ class RssSearch:
             stop_factor=rss.stop_factor,
             oblique=bool(options.split.oblique),
             together=on_accelerator(),
-            max_split_features=rss.max_split_features or 0,
+            max_split_features=min(rss.max_split_features or 0, rows.table.x.shape[1]),
             proposals=tuple(PROPOSALS.values()),
         )
         self._workers = ThreadPoolExecutor(N_WORKERS)

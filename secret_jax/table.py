@@ -275,7 +275,8 @@ class TableSchema:
                 block -= center
                 block /= scale
             missing = None
-            if not np.abs(block).max(initial=0.0) <= _FAR:
+            extremes = block.max(initial=0.0), -block.min(initial=0.0)
+            if not np.maximum(*extremes) <= _FAR:  # or one is NaN
                 missing = np.isnan(block)
                 if np.isinf(block).any() or not (self.allow_missing or ~missing.any()):
                     for column, name in zip(values, names, strict=True):

@@ -55,10 +55,10 @@ _LEAST_SPLIT, _SAMPLED_SPLIT = 0.005, 0.5
 # Smaller nodes of small tables are not worth the search: pruning cuts them off.
 _LEAST_SPLIT_OF_FEW, _FEW = 0.02, 80.0
 _LEAST_LEAF, _SAMPLED_LEAF = 0.0025, 0.125
-# Up to so many rows a split is cheap, with four times as many its price for each
-# coefficient is a noise variance higher. Small tables need small gains, which pruning
-# judges; large ones lose but time with them (measured from 250 to 300,000 rows).
-_CHEAP_ROWS = 1000.0
+# The price of a split rises from that of so many rows to this many times it for four
+# times as many. Small tables need small gains, which pruning judges; large ones only
+# lose time with them (measured from 250 to 300,000 rows).
+_CHEAP_ROWS, _DEAREST = 1000.0, 5 / 3
 
 
 class Prepared(NamedTuple):
@@ -344,6 +344,7 @@ def _grow_options(model: Any, total: float, sampled_share: float) -> GrowOptions
     else:
         leaf = count(leaf, 1.0)
     dearer = float(np.clip(0.5 * np.log2(max(total, 1.0) / _CHEAP_ROWS), 0.0, 1.0))
+    stop_factor = model._rss.stop_factor * (1.0 + dearer * (_DEAREST - 1.0))
     return GrowOptions(
         min_samples_split=split,
         min_samples_leaf=leaf,
@@ -366,7 +367,7 @@ def _grow_options(model: Any, total: float, sampled_share: float) -> GrowOptions
             model._rss,
             sample=model.em_sample,
             max_split_features=model.max_split_features,
-            stop_factor=model._rss.stop_factor + dearer,
+            stop_factor=stop_factor,
         ),
     )
 
