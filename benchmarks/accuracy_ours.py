@@ -73,6 +73,7 @@ ABLATIONS = {
     "no_linear_leaves": Setting({"leaf": "constant"}),
     "no_indicators": Setting({"discrete_regressors": False}),
     "no_cross_validation": Setting({"prune": "holdout"}),
+    "no_second_growth": Setting({"born_again": False}),
     "no_refit": Setting({"prune": "holdout", "refit": False}),
     "no_pruning": Setting({"prune": None}),
     "no_clipping": Setting({"clip_margin": None}),

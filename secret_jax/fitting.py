@@ -103,17 +103,24 @@ class FittedTree(NamedTuple):
     Attributes
     ----------
     tree : Tree
+    oblique : bool
+        Whether it may split obliquely.
     n_leaves_grown : int
     candidates : tuple of Candidate
         The trees that were grown, the chosen one first.
     trials : tuple of Trial
         One where rows were held out, one for each part of a cross-validation.
+    lesson : Rows or None
+        What the tree learned where that is not the rows themselves; see
+        `secret_jax.born_again`.
     """
 
     tree: Tree
+    oblique: bool
     n_leaves_grown: int
     candidates: tuple[Candidate, ...]
     trials: tuple[Trial, ...]
+    lesson: Rows | None = None
 
 
 def fit_tree(
@@ -159,7 +166,7 @@ def fit_tree(
     """
 
     def grown(rows: Rows, parts: list[np.ndarray], kinds: Sequence[bool]):
-        return _grown_trees(
+        return grown_trees(
             rows, parts, kinds, schema, options(rows.weight.sum()), leaf, seed, progress
         )
 
@@ -198,7 +205,7 @@ def fit_tree(
         rows = shuffled(join(training, pruning), seed)
         every_row = np.arange(len(rows.y))
         again = grown(rows, [every_row], kinds[best : best + 1])[0][0]
-        tree = _of_size(again, tree.n_leaves)
+        tree = of_size(again, tree.n_leaves)
     elif refit and pruning is not None:
         tree = with_models(tree, join(training, pruning), schema, leaf)
     found = [
@@ -206,14 +213,14 @@ def fit_tree(
         for grown_tree, (smaller, _) in zip(trees, pruned, strict=True)
     ]
     found.insert(0, found.pop(best))
-    return FittedTree(tree, n_leaves_grown, tuple(found), trials)
+    return FittedTree(tree, kinds[best], n_leaves_grown, tuple(found), trials)
 
 
 def _least(pruned: list[tuple[Tree, float]]) -> int:
     return min(range(len(pruned)), key=lambda which: pruned[which][1])
 
 
-def _grown_trees(
+def grown_trees(
     rows: Rows,
     parts: list[np.ndarray],
     kinds: Sequence[bool],
@@ -252,7 +259,7 @@ def _pruned_alone(tree: Tree, rows: Rows, prune: PruneOptions) -> tuple[Tree, fl
     return PRUNING_RULES[prune.rule](tree, table, y, weight)
 
 
-def _of_size(tree: Tree, n_leaves: int) -> Tree:
+def of_size(tree: Tree, n_leaves: int) -> Tree:
     """The largest subtree on the weakest-link path with at most so many leaves."""
     path = weakest_links(tree, tree.train_error * tree.weight)
     sizes = path.totals(np.ones(tree.n_nodes))
@@ -356,11 +363,14 @@ def with_models(
     rows: Rows,
     schema: TableSchema,
     leaf: LeafOptions,
+    *,
+    of: Tree | None = None,
 ) -> Tree:
     """Give every node of a tree its model.
 
     The rows are routed through the finished tree, so that a model is trained on
-    exactly the rows that prediction will send to it.
+    exactly the rows that prediction will send to it. With ``of`` the models are those
+    of another tree with the same nodes, and the rows give weights, ranges and errors.
     """
     fields = {
         name: getattr(structure, name)
@@ -390,10 +400,13 @@ def with_models(
         tree.parent,
         tree.depth,
     )
-    model, degrees = leaves.LEAF_MODELS[leaf.kind](
-        statistics, tree.parent, tree.depth, leaf.gcv_factor
-    )
-    if leaf.kind == "em":
+    if of is None:
+        model, degrees = leaves.LEAF_MODELS[leaf.kind](
+            statistics, tree.parent, tree.depth, leaf.gcv_factor
+        )
+    else:
+        model, degrees = of.coefficient.copy(), of.degrees
+    if leaf.kind == "em" and of is None:
         # The root has no mixture above it.
         grown = isinstance(structure, GrownTree)
         mixtures = structure.mixture_model if grown else structure.coefficient
@@ -401,7 +414,8 @@ def with_models(
     lower, upper = statistics.lower.copy(), statistics.upper.copy()
     own = statistics.weight >= min(leaf.clip_min_weight, statistics.weight[0])
     own &= statistics.weight > 0
-    leaves.inherit(model, statistics.weight > 0, tree.parent)
+    if of is None:
+        leaves.inherit(model, statistics.weight > 0, tree.parent)
     for array in (lower, upper):
         leaves.inherit(array, own, tree.parent)
     error = leaves.squared_errors(statistics, model)

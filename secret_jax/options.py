@@ -160,6 +160,33 @@ class PruneOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class BornAgainOptions:
+    """What a tree learns from the trees of a cross-validation.
+
+    Attributes
+    ----------
+    own_share : float
+        Of a row's own output in what is learned of it; the rest is what the trees say.
+    points_per_row : float
+        Points between the rows, for each row,
+    least_points : int
+        and at least.
+    reach : float
+        How far from its row a point lies at most, as a share of the way to another row.
+    most_rise : float
+        The new tree is taken if its error on the rows themselves is higher than that of
+        the old one by at most this share of what the old one errs more on rows that it
+        has not seen: without noise there is nothing to average away.
+    """
+
+    own_share: float = 0.5
+    points_per_row: float = 2.0
+    least_points: int = 2000
+    reach: float = 0.5
+    most_rise: float = 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
 class AlternatingOptions:
     """How long and on how many rows the splits of a tree are alternated.
 

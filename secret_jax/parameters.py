@@ -23,6 +23,7 @@ _CHOICES: dict[str, Callable[[], Iterable[Any]]] = {
     "em_start": lambda: ("component", "rows"),
     "oblique": lambda: ("auto", True, False),
     "refit": lambda: (True, False),
+    "born_again": lambda: (True, False),
     "discrete_regressors": lambda: ("auto", True, False),
     "missing_values": lambda: ("learn", "mean", "error"),
     "missing_regressors": lambda: ("auto", True, False),

@@ -14,6 +14,7 @@ import jax
 import numpy as np
 from sklearn.utils import check_random_state
 
+from secret_jax.born_again import born_again
 from secret_jax.device_rows import is_resident, moments
 from secret_jax.fitting import (
     FittedTree,
@@ -265,18 +266,41 @@ def parts_of(model: Any, prepared: Prepared, *, hold_rows_out: bool = False) -> 
 
 
 def grown_tree(model: Any, prepared: Prepared, parts: Parts) -> FittedTree:
-    """Grow and prune; see `secret_jax.fitting.fit_tree`."""
-    return fit_tree(
+    """Grow and prune, and grow again what was cross-validated.
+
+    See `secret_jax.fitting.fit_tree` and `secret_jax.born_again.born_again`.
+    """
+    progress = _print_progress if model.verbose else None
+
+    def options(total: float) -> GrowOptions:
+        return _grow_options(model, total, parts.sampled_share)
+
+    fitted = fit_tree(
         parts.training,
         parts.pruning,
         prepared.schema,
-        lambda total: _grow_options(model, total, parts.sampled_share),
+        options,
         _leaf_options(model),
         prune=parts.prune,
         refit=model.refit,
         seed=prepared.seed,
         everything=parts.everything,
-        progress=_print_progress if model.verbose else None,
+        progress=progress,
+    )
+    committee = len(fitted.trials) > 1 and fitted.tree.n_leaves > 1
+    if not (model.born_again and committee and parts.everything is None):
+        return fitted
+    # What is learned weighs twice what the rows weigh, and so do numbers of rows.
+    growing = _grow_options(model, 2 * parts.training.weight.sum(), 2.0)
+    return born_again(
+        fitted,
+        parts.training,
+        prepared.schema,
+        growing,
+        _leaf_options(model),
+        model._born_again,
+        seed=prepared.seed,
+        progress=progress,
     )
 
 
@@ -291,7 +315,7 @@ def refined_tree(
         # Gradients need rows held out for good to say when to stop.
         parts = parts_of(model, prepared, hold_rows_out=True)
         started = grown_tree(model, prepared, parts)
-        fitted = started._replace(tree=fitted.tree)
+        fitted = started._replace(tree=fitted.tree, lesson=fitted.lesson)
     total = parts.training.weight.sum()
     if model.refit and parts.pruning is not None:
         total = total + parts.pruning.weight.sum()

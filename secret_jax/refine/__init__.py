@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 
+from secret_jax.born_again import with_facts
 from secret_jax.fitting import FittedTree, LeafOptions, Rows, join, shuffled
 from secret_jax.grow import Progress
 from secret_jax.options import AlternatingOptions, BlendOptions, SoftOptions
@@ -70,11 +71,17 @@ def refine(
         rows, check = training, pruning
         if refit and pruning is not None:
             rows, check = shuffled(join(training, pruning), seed), None
+        least = min_weight
+        if fitted.lesson is not None:
+            rows, check = fitted.lesson, None
+            least *= rows.weight.sum() / training.weight.sum()
         options = AlternatingOptions()
-        improved = improve(
-            fitted.tree, rows, check, leaf, min_weight, options, progress
+        tree, n_sweeps, _ = improve(
+            fitted.tree, rows, check, leaf, least, options, progress
         )
-        return improved.tree, improved.n_sweeps
+        if fitted.lesson is not None and n_sweeps:
+            tree = with_facts(tree, training, leaf, min_weight)
+        return tree, n_sweeps
     if not fitted.trials:
         _warn("there are too few rows to hold some out; give more, or a prune_set")
         return fitted.tree, 0

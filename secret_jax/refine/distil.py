@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from secret_jax.born_again import between
 from secret_jax.refine.train import TrainingData, initial_state
 from secret_jax.refine.trainer import Start, Trainer
 from secret_jax.routing import predict
@@ -66,9 +67,7 @@ def _lesson(trainer: Trainer, teachers: list[Tree]) -> TrainingData:
     first, second = trainer.random.integers(0, trainer.n_rows, (2, n_points))
     share = trainer.random.uniform(0, trainer.options.jitter, n_points)
     share[: n_points // 2] = 0
-    share = share[:, None].astype(np.float32)
-    x = (1 - share) * rows.table.x[first] + share * rows.table.x[second]
-    codes = rows.table.codes[first]
+    x, codes = between(rows.table, teachers[0].schema, first, second, share)
     label = _mean_prediction(teachers, Table(x, codes)).astype(np.float32)
     weight = (rows.weight[first] / rows.weight.mean()).astype(np.float32)
     return trainer.data._replace(x=x, codes=codes, y=label, weight=weight)

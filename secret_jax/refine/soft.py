@@ -108,8 +108,10 @@ def soften(
             f"deviations, {best.best_step} steps: mean squared error {soft_error:.4g} "
             f"on rows that did not choose it, hard tree {hard_error:.4g}"
         )
-    # The comparison is of single trainings; the mean of several errs less.
-    gain = options.committee_gain if min(options.n_committee, len(sound)) > 1 else 0.0
+    # The comparison is of single trainings; the mean of several errs less. So does a
+    # hard tree that learned from several.
+    averaged = min(options.n_committee, len(sound)) > 1 and fitted.lesson is None
+    gain = options.committee_gain if averaged else 0.0
     if not soft_error * (1 - gain) < hard_error:
         soft_root, hard_root = (
             fitted.tree.schema.target_scale * error**0.5
