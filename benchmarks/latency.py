@@ -30,7 +30,6 @@ from secret_jax.datasets import load
 if sys.argv[2]:
     secret_jax.enable_compilation_cache(sys.argv[2])
 data = load("abalone", sys.argv[1] or None)
-reading = time.perf_counter()
 secret_jax.SecretRegressor(random_state=0).fit(data.X, data.y)
 print(time.perf_counter() - started)
 """

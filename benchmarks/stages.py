@@ -57,6 +57,7 @@ class Stage(NamedTuple):
 
 _IN_TRAINING, _IN_FITTING = "secret_jax.training:", "secret_jax.fitting:"
 _IN_LEAVES, _IN_SEARCH = "secret_jax.leaves:", "secret_jax.search:"
+_IN_SECOND = "secret_jax.born_again:"
 _GROWING = "rest of growing"
 
 
@@ -88,7 +89,10 @@ STAGES = (
         *("shrunken_models", "least_squares", "inherit", "squared_errors"),
     ),
     _stage("models of the nodes", _IN_FITTING, "with_models"),
-    _stage(_GROWING, _IN_FITTING, "_grown_trees"),
+    _stage("models of the nodes", _IN_SECOND, "with_models"),
+    _stage(_GROWING, _IN_FITTING, "grown_trees"),
+    _stage(_GROWING, _IN_SECOND, "grown_trees"),
+    _stage("what a second growth learns", _IN_TRAINING, "born_again"),
     _stage(
         "prune", _IN_FITTING, "reduced_error", "by_cross_validation", "_pruned_alone"
     ),

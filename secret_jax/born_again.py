@@ -25,8 +25,9 @@ from secret_jax.fitting import (
 from secret_jax.grow import Progress
 from secret_jax.options import BornAgainOptions, GrowOptions
 from secret_jax.routing import descend, values_at
+from secret_jax.rows import in_blocks
 from secret_jax.table import Table, TableSchema
-from secret_jax.tree import Tree, compact
+from secret_jax.tree import StopReason, Tree, compact
 
 
 def born_again(
@@ -50,7 +51,7 @@ def born_again(
         All that grew it.
     schema : TableSchema
     growing : GrowOptions
-        For what is learned, which weighs twice what the rows weigh.
+        In weights of the rows.
     leaf : LeafOptions
     options : BornAgainOptions
     seed : int
@@ -65,23 +66,30 @@ def born_again(
     """
     teachers = [trial.tree for trial in fitted.trials]
     taught = shuffled(lesson(rows, teachers, schema, options, seed), seed)
+    ratio = float(taught.weight.sum() / rows.weight.sum())
+    heavier = replace(
+        growing,
+        min_samples_split=ratio * growing.min_samples_split,
+        min_samples_leaf=ratio * growing.min_samples_leaf,
+    )
     ((tree,),) = grown_trees(
         taught,
         [np.arange(len(taught.y))],
         [fitted.oblique],
         schema,
-        growing,
+        heavier,
         leaf,
         seed,
         progress,
     )
-    tree = with_facts(
-        of_size(tree, fitted.tree.n_leaves), rows, leaf, growing.min_samples_leaf / 2
+    tree = of_size(tree, fitted.tree.n_leaves)
+    tree = measured_on(tree, rows, leaf, growing.min_samples_leaf)
+    before = mean_error([fitted.tree], [rows])
+    optimism = (
+        mean_error(teachers, [trial.held_out for trial in fitted.trials]) - before
     )
-    before = _error([fitted.tree], [rows])
-    optimism = _error(teachers, [trial.held_out for trial in fitted.trials]) - before
-    rise = _error([tree], [rows]) - before
-    kept = rise <= options.most_rise * max(optimism, 0.0)
+    rise = mean_error([tree], [rows]) - before
+    kept = rise <= min(options.most_rise * optimism, before)
     if progress is not None:
         verdict = "" if kept else ", which fits too badly and is not taken"
         progress(
@@ -90,7 +98,7 @@ def born_again(
     return fitted._replace(tree=tree, lesson=taught) if kept else fitted
 
 
-def _error(trees: Sequence[Tree], parts: Sequence[Rows]) -> float:
+def mean_error(trees: Sequence[Tree], parts: Sequence[Rows]) -> float:
     """Mean squared error of trees, each on its own part of the rows."""
     squared = weight = 0.0
     for tree, rows in zip(trees, parts, strict=True):
@@ -125,7 +133,8 @@ def lesson(
     """
     random = np.random.default_rng(seed)
     n_points = max(round(options.points_per_row * len(rows.y)), options.least_points)
-    first, second = random.integers(0, len(rows.y), (2, n_points))
+    first = np.arange(n_points) % len(rows.y)
+    second = random.choice(len(rows.y), n_points, p=rows.weight / rows.weight.sum())
     share = random.uniform(0.0, options.reach, n_points)
     table = between(rows.table, schema, first, second, share)
     weight = rows.weight[first]
@@ -164,7 +173,7 @@ def between(
     """
     share = share[:, None].astype(np.float32)
     start = table.x[first]
-    x = (1 - share) * start + share * table.x[second]
+    x = start + share * (table.x[second] - start)  # exact where both are equal
     indicators = slice(schema.n_regressors - schema.n_indicators, schema.n_regressors)
     x[:, indicators] = start[:, indicators]
     for column, indicator in schema.gap_columns:
@@ -175,18 +184,22 @@ def between(
 
 
 def mean_prediction(trees: Sequence[Tree], table: Table) -> np.ndarray:
-    """What hard trees predict on average, in standardised units, on the host."""
-    root = np.zeros(len(table.x), np.int64)
-    return np.mean(
-        [
-            values_at(tree, table, descend(tree, table, root, tree.max_depth))
-            for tree in trees
-        ],
-        axis=0,
-    )
+    """What hard trees predict on average, in standardised units, on the host.
+
+    Programs for trees of so many sizes would take longer to compile than to run.
+    """
+
+    def mean(rows: slice) -> np.ndarray:
+        part = Table(table.x[rows], table.codes[rows])
+        root = np.zeros(len(part.x), np.int64)
+        leaves = [descend(tree, part, root, tree.max_depth) for tree in trees]
+        pairs = zip(trees, leaves, strict=True)
+        return np.mean([values_at(tree, part, leaf) for tree, leaf in pairs], axis=0)
+
+    return np.concatenate(list(in_blocks(mean, len(table.x))))
 
 
-def with_facts(tree: Tree, rows: Rows, leaf: LeafOptions, min_weight: float) -> Tree:
+def measured_on(tree: Tree, rows: Rows, leaf: LeafOptions, min_weight: float) -> Tree:
     """A tree with weights, ranges and errors of rows that it was not grown on.
 
     Parameters
@@ -209,5 +222,10 @@ def with_facts(tree: Tree, rows: Rows, leaf: LeafOptions, min_weight: float) -> 
     kept = inner & (np.minimum(facts.weight[left], facts.weight[right]) >= least)
     error = facts.weight * facts.train_error
     saved = np.maximum(error - error[left] - error[right], 0.0)
-    gain = np.where(inner, saved, 0.0).astype(np.float32)
-    return compact(replace(facts, gain=gain), kept)
+    heavier_left = facts.weight[left] >= facts.weight[right]
+    facts = replace(
+        facts,
+        gain=np.where(inner, saved, 0.0).astype(np.float32),
+        larger_left=np.where(inner, heavier_left, tree.larger_left),
+    )
+    return compact(facts, kept, StopReason.MIN_SAMPLES_LEAF)

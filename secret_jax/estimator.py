@@ -73,10 +73,11 @@ class SecretRegressor(ReadingMixin, RegressorMixin, BaseEstimator):
         training and pruning rows together and cut it to that size. False also keeps
         ``prune="auto"`` from cross-validating.
     born_again : bool, default=True
-        Grow a cross-validated tree again, to the same size, on what the trees of the
-        parts say together, at the rows and at points between them: a mean of several
-        trees errs less than each, and one tree can learn most of it (Breiman & Shang
-        1996). It has no effect where rows are held out.
+        Grow a cross-validated tree again, to at most the same size, on what the trees
+        of the parts say together, at the rows and at points between them: a mean of
+        several trees errs less than each, and one tree can learn most of it (Breiman &
+        Shang 1996). It is taken if it fits the rows well enough. No effect with any
+        other way of pruning, on samples (see ``em_sample``), or on a single leaf.
     ccp_alpha : float or None, default=None
         With ``prune="auto"`` or None: keep the subtree with the least mean squared
         training error plus ``ccp_alpha`` times the number of leaves, as scikit-learn's
@@ -101,7 +102,7 @@ class SecretRegressor(ReadingMixin, RegressorMixin, BaseEstimator):
     min_samples_leaf : int, float or "auto", default="auto"
         Fewest rows of a leaf; a float is a fraction of the rows. "auto" is a quarter
         per cent of them, but at least five, and of a sample at least
-        ``em_sample / 8``.
+        ``em_sample / 8``; half as many in a tree that is ``born_again``.
     max_depth : int or None, default=None
     max_leaf_nodes : int or None, default=None
     clip_margin : float or None, default=0.1

@@ -121,18 +121,23 @@ def leading_eigenvectors(matrix: jax.Array, n: int, n_squarings: int = 6) -> jax
         matrix = normed(matrix)
         return matmul(matrix, matrix)
 
-    def take(rest, _):
-        power = jax.lax.fori_loop(0, n_squarings, squared, rest)
-        # Nearly v v': every column is along v.
-        vector = power[jnp.argmax(jnp.diagonal(power))]
-        vector = matmul(rest, normed(vector))
+    def unit(vector):
         length = jnp.sqrt(jnp.sum(vector**2))
-        vector = vector / jnp.where(length > 0, length, 1.0)
-        # Of the square, eigenvalues of opposite sign tie and lose nothing here.
+        return vector / jnp.where(length > 0, length, 1.0)
+
+    def take(rest, _):
+        power = jax.lax.fori_loop(0, n_squarings + 1, squared, rest)
+        # Nearly v v': every column is along v.
+        vector = unit(normed(power[jnp.argmax(jnp.diagonal(power))]))
+        # In the square, eigenvalues of opposite sign tie; this takes one of the two.
+        image = matmul(rest, vector)
+        size = jnp.sqrt(jnp.sum(image**2))
+        same, opposite = image + size * vector, image - size * vector
+        vector = unit(jnp.where(jnp.dot(image, vector) >= 0, same, opposite))
         outside = jnp.eye(len(rest), dtype=rest.dtype) - jnp.outer(vector, vector)
         return matmul(outside, matmul(rest, outside)), vector
 
-    return jax.lax.scan(take, squared(0, matrix), None, length=n)[1]
+    return jax.lax.scan(take, normed(matrix), None, length=n)[1]
 
 
 def weighted_moments(

@@ -176,7 +176,8 @@ class BornAgainOptions:
     most_rise : float
         The new tree is taken if its error on the rows themselves is higher than that of
         the old one by at most this share of what the old one errs more on rows that it
-        has not seen: without noise there is nothing to average away.
+        has not seen, and at most twice as high: without noise there is nothing to
+        average away, and what is exact stays exact.
     """
 
     own_share: float = 0.5

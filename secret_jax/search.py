@@ -271,13 +271,11 @@ class RssSearch:
             hinge_steps=rss.hinge_steps,
             ridge=rss.ridge,
             n_model=min(schema.n_regressors, rss.most_regressors),
-            stop_factor=rss.stop_factor,
             oblique=bool(options.split.oblique),
             together=on_accelerator(),
             max_split_features=min(rss.max_split_features or 0, rows.table.x.shape[1]),
             proposals=tuple(PROPOSALS.values()),
         )
-        self._workers = ThreadPoolExecutor(N_WORKERS)
         # Of every node that was searched, by node id.
         self._model: dict[int, np.ndarray] = {}
         self._degrees: dict[int, float] = {}
@@ -317,10 +315,14 @@ class RssSearch:
 
         # One program keeps about one processor busy. Results are nothing; what went
         # wrong in a thread is raised here.
-        results = self._workers.map(same_device(search), jobs())
-        collections.deque(results, maxlen=0)
+        with ThreadPoolExecutor(N_WORKERS) as pool:
+            collections.deque(pool.map(same_device(search), jobs()), maxlen=0)
         reason = np.select(
-            [found.pure, found.kind == SplitKind.LEAF, found.gain <= price],
+            [
+                found.pure,
+                found.kind == SplitKind.LEAF,
+                found.gain <= rss.stop_factor * price,
+            ],
             [StopReason.PURE, StopReason.NO_USABLE_SPLIT, StopReason.MIN_GAIN],
             StopReason.SPLIT,
         )
@@ -331,11 +333,19 @@ class RssSearch:
         """Batches of padding at the first level: all programs compile side by side."""
         if self._model.keys() - set(level.node) or self._settings.together:
             return []
+        options = self._options
         largest = int((level.stop - level.start).max(initial=1))
-        if self._options.rss.sample is not None:
-            largest = min(largest, self._options.rss.sample)
-        widths = [bucket(largest, smallest=_SMALLEST_SAMPLE)]
-        while widths[-1] > _SMALLEST_SAMPLE:
+        least = options.min_samples_split / self._rows.weight.max(initial=1.0)
+        if options.max_depth is not None and options.max_depth <= 1:
+            least = largest
+        n_rows = np.array([largest, max(least, 1)])
+        if options.rss.sample is not None:
+            n_rows = np.minimum(n_rows, options.rss.sample)
+        width, narrowest = (
+            bucket(int(n), smallest=_SMALLEST_SAMPLE) for n in n_rows.tolist()
+        )
+        widths = [width]
+        while widths[-1] > narrowest:
             widths.append(widths[-1] // 4)
         return [_nothing(width, row_bytes) for width in widths]
 

@@ -288,10 +288,14 @@ def grown_tree(model: Any, prepared: Prepared, parts: Parts) -> FittedTree:
         progress=progress,
     )
     committee = len(fitted.trials) > 1 and fitted.tree.n_leaves > 1
-    if not (model.born_again and committee and parts.everything is None):
+    sampled = parts.everything is not None or parts.sampled_share < 1
+    if not (model.born_again and committee) or sampled:
         return fitted
-    # What is learned weighs twice what the rows weigh, and so do numbers of rows.
-    growing = _grow_options(model, 2 * parts.training.weight.sum(), 2.0)
+    growing = options(parts.training.weight.sum())
+    if model.min_samples_leaf == "auto":
+        # Points between the rows support the models of smaller leaves.
+        fewest = 0.5 * growing.min_samples_leaf
+        growing = replace(growing, min_samples_leaf=fewest)
     return born_again(
         fitted,
         parts.training,

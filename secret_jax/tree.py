@@ -202,7 +202,9 @@ class Tree:
         return self.lower - margin, self.upper + margin
 
 
-def compact(tree: Tree, keep_children: np.ndarray) -> Tree:
+def compact(
+    tree: Tree, keep_children: np.ndarray, reason: StopReason = StopReason.PRUNED
+) -> Tree:
     """The tree in which the nodes outside ``keep_children`` have become leaves.
 
     Parameters
@@ -210,6 +212,8 @@ def compact(tree: Tree, keep_children: np.ndarray) -> Tree:
     tree : Tree
     keep_children : ndarray of shape (n_nodes,), bool
         Nodes whose split is kept.
+    reason : StopReason
+        Of the new leaves.
 
     Returns
     -------
@@ -243,7 +247,7 @@ def compact(tree: Tree, keep_children: np.ndarray) -> Tree:
         "gate_width": blank(tree.gate_width, 0),
         "goes_left": blank(tree.goes_left, False),
         "gain": blank(tree.gain, 0),
-        "stop_reason": blank(tree.stop_reason, StopReason.PRUNED),
+        "stop_reason": blank(tree.stop_reason, reason),
     }
     arrays = {name: getattr(tree, name) for name in ARRAY_FIELDS} | changed
     return Tree(

@@ -78,7 +78,9 @@ def test_points_between_keep_categories_and_gaps(rng):
     number = rng.normal(size=200)
     number[::3] = np.nan
     X = pd.DataFrame({"a": rng.normal(size=200), "b": number, "c": list("xy") * 100})
-    schema = learn_schema(X, rng.normal(size=200), np.ones(200), indicators=True, missing="learn")
+    schema = learn_schema(
+        X, rng.normal(size=200), np.ones(200), indicators=True, missing="learn"
+    )
     table = schema.encode(X)
     first, second = rng.integers(0, 200, (2, 500))
     share = rng.uniform(0, 0.5, 500)

@@ -39,7 +39,6 @@ SETTINGS = RssSettings(
     hinge_steps=4,
     ridge=RIDGE,
     n_model=N_COLUMNS,
-    stop_factor=1.5,
     oblique=True,
     together=False,
     max_split_features=0,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 
-from secret_jax.born_again import with_facts
+from secret_jax.born_again import mean_error, measured_on
 from secret_jax.fitting import FittedTree, LeafOptions, Rows, join, shuffled
 from secret_jax.grow import Progress
 from secret_jax.options import AlternatingOptions, BlendOptions, SoftOptions
@@ -73,6 +73,7 @@ def refine(
             rows, check = shuffled(join(training, pruning), seed), None
         least = min_weight
         if fitted.lesson is not None:
+            # Points of the lesson depend on each other: the rows have the last word.
             rows, check = fitted.lesson, None
             least *= rows.weight.sum() / training.weight.sum()
         options = AlternatingOptions()
@@ -80,7 +81,9 @@ def refine(
             fitted.tree, rows, check, leaf, least, options, progress
         )
         if fitted.lesson is not None and n_sweeps:
-            tree = with_facts(tree, training, leaf, min_weight)
+            tree = measured_on(tree, training, leaf, 0.0)
+            if mean_error([tree], [training]) > mean_error([fitted.tree], [training]):
+                return fitted.tree, 0
         return tree, n_sweeps
     if not fitted.trials:
         _warn("there are too few rows to hold some out; give more, or a prune_set")

@@ -110,8 +110,8 @@ def soften(
         )
     # The comparison is of single trainings; the mean of several errs less. So does a
     # hard tree that learned from several.
-    averaged = min(options.n_committee, len(sound)) > 1 and fitted.lesson is None
-    gain = options.committee_gain if averaged else 0.0
+    averaged = min(options.n_committee, len(sound)) > 1
+    gain = options.committee_gain * (averaged - (fitted.lesson is not None))
     if not soft_error * (1 - gain) < hard_error:
         soft_root, hard_root = (
             fitted.tree.schema.target_scale * error**0.5

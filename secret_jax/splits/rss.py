@@ -108,7 +108,6 @@ class RssSettings(NamedTuple):
     hinge_steps: int
     ridge: float
     n_model: int
-    stop_factor: float
     oblique: bool
     together: bool
     max_split_features: int
@@ -173,8 +172,7 @@ def find_rss_splits(
         ``gain`` is the drop of the penalised residual sum of squares over the rows of
         the batch, in standardised units of the output.
     price : Array of shape (n_nodes,), float32
-        What the coefficients of a further model are expected to save by chance alone,
-        times the stopping factor.
+        What the coefficients of a further model are expected to save by chance alone.
     """
 
     split = functools.partial(_node_split, settings=settings)
@@ -227,7 +225,7 @@ def _node_split(
     spent = 2 + n_model - jnp.trace(node.rows.penalty[:n_model, :n_model])
     left_over = jnp.maximum(total - batch.degrees, 1.0)
     noise = total * (spread[0] ** 2 + offset[0] ** 2) / left_over
-    return splits, settings.stop_factor * noise * jnp.minimum(spent, total / 4)
+    return splits, noise * jnp.minimum(spent, total / 4)
 
 
 def _prepared(
