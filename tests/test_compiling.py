@@ -46,11 +46,12 @@ def test_programs_are_kept_in_the_folder_and_found_again(tmp_path):
     ask = "secret_jax.enable_compilation_cache()"
     assert run(FIT.format(ask=ask), tmp_path) == str(tmp_path / "secret-jax")
     kept = {path.name for path in (tmp_path / "secret-jax").iterdir()}
-    programs = {name for name in kept if name.endswith("-cache")}
-    assert any("find_splits" in name for name in programs)
+    # Smaller programs compile in about the time from which they are kept.
+    programs = {name for name in kept if "find_splits" in name}
+    assert programs
     run(FIT.format(ask=ask), tmp_path)
     again = {path.name for path in (tmp_path / "secret-jax").iterdir()}
-    assert {name for name in again if name.endswith("-cache")} == programs
+    assert {name for name in again if "find_splits" in name} == programs
 
 
 def test_a_folder_of_ones_own(tmp_path):
