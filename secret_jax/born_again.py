@@ -51,7 +51,8 @@ def born_again(
         All that grew it.
     schema : TableSchema
     growing : GrowOptions
-        In weights of the rows.
+        With the least weights of a split and a leaf in weights of the rows; what is
+        learned weighs more, and they are raised accordingly.
     leaf : LeafOptions
     options : BornAgainOptions
     seed : int

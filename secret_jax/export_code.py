@@ -67,11 +67,12 @@ def export_code(
     >>> import numpy as np
     >>> from secret_jax import SecretRegressor
     >>> X = np.arange(40.0)[:, None]
-    >>> model = SecretRegressor(random_state=0).fit(X, np.where(X[:, 0] < 20, 3.0, 8.0))
+    >>> y = np.where(X[:, 0] < 20, 3.0, 8.0)
+    >>> model = SecretRegressor(born_again=False, random_state=0).fit(X, y)
     >>> scope = {}
     >>> exec(model.export_code(function_name="level"), scope)
-    >>> round(scope["level"](x0=7))
-    3
+    >>> round(scope["level"](x0=7), 3)
+    3.0
     >>> print(model.export_code("sql", table="rows"))
     SELECT *,
     CASE

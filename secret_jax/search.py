@@ -88,12 +88,10 @@ class _Samples(NamedTuple):
         """Per-node values with one entry for each node of the batch."""
         shape = (self.n_padded, *values.shape[1:])
         # Zeros are not written: padding that nobody reads costs nothing.
-        padded = (
-            np.full(shape, fill, values.dtype)
-            if fill
-            else np.zeros(shape, values.dtype)
-        )
+        padded = np.zeros(shape, values.dtype)
         padded[: len(self.index)] = values
+        if fill:
+            padded[len(self.index) :] = fill
         return padded
 
     def table(self, rows: TrainingRows) -> dict[str, np.ndarray]:
@@ -331,7 +329,7 @@ class RssSearch:
 
     def _programs_to_come(self, level: Level, row_bytes: int) -> list[_Samples]:
         """Batches of padding at the first level: all programs compile side by side."""
-        if self._model.keys() - set(level.node) or self._settings.together:
+        if (level.parent >= 0).any() or self._settings.together:
             return []
         options = self._options
         largest = int((level.stop - level.start).max(initial=1))

@@ -174,7 +174,7 @@ def test_intervals_through_the_estimator(configuration, refine):
         # Few rows and many are predicted in numbers of other widths.
         np.testing.assert_allclose(upper - lower, 2 * factor * deviation, rtol=1e-4)
         np.testing.assert_allclose((upper + lower) / 2, prediction, rtol=1e-6)
-        rounding = 1e-5 * (upper - lower + np.abs(prediction))
+        rounding = 1e-5 * (upper - lower)
         inside = (lower - rounding <= y) & (y <= upper + rounding)
         assert inside[128:].mean() >= coverage
         assert (upper - lower).mean() >= before

@@ -74,13 +74,15 @@ def crease(x):
     return np.abs(x[..., 0] + x[..., 1] - 0.3) + 0.3 * x[..., 2]
 
 
-def test_an_oblique_crease_is_found():
-    splits = find(batch(crease))
+@pytest.mark.parametrize("seed", [2, 3])
+def test_an_oblique_crease_is_found(seed):
+    # Over many seeds nine in ten directions of so few rows are this close.
+    splits = find(batch(crease, seed=seed))
     assert (np.asarray(splits.kind) == SplitKind.OBLIQUE).all()
     for direction, threshold in zip(splits.direction, splits.threshold, strict=True):
         direction = np.asarray(direction)
         expected = np.array([1, 1, 0]) / np.sqrt(2)
-        assert abs(direction @ expected) > 0.98
+        assert abs(direction @ expected) > 0.995
         # As close as 256 rows and the angle of the direction let it be.
         cut = float(threshold) * np.sign(direction[0])
         assert cut == pytest.approx(0.3 / np.sqrt(2), abs=0.12)

@@ -90,9 +90,9 @@ class RssSettings(NamedTuple):
     gaps: those of categories are split on only together with others. ``gaps`` are the
     columns with missing values, each with its indicator's column. ``n_model`` of the
     coordinates, the first ones, span them. ``oblique``: whether any node may be split
-    obliquely. ``together``: the nodes of a batch side by
-    side, for accelerators, not one after the other. ``max_split_features`` of 0 means
-    all. ``proposals`` are asked for directions beside those that the others ask for.
+    obliquely. ``together``: the nodes of a batch side by side, for accelerators, not
+    one after the other. ``max_split_features`` of 0 means all. ``proposals`` are asked
+    for directions beside those that the others ask for.
     """
 
     n_regressors: int
