@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from secret_jax.mixture import fit_mixture
+from secret_jax.splits.mixture import fit_mixture
 
 
 def median_seconds(function: Callable[[], Any], repeats: int = 5) -> float:

@@ -25,7 +25,7 @@ from scaling_memory import available_bytes
 from shared import markdown, say, whole_number
 
 from secret_jax import SecretRegressor
-from secret_jax.tree import SplitKind, Tree
+from secret_jax.tree.structure import SplitKind, Tree
 
 # A fit holds the rows on the device so many times over, and numbers on the host.
 _DEVICE_COPIES, _HOST_NUMBERS = 4, 8

@@ -56,8 +56,8 @@ class Stage(NamedTuple):
 
 
 _IN_TRAINING, _IN_FITTING = "secret_jax.training:", "secret_jax.fitting:"
-_IN_LEAVES, _IN_SEARCH = "secret_jax.leaves:", "secret_jax.search:"
-_IN_SECOND = "secret_jax.born_again:"
+_IN_LEAVES, _IN_SEARCH = "secret_jax.models.leaves:", "secret_jax.grow.batches:"
+_IN_SECOND = "secret_jax.refine.distillation:"
 _GROWING = "rest of growing"
 
 
@@ -72,14 +72,14 @@ STAGES = (
         *("validated", "validated_target", "validated_weight", "_learned_schema"),
         "warn_of_target_among_features",
     ),
-    _stage("encode", "secret_jax.table:", "TableSchema.encode"),
+    _stage("encode", "secret_jax.data.table:", "TableSchema.encode"),
     _stage("encode", _IN_TRAINING, "_pruning_rows"),
     _stage("shuffle and sample", _IN_TRAINING, "_sample", "merged", "join"),
     _stage("shuffle and sample", _IN_FITTING, "shuffled"),
     _stage(
         "search (EM, splits, scores)", _IN_SEARCH, "RssSearch.find", "GiniSearch.find"
     ),
-    _stage("partition on the host", "secret_jax.grow:", "_divide", "_descend"),
+    _stage("partition on the host", "secret_jax.grow.grower:", "_divide", "_descend"),
     _stage("rest of the level loop", _IN_FITTING, "grow"),
     _stage("routing while growing", _IN_FITTING, "apply", within=_GROWING),
     _stage("statistics while growing", _IN_LEAVES, "node_statistics", within=_GROWING),

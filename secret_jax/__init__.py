@@ -7,12 +7,12 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from secret_jax.columns import UnseenCategoryWarning as UnseenCategoryWarning
-    from secret_jax.compiling import (
+    from secret_jax.data.columns import UnseenCategoryWarning as UnseenCategoryWarning
+    from secret_jax.estimator import SecretRegressor as SecretRegressor
+    from secret_jax.refine.refine import RefinementWarning as RefinementWarning
+    from secret_jax.runtime.compiling import (
         enable_compilation_cache as enable_compilation_cache,
     )
-    from secret_jax.estimator import SecretRegressor as SecretRegressor
-    from secret_jax.refine import RefinementWarning as RefinementWarning
 
 try:
     __version__ = version("secret-jax")
@@ -21,10 +21,10 @@ except PackageNotFoundError:  # a checkout that was never installed
 
 # Imported when first used: `secret-jax --help` need not wait for JAX.
 _HOMES = {
-    "RefinementWarning": "secret_jax.refine",
+    "RefinementWarning": "secret_jax.refine.refine",
     "SecretRegressor": "secret_jax.estimator",
-    "UnseenCategoryWarning": "secret_jax.columns",
-    "enable_compilation_cache": "secret_jax.compiling",
+    "UnseenCategoryWarning": "secret_jax.data.columns",
+    "enable_compilation_cache": "secret_jax.runtime.compiling",
 }
 __all__ = [
     "RefinementWarning",

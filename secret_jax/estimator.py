@@ -12,23 +12,27 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import Bunch
 from sklearn.utils.validation import check_is_fitted
 
-from secret_jax import routing
-from secret_jax.complexity import training_path
-from secret_jax.devices import computing_on
-from secret_jax.intervals import conformal_factor, conformity_scores, node_deviations
-from secret_jax.options import BornAgainOptions, RssOptions
-from secret_jax.parameters import check_parameters, is_real
-from secret_jax.reading import ReadingMixin
-from secret_jax.table import Table
-from secret_jax.training import grown_tree, parts_of, refined_tree, rows_to_train_on
-from secret_jax.tree import Tree, hardened
-from secret_jax.validation import (
+from secret_jax.data.table import Table
+from secret_jax.data.validation import (
     fitted_names,
     restore_names,
     validated,
     validated_target,
     validated_weight,
 )
+from secret_jax.inspect.intervals import (
+    conformal_factor,
+    conformity_scores,
+    node_deviations,
+)
+from secret_jax.inspect.mixin import ReadingMixin
+from secret_jax.options import BornAgainOptions, RssOptions
+from secret_jax.parameters import check_parameters, is_real
+from secret_jax.prune.path import training_path
+from secret_jax.runtime.devices import computing_on
+from secret_jax.training import grown_tree, parts_of, refined_tree, rows_to_train_on
+from secret_jax.tree import routing
+from secret_jax.tree.structure import Tree, hardened
 
 
 class SecretRegressor(ReadingMixin, RegressorMixin, BaseEstimator):
@@ -64,7 +68,7 @@ class SecretRegressor(ReadingMixin, RegressorMixin, BaseEstimator):
         what a degree of freedom has to save. "auto": cross-validation for up to 8192
         rows, those of ``prune_set`` included, and rows held out beyond. "aic", "bic",
         "icomp": an information criterion on the training rows (see
-        `secret_jax.complexity.by_criterion`). None: no pruning but by ``ccp_alpha``.
+        `secret_jax.prune.path.by_criterion`). None: no pruning but by ``ccp_alpha``.
     validation_fraction : float, default=0.25
         Share of the rows held out where rows are (``prune="holdout"``, "auto" with many
         rows, ``refine="soft"``) and no ``prune_set`` is given.
@@ -84,7 +88,7 @@ class SecretRegressor(ReadingMixin, RegressorMixin, BaseEstimator):
         trees do. In units of the target squared; 0 cuts only splits that save nothing.
     refine : {"hard", "blend", "soft"} or None, default=None
         Refinement of the whole tree after pruning. "hard" chooses every split again for
-        the subtrees that it has (see `secret_jax.refine.alternating`), which pays where
+        the subtrees that it has (see `secret_jax.refine.tao`), which pays where
         there is little noise. "blend" turns every split into a gate that lets rows near
         the threshold go both ways, of one relative width chosen on rows that did not
         grow the tree; nothing is trained. "soft" trains all gates and leaves together
@@ -159,7 +163,7 @@ class SecretRegressor(ReadingMixin, RegressorMixin, BaseEstimator):
 
     Attributes
     ----------
-    tree_ : secret_jax.tree.Tree
+    tree_ : secret_jax.tree.structure.Tree
     n_leaves_, depth_ : int
     n_leaves_grown_ : int
         Leaves before pruning.
@@ -433,7 +437,7 @@ class SecretRegressor(ReadingMixin, RegressorMixin, BaseEstimator):
         X : array-like or DataFrame of shape (n_rows, n_features)
         return_std : bool, default=False
             Also return the standard deviation of a new output about its prediction, as
-            `secret_jax.intervals.node_deviations` estimates it for the row's leaf.
+            `secret_jax.inspect.intervals.node_deviations` estimates it for the row's leaf.
 
         Returns
         -------
@@ -566,15 +570,15 @@ class SecretRegressor(ReadingMixin, RegressorMixin, BaseEstimator):
             self.__dict__.pop(name, None)
 
     def save(self, path: Any) -> None:
-        """Write the fitted model to one file; see `secret_jax.model_file`."""
-        from secret_jax.model_file import save_model
+        """Write the fitted model to one file; see `secret_jax.tree.file`."""
+        from secret_jax.tree.file import save_model
 
         save_model(self, path)
 
     @classmethod
     def load(cls, path: Any) -> SecretRegressor:
         """Read a model written by `save`."""
-        from secret_jax.model_file import load_model
+        from secret_jax.tree.file import load_model
 
         return load_model(path, cls)
 

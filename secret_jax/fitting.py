@@ -9,18 +9,18 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from secret_jax import leaves
-from secret_jax.complexity import cost_complexity, weakest_links
-from secret_jax.cross_validation import by_cross_validation, folds
-from secret_jax.device_rows import chosen_rows
-from secret_jax.grow import GrownTree, Progress, Root, grow
+from secret_jax.data.device import chosen_rows
+from secret_jax.data.rows import content_hash, in_blocks, sampling_hash
+from secret_jax.data.table import Table, TableSchema
+from secret_jax.grow.grower import GrownTree, Progress, Root, grow
+from secret_jax.models import leaves
 from secret_jax.options import GrowOptions, PruneOptions
-from secret_jax.prune import reduced_error
-from secret_jax.pruning_rules import PRUNING_RULES
-from secret_jax.routing import apply
-from secret_jax.rows import content_hash, in_blocks, sampling_hash
-from secret_jax.table import Table, TableSchema
-from secret_jax.tree import Tree
+from secret_jax.prune.cross_validation import by_cross_validation, folds
+from secret_jax.prune.path import cost_complexity, weakest_links
+from secret_jax.prune.reduced_error import reduced_error
+from secret_jax.prune.rules import PRUNING_RULES
+from secret_jax.tree.routing import apply
+from secret_jax.tree.structure import Tree
 
 # With fewer distinct rows in a sample, all rows are merged first.
 _LEAST_DISTINCT = 0.9
@@ -54,7 +54,7 @@ class LeafOptions(NamedTuple):
     Attributes
     ----------
     kind : str
-        A name in `secret_jax.leaves.LEAF_MODELS`.
+        A name in `secret_jax.models.leaves.LEAF_MODELS`.
     clip_margin : float or None
     clip_min_weight : float
         A node with less weight takes its clipping range from the nearest ancestor
@@ -112,7 +112,7 @@ class FittedTree(NamedTuple):
         One where rows were held out, one for each part of a cross-validation.
     lesson : Rows or None
         What the tree learned where that is not the rows themselves; see
-        `secret_jax.born_again`.
+        `secret_jax.refine.distillation`.
     """
 
     tree: Tree

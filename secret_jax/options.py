@@ -147,7 +147,7 @@ class PruneOptions:
     Attributes
     ----------
     rule : {"holdout", "cross-validation"}, str or None
-        Or a name in `secret_jax.pruning_rules.PRUNING_RULES`.
+        Or a name in `secret_jax.prune.rules.PRUNING_RULES`.
     ccp_alpha : float or None
         With ``rule=None``: price of a leaf in units of the target squared.
     n_folds : int

@@ -9,9 +9,9 @@ from typing import Any, TypeGuard
 import numpy as np
 from sklearn.utils._param_validation import InvalidParameterError
 
-from secret_jax.leaves import LEAF_MODELS
-from secret_jax.pruning_rules import PRUNING_RULES
-from secret_jax.search import SEARCHES
+from secret_jax.grow.batches import SEARCHES
+from secret_jax.models.leaves import LEAF_MODELS
+from secret_jax.prune.rules import PRUNING_RULES
 
 # Registries are read when a model is fitted: what was added to them counts.
 _CHOICES: dict[str, Callable[[], Iterable[Any]]] = {

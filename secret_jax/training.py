@@ -14,8 +14,16 @@ import jax
 import numpy as np
 from sklearn.utils import check_random_state
 
-from secret_jax.born_again import born_again
-from secret_jax.device_rows import is_resident, moments
+from secret_jax.data.device import is_resident, moments
+from secret_jax.data.rows import hold_out
+from secret_jax.data.table import TableSchema, learn_schema, numeric_schema
+from secret_jax.data.validation import (
+    name_of,
+    validated,
+    validated_target,
+    validated_weight,
+    warn_of_target_among_features,
+)
 from secret_jax.fitting import (
     FittedTree,
     LeafOptions,
@@ -33,17 +41,9 @@ from secret_jax.options import (
     SplitOptions,
 )
 from secret_jax.parameters import is_integer
-from secret_jax.refine import refine
-from secret_jax.rows import hold_out
-from secret_jax.table import TableSchema, learn_schema, numeric_schema
-from secret_jax.tree import Tree
-from secret_jax.validation import (
-    name_of,
-    validated,
-    validated_target,
-    validated_weight,
-    warn_of_target_among_features,
-)
+from secret_jax.refine.distillation import born_again
+from secret_jax.refine.refine import refine
+from secret_jax.tree.structure import Tree
 
 # With more rows ``prune="auto"`` holds some out.
 _MOST_CROSS_VALIDATED = 8192
@@ -268,7 +268,7 @@ def parts_of(model: Any, prepared: Prepared, *, hold_rows_out: bool = False) -> 
 def grown_tree(model: Any, prepared: Prepared, parts: Parts) -> FittedTree:
     """Grow and prune, and grow again what was cross-validated.
 
-    See `secret_jax.fitting.fit_tree` and `secret_jax.born_again.born_again`.
+    See `secret_jax.fitting.fit_tree` and `secret_jax.refine.distillation.born_again`.
     """
     progress = _print_progress if model.verbose else None
 
@@ -313,7 +313,7 @@ def refined_tree(
 ) -> tuple[Tree, int]:
     """The refinement of a fitted tree, and its number of steps.
 
-    See `secret_jax.refine.refine`.
+    See `secret_jax.refine.refine.refine`.
     """
     if model.refine == "soft" and parts.pruning is None and fitted.trials:
         # Gradients need rows held out for good to say when to stop.

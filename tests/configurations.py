@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 
 from secret_jax import SecretRegressor
-from secret_jax.tree import ARRAY_FIELDS, Tree
+from secret_jax.tree.structure import ARRAY_FIELDS, Tree
 
 CONFIGURATIONS: dict[str, Callable[..., SecretRegressor]] = {
     "default": SecretRegressor,

@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 
 from secret_jax import SecretRegressor
-from secret_jax.model_file import FORMAT_VERSION
-from secret_jax.tree import SplitKind
+from secret_jax.tree.file import FORMAT_VERSION
+from secret_jax.tree.structure import SplitKind
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from secret_jax.table import Role, Table, TableSchema
-from secret_jax.tree import SplitKind, StopReason, Tree
+from secret_jax.data.table import Role, Table, TableSchema
+from secret_jax.tree.structure import SplitKind, StopReason, Tree
 
 UNSEEN = -1
 

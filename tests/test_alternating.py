@@ -13,12 +13,12 @@ from secret_jax import SecretRegressor
 from secret_jax.datasets import make_3dsin, make_fried
 from secret_jax.fitting import LeafOptions, Rows, with_models
 from secret_jax.options import AlternatingOptions
-from secret_jax.refine import alternating
-from secret_jax.refine.alternating import alternate, improve, subtree_costs
 from secret_jax.refine.hyperplanes import Preferences, propose
 from secret_jax.refine.proposals import descend
-from secret_jax.routing import apply, predict
-from secret_jax.tree import SplitKind
+from secret_jax.refine.refine import alternating
+from secret_jax.refine.tao import alternate, improve, subtree_costs
+from secret_jax.tree.routing import apply, predict
+from secret_jax.tree.structure import SplitKind
 
 EAGER = AlternatingOptions(price=0.0, margin=0.0)
 

@@ -18,8 +18,8 @@ from configurations import refusal, regressor, shop
 from refusals import assert_meant, only_deserved_warnings
 
 from secret_jax import SecretRegressor, datasets
-from secret_jax.model_file import load_tree, save_tree
-from secret_jax.tree import Tree
+from secret_jax.tree.file import load_tree, save_tree
+from secret_jax.tree.structure import Tree
 
 JUNK: dict[str, Any] = {
     "None": None,

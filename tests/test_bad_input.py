@@ -10,8 +10,8 @@ import pytest
 from configurations import every_configuration, refusal, regressor, shop
 
 from secret_jax import SecretRegressor
-from secret_jax.columns import UnseenCategoryWarning
-from secret_jax.tree import SplitKind
+from secret_jax.data.columns import UnseenCategoryWarning
+from secret_jax.tree.structure import SplitKind
 
 N_ROWS = 60
 

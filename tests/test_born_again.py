@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from secret_jax import SecretRegressor
-from secret_jax.born_again import between, mean_prediction
+from secret_jax.data.table import learn_schema
 from secret_jax.datasets import make_fried
 from secret_jax.options import BornAgainOptions
-from secret_jax.table import learn_schema
+from secret_jax.refine.distillation import between, mean_prediction
 
 
 def fitted_pair(X, y, **parameters):

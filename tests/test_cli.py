@@ -12,10 +12,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from secret_jax import commands
-from secret_jax.cli import main
+from secret_jax.cli import commands
+from secret_jax.cli.main import main
 from secret_jax.estimator import SecretRegressor
-from secret_jax.model_file import load_model
+from secret_jax.tree.file import load_model
 
 QUICK = ("--criterion", "gini", "--oblique", "no")  # the least to compile
 COLUMNS = ["length", "width", "grade", "batch no"]
@@ -74,7 +74,7 @@ def process(*arguments: object, folder: Path) -> subprocess.CompletedProcess[str
     """Run a command as a process of its own, in a folder."""
     source = str(Path(commands.__file__).parents[1])
     return subprocess.run(
-        [sys.executable, "-m", "secret_jax.cli", *map(str, arguments)],
+        [sys.executable, "-m", "secret_jax.cli.main", *map(str, arguments)],
         capture_output=True,
         text=True,
         cwd=folder,
@@ -136,7 +136,7 @@ def test_a_failure_is_one_line_and_no_traceback(tmp_path):
 def test_a_reader_that_stops_reading_is_no_failure(model):
     source = str(Path(commands.__file__).parents[1])
     with subprocess.Popen(
-        [sys.executable, "-m", "secret_jax.cli", "show", str(model)],
+        [sys.executable, "-m", "secret_jax.cli.main", "show", str(model)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=os.environ | {"PYTHONPATH": source},
@@ -150,7 +150,7 @@ def test_a_reader_that_stops_reading_is_no_failure(model):
 
 def test_help_does_not_wait_for_jax():
     code = (
-        "import sys, secret_jax.cli as cli\n"
+        "import sys, secret_jax.cli.main as cli\n"
         "try: cli.main(['fit', '--help'])\n"
         "except SystemExit: pass\n"
         "print([m for m in ('jax', 'sklearn', 'pandas') if m in sys.modules])"

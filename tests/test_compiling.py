@@ -10,8 +10,8 @@ import sys
 import jax
 
 import secret_jax
-from secret_jax import compiling
-from secret_jax.compiling import jit
+from secret_jax.runtime import compiling
+from secret_jax.runtime.compiling import jit
 
 FIT = """
 import jax, numpy as np, secret_jax

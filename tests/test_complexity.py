@@ -19,17 +19,17 @@ from handmade import SHAPES, build_tree
 from sklearn.tree import DecisionTreeRegressor
 
 from secret_jax import SecretRegressor
-from secret_jax.complexity import (
+from secret_jax.models.leaves import NodeStatistics
+from secret_jax.prune.cross_validation import folds
+from secret_jax.prune.path import (
     by_criterion,
     covariance_complexity,
     model_degrees,
     split_degrees,
     weakest_links,
 )
-from secret_jax.cross_validation import folds
-from secret_jax.leaves import NodeStatistics
-from secret_jax.routing import predict
-from secret_jax.tree import SplitKind, compact
+from secret_jax.tree.routing import predict
+from secret_jax.tree.structure import SplitKind, compact
 
 RULES = ["cross-validation", "aic", "bic", "icomp"]
 every_rule = pytest.mark.parametrize("rule", RULES)

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from secret_jax import SecretRegressor
-from secret_jax.leaves import LEAF_MODELS
-from secret_jax.pruning_rules import PRUNING_RULES
+from secret_jax.models.leaves import LEAF_MODELS
+from secret_jax.prune.rules import PRUNING_RULES
 from secret_jax.splits import directions
 from secret_jax.splits.directions import PROPOSALS
 from secret_jax.splits.scoring import node_rows

@@ -7,10 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from secret_jax import SecretRegressor, device_rows, devices, training
+from secret_jax import SecretRegressor, training
+from secret_jax.data import device as device_rows
+from secret_jax.data.rows import in_blocks
 from secret_jax.datasets import make_fried
-from secret_jax.devices import computing_on, rows_at_once, same_device
-from secret_jax.rows import in_blocks
+from secret_jax.runtime import devices
+from secret_jax.runtime.devices import computing_on, rows_at_once, same_device
 
 SMALL = {"em_sample": 64, "min_samples_split": 0.1, "random_state": 0}
 
@@ -26,7 +28,7 @@ def resident(monkeypatch):
     for module in ("device_rows", "training", "table", "validation"):
         target = f"secret_jax.{module}.is_resident"
         if module == "table":
-            target = "secret_jax.device_rows.is_resident"
+            target = "secret_jax.data.device.is_resident"
         monkeypatch.setattr(target, lambda X: isinstance(X, jax.Array))
 
 
@@ -98,7 +100,7 @@ def test_running_out_of_memory_names_the_parameter(data, monkeypatch):
     def exhausted(*_, **__):
         raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory")
 
-    monkeypatch.setattr("secret_jax.search.find_rss_splits", exhausted)
+    monkeypatch.setattr("secret_jax.grow.batches.find_rss_splits", exhausted)
     with pytest.raises(MemoryError, match=r"max_memory was no limit.*smaller max_mem"):
         model.fit(X[:3000], y[:3000])
     assert np.array_equal(model.predict(X), expected)

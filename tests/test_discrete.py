@@ -10,7 +10,7 @@ import reference
 
 from secret_jax import SecretRegressor, UnseenCategoryWarning
 from secret_jax.splits.discrete import best_subset, category_counts
-from secret_jax.splits.gini import gini_gain
+from secret_jax.splits.impurity import gini_gain
 
 K = 6
 N_CASES = 200

@@ -25,8 +25,8 @@ from sklearn.exceptions import NotFittedError
 
 import secret_jax
 from secret_jax import SecretRegressor
-from secret_jax.table import Role
-from secret_jax.tree import SplitKind
+from secret_jax.data.table import Role
+from secret_jax.tree.structure import SplitKind
 
 
 @lru_cache

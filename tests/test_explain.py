@@ -13,10 +13,10 @@ from test_export import NAMES, random_rows, random_tree
 from test_soft_prediction import with_gates
 
 from secret_jax import SecretRegressor
-from secret_jax.equations import model_in_original_units
-from secret_jax.explain import Explanation, explain, path_sentence, split_levels
-from secret_jax.routing import apply, predict
-from secret_jax.tree import SplitKind, Tree
+from secret_jax.inspect.equations import model_in_original_units
+from secret_jax.inspect.explain import Explanation, explain, path_sentence, split_levels
+from secret_jax.tree.routing import apply, predict
+from secret_jax.tree.structure import SplitKind, Tree
 
 
 def explained(tree: Tree, table) -> Explanation:

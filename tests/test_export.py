@@ -9,18 +9,18 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from secret_jax.equations import (
+from secret_jax.data.table import Role, TableSchema
+from secret_jax.inspect.equations import (
     LinearSplit,
     model_in_original_units,
     rounded_model,
     rounded_split,
     split_in_original_units,
 )
-from secret_jax.export import export_text
-from secret_jax.routing import predict
-from secret_jax.sentences import model_equation, split_sentence
-from secret_jax.table import Role, TableSchema
-from secret_jax.tree import SplitKind, StopReason, Tree
+from secret_jax.inspect.text import export_text
+from secret_jax.inspect.words import model_equation, split_sentence
+from secret_jax.tree.routing import predict
+from secret_jax.tree.structure import SplitKind, StopReason, Tree
 
 NAMES = ("length", "sex", "shell weight", "a - b", "age", "place", "2nd (kg)")
 TOWNS = tuple(f"town{i}" for i in range(12))

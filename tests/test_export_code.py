@@ -17,9 +17,9 @@ from test_soft_prediction import with_gates
 
 from secret_jax import SecretRegressor
 from secret_jax.datasets import load
-from secret_jax.export_code import export_code
-from secret_jax.routing import apply, predict
-from secret_jax.tree import SplitKind, Tree
+from secret_jax.inspect.code.export import export_code
+from secret_jax.tree.routing import apply, predict
+from secret_jax.tree.structure import SplitKind, Tree
 
 
 def by_python(tree: Tree, frame: pd.DataFrame, **options) -> np.ndarray:

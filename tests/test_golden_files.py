@@ -14,8 +14,8 @@ import pytest
 from golden_files import GOLDEN
 
 from secret_jax import SecretRegressor
-from secret_jax.model_file import FORMAT_VERSION
-from secret_jax.tree import SplitKind
+from secret_jax.tree.file import FORMAT_VERSION
+from secret_jax.tree.structure import SplitKind
 
 FILES = sorted(GOLDEN.glob("v*/*.model"))
 # float32 of other processors and compilers differs in the last digits.

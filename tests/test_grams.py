@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from secret_jax import grams, leaves
-from secret_jax.grams import group_statistics
+from secret_jax.models import leaves
+from secret_jax.models import statistics as grams
+from secret_jax.models.statistics import group_statistics
 
 
 def reference(x, y, weight, group, n_groups):

@@ -10,9 +10,9 @@ import pytest
 from test_export import random_tree
 
 from secret_jax import SecretRegressor
-from secret_jax.graphviz import export_dot
-from secret_jax.sentences import model_equation, node_facts, split_sentence
-from secret_jax.tree import StopReason
+from secret_jax.inspect.dot import export_dot
+from secret_jax.inspect.words import model_equation, node_facts, split_sentence
+from secret_jax.tree.structure import StopReason
 
 STRING = r'"((?:[^"\\]|\\.)*)"'
 VALUE = rf"(?:{STRING}|([\w.]+))"

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from configurations import crease, every_configuration, regressor, shop, tree_bytes
 
-from secret_jax import grow as grow_module
+from secret_jax.grow import grower as grow_module
 from secret_jax.splits.secret import find_splits
-from secret_jax.tree import SplitKind, StopReason, Tree
+from secret_jax.tree.structure import SplitKind, StopReason, Tree
 
 TABLES = {"numbers": crease, "with a colour": shop}
 every_table = pytest.mark.parametrize("table", TABLES)

@@ -14,8 +14,8 @@ from test_export import random_tree
 
 from secret_jax import SecretRegressor
 from secret_jax.datasets import make_fried
-from secret_jax.importances import feature_importances
-from secret_jax.tree import SplitKind
+from secret_jax.inspect.importances import feature_importances
+from secret_jax.tree.structure import SplitKind
 
 
 @pytest.fixture(scope="module")

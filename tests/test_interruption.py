@@ -20,7 +20,7 @@ from strange_tables import drawn
 from test_golden_files import FILES
 
 from secret_jax import SecretRegressor
-from secret_jax.model_file import ModelFileError
+from secret_jax.tree.file import ModelFileError
 
 # Functions that a fit passes through, early and late, and options that lead there.
 HOLDOUT: dict[str, Any] = {"prune": "holdout", "refit": True}

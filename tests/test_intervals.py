@@ -12,7 +12,11 @@ from handmade import SHAPES, build_tree
 from sklearn.exceptions import NotFittedError
 
 from secret_jax import SecretRegressor
-from secret_jax.intervals import conformal_factor, conformity_scores, node_deviations
+from secret_jax.inspect.intervals import (
+    conformal_factor,
+    conformity_scores,
+    node_deviations,
+)
 
 BORROWED = 30.0
 

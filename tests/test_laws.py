@@ -16,7 +16,7 @@ from configurations import (
     tree_bytes,
 )
 
-from secret_jax.tree import SplitKind, StopReason
+from secret_jax.tree.structure import SplitKind, StopReason
 
 N_EXACT = 128  # a power of two: means of multiples of 1/64 are exact
 

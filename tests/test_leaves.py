@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from secret_jax.leaves import (
+from secret_jax.models.leaves import (
     NodeStatistics,
     constant_models,
     inherit,

@@ -12,13 +12,13 @@ from configurations import every_configuration, refusal, regressor, shop
 from test_export_code import by_python, by_sql
 
 from secret_jax import SecretRegressor
-from secret_jax.columns import UnseenCategoryWarning
-from secret_jax.equations import split_in_original_units
-from secret_jax.refine.gates import to_parameters, to_tree, with_widths
-from secret_jax.routing import leaf_shares_of
-from secret_jax.sentences import split_sentence
-from secret_jax.table import learn_schema
-from secret_jax.tree import SplitKind
+from secret_jax.data.columns import UnseenCategoryWarning
+from secret_jax.data.table import learn_schema
+from secret_jax.inspect.equations import split_in_original_units
+from secret_jax.inspect.words import split_sentence
+from secret_jax.refine.soft.parameters import to_parameters, to_tree, with_widths
+from secret_jax.tree.routing import leaf_shares_of
+from secret_jax.tree.structure import SplitKind
 
 STUMP = {
     "oblique": False,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import reference
 
-from secret_jax.mixture import (
+from secret_jax.splits.mixture import (
     MixtureFit,
     MixtureParameters,
     MixtureStatus,

@@ -10,7 +10,8 @@ import pytest
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from secret_jax.model_file import (
+from secret_jax.data.table import Role, Table, TableSchema
+from secret_jax.tree.file import (
     FORMAT_VERSION,
     ModelFileError,
     load_model,
@@ -18,9 +19,8 @@ from secret_jax.model_file import (
     save_model,
     save_tree,
 )
-from secret_jax.routing import predict
-from secret_jax.table import Role, Table, TableSchema
-from secret_jax.tree import ARRAY_FIELDS, SplitKind, StopReason, Tree
+from secret_jax.tree.routing import predict
+from secret_jax.tree.structure import ARRAY_FIELDS, SplitKind, StopReason, Tree
 
 
 def example_tree(categories: tuple = ("F", "I", "M"), clip_margin=0.1) -> Tree:

@@ -10,10 +10,10 @@ import pytest
 from test_export import encode, random_rows, random_tree
 
 from secret_jax import SecretRegressor
-from secret_jax.node_table import BACKENDS, node_columns, to_dataframe
-from secret_jax.routing import apply
-from secret_jax.sentences import model_equation, split_sentence
-from secret_jax.tree import SplitKind, StopReason
+from secret_jax.inspect.frame import BACKENDS, node_columns, to_dataframe
+from secret_jax.inspect.words import model_equation, split_sentence
+from secret_jax.tree.routing import apply
+from secret_jax.tree.structure import SplitKind, StopReason
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -114,7 +114,7 @@ def test_what_is_not_there_is_named(monkeypatch):
         to_dataframe(tree, backend="excel")
     with pytest.raises(ValueError, match="precision is 0"):
         to_dataframe(tree, precision=0)
-    find = "secret_jax.node_table.importlib.util.find_spec"
+    find = "secret_jax.inspect.frame.importlib.util.find_spec"
     monkeypatch.setattr(find, lambda name: None)
     with pytest.raises(ImportError, match="polars is not installed"):
         to_dataframe(tree, backend="polars")
@@ -127,7 +127,7 @@ def test_the_first_library_that_is_installed_is_taken(monkeypatch):
     frame = nw.from_native(to_dataframe(tree))
     assert frame.implementation.value == BACKENDS[0]
     monkeypatch.setattr(
-        "secret_jax.node_table.importlib.util.find_spec",
+        "secret_jax.inspect.frame.importlib.util.find_spec",
         lambda name: sys if name == "polars" else None,
     )
     frame = nw.from_native(to_dataframe(tree))

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from secret_jax.numerics import (
+from secret_jax.runtime.linalg import (
     guarded_solve,
     inverse_cholesky,
     leading_eigenvectors,

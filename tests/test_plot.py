@@ -18,7 +18,7 @@ from matplotlib.colors import to_rgba
 from matplotlib.patches import FancyBboxPatch, PathPatch
 from test_export import NAMES, random_tree
 
-from secret_jax.plot import plot_tree
+from secret_jax.inspect.plot.tree import plot_tree
 
 
 @pytest.fixture(autouse=True)
@@ -183,7 +183,7 @@ def test_wrong_options_are_refused(options):
 def test_large_trees_stay_within_what_can_be_saved(monkeypatch):
     tree = random_tree(4, 8)
     full = plot_tree(tree)
-    monkeypatch.setattr("secret_jax.plot._LARGEST_FIGURE", 5.0)
+    monkeypatch.setattr("secret_jax.inspect.plot.tree._LARGEST_FIGURE", 5.0)
     small = plot_tree(tree)
     size = small.get_figure().get_size_inches()
     assert size.max() == pytest.approx(5)

@@ -15,13 +15,13 @@ from matplotlib.path import Path
 from test_export import NAMES, random_rows, random_tree
 from test_soft_prediction import with_gates
 
-from secret_jax.equations import model_in_original_units
-from secret_jax.plot_leaf import plot_leaf
-from secret_jax.plot_partition import plot_partition
-from secret_jax.routing import apply, predict
-from secret_jax.slices import pieces
-from secret_jax.table import Table
-from secret_jax.tree import SplitKind
+from secret_jax.data.table import Table
+from secret_jax.inspect.equations import model_in_original_units
+from secret_jax.inspect.plot.leaf import plot_leaf
+from secret_jax.inspect.plot.partition import plot_partition
+from secret_jax.inspect.plot.slices import pieces
+from secret_jax.tree.routing import apply, predict
+from secret_jax.tree.structure import SplitKind
 
 
 @pytest.fixture(autouse=True)

@@ -23,12 +23,12 @@ from configurations import crease, regressor, shop, tree_bytes
 from sklearn.utils.validation import check_is_fitted
 from test_refine import FEW
 
-import secret_jax.refine
+import secret_jax.refine.refine
 from secret_jax import SecretRegressor
 
 
 def soft() -> SecretRegressor:
-    with mock.patch.object(secret_jax.refine, "SoftOptions", return_value=FEW):
+    with mock.patch.object(secret_jax.refine.refine, "SoftOptions", return_value=FEW):
         return regressor("default", refine="soft", prune="holdout").fit(*crease(256))
 
 

@@ -10,10 +10,10 @@ import pytest
 from configurations import crease, every_configuration, regressor, shop, tree_bytes
 from handmade import SHAPES, build_tree, rows
 
-from secret_jax.prune import pruning_errors, reduced_error
-from secret_jax.routing import predict, walk
-from secret_jax.table import Table
-from secret_jax.tree import SplitKind, StopReason, Tree, compact
+from secret_jax.data.table import Table
+from secret_jax.prune.reduced_error import pruning_errors, reduced_error
+from secret_jax.tree.routing import predict, walk
+from secret_jax.tree.structure import SplitKind, StopReason, Tree, compact
 
 
 def outputs(n_rows: int = 50, seed: int = 9) -> np.ndarray:

@@ -13,20 +13,20 @@ from configurations import crease, refusal, shop
 from handmade import BUSHY, SHAPES, build_tree, rows
 from test_soft_prediction import with_gates
 
-import secret_jax.refine
+import secret_jax.refine.refine
 from secret_jax import RefinementWarning, SecretRegressor
 from secret_jax.fitting import Rows
 from secret_jax.options import BlendOptions, SoftOptions
-from secret_jax.prune import penalised
-from secret_jax.refine import trainer as trainer_module
-from secret_jax.refine.gates import (
+from secret_jax.prune.reduced_error import penalised
+from secret_jax.refine.refine import trainer as trainer_module
+from secret_jax.refine.soft.parameters import (
     deviations,
     forward,
     to_parameters,
     to_tree,
     with_widths,
 )
-from secret_jax.refine.train import (
+from secret_jax.refine.soft.steps import (
     Rates,
     TrainingData,
     initial_state,
@@ -34,8 +34,8 @@ from secret_jax.refine.train import (
     minibatches,
     train_chunk,
 )
-from secret_jax.routing import predict, walk
-from secret_jax.tree import SplitKind
+from secret_jax.tree.routing import predict, walk
+from secret_jax.tree.structure import SplitKind
 
 FEW = SoftOptions(
     max_steps=64,
@@ -51,7 +51,7 @@ FEW = SoftOptions(
 
 @pytest.fixture
 def few_steps(monkeypatch):
-    monkeypatch.setattr(secret_jax.refine, "SoftOptions", lambda: FEW)
+    monkeypatch.setattr(secret_jax.refine.refine, "SoftOptions", lambda: FEW)
 
 
 def fit(refine, X=None, y=None, **changes):
@@ -297,14 +297,14 @@ def kept_hard(model, reason):
 
 def test_a_training_that_diverges_leaves_the_hard_tree(monkeypatch):
     wild = dataclasses.replace(FEW, leaf_rate=1e25, gate_rate=1e25)
-    monkeypatch.setattr(secret_jax.refine, "SoftOptions", lambda: wild)
+    monkeypatch.setattr(secret_jax.refine.refine, "SoftOptions", lambda: wild)
     model = SecretRegressor(refine="soft", random_state=0, min_samples_split=0.05)
     kept_hard(model, "diverged|on rows that did not choose it")
 
 
 def test_a_soft_tree_that_does_not_pay_is_not_kept(monkeypatch):
     useless = dataclasses.replace(FEW, max_steps=16, widths=(50.0,))
-    monkeypatch.setattr(secret_jax.refine, "SoftOptions", lambda: useless)
+    monkeypatch.setattr(secret_jax.refine.refine, "SoftOptions", lambda: useless)
     model = SecretRegressor(refine="soft", random_state=0, min_samples_split=0.05)
     kept_hard(model, "on rows that did not choose it")
 

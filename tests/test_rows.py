@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from secret_jax.rows import (
+from secret_jax.data.rows import (
     bucket,
     content_hash,
     hold_out,

@@ -11,17 +11,17 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from secret_jax import SecretRegressor
-from secret_jax.grow import Root, grow
-from secret_jax.leaves import shrink_toward, slice_statistics
-from secret_jax.numerics import leading_eigenvectors
+from secret_jax.data.table import learn_schema
+from secret_jax.grow.grower import Root, grow
+from secret_jax.models.leaves import shrink_toward, slice_statistics
 from secret_jax.options import GrowOptions, SplitOptions
-from secret_jax.splits import NodeBatch
+from secret_jax.runtime.linalg import leading_eigenvectors
 from secret_jax.splits.directions import discriminants, mixture_labels
+from secret_jax.splits.interface import NodeBatch
 from secret_jax.splits.rss import ModelBatch, RssSettings, find_rss_splits
 from secret_jax.splits.scoring import fit_sides, node_rows, quantiles, screen
 from secret_jax.splits.secret import SecretSettings, find_splits
-from secret_jax.table import learn_schema
-from secret_jax.tree import SplitKind
+from secret_jax.tree.structure import SplitKind
 
 N_NODES, N_ROWS, N_COLUMNS = 2, 256, 3
 RIDGE = 3e-2

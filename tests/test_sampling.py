@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from secret_jax import SecretRegressor
+from secret_jax.data.rows import sampling_hash
+from secret_jax.data.table import Table
 from secret_jax.datasets import make_fried
 from secret_jax.fitting import Rows, sampled
-from secret_jax.rows import sampling_hash
-from secret_jax.table import Table
 
 SMALL = {"em_sample": 64, "min_samples_split": 0.1, "random_state": 0}
 

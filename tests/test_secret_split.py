@@ -8,10 +8,10 @@ import pytest
 import reference
 from scipy.stats import norm
 
-from secret_jax.mixture import MixtureStatus
-from secret_jax.splits import NodeBatch, NodeSplits
+from secret_jax.splits.interface import NodeBatch, NodeSplits
+from secret_jax.splits.mixture import MixtureStatus
 from secret_jax.splits.secret import SecretSettings, find_splits
-from secret_jax.tree import SplitKind
+from secret_jax.tree.structure import SplitKind
 
 # One shape and few settings, so few compiled programs.
 N_NODES, N_ROWS, N_CONTINUOUS, N_DISCRETE, N_CATEGORIES, N_STARTS = 4, 128, 3, 2, 4, 3

@@ -10,13 +10,13 @@ import pytest
 from handmade import BUSHY, SHAPES, STUMP, build_tree, rows
 from test_tree import goes_left, prediction_of
 
-from secret_jax.export import export_text
-from secret_jax.model_file import load_tree, save_tree
-from secret_jax.plot import plot_tree
-from secret_jax.routing import apply, leaf_shares_of, predict, walk
-from secret_jax.sentences import split_sentence
-from secret_jax.table import Table
-from secret_jax.tree import SplitKind, Tree, compact, hardened
+from secret_jax.data.table import Table
+from secret_jax.inspect.plot.tree import plot_tree
+from secret_jax.inspect.text import export_text
+from secret_jax.inspect.words import split_sentence
+from secret_jax.tree.file import load_tree, save_tree
+from secret_jax.tree.routing import apply, leaf_shares_of, predict, walk
+from secret_jax.tree.structure import SplitKind, Tree, compact, hardened
 
 
 def with_gates(tree: Tree, seed: int = 0, hard_share: float = 0.3) -> Tree:

@@ -29,8 +29,9 @@ from scaling_models import Contestant, Fitted
 from scaling_report import PAPER, Record, Run, extrapolated, ratios, slope
 from shared import read_records
 
-from secret_jax import SecretRegressor, fitting, search
+from secret_jax import SecretRegressor, fitting
 from secret_jax.datasets import make_fried
+from secret_jax.grow import batches as search
 
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 
@@ -303,10 +304,10 @@ def test_all_stages_are_found_add_up_and_leave_nothing_behind():
 
 
 def test_a_place_that_is_gone_is_named(monkeypatch):
-    gone = stages.Stage("gone", ("secret_jax.grow:no_such_function",))
+    gone = stages.Stage("gone", ("secret_jax.grow.grower:no_such_function",))
     monkeypatch.setattr(stages, "STAGES", (gone,))
     with stages.wrapped(stages.Clock()) as missing:
-        assert missing == ["secret_jax.grow:no_such_function"]
+        assert missing == ["secret_jax.grow.grower:no_such_function"]
 
 
 def test_the_final_passes_have_names_of_their_own():

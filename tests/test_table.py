@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 from configurations import refusal
 
-from secret_jax.columns import UnseenCategoryWarning, read_columns
-from secret_jax.table import Role, TableSchema, learn_schema
+from secret_jax.data.columns import UnseenCategoryWarning, read_columns
+from secret_jax.data.table import Role, TableSchema, learn_schema
 
 N_ROWS = 6
 

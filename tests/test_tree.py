@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from handmade import BUSHY, CHAIN, LEAF, SHAPES, STUMP, UNSEEN, build_tree, rows
 
-from secret_jax import routing
-from secret_jax.routing import apply, predict, walk
-from secret_jax.table import Table
-from secret_jax.tree import ARRAY_FIELDS, SplitKind, StopReason, Tree, compact
+from secret_jax.data.table import Table
+from secret_jax.tree import routing
+from secret_jax.tree.routing import apply, predict, walk
+from secret_jax.tree.structure import ARRAY_FIELDS, SplitKind, StopReason, Tree, compact
 
 
 def goes_left(tree: Tree, node: int, x: np.ndarray, codes: np.ndarray) -> bool:

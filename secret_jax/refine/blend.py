@@ -7,11 +7,11 @@ from typing import NamedTuple
 import numpy as np
 
 from secret_jax.fitting import FittedTree, Rows
-from secret_jax.grow import Progress
+from secret_jax.grow.grower import Progress
 from secret_jax.options import BlendOptions
-from secret_jax.refine.gates import deviations, with_widths
-from secret_jax.routing import predict
-from secret_jax.tree import Tree
+from secret_jax.refine.soft.parameters import deviations, with_widths
+from secret_jax.tree.routing import predict
+from secret_jax.tree.structure import Tree
 
 
 class Blended(NamedTuple):

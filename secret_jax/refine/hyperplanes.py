@@ -14,9 +14,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from secret_jax.compiling import jit
-from secret_jax.numerics import AnyArray, guarded_solve, matmul, weighted_moments
-from secret_jax.splits import over_nodes
+from secret_jax.runtime.compiling import jit
+from secret_jax.runtime.linalg import AnyArray, guarded_solve, matmul, weighted_moments
+from secret_jax.splits.interface import over_nodes
 
 _NEWTON_STEPS = 8
 # Ridge of the logistic regression and the discriminant, in units of the total weight.
@@ -100,7 +100,7 @@ def propose(
     axis_only : bool
         True: all nodes have ``axis``, and no directions are looked for.
     together : bool
-        As in `secret_jax.splits.over_nodes`.
+        As in `secret_jax.splits.interface.over_nodes`.
 
     Returns
     -------

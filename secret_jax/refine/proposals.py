@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from secret_jax.devices import on_accelerator, same_device
+from secret_jax.data.rows import N_WORKERS, bucket
 from secret_jax.fitting import Rows
 from secret_jax.refine.hyperplanes import (
     Hyperplanes,
@@ -17,9 +17,9 @@ from secret_jax.refine.hyperplanes import (
     no_hyperplanes,
     propose,
 )
-from secret_jax.routing import descend, values_at
-from secret_jax.rows import N_WORKERS, bucket
-from secret_jax.tree import SplitKind, Tree
+from secret_jax.runtime.devices import on_accelerator, same_device
+from secret_jax.tree.routing import descend, values_at
+from secret_jax.tree.structure import SplitKind, Tree
 
 # Most padded rows of one batch, unless a single node has more.
 _BATCH_ROWS = 1 << 15

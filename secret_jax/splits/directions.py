@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from secret_jax.numerics import (
+from secret_jax.runtime.linalg import (
     guarded_solve,
     inverse_cholesky,
     leading_eigenvectors,

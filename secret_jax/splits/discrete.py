@@ -11,7 +11,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from secret_jax.splits.gini import gini_gain
+from secret_jax.splits.impurity import gini_gain
 
 
 class DiscreteSplit(NamedTuple):

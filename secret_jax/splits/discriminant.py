@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax.scipy.special import ndtr
 
-from secret_jax.numerics import guarded_solve
+from secret_jax.runtime.linalg import guarded_solve
 
 
 def qda_threshold(

@@ -14,10 +14,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from secret_jax.compiling import jit
-from secret_jax.mixture import MixtureStatus
-from secret_jax.numerics import AnyArray, leading_eigenvectors, matmul, weighted_moments
-from secret_jax.splits import NodeSplits, no_splits, over_nodes
+from secret_jax.runtime.compiling import jit
+from secret_jax.runtime.linalg import (
+    AnyArray,
+    leading_eigenvectors,
+    matmul,
+    weighted_moments,
+)
 from secret_jax.splits.directions import (
     Proposal,
     discriminants,
@@ -27,6 +30,8 @@ from secret_jax.splits.directions import (
     start_responsibilities,
 )
 from secret_jax.splits.discriminant import oriented
+from secret_jax.splits.interface import NodeSplits, no_splits, over_nodes
+from secret_jax.splits.mixture import MixtureStatus
 from secret_jax.splits.scoring import (
     NodeRows,
     fit_sides,
@@ -34,7 +39,7 @@ from secret_jax.splits.scoring import (
     quantiles,
     screen,
 )
-from secret_jax.tree import SplitKind
+from secret_jax.tree.structure import SplitKind
 
 # Below this deviation, in units of the whole table, an attribute is constant.
 _CONSTANT = 1e-6

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from secret_jax.numerics import guarded_solve, inverse_cholesky, matmul
+from secret_jax.runtime.linalg import guarded_solve, inverse_cholesky, matmul
 
 # Quantiles of this many rows are good enough as thresholds.
 _QUANTILE_ROWS = 128

@@ -12,22 +12,14 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from secret_jax.compiling import jit
-from secret_jax.mixture import (
-    MixtureFit,
-    MixtureStatus,
-    expect,
-    fit_mixture,
-    log_densities,
-)
-from secret_jax.numerics import (
+from secret_jax.runtime.compiling import jit
+from secret_jax.runtime.linalg import (
     AnyArray,
     inverse_cholesky,
     leading_eigenvectors,
     matmul,
     weighted_moments,
 )
-from secret_jax.splits import NodeBatch, NodeSplits, no_splits, over_nodes
 from secret_jax.splits.discrete import best_subset, category_counts
 from secret_jax.splits.discriminant import (
     lda_direction,
@@ -35,8 +27,16 @@ from secret_jax.splits.discriminant import (
     oriented,
     qda_threshold,
 )
-from secret_jax.splits.gini import gini_gain
-from secret_jax.tree import SplitKind
+from secret_jax.splits.impurity import gini_gain
+from secret_jax.splits.interface import NodeBatch, NodeSplits, no_splits, over_nodes
+from secret_jax.splits.mixture import (
+    MixtureFit,
+    MixtureStatus,
+    expect,
+    fit_mixture,
+    log_densities,
+)
+from secret_jax.tree.structure import SplitKind
 
 # A pivot of a correlation matrix below this is rounding: the column is dependent.
 _DEPENDENT = 4e-6

@@ -1,0 +1,1 @@
+"""The command line: `secret-jax demo`, `fit`, `predict`, `show`."""

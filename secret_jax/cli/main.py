@@ -1,0 +1,268 @@
+"""The command line ``secret-jax``: demo, fit, predict, show.
+
+Results go to standard output, progress and notes to standard error. A failure is one
+line that says what to do, and a non-zero exit code. Everything slow is imported by the
+command that needs it, so that ``--help`` is quick.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from secret_jax import __version__
+from secret_jax.cli import commands
+from secret_jax.cli.commands import DEMO_PICTURE, PROGRAM, CommandError, say
+from secret_jax.runtime.compiling import enable_compilation_cache
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        Arguments without the program's name; by default those of the process.
+
+    Returns
+    -------
+    int
+        Exit code: 0 for success, 1 for a fault of this program, 2 for something the
+        user can mend, 130 after an interrupt from the keyboard.
+    """
+    try:
+        parser = _parser()
+        arguments = parser.parse_args(argv)
+        if arguments.command is None:
+            parser.print_help(sys.stderr)
+            return 2
+        with _warnings_as_lines():
+            if arguments.cache:
+                say(f"compiled programs are kept in {enable_compilation_cache()}")
+            arguments.run(arguments)
+            sys.stdout.flush()
+    except KeyboardInterrupt:
+        return _fail(130, "interrupted")
+    except BrokenPipeError:  # the reader of a pipe (head, less) has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (CommandError, ValueError) as error:
+        return _fail(2, str(error))
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        return _fail(2, f"{where}{error.strerror or error}")
+    except MemoryError:
+        return _fail(2, "out of memory; fit a sample of the rows, or drop columns")
+    except Exception as error:
+        if os.environ.get("SECRET_JAX_DEBUG"):
+            raise
+        return _fail(
+            1,
+            f"a fault of {PROGRAM} itself: {type(error).__name__}: {error}; "
+            "SECRET_JAX_DEBUG=1 shows where, please report it",
+        )
+    return 0
+
+
+class _Parser(argparse.ArgumentParser):
+    """Reports a wrong command line in one line, as every other failure."""
+
+    def error(self, message: str):
+        raise CommandError(f"{message}; see {self.prog} --help")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog=PROGRAM,
+        description="Readable regression trees with linear models in their leaves.",
+        epilog=f"Start with: {PROGRAM} demo. Options of a command: {PROGRAM} COMMAND "
+        "--help",
+    )
+    parser.add_argument(
+        "--version", action="version", version=f"{PROGRAM} {__version__}"
+    )
+    parser.add_argument(
+        "--cache",
+        action="store_true",
+        help="keep compiled programs on disk (in JAX_COMPILATION_CACHE_DIR, or the "
+        "user's cache folder), so that the next run starts faster",
+    )
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND")
+    demo = subparsers.add_parser("demo", help="grow a tree on data that is at hand")
+    demo.set_defaults(run=commands.demo)
+    demo.add_argument(
+        "--out",
+        metavar="PICTURE",
+        default=DEMO_PICTURE,
+        help="where the picture goes (default: %(default)s)",
+    )
+    fit = subparsers.add_parser(
+        "fit",
+        help="grow a tree on a CSV or Parquet file",
+        description="Grow a tree on a CSV or Parquet file. Prints the tree, and its "
+        "errors on held-out rows beside ordinary least squares and scikit-learn's "
+        "CART.",
+        epilog="Columns of text or booleans are discrete: split on, but not in the "
+        "models. All others are numbers: split on, and in the models.",
+    )
+    fit.set_defaults(run=commands.fit)
+    _add_fit_options(fit)
+    predict = subparsers.add_parser("predict", help="predict with a saved model")
+    predict.set_defaults(run=commands.predict)
+    predict.add_argument("model", metavar="MODEL", help="a file that fit --out wrote")
+    predict.add_argument("file", metavar="FILE", help="a CSV or Parquet file")
+    predict.add_argument(
+        "--out", metavar="FILE", help="a CSV file (default: standard output)"
+    )
+    show = subparsers.add_parser("show", help="print a saved model")
+    show.set_defaults(run=commands.show)
+    show.add_argument("model", metavar="MODEL", help="a file that fit --out wrote")
+    show.add_argument("--plot", metavar="PICTURE", help="also draw it (PNG, PDF, SVG)")
+    return parser
+
+
+def _add_fit_options(fit: argparse.ArgumentParser) -> None:
+    fit.add_argument("file", metavar="FILE", help="a CSV or Parquet file")
+    fit.add_argument(
+        "--target", metavar="COLUMN", required=True, help="the number to predict"
+    )
+    columns = fit.add_argument_group("columns")
+    for flag, purpose in (
+        ("--discrete", "columns of numbers that are categories"),
+        ("--split-only", "columns to split on, but not to use in the models"),
+        ("--drop", "columns to leave out"),
+    ):
+        columns.add_argument(
+            flag, metavar="A,B", type=_names, action="extend", default=[], help=purpose
+        )
+    tree = fit.add_argument_group("tree")
+    for flag, choices, purpose in (
+        (
+            "--oblique",
+            ("auto", "yes", "no"),
+            "splits on linear combinations of columns; auto tries both and keeps the "
+            "better tree (default: auto)",
+        ),
+        (
+            "--leaf",
+            ("shrunken", "linear", "constant", "em"),
+            "models in the leaves (default: shrunken)",
+        ),
+        ("--criterion", ("rss", "gini"), "how splits are compared (default: rss)"),
+        (
+            "--prune",
+            ("auto", "holdout", "cross-validation", "none"),
+            "prune by cross-validation, by the error on rows held out, or as many rows "
+            "ask for (default: auto)",
+        ),
+        (
+            "--refine",
+            ("hard", "blend", "soft"),
+            "refine the whole tree: its splits chosen again, every split a gate of one "
+            "width, or gates and models trained together (the least error)",
+        ),
+    ):
+        tree.add_argument(flag, choices=choices, help=purpose)
+    for flag, purpose in (
+        ("--min-samples-split", "a node with fewer rows is not split (default: auto)"),
+        ("--min-samples-leaf", "fewest rows of a leaf (default: auto)"),
+    ):
+        tree.add_argument(
+            flag,
+            metavar="N",
+            type=_count_or_fraction,
+            help=f"{purpose}; 0.05 means 5 %% of the rows",
+        )
+    tree.add_argument(
+        "--max-split-features",
+        metavar="N",
+        type=int,
+        help="most columns in one split",
+    )
+    tree.add_argument("--max-leaf-nodes", metavar="N", type=int, help="most leaves")
+    tree.add_argument("--max-depth", metavar="N", type=int, help="most splits in a row")
+    tree.add_argument(
+        "--paper",
+        action="store_true",
+        help="start from the settings of Dobra & Gehrke (2002), section 5",
+    )
+    run = fit.add_argument_group("run")
+    run.add_argument(
+        "--seed",
+        metavar="N",
+        type=int,
+        default=0,
+        help="of everything that is random (default: %(default)s)",
+    )
+    run.add_argument(
+        "--test-fraction",
+        metavar="SHARE",
+        type=float,
+        default=0.2,
+        help="share of the rows to measure the errors on (default: %(default)s)",
+    )
+    run.add_argument(
+        "--refit-all",
+        action="store_true",
+        help="after measuring grow the tree again, on all rows; otherwise the tree "
+        "that was measured is the one that is printed and saved",
+    )
+    run.add_argument("--out", metavar="MODEL", help="save the model in this file")
+    run.add_argument(
+        "--report",
+        metavar="DIR",
+        help="write report.txt, tree.png and errors.json to this folder",
+    )
+
+
+def _names(text: str) -> list[str]:
+    """Names separated by commas; one that holds a comma stands in double quotes."""
+    return next(csv.reader([text], skipinitialspace=True), [])
+
+
+def _count_or_fraction(text: str) -> float | str:
+    if text == "auto":
+        return text
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no count and no fraction"
+        ) from None
+
+
+@contextmanager
+def _warnings_as_lines() -> Iterator[None]:
+    """Warnings meant for users as one line each; those for developers not at all."""
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        say(f"{PROGRAM}: warning: {_one_line(str(message))}")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = show
+        yield
+
+
+def _fail(code: int, message: str) -> int:
+    say(f"{PROGRAM}: error: {_one_line(message)}")
+    return code
+
+
+def _one_line(message: str) -> str:
+    return " ".join(message.split())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""From what a user hands over to encoded rows: columns, schema, scaling, sampling."""

@@ -1,0 +1,173 @@
+"""Centers and scales of columns from one pass over blocks of rows."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from secret_jax.data.columns import numbers
+from secret_jax.data.rows import in_blocks
+
+
+class Moments(NamedTuple):
+    """Moments of several columns; arrays of shape (n_columns,).
+
+    Attributes
+    ----------
+    center, scale : ndarray, float64
+        Weighted mean and standard deviation of the values that are there; 0 and 1
+        where there is none, and a scale of 1 for a constant.
+    n_there, n_missing : ndarray, int64
+        Rows with and without a value.
+    missing_share : ndarray, float64
+        Share of the weight that has no value.
+    """
+
+    center: np.ndarray
+    scale: np.ndarray
+    n_there: np.ndarray
+    n_missing: np.ndarray
+    missing_share: np.ndarray
+
+
+class _Sums(NamedTuple):
+    """What blocks of rows add up to."""
+
+    mass: np.ndarray
+    mean: np.ndarray
+    scatter: np.ndarray
+    lowest: np.ndarray
+    highest: np.ndarray
+    n_there: np.ndarray
+    n_missing: np.ndarray
+    missing_mass: np.ndarray
+
+
+def column_moments(
+    columns: Sequence[np.ndarray],
+    names: Sequence[str],
+    weight: np.ndarray,
+    *,
+    allow_missing: bool,
+    what: str = "column",
+) -> Moments:
+    """Measure columns.
+
+    Parameters
+    ----------
+    columns : sequence of ndarray of shape (n_rows,)
+        Numbers; NaN where a value is missing.
+    names : sequence of str
+        For messages.
+    weight : ndarray of shape (n_rows,), float64
+        Rows of weight zero count for nothing, but must hold numbers.
+    allow_missing : bool
+    what : str
+        What the columns are, for messages.
+
+    Returns
+    -------
+    Moments
+
+    Raises
+    ------
+    ValueError
+        If a value is infinite, missing where that is not allowed, or so large that the
+        variance is no number.
+    """
+    columns = [
+        numbers(column, name, allow_missing) if column.dtype == object else column
+        for column, name in zip(columns, names, strict=True)
+    ]
+    if not columns:
+        nothing = np.zeros(0)
+        return Moments(nothing, nothing, nothing, nothing, nothing)
+
+    def sums(rows: slice) -> _Sums:
+        values = row_block(columns, rows)
+        if not np.isfinite(values).all():
+            for column, name in zip(columns, names, strict=True):
+                numbers(column, name, allow_missing)  # names the first bad value
+        row_weight = weight[rows]
+        if not row_weight.all():
+            used = row_weight > 0
+            values, row_weight = values[:, used], row_weight[used]
+        with np.errstate(over="ignore", invalid="ignore"):
+            return _block_sums(values, row_weight)
+
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = functools.reduce(_joined, in_blocks(sums, len(weight)))
+        mass = np.maximum(total.mass, 1e-300)
+        scale = np.sqrt(total.scatter / mass)
+    constant = (total.lowest >= total.highest) | (total.n_there == 0)
+    for column in np.flatnonzero(~constant & ~np.isfinite(scale)).tolist():
+        largest = max(abs(total.lowest[column]), abs(total.highest[column]))
+        raise ValueError(
+            f"The values of {what} {names[column]!r} are too large ({largest:.3g}) for "
+            "their variance to be a number. Rescale them."
+        )
+    center = np.where(constant, total.lowest, total.mean)
+    everything = np.maximum(total.mass + total.missing_mass, 1e-300)
+    return Moments(
+        center=np.where(total.n_there > 0, center, 0.0),
+        scale=np.where(constant | (scale <= 0), 1.0, scale),
+        n_there=total.n_there,
+        n_missing=total.n_missing,
+        missing_share=total.missing_mass / everything,
+    )
+
+
+def row_block(columns: Sequence[np.ndarray], rows: slice) -> np.ndarray:
+    """Some rows of columns, shape (n_columns, n_rows), float64."""
+    return np.array([column[rows] for column in columns], np.float64)
+
+
+def _block_sums(values: np.ndarray, weight: np.ndarray) -> _Sums:
+    """Sums over rows; ``values`` are overwritten."""
+    share = np.broadcast_to(weight, values.shape)
+    lowest = values.min(axis=1, initial=np.inf)
+    highest = values.max(axis=1, initial=-np.inf)
+    n_missing = np.zeros(len(values), np.int64)
+    missing_mass = np.zeros(len(values))
+    if np.isnan(lowest).any():
+        missing = np.isnan(values)
+        lowest = np.fmin.reduce(values, axis=1, initial=np.inf)
+        highest = np.fmax.reduce(values, axis=1, initial=-np.inf)
+        n_missing = missing.sum(axis=1)
+        missing_mass = np.einsum("ij,ij->i", share, missing)
+        share = np.where(missing, 0.0, share)
+        values = np.where(missing, 0.0, values)
+    mass = share.sum(axis=1)
+    # Not a product of matrices: its threads would fight with those of other blocks.
+    mean = np.einsum("ij,ij->i", share, values) / np.maximum(mass, 1e-300)
+    offset = np.subtract(values, mean[:, None], out=values)  # memory costs more time
+    return _Sums(
+        mass=mass,
+        mean=mean,
+        scatter=np.einsum("ij,ij->i", share * offset, offset),
+        lowest=lowest,
+        highest=highest,
+        n_there=values.shape[1] - n_missing,
+        n_missing=n_missing,
+        missing_mass=missing_mass,
+    )
+
+
+def _joined(first: _Sums, second: _Sums) -> _Sums:
+    """Sums of two blocks together (Chan, Golub & LeVeque 1983)."""
+    mass = first.mass + second.mass
+    share = second.mass / np.maximum(mass, 1e-300)
+    offset = second.mean - first.mean
+    return _Sums(
+        mass=mass,
+        mean=first.mean + share * offset,
+        scatter=first.scatter + second.scatter + offset**2 * share * first.mass,
+        lowest=np.minimum(first.lowest, second.lowest),
+        highest=np.maximum(first.highest, second.highest),
+        n_there=first.n_there + second.n_there,
+        n_missing=first.n_missing + second.n_missing,
+        missing_mass=first.missing_mass + second.missing_mass,
+    )

@@ -1,0 +1,140 @@
+"""What a user hands over, checked as scikit-learn's users expect."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_consistent_length,
+    column_or_1d,
+    validate_data,
+)
+
+from secret_jax.data.columns import NO_TABLE, as_frame, read_columns, read_target
+from secret_jax.data.device import check_array, is_resident
+from secret_jax.data.table import TableSchema
+
+# Beyond, whole numbers have gaps between them and are weights like any others.
+_MOST_COPIES = 2.0**53
+
+
+def validated(model: BaseEstimator, X: Any, *, reset: bool) -> Any:
+    """Note or check the features; arrays become arrays, DataFrames stay DataFrames."""
+    if is_resident(X):
+        check_array(X)
+        table: Any = X
+        validate_data(model, table, reset=reset, skip_check_array=True)
+        return X
+    if as_frame(X) is None:
+        try:
+            return validate_data(
+                model, X, reset=reset, dtype=None, ensure_all_finite=False
+            )
+        except ValueError as error:
+            if "inhomogeneous" not in str(error):
+                raise
+            raise ValueError(NO_TABLE) from None
+    if len(X) == 0 or len(X.columns) == 0:
+        raise ValueError(
+            f"Found array with {len(X)} sample(s) and {len(X.columns)} feature(s): X "
+            "is an empty table, a minimum of 1 is required."
+        )
+    if reset or not hasattr(model, "feature_names_in_"):
+        # With names on both sides columns are found by name, in any order.
+        validate_data(model, X, reset=reset, skip_check_array=True)
+    return X
+
+
+def validated_target(y: Any, X: Any) -> np.ndarray:
+    if y is None:
+        raise ValueError(
+            "This SecretRegressor estimator requires y to be passed, but the target y "
+            "is None."
+        )
+    try:
+        values = column_or_1d(y, warn=True)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"The target y must be one column: {error}") from None
+    values = read_target(values)
+    if not np.isfinite(values).all():
+        row = int(np.argmin(np.isfinite(values)))
+        raise ValueError(
+            f"Input y contains NaN or infinity: row {row} is {values[row]}. Drop such "
+            "rows before fitting."
+        )
+    check_consistent_length(X, values)
+    return values
+
+
+def validated_weight(sample_weight: Any, X: Any) -> np.ndarray:
+    n_rows = len(X)
+    if sample_weight is None:
+        return np.ones(n_rows)
+    try:
+        if np.iscomplexobj(np.asarray(sample_weight)):
+            raise ValueError("they are complex numbers.")
+        weight = _check_sample_weight(
+            sample_weight,
+            np.empty((n_rows, 1)),
+            dtype=np.float64,
+            ensure_non_negative=True,
+        )
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"Bad sample weights: {error}") from None
+    if not (np.isfinite(weight) & (weight >= 0)).all():  # of a single number
+        raise ValueError(f"Bad sample weights: {sample_weight!r}. Give finite numbers.")
+    largest = weight.max()
+    if largest == 0:
+        raise ValueError(
+            "Sample weights must contain at least one non-zero number: all are zero."
+        )
+    countable = largest <= _MOST_COPIES / n_rows
+    if not (countable and np.equal(np.mod(weight, 1), 0).all()):
+        weight = weight / largest  # whose mean cannot overflow
+        weight = weight / weight[weight > 0].mean()
+    return weight
+
+
+def warn_of_target_among_features(X: Any, y: np.ndarray, schema: TableSchema) -> None:
+    columns = read_columns(X)
+    values = columns.values() if isinstance(columns, dict) else columns
+    for name, column in zip(schema.names, values, strict=True):
+        numeric = column.dtype.kind in "fiu"
+        # Most columns differ from the target in the first rows.
+        if (
+            numeric
+            and all((column[:n] == y[:n]).all() for n in (64, None))
+            and (y.min() < y.max())
+        ):
+            warnings.warn(
+                f"Column {name!r} equals the target in every row, so the tree only "
+                "repeats it. Drop the column if it is the target itself.",
+                UserWarning,
+                stacklevel=5,
+            )
+
+
+def name_of(y: Any) -> str:
+    name = getattr(y, "name", None)
+    return name if isinstance(name, str) and name else "y"
+
+
+def fitted_names(model: BaseEstimator) -> dict[str, Any]:
+    return {
+        name: getattr(model, name)
+        for name in ("n_features_in_", "feature_names_in_")
+        if hasattr(model, name)
+    }
+
+
+def restore_names(model: BaseEstimator, before: dict[str, Any]) -> None:
+    """Leave an estimator whose fit was interrupted as it was."""
+    for name in ("n_features_in_", "feature_names_in_"):
+        if name in before:
+            setattr(model, name, before[name])
+        elif hasattr(model, name):
+            delattr(model, name)

@@ -1,0 +1,1 @@
+"""What a fitted tree tells: text, tables, pictures, code, explanations, intervals."""

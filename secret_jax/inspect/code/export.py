@@ -1,0 +1,100 @@
+"""The tree as a program that predicts without this package."""
+
+from __future__ import annotations
+
+import keyword
+from typing import Literal
+
+from secret_jax.inspect.code.python import python_code
+from secret_jax.inspect.code.sql import sql_code
+from secret_jax.inspect.equations import check_choice, check_text, checked_precision
+from secret_jax.tree.structure import Tree
+
+
+def export_code(
+    tree: Tree,
+    language: Literal["python", "sql"] = "python",
+    *,
+    function_name: str | None = None,
+    precision: int | None = None,
+    table: str | None = None,
+) -> str:
+    """The tree as a Python function, or as an SQL expression or query.
+
+    Parameters
+    ----------
+    tree : Tree
+    language : {"python", "sql"}
+    function_name : str, optional
+        Name of the Python function, "predict" by default, or of the column of a query,
+        "prediction" by default.
+    precision : int, optional
+        Significant digits relative to the effect, as in `export_text`. By default all
+        digits are written.
+    table : str, optional
+        Only with SQL: the table of the rows. The result is then a query that gives all
+        of its columns and the prediction, otherwise an expression to use in one's own.
+
+    Returns
+    -------
+    str
+        Python: the source of a function of keyword arguments or of one dict, which
+        returns a float and needs nothing but Python. SQL: standard SQL with CASE, for
+        SQLite, DuckDB and others; column names are quoted.
+
+    Raises
+    ------
+    TypeError
+        If a category is neither text nor a number nor a truth value.
+    ValueError
+        If an option is not what it should be.
+
+    Notes
+    -----
+    The code computes in float64 what `predict` computes in float32. On real data the
+    two differ by less than 1e-6 standard deviations of the target, or 1e-4 if the tree
+    has gates. Splits on one column change sides at exactly the same value; a row
+    within float32 rounding of the threshold of a sum of columns may go the other way.
+    Categories that training never saw go to the larger side, as in `predict`. Missing
+    values (None or NaN in Python, NULL in SQL) are what they are in `predict`.
+
+    Soft trees use ``EXP`` in SQL, which SQLite has from version 3.35 if it was built
+    with its mathematical functions; elsewhere register it
+    (``connection.create_function("EXP", 1, math.exp)``).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from secret_jax import SecretRegressor
+    >>> X = np.arange(40.0)[:, None]
+    >>> y = np.where(X[:, 0] < 20, 3.0, 8.0)
+    >>> model = SecretRegressor(born_again=False, random_state=0).fit(X, y)
+    >>> scope = {}
+    >>> exec(model.export_code(function_name="level"), scope)
+    >>> round(scope["level"](x0=7), 3)
+    3.0
+    >>> print(model.export_code("sql", table="rows"))
+    SELECT *,
+    CASE
+    WHEN ...
+    FROM "rows"
+    """
+    if precision is not None:
+        checked_precision(precision)
+    check_choice("language", language, ("python", "sql"))
+    check_text("function_name", function_name)
+    check_text("table", table)
+    if language == "python":
+        if table is not None:
+            raise ValueError(
+                f"table is {table!r}, but a Python function reads no table. Leave it "
+                "out, or set language='sql'."
+            )
+        name = "predict" if function_name is None else function_name
+        if not name.isidentifier() or keyword.iskeyword(name):
+            raise ValueError(
+                f"function_name is {name!r}, which is no name of a Python function."
+            )
+        return python_code(tree, name, precision)
+    name = "prediction" if function_name is None else function_name
+    return sql_code(tree, name, precision, table)

@@ -1,0 +1,197 @@
+"""A tree as an SQL expression, of standard SQL with ``EXP`` for soft splits alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import numpy as np
+
+from secret_jax.inspect.code.formulas import (
+    Comparison,
+    Membership,
+    Side,
+    Term,
+    Value,
+    leaves_under,
+    mixture_range,
+    model_formula,
+    other,
+    plain_category,
+    split_formula,
+)
+from secret_jax.tree.soft import HARD_LOGIT
+from secret_jax.tree.structure import Tree
+
+_OPPOSITE = {"<=": ">", ">=": "<"}
+# SQLite and DuckDB refuse expressions that are nested deeper than about a thousand.
+_LONGEST_SUM = 64
+
+
+def sql_code(
+    tree: Tree, column_name: str, precision: int | None, table: str | None
+) -> str:
+    """The expression or statement; see `secret_jax.inspect.code.export.export_code`."""
+    if tree.is_soft:
+        expression = _mixture(tree, precision)
+    else:
+        expression = _decisions(tree, precision)
+    if table is None:
+        return expression + "\n"
+    name = _identifier(column_name)
+    return f"SELECT *,\n{expression} AS {name}\nFROM {_identifier(table)}\n"
+
+
+def _decisions(tree: Tree, precision: int | None) -> str:
+    """One CASE for a chain of nodes: of two sides the smaller one is nested in it.
+
+    So the nesting grows with the logarithm of the number of leaves at most.
+    """
+    n_leaves = leaves_under(tree)
+    sides: tuple[Side, Side] = ("left", "right")
+
+    def write(node: int, indent: str) -> str:
+        branches = []
+        while not tree.is_leaf[node]:
+            child = {side: int(getattr(tree, side)[node]) for side in sides}
+            small = min(sides, key=lambda side: n_leaves[child[side]])
+            condition = _condition(split_formula(tree, node, precision), small)
+            inner = write(child[small], indent + "  ")
+            branches.append(f"{indent}WHEN {condition} THEN\n{inner}")
+            node = child[other(small)]
+        value = _clipped_sum(model_formula(tree, node, precision))
+        if not branches:
+            return indent + value
+        branches += [f"{indent}ELSE", f"{indent}  {value}", f"{indent}END"]
+        return "\n".join([f"{indent}CASE", *branches])
+
+    return write(0, "")
+
+
+def _mixture(tree: Tree, precision: int | None) -> str:
+    """A query without a table: gates and leaves first, then their mixture, clipped."""
+    taken = {name.lower() for name in tree.schema.names}
+    prefix = ""
+    while any(name.startswith((f"{prefix}gate", f"{prefix}leaf")) for name in taken):
+        prefix += "tree_"
+    gates, products = [], []
+    share = {0: ""}
+    for node in range(tree.n_nodes):
+        if tree.is_leaf[node]:
+            value = model_formula(tree, node, precision)
+            name = f"{prefix}leaf_{node}"
+            gates.append(f"{_sum(value.constant, value.terms)} AS {name}")
+            products.append(f"{share[node]}{_clipped(name, value.low, value.high)}")
+        else:
+            name = f"{prefix}gate_{node}"
+            gate = _share(split_formula(tree, node, precision))
+            gates.append(f"{gate} AS {name}")
+            share[int(tree.left[node])] = f"{share[node]}{name} * "
+            share[int(tree.right[node])] = f"{share[node]}(1e0 - {name}) * "
+    low, high = mixture_range(tree, precision)
+    mixture = f"{prefix}mixture"
+    inside = ",\n      ".join(gates)
+    return (
+        f"(SELECT {_clipped(mixture, low, high)} FROM (\n"
+        f"  SELECT {_added(products, ' + ' + chr(10) + '    ')} AS {mixture}\n"
+        f"  FROM (\n    SELECT\n      {inside}\n"
+        f"  ) AS {prefix}gates\n) AS {prefix}mixtures)"
+    )
+
+
+def _condition(split: Comparison | Membership, side: Side) -> str:
+    """A condition under which a row goes to a side."""
+    if isinstance(split, Membership):
+        name, is_listed = _identifier(split.name), side == split.side
+        plain = [_literal(c, split.name) for c in split.listed if c is not None]
+        condition = f"{name} {'IN' if is_listed else 'NOT IN'} ({', '.join(plain)})"
+        if not plain:
+            condition = "1 = 0" if is_listed else f"{name} = {name}"
+        # What is missing is neither in a list nor not in it.
+        missing = split.missing_side == side
+        return f"({condition} OR {name} IS NULL)" if missing else condition
+    sign = "<=" if split.at_most else ">="
+    sign = sign if side == "left" else _OPPOSITE[sign]
+    condition = f"{_sum(None, split.terms)} {sign} {_number(split.threshold)}"
+    if split.missing_left is None:
+        return condition
+    name = _identifier(split.terms[0].name)
+    if split.missing_left == (side == "left"):
+        return f"({condition} OR {name} IS NULL)"
+    return f"({condition} AND {name} IS NOT NULL)"
+
+
+def _share(split: Comparison | Membership) -> str:
+    """The share of a row that goes left."""
+    if isinstance(split, Membership) or split.width == 0:
+        return f"CASE WHEN {_condition(split, 'left')} THEN 1e0 ELSE 0e0 END"
+    terms = split.terms
+    if split.missing_value is not None:
+        terms = (terms[0]._replace(mean=split.missing_value),)
+    total, threshold = f"({_sum(None, terms)})", _number(split.threshold)
+    sides = (total, threshold) if split.at_most else (threshold, total)
+    exponent = f"({sides[0]} - {sides[1]}) / {_number(split.width)}"
+    limit = _number(HARD_LOGIT)
+    # EXP of a large number is an error in some databases.
+    return (
+        f"CASE WHEN {exponent} > {limit} THEN 0e0 WHEN {exponent} < -{limit} THEN 1e0 "
+        f"ELSE 1e0 / (1e0 + EXP({exponent})) END"
+    )
+
+
+def _clipped_sum(value: Value) -> str:
+    return _clipped(_sum(value.constant, value.terms), value.low, value.high)
+
+
+def _clipped(text: str, low: float, high: float) -> str:
+    if math.isinf(low):
+        return text
+    low_text, high_text = _number(low), _number(high)
+    return (
+        f"CASE WHEN {text} < {low_text} THEN {low_text} WHEN {text} > {high_text} "
+        f"THEN {high_text} ELSE {text} END"
+    )
+
+
+def _sum(constant: float | None, terms: Iterable[Term]) -> str:
+    parts = [] if constant is None else [_number(constant)]
+    for term in terms:
+        factor, column = _number(term.factor), _identifier(term.name)
+        if term.asks == "gap" or (term.asks == "category" and term.category is None):
+            parts.append(f"CASE WHEN {column} IS NULL THEN {factor} ELSE 0e0 END")
+        elif term.asks == "category":
+            category = _literal(term.category, term.name)
+            parts.append(f"CASE WHEN {column} = {category} THEN {factor} ELSE 0e0 END")
+        else:
+            if term.mean is not None:
+                column = f"COALESCE({column}, {_number(term.mean)})"
+            parts.append(column if term.factor == 1 else f"{factor} * {column}")
+    return _added(parts, " + ") if parts else "0e0"
+
+
+def _added(parts: list[str], plus: str) -> str:
+    while len(parts) > _LONGEST_SUM:
+        starts = range(0, len(parts), _LONGEST_SUM)
+        parts = [f"({plus.join(parts[i : i + _LONGEST_SUM])})" for i in starts]
+    return plus.join(parts)
+
+
+def _identifier(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _literal(category: object, name: str) -> str:
+    value = plain_category(category, name)
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    return _number(value) if isinstance(value, float) else str(value)
+
+
+def _number(value: float) -> str:
+    """A literal of double precision: without an exponent it would be a decimal."""
+    text = repr(float(np.float64(value)))
+    if "e" not in text:
+        text = text.removesuffix(".0") + "e0"
+    return text

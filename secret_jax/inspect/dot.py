@@ -1,0 +1,133 @@
+"""The tree in the DOT language of Graphviz, in the units and names of the data."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+
+from secret_jax.inspect.equations import check_count, checked_precision
+from secret_jax.inspect.words import (
+    counted,
+    leaves_below,
+    model_parts,
+    node_facts,
+    rows_text,
+    split_parts,
+)
+from secret_jax.tree.structure import StopReason, Tree
+
+_WIDTH = 44  # characters in a line of a box
+
+
+def export_dot(
+    tree: Tree,
+    *,
+    max_depth: int | None = None,
+    precision: int | None = None,
+    max_terms: int | None = 8,
+    max_categories: int | None = 8,
+    rotate: bool = False,
+) -> str:
+    """The tree as text for Graphviz; nothing needs to be installed to write it.
+
+    Parameters
+    ----------
+    tree : Tree
+    max_depth : int, optional
+        Deepest level that is drawn; inner nodes on it are drawn dashed, with their own
+        model.
+    precision : int, optional
+        Significant digits relative to the effect, 3 by default; see `export_text`.
+    max_terms : int or None
+        Largest terms of a sum that are shown; None: all.
+    max_categories : int or None
+        Longer lists of categories are replaced by the other side's, if that is short,
+        or abbreviated; None: never.
+    rotate : bool
+        Draw from left to right instead of from the top down.
+
+    Returns
+    -------
+    str
+        A directed graph. The names of its nodes and the numbers in brackets are those
+        that `apply` gives; where the condition of a box holds, the way is "yes". Edges
+        are as wide as their share of the training rows. A leaf's tooltip says why it
+        was not split.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an option is not what it should be.
+
+    Notes
+    -----
+    ``dot -Tsvg tree.dot -o tree.svg`` makes a picture of the text.
+    """
+    check_count("max_depth", max_depth)
+    check_count("max_terms", max_terms)
+    check_count("max_categories", max_categories)
+    checked_precision(precision)
+    title = (
+        f"{tree.schema.target_name}: {counted(tree.n_leaves, 'leaf', 'leaves')}, "
+        f"{rows_text(tree.weight[0])}"
+    )
+    direction = "LR" if rotate else "TB"
+    lines = [
+        "digraph tree {",
+        f"    graph [label={_quoted([title])}, labelloc=t, rankdir={direction}];",
+        '    node [shape=box, style=rounded, fontname="Helvetica"];',
+        '    edge [fontname="Helvetica"];',
+    ]
+    for node in _drawn(tree, max_depth):
+        leaf = bool(tree.is_leaf[node])
+        facts = node_facts(tree, node)
+        if leaf or tree.depth[node] == max_depth:
+            parts = model_parts(tree, node, precision=precision, max_terms=max_terms)
+            if leaf:
+                reason = StopReason(int(tree.stop_reason[node])).sentence
+                more = f", tooltip={_quoted([reason])}"
+            else:
+                below = counted(leaves_below(tree, node), "leaf", "leaves")
+                facts += f", {below} below"
+                more = ', style="rounded,dashed"'
+        else:
+            parts = split_parts(
+                tree,
+                node,
+                precision=precision,
+                max_terms=max_terms,
+                max_categories=max_categories,
+            )
+            more = ""
+        label = [*_wrapped(f"[{node}] {' '.join(parts)}"), facts]
+        lines.append(f"    {node} [label={_quoted(label)}{more}];")
+        if node:
+            parent = int(tree.parent[node])
+            answer = "yes" if tree.left[parent] == node else "no"
+            width = 0.5 + 5 * float(tree.weight[node] / tree.weight[0])
+            style = f'label="{answer}", penwidth={width:.2f}'
+            lines.append(f"    {parent} -> {node} [{style}];")
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def _drawn(tree: Tree, max_depth: int | None) -> Iterator[int]:
+    """Nodes down to the deepest level that is drawn, the left side before the right."""
+    stack = [0]
+    while stack:
+        node = stack.pop()
+        yield node
+        if not tree.is_leaf[node] and tree.depth[node] != max_depth:
+            stack += [int(tree.right[node]), int(tree.left[node])]
+
+
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(
+        text, _WIDTH, break_long_words=False, break_on_hyphens=False
+    ) or [text]
+
+
+def _quoted(lines: list[str]) -> str:
+    """A string of the DOT language, its lines below each other."""
+    escaped = [line.replace("\\", "\\\\").replace('"', '\\"') for line in lines]
+    # A line break in a name would end the line of the file as well.
+    return '"' + "\\n".join(" ".join(line.splitlines()) for line in escaped) + '"'

@@ -1,0 +1,294 @@
+"""Why a row got its prediction: its way in words, and a sum of contributions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+
+from secret_jax.data.table import Table
+from secret_jax.inspect.equations import LinearSplit, split_in_original_units
+from secret_jax.inspect.frame import installed_backend
+from secret_jax.inspect.words import number, quoted, split_sentence
+from secret_jax.tree.routing import leaf_shares_of
+from secret_jax.tree.structure import SplitKind, Tree
+
+_ROWS_SHOWN = 5
+_TERMS_SHOWN = 4
+_ROW_BLOCK = 16384
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Explanation:
+    """Predictions taken apart; `str` shows the first rows.
+
+    For every row ``baseline + contributions.sum(axis=1) + clipping == prediction``, to
+    float64 rounding.
+
+    Attributes
+    ----------
+    target : str
+        Name of the target.
+    names : tuple of str
+        The input columns.
+    values : ndarray of shape (n_rows, n_columns), object
+        What the rows hold.
+    baseline : float
+        What the equation of the root says where every number is at its training mean.
+        Without indicators of categories in the equations that is the mean of the
+        target.
+    linear : ndarray of shape (n_rows, n_columns), float64
+        Slope of the leaf's equation times the deviation of the column from its training
+        mean (of indicators of categories: the coefficient of the row's category).
+    splits : ndarray of shape (n_rows, n_columns), float64
+        What the splits on the column, on the way to the leaf, change in the value of
+        the equation at the training means. A split on several columns is shared by the
+        squares of their standardised coefficients.
+    contributions : ndarray of shape (n_rows, n_columns), float64
+        ``linear + splits``.
+    clipping : ndarray of shape (n_rows,), float64
+        What clipping to the range of the leaf's outputs adds.
+    prediction : ndarray of shape (n_rows,), float64
+        As `predict` gives it, without its float32 rounding.
+    leaf : ndarray of shape (n_rows,), int32
+        Node id of the leaf, of a soft tree the one with the largest share.
+    share : ndarray of shape (n_rows,), float64
+        Share of that leaf in the prediction; 1 of a hard tree.
+    path : tuple of str
+        The conditions on the way to that leaf, in words.
+    """
+
+    target: str
+    names: tuple[str, ...]
+    values: np.ndarray = field(repr=False)
+    baseline: float
+    linear: np.ndarray = field(repr=False)
+    splits: np.ndarray = field(repr=False)
+    clipping: np.ndarray = field(repr=False)
+    prediction: np.ndarray = field(repr=False)
+    leaf: np.ndarray = field(repr=False)
+    share: np.ndarray = field(repr=False)
+    path: tuple[str, ...] = field(repr=False)
+
+    @property
+    def contributions(self) -> np.ndarray:
+        """What every column adds to the prediction, shape (n_rows, n_columns)."""
+        return self.linear + self.splits
+
+    def __len__(self) -> int:
+        return len(self.prediction)
+
+    def __str__(self) -> str:
+        shown = [self.row_text(row) for row in range(min(len(self), _ROWS_SHOWN))]
+        more = len(self) - len(shown)
+        return "\n\n".join(shown + ([f"... {more} more rows"] if more else []))
+
+    def row_text(self, row: int) -> str:
+        """One row in words, its largest contributions first."""
+        contributions = self.contributions[row]
+        step = max(abs(self.prediction[row]), np.abs(contributions).max(initial=0.0))
+        digits = max(0, 3 - int(np.floor(np.log10(step)))) if step > 0 else 0
+        share = self.share[row]
+        part = "" if share > 1 - 1e-9 else f" ({100 * share:.0f} % of the mixture)"
+        lines = [
+            f"row {row}: {quoted(self.target)} = {self.prediction[row]:.{digits}f}",
+            f"  leaf [{self.leaf[row]}]{part}: {self.path[row]}",
+        ]
+        terms = [("baseline", self.baseline)]
+        for column in np.argsort(-np.abs(contributions), kind="stable"):
+            if contributions[column] != 0:
+                value = self.values[row, column]
+                if value is None or value != value:
+                    value = "missing"
+                elif isinstance(value, int | float) and not isinstance(value, bool):
+                    value = number(float(f"{value:.4g}"))
+                else:
+                    value = quoted(value)
+                terms.append(
+                    (f"{quoted(self.names[column])} = {value}", contributions[column])
+                )
+        if abs(self.clipping[row]) > 1e-12 * step:
+            terms.append(("clipping to the outputs of the leaf", self.clipping[row]))
+        figures = [f"{value:+.{digits}f}" for _, value in terms]
+        figures[0] = f"{self.baseline:.{digits}f}"
+        width = max(map(len, figures))
+        lines += [
+            f"  {figure:>{width}}  {what}"
+            for figure, (what, _) in zip(figures, terms, strict=True)
+        ]
+        return "\n".join(lines)
+
+    def to_dataframe(self, *, backend: str | None = None) -> Any:
+        """The contributions as a DataFrame.
+
+        Parameters
+        ----------
+        backend : {"pandas", "polars", "pyarrow"}, optional
+            By default the first of these that is installed.
+
+        Returns
+        -------
+        DataFrame or Table of ``backend``
+            One row per row; ``baseline``, a column for every input column,
+            ``clipping``, ``prediction``, ``leaf`` and ``path``. An underscore is added
+            to those of these names that an input column has.
+        """
+        contributions = self.contributions
+        own = {name: contributions[:, i] for i, name in enumerate(self.names)}
+
+        def free(name: str) -> str:
+            while name in own:
+                name += "_"
+            return name
+
+        columns = {free("baseline"): np.full(len(self), self.baseline), **own}
+        for name in ("clipping", "prediction", "leaf"):
+            columns[free(name)] = getattr(self, name)
+        data = {name: values.tolist() for name, values in columns.items()}
+        data[free("path")] = list(self.path)
+        return nw.from_dict(data, backend=installed_backend(backend)).to_native()
+
+
+def explain(
+    tree: Tree, table: Table, values: np.ndarray, *, precision: int | None = None
+) -> Explanation:
+    """Take the predictions for some rows apart.
+
+    Parameters
+    ----------
+    tree : Tree
+    table : Table
+        Rows encoded with ``tree.schema``.
+    values : ndarray of shape (n_rows, n_columns), object
+        The rows as they were given, for the words.
+    precision : int, optional
+        Significant digits of the words, as in `secret_jax.inspect.text.export_text`.
+
+    Returns
+    -------
+    Explanation
+
+    Notes
+    -----
+    The leaf's equation is read at the training means of the columns and then moved to
+    the row, column by column (its *linear* part). Its value at the means differs from
+    that of the root; along the way every split changes the equation a little, and that
+    change is the contribution of the columns that the split asks for. Of a soft tree
+    the terms of all leaves are mixed by their shares of the row.
+    """
+    schema, inputs = tree.schema, np.array(tree.schema.input_columns, int)
+    n_rows, n_columns = len(table.x), len(schema.names)
+    scale = schema.target_scale
+    leaves = np.flatnonzero(tree.is_leaf)
+    coefficient = np.asarray(tree.coefficient, np.float64)
+    slope, level = coefficient[leaves, 1:], coefficient[:, 0]
+    to_input = np.zeros((schema.n_regressors, n_columns))
+    to_input[np.arange(schema.n_regressors), inputs[: schema.n_regressors]] = 1.0
+    of_splits = split_levels(tree)[leaves]
+    low, high = tree.clip_range()
+    linear, splits = np.zeros((2, n_rows, n_columns))
+    clipping, share = np.zeros((2, n_rows))
+    leaf = np.zeros(n_rows, np.int32)
+    for start in range(0, n_rows, _ROW_BLOCK):
+        block = slice(start, start + _ROW_BLOCK)
+        part = Table(table.x[block], table.codes[block])
+        x = part.x[:, : schema.n_regressors].astype(np.float64)
+        shares = leaf_shares_of(tree, part).astype(np.float64)
+        shares /= shares.sum(axis=1, keepdims=True)
+        linear[block] = (x * (shares @ slope)) @ to_input
+        splits[block] = shares @ of_splits
+        value = x @ slope.T + level[leaves]
+        if tree.clip_leaves or not tree.is_soft:
+            clipped = np.clip(value, low[leaves], high[leaves])
+            clipping[block] = (shares * (clipped - value)).sum(axis=1)
+        else:
+            mixed = (shares * value).sum(axis=1)
+            clipping[block] = np.clip(mixed, low[0], high[0]) - mixed
+        largest = np.argmax(shares, axis=1)
+        leaf[block] = leaves[largest]
+        share[block] = shares[np.arange(len(x)), largest]
+    baseline = float(schema.restore_target(level[0]))
+    linear, splits, clipping = linear * scale, splits * scale, clipping * scale
+    words = {node: path_sentence(tree, node, precision) for node in set(leaf.tolist())}
+    return Explanation(
+        target=schema.target_name,
+        names=schema.names,
+        values=values,
+        baseline=baseline,
+        linear=linear,
+        splits=splits,
+        clipping=clipping,
+        prediction=baseline + (linear + splits).sum(axis=1) + clipping,
+        leaf=leaf,
+        share=share,
+        path=tuple(words[node] for node in leaf.tolist()),
+    )
+
+
+def split_levels(tree: Tree) -> np.ndarray:
+    """By how much the splits above a node move its intercept from that of the root.
+
+    Returns
+    -------
+    ndarray of shape (n_nodes, n_columns), float64
+        In standardised units, by the input columns that the splits ask for.
+    """
+    level = np.asarray(tree.coefficient[:, 0], np.float64)
+    moved = np.zeros((tree.n_nodes, len(tree.schema.names)))
+    for node in range(1, tree.n_nodes):  # parents come before their children
+        parent = int(tree.parent[node])
+        step = (level[node] - level[parent]) * split_columns(tree, parent)
+        moved[node] = moved[parent] + step
+    return moved
+
+
+def split_columns(tree: Tree, node: int) -> np.ndarray:
+    """Share of every input column in a split, shape (n_columns,), float64.
+
+    The squares of the standardised coefficients, which sum to one; a split on one
+    column has one share of 1.
+    """
+    schema = tree.schema
+    shares = np.zeros(len(schema.names))
+    if tree.kind[node] == SplitKind.DISCRETE:
+        shares[schema.discrete[tree.attribute[node]]] = 1.0
+        return shares
+    squares = np.asarray(tree.direction[node], np.float64) ** 2
+    np.add.at(shares, np.array(schema.input_columns, int), squares)
+    return shares / max(shares.sum(), 1e-300)
+
+
+def path_sentence(tree: Tree, node: int, precision: int | None = None) -> str:
+    """The conditions on the way to a node, in words.
+
+    Of several bounds on one column in one direction only the tightest is told.
+
+    Examples
+    --------
+    ``"length <= 3.1 and sex in {F, M}"``; of the root ``"all rows"``.
+    """
+    said: dict[Any, tuple[float, str]] = {}
+    steps = []
+    while node:
+        parent = int(tree.parent[node])
+        steps.append((parent, "left" if tree.left[parent] == node else "right"))
+        node = parent
+    for parent, side in reversed(steps):
+        sentence = split_sentence(
+            tree, parent, precision=precision, max_terms=_TERMS_SHOWN, side=side
+        )
+        split = split_in_original_units(tree, parent)
+        key, bound = (parent, False, False), 0.0
+        one = isinstance(split, LinearSplit) and len(split.columns) == 1
+        # Where gaps have a side of their own a looser bound says more than a tighter.
+        if isinstance(split, LinearSplit) and one and split.missing_left is None:
+            below = split.at_most == (side == "left")
+            key = (split.names[0], below, split.width > 0)
+            bound = split.threshold if below else -split.threshold
+        if key in said and bound > said[key][0]:
+            continue
+        said.pop(key, None)
+        said[key] = (bound, sentence)
+    return " and ".join(sentence for _, sentence in said.values()) or "all rows"

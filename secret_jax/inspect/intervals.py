@@ -1,0 +1,129 @@
+"""How far off a prediction may be: standard deviations and conformal intervals."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from secret_jax.prune.path import model_degrees
+from secret_jax.tree.structure import Tree
+
+# Degrees of freedom for which the noise around a leaf counts in the leaf. With 30 the
+# calibrated intervals were 2 % (at 80 % coverage) to 5 % (at 90 %) narrower than
+# intervals of one width, over ten real tables; with 3 or 10 hardly wider.
+_BORROWED = 30.0
+# A node that seems quieter than this share of the noise around it has too few rows.
+_QUIETEST = 1e-3
+# A deviation below this share of the target's is what float32 rounds away.
+_ROUNDING = 1e-6
+
+
+def node_deviations(tree: Tree) -> np.ndarray:
+    """Standard deviation of a new output about the prediction of each node.
+
+    The square of it is ``noise * (1 + degrees / weight)``: the variance of the outputs
+    about the true mean, and the model's own variance, on average over the node's
+    training rows. The noise of a node is what the leaves below it leave unexplained,
+    per degree of freedom that their models did not spend. Its logarithm is averaged
+    with that of its parent's noise, which counts as thirty degrees of freedom, so that
+    a leaf with few rows borrows from the leaves around it.
+
+    Neither the choice of the splits nor the clipping of predictions is allowed for,
+    and outputs are taken to vary alike within a leaf. Since splits are chosen, the
+    deviation is usually too small (by a fifth, in the middle, over ten real tables):
+    for intervals with a promise see `conformal_factor`.
+
+    Parameters
+    ----------
+    tree : Tree
+
+    Returns
+    -------
+    ndarray of shape (n_nodes,), float64
+        In units of the target.
+    """
+    degrees = np.minimum(model_degrees(tree), tree.weight)
+    error = np.where(tree.is_leaf, tree.train_error * tree.weight, 0.0)
+    free = np.where(tree.is_leaf, tree.weight - degrees, 0.0)
+    for node in range(tree.n_nodes - 1, 0, -1):  # children come after their parents
+        error[tree.parent[node]] += error[node]
+        free[tree.parent[node]] += free[node]
+    noise = np.empty(tree.n_nodes)
+    noise[0] = max(error[0] / max(free[0], 1.0), _ROUNDING**2)
+    for node in range(1, tree.n_nodes):
+        above = noise[tree.parent[node]]
+        own = max(error[node] / max(free[node], 1.0), _QUIETEST * above)
+        trust = free[node] / (free[node] + _BORROWED)
+        noise[node] = above * (own / above) ** trust
+    variance = noise * (1.0 + degrees / np.maximum(tree.weight, 1.0))
+    return np.maximum(np.sqrt(variance), _ROUNDING) * tree.schema.target_scale
+
+
+def conformity_scores(
+    residual: np.ndarray, deviation: np.ndarray, weight: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Residuals of calibration rows in units of their deviation, sorted.
+
+    Parameters
+    ----------
+    residual, deviation, weight : ndarray of shape (n_rows,)
+        Rows of weight zero are left out.
+
+    Returns
+    -------
+    scores, weight : ndarray of shape (n_used,), float64
+        Rising scores, and the weights of their rows.
+    """
+    score = np.abs(residual) / deviation
+    order = np.argsort(score, kind="stable")
+    order = order[weight[order] > 0]
+    return score[order], weight[order]
+
+
+def conformal_factor(scores: np.ndarray, weight: np.ndarray, coverage: float) -> float:
+    """How many deviations an interval reaches to either side of a prediction.
+
+    Split-conformal prediction: with n calibration rows it is their score of rank
+    ``ceil((n + 1) * coverage)``. If they and a new row are exchangeable, the new output
+    lies in its interval with at least that probability, whatever the tree is like.
+
+    Parameters
+    ----------
+    scores, weight : ndarray of shape (n_rows,)
+        From `conformity_scores`; a row of weight two is two rows.
+    coverage : float
+        In (0, 1).
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError
+        If the rows are too few for the coverage.
+
+    References
+    ----------
+    J. Lei, M. G'Sell, A. Rinaldo, R. J. Tibshirani and L. Wasserman.
+    Distribution-Free Predictive Inference for Regression. Journal of the American
+    Statistical Association 113, 2018, sections 2.2 and 5.2.
+
+    Examples
+    --------
+    >>> conformal_factor(np.arange(1.0, 10.0), np.ones(9), coverage=0.8)
+    8.0
+    """
+    total = float(np.sum(weight))
+    # The product may be a rounding error above a whole number.
+    rank = math.ceil((total + 1.0) * coverage - 1e-9)
+    if rank > total + 1e-9:
+        needed = math.ceil(coverage / (1.0 - coverage) - 1e-9)
+        raise ValueError(
+            f"coverage={coverage!r} needs at least {needed} calibration rows, but "
+            f"conformalize saw {total:g}. Calibrate on more rows, or ask for a "
+            f"coverage of at most {total / (total + 1.0):.3g}."
+        )
+    place = int(np.searchsorted(np.cumsum(weight), rank - 1e-9))
+    return float(scores[min(place, len(scores) - 1)])

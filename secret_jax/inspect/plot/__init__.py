@@ -1,0 +1,1 @@
+"""Pictures of the tree, of a slice and of a leaf."""

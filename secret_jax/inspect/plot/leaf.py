@@ -1,0 +1,207 @@
+"""One node as a picture: what its equation weighs, and how well it fits its rows."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from secret_jax.data.columns import read_target
+from secret_jax.inspect.equations import check_count, model_in_original_units
+from secret_jax.inspect.explain import path_sentence
+from secret_jax.inspect.plot.tree import FONT_SIZE, check_axes, import_matplotlib
+from secret_jax.inspect.words import clip_facts, node_facts, number, quoted
+from secret_jax.tree.routing import predict, walk
+from secret_jax.tree.structure import Tree
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# From viridis, as the other pictures: its middle and its dark end.
+_UP, _DOWN = "#21918c", "#440154"
+_MOST_POINTS = 5000
+_LONGEST_NAME = 32
+
+
+def plot_leaf(
+    tree: Tree,
+    node: int,
+    X: Any = None,
+    y: Any = None,
+    *,
+    max_terms: int | None = 12,
+    ax: Any = None,
+) -> list[Axes]:
+    """Draw the equation of a node, and its predictions against the targets.
+
+    Parameters
+    ----------
+    tree : Tree
+    node : int
+        A leaf, or an inner node with the model it would have as a leaf.
+    X, y : optional
+        Rows and their targets. Those that reach the node are drawn in a second picture,
+        predicted against actual.
+    max_terms : int or None
+        Columns that are shown; None: all.
+    ax : matplotlib Axes or sequence of two, optional
+        By default a new figure is made.
+
+    Returns
+    -------
+    list of matplotlib Axes
+        One, or two with rows.
+
+    Raises
+    ------
+    ImportError
+        If matplotlib is not installed.
+    ValueError
+        If the node does not exist, or no row reaches it.
+
+    Notes
+    -----
+    Bars are coefficients times one standard deviation of their column in training, in
+    units of the target, so they compare; the numbers beside them are the coefficients
+    per unit of the column. Of an indicator of a category they are the same. In a soft
+    tree a row reaches the leaf of its larger shares, and is predicted by the mixture.
+
+    Examples
+    --------
+    >>> from secret_jax import SecretRegressor
+    >>> from secret_jax.datasets import make_fried
+    >>> X, y = make_fried(500, random_state=0)
+    >>> model = SecretRegressor(random_state=0).fit(X, y)
+    >>> bars, fit = model.plot_leaf(model.apply(X)[0], X, y)
+    """
+    pyplot, _ = import_matplotlib()
+    check_count("max_terms", max_terms)
+    model = model_in_original_units(tree, node)
+    with_rows = X is not None
+    if with_rows != (y is not None):
+        raise ValueError("Give both X and y, or neither of them.")
+    target = read_target(y) if with_rows else None
+    axes = _axes(pyplot, ax, 1 + with_rows, len(model.names[:max_terms]))
+    _draw_bars(axes[0], tree, node, model, max_terms)
+    if target is not None:
+        _draw_fit(axes[1], tree, node, model, X, target)
+    return axes
+
+
+def _axes(pyplot: Any, ax: Any, n_axes: int, n_bars: int) -> list[Any]:
+    if ax is None:
+        height = max(3.6 if n_axes > 1 else 1.8, 1.3 + 0.26 * n_bars)
+        _, made = pyplot.subplots(
+            1,
+            n_axes,
+            figsize=(5.4 + 4.2 * (n_axes - 1), height),
+            layout="constrained",
+            squeeze=False,
+            width_ratios=(1.25, 1)[:n_axes],
+        )
+        return list(made[0])
+    given = list(ax.flat if isinstance(ax, np.ndarray) else _several(ax))
+    if len(given) < n_axes:
+        raise ValueError(f"ax holds {len(given)} axes, but {n_axes} are needed.")
+    for one in given:
+        check_axes(one)
+    return given[:n_axes]
+
+
+def _several(ax: Any) -> list[Any]:
+    return list(ax) if isinstance(ax, list | tuple) else [ax]
+
+
+def _draw_bars(
+    ax: Any, tree: Tree, node: int, model: Any, max_terms: int | None
+) -> None:
+    shown = len(model.names) if max_terms is None else max_terms
+    effect = (model.slope * model.spread)[:shown]
+    names = [
+        textwrap.shorten(str(n), _LONGEST_NAME, placeholder="..") for n in model.names
+    ]
+    place = np.arange(len(effect))
+    ax.barh(place, effect, color=np.where(effect > 0, _UP, _DOWN), height=0.7)
+    ax.axvline(0, color="0.2", lw=0.8)
+    ax.set_yticks(place, names[:shown], fontsize=FONT_SIZE, parse_math=False)
+    ax.set_ylim(max(len(effect), 1) - 0.4, -0.6)
+    for i, value in enumerate(effect):
+        slope = float(f"{model.slope[i]:.3g}")
+        ax.annotate(
+            number(slope),
+            (value, i),
+            xytext=(3 if value > 0 else -3, 0),
+            textcoords="offset points",
+            fontsize=0.85 * FONT_SIZE,
+            color="0.35",
+            ha="left" if value > 0 else "right",
+            va="center",
+        )
+    ax.margins(x=0.18)
+    if not len(effect):
+        constant = number(float(f"{model.intercept:.4g}"))
+        ax.text(0.5, 0.5, f"constant: {constant}", transform=ax.transAxes, ha="center")
+        ax.set_xticks([])
+    hidden = len(model.names) - len(effect)
+    more = f" ({hidden} smaller ones not shown)" if hidden else ""
+    ax.set_xlabel(
+        f"{model.target} per standard deviation of the column{more}",
+        fontsize=FONT_SIZE,
+        parse_math=False,
+    )
+    facts = ", ".join(filter(None, [node_facts(tree, node), clip_facts(tree, node, 2)]))
+    words = textwrap.fill(
+        f"[{node}] {path_sentence(tree, node, 2)}", 68, max_lines=3, placeholder=" ..."
+    )
+    ax.set_title(f"{words}\n{facts}", fontsize=FONT_SIZE, loc="left", parse_math=False)
+    _plain(ax)
+
+
+def _draw_fit(
+    ax: Any, tree: Tree, node: int, model: Any, X: Any, y: np.ndarray
+) -> None:
+    table = tree.schema.encode(X)
+    if y.shape != (len(table.x),):
+        raise ValueError(
+            f"X has {len(table.x)} rows, but y is of shape {y.shape}; one target for "
+            "every row is needed."
+        )
+    path, standardised = walk(tree, table)
+    reached = path[tree.depth[node]] == node
+    if not reached.any():
+        raise ValueError(
+            f"None of the {len(y)} rows reaches node {node}. Give rows that do, or "
+            "leave X and y out."
+        )
+    if tree.is_soft:
+        value = predict(tree, table)[reached]
+    else:
+        value = tree.schema.restore_target(standardised[tree.depth[node]][reached])
+    actual = y[reached]
+    drawn = np.unique(
+        np.linspace(0, len(value) - 1, min(len(value), _MOST_POINTS)).astype(int)
+    )
+    both = np.r_[value, actual]
+    ends = np.array([both.min(), both.max()])
+    ax.plot(ends, ends, color="0.65", lw=1, zorder=0)
+    ax.scatter(value[drawn], actual[drawn], s=12, color=_UP, alpha=0.55, linewidths=0)
+    for bound in (model.low, model.high):
+        if ends[0] <= bound <= ends[1] and not tree.is_soft:
+            ax.axvline(bound, color="0.65", lw=0.8, ls=":", zorder=0)
+    error = float(np.sqrt(np.mean((value - actual) ** 2)))
+    rows = f"{len(value):,} row{'s' if len(value) > 1 else ''}"
+    by = "the mixture" if tree.is_soft else "this equation"
+    ax.set_title(
+        f"{rows}, error {number(float(f'{error:.3g}'))}", fontsize=FONT_SIZE, loc="left"
+    )
+    ax.set_xlabel(f"predicted by {by}", fontsize=FONT_SIZE)
+    ax.set_ylabel(
+        f"actual {quoted(model.target)}", fontsize=FONT_SIZE, parse_math=False
+    )
+    _plain(ax)
+
+
+def _plain(ax: Any) -> None:
+    ax.tick_params(labelsize=0.9 * FONT_SIZE)
+    ax.spines[["top", "right"]].set_visible(False)

@@ -1,0 +1,134 @@
+"""The tree as text, in the units and column names of the data."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import Literal
+
+from secret_jax.inspect.equations import check_choice, check_count, checked_precision
+from secret_jax.inspect.words import (
+    clip_facts,
+    counted,
+    gap_facts,
+    leaves_below,
+    mixture_range,
+    model_parts,
+    node_facts,
+    rows_text,
+    split_parts,
+)
+from secret_jax.tree.structure import SplitKind, StopReason, Tree
+
+_WIDTH = 100
+_BRANCHES: tuple[tuple[str, Literal["left", "right"]], ...] = (
+    ("if", "left"),
+    ("else", "right"),
+)
+
+
+def export_text(
+    tree: Tree,
+    *,
+    max_depth: int | None = None,
+    precision: int | None = None,
+    show_models: Literal["leaves", "all", "none"] = "leaves",
+    max_categories: int | None = 8,
+) -> str:
+    """The tree as indented text, in the units and column names of the data.
+
+    Parameters
+    ----------
+    tree : Tree
+    max_depth : int, optional
+        Deepest level that is shown; inner nodes on it are shown with their own model.
+    precision : int, optional
+        Significant digits relative to the effect, 3 by default: a coefficient is
+        rounded in steps of ``10**-precision`` of the target's standard deviation, over
+        one standard deviation of its column. 16 prints all digits there are.
+    show_models : {"leaves", "all", "none"}
+        The nodes whose equation is printed.
+    max_categories : int or None
+        Longer lists of categories are replaced by the other side's, if that is short,
+        or abbreviated; None: never.
+
+    Returns
+    -------
+    str
+        The numbers in brackets are those of the nodes, as `apply` gives them. ``error``
+        is the root mean squared error on the node's training rows, in units of the
+        target. Rows are counted with their weights. Of a soft tree the rows and errors
+        of a node are those that the tree with hard splits would send there.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an option is not what it should be.
+    """
+    check_count("max_depth", max_depth)
+    check_count("max_categories", max_categories)
+    checked_precision(precision)
+    check_choice("show_models", show_models, ("leaves", "all", "none"))
+    leaves = counted(tree.n_leaves, "leaf", "leaves")
+    lines = [
+        f"{tree.schema.target_name}: a tree of {leaves}, depth {tree.max_depth}, "
+        f"grown on {rows_text(tree.weight[0])}",
+        "[n]: node n; error: root mean squared error on the training rows",
+    ]
+    if tree.is_soft:
+        lines += [
+            "soft splits send a row both ways: half and half at the threshold, 73 % to "
+            "27 %",
+            "one width away; the prediction is the mixture of the leaves by these "
+            f"shares{mixture_range(tree)}",
+        ]
+    lines += textwrap.wrap(gap_facts(tree), _WIDTH, break_on_hyphens=False)
+    lines.append("")
+
+    oblique = tree.kind == SplitKind.OBLIQUE
+
+    def write(node: int, indent: str) -> None:
+        leaf = bool(tree.is_leaf[node])
+        cut = not leaf and tree.depth[node] == max_depth
+        label = f"[{node}] "
+        if show_models == "all" or ((leaf or cut) and show_models == "leaves"):
+            parts = model_parts(tree, node, precision=precision)
+            lines.extend(_wrapped(parts, indent, label))
+            label = " " * len(label)
+        if leaf or cut or show_models == "all":
+            facts = [node_facts(tree, node), clip_facts(tree, node, precision)]
+            lines.append(indent + label + ", ".join(filter(None, facts)))
+            label = " " * len(label)
+        if leaf:
+            reason = StopReason(int(tree.stop_reason[node])).sentence
+            lines.append(f"{indent}{label}leaf: {reason}")
+        elif cut:
+            below = counted(leaves_below(tree, node), "leaf", "leaves")
+            lines.append(f"{indent}{label}... {below} below")
+        else:
+            for word, side in _BRANCHES:
+                parts = split_parts(
+                    tree,
+                    node,
+                    precision=precision,
+                    max_categories=max_categories,
+                    side=side,
+                )
+                if side == "right" and oblique[node] and len(parts) > 3:
+                    parts = [f"({parts[-1]})"]  # once is enough for a long sum
+                lines.extend(_wrapped(parts, indent, f"[{node}] {word} "))
+                write(int(getattr(tree, side)[node]), indent + "|   ")
+
+    write(0, "")
+    return "\n".join(lines) + "\n"
+
+
+def _wrapped(parts: list[str], indent: str, label: str) -> list[str]:
+    """Lines of at most the text width, broken between parts."""
+    hanging = indent + " " * (label.index(" ") + 3)
+    lines = [indent + label + parts[0]]
+    for part in parts[1:]:
+        if len(lines[-1]) + 1 + len(part) <= _WIDTH:
+            lines[-1] += " " + part
+        else:
+            lines.append(hanging + part)
+    return lines

@@ -1,0 +1,1 @@
+"""Leaf models, and the sufficient statistics that they are fitted from."""

@@ -1,0 +1,1 @@
+"""Pruning rules: each a frozen value that says which subtree is kept."""

@@ -1,0 +1,1 @@
+"""The soft tree: gates and leaves trained together by gradient."""

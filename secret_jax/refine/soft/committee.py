@@ -1,0 +1,87 @@
+"""One tree for a committee: it learns the mean prediction of several soft trees.
+
+The mean of several trainings errs less than each of them; a tree that is trained on
+that mean, at the rows and between them, without their outputs, keeps most of the gain
+(born-again trees, Breiman & Shang 1996; distillation, Hinton et al. 2015).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from secret_jax.data.table import Table
+from secret_jax.refine.distillation import between
+from secret_jax.refine.soft.starts import Start, Trainer
+from secret_jax.refine.soft.steps import TrainingData, initial_state
+from secret_jax.tree.routing import predict
+from secret_jax.tree.structure import Tree
+
+_CHUNKS_PER_LESSON = 8
+
+
+def distilled(trainer: Trainer, committee: list[Start]) -> Tree:
+    """The tree that comes closest to the mean of a committee.
+
+    Parameters
+    ----------
+    trainer : Trainer
+    committee : list of Start
+        Trained, the best first.
+
+    Returns
+    -------
+    Tree
+        Its best or its largest member, trained on the mean; or the best member as it
+        is, if neither comes closer.
+    """
+    teachers = [member.tree for member in committee]
+    best = committee[0]
+    largest = max(committee, key=lambda member: member.origin.n_leaves)
+    choices = [teachers[0]]
+    for member in [best] if largest is best else [best, largest]:
+        student = replace(
+            member,
+            state=initial_state(member.best),
+            structure=member.structure._replace(start=member.best),
+        )
+        choices.append(_taught(trainer, student, teachers))
+    test = _lesson(trainer, teachers)
+    return min(choices, key=lambda tree: _distance(tree, test))
+
+
+def _taught(trainer: Trainer, student: Start, teachers: list[Tree]) -> Tree:
+    n_chunks = -(-trainer.options.distil_steps // trainer.options.chunk)
+    lesson = _lesson(trainer, teachers)
+    for i in range(n_chunks):
+        if i and i % _CHUNKS_PER_LESSON == 0:
+            lesson = _lesson(trainer, teachers)
+        trainer.advance([student], len(lesson.y), lesson)
+    return replace(student, best=student.state.average).tree
+
+
+def _lesson(trainer: Trainer, teachers: list[Tree]) -> TrainingData:
+    """As many points as the trainer has padded rows, with the mean of the teachers."""
+    n_points, rows = len(trainer.data.y), trainer.everything
+    first, second = trainer.random.integers(0, trainer.n_rows, (2, n_points))
+    share = trainer.random.uniform(0, trainer.options.jitter, n_points)
+    share[: n_points // 2] = 0
+    x, codes = between(rows.table, teachers[0].schema, first, second, share)
+    label = _mean_prediction(teachers, Table(x, codes)).astype(np.float32)
+    weight = (rows.weight[first] / rows.weight.mean()).astype(np.float32)
+    return trainer.data._replace(x=x, codes=codes, y=label, weight=weight)
+
+
+def _mean_prediction(trees: list[Tree], table: Table) -> np.ndarray:
+    return np.mean(
+        [tree.schema.scale_target(predict(tree, table)) for tree in trees], axis=0
+    )
+
+
+def _distance(tree: Tree, lesson: TrainingData) -> float:
+    """Mean squared difference from a lesson at its real rows."""
+    n_real = len(lesson.y) // 2
+    table = Table(lesson.x[:n_real], lesson.codes[:n_real])
+    difference = _mean_prediction([tree], table) - lesson.y[:n_real]
+    return float(np.average(difference**2, weights=lesson.weight[:n_real]))

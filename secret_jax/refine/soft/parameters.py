@@ -1,0 +1,236 @@
+"""Gates of a tree: their widths, and the tree as parameters that can be trained.
+
+Widths are in deviations of a split's projection among the rows of its node.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from secret_jax.data.rows import next_power_of_two
+from secret_jax.fitting import Rows
+from secret_jax.runtime.linalg import AnyArray, matmul
+from secret_jax.tree.routing import apply
+from secret_jax.tree.soft import HARD_LOGIT, Paths, discrete_logits, leaf_shares, paths
+from secret_jax.tree.structure import SplitKind, Tree
+
+# A deviation is an estimate: more rows do not make a better gate.
+_MOST_ROWS = 65536
+# Least width, in deviations of the attributes over the table: a split between two rows
+# that nearly coincide must not become a cliff that no gradient climbs.
+_LEAST_WIDTH = 1e-3
+
+
+def deviations(tree: Tree, rows: Rows) -> np.ndarray:
+    """Standard deviation of every split's projection among the rows of its node.
+
+    Parameters
+    ----------
+    tree : Tree
+    rows : Rows
+        In random order: of many rows the first 65536 are read.
+
+    Returns
+    -------
+    ndarray of shape (n_nodes,), float64
+        0 in leaves, at splits on discrete attributes and in nodes without two rows.
+    """
+    rows = rows.take(slice(None, _MOST_ROWS))
+    inner = np.flatnonzero(~tree.is_leaf)
+    deviation = np.zeros(tree.n_nodes)
+    along = paths(tree.left, tree.parent, n_inner=len(inner), n_leaves=tree.n_leaves)
+    number = np.cumsum(tree.is_leaf) - 1
+    leaf = number[apply(tree, rows.table)]
+    for i, node in enumerate(inner):
+        inside = (along.left[:, i] + along.right[:, i] > 0)[leaf]
+        weight = rows.weight[inside]
+        if len(weight) < 2 or tree.kind[node] == SplitKind.DISCRETE:
+            continue
+        projection = rows.table.x[inside] @ tree.direction[node].astype(np.float64)
+        mean = np.average(projection, weights=weight)
+        deviation[node] = np.sqrt(np.average((projection - mean) ** 2, weights=weight))
+    return deviation
+
+
+def with_widths(tree: Tree, relative: float, deviation: np.ndarray) -> Tree:
+    """The tree with gates of one relative width.
+
+    Parameters
+    ----------
+    tree : Tree
+    relative : float
+        Width in units of each node's deviation; 0 makes the tree hard.
+    deviation : ndarray of shape (n_nodes,)
+        As `deviations` gives it.
+
+    Returns
+    -------
+    Tree
+    """
+    least = _LEAST_WIDTH * np.linalg.norm(tree.direction, axis=1)
+    width = np.maximum(relative * deviation, least) if relative > 0 else 0 * least
+    return replace(tree, gate_width=width.astype(np.float32))
+
+
+class Parameters(NamedTuple):
+    """What is trained; padding is zero and stays zero.
+
+    Attributes
+    ----------
+    direction : ndarray of shape (n_inner, n_continuous), float32
+        In units of the gate's width: the logit is ``offset - direction @ x``.
+    offset : ndarray of shape (n_inner,), float32
+    coefficient : ndarray of shape (n_leaves, 1 + n_regressors), float32
+    """
+
+    direction: AnyArray
+    offset: AnyArray
+    coefficient: AnyArray
+
+
+class Structure(NamedTuple):
+    """What is not trained.
+
+    Attributes
+    ----------
+    along : Paths
+    free : ndarray of shape (n_inner, n_continuous), float32
+        1 where the direction may change.
+    discrete_attribute, goes_left, larger_left
+        Splits on discrete attributes, see `secret_jax.tree.soft.discrete_logits`.
+    start : Parameters
+        Where training started.
+    """
+
+    along: Paths
+    free: AnyArray
+    discrete_attribute: AnyArray
+    goes_left: AnyArray
+    larger_left: AnyArray
+    start: Parameters
+
+
+def to_parameters(
+    tree: Tree, *, oblique: bool, n_inner: int, n_leaves: int
+) -> tuple[Parameters, Structure]:
+    """Parameters and structure of a tree whose linear splits are all gates, padded.
+
+    Parameters
+    ----------
+    tree : Tree
+    oblique : bool
+        Whether the direction of a split on one attribute may come to hold others.
+    n_inner, n_leaves : int
+        Sizes after padding.
+
+    Returns
+    -------
+    parameters : Parameters
+    structure : Structure
+    """
+    inner, leaf = np.flatnonzero(~tree.is_leaf), np.flatnonzero(tree.is_leaf)
+
+    def pad(array, size, fill=0):
+        more = [(0, size - len(array))] + [(0, 0)] * (array.ndim - 1)
+        return np.pad(array, more, constant_values=fill)
+
+    discrete = tree.kind[inner] == SplitKind.DISCRETE
+    width = np.where(discrete, 1.0, tree.gate_width[inner]).astype(np.float64)
+    direction = tree.direction[inner] / width[:, None]
+    free = np.ones_like(direction) if oblique else direction != 0
+    free = np.where(discrete[:, None], 0, free)
+    categories = next_power_of_two(max(tree.goes_left.shape[1], 1))
+    goes_left = np.pad(
+        tree.goes_left[inner], [(0, 0), (0, categories - tree.goes_left.shape[1])]
+    )
+    parameters = Parameters(
+        direction=pad(direction, n_inner).astype(np.float32),
+        offset=pad(tree.threshold[inner] / width, n_inner).astype(np.float32),
+        coefficient=pad(tree.coefficient[leaf], n_leaves).astype(np.float32),
+    )
+    structure = Structure(
+        along=paths(tree.left, tree.parent, n_inner=n_inner, n_leaves=n_leaves),
+        free=pad(free, n_inner).astype(np.float32),
+        discrete_attribute=pad(
+            np.where(discrete, tree.attribute[inner], -1), n_inner, -1
+        ).astype(np.int32),
+        goes_left=pad(goes_left, n_inner),
+        larger_left=pad(tree.larger_left[inner], n_inner),
+        start=parameters,
+    )
+    return parameters, structure
+
+
+def forward(
+    parameters: Parameters, structure: Structure, x: jax.Array, codes: jax.Array
+) -> jax.Array:
+    """Mixed predictions before clipping, shape (n_rows,)."""
+    logit = parameters.offset - matmul(x, parameters.direction.T)
+    logit = jnp.clip(logit, -HARD_LOGIT, HARD_LOGIT)
+    if codes.shape[1]:
+        fixed = discrete_logits(
+            structure.discrete_attribute,
+            structure.goes_left,
+            structure.larger_left,
+            codes,
+        )
+        logit = jnp.where(structure.discrete_attribute >= 0, fixed, logit)
+    slope = parameters.coefficient[:, 1:]
+    value = matmul(x[:, : slope.shape[1]], slope.T) + parameters.coefficient[:, 0]
+    return jnp.sum(leaf_shares(logit, structure.along) * value, axis=1)
+
+
+def to_tree(tree: Tree, parameters: Parameters) -> Tree:
+    """The tree with trained gates and leaves in place of its own.
+
+    Directions of several attributes get unit length, so that widths are in units of the
+    projection; splits on one attribute keep that form.
+
+    Parameters
+    ----------
+    tree : Tree
+        Of which the parameters were made.
+    parameters : Parameters
+
+    Returns
+    -------
+    Tree
+        Weights, ranges and errors are still those of ``tree``.
+    """
+    inner, leaf = np.flatnonzero(~tree.is_leaf), np.flatnonzero(tree.is_leaf)
+    gate = tree.kind[inner] != SplitKind.DISCRETE
+    steep = np.asarray(parameters.direction, np.float64)[: len(inner)][gate]
+    offset = np.asarray(parameters.offset, np.float64)[: len(inner)][gate]
+    length = np.maximum(np.linalg.norm(steep, axis=1), 1e-12)
+    node = inner[gate]
+    direction, threshold = tree.direction.copy(), tree.threshold.copy()
+    width, kind = tree.gate_width.copy(), tree.kind.copy()
+    attribute = tree.attribute.copy()
+    # What a gap counts as is no direction of its own.
+    along = steep.copy()
+    for column, indicator in tree.schema.gap_columns:
+        along[along[:, column] != 0, indicator] = 0
+    one = (along != 0).sum(axis=1) == 1
+    length = np.where(one, np.maximum(np.abs(along).max(axis=1), 1e-12), length)
+    direction[node] = steep / length[:, None]
+    threshold[node] = offset / length
+    width[node] = 1.0 / length
+    kind[node] = np.where(one, SplitKind.AXIS, SplitKind.OBLIQUE)
+    attribute[node] = np.where(one, np.argmax(np.abs(along), axis=1), -1)
+    coefficient = tree.coefficient.copy()
+    coefficient[leaf] = np.asarray(parameters.coefficient)[: len(leaf)]
+    return replace(
+        tree,
+        direction=direction,
+        threshold=threshold,
+        gate_width=width,
+        kind=kind,
+        attribute=attribute,
+        coefficient=coefficient,
+        clip_leaves=False,
+    )

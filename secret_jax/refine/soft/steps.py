@@ -1,0 +1,177 @@
+"""Training of gates and leaves by gradient: chunks of steps, early stopping.
+
+One chunk is one compiled program: a scan over minibatches, and the errors of the
+averaged parameters on the validation rows. The host decides after each chunk which
+starts go on.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from secret_jax.refine.soft.parameters import Parameters, Structure, forward
+from secret_jax.runtime.compiling import jit
+from secret_jax.runtime.linalg import AnyArray
+
+
+class TrainingData(NamedTuple):
+    """Rows on the device, padded.
+
+    Attributes
+    ----------
+    x : Array of shape (n_padded, n_continuous), float32
+    codes : Array of shape (n_padded, n_discrete), int32
+    y, weight : Array of shape (n_padded,), float32
+        The weights have mean one.
+    validation : Array of shape (n_validation,), int32
+        Rows to judge by.
+    fold : Array of shape (n_folds, n_validation), float32
+        Their weights, in parts that are judged apart; 0 for padding.
+    low, high : Array of shape (), float32
+        Range of the predictions.
+    """
+
+    x: AnyArray
+    codes: AnyArray
+    y: AnyArray
+    weight: AnyArray
+    validation: AnyArray
+    fold: AnyArray
+    low: AnyArray
+    high: AnyArray
+
+
+class Rates(NamedTuple):
+    """Numbers of `secret_jax.options.SoftOptions` that a step reads."""
+
+    gate_rate: AnyArray
+    leaf_rate: AnyArray
+    pull: AnyArray
+    averaging: AnyArray
+
+
+class TrainingState(NamedTuple):
+    """Where training is, for a batch of starts."""
+
+    parameters: Parameters
+    average: Parameters
+    optimiser: optax.OptState
+
+
+def initial_state(parameters: Parameters) -> TrainingState:
+    """State before the first step, shapes as those of the parameters."""
+    parameters = jax.tree.map(jnp.asarray, parameters)
+    return TrainingState(parameters, parameters, optax.adam(1.0).init(parameters))
+
+
+def loss(
+    parameters: Parameters,
+    structure: Structure,
+    data: TrainingData,
+    row: jax.Array,
+    pull: jax.Array | float,
+) -> jax.Array:
+    """Mean squared error on some rows, and the pull of the slopes to their start."""
+    error = forward(parameters, structure, data.x[row], data.codes[row]) - data.y[row]
+    moved = parameters.coefficient[:, 1:] - structure.start.coefficient[:, 1:]
+    n_slopes = jnp.sum(structure.along.absent == 0) * max(moved.shape[1], 1)
+    penalty = jnp.sum(moved**2) / n_slopes.astype(jnp.float32)
+    return jnp.mean(data.weight[row] * error**2) + pull * penalty
+
+
+@jit
+def train_chunk(
+    state: TrainingState,
+    structure: Structure,
+    data: TrainingData,
+    rows: jax.Array,
+    rates: Rates,
+) -> tuple[TrainingState, jax.Array]:
+    """Some steps of adam for a batch of starts.
+
+    Parameters
+    ----------
+    state : TrainingState
+    structure : Structure
+        Both with the starts as their first axis.
+    data : TrainingData
+    rows : Array of shape (n_steps, batch_size), int32
+        Minibatches, the same for all starts.
+    rates : Rates
+
+    Returns
+    -------
+    state : TrainingState
+    error : Array of shape (n_starts, n_folds), float32
+        Squared errors of the averaged parameters on the validation rows, summed.
+    """
+    optimiser = optax.adam(1.0)
+
+    def one(state: TrainingState, structure: Structure):
+        def step(state, row):
+            gradient = jax.grad(loss)(
+                state.parameters, structure, data, row, rates.pull
+            )
+            free = gradient.direction * structure.free
+            gradient = gradient._replace(direction=free)
+            # Optax raises its decay to the count of steps: a float to an integer.
+            with jax.numpy_dtype_promotion("standard"):
+                update, inner = optimiser.update(gradient, state.optimiser)
+            assert isinstance(update, Parameters)
+            parameters = Parameters(
+                *(
+                    value + rate * change
+                    for value, rate, change in zip(
+                        state.parameters,
+                        (rates.gate_rate, rates.gate_rate, rates.leaf_rate),
+                        update,
+                        strict=True,
+                    )
+                )
+            )
+            average = jax.tree.map(
+                lambda old, new: old + (1.0 - rates.averaging) * (new - old),
+                state.average,
+                parameters,
+            )
+            return TrainingState(parameters, average, inner), None
+
+        state, _ = jax.lax.scan(step, state, rows)
+        x, codes = data.x[data.validation], data.codes[data.validation]
+        prediction = forward(state.average, structure, x, codes)
+        prediction = jnp.clip(prediction, data.low, data.high)
+        squared = (prediction - data.y[data.validation]) ** 2
+        return state, jnp.sum(data.fold * squared, axis=1)
+
+    return jax.vmap(one)(state, structure)
+
+
+def minibatches(
+    random: np.random.Generator, n_rows: int, n_steps: int, batch_size: int
+) -> np.ndarray:
+    """Rows of each step: one permutation after the other, cut into batches.
+
+    Parameters
+    ----------
+    random : numpy.random.Generator
+    n_rows : int
+        At least 1.
+    n_steps, batch_size : int
+
+    Returns
+    -------
+    ndarray of shape (n_steps, batch_size), int32
+    """
+    wanted = n_steps * batch_size
+    if n_rows > 4 * wanted:  # an epoch would never end
+        drawn = random.integers(0, n_rows, wanted)
+    else:
+        n_epochs = -(-wanted // n_rows)
+        epochs = [random.permutation(n_rows) for _ in range(n_epochs)]
+        drawn = np.concatenate(epochs)[:wanted]
+    return drawn.reshape(n_steps, batch_size).astype(np.int32)

@@ -1,0 +1,1 @@
+"""Which device computes, compiled programs and their cache, threads, linear algebra."""

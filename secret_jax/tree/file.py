@@ -1,0 +1,401 @@
+"""Model files: one compressed NumPy archive with a JSON header, and no pickle inside.
+
+The archive holds the arrays of the tree, the scaling of its table, and ``header``: a
+JSON text with the format's name and version, the rest of the table's schema, an
+estimator's parameters and a checksum of all of it. ``numpy.load`` opens it as well.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import io
+import json
+import os
+import secrets
+import warnings
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from secret_jax.data.table import Role, TableSchema
+from secret_jax.tree.structure import ARRAY_FIELDS, Tree
+
+FORMAT = "secret_jax model"
+FORMAT_VERSION = 3  # 1 knew hard splits only, 2 no missing values
+_OLDEST_VERSION = 1
+_SINCE_VERSION_2 = ("gate_width",)
+
+_HEADER = "header"
+_SCALING = ("center", "scale")
+_ARCHIVE_START = b"PK\x03\x04"  # what every non-empty zip archive begins with
+_ARCHIVE_END = b"PK\x05\x06"  # and how the last 22 bytes of one begin
+_PLAIN = (str, int, float, bool)
+
+
+class ModelFileError(ValueError):
+    """A file that is not a readable model, or a model that cannot be written."""
+
+
+def save_tree(
+    tree: Tree, path: str | os.PathLike[str], *, extra: dict[str, Any] | None = None
+) -> None:
+    """Write a tree to one file, in one step: never half a file.
+
+    Parameters
+    ----------
+    tree : Tree
+    path : path-like
+        An existing file is replaced. No suffix is added.
+    extra : dict, optional
+        Anything JSON can hold; kept in the header. `save_model` keeps the estimator's
+        parameters there.
+
+    Raises
+    ------
+    ModelFileError
+        If a category is not text, a number or a boolean.
+    OSError
+        If the file cannot be written.
+    """
+    schema = tree.schema
+    arrays = {name: np.asarray(getattr(tree, name)) for name in ARRAY_FIELDS}
+    arrays |= {name: np.asarray(getattr(schema, name)) for name in _SCALING}
+    header = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "package_version": _package_version(),
+        "schema": _schema_to_json(schema),
+        "clip_margin": tree.clip_margin,
+        "clip_leaves": tree.clip_leaves,
+        "extra": extra or {},
+    }
+    header["checksum"] = _checksum(header, arrays)
+    with replacing(path) as file:
+        # The header goes in as text: np.load(path)["header"] reads well.
+        members: dict[str, Any] = {_HEADER: np.array(json.dumps(header)), **arrays}
+        np.savez_compressed(file, **members)
+
+
+def load_tree(path: str | os.PathLike[str]) -> Tree:
+    """Read the tree of a model file.
+
+    Parameters
+    ----------
+    path : path-like
+        A file that `save_tree` or ``SecretRegressor.save`` wrote.
+
+    Returns
+    -------
+    Tree
+
+    Raises
+    ------
+    ModelFileError
+        If the file is no model file, has another format version, or was truncated or
+        altered; the message says which.
+    OSError
+        If the file cannot be opened.
+    """
+    return _read(path)[0]
+
+
+def save_model(model: Any, path: str | os.PathLike[str]) -> None:
+    """Write a fitted estimator: its tree, its parameters and its other fitted state.
+
+    Parameters
+    ----------
+    model : SecretRegressor
+    path : path-like
+        An existing file is replaced. No suffix is added.
+
+    Raises
+    ------
+    sklearn.exceptions.NotFittedError
+        If there is no tree yet.
+    ModelFileError
+        If a category or a fitted attribute is not text, numbers or booleans.
+    OSError
+        If the file cannot be written.
+
+    Warns
+    -----
+    UserWarning
+        If a parameter cannot be written (a random generator as ``random_state``, for
+        example); the loaded model has the default in its place.
+    """
+    from sklearn.utils.validation import check_is_fitted
+
+    check_is_fitted(model, "tree_")
+    parameters = {}
+    for name, value in model.get_params(deep=False).items():
+        try:
+            parameters[name] = _to_json(value)
+        except TypeError:
+            warnings.warn(
+                f"The parameter {name}={value!r} cannot be kept in a model file; the "
+                "loaded model will have the default. Predictions do not depend on it.",
+                UserWarning,
+                stacklevel=3,
+            )
+    fitted = {}
+    for name, value in vars(model).items():
+        if name.endswith("_") and not name.startswith("_") and name != "tree_":
+            try:
+                fitted[name] = _to_json(value)
+            except TypeError as error:
+                raise ModelFileError(
+                    f"The fitted attribute {name} cannot be kept in a model file: "
+                    f"{error}."
+                ) from None
+    extra = {"parameters": parameters, "fitted": fitted}
+    save_tree(model.tree_, path, extra=extra)
+
+
+def load_model(path: str | os.PathLike[str], model_class: type) -> Any:
+    """Read an estimator that `save_model` wrote.
+
+    Parameters
+    ----------
+    path : path-like
+    model_class : type
+        The estimator's class; it is called with the parameters that were saved.
+
+    Returns
+    -------
+    model_class
+        Fitted; its predictions are those of the model that was saved.
+
+    Raises
+    ------
+    ModelFileError
+        See `load_tree`; also if the file holds a bare tree, or a parameter that this
+        version of the package does not know.
+    OSError
+        If the file cannot be opened.
+    """
+    tree, extra = _read(path)
+    if "parameters" not in extra:
+        raise ModelFileError(
+            f"{os.fspath(path)!r} holds a tree without its estimator. "
+            "Read it with load_tree."
+        )
+    try:
+        model = model_class(**_from_json(extra["parameters"]))
+    except TypeError as error:
+        raise ModelFileError(
+            f"{os.fspath(path)!r} fits no {model_class.__name__} of version "
+            f"{_package_version()}: {error}. Load it with the version that wrote it."
+        ) from None
+    for name, value in _from_json(extra["fitted"]).items():
+        setattr(model, name, value)
+    model.tree_ = tree
+    return model
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """A binary file that takes the place of ``path`` only once it is complete.
+
+    Raises
+    ------
+    OSError
+        If the folder cannot be written to, or ``path`` is something other than a file.
+    """
+    target = Path(path).resolve()  # a link stays a link, its file is replaced
+    if target.exists() and not target.is_file():
+        raise OSError(f"{os.fspath(path)!r} exists and is not a regular file")
+    # In the same folder, since os.replace does not cross file systems. Not tempfile,
+    # whose files nobody else may read.
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        with open(temporary, "xb") as file:
+            yield file
+        os.replace(temporary, target)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _read(path: str | os.PathLike[str]) -> tuple[Tree, dict[str, Any]]:
+    """The tree and the extra header of a model file, all of it checked."""
+    name = repr(os.fspath(path))
+    with open(path, "rb") as file:
+        content = file.read()
+    if not content.startswith(_ARCHIVE_START):
+        what = "is empty" if not content else "does not begin like one"
+        raise ModelFileError(f"{name} is not a secret_jax model file: it {what}.")
+    if not content[-22:].startswith(_ARCHIVE_END):
+        raise ModelFileError(
+            f"{name} is truncated: the end of the archive is missing. "
+            "Copy or save it again."
+        )
+    altered = ModelFileError(
+        f"{name} was altered or damaged after it was written. Copy or save it again."
+    )
+    try:
+        archive = zipfile.ZipFile(io.BytesIO(content))
+    except Exception:  # zipfile documents BadZipFile, but damage raises others too
+        raise altered from None
+    with archive:
+        if f"{_HEADER}.npy" not in archive.namelist():
+            raise ModelFileError(
+                f"{name} is not a secret_jax model file: it is an archive without the "
+                f"member {_HEADER}.npy."
+            )
+        try:
+            header = json.loads(_member(archive, _HEADER).item())
+            found = header["format"], header["format_version"]
+        except Exception:  # zlib, zipfile, NumPy, JSON: damage shows in many ways
+            raise altered from None
+        if found[0] != FORMAT:
+            raise ModelFileError(
+                f"{name} is not a secret_jax model file: its format is {found[0]!r}."
+            )
+        if found[1] not in range(_OLDEST_VERSION, FORMAT_VERSION + 1):
+            raise ModelFileError(
+                f"{name} has format version {found[1]!r}, and secret_jax "
+                f"{_package_version()} reads version {_OLDEST_VERSION} to "
+                f"{FORMAT_VERSION}. Use the version that wrote it: "
+                f"{header.get('package_version')}."
+            )
+        try:
+            absent = _SINCE_VERSION_2 if found[1] == 1 else ()
+            arrays = {
+                key: _member(archive, key)
+                for key in ARRAY_FIELDS + _SCALING
+                if key not in absent
+            }
+            expected = header.pop("checksum")
+            if expected != _checksum(header, arrays):
+                raise altered
+            schema = _schema_from_json(header["schema"], arrays)
+            if absent:
+                arrays["gate_width"] = np.zeros(len(arrays["left"]), np.float32)
+        except Exception:
+            raise altered from None
+    tree = Tree(
+        **{key: arrays[key] for key in ARRAY_FIELDS},
+        schema=schema,
+        clip_margin=header["clip_margin"],
+        clip_leaves=header.get("clip_leaves", True),
+    )
+    return tree, header["extra"]
+
+
+def _member(archive: zipfile.ZipFile, name: str) -> np.ndarray:
+    # Read whole, which checks the archive's own checksum, before any of it is believed.
+    content = io.BytesIO(archive.read(f"{name}.npy"))
+    return np.lib.format.read_array(content, allow_pickle=False)
+
+
+def _checksum(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> str:
+    """SHA-256 of a header (without its checksum) and of the arrays, hexadecimal."""
+    digest = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
+    for name, array in sorted(arrays.items()):
+        digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+def _schema_to_json(schema: TableSchema) -> dict[str, Any]:
+    # JSON keeps text, integers, floats and booleans apart, and Python writes a float
+    # with as many digits as bring it back exactly.
+    return {
+        "names": list(schema.names),
+        "named": schema.named,
+        "roles": [role.value for role in schema.roles],
+        "continuous": list(schema.continuous),
+        "n_regressors": schema.n_regressors,
+        "discrete": list(schema.discrete),
+        "categories": [
+            [_category(value, schema.names[column]) for value in values]
+            for column, values in zip(schema.discrete, schema.categories, strict=True)
+        ],
+        "indicators": [list(pair) for pair in schema.indicators],
+        "gaps_modelled": list(schema.gaps_modelled),
+        "gaps_split": list(schema.gaps_split),
+        "missing_shares": [list(pair) for pair in schema.missing_shares],
+        "allow_missing": schema.allow_missing,
+        "target_name": schema.target_name,
+        "target_center": float(schema.target_center).hex(),
+        "target_scale": float(schema.target_scale).hex(),
+    }
+
+
+def _schema_from_json(
+    header: dict[str, Any], arrays: dict[str, np.ndarray]
+) -> TableSchema:
+    return TableSchema(
+        names=tuple(header["names"]),
+        named=header["named"],
+        roles=tuple(Role(role) for role in header["roles"]),
+        continuous=tuple(header["continuous"]),
+        n_regressors=header["n_regressors"],
+        center=arrays["center"],
+        scale=arrays["scale"],
+        discrete=tuple(header["discrete"]),
+        categories=tuple(tuple(values) for values in header["categories"]),
+        target_name=header["target_name"],
+        target_center=float.fromhex(header["target_center"]),
+        target_scale=float.fromhex(header["target_scale"]),
+        indicators=tuple(
+            (attribute, code) for attribute, code in header.get("indicators", [])
+        ),
+        gaps_modelled=tuple(header.get("gaps_modelled", ())),
+        gaps_split=tuple(header.get("gaps_split", ())),
+        missing_shares=tuple(
+            (column, share) for column, share in header.get("missing_shares", ())
+        ),
+        allow_missing=header.get("allow_missing", True),
+    )
+
+
+def _category(value: Any, column: str) -> str | int | float | bool | None:
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, _PLAIN):
+        return value
+    raise ModelFileError(
+        f"Column {column!r} has the category {value!r}, a {type(value).__name__}; a "
+        "model file holds text, numbers and booleans. Turn the column into text before "
+        "fitting."
+    )
+
+
+def _to_json(value: Any) -> Any:
+    """A parameter or a fitted attribute for JSON; a TypeError if it has no form there.
+
+    Arrays become ``{"dtype": ..., "array": ...}``, tuples become lists.
+    """
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, _PLAIN):
+        return value
+    if isinstance(value, list | tuple):
+        return [_to_json(item) for item in value]
+    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        return {key: _to_json(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray):
+        return {"dtype": value.dtype.str, "array": _to_json(value.tolist())}
+    raise TypeError(f"a {type(value).__name__} is not text, a number or a boolean")
+
+
+def _from_json(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_from_json(item) for item in value]
+    if isinstance(value, dict):
+        if set(value) == {"dtype", "array"}:
+            return np.array(value["array"], np.dtype(value["dtype"]))
+        return {key: _from_json(item) for key, item in value.items()}
+    return value
+
+
+def _package_version() -> str:
+    try:
+        return importlib.metadata.version("secret-jax")
+    except importlib.metadata.PackageNotFoundError:  # run from a source folder
+        return "unknown"

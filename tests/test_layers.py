@@ -1,0 +1,35 @@
+"""The rooms of the package stand on floors, and imports point downwards only."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+PACKAGE = Path(__file__).parents[1] / "secret_jax"
+# From the ground up; CONTRIBUTING.md says what each room is for.
+FLOORS = ["datasets", "runtime", "data", "tree", "models", "splits", "grow", "prune"]
+FLOORS += ["refine", "inspect", "fit", "estimator", "cli"]
+
+
+def room(module: str) -> str:
+    return module.split(".")[1] if "." in module else "__init__"
+
+
+def test_imports_point_downwards():
+    for path in PACKAGE.rglob("*.py"):
+        own = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+        if own == "__init__":
+            continue  # the face of the package: it hands names on
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                modules = [node.module]
+                if node.module == "secret_jax":
+                    modules = [f"secret_jax.{alias.name}" for alias in node.names]
+            elif isinstance(node, ast.Import):
+                modules = [alias.name for alias in node.names]
+            else:
+                continue
+            for module in modules:
+                if module.startswith("secret_jax.") and room(module) in FLOORS:
+                    below = FLOORS.index(room(module)) <= FLOORS.index(own)
+                    assert below, f"{path}:{node.lineno} imports {module}"
