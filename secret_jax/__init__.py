@@ -9,10 +9,33 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from secret_jax.data.columns import UnseenCategoryWarning as UnseenCategoryWarning
     from secret_jax.estimator import SecretRegressor as SecretRegressor
-    from secret_jax.refine.refine import RefinementWarning as RefinementWarning
-    from secret_jax.runtime.compiling import (
+    from secret_jax.models.interface import LeafModel as LeafModel
+    from secret_jax.models.interface import Models as Models
+    from secret_jax.models.least_squares import Constant as Constant
+    from secret_jax.models.least_squares import Implied as Implied
+    from secret_jax.models.least_squares import LeastSquares as LeastSquares
+    from secret_jax.models.ridge import Ridge as Ridge
+    from secret_jax.prune.cost_complexity import CostComplexity as CostComplexity
+    from secret_jax.prune.criteria import InformationCriterion as InformationCriterion
+    from secret_jax.prune.cross_validation import CrossValidation as CrossValidation
+    from secret_jax.prune.hold_out import HoldOut as HoldOut
+    from secret_jax.prune.interface import Pruned as Pruned
+    from secret_jax.prune.interface import PruningRule as PruningRule
+    from secret_jax.refine.blend import Blend as Blend
+    from secret_jax.refine.distillation import Distillation as Distillation
+    from secret_jax.refine.interface import Refinement as Refinement
+    from secret_jax.refine.interface import RefinementWarning as RefinementWarning
+    from secret_jax.refine.soft.choose import SoftGates as SoftGates
+    from secret_jax.refine.tao import Tao as Tao
+    from secret_jax.runtime.programs import (
         enable_compilation_cache as enable_compilation_cache,
     )
+    from secret_jax.splits.cart import CartSplits as CartSplits
+    from secret_jax.splits.guide import GuideSplits as GuideSplits
+    from secret_jax.splits.interface import Split as Split
+    from secret_jax.splits.interface import SplitFinder as SplitFinder
+    from secret_jax.splits.rss import RssSplits as RssSplits
+    from secret_jax.splits.secret import SecretSplits as SecretSplits
 
 try:
     __version__ = version("secret-jax")
@@ -21,23 +44,42 @@ except PackageNotFoundError:  # a checkout that was never installed
 
 # Imported when first used: `secret-jax --help` need not wait for JAX.
 _HOMES = {
-    "RefinementWarning": "secret_jax.refine.refine",
-    "SecretRegressor": "secret_jax.estimator",
-    "UnseenCategoryWarning": "secret_jax.data.columns",
-    "enable_compilation_cache": "secret_jax.runtime.compiling",
+    "Blend": "refine.blend",
+    "CartSplits": "splits.cart",
+    "Constant": "models.least_squares",
+    "CostComplexity": "prune.cost_complexity",
+    "CrossValidation": "prune.cross_validation",
+    "Distillation": "refine.distillation",
+    "GuideSplits": "splits.guide",
+    "HoldOut": "prune.hold_out",
+    "Implied": "models.least_squares",
+    "InformationCriterion": "prune.criteria",
+    "LeafModel": "models.interface",
+    "LeastSquares": "models.least_squares",
+    "Models": "models.interface",
+    "Pruned": "prune.interface",
+    "PruningRule": "prune.interface",
+    "Refinement": "refine.interface",
+    "RefinementWarning": "refine.interface",
+    "Ridge": "models.ridge",
+    "RssSplits": "splits.rss",
+    "SecretRegressor": "estimator",
+    "SecretSplits": "splits.secret",
+    "SoftGates": "refine.soft.choose",
+    "Split": "splits.interface",
+    "SplitFinder": "splits.interface",
+    "Tao": "refine.tao",
+    "UnseenCategoryWarning": "data.columns",
+    "enable_compilation_cache": "runtime.programs",
 }
-__all__ = [
-    "RefinementWarning",
-    "SecretRegressor",
-    "UnseenCategoryWarning",
-    "enable_compilation_cache",
-]
+__all__ = sorted(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    home = importlib.import_module(f"{__name__}.{_HOMES[name]}")
+    return getattr(home, name)
 
 
 def __dir__() -> list[str]:

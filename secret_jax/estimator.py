@@ -3,45 +3,63 @@
 from __future__ import annotations
 
 import copy
+import sys
+import warnings
 from contextlib import AbstractContextManager
-from typing import Any, Literal, overload
+from typing import Any, ClassVar, Literal, overload
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import RegressorMixin
 from sklearn.exceptions import NotFittedError
-from sklearn.utils import Bunch
+from sklearn.utils import Bunch, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from secret_jax.data.table import Table
+from secret_jax.data.encoding import encode
+from secret_jax.data.rows import Table
 from secret_jax.data.validation import (
     fitted_names,
+    names_of,
     restore_names,
     validated,
-    validated_target,
+    validated_targets,
     validated_weight,
 )
+from secret_jax.fit import Given, Plan, fit_tree, refine_tree
 from secret_jax.inspect.intervals import (
     conformal_factor,
     conformity_scores,
     node_deviations,
 )
 from secret_jax.inspect.mixin import ReadingMixin
-from secret_jax.options import BornAgainOptions, RssOptions
-from secret_jax.parameters import check_parameters, is_real
+from secret_jax.models.interface import LeafModel
+from secret_jax.models.least_squares import Constant, Implied, LeastSquares
+from secret_jax.parameters import CONSTRAINTS, NestedParameters, plan_of
+from secret_jax.prune.hold_out import HoldOut
+from secret_jax.prune.interface import PruningRule
 from secret_jax.prune.path import training_path
+from secret_jax.refine.distillation import Distillation
+from secret_jax.refine.interface import Refinement, RefinementWarning
 from secret_jax.runtime.devices import computing_on
-from secret_jax.training import grown_tree, parts_of, refined_tree, rows_to_train_on
+from secret_jax.runtime.values import is_real
+from secret_jax.splits.interface import SplitFinder
+from secret_jax.splits.secret import SecretSplits
 from secret_jax.tree import routing
 from secret_jax.tree.structure import Tree, hardened
 
 
-class SecretRegressor(ReadingMixin, RegressorMixin, BaseEstimator):
+class SecretRegressor(ReadingMixin, RegressorMixin, NestedParameters):
     """A readable regression tree with linear models in its leaves.
 
     Splits are proposed by the attributes, by two-component Gaussian mixtures with
     linear discriminants (Dobra & Gehrke 2002), by principal Hessian directions and by
     hinges, and compared by how much better linear models fit their sides.
-    ``criterion="gini"`` is the paper's own search: mixture, discriminants, Gini gain.
+    ``splits="secret"`` is the paper's own search: mixture, discriminants, Gini gain.
+
+    Four parameters say what a tree is made of: ``splits``, ``leaf``, ``prune`` and
+    ``refine``. Each is a name, or a value whose fields are its options, such as
+    ``splits=RssSplits(max_split_features=2)``; the fields are parameters as well, as in
+    ``set_params(splits__max_split_features=2)``. A value of one's own is a subclass
+    with one method, see CONTRIBUTING.md.
 
     Parameters
     ----------
@@ -49,105 +67,83 @@ class SecretRegressor(ReadingMixin, RegressorMixin, BaseEstimator):
         Whether splits may be linear inequalities in several attributes. "auto" grows
         a tree without and a tree with them side by side and keeps the one with the
         lower error on rows that did not grow it (without any, the tree without them).
-    leaf : {"shrunken", "linear", "constant", "em"}, default="shrunken"
+    splits : {"rss", "secret", "cart", "guide"} or SplitFinder, default="rss"
+        How splits are found: by how much better two linear models fit than one
+        (`RssSplits`), by the paper's mixture (`SecretSplits`), by the variance of the
+        output (`CartSplits`), by chi-squared tests of residual signs (`GuideSplits`).
+    leaf : {"ridge", "linear", "constant", "implied"} or LeafModel, default="ridge"
         Leaf models: ridge regression shrunk toward the parent's model with a strength
-        chosen by generalised cross-validation, plain least squares, the mean, or the
-        regressor that the mixture's Gaussian implies (only with ``criterion="gini"``).
-        "constant" makes all continuous attributes split-only.
-    criterion : {"rss", "gini"}, default="rss"
-        How candidate splits are compared: by how much better two linear models fit
-        than one, or by the paper's Gini gain of the mixture's labels.
-    gini_gain : {"normal", "counted"}, default="normal"
-        Gini gain from the normal distributions' p-values or from counted labels. Only
-        with ``criterion="gini"``.
-    prune : {"auto", "holdout", "cross-validation", "aic", "bic", "icomp", None}, \
-            default="auto"
+        chosen by generalised cross-validation (`Ridge`), plain least squares
+        (`LeastSquares`), the mean (`Constant`, which makes all continuous attributes
+        split-only), or the regressor that the mixture's Gaussian implies (`Implied`,
+        only with ``splits="secret"``). Their fields also say how predictions are
+        clipped.
+    prune : {"auto", "holdout", "cross-validation", "aic", "bic", "icomp", None} or \
+            PruningRule, default="auto"
         Which subtree of the grown tree is kept. "holdout": the one with the least error
-        on ``prune_set``, or on rows held out of the training data. "cross-validation":
-        all rows grow the tree, and five further trees, each without a part of them, say
-        what a degree of freedom has to save. "auto": cross-validation for up to 8192
-        rows, those of ``prune_set`` included, and rows held out beyond. "aic", "bic",
-        "icomp": an information criterion on the training rows (see
-        `secret_jax.prune.path.by_criterion`). None: no pruning but by ``ccp_alpha``.
-    validation_fraction : float, default=0.25
-        Share of the rows held out where rows are (``prune="holdout"``, "auto" with many
-        rows, ``refine="soft"``) and no ``prune_set`` is given.
-    refit : bool, default=True
-        When held-out rows have said how many leaves to keep: grow the tree again on
-        training and pruning rows together and cut it to that size. False also keeps
-        ``prune="auto"`` from cross-validating.
-    born_again : bool, default=True
+        on ``prune_set``, or on rows held out of the training data (`HoldOut`).
+        "cross-validation": all rows grow the tree, and five further trees, each without
+        a part of them, say what a degree of freedom has to save (`CrossValidation`).
+        "auto": cross-validation for up to 8192 rows, those of ``prune_set`` included,
+        and rows held out beyond. "aic", "bic", "icomp": an information criterion on the
+        training rows (`InformationCriterion`). `CostComplexity`: a given penalty for a
+        leaf. None: no pruning.
+    refine : {"tao", "blend", "soft", None} or Refinement, default=None
+        Refinement of the whole tree after pruning. "tao" chooses every split again for
+        the subtrees that it has (`Tao`), which pays where there is little noise.
+        "blend" turns every split into a gate that lets rows near the threshold go both
+        ways, of one relative width chosen on rows that did not grow the tree (`Blend`);
+        nothing is trained. "soft" trains all gates and leaves together by gradient
+        (`SoftGates`), which takes longer and is the most accurate. Either way the
+        result is one tree of the same kind, and the tree is kept as it was where
+        refinement does not pay. Gradients stop by rows held out, ``prune_set`` or a
+        share of the rows, and all rows train the tree again. With "soft" splits on one
+        attribute come to hold others, unless ``oblique=False`` or the splits have a
+        ``max_split_features``.
+    distill : bool or Distillation, default=True
         Grow a cross-validated tree again, to at most the same size, on what the trees
-        of the parts say together, at the rows and at points between them: a mean of
-        several trees errs less than each, and one tree can learn most of it (Breiman &
-        Shang 1996). It is taken if it fits the rows well enough. No effect with any
-        other way of pruning, on samples (see ``em_sample``), or on a single leaf.
-    ccp_alpha : float or None, default=None
-        With ``prune="auto"`` or None: keep the subtree with the least mean squared
-        training error plus ``ccp_alpha`` times the number of leaves, as scikit-learn's
-        trees do. In units of the target squared; 0 cuts only splits that save nothing.
-    refine : {"hard", "blend", "soft"} or None, default=None
-        Refinement of the whole tree after pruning. "hard" chooses every split again for
-        the subtrees that it has (see `secret_jax.refine.tao`), which pays where
-        there is little noise. "blend" turns every split into a gate that lets rows near
-        the threshold go both ways, of one relative width chosen on rows that did not
-        grow the tree; nothing is trained. "soft" trains all gates and leaves together
-        by gradient, which takes longer and is the most accurate. Either way the result
-        is one tree of the same kind, and the tree is kept as it was where refinement
-        does not pay.
-        Gradients stop by rows held out, ``prune_set`` or a share of the rows, and all
-        rows train the tree again. With "soft" splits on one attribute come to hold
-        others, unless ``oblique=False`` or ``max_split_features`` is given.
+        of the folds say together, at the rows and at points between them: a mean of
+        several trees errs less than each, and one tree can learn most of it (born-again
+        trees, Breiman & Shang 1996). It is taken if it fits the rows well enough. No
+        effect with any other way of pruning, on samples (see ``max_split_samples``), or
+        on a single leaf.
     min_samples_split : int, float or "auto", default="auto"
         A node with fewer rows is not split; a float is a fraction of the rows that
         grow the tree. "auto" is half a per cent of them; of few rows, two
-        per cent, up to 80; of a sample (see ``em_sample``), at least
-        ``em_sample / 2``.
+        per cent, up to 80; of a sample (see ``max_split_samples``), at least half of
+        what a search sees.
     min_samples_leaf : int, float or "auto", default="auto"
         Fewest rows of a leaf; a float is a fraction of the rows. "auto" is a quarter
-        per cent of them, but at least five, and of a sample at least
-        ``em_sample / 8``; half as many in a tree that is ``born_again``.
+        per cent of them, but at least five, and of a sample at least an eighth of what
+        a search sees; half as many in a tree that is distilled.
+    min_gain : float or "auto", default="auto"
+        A split must save so many noise variances for each coefficient that it adds.
+        "auto" is 1.5, rising to 2.5 from 1000 to 4000 rows. Splits that know no noise
+        ("secret", "cart") need only save something.
     max_depth : int or None, default=None
     max_leaf_nodes : int or None, default=None
-    clip_margin : float or None, default=0.1
-        Predictions are clipped to the range of the outputs in their leaf, widened on
-        both sides by this share of it. None: no clipping.
-    clip_min_samples : int, default=50
-        A smaller leaf takes that range from the nearest ancestor with so many rows.
-    n_starts : int, default=4
-        EM starts per node, side by side; the likeliest is kept. This and the next
-        three apply to ``criterion="gini"`` only.
-    em_start : {"component", "rows"}, default="component"
-        First start of EM: by the first principal component, or from two random rows.
-    max_iter : int, default=50
-        Most EM steps.
-    tol : float, default=1e-6
-        EM stops when the mean log-likelihood rises by less.
-    em_sample : int or None, default=2048
+        The best splits are kept.
+    max_split_samples : int or None, default=2048
         Most rows of a node that the search for its split sees. Of more than 32 times
         as many rows a sample grows and prunes the tree, that many or every 32nd row;
-        all rows then give the models of its nodes (with ``refit=True``). None: all.
-    max_split_features : int or None, default=None
-        Most attributes of an oblique split: fewer read better. None: all. Only with
-        ``criterion="rss"``.
-    discrete_regressors : bool or "auto", default="auto"
-        Whether linear models and oblique splits see indicators of the categories.
-        "auto": of the attributes with 30 or more rows a category. Only with
-        ``criterion="rss"``.
-    missing_values : {"learn", "mean", "error"}, default="learn"
-        What a missing number (NaN, None, pandas.NA, a null) is. "learn": splits on one
-        attribute learn the side of its gaps, or split the gaps from the values; in sums
-        a gap counts as the mean of its column in training. "mean": it counts as that
-        mean everywhere, which is all that ``criterion="gini"`` knows. A missing
-        category is a category of its own. What was never missing in training counts as
-        the mean, or as an unseen category without a warning. "error" refuses.
-    missing_regressors : bool or "auto", default="auto"
-        With ``missing_values="learn"``: whether linear models and oblique splits see
-        indicators of gaps. "auto": of columns with 30 or more gaps and values.
+        all rows then give the models of its nodes (unless ``HoldOut(refit=False)``
+        prunes it). None: all.
     discrete_features, split_features : sequence of str or int, or bool mask, optional
         Columns that are discrete, or continuous but only split on. By default text,
         boolean and categorical columns of a DataFrame are discrete, and all others are
         regressors.
+    indicators : bool or "auto", default="auto"
+        Whether linear models and oblique splits see indicators of categories and of
+        missing values. "auto": of the attributes with 30 or more rows a category, and
+        of the columns with 30 or more missing values and others. Indicators of
+        categories only with ``splits="rss"``.
+    missing_values : {"learn", "mean", "error"}, default="learn"
+        What a missing number is (NaN, None, pandas.NA, a null). "learn": splits on one
+        attribute learn the side of its missing values, or split them from the others;
+        in sums a missing value counts as the mean of its column in training. "mean": it
+        counts as that mean everywhere, which is all that other splits than "rss" know.
+        A missing category is a category of its own. What was never missing in training
+        counts as the mean, or as an unseen category without a warning. "error" refuses.
     random_state : int, RandomState instance or None, default=None
         Seeds the shuffle, the hold-out and the random starts.
     device : str or None, default=None
@@ -165,13 +161,15 @@ class SecretRegressor(ReadingMixin, RegressorMixin, BaseEstimator):
     ----------
     tree_ : secret_jax.tree.structure.Tree
     n_leaves_, depth_ : int
+    n_outputs_ : int
+        Number of targets.
     n_leaves_grown_ : int
         Leaves before pruning.
     conformity_scores_, conformity_weight_ : ndarray of shape (n_calibration_rows,)
         Only after `conformalize`: rising scores and their rows' weights.
     n_refine_steps_ : int
-        Gradient steps after which the pruning rows stopped ``refine="soft"``, passes
-        over the splits of ``refine="hard"``, or 0.
+        Gradient steps after which the held-out rows stopped ``refine="soft"``, passes
+        over the splits of ``refine="tao"``, or 0.
     feature_importances_ : ndarray of shape (n_features_in_,)
         Share of every column in the variance that the tree explains.
     n_features_in_ : int
@@ -183,6 +181,10 @@ class SecretRegressor(ReadingMixin, RegressorMixin, BaseEstimator):
     Integer weights are multiplicities: a row of weight two counts as two rows
     everywhere. Other weights (and integers whose sum float64 cannot hold exactly) are
     first scaled to a mean of one.
+
+    With several targets, ``y`` of shape (n_rows, n_outputs), one tree is grown for all:
+    splits save error over all of them, each in units of its own deviation, and every
+    leaf has an equation for each.
 
     References
     ----------
@@ -199,73 +201,50 @@ class SecretRegressor(ReadingMixin, RegressorMixin, BaseEstimator):
     True
     """
 
-    # What the search does beyond the parameters; benchmarks take parts of it away.
-    _rss = RssOptions()
-    _born_again = BornAgainOptions()
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = CONSTRAINTS
 
     def __init__(
         self,
         oblique: bool | Literal["auto"] = "auto",
-        leaf: Literal["shrunken", "linear", "constant", "em"] = "shrunken",
-        criterion: Literal["rss", "gini"] = "rss",
+        splits: Literal["rss", "secret", "cart", "guide"] | SplitFinder = "rss",
+        leaf: Literal["ridge", "linear", "constant", "implied"] | LeafModel = "ridge",
         *,
-        gini_gain: Literal["normal", "counted"] = "normal",
         prune: Literal["auto", "holdout", "cross-validation", "aic", "bic", "icomp"]
+        | PruningRule
         | None = "auto",
-        validation_fraction: float = 0.25,
-        refit: bool = True,
-        born_again: bool = True,
-        ccp_alpha: float | None = None,
-        refine: Literal["hard", "blend", "soft"] | None = None,
-        min_samples_split: float | str = "auto",
+        refine: Literal["tao", "blend", "soft"] | Refinement | None = None,
+        distill: bool | Distillation = True,
+        min_samples_split: float | Literal["auto"] = "auto",
         min_samples_leaf: float | Literal["auto"] = "auto",
+        min_gain: float | Literal["auto"] = "auto",
         max_depth: int | None = None,
         max_leaf_nodes: int | None = None,
-        clip_margin: float | None = 0.1,
-        clip_min_samples: int = 50,
-        n_starts: int = 4,
-        em_start: Literal["component", "rows"] = "component",
-        max_iter: int = 50,
-        tol: float = 1e-6,
-        em_sample: int | None = 2048,
-        max_split_features: int | None = None,
-        discrete_regressors: bool | Literal["auto"] = "auto",
-        missing_values: Literal["learn", "mean", "error"] = "learn",
-        missing_regressors: bool | Literal["auto"] = "auto",
+        max_split_samples: int | None = 2048,
         discrete_features: Any = None,
         split_features: Any = None,
+        indicators: bool | Literal["auto"] = "auto",
+        missing_values: Literal["learn", "mean", "error"] = "learn",
         random_state: Any = None,
         device: str | None = None,
         max_memory: int | None = None,
         verbose: int = 0,
     ):
         self.oblique = oblique
+        self.splits = splits
         self.leaf = leaf
-        self.criterion = criterion
-        self.gini_gain = gini_gain
         self.prune = prune
-        self.validation_fraction = validation_fraction
-        self.refit = refit
-        self.born_again = born_again
-        self.ccp_alpha = ccp_alpha
         self.refine = refine
+        self.distill = distill
         self.min_samples_split = min_samples_split
         self.min_samples_leaf = min_samples_leaf
+        self.min_gain = min_gain
         self.max_depth = max_depth
         self.max_leaf_nodes = max_leaf_nodes
-        self.clip_margin = clip_margin
-        self.clip_min_samples = clip_min_samples
-        self.n_starts = n_starts
-        self.em_start = em_start
-        self.max_iter = max_iter
-        self.tol = tol
-        self.em_sample = em_sample
-        self.max_split_features = max_split_features
-        self.discrete_regressors = discrete_regressors
-        self.missing_values = missing_values
-        self.missing_regressors = missing_regressors
+        self.max_split_samples = max_split_samples
         self.discrete_features = discrete_features
         self.split_features = split_features
+        self.indicators = indicators
+        self.missing_values = missing_values
         self.random_state = random_state
         self.device = device
         self.max_memory = max_memory
@@ -276,7 +255,7 @@ class SecretRegressor(ReadingMixin, RegressorMixin, BaseEstimator):
         cls,
         *,
         oblique: bool = True,
-        leaf: Literal["linear", "constant", "em"] = "linear",
+        leaf: Literal["linear", "constant", "implied"] = "linear",
         min_samples_split: float = 0.01,
         random_state: Any = None,
     ) -> SecretRegressor:
@@ -285,20 +264,15 @@ class SecretRegressor(ReadingMixin, RegressorMixin, BaseEstimator):
         All rows of a node are used for EM, one start at a time, a node is split while
         it holds 1 % of the data, predictions are not clipped.
         """
+        models = {"linear": LeastSquares, "constant": Constant, "implied": Implied}
         return cls(
             oblique=oblique,
-            leaf=leaf,
-            criterion="gini",
-            gini_gain="normal",
-            prune="holdout",
-            validation_fraction=0.375,  # 30 % to prune for 50 % to train
-            refit=False,
+            splits=SecretSplits(n_starts=1),
+            leaf=models[leaf](clip_margin=None),
+            prune=HoldOut(fraction=0.375, refit=False),  # 30 % to prune for 50 to train
             min_samples_split=min_samples_split,
             min_samples_leaf=1,
-            clip_margin=None,
-            n_starts=1,
-            em_start="component",
-            em_sample=None,
+            max_split_samples=None,
             random_state=random_state,
         )
 
@@ -310,11 +284,12 @@ class SecretRegressor(ReadingMixin, RegressorMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_rows, n_features)
-        y : array-like of shape (n_rows,)
+        y : array-like of shape (n_rows,) or (n_rows, n_outputs)
         sample_weight : array-like of shape (n_rows,), optional
         prune_set : tuple (X, y), optional
-            Rows to prune on. With ``refit=True`` the final tree is grown on them as
-            well; up to 8192 rows, ``prune="auto"`` cross-validates both together.
+            Rows to prune on. Unless ``HoldOut(refit=False)`` prunes, the final tree is
+            grown on them as well; up to 8192 rows, ``prune="auto"`` cross-validates
+            both together.
 
         Returns
         -------
@@ -340,13 +315,13 @@ class SecretRegressor(ReadingMixin, RegressorMixin, BaseEstimator):
         that is interrupted during the refinement leaves it fitted with the new hard
         tree. The KeyboardInterrupt is passed on in both cases.
         """
-        check_parameters(self)
+        plan = self._plan()
         names_before = fitted_names(self)
         try:
             with computing_on(self.device, self.max_memory):
-                prepared = rows_to_train_on(self, X, y, sample_weight, prune_set)
-                parts = parts_of(self, prepared)
-                fitted = grown_tree(self, prepared, parts)
+                given = self._given(X, y, sample_weight)
+                others = self._pruning_rows(prune_set)
+                fitted, prepared = fit_tree(plan, given, others)
         except BaseException:
             restore_names(self, names_before)
             raise
@@ -354,17 +329,64 @@ class SecretRegressor(ReadingMixin, RegressorMixin, BaseEstimator):
         self.n_leaves_grown_ = fitted.n_leaves_grown
         self.n_refine_steps_ = 0
         self._forget_calibration()
-        if self.refine is not None:
+        if plan.refine is not None:
             with computing_on(self.device, self.max_memory):
-                self.tree_, self.n_refine_steps_ = refined_tree(
-                    self, prepared, parts, fitted
+                refined = refine_tree(plan, prepared, fitted)
+            if refined.refusal:
+                warnings.warn(
+                    f"The hard tree was kept: {refined.refusal}.",
+                    RefinementWarning,
+                    stacklevel=2,
                 )
+            self.tree_, self.n_refine_steps_ = refined.tree, refined.n_steps
         return self
+
+    def _plan(self) -> Plan:
+        """The parameters, checked, as what a fit is to do."""
+        seed = 0
+        try:
+            seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        except ValueError as error:
+            raise ValueError(f"random_state={self.random_state!r}: {error}.") from None
+        return plan_of(
+            self.get_params(deep=False),
+            type(self).__name__,
+            seed=seed,
+            progress=_print_progress if self.verbose else None,
+        )
+
+    def _given(self, X: Any, y: Any, sample_weight: Any) -> Given:
+        """Rows to train on, checked; the names of the features are noted."""
+        X = validated(self, X, reset=True)
+        targets = validated_targets(y, X)
+        names = names_of(y, targets.shape[1])
+        return Given(X, targets, validated_weight(sample_weight, X), names)
+
+    def _pruning_rows(self, prune_set: Any) -> Given | None:
+        if prune_set is None:
+            return None
+        holds_out = isinstance(self.prune, PruningRule) and self.prune.held_out_share
+        if self.prune not in ("auto", "holdout") and not holds_out:
+            raise ValueError(
+                f"prune_set was given, but prune={self.prune!r} uses no such rows. "
+                "Set prune='auto' or 'holdout', or leave prune_set out."
+            )
+        if not isinstance(prune_set, tuple | list) or len(prune_set) != 2:
+            raise ValueError(
+                "prune_set should be a pair (X, y) of rows to prune on, got "
+                f"{type(prune_set).__name__}."
+            )
+        try:
+            X = validated(self, prune_set[0], reset=False)
+            targets = validated_targets(prune_set[1], X)
+        except ValueError as error:
+            raise ValueError(f"In prune_set: {error}") from None
+        return Given(X, targets, np.ones(len(targets)))
 
     def cost_complexity_pruning_path(
         self, X: Any, y: Any, sample_weight: Any = None
     ) -> Bunch:
-        """The prices of a leaf at which weakest-link pruning cuts the next split.
+        """The penalties of a leaf at which weakest-link pruning cuts the next split.
 
         A tree is grown on all rows with the parameters of this estimator, but without
         any pruning; the estimator stays as it is.
@@ -372,7 +394,7 @@ class SecretRegressor(ReadingMixin, RegressorMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_rows, n_features)
-        y : array-like of shape (n_rows,)
+        y : array-like of shape (n_rows,) or (n_rows, n_outputs)
         sample_weight : array-like of shape (n_rows,), optional
 
         Returns
@@ -380,8 +402,8 @@ class SecretRegressor(ReadingMixin, RegressorMixin, BaseEstimator):
         Bunch
             ``ccp_alphas``, ndarray of shape (n_subtrees,), rising from 0, and
             ``impurities``, of the same shape: the mean squared training error, in units
-            of the target squared, of the subtree that ``prune=None, ccp_alpha=alpha``
-            gives.
+            of the target squared, of the subtree that ``CostComplexity(alpha=alpha)``
+            keeps.
 
         References
         ----------
@@ -398,13 +420,12 @@ class SecretRegressor(ReadingMixin, RegressorMixin, BaseEstimator):
         True
         """
         parameters: dict[str, Any] = self.get_params(deep=False)
-        parameters |= {"prune": None, "ccp_alpha": None, "refine": None}
-        model = type(self)(**parameters)
-        check_parameters(model)
+        model = type(self)(**parameters | {"prune": None, "refine": None})
+        plan = model._plan()
         with computing_on(self.device, self.max_memory):
-            prepared = rows_to_train_on(model, X, y, sample_weight)
-            tree = grown_tree(model, prepared, parts_of(model, prepared)).tree
-        path, errors = training_path(tree, *prepared.rows)
+            given = model._given(X, y, sample_weight)
+            fitted, _ = fit_tree(plan, given, None)
+        path, errors = training_path(fitted.tree, fitted.training)
         return Bunch(ccp_alphas=path.alphas, impurities=errors)
 
     @property
@@ -412,6 +433,12 @@ class SecretRegressor(ReadingMixin, RegressorMixin, BaseEstimator):
         """Number of leaves."""
         check_is_fitted(self)
         return self.tree_.n_leaves
+
+    @property
+    def n_outputs_(self) -> int:
+        """Number of targets."""
+        check_is_fitted(self)
+        return self.tree_.n_outputs
 
     @property
     def depth_(self) -> int:
@@ -437,19 +464,22 @@ class SecretRegressor(ReadingMixin, RegressorMixin, BaseEstimator):
         X : array-like or DataFrame of shape (n_rows, n_features)
         return_std : bool, default=False
             Also return the standard deviation of a new output about its prediction, as
-            `secret_jax.inspect.intervals.node_deviations` estimates it for the row's leaf.
+            `secret_jax.inspect.intervals.node_deviations` estimates it for the row's
+            leaf.
 
         Returns
         -------
-        prediction : ndarray of shape (n_rows,), float64
-        deviation : ndarray of shape (n_rows,), float64
+        prediction : ndarray of shape (n_rows,), or (n_rows, n_outputs), float64
+        deviation : ndarray of the same shape, float64
             Only with ``return_std``.
         """
         with self._predicting():
             prediction = routing.predict(*self._tree_and_rows(X))
         if not return_std:
             return prediction
-        return prediction, node_deviations(self.tree_)[self.apply(X)]
+        outputs = [self.tree_.output(i) for i in range(self.tree_.n_outputs)]
+        deviation = np.stack([node_deviations(tree) for tree in outputs], axis=1)
+        return prediction, deviation[self.apply(X)].reshape(prediction.shape)
 
     def conformalize(
         self, X: Any, y: Any, sample_weight: Any = None
@@ -469,7 +499,12 @@ class SecretRegressor(ReadingMixin, RegressorMixin, BaseEstimator):
             Itself; another `fit` forgets the calibration.
         """
         prediction, deviation = self.predict(X, return_std=True)
-        y = validated_target(y, X)
+        if self.tree_.n_outputs > 1:
+            raise ValueError(
+                f"conformalize knows a single output, and the tree has "
+                f"{self.tree_.n_outputs}. Fit a model for each of them."
+            )
+        y = validated_targets(y, X)[:, 0]
         weight = validated_weight(sample_weight, X)
         scores, weight = conformity_scores(y - prediction, deviation, weight)
         self.conformity_scores_, self.conformity_weight_ = scores, weight
@@ -589,13 +624,18 @@ class SecretRegressor(ReadingMixin, RegressorMixin, BaseEstimator):
     def _tree_and_rows(self, X: Any) -> tuple[Tree, Table]:
         check_is_fitted(self)
         X = validated(self, X, reset=False)
-        return self.tree_, self.tree_.schema.encode(X)
+        return self.tree_, encode(self.tree_.schema, X)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self.missing_values != "error"
         tags.input_tags.string = tags.input_tags.categorical = True
+        tags.target_tags.multi_output = True
         return tags
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "tree_")
+
+
+def _print_progress(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)

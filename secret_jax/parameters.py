@@ -1,117 +1,218 @@
-"""What the estimator's parameters may be, and what is said when they are not."""
+"""What the estimator's parameters may be: names, values, and what goes together."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from numbers import Integral, Real
-from typing import Any, TypeGuard
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import Any
 
-import numpy as np
-from sklearn.utils._param_validation import InvalidParameterError
+from sklearn.base import BaseEstimator
+from sklearn.utils._param_validation import StrOptions
 
-from secret_jax.grow.batches import SEARCHES
-from secret_jax.models.leaves import LEAF_MODELS
-from secret_jax.prune.rules import PRUNING_RULES
+from secret_jax.data.roles import ColumnOptions
+from secret_jax.fit import Plan
+from secret_jax.models.interface import LeafModel
+from secret_jax.models.least_squares import Constant, Implied, LeastSquares
+from secret_jax.models.ridge import Ridge
+from secret_jax.prune.cost_complexity import Unpruned
+from secret_jax.prune.criteria import InformationCriterion
+from secret_jax.prune.cross_validation import CrossValidation
+from secret_jax.prune.hold_out import HoldOut
+from secret_jax.prune.interface import PruningRule
+from secret_jax.refine.blend import Blend
+from secret_jax.refine.distillation import Distillation
+from secret_jax.refine.interface import Refinement
+from secret_jax.refine.soft.choose import SoftGates
+from secret_jax.refine.tao import Tao
+from secret_jax.runtime.values import Value, at_least, check_constraints, real, refuse
+from secret_jax.splits.cart import CartSplits
+from secret_jax.splits.guide import GuideSplits
+from secret_jax.splits.interface import SplitFinder
+from secret_jax.splits.rss import RssSplits
+from secret_jax.splits.secret import SecretSplits
 
-# Registries are read when a model is fitted: what was added to them counts.
-_CHOICES: dict[str, Callable[[], Iterable[Any]]] = {
-    "leaf": lambda: LEAF_MODELS,
-    "criterion": lambda: SEARCHES,
-    "gini_gain": lambda: ("normal", "counted"),
-    "prune": lambda: ("auto", "holdout", "cross-validation", *PRUNING_RULES, None),
-    "refine": lambda: (None, "hard", "blend", "soft"),
-    "em_start": lambda: ("component", "rows"),
-    "oblique": lambda: ("auto", True, False),
-    "refit": lambda: (True, False),
-    "born_again": lambda: (True, False),
-    "discrete_regressors": lambda: ("auto", True, False),
-    "missing_values": lambda: ("learn", "mean", "error"),
-    "missing_regressors": lambda: ("auto", True, False),
+# What a name stands for; a value of one's own needs none. None and "auto" of ``prune``
+# are no values: the number of rows decides, or nothing is pruned.
+NAMED: dict[str, dict[Any, Value]] = {
+    "splits": {
+        "rss": RssSplits(),
+        "secret": SecretSplits(),
+        "cart": CartSplits(),
+        "guide": GuideSplits(),
+    },
+    "leaf": {
+        "ridge": Ridge(),
+        "linear": LeastSquares(),
+        "constant": Constant(),
+        "implied": Implied(),
+    },
+    "prune": {
+        "holdout": HoldOut(),
+        "cross-validation": CrossValidation(),
+        "aic": InformationCriterion(criterion="aic"),
+        "bic": InformationCriterion(criterion="bic"),
+        "icomp": InformationCriterion(criterion="icomp"),
+        None: Unpruned(),
+    },
+    "refine": {"tao": Tao(), "blend": Blend(), "soft": SoftGates()},
+    "distill": {True: Distillation()},
 }
-_COUNTS = {
-    "max_depth": (0, True),
-    "max_leaf_nodes": (1, True),
-    "max_split_features": (1, True),
-    "n_starts": (1, False),
-    "max_iter": (1, False),
-    "em_sample": (16, True),
-    "clip_min_samples": (0, False),
-    "max_memory": (1, True),
+_BASES = {
+    "splits": SplitFinder,
+    "leaf": LeafModel,
+    "prune": PruningRule,
+    "refine": Refinement,
+    "distill": Distillation,
 }
-_COUNTS_OR_FRACTIONS = ("min_samples_split", "min_samples_leaf")
+_COUNT_OR_SHARE = [
+    at_least(1),
+    real(0.0, 1.0, closed="neither"),
+    StrOptions({"auto"}),
+]
+CONSTRAINTS: dict[str, list[Any]] = {
+    "oblique": ["boolean", StrOptions({"auto"})],
+    "splits": [StrOptions({"rss", "secret", "cart", "guide"}), SplitFinder],
+    "leaf": [StrOptions({"ridge", "linear", "constant", "implied"}), LeafModel],
+    "prune": [
+        StrOptions({"auto", "holdout", "cross-validation", "aic", "bic", "icomp"}),
+        PruningRule,
+        None,
+    ],
+    "refine": [StrOptions({"tao", "blend", "soft"}), Refinement, None],
+    "distill": ["boolean", Distillation],
+    "min_samples_split": _COUNT_OR_SHARE,
+    "min_samples_leaf": _COUNT_OR_SHARE,
+    "min_gain": [real(0.0), StrOptions({"auto"})],
+    "max_depth": [at_least(0), None],
+    "max_leaf_nodes": [at_least(1), None],
+    "max_split_samples": [at_least(16), None],
+    "indicators": ["boolean", StrOptions({"auto"})],
+    "missing_values": [StrOptions({"learn", "mean", "error"})],
+    "device": [str, None],
+    "max_memory": [at_least(1), None],
+    "verbose": [at_least(0), "boolean"],
+}
 
 
-def check_parameters(model: Any) -> None:
-    """Refuse parameters that mean nothing, and say what is allowed."""
+class NestedParameters(BaseEstimator):
+    """Parameters of values within an estimator, reached by two underscores."""
 
-    def refuse(name: str, allowed: str) -> None:
-        raise InvalidParameterError(  # both a ValueError and a TypeError
-            f"The {name!r} parameter of {type(model).__name__} must be {allowed}. "
-            f"Got {getattr(model, name)!r} instead."
-        )
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters of this estimator, and with ``deep`` those of its values.
 
-    for name, choices in _CHOICES.items():
-        value, allowed = getattr(model, name), tuple(choices())
-        plain = isinstance(value, str | bool | np.bool_)
-        if not any(
-            value is choice or (plain and value == choice) for choice in allowed
-        ):
-            refuse(name, "one of " + ", ".join(map(repr, allowed)))
-    if model.leaf == "em" and model.criterion != "gini":
-        refuse("leaf", "'em' only with criterion='gini': no other fits a mixture")
-    gates = model.refine in ("blend", "soft")
-    if gates and model.ccp_alpha is not None:
-        refuse("refine", "'hard' or None with ccp_alpha. Leave ccp_alpha=None")
-    if gates and model.prune not in ("auto", "holdout", "cross-validation"):
+        A name like "rss" stands for a value with defaults: ``splits__n_thresholds`` is
+        there as well.
+        """
+        found = super().get_params(deep=False)
+        if deep:
+            for name in NAMED:
+                value = value_of(name, found[name])
+                if value is not None:
+                    for field, its in value.get_params().items():
+                        found[f"{name}__{field}"] = its
+        return found
+
+    def set_params(self, **params: Any) -> Any:
+        """Set parameters of this estimator and, behind two underscores, of its values.
+
+        Values are frozen: one with another field takes the place of the old one.
+        """
+        own = {name: value for name, value in params.items() if "__" not in name}
+        super().set_params(**own)
+        changes: dict[str, dict[str, Any]] = {}
+        for name in params.keys() - own.keys():
+            head, _, field = name.partition("__")
+            changes.setdefault(head, {})[field] = params[name]
+        for head, fields_of_head in changes.items():
+            value = value_of(head, getattr(self, head, None)) if head in NAMED else None
+            known = {field.name for field in fields(value)} if value else set()
+            unknown = sorted(fields_of_head.keys() - known)
+            if value is None or unknown:
+                name = f"{head}__{unknown[0] if unknown else min(fields_of_head)}"
+                raise ValueError(
+                    f"Invalid parameter {name!r} for estimator {self!r}. Valid "
+                    f"parameters are: {sorted(self.get_params())}."
+                )
+            changed = replace(value, **fields_of_head)
+            if changed != value:
+                setattr(self, head, changed)
+        return self
+
+
+def value_of(name: str, parameter: Any) -> Any:
+    """The value that a parameter stands for; None where there is none."""
+    if isinstance(parameter, Value):
+        return parameter
+    try:
+        return NAMED[name].get(parameter)
+    except TypeError:  # of an unhashable parameter, which the constraints refuse
+        return None
+
+
+def plan_of(
+    parameters: Mapping[str, Any], caller: str, *, seed: int, progress: Any
+) -> Plan:
+    """The plan of an estimator's parameters, checked.
+
+    Parameters
+    ----------
+    parameters : dict of str to object
+    caller : str
+        Name of the estimator, for messages.
+    seed : int
+    progress : callable or None
+
+    Returns
+    -------
+    Plan
+
+    Raises
+    ------
+    sklearn.utils._param_validation.InvalidParameterError
+        If a parameter or a field of a value means nothing, or two do not go together.
+    """
+    check_constraints(CONSTRAINTS, parameters, caller)
+    values = {name: value_of(name, parameters[name]) for name in NAMED}
+    for value in values.values():
+        if value is not None:
+            value.check()
+    splits, leaf, prune, refine, distill = values.values()
+    if leaf.needs_implied_models and not splits.implies_models:
+        allowed = "another one with these splits: they imply no models of the leaves"
+        refuse("leaf", caller, allowed, parameters["leaf"])
+    unseen = prune is None or prune.held_out_share or prune.folds
+    if refine is not None and refine.needs_unseen_rows and not unseen:
         refuse(
             "refine",
-            f"'hard' or None with prune={model.prune!r}: gates need rows that did not "
-            "grow the tree. Set prune='auto', 'holdout' or 'cross-validation'",
+            caller,
+            f"'tao' or None with prune={parameters['prune']!r}: gates need rows that "
+            "did not grow the tree. Set prune='auto', 'holdout' or 'cross-validation'",
+            parameters["refine"],
         )
-    for name, (least, may_be_none) in _COUNTS.items():
-        value = getattr(model, name)
-        if value is None and may_be_none:
-            continue
-        if not (is_integer(value) and value >= least):
-            other = " or None" if may_be_none else ""
-            refuse(name, f"an int of at least {least}{other}")
-    for name in _COUNTS_OR_FRACTIONS:
-        value = getattr(model, name)
-        if isinstance(value, str) and value == "auto":
-            continue
-        if is_integer(value):
-            if value < 1:
-                refuse(name, "'auto', an int of at least 1 or a float in (0, 1)")
-        elif not is_real(value) or not 0 < value < 1:
-            refuse(name, "'auto', an int of at least 1 or a float in (0, 1)")
-    if not is_real(model.validation_fraction) or not 0 < model.validation_fraction < 1:
-        refuse("validation_fraction", "a float in (0, 1)")
-    if not is_real(model.tol) or not 0 <= model.tol < np.inf:
-        refuse("tol", "a float of at least 0")
-    if model.clip_margin is not None and (
-        not is_real(model.clip_margin) or not 0 <= model.clip_margin < np.inf
-    ):
-        refuse("clip_margin", "a float of at least 0 or None")
-    if model.ccp_alpha is not None:
-        if not is_real(model.ccp_alpha) or not 0 <= model.ccp_alpha < np.inf:
-            refuse("ccp_alpha", "a float of at least 0 or None")
-        if model.prune not in (None, "auto"):
-            raise ValueError(
-                f"ccp_alpha={model.ccp_alpha!r} and prune={model.prune!r} are two ways "
-                "to choose one subtree. Set prune=None to prune by ccp_alpha alone, or "
-                "leave ccp_alpha=None."
-            )
-    if model.device is not None and not isinstance(model.device, str):
-        refuse("device", "the name of a device like 'cpu' or 'gpu:1', or None")
-    if not isinstance(model.verbose, Integral):
-        refuse("verbose", "an int")
-
-
-def is_integer(value: Any) -> TypeGuard[int]:
-    """Whether a value is an integer and no boolean."""
-    return isinstance(value, Integral) and not isinstance(value, bool | np.bool_)
-
-
-def is_real(value: Any) -> TypeGuard[float]:
-    """Whether a value is a real number and no boolean."""
-    return isinstance(value, Real) and not isinstance(value, bool | np.bool_)
+    learned = parameters["missing_values"] != "learn" or splits.knows_indicators
+    linear = leaf.uses_regressors and splits.knows_indicators
+    columns = ColumnOptions(
+        discrete_features=parameters["discrete_features"],
+        split_features=parameters["split_features"],
+        use_regressors=leaf.uses_regressors,
+        missing=parameters["missing_values"] if learned else "mean",
+        category_indicators=parameters["indicators"] if linear else False,
+        missing_indicators=parameters["indicators"],
+    )
+    return Plan(
+        splits=splits,
+        leaf=leaf,
+        prune=prune,
+        refine=refine,
+        distill=distill,
+        oblique=parameters["oblique"],
+        min_samples_split=parameters["min_samples_split"],
+        min_samples_leaf=parameters["min_samples_leaf"],
+        min_gain=parameters["min_gain"],
+        max_depth=parameters["max_depth"],
+        max_leaf_nodes=parameters["max_leaf_nodes"],
+        max_split_samples=parameters["max_split_samples"],
+        columns=columns,
+        seed=seed,
+        progress=progress,
+    )

@@ -14,7 +14,8 @@ from test_soft_prediction import with_gates
 
 from secret_jax import SecretRegressor
 from secret_jax.inspect.equations import model_in_original_units
-from secret_jax.inspect.explain import Explanation, explain, path_sentence, split_levels
+from secret_jax.inspect.explain import Explanation, explain, path_sentence
+from secret_jax.inspect.shares import split_levels
 from secret_jax.tree.routing import apply, predict
 from secret_jax.tree.structure import SplitKind, Tree
 
@@ -56,8 +57,9 @@ def test_linear_parts_are_slopes_times_deviations():
     for row in range(100):
         model = model_in_original_units(tree, leaf[row])
         expected = np.zeros(len(NAMES))
-        for i, column in enumerate(model.columns):
-            expected[column] = model.slope[i] * (columns[column][row] - model.center[i])
+        for term in model.terms:
+            deviation = columns[term.column][row] - term.center
+            expected[term.column] = term.factor * deviation
         np.testing.assert_allclose(why.linear[row], expected, rtol=1e-4, atol=1e-4)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from dataclasses import replace
 from itertools import pairwise
@@ -10,13 +11,19 @@ import numpy as np
 import pytest
 
 from secret_jax.data.table import Role, TableSchema
+from secret_jax.inspect.code.export import export_code
+from secret_jax.inspect.dot import export_dot
 from secret_jax.inspect.equations import (
     LinearSplit,
     model_in_original_units,
-    rounded_model,
-    rounded_split,
     split_in_original_units,
 )
+from secret_jax.inspect.frame import to_dataframe
+from secret_jax.inspect.mixin import ReadingMixin
+from secret_jax.inspect.plot.leaf import plot_leaf
+from secret_jax.inspect.plot.partition import plot_partition
+from secret_jax.inspect.plot.tree import plot_tree
+from secret_jax.inspect.rounding import rounded_model, rounded_split
 from secret_jax.inspect.text import export_text
 from secret_jax.inspect.words import model_equation, split_sentence
 from secret_jax.tree.routing import predict
@@ -275,9 +282,11 @@ def test_rounded_split_is_right_at_the_center():
     rounded = rounded_split(exact, 2)
     assert "2nd (kg)" in exact.names
     assert "2nd (kg)" not in rounded.names
-    slack = exact.threshold - exact.coefficient @ exact.center
-    rounded_slack = rounded.threshold - rounded.coefficient @ rounded.center
-    assert abs(rounded_slack - slack) < 0.002 * exact.spread[0]
+    slack, rounded_slack = (
+        split.threshold - sum(term.factor * term.center for term in split.terms)
+        for split in (exact, rounded)
+    )
+    assert abs(rounded_slack - slack) < 0.002 * exact.terms[0].spread
 
 
 def test_terms_are_sorted_by_effect_and_dropped_only_below_the_rounding():
@@ -437,3 +446,33 @@ def test_leaves_have_no_split_and_unknown_nodes_nothing():
         model_in_original_units(tree, 3)
     with pytest.raises(ValueError, match="side is 'up'"):
         split_sentence(tree, 0, side="up")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        export_text,
+        export_dot,
+        to_dataframe,
+        export_code,
+        plot_tree,
+        plot_partition,
+        plot_leaf,
+    ],
+)
+def test_the_estimator_has_the_options_of_the_functions(function):
+    method = getattr(ReadingMixin, function.__name__)
+    of_method, of_function = map(inspect.signature, (method, function))
+    _, *options = of_method.parameters.values()
+    tree, *expected = of_function.parameters.values()
+    assert tree.name == "tree"
+    assert options == expected
+    assert of_method.return_annotation == of_function.return_annotation
+
+
+def test_without_gates_there_is_no_mixture_to_clip():
+    tree = replace(random_tree(3, 8), clip_leaves=False)
+    columns = random_rows(3, 300)
+    text = export_text(tree, precision=16, max_categories=None)
+    expected = predict(tree, encode(columns))
+    np.testing.assert_allclose(predict_by_text(text, columns), expected, atol=1e-4)

@@ -152,7 +152,8 @@ def test_bars_are_slopes_per_deviation():
     (ax,) = plot_leaf(tree, 0)
     model = model_in_original_units(tree, 0)
     widths = [bar.get_width() for bar in ax.patches]
-    np.testing.assert_allclose(widths, model.slope * model.spread)
+    effects = [term.factor * term.spread for term in model.terms]
+    np.testing.assert_allclose(widths, effects)
     assert [label.get_text() for label in ax.get_yticklabels()] == list(model.names)
     assert ax.get_title(loc="left").startswith("[0] all rows\n1,000 rows")
     (ax,) = plot_leaf(tree, 0, max_terms=2)

@@ -29,10 +29,9 @@ DEMO_PICTURE = "secret_jax_demo.png"
 _SAME_NAME = (
     "oblique",
     "leaf",
-    "criterion",
+    "splits",
     "prune",
     "refine",
-    "max_split_features",
     "min_samples_split",
     "min_samples_leaf",
     "max_leaf_nodes",
@@ -138,7 +137,7 @@ def _features_and_target(
     import numpy as np
 
     from secret_jax.cli.table_file import known_column, number_column, refuse_infinity
-    from secret_jax.data.table import learn_schema
+    from secret_jax.data.roles import ColumnOptions, learn_schema
 
     columns = [str(column) for column in table.frame.columns]
     target = known_column(arguments.target, columns, "--target names")
@@ -159,11 +158,13 @@ def _features_and_target(
     with _flags_for_parameters(), table.placing():
         schema = learn_schema(
             X,
-            y.to_numpy(),
+            y.to_numpy()[:, None],
             np.ones(len(y)),
-            discrete_features=arguments.discrete,
-            split_features=arguments.split_only,
-            missing="mean",
+            ColumnOptions(
+                discrete_features=arguments.discrete,
+                split_features=arguments.split_only,
+                missing="mean",
+            ),
         )
     for column, categories in zip(schema.discrete, schema.categories, strict=True):
         if len(categories) > max(20, len(X) / 4):
@@ -184,6 +185,8 @@ def _chosen_model(arguments: argparse.Namespace) -> SecretRegressor:
         chosen["oblique"] = {"yes": True, "no": False}.get(arguments.oblique, "auto")
     if "prune" in chosen and arguments.prune == "none":
         chosen["prune"] = None
+    if arguments.max_split_features is not None:
+        chosen["splits__max_split_features"] = arguments.max_split_features
     start = SecretRegressor.paper() if arguments.paper else SecretRegressor()
     return start.set_params(
         **chosen,

@@ -19,7 +19,7 @@ from typing import Any
 from secret_jax import __version__
 from secret_jax.cli import commands
 from secret_jax.cli.commands import DEMO_PICTURE, PROGRAM, CommandError, say
-from secret_jax.runtime.compiling import enable_compilation_cache
+from secret_jax.runtime.programs import enable_compilation_cache
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -151,19 +151,24 @@ def _add_fit_options(fit: argparse.ArgumentParser) -> None:
         ),
         (
             "--leaf",
-            ("shrunken", "linear", "constant", "em"),
-            "models in the leaves (default: shrunken)",
+            ("ridge", "linear", "constant", "implied"),
+            "models in the leaves (default: ridge)",
         ),
-        ("--criterion", ("rss", "gini"), "how splits are compared (default: rss)"),
+        (
+            "--splits",
+            ("rss", "secret", "cart", "guide"),
+            "how splits are found: by linear models of both sides, by the paper's "
+            "mixture, by the variance, by tests of residual signs (default: rss)",
+        ),
         (
             "--prune",
-            ("auto", "holdout", "cross-validation", "none"),
-            "prune by cross-validation, by the error on rows held out, or as many rows "
-            "ask for (default: auto)",
+            ("auto", "holdout", "cross-validation", "aic", "bic", "icomp", "none"),
+            "prune by cross-validation, by the error on rows held out, by a criterion, "
+            "or as many rows ask for (default: auto)",
         ),
         (
             "--refine",
-            ("hard", "blend", "soft"),
+            ("tao", "blend", "soft"),
             "refine the whole tree: its splits chosen again, every split a gate of one "
             "width, or gates and models trained together (the least error)",
         ),

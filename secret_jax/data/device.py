@@ -1,7 +1,7 @@
-"""Rows that already lie on an accelerator: measured, encoded and chosen there.
+"""Rows that already lie on an accelerator: measured, encoded and hashed there.
 
-Only numbers without gaps, all of them regressors, stay on the device; every other table
-is read on the host. Sums of tiles are added up on the host in float64.
+Only numbers without missing values, all of them regressors, stay on the device; every
+other table is read on the host. Sums of tiles are added up on the host in float64.
 """
 
 from __future__ import annotations
@@ -13,13 +13,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from secret_jax.runtime.compiling import jit
+from secret_jax.data.sampling import sampling_factors, sampling_hash, sampling_limit
 from secret_jax.runtime.devices import rows_at_once
 from secret_jax.runtime.linalg import AnyArray
+from secret_jax.runtime.moments import Moments, added_up
 
+# Float32 sums of so many numbers keep six digits; the tiles are added up in float64.
 _TILE = 1024
-# Encoded values saturate here, as on the host.
-_FAR = 1e30
+# Rows of a step on a processor (tests; accelerators take as many as fit).
+_BLOCK = 1 << 16
+# Encoded values saturate here, so that their sums with coefficients stay finite.
+FAR = 1e30
 
 
 def is_resident(X: Any) -> TypeGuard[jax.Array]:
@@ -51,7 +55,7 @@ def check_array(X: jax.Array) -> None:
         )
 
 
-@functools.partial(jit, static_argnames=("size",))
+@functools.partial(jax.jit, static_argnames=("size",))
 def rows_from(x: AnyArray, start: AnyArray, *, size: int) -> jax.Array:
     """``size`` rows from ``start`` on; the last row stands for those past the end."""
     index = jnp.minimum(start + jnp.arange(size), x.shape[0] - 1)
@@ -68,9 +72,9 @@ def block_of(x: AnyArray, rows: slice, size: int) -> AnyArray:
     return rows_from(x, rows.start, size=size)
 
 
-@jit
+@jax.jit
 def _tile_sums(x: AnyArray, n_rows: AnyArray) -> tuple[jax.Array, ...]:
-    """Count, mean, scatter, least and greatest value of each tile and column."""
+    """Count, first row, mean from it, scatter and range of each tile and column."""
     tiles = x.astype(jnp.float32).reshape(-1, _TILE, x.shape[1])
     inside = (jnp.arange(x.shape[0]) < n_rows).reshape(-1, _TILE)
     count = jnp.sum(inside, axis=1).astype(jnp.float32)
@@ -83,7 +87,7 @@ def _tile_sums(x: AnyArray, n_rows: AnyArray) -> tuple[jax.Array, ...]:
     return count, shift, mean, jnp.sum(spread**2, axis=1), lowest, highest
 
 
-def moments(X: jax.Array) -> tuple[np.ndarray, np.ndarray] | None:
+def moments_on_device(X: jax.Array) -> tuple[np.ndarray, np.ndarray] | None:
     """Mean and standard deviation of the columns, float64.
 
     Returns
@@ -94,7 +98,7 @@ def moments(X: jax.Array) -> tuple[np.ndarray, np.ndarray] | None:
         If there is a value that is no finite number: then the host says which.
     """
     n_rows, n_columns = X.shape
-    size = max(rows_at_once(16 * n_columns, 1 << 16), _TILE)
+    size = max(rows_at_once(16 * n_columns, _BLOCK), _TILE)
     found = []
     for start in range(0, n_rows, size):
         n_inside = min(size, n_rows - start)
@@ -104,27 +108,28 @@ def moments(X: jax.Array) -> tuple[np.ndarray, np.ndarray] | None:
         np.concatenate(parts) for parts in zip(*found, strict=True)
     )
     filled = count > 0
-    count, mean = count[filled, None], (shift + mean)[filled]
-    if not np.isfinite(mean).all() or not np.isfinite(scatter[filled]).all():
+    tiles = Moments(count[filled], (shift + mean)[filled], scatter[filled])
+    if not np.isfinite(tiles.mean).all() or not np.isfinite(tiles.scatter).all():
         return None
-    center = (count * mean).sum(axis=0) / n_rows
-    total = scatter[filled].sum(axis=0) + (count * (mean - center) ** 2).sum(axis=0)
-    constant = lowest[filled].min(axis=0) == highest[filled].max(axis=0)
-    center = np.where(constant, lowest[filled].min(axis=0), center)
+    _, center, total = (array[0] for array in added_up(tiles, np.array([0])))
+    low, high = lowest[filled].min(axis=0), highest[filled].max(axis=0)
     scale = np.sqrt(total / n_rows)
-    return center, np.where(constant | (scale <= 0), 1.0, scale)
+    constant = (low == high) | (scale <= 0)
+    return np.where(low == high, low, center), np.where(constant, 1.0, scale)
 
 
-@jit
+@jax.jit
 def _standardised(
     x: AnyArray, center: AnyArray, rest: AnyArray, scale: AnyArray
 ) -> jax.Array:
     # The center in two parts: float32 alone would lose the digits of a large offset.
     encoded = ((x.astype(jnp.float32) - center) - rest) / scale
-    return jnp.clip(encoded, -_FAR, _FAR)
+    return jnp.clip(encoded, -FAR, FAR)
 
 
-def encode(X: jax.Array, center: np.ndarray, scale: np.ndarray) -> jax.Array | None:
+def encode_on_device(
+    X: jax.Array, center: np.ndarray, scale: np.ndarray
+) -> jax.Array | None:
     """Standardised columns, float32, on the device of ``X``.
 
     Returns
@@ -139,34 +144,27 @@ def encode(X: jax.Array, center: np.ndarray, scale: np.ndarray) -> jax.Array | N
     return _standardised(X, coarse, rest, scale.astype(np.float32))
 
 
-@jit
-def _hash(x: AnyArray, y: AnyArray, factor: AnyArray) -> jax.Array:
-    """A hash of every row's content, uint32."""
-    joint = jnp.concatenate([x, y[:, None]], axis=1)
-    bits = jax.lax.bitcast_convert_type(joint + 0.0, jnp.uint32)
-    state = jnp.sum(_mixed(bits) * factor, axis=1, dtype=jnp.uint32)
-    return _mixed(state)
+@jax.jit
+def _hashed(x: AnyArray, targets: AnyArray, factors: AnyArray) -> jax.Array:
+    joint = jnp.concatenate([x.astype(jnp.float32), targets], axis=1)
+    return sampling_hash(joint, factors)
 
 
-def _mixed(value: jax.Array) -> jax.Array:
-    """Finaliser of MurmurHash3 (Appleby 2011), uint32."""
-    value = (value ^ (value >> 16)) * jnp.uint32(0x85EBCA6B)
-    value = (value ^ (value >> 13)) * jnp.uint32(0xC2B2AE35)
-    return value ^ (value >> 16)
+def rows_chosen_on_device(
+    X: jax.Array, targets: np.ndarray, share: float, seed: int
+) -> np.ndarray:
+    """Positions of about a share of the rows, chosen by their content, int64.
 
-
-def chosen_rows(x: jax.Array, y: np.ndarray, share: float, seed: int) -> np.ndarray:
-    """Positions of about a share of the rows, chosen by their content, int64."""
-    n_rows, n_columns = x.shape
-    random = np.random.default_rng(seed)
-    factor = random.integers(2**32, size=n_columns + 1, dtype=np.uint32) | np.uint32(1)
-    size = rows_at_once(16 * (n_columns + 1), 1 << 16)
-    limit = np.uint32(min(share, 1.0) * (2**32 - 1))
-    found = []
+    Those that `secret_jax.data.source` chooses among the same rows on the host.
+    """
+    n_rows, n_columns = X.shape
+    factors = sampling_factors(n_columns + targets.shape[1], seed)
+    size = rows_at_once(16 * len(factors), _BLOCK)
+    limit, found = sampling_limit(share), []
     for start in range(0, n_rows, size):
-        output = np.zeros(size, np.float32)
-        part = y[start : start + size]
-        output[: len(part)] = part
-        hashed = np.asarray(_hash(rows_from(x, start, size=size), output, factor))
-        found.append(start + np.flatnonzero(hashed[: len(part)] < limit))
+        rows = slice(start, min(start + size, n_rows))
+        outputs = block_of(targets.astype(np.float32), rows, size)
+        hashed = _hashed(rows_from(X, start, size=size), outputs, factors)
+        inside = np.asarray(hashed)[: rows.stop - rows.start]
+        found.append(start + np.flatnonzero(inside < limit))
     return np.concatenate(found)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from secret_jax.data.columns import numbers
-from secret_jax.data.rows import in_blocks
+from secret_jax.runtime.moments import Moments, added_up
+from secret_jax.runtime.parallel import in_blocks
 
 
-class Moments(NamedTuple):
+class ColumnMoments(NamedTuple):
     """Moments of several columns; arrays of shape (n_columns,).
 
     Attributes
@@ -34,7 +34,7 @@ class Moments(NamedTuple):
 
 
 class _Sums(NamedTuple):
-    """What blocks of rows add up to."""
+    """What a block of rows adds up to; arrays of shape (n_columns,)."""
 
     mass: np.ndarray
     mean: np.ndarray
@@ -53,7 +53,7 @@ def column_moments(
     *,
     allow_missing: bool,
     what: str = "column",
-) -> Moments:
+) -> ColumnMoments:
     """Measure columns.
 
     Parameters
@@ -70,7 +70,7 @@ def column_moments(
 
     Returns
     -------
-    Moments
+    ColumnMoments
 
     Raises
     ------
@@ -84,7 +84,7 @@ def column_moments(
     ]
     if not columns:
         nothing = np.zeros(0)
-        return Moments(nothing, nothing, nothing, nothing, nothing)
+        return ColumnMoments(nothing, nothing, nothing, nothing, nothing)
 
     def sums(rows: slice) -> _Sums:
         values = row_block(columns, rows)
@@ -99,7 +99,7 @@ def column_moments(
             return _block_sums(values, row_weight)
 
     with np.errstate(over="ignore", invalid="ignore"):
-        total = functools.reduce(_joined, in_blocks(sums, len(weight)))
+        total = _added_up(list(in_blocks(sums, len(weight))))
         mass = np.maximum(total.mass, 1e-300)
         scale = np.sqrt(total.scatter / mass)
     constant = (total.lowest >= total.highest) | (total.n_there == 0)
@@ -111,7 +111,7 @@ def column_moments(
         )
     center = np.where(constant, total.lowest, total.mean)
     everything = np.maximum(total.mass + total.missing_mass, 1e-300)
-    return Moments(
+    return ColumnMoments(
         center=np.where(total.n_there > 0, center, 0.0),
         scale=np.where(constant | (scale <= 0), 1.0, scale),
         n_there=total.n_there,
@@ -120,9 +120,11 @@ def column_moments(
     )
 
 
-def row_block(columns: Sequence[np.ndarray], rows: slice) -> np.ndarray:
-    """Some rows of columns, shape (n_columns, n_rows), float64."""
-    return np.array([column[rows] for column in columns], np.float64)
+def row_block(
+    columns: Sequence[np.ndarray], rows: slice, dtype: Any = np.float64
+) -> np.ndarray:
+    """Some rows of columns, shape (n_columns, n_rows), float64 or another type."""
+    return np.array([column[rows] for column in columns], dtype)
 
 
 def _block_sums(values: np.ndarray, weight: np.ndarray) -> _Sums:
@@ -156,18 +158,15 @@ def _block_sums(values: np.ndarray, weight: np.ndarray) -> _Sums:
     )
 
 
-def _joined(first: _Sums, second: _Sums) -> _Sums:
-    """Sums of two blocks together (Chan, Golub & LeVeque 1983)."""
-    mass = first.mass + second.mass
-    share = second.mass / np.maximum(mass, 1e-300)
-    offset = second.mean - first.mean
+def _added_up(blocks: list[_Sums]) -> _Sums:
+    """Sums of several blocks together."""
+    parts = _Sums(*(np.array(arrays) for arrays in zip(*blocks, strict=True)))
+    whole = added_up(Moments(*parts[:3]), np.array([0]))
     return _Sums(
-        mass=mass,
-        mean=first.mean + share * offset,
-        scatter=first.scatter + second.scatter + offset**2 * share * first.mass,
-        lowest=np.minimum(first.lowest, second.lowest),
-        highest=np.maximum(first.highest, second.highest),
-        n_there=first.n_there + second.n_there,
-        n_missing=first.n_missing + second.n_missing,
-        missing_mass=first.missing_mass + second.missing_mass,
+        *(array[0] for array in whole),
+        lowest=parts.lowest.min(axis=0),
+        highest=parts.highest.max(axis=0),
+        n_there=parts.n_there.sum(axis=0),
+        n_missing=parts.n_missing.sum(axis=0),
+        missing_mass=parts.missing_mass.sum(axis=0),
     )

@@ -14,12 +14,14 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from secret_jax.data.columns import NO_TABLE, as_frame, read_columns, read_target
+from secret_jax.data.columns import NO_TABLE, as_frame, read_target
 from secret_jax.data.device import check_array, is_resident
-from secret_jax.data.table import TableSchema
+from secret_jax.data.schema import TableSchema
 
 # Beyond, whole numbers have gaps between them and are weights like any others.
 _MOST_COPIES = 2.0**53
+# How many rows say that a column is not the target, nearly always.
+_FIRST_ROWS = 64
 
 
 def validated(model: BaseEstimator, X: Any, *, reset: bool) -> Any:
@@ -49,22 +51,25 @@ def validated(model: BaseEstimator, X: Any, *, reset: bool) -> Any:
     return X
 
 
-def validated_target(y: Any, X: Any) -> np.ndarray:
+def validated_targets(y: Any, X: Any) -> np.ndarray:
+    """Outputs as float64, (n_rows, n_outputs); an error if they are no numbers."""
     if y is None:
         raise ValueError(
             "This SecretRegressor estimator requires y to be passed, but the target y "
             "is None."
         )
     try:
-        values = column_or_1d(y, warn=True)
+        array = np.asarray(y)
+        several = array.ndim == 2 and array.shape[1] > 1
+        values = array if several else column_or_1d(y, warn=True)
     except (TypeError, ValueError) as error:
         raise ValueError(f"The target y must be one column: {error}") from None
-    values = read_target(values)
+    values = read_target(values).reshape(len(values), -1)
     if not np.isfinite(values).all():
-        row = int(np.argmin(np.isfinite(values)))
+        row, column = np.argwhere(~np.isfinite(values))[0]
         raise ValueError(
-            f"Input y contains NaN or infinity: row {row} is {values[row]}. Drop such "
-            "rows before fitting."
+            f"Input y contains NaN or infinity: row {row} is {values[row, column]}. "
+            "Drop such rows before fitting."
         )
     check_consistent_length(X, values)
     return values
@@ -99,28 +104,34 @@ def validated_weight(sample_weight: Any, X: Any) -> np.ndarray:
     return weight
 
 
-def warn_of_target_among_features(X: Any, y: np.ndarray, schema: TableSchema) -> None:
-    columns = read_columns(X)
+def warn_of_target_among_features(
+    columns: Any, targets: np.ndarray, schema: TableSchema
+) -> None:
+    """Warn of columns that equal a target; ``columns`` as `read_columns` gives them."""
     values = columns.values() if isinstance(columns, dict) else columns
     for name, column in zip(schema.names, values, strict=True):
-        numeric = column.dtype.kind in "fiu"
-        # Most columns differ from the target in the first rows.
-        if (
-            numeric
-            and all((column[:n] == y[:n]).all() for n in (64, None))
-            and (y.min() < y.max())
-        ):
-            warnings.warn(
-                f"Column {name!r} equals the target in every row, so the tree only "
-                "repeats it. Drop the column if it is the target itself.",
-                UserWarning,
-                stacklevel=5,
-            )
+        if column.dtype.kind not in "fiu":
+            continue
+        for y in targets.T:
+            # Most columns differ from the target in the first rows.
+            same = all((column[:n] == y[:n]).all() for n in (_FIRST_ROWS, None))
+            if same and y.min() < y.max():
+                warnings.warn(
+                    f"Column {name!r} equals the target in every row, so the tree only "
+                    "repeats it. Drop the column if it is the target itself.",
+                    UserWarning,
+                    stacklevel=6,
+                )
 
 
-def name_of(y: Any) -> str:
+def names_of(y: Any, n_outputs: int) -> tuple[str, ...]:
+    """Names of the outputs: those of a Series or a DataFrame, or made-up ones."""
+    columns = [str(name) for name in getattr(y, "columns", ())]
+    if n_outputs > 1:
+        made_up = [f"y{i}" for i in range(n_outputs)]
+        return tuple(columns if len(columns) == n_outputs else made_up)
     name = getattr(y, "name", None)
-    return name if isinstance(name, str) and name else "y"
+    return (name if isinstance(name, str) and name else "y",)
 
 
 def fitted_names(model: BaseEstimator) -> dict[str, Any]:

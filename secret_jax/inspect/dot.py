@@ -5,18 +5,19 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 
-from secret_jax.inspect.equations import check_count, checked_precision
-from secret_jax.inspect.words import (
-    counted,
-    leaves_below,
-    model_parts,
-    node_facts,
-    rows_text,
-    split_parts,
+from secret_jax.inspect.arguments import (
+    MOST_CATEGORIES,
+    MOST_TERMS,
+    check_count,
+    checked_precision,
 )
+from secret_jax.inspect.printing import counted_leaves, counted_rows
+from secret_jax.inspect.totals import leaves_below
+from secret_jax.inspect.words import model_parts, node_facts, split_parts
 from secret_jax.tree.structure import StopReason, Tree
 
 _WIDTH = 44  # characters in a line of a box
+_THINNEST, _THICKEST = 0.5, 5.5  # points; edges to no rows and to all
 
 
 def export_dot(
@@ -24,8 +25,8 @@ def export_dot(
     *,
     max_depth: int | None = None,
     precision: int | None = None,
-    max_terms: int | None = 8,
-    max_categories: int | None = 8,
+    max_terms: int | None = MOST_TERMS,
+    max_categories: int | None = MOST_CATEGORIES,
     rotate: bool = False,
 ) -> str:
     """The tree as text for Graphviz; nothing needs to be installed to write it.
@@ -68,8 +69,8 @@ def export_dot(
     check_count("max_categories", max_categories)
     checked_precision(precision)
     title = (
-        f"{tree.schema.target_name}: {counted(tree.n_leaves, 'leaf', 'leaves')}, "
-        f"{rows_text(tree.weight[0])}"
+        f"{tree.schema.target_name}: {counted_leaves(tree.n_leaves)}, "
+        f"{counted_rows(tree.weight[0])}"
     )
     direction = "LR" if rotate else "TB"
     lines = [
@@ -78,6 +79,7 @@ def export_dot(
         '    node [shape=box, style=rounded, fontname="Helvetica"];',
         '    edge [fontname="Helvetica"];',
     ]
+    n_leaves = leaves_below(tree)
     for node in _drawn(tree, max_depth):
         leaf = bool(tree.is_leaf[node])
         facts = node_facts(tree, node)
@@ -87,8 +89,7 @@ def export_dot(
                 reason = StopReason(int(tree.stop_reason[node])).sentence
                 more = f", tooltip={_quoted([reason])}"
             else:
-                below = counted(leaves_below(tree, node), "leaf", "leaves")
-                facts += f", {below} below"
+                facts += f", {counted_leaves(n_leaves[node])} below"
                 more = ', style="rounded,dashed"'
         else:
             parts = split_parts(
@@ -104,7 +105,8 @@ def export_dot(
         if node:
             parent = int(tree.parent[node])
             answer = "yes" if tree.left[parent] == node else "no"
-            width = 0.5 + 5 * float(tree.weight[node] / tree.weight[0])
+            share = float(tree.weight[node] / tree.weight[0])
+            width = _THINNEST + (_THICKEST - _THINNEST) * share
             style = f'label="{answer}", penwidth={width:.2f}'
             lines.append(f"    {parent} -> {node} [{style}];")
     return "\n".join([*lines, "}"]) + "\n"

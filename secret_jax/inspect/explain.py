@@ -8,16 +8,22 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
-from secret_jax.data.table import Table
-from secret_jax.inspect.equations import LinearSplit, split_in_original_units
+from secret_jax.data.rows import Table
+from secret_jax.inspect.equations import LinearSplit, Side, split_in_original_units
 from secret_jax.inspect.frame import installed_backend
-from secret_jax.inspect.words import number, quoted, split_sentence
+from secret_jax.inspect.printing import entry, quoted
+from secret_jax.inspect.shares import split_levels
+from secret_jax.inspect.words import split_sentence
 from secret_jax.tree.routing import leaf_shares_of
-from secret_jax.tree.structure import SplitKind, Tree
+from secret_jax.tree.structure import Tree
 
+# What a screen has room for.
 _ROWS_SHOWN = 5
-_TERMS_SHOWN = 4
-_ROW_BLOCK = 16384
+_TERMS_SHOWN = 4  # of a condition
+_DIGITS_SHOWN = 4  # of the largest figure of a row
+_ROW_BLOCK = 16384  # bounds the memory: a block needs n_leaves shares per row
+# Clipping and missing shares that float64 rounding makes out of nothing.
+_EXACT, _WHOLE = 1e-12, 1e-9
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -89,9 +95,11 @@ class Explanation:
         """One row in words, its largest contributions first."""
         contributions = self.contributions[row]
         step = max(abs(self.prediction[row]), np.abs(contributions).max(initial=0.0))
-        digits = max(0, 3 - int(np.floor(np.log10(step)))) if step > 0 else 0
+        digits = 0
+        if step > 0:
+            digits = max(0, _DIGITS_SHOWN - 1 - int(np.floor(np.log10(step))))
         share = self.share[row]
-        part = "" if share > 1 - 1e-9 else f" ({100 * share:.0f} % of the mixture)"
+        part = "" if share > 1 - _WHOLE else f" ({100 * share:.0f} % of the mixture)"
         lines = [
             f"row {row}: {quoted(self.target)} = {self.prediction[row]:.{digits}f}",
             f"  leaf [{self.leaf[row]}]{part}: {self.path[row]}",
@@ -100,16 +108,11 @@ class Explanation:
         for column in np.argsort(-np.abs(contributions), kind="stable"):
             if contributions[column] != 0:
                 value = self.values[row, column]
-                if value is None or value != value:
-                    value = "missing"
-                elif isinstance(value, int | float) and not isinstance(value, bool):
-                    value = number(float(f"{value:.4g}"))
-                else:
-                    value = quoted(value)
-                terms.append(
-                    (f"{quoted(self.names[column])} = {value}", contributions[column])
-                )
-        if abs(self.clipping[row]) > 1e-12 * step:
+                missing = value is None or value != value
+                held = "missing" if missing else entry(value)
+                what = f"{quoted(self.names[column])} = {held}"
+                terms.append((what, contributions[column]))
+        if abs(self.clipping[row]) > _EXACT * step:
             terms.append(("clipping to the outputs of the leaf", self.clipping[row]))
         figures = [f"{value:+.{digits}f}" for _, value in terms]
         figures[0] = f"{self.baseline:.{digits}f}"
@@ -182,12 +185,12 @@ def explain(
     n_rows, n_columns = len(table.x), len(schema.names)
     scale = schema.target_scale
     leaves = np.flatnonzero(tree.is_leaf)
-    coefficient = np.asarray(tree.coefficient, np.float64)
+    coefficient = np.asarray(tree.coefficient[:, 0], np.float64)
     slope, level = coefficient[leaves, 1:], coefficient[:, 0]
     to_input = np.zeros((schema.n_regressors, n_columns))
     to_input[np.arange(schema.n_regressors), inputs[: schema.n_regressors]] = 1.0
     of_splits = split_levels(tree)[leaves]
-    low, high = tree.clip_range()
+    low, high = (side[:, 0] for side in tree.clip_range())
     linear, splits = np.zeros((2, n_rows, n_columns))
     clipping, share = np.zeros((2, n_rows))
     leaf = np.zeros(n_rows, np.int32)
@@ -227,39 +230,6 @@ def explain(
     )
 
 
-def split_levels(tree: Tree) -> np.ndarray:
-    """By how much the splits above a node move its intercept from that of the root.
-
-    Returns
-    -------
-    ndarray of shape (n_nodes, n_columns), float64
-        In standardised units, by the input columns that the splits ask for.
-    """
-    level = np.asarray(tree.coefficient[:, 0], np.float64)
-    moved = np.zeros((tree.n_nodes, len(tree.schema.names)))
-    for node in range(1, tree.n_nodes):  # parents come before their children
-        parent = int(tree.parent[node])
-        step = (level[node] - level[parent]) * split_columns(tree, parent)
-        moved[node] = moved[parent] + step
-    return moved
-
-
-def split_columns(tree: Tree, node: int) -> np.ndarray:
-    """Share of every input column in a split, shape (n_columns,), float64.
-
-    The squares of the standardised coefficients, which sum to one; a split on one
-    column has one share of 1.
-    """
-    schema = tree.schema
-    shares = np.zeros(len(schema.names))
-    if tree.kind[node] == SplitKind.DISCRETE:
-        shares[schema.discrete[tree.attribute[node]]] = 1.0
-        return shares
-    squares = np.asarray(tree.direction[node], np.float64) ** 2
-    np.add.at(shares, np.array(schema.input_columns, int), squares)
-    return shares / max(shares.sum(), 1e-300)
-
-
 def path_sentence(tree: Tree, node: int, precision: int | None = None) -> str:
     """The conditions on the way to a node, in words.
 
@@ -270,7 +240,7 @@ def path_sentence(tree: Tree, node: int, precision: int | None = None) -> str:
     ``"length <= 3.1 and sex in {F, M}"``; of the root ``"all rows"``.
     """
     said: dict[Any, tuple[float, str]] = {}
-    steps = []
+    steps: list[tuple[int, Side]] = []
     while node:
         parent = int(tree.parent[node])
         steps.append((parent, "left" if tree.left[parent] == node else "right"))
@@ -281,9 +251,13 @@ def path_sentence(tree: Tree, node: int, precision: int | None = None) -> str:
         )
         split = split_in_original_units(tree, parent)
         key, bound = (parent, False, False), 0.0
-        one = isinstance(split, LinearSplit) and len(split.columns) == 1
-        # Where gaps have a side of their own a looser bound says more than a tighter.
-        if isinstance(split, LinearSplit) and one and split.missing_left is None:
+        # Where missing values have a side of their own, a looser bound is not implied
+        # by a tighter one.
+        if (
+            isinstance(split, LinearSplit)
+            and len(split.terms) == 1
+            and split.missing_left is None
+        ):
             below = split.at_most == (side == "left")
             key = (split.names[0], below, split.width > 0)
             bound = split.threshold if below else -split.threshold

@@ -9,10 +9,10 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
+from secret_jax.inspect.arguments import check_choice, checked_precision
 from secret_jax.inspect.equations import (
+    CategorySplit,
     LinearSplit,
-    check_choice,
-    checked_precision,
     model_in_original_units,
     split_in_original_units,
 )
@@ -112,9 +112,13 @@ def _row(tree: Tree, node: int, precision: int | None) -> dict[str, Any]:
     is_leaf = kind == SplitKind.LEAF
     split = None if is_leaf else split_in_original_units(tree, node)
     model = model_in_original_units(tree, node)
-    has_one_column = kind in (SplitKind.AXIS, SplitKind.DISCRETE)
+    attribute = None
+    if isinstance(split, CategorySplit):
+        attribute = split.name
+    elif split is not None and kind == SplitKind.AXIS:
+        attribute = split.terms[0].name
     reason = StopReason(int(tree.stop_reason[node])).sentence
-    mean_squared_error = max(float(tree.train_error[node]), 0.0)
+    mean_squared_error = max(float(tree.train_error[node, 0]), 0.0)
     return {
         "node": node,
         "parent": int(tree.parent[node]),
@@ -123,7 +127,7 @@ def _row(tree: Tree, node: int, precision: int | None) -> dict[str, Any]:
         "depth": int(tree.depth[node]),
         "kind": kind.name.lower(),
         "split": None if is_leaf else split_sentence(tree, node, precision=precision),
-        "attribute": _attribute_name(tree, node) if has_one_column else None,
+        "attribute": attribute,
         "threshold": split.threshold if isinstance(split, LinearSplit) else math.nan,
         "rows": float(tree.weight[node]),
         "share": float(tree.weight[node] / tree.weight[0]),
@@ -136,14 +140,8 @@ def _row(tree: Tree, node: int, precision: int | None) -> dict[str, Any]:
     }
 
 
-def _attribute_name(tree: Tree, node: int) -> str:
-    schema, attribute = tree.schema, int(tree.attribute[node])
-    discrete = tree.kind[node] == SplitKind.DISCRETE
-    columns = schema.discrete if discrete else schema.input_columns
-    return schema.names[columns[attribute]]
-
-
 def installed_backend(backend: str | None) -> Any:
+    """The library that makes tables: the one asked for or the first there is."""
     if backend is None:
         for name in BACKENDS:
             if importlib.util.find_spec(name) is not None:

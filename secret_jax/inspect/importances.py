@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from secret_jax.data.table import TableSchema
-from secret_jax.inspect.explain import split_columns
+from secret_jax.data.schema import TableSchema
+from secret_jax.inspect.shares import column_shares, split_columns
 from secret_jax.tree.structure import Tree
+
+# The share of the variance that rounding leaves of a constant target.
+_ROUNDING = 1e-9
 
 
 def feature_importances(tree: Tree) -> np.ndarray:
@@ -52,11 +55,11 @@ def feature_importances(tree: Tree) -> np.ndarray:
     schema, weight = tree.schema, tree.weight
     if weight[0] <= 0:
         return np.zeros(len(schema.names))
-    coefficient = np.asarray(tree.coefficient, np.float64)
-    error = weight * tree.train_error
+    coefficient = np.asarray(tree.coefficient[:, 0], np.float64)
+    error = weight * tree.train_error[:, 0]
     variance = np.r_[1.0, _variances(schema)]
     of_root = (coefficient[0] ** 2 * variance)[1:]
-    importance = max(weight[0] - error[0], 0.0) * _shared(of_root, schema)
+    importance = max(weight[0] - error[0], 0.0) * column_shares(schema, of_root)
     for node in np.flatnonzero(~tree.is_leaf):
         children = [int(tree.left[node]), int(tree.right[node])]
         saved = max(float(error[node] - error[children].sum()), 0.0)
@@ -67,29 +70,21 @@ def feature_importances(tree: Tree) -> np.ndarray:
         if total > 0:
             alone = (change[0] + 0.5 * change[1:].sum()) / total
             joint = 0.5 * change[1:].sum() / total
-            of_split = alone * of_split + joint * _shared(change[1:], schema)
+            of_split = alone * of_split + joint * column_shares(schema, change[1:])
         importance += saved * of_split
     total = importance.sum()
-    # What rounding leaves of a constant target is no variance.
-    return importance / total if total > 1e-9 * weight[0] else np.zeros_like(importance)
-
-
-def _shared(of_regressors: np.ndarray, schema: TableSchema) -> np.ndarray:
-    """Parts of the regressors, summed over input columns, in proportion to one."""
-    inputs = np.array(schema.input_columns[: schema.n_regressors], int)
-    shares = np.zeros(len(schema.names))
-    np.add.at(shares, inputs, of_regressors)
-    return shares / max(shares.sum(), 1e-300)
+    explained = total > _ROUNDING * weight[0]
+    return importance / total if explained else np.zeros_like(importance)
 
 
 def _variances(schema: TableSchema) -> np.ndarray:
     """Of the standardised regressors, shape (n_regressors,): 1 for numbers."""
     variance = np.ones(schema.n_regressors)
     missing = dict(schema.missing_shares)
-    for position, indicator in schema.gap_columns:
+    for position, indicator in schema.missing_columns:
         share = missing[schema.input_columns[position]]
         if indicator < schema.n_regressors:
-            variance[position] = 1.0 - share  # a gap does not vary
+            variance[position] = 1.0 - share  # missing values do not vary
             variance[indicator] = share * (1.0 - share)
     first = schema.n_regressors - schema.n_indicators
     for position, (attribute, _) in enumerate(schema.indicators, first):

@@ -6,7 +6,8 @@ import math
 
 import numpy as np
 
-from secret_jax.prune.path import model_degrees
+from secret_jax.inspect.totals import leaf_totals
+from secret_jax.tree.degrees import model_degrees
 from secret_jax.tree.structure import Tree
 
 # Degrees of freedom for which the noise around a leaf counts in the leaf. With 30 the
@@ -17,6 +18,8 @@ _BORROWED = 30.0
 _QUIETEST = 1e-3
 # A deviation below this share of the target's is what float32 rounds away.
 _ROUNDING = 1e-6
+# Ranks and sums of weights may be rounding errors away from a whole number.
+_SLACK = 1e-9
 
 
 def node_deviations(tree: Tree) -> np.ndarray:
@@ -44,11 +47,8 @@ def node_deviations(tree: Tree) -> np.ndarray:
         In units of the target.
     """
     degrees = np.minimum(model_degrees(tree), tree.weight)
-    error = np.where(tree.is_leaf, tree.train_error * tree.weight, 0.0)
-    free = np.where(tree.is_leaf, tree.weight - degrees, 0.0)
-    for node in range(tree.n_nodes - 1, 0, -1):  # children come after their parents
-        error[tree.parent[node]] += error[node]
-        free[tree.parent[node]] += free[node]
+    error = leaf_totals(tree, tree.train_error[:, 0] * tree.weight)
+    free = leaf_totals(tree, tree.weight - degrees)
     noise = np.empty(tree.n_nodes)
     noise[0] = max(error[0] / max(free[0], 1.0), _ROUNDING**2)
     for node in range(1, tree.n_nodes):
@@ -116,14 +116,13 @@ def conformal_factor(scores: np.ndarray, weight: np.ndarray, coverage: float) ->
     8.0
     """
     total = float(np.sum(weight))
-    # The product may be a rounding error above a whole number.
-    rank = math.ceil((total + 1.0) * coverage - 1e-9)
-    if rank > total + 1e-9:
-        needed = math.ceil(coverage / (1.0 - coverage) - 1e-9)
+    rank = math.ceil((total + 1.0) * coverage - _SLACK)
+    if rank > total + _SLACK:
+        needed = math.ceil(coverage / (1.0 - coverage) - _SLACK)
         raise ValueError(
             f"coverage={coverage!r} needs at least {needed} calibration rows, but "
             f"conformalize saw {total:g}. Calibrate on more rows, or ask for a "
             f"coverage of at most {total / (total + 1.0):.3g}."
         )
-    place = int(np.searchsorted(np.cumsum(weight), rank - 1e-9))
+    place = int(np.searchsorted(np.cumsum(weight), rank - _SLACK))
     return float(scores[min(place, len(scores) - 1)])

@@ -2,87 +2,207 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from secret_jax.data.table import Table
+from secret_jax.data.rows import Table
+from secret_jax.inspect.arguments import MOST_BARS, MOST_CATEGORIES, MOST_TERMS
 from secret_jax.tree.structure import Tree
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from secret_jax.inspect.explain import Explanation
 
 
 class ReadingMixin:
-    """Ways to read the tree of a fitted estimator."""
+    """Ways to read the tree of a fitted estimator.
+
+    Of a tree with several outputs ``output``, a position or a name, says which one.
+    """
 
     tree_: Tree
 
     def _tree_and_rows(self, X: Any) -> tuple[Tree, Table]:
         raise NotImplementedError
 
+    def _tree_of(self, output: int | str | None) -> Tree:
+        """The fitted tree, as it predicts one output; None: the only one."""
+        check_is_fitted(self)
+        if output is None and self.tree_.n_outputs > 1:
+            names = ", ".join(map(repr, self.tree_.schema.target_names))
+            raise ValueError(
+                f"The tree has {self.tree_.n_outputs} outputs: {names}. Say which one "
+                "to read with output=."
+            )
+        return self.tree_ if output is None else self.tree_.output(output)
+
     @property
     def feature_importances_(self) -> np.ndarray:
         """Share of every column in the explained variance, shape (n_features_in_,).
 
-        See `secret_jax.inspect.importances.feature_importances`.
+        See `secret_jax.inspect.importances.feature_importances`; of several outputs
+        the mean.
         """
         from secret_jax.inspect.importances import feature_importances
 
         check_is_fitted(self)
-        return feature_importances(self.tree_)
+        outputs = [self.tree_.output(i) for i in range(self.tree_.n_outputs)]
+        return np.mean([feature_importances(tree) for tree in outputs], axis=0)
 
-    def export_text(self, **options: Any) -> str:
-        """The tree as text; see `secret_jax.inspect.text.export_text`."""
+    def export_text(
+        self,
+        *,
+        max_depth: int | None = None,
+        precision: int | None = None,
+        show_models: Literal["leaves", "all", "none"] = "leaves",
+        max_categories: int | None = MOST_CATEGORIES,
+        output: int | str | None = None,
+    ) -> str:
+        """The tree as indented text, in the units and column names of the data.
+
+        See `secret_jax.inspect.text.export_text` for the parameters.
+        """
         from secret_jax.inspect.text import export_text
 
-        check_is_fitted(self)
-        return export_text(self.tree_, **options)
+        return export_text(
+            self._tree_of(output),
+            max_depth=max_depth,
+            precision=precision,
+            show_models=show_models,
+            max_categories=max_categories,
+        )
 
-    def export_dot(self, **options: Any) -> str:
-        """The tree for Graphviz; see `secret_jax.inspect.dot.export_dot`."""
+    def export_dot(
+        self,
+        *,
+        max_depth: int | None = None,
+        precision: int | None = None,
+        max_terms: int | None = MOST_TERMS,
+        max_categories: int | None = MOST_CATEGORIES,
+        rotate: bool = False,
+        output: int | str | None = None,
+    ) -> str:
+        """The tree as text for Graphviz.
+
+        See `secret_jax.inspect.dot.export_dot` for the parameters.
+        """
         from secret_jax.inspect.dot import export_dot
 
-        check_is_fitted(self)
-        return export_dot(self.tree_, **options)
+        return export_dot(
+            self._tree_of(output),
+            max_depth=max_depth,
+            precision=precision,
+            max_terms=max_terms,
+            max_categories=max_categories,
+            rotate=rotate,
+        )
 
-    def to_dataframe(self, **options: Any) -> Any:
-        """A table of the nodes; see `secret_jax.inspect.frame.to_dataframe`."""
+    def to_dataframe(
+        self,
+        *,
+        backend: str | None = None,
+        precision: int | None = None,
+        output: int | str | None = None,
+    ) -> Any:
+        """The nodes of the tree as a DataFrame.
+
+        See `secret_jax.inspect.frame.to_dataframe` for the parameters and columns.
+        """
         from secret_jax.inspect.frame import to_dataframe
 
-        check_is_fitted(self)
-        return to_dataframe(self.tree_, **options)
+        return to_dataframe(self._tree_of(output), backend=backend, precision=precision)
 
-    def export_code(self, language: Any = "python", **options: Any) -> str:
-        """The tree as Python or SQL; see `secret_jax.inspect.code.export.export_code`."""
+    def export_code(
+        self,
+        language: Literal["python", "sql"] = "python",
+        *,
+        function_name: str | None = None,
+        precision: int | None = None,
+        table: str | None = None,
+        output: int | str | None = None,
+    ) -> str:
+        """The tree as a Python function, or as an SQL expression or query.
+
+        See `secret_jax.inspect.code.export.export_code` for the parameters.
+        """
         from secret_jax.inspect.code.export import export_code
 
-        check_is_fitted(self)
-        return export_code(self.tree_, language, **options)
+        return export_code(
+            self._tree_of(output),
+            language,
+            function_name=function_name,
+            precision=precision,
+            table=table,
+        )
 
-    def plot_tree(self, **options: Any) -> Any:
-        """A picture of the tree; see `secret_jax.inspect.plot.tree.plot_tree`."""
+    def plot_tree(
+        self,
+        *,
+        ax: Axes | None = None,
+        max_depth: int | None = None,
+        precision: int | None = None,
+        output: int | str | None = None,
+    ) -> Axes:
+        """Draw the tree, with the splits and equations in the units of the data.
+
+        See `secret_jax.inspect.plot.tree.plot_tree` for the parameters.
+        """
         from secret_jax.inspect.plot.tree import plot_tree
 
-        check_is_fitted(self)
-        return plot_tree(self.tree_, **options)
+        return plot_tree(
+            self._tree_of(output), ax=ax, max_depth=max_depth, precision=precision
+        )
 
-    def plot_partition(self, x: Any, y: Any = None, **options: Any) -> Any:
-        """The prediction over one or two columns, with the splits.
+    def plot_partition(
+        self,
+        x: Any,
+        y: Any = None,
+        *,
+        at: Mapping[Any, Any] | None = None,
+        data: tuple[Any, Any] | None = None,
+        resolution: int = 400,
+        ax: Axes | None = None,
+        output: int | str | None = None,
+    ) -> Axes:
+        """Draw the prediction over one or two columns, with the splits.
 
-        See `secret_jax.inspect.plot.partition.plot_partition`.
+        See `secret_jax.inspect.plot.partition.plot_partition` for the parameters.
         """
         from secret_jax.inspect.plot.partition import plot_partition
 
-        check_is_fitted(self)
-        return plot_partition(self.tree_, x, y, **options)
+        return plot_partition(
+            self._tree_of(output), x, y, at=at, data=data, resolution=resolution, ax=ax
+        )
 
-    def plot_leaf(self, node: int, X: Any = None, y: Any = None, **options: Any) -> Any:
-        """The equation of a node, and how it fits; see `secret_jax.inspect.plot.leaf`."""
+    def plot_leaf(
+        self,
+        node: int,
+        X: Any = None,
+        y: Any = None,
+        *,
+        max_terms: int | None = MOST_BARS,
+        ax: Any = None,
+        output: int | str | None = None,
+    ) -> list[Axes]:
+        """Draw the equation of a node, and its predictions against the targets.
+
+        See `secret_jax.inspect.plot.leaf.plot_leaf` for the parameters.
+        """
         from secret_jax.inspect.plot.leaf import plot_leaf
 
-        check_is_fitted(self)
-        return plot_leaf(self.tree_, node, X, y, **options)
+        return plot_leaf(self._tree_of(output), node, X, y, max_terms=max_terms, ax=ax)
 
-    def explain(self, X: Any, *, precision: int | None = None) -> Any:
+    def explain(
+        self,
+        X: Any,
+        *,
+        precision: int | None = None,
+        output: int | str | None = None,
+    ) -> Explanation:
         """Why rows get their predictions: ways in words and additive contributions.
 
         Parameters
@@ -90,6 +210,8 @@ class ReadingMixin:
         X : array-like or DataFrame of shape (n_rows, n_features)
         precision : int, optional
             Significant digits of the words; see `export_text`.
+        output : int or str, optional
+            Which one, of several.
 
         Returns
         -------
@@ -107,7 +229,8 @@ class ReadingMixin:
         """
         from secret_jax.inspect.explain import explain
 
-        tree, table = self._tree_and_rows(X)
+        _, table = self._tree_and_rows(X)
+        tree = self._tree_of(output)
         columns = tree.schema.columns_of(X)
         values = np.empty((len(table.x), len(columns)), object)
         for position, column in enumerate(columns):

@@ -5,25 +5,28 @@ from __future__ import annotations
 import textwrap
 from typing import Literal
 
-from secret_jax.inspect.equations import check_choice, check_count, checked_precision
+from secret_jax.inspect.arguments import (
+    MOST_CATEGORIES,
+    check_choice,
+    check_count,
+    checked_precision,
+)
+from secret_jax.inspect.equations import Side
+from secret_jax.inspect.printing import counted_leaves, counted_rows
+from secret_jax.inspect.totals import leaves_below
 from secret_jax.inspect.words import (
     clip_facts,
-    counted,
-    gap_facts,
-    leaves_below,
-    mixture_range,
+    missing_facts,
+    mixture_facts,
     model_parts,
     node_facts,
-    rows_text,
     split_parts,
 )
 from secret_jax.tree.structure import SplitKind, StopReason, Tree
 
-_WIDTH = 100
-_BRANCHES: tuple[tuple[str, Literal["left", "right"]], ...] = (
-    ("if", "left"),
-    ("else", "right"),
-)
+_WIDTH = 100  # characters in a line
+_REPEATED = 3  # parts of a sum that are repeated after "else"
+_BRANCHES: tuple[tuple[str, Side], ...] = (("if", "left"), ("else", "right"))
 
 
 def export_text(
@@ -32,7 +35,7 @@ def export_text(
     max_depth: int | None = None,
     precision: int | None = None,
     show_models: Literal["leaves", "all", "none"] = "leaves",
-    max_categories: int | None = 8,
+    max_categories: int | None = MOST_CATEGORIES,
 ) -> str:
     """The tree as indented text, in the units and column names of the data.
 
@@ -68,23 +71,24 @@ def export_text(
     check_count("max_categories", max_categories)
     checked_precision(precision)
     check_choice("show_models", show_models, ("leaves", "all", "none"))
-    leaves = counted(tree.n_leaves, "leaf", "leaves")
     lines = [
-        f"{tree.schema.target_name}: a tree of {leaves}, depth {tree.max_depth}, "
-        f"grown on {rows_text(tree.weight[0])}",
+        f"{tree.schema.target_name}: a tree of {counted_leaves(tree.n_leaves)}, "
+        f"depth {tree.max_depth}, grown on {counted_rows(tree.weight[0])}",
         "[n]: node n; error: root mean squared error on the training rows",
     ]
     if tree.is_soft:
+        clipped = mixture_facts(tree)
         lines += [
             "soft splits send a row both ways: half and half at the threshold, 73 % to "
             "27 %",
             "one width away; the prediction is the mixture of the leaves by these "
-            f"shares{mixture_range(tree)}",
+            f"shares{', ' if clipped else ''}{clipped}",
         ]
-    lines += textwrap.wrap(gap_facts(tree), _WIDTH, break_on_hyphens=False)
+    lines += textwrap.wrap(missing_facts(tree), _WIDTH, break_on_hyphens=False)
     lines.append("")
 
     oblique = tree.kind == SplitKind.OBLIQUE
+    n_leaves = leaves_below(tree)
 
     def write(node: int, indent: str) -> None:
         leaf = bool(tree.is_leaf[node])
@@ -102,8 +106,7 @@ def export_text(
             reason = StopReason(int(tree.stop_reason[node])).sentence
             lines.append(f"{indent}{label}leaf: {reason}")
         elif cut:
-            below = counted(leaves_below(tree, node), "leaf", "leaves")
-            lines.append(f"{indent}{label}... {below} below")
+            lines.append(f"{indent}{label}... {counted_leaves(n_leaves[node])} below")
         else:
             for word, side in _BRANCHES:
                 parts = split_parts(
@@ -113,7 +116,7 @@ def export_text(
                     max_categories=max_categories,
                     side=side,
                 )
-                if side == "right" and oblique[node] and len(parts) > 3:
+                if side == "right" and oblique[node] and len(parts) > _REPEATED:
                     parts = [f"({parts[-1]})"]  # once is enough for a long sum
                 lines.extend(_wrapped(parts, indent, f"[{node}] {word} "))
                 write(int(getattr(tree, side)[node]), indent + "|   ")

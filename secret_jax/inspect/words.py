@@ -6,24 +6,25 @@ The picture and the explanations say the same as the text because all of them as
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Iterator
-from typing import Any, Literal
+from collections.abc import Iterator, Sequence
 
-import numpy as np
-
+from secret_jax.inspect.arguments import MOST_CATEGORIES
 from secret_jax.inspect.equations import (
     CategorySplit,
     LinearSplit,
+    Side,
+    Term,
+    mixture_range,
     model_in_original_units,
-    rounded_model,
-    rounded_split,
     split_in_original_units,
 )
+from secret_jax.inspect.printing import counted_rows, number, quoted
+from secret_jax.inspect.rounding import rounded_model, rounded_split
 from secret_jax.tree.structure import SplitKind, Tree
 
-# What cannot be taken for a number, an operator or the end of a list.
-_PLAIN_WORDS = re.compile(r"(?!.* - )[^\W\d][^\s{}<>=+,'\"]*(?: [^\s{}<>=+,'\"]+)*")
+_COLUMNS_SHOWN = 8  # of those with missing values, in the head of the text
+# A standardised error below it is what float32 leaves of an exact fit.
+_EXACT = 1e-7
 
 
 def split_sentence(
@@ -32,8 +33,8 @@ def split_sentence(
     *,
     precision: int | None = None,
     max_terms: int | None = None,
-    max_categories: int | None = 8,
-    side: Literal["left", "right"] = "left",
+    max_categories: int | None = MOST_CATEGORIES,
+    side: Side = "left",
 ) -> str:
     """The condition under which a row goes to one side of a split.
 
@@ -113,8 +114,8 @@ def split_parts(
     *,
     precision: int | None = None,
     max_terms: int | None = None,
-    max_categories: int | None = 8,
-    side: Literal["left", "right"] = "left",
+    max_categories: int | None = MOST_CATEGORIES,
+    side: Side = "left",
 ) -> list[str]:
     """The words of `split_sentence` in parts between which a line may break."""
     if side not in ("left", "right"):
@@ -124,21 +125,18 @@ def split_parts(
         sides = (split.left, split.right)
         own, other = sides if side == "left" else sides[::-1]
         return list(_membership(quoted(split.name), own, other, max_categories))
-    if _asks_for_gaps(tree, node):
-        name = quoted(tree.schema.names[split.columns[0]])
+    if _asks_whether_missing(tree, node, split):
+        # The indicator is 1 where the value is missing.
         missing = (side == "left") == (not split.at_most)
-        return [f"{name} is {'' if missing else 'not '}missing"]
+        return [f"{quoted(split.terms[0].name)} is {'' if missing else 'not '}missing"]
     split = rounded_split(split, precision)
-    left_sign, right_sign = ("<=", ">") if split.at_most else (">=", "<")
-    sign = left_sign if side == "left" else right_sign
-    terms = _terms(split.coefficient, split.names)
-    if max_terms is not None and len(terms) > max_terms:
-        terms = [*terms[:max_terms], "+ ..."]
-    return [*terms, f"{sign} {number(split.threshold)}{_remark(split, side)}"]
+    terms = _signed_terms(None, split.terms, max_terms)
+    bound = f"{split.sign(side)} {number(split.threshold)}"
+    return [*terms, bound + _remark(split, side)]
 
 
-def _remark(split: LinearSplit, side: str) -> str:
-    """What there is to say of gaps and of a gate's width."""
+def _remark(split: LinearSplit, side: Side) -> str:
+    """What there is to say of missing values and of a gate's width."""
     if split.width > 0:
         known = split.missing_value
         missing = "" if known is None else f", missing as {number(known)}"
@@ -148,25 +146,26 @@ def _remark(split: LinearSplit, side: str) -> str:
     return " or missing" if split.missing_left == (side == "left") else ""
 
 
-def _asks_for_gaps(tree: Tree, node: int) -> bool:
-    """Whether a split tells the gaps of one column from its values."""
-    indicators = {indicator for _, indicator in tree.schema.gap_columns}
-    hard_axis = tree.kind[node] == SplitKind.AXIS and tree.gate_width[node] == 0
-    return bool(hard_axis and int(tree.attribute[node]) in indicators)
+def _asks_whether_missing(tree: Tree, node: int, split: LinearSplit) -> bool:
+    """Whether a split tells the missing values of one column from the others."""
+    hard_axis = tree.kind[node] == SplitKind.AXIS and split.width == 0
+    return bool(hard_axis and split.terms[0].asks == "missing")
 
 
-def gap_facts(tree: Tree) -> str:
+def missing_facts(tree: Tree) -> str:
     """What missing numbers count as in sums; empty if none were missing."""
     schema = tree.schema
     means = []
     for column, share in schema.missing_shares:
-        mean = number(_digits(schema.center[schema.position_of(column)], 4))
-        percent = number(_digits(100 * share, 2))
+        mean = number(schema.center[schema.position_of(column)], digits=4)
+        percent = number(100 * share, digits=2)
         means.append(f"{quoted(schema.names[column])} {mean} ({percent} % missing)")
     if not means:
         return ""
-    more = f" and {len(means) - 8} more" if len(means) > 8 else ""
-    return "missing numbers count as means in sums: " + ", ".join(means[:8]) + more
+    hidden = len(means) - _COLUMNS_SHOWN
+    more = f" and {hidden} more" if hidden > 0 else ""
+    listed = ", ".join(means[:_COLUMNS_SHOWN])
+    return f"missing numbers count as means in sums: {listed}{more}"
 
 
 def _membership(
@@ -193,120 +192,54 @@ def model_parts(
 ) -> list[str]:
     """The words of `model_equation` in parts between which a line may break."""
     model = rounded_model(model_in_original_units(tree, node), precision)
-    shown = len(model.names) if max_terms is None else max_terms
-    values = np.concatenate([[model.intercept], model.slope[:shown]])
-    terms = _terms(values, ("", *model.names[:shown]))
-    if len(model.names) > shown:
-        terms.append("+ ...")
+    terms = _signed_terms(model.intercept, model.terms, max_terms)
     return [f"{quoted(model.target)} =", *terms]
 
 
-def _terms(values: np.ndarray, names: tuple[str, ...]) -> list[str]:
-    """Signed terms; the empty name stands for a constant, left out where it is 0."""
-    terms = []
-    for value, name in zip(values.tolist(), names, strict=True):
-        if not name and value == 0 and len(names) > 1:
-            continue
-        sign = ("-" if value < 0 else "") if not terms else "- " if value < 0 else "+ "
+def _signed_terms(
+    constant: float | None, terms: Sequence[Term], max_terms: int | None
+) -> list[str]:
+    """A sum in parts; a constant of 0 is left out if there is something else."""
+    summands = [(term.factor, quoted(term.label)) for term in terms[:max_terms]]
+    if constant is not None and (constant != 0 or not summands):
+        summands.insert(0, (constant, ""))
+    parts = []
+    for value, name in summands:
+        sign = ("-" if value < 0 else "") if not parts else "- " if value < 0 else "+ "
         size = number(abs(value))
-        factor = size if not name else "" if size == "1" else size + " "
-        terms.append(sign + factor + (quoted(name) if name else ""))
-    return terms or ["0"]
+        if name:
+            size = name if size == "1" else f"{size} {name}"
+        parts.append(sign + size)
+    if max_terms is not None and len(terms) > max_terms:
+        parts.append("+ ...")
+    return parts or ["0"]
 
 
 def node_facts(tree: Tree, node: int) -> str:
     """Rows, share of the rows, and error of a node."""
-    share = 100 * float(tree.weight[node] / tree.weight[0])
-    error = root_mean_squared_error(tree, node)
-    rows = rows_text(tree.weight[node])
-    return f"{rows} ({number(_digits(share, 3))} %), error {number(error)}"
+    percent = number(100 * float(tree.weight[node] / tree.weight[0]), digits=3)
+    error = number(_root_mean_squared_error(tree, node), digits=3)
+    return f"{counted_rows(tree.weight[node])} ({percent} %), error {error}"
 
 
-def mixture_range(tree: Tree) -> str:
-    """The range to which mixtures of leaves are clipped; empty if each leaf is."""
-    if tree.clip_leaves or tree.clip_margin is None:
-        return ""
-    low, high = (
-        _digits(float(tree.schema.restore_target(side[0])), 5)
-        for side in tree.clip_range()
-    )
-    return f", clipped to [{number(low)}, {number(high)}]"
+def _root_mean_squared_error(tree: Tree, node: int) -> float:
+    """Training error of a node in units of the target."""
+    error = math.sqrt(max(float(tree.train_error[node, 0]), 0.0))
+    return 0.0 if error < _EXACT else error * tree.schema.target_scale
 
 
 def clip_facts(tree: Tree, node: int, precision: int | None = None) -> str:
     """The range to which a node's predictions are clipped; empty if it has none."""
     model = rounded_model(model_in_original_units(tree, node), precision)
-    if not model.columns or math.isinf(model.low):
+    return _clipped_to(model.low, model.high) if model.terms else ""
+
+
+def mixture_facts(tree: Tree) -> str:
+    """The range to which mixtures of leaves are clipped; empty if each leaf is."""
+    return _clipped_to(*mixture_range(tree), digits=5)
+
+
+def _clipped_to(low: float, high: float, digits: int | None = None) -> str:
+    if math.isinf(low):
         return ""
-    return f"clipped to [{number(model.low)}, {number(model.high)}]"
-
-
-def root_mean_squared_error(tree: Tree, node: int) -> float:
-    """Training error of a node in units of the target, to three digits."""
-    error = math.sqrt(max(float(tree.train_error[node]), 0.0))
-    if error < 1e-7:  # what rounding leaves of an exact fit
-        return 0.0
-    return _digits(error * tree.schema.target_scale, 3)
-
-
-def leaves_below(tree: Tree, node: int) -> int:
-    """Number of leaves under a node."""
-    if tree.is_leaf[node]:
-        return 1
-    return sum(leaves_below(tree, int(side[node])) for side in (tree.left, tree.right))
-
-
-def rows_text(weight: float) -> str:
-    """A number of rows, or the sum of their weights, in words.
-
-    Examples
-    --------
-    >>> rows_text(1203.0), rows_text(1.0), rows_text(2.5)
-    ('1,203 rows', '1 row', '2.5 rows')
-    """
-    whole = round(float(weight))
-    if math.isclose(whole, weight, rel_tol=1e-6):
-        return counted(whole, "row", "rows")
-    return f"{float(weight):,.1f} rows"
-
-
-def counted(n: int, one: str, many: str) -> str:
-    """A count with its noun."""
-    return f"{n:,} {one if n == 1 else many}"
-
-
-def number(value: float) -> str:
-    """The shortest decimal that is this number.
-
-    Examples
-    --------
-    >>> [number(v) for v in (1200.0, 0.05, -2.5e-7, 3e12)]
-    ['1200', '0.05', '-2.5e-7', '3e+12']
-    """
-    if value == 0 or 1e-4 <= abs(value) < 1e7:
-        return np.format_float_positional(value + 0.0, trim="-")
-    return np.format_float_scientific(value, trim="-", exp_digits=1)
-
-
-def quoted(name: Any) -> str:
-    """A column or category as it is printed: in quotes unless it is plain words.
-
-    None, the category of missing values, is printed as missing.
-
-    Examples
-    --------
-    >>> [quoted(name) for name in ("tax (1000 $)", "a - b", 2.0, True, "2")]
-    ['tax (1000 $)', "'a - b'", '2', 'True', "'2'"]
-    """
-    if name is None:
-        return "missing"
-    if isinstance(name, str):
-        plain = _PLAIN_WORDS.fullmatch(name) and name != "missing"
-        indicator = name.startswith("[") and name.endswith("]")
-        return name if plain or indicator else repr(name)
-    is_number = isinstance(name, int | float) and not isinstance(name, bool)
-    return number(float(name)) if is_number else str(name)
-
-
-def _digits(value: float, digits: int) -> float:
-    return float(f"{value:.{digits}g}")
+    return f"clipped to [{number(low, digits)}, {number(high, digits)}]"

@@ -1,8 +1,10 @@
-"""Statistics of many groups of rows from one pass over all of them, without scatter.
+"""Sufficient statistics of the nodes: of linear models of any number of outputs.
 
-Within a block the rows of a group are made contiguous and cut into tiles of a fixed
-size; a tile's products are one small matrix product on the device, about the tile's own
-mean; and the few tiles are added up on the host in float64.
+Statistics are taken once, at the leaves; an inner node's are the sums of its
+children's. They are centred (mean and scatter, not raw moments). Of few rows they are
+sums in float64 on the host; of many, the rows of a leaf are made contiguous within a
+block and cut into tiles, a tile's products are one small matrix product on the device
+about the tile's own mean (no scatter), and the few tiles are added up in float64.
 """
 
 from __future__ import annotations
@@ -14,27 +16,31 @@ import jax.numpy as jnp
 import numpy as np
 
 from secret_jax.data.device import block_of
-from secret_jax.data.rows import in_blocks, next_power_of_two
-from secret_jax.runtime.compiling import jit
-from secret_jax.runtime.devices import rows_at_once
+from secret_jax.data.rows import Rows
+from secret_jax.runtime.devices import in_32_bits, rows_at_once
 from secret_jax.runtime.linalg import AnyArray
+from secret_jax.runtime.moments import Moments, added_up, grouped
+from secret_jax.runtime.shapes import next_power_of_two
 
+# Rows of a tile: half of them is what a leaf wastes in a block, and float32 sums of so
+# few numbers keep their digits.
 _TILE = 64
+# Blocks in which most leaves fill their tiles, and that stay in a cache.
 _SMALLEST_BLOCK, _LARGEST_BLOCK = 1 << 15, 1 << 17
 
 
 class NodeStatistics(NamedTuple):
-    """Sufficient statistics of the regressors and the output, per node.
+    """Sufficient statistics of the regressors and the outputs, per node.
 
     Attributes
     ----------
     weight : ndarray of shape (n_nodes,), float64
-    mean : ndarray of shape (n_nodes, n_regressors + 1), float64
-        The output last.
-    scatter : ndarray of shape (n_nodes, n_regressors + 1, n_regressors + 1), float64
+    mean : ndarray of shape (n_nodes, n_regressors + n_outputs), float64
+        The outputs last.
+    scatter : ndarray of shape (n_nodes, n_regressors + n_outputs, the same), float64
         Sums of products about the mean.
-    lower, upper : ndarray of shape (n_nodes,), float64
-        Range of the output; inf and -inf where there is no row.
+    lower, upper : ndarray of shape (n_nodes, n_outputs), float64
+        Range of the outputs; inf and -inf where there is no row.
     """
 
     weight: np.ndarray
@@ -43,35 +49,170 @@ class NodeStatistics(NamedTuple):
     lower: np.ndarray
     upper: np.ndarray
 
+    @property
+    def n_outputs(self) -> int:
+        """Number of outputs."""
+        return self.lower.shape[1]
 
-def no_statistics(n_nodes: int, n_regressors: int) -> NodeStatistics:
+    @property
+    def n_regressors(self) -> int:
+        """Number of regressors."""
+        return self.mean.shape[1] - self.n_outputs
+
+    @property
+    def moments(self) -> Moments:
+        """Weight, mean and scatter."""
+        return Moments(self.weight, self.mean, self.scatter)
+
+    def take(self, node: np.ndarray) -> NodeStatistics:
+        """Statistics of some nodes."""
+        return NodeStatistics(*(array[node] for array in self))
+
+    def output(self, which: int) -> NodeStatistics:
+        """Statistics of the regressors and one output."""
+        if self.n_outputs == 1:
+            return self
+        kept = np.append(np.arange(self.n_regressors), self.n_regressors + which)
+        part = slice(which, which + 1)
+        return NodeStatistics(
+            self.weight,
+            self.mean[:, kept],
+            self.scatter[:, kept[:, None], kept],
+            self.lower[:, part],
+            self.upper[:, part],
+        )
+
+
+def no_statistics(n_nodes: int, n_regressors: int, n_outputs: int) -> NodeStatistics:
     """Statistics of no rows at all."""
-    width = n_regressors + 1
+    width = n_regressors + n_outputs
     return NodeStatistics(
         weight=np.zeros(n_nodes),
         mean=np.zeros((n_nodes, width)),
         scatter=np.zeros((n_nodes, width, width)),
-        lower=np.full(n_nodes, np.inf),
-        upper=np.full(n_nodes, -np.inf),
+        lower=np.full((n_nodes, n_outputs), np.inf),
+        upper=np.full((n_nodes, n_outputs), -np.inf),
     )
 
 
-@jit
+def add(statistics: NodeStatistics, node: np.ndarray, more: NodeStatistics) -> None:
+    """Add statistics to those of some nodes, in place.
+
+    Parameters
+    ----------
+    statistics : NodeStatistics
+    node : ndarray of shape (n_more,), int
+        Which nodes; one may come several times.
+    more : NodeStatistics
+    """
+    touched = np.unique(node)
+    parts = Moments(
+        *(
+            np.concatenate([own[touched], other])
+            for own, other in zip(statistics.moments, more.moments, strict=True)
+        )
+    )
+    _, total = grouped(parts, np.append(touched, node))
+    for own, new in zip(statistics.moments, total, strict=True):
+        own[touched] = new
+    np.minimum.at(statistics.lower, node, more.lower)
+    np.maximum.at(statistics.upper, node, more.upper)
+
+
+def sum_upwards(
+    statistics: NodeStatistics, parent: np.ndarray, depth: np.ndarray
+) -> None:
+    """Give inner nodes the sums of their children, deepest level first, in place."""
+    for level in range(depth.max(), 0, -1):
+        child = np.flatnonzero(depth == level)
+        add(statistics, parent[child], statistics.take(child))
+        inner = np.unique(parent[child])
+        # Rounding must not make the scatter asymmetric.
+        scatter = statistics.scatter[inner]
+        statistics.scatter[inner] = 0.5 * (scatter + scatter.transpose(0, 2, 1))
+
+
+def slice_statistics(
+    x: np.ndarray,
+    row: np.ndarray | None,
+    targets: np.ndarray,
+    weight: np.ndarray,
+    n_regressors: int,
+    order: np.ndarray,
+    start: np.ndarray,
+    stop: np.ndarray,
+) -> NodeStatistics:
+    """Statistics of the places ``order[start:stop]`` for each of several slices.
+
+    Parameters
+    ----------
+    x : ndarray of shape (n_rows, n_columns)
+        The regressors come first.
+    row : ndarray of shape (n_places,), int, or None
+        Row of every place; None: the places are the rows.
+    targets : ndarray of shape (n_places, n_outputs)
+    weight : ndarray of shape (n_places,)
+    n_regressors : int
+    order : ndarray of shape (n_places,), int
+    start, stop : ndarray of shape (n_slices,), int
+
+    Returns
+    -------
+    NodeStatistics
+        Sums in float64, on the host.
+    """
+    n_outputs = targets.shape[1]
+    statistics = no_statistics(len(start), n_regressors, n_outputs)
+    for index, (first, last) in enumerate(zip(start, stop, strict=True)):
+        if first == last:
+            continue
+        place = order[first:last]
+        joint = np.empty((len(place), n_regressors + n_outputs))
+        joint[:, :n_regressors] = x[place if row is None else row[place], :n_regressors]
+        joint[:, n_regressors:] = targets[place]
+        statistics.lower[index] = joint[:, n_regressors:].min(axis=0)
+        statistics.upper[index] = joint[:, n_regressors:].max(axis=0)
+        own_weight = weight[place].astype(np.float64)
+        total = own_weight.sum()
+        mean = own_weight @ joint / total
+        joint -= mean
+        statistics.weight[index] = total
+        statistics.mean[index] = mean
+        statistics.scatter[index] = (own_weight[:, None] * joint).T @ joint
+    return statistics
+
+
+def tile_block(n_groups: int, width: int) -> int:
+    """How many rows `tile_statistics` should be given at once.
+
+    Parameters
+    ----------
+    n_groups : int
+        Leaves.
+    width : int
+        Regressors and outputs.
+    """
+    wanted = next_power_of_two(2 * _TILE * n_groups)
+    suitable = min(max(wanted, _SMALLEST_BLOCK), _LARGEST_BLOCK)
+    return rows_at_once(4 * (4 * width + width**2 // _TILE + 4), suitable)
+
+
+@jax.jit
 def _tile_moments(
-    x: AnyArray, y: AnyArray, weight: AnyArray, order: AnyArray
+    x: AnyArray, targets: AnyArray, weight: AnyArray, order: AnyArray
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Weight, mean and scatter of tiles of rows.
 
     Parameters
     ----------
     x : Array of shape (n_rows, n_regressors), float32
-    y : Array of shape (n_rows,), float32
+    targets : Array of shape (n_rows, n_outputs), float32
     weight : Array of shape (n_tiles, tile), float32
         Zero for padding.
     order : Array of shape (n_tiles, tile), int32
         Rows of the tiles.
     """
-    joint = jnp.concatenate([x, y[:, None]], axis=1)[order]
+    joint = jnp.concatenate([x, targets], axis=1)[order]
     total = jnp.sum(weight, axis=1)
     mean = jnp.sum(weight[:, :, None] * joint, axis=1)
     mean = mean / jnp.maximum(total, 1e-30)[:, None]
@@ -82,99 +223,60 @@ def _tile_moments(
     return total, mean, scatter
 
 
-def group_statistics(
-    regressors: AnyArray,
-    y: np.ndarray,
-    weight: np.ndarray,
-    group: np.ndarray,
-    n_groups: int,
-) -> NodeStatistics:
-    """Statistics of every group of rows.
+def tile_statistics(
+    rows: Rows, n_regressors: int, group: np.ndarray, n_groups: int, block: int
+) -> tuple[np.ndarray, NodeStatistics]:
+    """Statistics of the groups in a block of rows, by products of tiles.
 
     Parameters
     ----------
-    regressors : Array of shape (n_rows, n_regressors), float32
-        On the host or on a device.
-    y, weight : ndarray of shape (n_rows,), float64
+    rows : Rows
+        On the host or on a device, at most ``block`` of them.
+    n_regressors : int
     group : ndarray of shape (n_rows,), int
         In [0, n_groups).
     n_groups : int
+    block : int
+        Rows of the compiled program, from `tile_block`.
 
     Returns
     -------
-    NodeStatistics
-        One entry for each group; products of float32 numbers, sums in float64.
+    occupied : ndarray of shape (n_occupied,), int
+        The groups that have rows.
+    statistics : NodeStatistics
+        One entry for each of them; products of float32 numbers, sums in float64.
     """
-    statistics = no_statistics(n_groups, regressors.shape[1])
-    # Blocks in which most groups fill their tiles.
-    wanted = next_power_of_two(2 * _TILE * n_groups)
-    suitable = min(max(wanted, _SMALLEST_BLOCK), _LARGEST_BLOCK)
-    width = regressors.shape[1] + 1
-    block = rows_at_once(4 * (4 * width + width**2 // _TILE + 4), suitable)
-    n_tiles = block // _TILE + next_power_of_two(n_groups)
     # Keys of two bytes are sorted by counting.
     key = group.astype(np.uint16 if n_groups <= 1 << 16 else np.int64)
-
-    def part(rows: slice) -> tuple[np.ndarray, NodeStatistics]:
-        order = np.argsort(key[rows], kind="stable")
-        count = np.bincount(key[rows], minlength=n_groups)
-        occupied = np.flatnonzero(count)
-        count = count[occupied]
-        tiles = -(-count // _TILE)
-        first_tile = np.cumsum(tiles) - tiles
-        shift = first_tile * _TILE - (np.cumsum(count) - count)
-        place = np.arange(len(order)) + np.repeat(shift, count)
-        padded = np.zeros(n_tiles * _TILE, np.int32)
-        padded[place] = order
-        row_weight = np.zeros(n_tiles * _TILE, np.float32)
-        row_weight[place] = weight[rows][order]
-        x, output = block_of(regressors, rows, block), y[rows]
-        sorted_output = output[order]
-        begin = np.cumsum(count) - count
-        output = np.pad(output, (0, block - len(output)))
+    order = np.argsort(key, kind="stable")
+    count = np.bincount(key, minlength=n_groups)
+    occupied = np.flatnonzero(count)
+    count = count[occupied]
+    tiles = -(-count // _TILE)
+    first_tile = np.cumsum(tiles) - tiles
+    shift = first_tile * _TILE - (np.cumsum(count) - count)
+    place = np.arange(len(order)) + np.repeat(shift, count)
+    n_tiles = block // _TILE + next_power_of_two(n_groups)
+    row = np.zeros(n_tiles * _TILE, np.int32)
+    row[place] = order
+    weight = np.zeros(n_tiles * _TILE, np.float32)
+    weight[place] = rows.weight[order]
+    x = rows.table.x
+    x = x if x.shape[1] == n_regressors else x[:, :n_regressors]
+    part = slice(0, rows.n_rows)
+    with in_32_bits():
         moments = _tile_moments(
-            x,
-            output.astype(np.float32),
-            row_weight.reshape(n_tiles, _TILE),
-            padded.reshape(n_tiles, _TILE),
+            block_of(x, part, block),
+            block_of(rows.targets.astype(np.float32), part, block),
+            weight.reshape(n_tiles, _TILE),
+            row.reshape(n_tiles, _TILE),
         )
         used = tiles.sum()
-        total, mean, scatter = (
-            np.asarray(array)[:used].astype(np.float64) for array in moments
-        )
-        return occupied, NodeStatistics(
-            *_joined(total, mean, scatter, first_tile),
-            lower=np.minimum.reduceat(sorted_output, begin),
-            upper=np.maximum.reduceat(sorted_output, begin),
-        )
-
-    for occupied, found in in_blocks(part, len(y), block):
-        _add(statistics, occupied, found)
-    return statistics
-
-
-def _joined(
-    weight: np.ndarray, mean: np.ndarray, scatter: np.ndarray, first: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Moments of runs of tiles, which begin at the ``first`` ones."""
-    total = np.add.reduceat(weight, first)
-    run = np.repeat(np.arange(len(first)), np.diff(np.append(first, len(weight))))
-    share = weight / np.maximum(total, 1e-300)[run]
-    whole = np.add.reduceat(share[:, None] * mean, first, axis=0)
-    offset = mean - whole[run]
-    between = weight[:, None, None] * offset[:, :, None] * offset[:, None, :]
-    return total, whole, np.add.reduceat(scatter + between, first, axis=0)
-
-
-def _add(statistics: NodeStatistics, index: np.ndarray, more: NodeStatistics) -> None:
-    """Add statistics to some entries of others, in place (Chan et al. 1983)."""
-    before = statistics.weight[index]
-    total = before + more.weight
-    share = more.weight / np.maximum(total, 1e-300)
-    offset = more.mean - statistics.mean[index]
-    between = (before * share)[:, None, None] * offset[:, :, None] * offset[:, None, :]
-    statistics.weight[index] = total
-    statistics.mean[index] += share[:, None] * offset
-    statistics.scatter[index] += more.scatter + between
-    statistics.lower[index] = np.minimum(statistics.lower[index], more.lower)
-    statistics.upper[index] = np.maximum(statistics.upper[index], more.upper)
+        found = [np.asarray(array)[:used].astype(np.float64) for array in moments]
+    in_order = rows.targets[order]
+    begin = np.cumsum(count) - count
+    return occupied, NodeStatistics(
+        *added_up(Moments(*found), first_tile),
+        lower=np.minimum.reduceat(in_order, begin, axis=0),
+        upper=np.maximum.reduceat(in_order, begin, axis=0),
+    )

@@ -1,103 +1,71 @@
-"""Weakest-link pruning with a price that cross-validation chooses."""
+"""Weakest-link pruning with a penalty that cross-validation chooses."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from secret_jax.data.table import Table
-from secret_jax.prune.path import PruningPath, model_degrees, weakest_links
-from secret_jax.prune.reduced_error import pruning_errors
+from secret_jax.models.errors import node_errors
+from secret_jax.prune.interface import Evidence, Pruned, PruningRule
+from secret_jax.prune.path import TIE, PruningPath, training_errors, weakest_links
+from secret_jax.runtime.values import at_least
+from secret_jax.tree.degrees import model_degrees
 from secret_jax.tree.structure import Tree
 
-# Errors closer than this are equal up to rounding, and the smaller tree wins.
-_TIE = 1e-9
 
-
-class CrossValidated(NamedTuple):
-    """What cross-validation makes of a tree.
-
-    Attributes
-    ----------
-    tree : Tree
-        The subtree at the best price.
-    error : float
-        Cross-validated sum of squared errors, in units of the target squared.
-    fold_trees : list of Tree
-        The subtrees at that price of the trees of the parts.
-    """
-
-    tree: Tree
-    error: float
-    fold_trees: list[Tree]
-
-
-def by_cross_validation(
-    trees: list[Tree],
-    fold_trees: list[list[Tree]],
-    fold: np.ndarray,
-    table: Table,
-    y: np.ndarray,
-    weight: np.ndarray,
-) -> list[CrossValidated]:
-    """Prune trees at the price of a degree of freedom that cross-validates best.
+@dataclass(frozen=True, kw_only=True)
+class CrossValidation(PruningRule):
+    """The subtree at the penalty of a degree of freedom that cross-validates best.
 
     Breiman, Friedman, Olshen & Stone 1984, section 3.4.2: every part of the rows is
     predicted by a tree that was grown on the others; each subtree of the tree on all
-    rows stands for the geometric mean of the prices between which it is the best.
+    rows stands for the geometric mean of the penalties between which it is the best.
 
-    Parameters
+    Attributes
     ----------
-    trees : list of Tree
-        Grown on all rows.
-    fold_trees : list of list of Tree
-        For every part trees of the same kinds, grown on the rows outside of it.
-    fold : ndarray of shape (n_rows,), int
-        Part of every row, counted from 0.
-    table : Table
-    y : ndarray of shape (n_rows,), float64
-        In standardised units.
-    weight : ndarray of shape (n_rows,)
+    n_folds : int, default=5
+        Three cost 4 % more error over the ten real sets, ten gain nothing.
 
-    Returns
-    -------
-    list of CrossValidated
-        For each tree; of equals the smallest.
+    Examples
+    --------
+    >>> from secret_jax import CrossValidation, SecretRegressor
+    >>> SecretRegressor(prune=CrossValidation(n_folds=10)).prune.n_folds
+    10
     """
-    paths = [_path(tree) for tree in trees]
-    prices = [_typical_prices(path.alphas) for path in paths]
-    errors = [np.zeros(len(path.alphas)) for path in paths]
-    fold_paths = [[_path(tree) for tree in grown] for grown in fold_trees]
-    for part, grown in enumerate(fold_trees):
-        inside = np.flatnonzero(fold == part)
-        held = Table(table.x[inside], table.codes[inside])
-        for which, tree in enumerate(grown):
-            path = fold_paths[part][which]
-            error = pruning_errors(tree, held, y[inside], weight[inside])
-            index = _index_at(path, prices[which])
-            scale = tree.schema.target_scale**2
-            errors[which] += scale * path.totals(error)[index]
-    found = []
-    for which, (tree, path, error) in enumerate(zip(trees, paths, errors, strict=True)):
-        best = int(np.flatnonzero(error <= error.min() * (1 + _TIE))[-1])
-        price = prices[which][best]
-        parts = [
-            path[which].subtree(grown[which], int(_index_at(path[which], price)))
-            for path, grown in zip(fold_paths, fold_trees, strict=True)
+
+    n_folds: int = 5
+
+    _parameter_constraints: ClassVar[dict] = {"n_folds": [at_least(2)]}
+
+    @property
+    def folds(self) -> int:
+        """See `PruningRule`."""
+        return self.n_folds
+
+    def __call__(self, tree: Tree, evidence: Evidence) -> Pruned:
+        """Of subtrees with equal errors the smallest; its cross-validated error."""
+        assert evidence.fold is not None
+        path = _path(tree)
+        penalties = _typical_penalties(path.alphas)
+        error = np.zeros(len(path.alphas))
+        fold_paths = [_path(fold_tree) for fold_tree in evidence.fold_trees]
+        for part, fold_tree in enumerate(evidence.fold_trees):
+            held_out = evidence.training.take(np.flatnonzero(evidence.fold == part))
+            own = fold_paths[part].totals(node_errors(fold_tree, held_out))
+            error += own[_index_at(fold_paths[part], penalties)]
+        best = int(np.flatnonzero(error <= error.min() * (1 + TIE))[-1])
+        pruned = [
+            fold_path.subtree(fold_tree, int(_index_at(fold_path, penalties[best])))
+            for fold_path, fold_tree in zip(
+                fold_paths, evidence.fold_trees, strict=True
+            )
         ]
-        found.append(
-            CrossValidated(path.subtree(tree, best), float(error[best]), parts)
-        )
-    return found
+        return Pruned(path.subtree(tree, best), float(error[best]), tuple(pruned))
 
 
-def _index_at(path: PruningPath, price: np.ndarray | float) -> np.ndarray:
-    """Which subtrees are the best at prices."""
-    return np.searchsorted(path.alphas, price, side="right") - 1
-
-
-def folds(weight: np.ndarray, n_folds: int) -> np.ndarray:
+def parts_of(weight: np.ndarray, n_folds: int) -> np.ndarray:
     """Part of every row: slices of like weight, in the order of the rows, int64.
 
     The order should have nothing to do with the rows' content. Parts without rows are
@@ -105,7 +73,7 @@ def folds(weight: np.ndarray, n_folds: int) -> np.ndarray:
 
     Examples
     --------
-    >>> folds(np.array([1.0, 1.0, 2.0, 1.0, 1.0]), 3)
+    >>> parts_of(np.array([1.0, 1.0, 2.0, 1.0, 1.0]), 3)
     array([0, 0, 1, 2, 2])
     """
     middle = np.cumsum(weight) - 0.5 * weight
@@ -113,13 +81,16 @@ def folds(weight: np.ndarray, n_folds: int) -> np.ndarray:
     return np.unique(part, return_inverse=True)[1]
 
 
+def _index_at(path: PruningPath, penalty: np.ndarray | float) -> np.ndarray:
+    """Which subtrees are the best at penalties."""
+    return np.searchsorted(path.alphas, penalty, side="right") - 1
+
+
 def _path(tree: Tree) -> PruningPath:
-    """Subtrees by the price of a degree of freedom, in units of squared error."""
-    return weakest_links(
-        tree, tree.train_error * tree.weight, 1.0 + model_degrees(tree)
-    )
+    """Subtrees by the penalty of a degree of freedom, in units of squared error."""
+    return weakest_links(tree, training_errors(tree), 1.0 + model_degrees(tree))
 
 
-def _typical_prices(alphas: np.ndarray) -> np.ndarray:
-    """A price from within the range in which each subtree is the best."""
+def _typical_penalties(alphas: np.ndarray) -> np.ndarray:
+    """A penalty from within the range in which each subtree is the best."""
     return np.append(np.sqrt(alphas[:-1] * alphas[1:]), np.inf)

@@ -1,1 +1,1 @@
-"""A fitted tree as a whole: learned again, split again, with blended or trained gates."""
+"""A fitted tree as a whole: grown again, split again, blended or trained gates."""

@@ -2,66 +2,53 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from secret_jax.fitting import FittedTree, Rows
-from secret_jax.grow.grower import Progress
-from secret_jax.options import BlendOptions
+from secret_jax.grow.trees import Recipe
+from secret_jax.models.errors import squared_error
+from secret_jax.refine.interface import Fitted, Refined, Refinement
 from secret_jax.refine.soft.parameters import deviations, with_widths
-from secret_jax.tree.routing import predict
-from secret_jax.tree.structure import Tree
 
 
-class Blended(NamedTuple):
-    """A tree with gates of one relative width; hard if that is 0."""
-
-    tree: Tree
-    width: float
-
-
-def blend(
-    fitted: FittedTree,
-    rows: Rows,
-    options: BlendOptions,
-    *,
-    progress: Progress | None = None,
-) -> Blended:
-    """Choose one relative width for all gates on rows that were held out.
+@dataclass(frozen=True, kw_only=True)
+class Blend(Refinement):
+    """Gates of one relative width, chosen on rows that did not grow the tree.
 
     Nothing is trained, the models are those of the hard tree, and width 0, the hard
     tree itself, is among the choices.
 
-    Parameters
+    Attributes
     ----------
-    fitted : FittedTree
-        Its trials choose the width.
-    rows : Rows
-        Those that trained its tree.
-    options : BlendOptions
-    progress : callable, optional
+    widths : tuple of float
+        Relative widths that are tried, in deviations of a split's projection; 0 is the
+        hard tree and wins ties where it comes first.
 
-    Returns
-    -------
-    Blended
+    Examples
+    --------
+    >>> from secret_jax import Blend, SecretRegressor
+    >>> SecretRegressor(refine=Blend(widths=(0.0, 0.1))).refine.widths
+    (0.0, 0.1)
     """
-    if fitted.tree.n_leaves == 1:
-        return Blended(fitted.tree, 0.0)
-    errors = np.zeros(len(options.widths))
-    for tree, training, held_out in fitted.trials:
-        deviation = deviations(tree, training)
-        for which, width in enumerate(options.widths):
-            soft = with_widths(tree, width, deviation)
-            errors[which] += squared_error(soft, held_out)
-    width = options.widths[int(np.argmin(errors))]
-    if progress is not None:
-        progress(f"blended gates of {width:g} deviations")
-    deviation = deviations(fitted.tree, rows)
-    return Blended(with_widths(fitted.tree, width, deviation), width)
 
+    widths: tuple[float, ...] = (0.0, 0.02, 0.04, 0.07, 0.1, 0.15, 0.2, 0.25, 0.3)
 
-def squared_error(tree: Tree, rows: Rows) -> float:
-    """Weighted sum of squared errors, in standardised units squared."""
-    prediction = tree.schema.scale_target(predict(tree, rows.table))
-    return float(rows.weight @ (prediction - rows.y) ** 2)
+    _parameter_constraints: ClassVar[dict] = {"widths": [tuple]}
+    needs_unseen_rows: ClassVar[bool] = True
+
+    def __call__(self, fitted: Fitted, recipe: Recipe) -> Refined:
+        """The tree with gates of the width that errs least on the folds."""
+        if fitted.tree.n_leaves == 1:
+            return Refined(fitted.tree)
+        errors = np.zeros(len(self.widths))
+        for tree, training, held_out in fitted.folds:
+            deviation = deviations(tree, training)
+            for which, width in enumerate(self.widths):
+                soft = with_widths(tree, width, deviation)
+                errors[which] += squared_error(soft, held_out)
+        width = self.widths[int(np.argmin(errors))]
+        recipe.say(f"blended gates of {width:g} deviations")
+        deviation = deviations(fitted.tree, fitted.all_rows())
+        return Refined(with_widths(fitted.tree, width, deviation))

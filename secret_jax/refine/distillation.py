@@ -8,112 +8,128 @@ one tree that learns this mean keeps much of the gain (born-again trees, Breiman
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
-from secret_jax.data.rows import in_blocks
-from secret_jax.data.table import Table, TableSchema
-from secret_jax.fitting import (
-    FittedTree,
-    LeafOptions,
-    Rows,
-    grown_trees,
-    join,
-    of_size,
-    shuffled,
-    with_models,
-)
-from secret_jax.grow.grower import Progress
-from secret_jax.options import BornAgainOptions, GrowOptions
+from secret_jax.data.rows import Rows, Table, join, shuffled
+from secret_jax.data.schema import TableSchema
+from secret_jax.grow.grower import ROUNDING
+from secret_jax.grow.trees import Recipe
+from secret_jax.models.attach import described, node_statistics
+from secret_jax.models.errors import weighted_squares
+from secret_jax.models.interface import LeafModel, Models
+from secret_jax.prune.path import of_size, training_errors
+from secret_jax.refine.interface import Fitted
+from secret_jax.runtime.parallel import in_blocks
+from secret_jax.runtime.values import Value, at_least, real
 from secret_jax.tree.routing import descend, values_at
 from secret_jax.tree.structure import StopReason, Tree, compact
 
 
-def born_again(
-    fitted: FittedTree,
-    rows: Rows,
-    schema: TableSchema,
-    growing: GrowOptions,
-    leaf: LeafOptions,
-    options: BornAgainOptions,
-    *,
-    seed: int,
-    progress: Progress | None = None,
-) -> FittedTree:
-    """Grow a cross-validated tree again on what the trees of the parts say.
+@dataclass(frozen=True, kw_only=True)
+class Distillation(Value):
+    """What a tree learns from the trees of a cross-validation.
 
-    Parameters
+    Attributes
     ----------
-    fitted : FittedTree
-        With the trees of the parts among its trials.
-    rows : Rows
-        All that grew it.
-    schema : TableSchema
-    growing : GrowOptions
-        With the least weights of a split and a leaf in weights of the rows; what is
-        learned weighs more, and they are raised accordingly.
-    leaf : LeafOptions
-    options : BornAgainOptions
-    seed : int
-    progress : callable, optional
-        Called with a line now and then.
+    own_share : float, default=0.5
+        Of a row's own output in what is learned of it; the rest is what the trees say.
+    points_per_row : float, default=2.0
+        Points between the rows, for each row,
+    least_points : int, default=2000
+        and at least.
+    reach : float, default=0.5
+        How far from its row a point lies at most, as a share of the way to another row.
+    most_rise : float, default=0.5
+        The new tree is taken if its error on the rows themselves is higher than that of
+        the old one by at most this share of what the old one errs more on rows that it
+        has not seen, and at most twice as high: without noise there is nothing to
+        average away, and what is exact stays exact.
 
-    Returns
-    -------
-    FittedTree
-        With the new tree, of at most as many leaves, and what it learned; or as it was,
-        if the new tree fits the rows too badly.
+    References
+    ----------
+    L. Breiman and N. Shang. Born Again Trees. Technical report, University of
+    California, Berkeley, 1996.
+
+    Examples
+    --------
+    >>> from secret_jax import Distillation, SecretRegressor
+    >>> SecretRegressor(distill=Distillation(own_share=0.7)).distill.own_share
+    0.7
     """
-    teachers = [trial.tree for trial in fitted.trials]
-    taught = shuffled(lesson(rows, teachers, schema, options, seed), seed)
-    ratio = float(taught.weight.sum() / rows.weight.sum())
-    heavier = replace(
-        growing,
-        min_samples_split=ratio * growing.min_samples_split,
-        min_samples_leaf=ratio * growing.min_samples_leaf,
-    )
-    ((tree,),) = grown_trees(
-        taught,
-        [np.arange(len(taught.y))],
-        [fitted.oblique],
-        schema,
-        heavier,
-        leaf,
-        seed,
-        progress,
-    )
-    tree = of_size(tree, fitted.tree.n_leaves)
-    tree = measured_on(tree, rows, leaf, growing.min_samples_leaf)
-    before = mean_error([fitted.tree], [rows])
-    optimism = (
-        mean_error(teachers, [trial.held_out for trial in fitted.trials]) - before
-    )
-    rise = mean_error([tree], [rows]) - before
-    kept = rise <= min(options.most_rise * optimism, before)
-    if progress is not None:
-        verdict = "" if kept else ", which fits too badly and is not taken"
-        progress(
-            f"grown again from {len(teachers)} trees: {tree.n_leaves} leaves{verdict}"
+
+    own_share: float = 0.5
+    points_per_row: float = 2.0
+    least_points: int = 2000
+    reach: float = 0.5
+    most_rise: float = 0.5
+
+    _parameter_constraints: ClassVar[dict] = {
+        "own_share": [real(0.0, 1.0, closed="both")],
+        "points_per_row": [real(0.0)],
+        "least_points": [at_least(1)],
+        "reach": [real(0.0, 1.0, closed="both")],
+        "most_rise": [real(0.0)],
+    }
+
+    def __call__(self, fitted: Fitted, recipe: Recipe) -> Fitted:
+        """Grow a cross-validated tree again on what the trees of the parts say.
+
+        Parameters
+        ----------
+        fitted : Fitted
+            With the trees of the parts among its folds.
+        recipe : Recipe
+            With the least weights of a split and a leaf in weights of the rows; the
+            student's rows weigh more, and they are raised accordingly.
+
+        Returns
+        -------
+        Fitted
+            With the new tree, of at most as many leaves, and what it learned; or as it
+            was, if the new tree fits the rows too badly.
+        """
+        rows, teachers = fitted.training, [fold.tree for fold in fitted.folds]
+        learned = student_rows(rows, teachers, recipe.schema, self, recipe.seed)
+        learned = shuffled(learned, recipe.seed)
+        ratio = float(learned.weight.sum() / rows.weight.sum())
+        heavier = replace(
+            recipe,
+            min_split_weight=ratio * recipe.min_split_weight,
+            min_leaf_weight=ratio * recipe.min_leaf_weight,
         )
-    return fitted._replace(tree=tree, lesson=taught) if kept else fitted
+        tree = heavier.grow_one(learned, oblique=fitted.oblique)
+        tree = of_size(tree, fitted.tree.n_leaves)
+        tree = measured_on(tree, rows, recipe.leaf, recipe.min_leaf_weight)
+        before = mean_error([fitted.tree], [rows])
+        unseen = [fold.held_out for fold in fitted.folds]
+        optimism = mean_error(teachers, unseen) - before
+        rise = mean_error([tree], [rows]) - before
+        kept = rise <= min(self.most_rise * optimism, before)
+        verdict = "" if kept else ", which fits too badly and is not taken"
+        recipe.say(
+            f"distilled from {len(teachers)} trees: {tree.n_leaves} leaves{verdict}"
+        )
+        return fitted._replace(tree=tree, student_rows=learned) if kept else fitted
 
 
 def mean_error(trees: Sequence[Tree], parts: Sequence[Rows]) -> float:
-    """Mean squared error of trees, each on its own part of the rows."""
+    """Mean squared error of hard trees, each on its own part of the rows."""
     squared = weight = 0.0
     for tree, rows in zip(trees, parts, strict=True):
-        residual = mean_prediction([tree], rows.table) - rows.y
-        squared += float(rows.weight @ residual**2)
+        prediction = mean_prediction([tree], rows.table)
+        squared += float(weighted_squares(prediction, rows).sum())
         weight += float(rows.weight.sum())
     return squared / weight
 
 
-def lesson(
+def student_rows(
     rows: Rows,
     teachers: Sequence[Tree],
     schema: TableSchema,
-    options: BornAgainOptions,
+    options: Distillation,
     seed: int,
 ) -> Rows:
     """The rows and points between them, with what the teachers say of them.
@@ -124,7 +140,7 @@ def lesson(
         Those that grew the teachers.
     teachers : sequence of Tree
     schema : TableSchema
-    options : BornAgainOptions
+    options : Distillation
     seed : int
 
     Returns
@@ -133,9 +149,10 @@ def lesson(
         The rows first. The points weigh as much as the rows.
     """
     random = np.random.default_rng(seed)
-    n_points = max(round(options.points_per_row * len(rows.y)), options.least_points)
-    first = np.arange(n_points) % len(rows.y)
-    second = random.choice(len(rows.y), n_points, p=rows.weight / rows.weight.sum())
+    n_rows = rows.n_rows
+    n_points = max(round(options.points_per_row * n_rows), options.least_points)
+    first = np.arange(n_points) % n_rows
+    second = random.choice(n_rows, n_points, p=rows.weight / rows.weight.sum())
     share = random.uniform(0.0, options.reach, n_points)
     table = between(rows.table, schema, first, second, share)
     weight = rows.weight[first]
@@ -145,8 +162,9 @@ def lesson(
         weight * (rows.weight.sum() / weight.sum()),
     )
     own = options.own_share
-    output = own * rows.y + (1.0 - own) * mean_prediction(teachers, rows.table)
-    return join(rows._replace(y=output), points)
+    said = mean_prediction(teachers, rows.table)
+    targets = own * rows.targets + (1.0 - own) * said
+    return join([rows._replace(targets=targets), points])
 
 
 def between(
@@ -158,7 +176,7 @@ def between(
 ) -> Table:
     """Points on the way from rows to others.
 
-    Categories and gaps, and the indicators of both, are those of the first row.
+    Categories, missing values and the indicators of both are those of the first row.
 
     Parameters
     ----------
@@ -177,10 +195,10 @@ def between(
     x = start + share * (table.x[second] - start)  # exact where both are equal
     indicators = slice(schema.n_regressors - schema.n_indicators, schema.n_regressors)
     x[:, indicators] = start[:, indicators]
-    for column, indicator in schema.gap_columns:
+    for column, indicator in schema.missing_columns:
         x[:, indicator] = start[:, indicator]
-        gap = start[:, indicator] > 0
-        x[gap, column] = start[gap, column]
+        absent = start[:, indicator] > 0
+        x[absent, column] = start[absent, column]
     return Table(x, table.codes[first])
 
 
@@ -188,10 +206,14 @@ def mean_prediction(trees: Sequence[Tree], table: Table) -> np.ndarray:
     """What hard trees predict on average, in standardised units, on the host.
 
     Programs for trees of so many sizes would take longer to compile than to run.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_outputs), float64
     """
 
     def mean(rows: slice) -> np.ndarray:
-        part = Table(table.x[rows], table.codes[rows])
+        part = table.take(rows)
         root = np.zeros(len(part.x), np.int64)
         leaves = [descend(tree, part, root, tree.max_depth) for tree in trees]
         pairs = zip(trees, leaves, strict=True)
@@ -200,7 +222,7 @@ def mean_prediction(trees: Sequence[Tree], table: Table) -> np.ndarray:
     return np.concatenate(list(in_blocks(mean, len(table.x))))
 
 
-def measured_on(tree: Tree, rows: Rows, leaf: LeafOptions, min_weight: float) -> Tree:
+def measured_on(tree: Tree, rows: Rows, leaf: LeafModel, min_weight: float) -> Tree:
     """A tree with weights, ranges and errors of rows that it was not grown on.
 
     Parameters
@@ -208,7 +230,8 @@ def measured_on(tree: Tree, rows: Rows, leaf: LeafOptions, min_weight: float) ->
     tree : Tree
         With models, which it keeps.
     rows : Rows
-    leaf : LeafOptions
+    leaf : LeafModel
+        How predictions are clipped.
     min_weight : float
         Splits with a child of less weight are taken back.
 
@@ -216,17 +239,18 @@ def measured_on(tree: Tree, rows: Rows, leaf: LeafOptions, min_weight: float) ->
     -------
     Tree
     """
-    facts = with_models(tree, rows, tree.schema, leaf, of=tree)
+    models = Models(tree.coefficient, tree.degrees)
+    found = described(tree, node_statistics(tree, rows), models, leaf)
     inner = ~tree.is_leaf
     left, right = (np.where(inner, side, 0) for side in (tree.left, tree.right))
-    least = (1 - 1e-6) * min_weight
-    kept = inner & (np.minimum(facts.weight[left], facts.weight[right]) >= least)
-    error = facts.weight * facts.train_error
+    least = (1 - ROUNDING) * min_weight
+    kept = inner & (np.minimum(found.weight[left], found.weight[right]) >= least)
+    error = training_errors(found)
     saved = np.maximum(error - error[left] - error[right], 0.0)
-    heavier_left = facts.weight[left] >= facts.weight[right]
-    facts = replace(
-        facts,
+    heavier_left = found.weight[left] >= found.weight[right]
+    found = replace(
+        found,
         gain=np.where(inner, saved, 0.0).astype(np.float32),
         larger_left=np.where(inner, heavier_left, tree.larger_left),
     )
-    return compact(facts, kept, StopReason.MIN_SAMPLES_LEAF)
+    return compact(found, kept, StopReason.MIN_SAMPLES_LEAF)

@@ -1,4 +1,4 @@
-"""New hyperplanes for given subtrees: which rows should go left, and by what split.
+"""New splits for given subtrees: which rows should go left, and by what hyperplane.
 
 Every row knows what it would save by going left. A weighted logistic regression and a
 weighted linear discriminant propose directions, or the attributes do; the threshold of
@@ -8,77 +8,77 @@ a direction is the exact best of the sample.
 from __future__ import annotations
 
 import functools
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from secret_jax.runtime.compiling import jit
-from secret_jax.runtime.linalg import AnyArray, guarded_solve, matmul, weighted_moments
-from secret_jax.splits.interface import over_nodes
+from secret_jax.runtime.linalg import (
+    guarded_solve,
+    matmul,
+    safe_divide,
+    unit_vectors,
+    weighted_moments,
+)
+from secret_jax.splits.interface import Node, Split, SplitFinder
+from secret_jax.tree.structure import SplitKind
 
+# Newton's method for a ridge logistic regression has converged by then.
 _NEWTON_STEPS = 8
 # Ridge of the logistic regression and the discriminant, in units of the total weight.
 _RIDGE = 1e-3
+# Longest Newton step, in deviations: from separable classes it would go to infinity.
 _LONGEST_STEP = 4.0
+# How far the present direction is turned toward the logistic one.
+_TURNS = (1.0, 0.3)
+# Below this deviation, in units of the whole table, an attribute is constant.
+_CONSTANT = 1e-6
+# A pivot below this share of the ridge is float32's rounding.
+_LEAST_PIVOT = 1e-7
+# Directions whose rows are sorted at once.
+_SORTED_TOGETHER = 8
 
 
-class Preferences(NamedTuple):
-    """Nodes with a sample of their rows, padded to one shape.
+@dataclass(frozen=True, kw_only=True)
+class PreferenceSplits(SplitFinder):
+    """The best split of a node for the subtrees that it has.
 
-    Attributes
-    ----------
-    x : array of shape (n_nodes, n_rows, n_columns), float32
-    saving : array of shape (n_nodes, n_rows), float32
-        What the objective drops by if the row goes left instead of right.
-    weight : array of shape (n_nodes, n_rows), float32
-        Zero for padding.
-    least : array of shape (n_nodes,), float32
-        Least weight of a side.
-    direction : array of shape (n_nodes, n_columns), float32
-        Of the present split.
-    threshold : array of shape (n_nodes,), float32
-    axis : array of shape (n_nodes,), bool
-        Whether the new split must be on one attribute.
+    Of a node, ``targets`` has one column: what the objective drops by if the row goes
+    left instead of right. ``extra`` holds the ``direction`` and the ``threshold`` of
+    the present split; where the node is not ``oblique`` the new one is on one
+    attribute. The ``gain`` is what it saves over the present split, minus infinity if
+    there is no other. A split on one attribute whose ``direction`` is negative
+    exchanges the children.
     """
 
-    x: AnyArray
-    saving: AnyArray
-    weight: AnyArray
-    least: AnyArray
-    direction: AnyArray
-    threshold: AnyArray
-    axis: AnyArray
+    @property
+    def numbers_per_cell(self) -> int:
+        """Sorted values, weights and savings."""
+        return 3 * _SORTED_TOGETHER
 
-
-class Hyperplanes(NamedTuple):
-    """The best split of each node for the subtrees that it has.
-
-    Attributes
-    ----------
-    direction : array of shape (n_nodes, n_columns), float32
-    threshold : array of shape (n_nodes,), float32
-    swapped : array of shape (n_nodes,), bool
-        The children change places.
-    gain : array of shape (n_nodes,), float32
-        What it saves over the present split; -inf if there is no other.
-    """
-
-    direction: AnyArray
-    threshold: AnyArray
-    swapped: AnyArray
-    gain: AnyArray
-
-
-def no_hyperplanes(n_nodes: int, n_columns: int) -> Hyperplanes:
-    """No better split for any node."""
-    return Hyperplanes(
-        direction=np.zeros((n_nodes, n_columns), np.float32),
-        threshold=np.zeros(n_nodes, np.float32),
-        swapped=np.zeros(n_nodes, bool),
-        gain=np.full(n_nodes, -np.inf, np.float32),
-    )
+    def __call__(self, node: Node) -> Split:
+        """The best split of one node."""
+        if node.columns.oblique:
+            found = jax.lax.cond(node.oblique, _obliquely, _along_an_axis, node)
+        else:
+            found = _along_an_axis(node)
+        direction, cut = found
+        projection = matmul(node.x, node.extra["direction"])
+        at_present = projection <= node.extra["threshold"]
+        present = jnp.sum(jnp.where(at_present, _saving(node), 0.0))
+        kind = jnp.where(node.oblique, SplitKind.OBLIQUE, SplitKind.AXIS)
+        attribute = jnp.argmax(jnp.abs(direction))
+        return Split(
+            kind=kind.astype(jnp.int32),
+            attribute=jnp.where(node.oblique, -1, attribute).astype(jnp.int32),
+            direction=direction,
+            threshold=cut.threshold,
+            goes_left=jnp.zeros(node.columns.n_categories, bool),
+            gain=cut.saving - present,
+            chance_gain=jnp.zeros((), node.x.dtype),
+            pure=jnp.asarray(False),
+        )
 
 
 class _Cut(NamedTuple):
@@ -86,79 +86,53 @@ class _Cut(NamedTuple):
     threshold: jax.Array
 
 
-@functools.partial(jit, static_argnames=("axis_only", "together"), small_steps=True)
-def propose(
-    nodes: Preferences, n_nodes: AnyArray, *, axis_only: bool, together: bool
-) -> Hyperplanes:
-    """Best hyperplane of the first nodes of a batch.
-
-    Parameters
-    ----------
-    nodes : Preferences
-    n_nodes : int or Array of shape (), int32
-        The nodes after these are padding.
-    axis_only : bool
-        True: all nodes have ``axis``, and no directions are looked for.
-    together : bool
-        As in `secret_jax.splits.interface.over_nodes`.
-
-    Returns
-    -------
-    Hyperplanes
-    """
-    one = functools.partial(_propose, axis_only=axis_only)
-    n_padded, _, n_columns = nodes.x.shape
-    nothing = no_hyperplanes(n_padded, n_columns)
-    return over_nodes(one, nodes, n_nodes, nothing, together=together)
+def _saving(node: Node) -> jax.Array:
+    return node.targets[:, 0]
 
 
-def _propose(node: Preferences, *, axis_only: bool) -> Hyperplanes:
-    def cuts(directions):
-        projection = matmul(directions, node.x.T)
-        return jax.lax.map(
-            lambda values: _best_cuts(values, node), projection, batch_size=8
-        )
-
-    def best(directions, cuts):
-        pick = jnp.argmax(cuts.saving)
-        return directions[pick], _Cut(cuts.saving[pick], cuts.threshold[pick])
-
-    def along_an_axis():
-        directions = jnp.eye(node.x.shape[1], dtype=node.x.dtype)
-        forward, backward = cuts(directions)
-        direction, ahead = best(directions, forward)
-        other, back = best(directions, backward)
-        # Only a split on one attribute may swap its children: an oblique one can turn.
-        swapped = back.saving > ahead.saving
-        choose = functools.partial(jnp.where, swapped)
-        return choose(other, direction), jax.tree.map(choose, back, ahead), swapped
-
-    def obliquely():
-        directions = _oblique_directions(node)
-        return *best(directions, cuts(directions)[0]), jnp.asarray(False)
-
-    if axis_only:
-        direction, cut, swapped = along_an_axis()
-    else:
-        direction, cut, swapped = jax.lax.cond(node.axis, along_an_axis, obliquely)
-    at_present = matmul(node.x, node.direction) <= node.threshold
-    present = jnp.sum(jnp.where(at_present, node.saving, 0.0))
-    return Hyperplanes(direction, cut.threshold, swapped, cut.saving - present)
+def _cuts(directions: jax.Array, node: Node) -> tuple[_Cut, _Cut]:
+    """Best cuts along directions, forward and backward."""
+    projection = matmul(directions, node.x.T)
+    return jax.lax.map(
+        lambda values: _best_cuts(values, node),
+        projection,
+        batch_size=_SORTED_TOGETHER,
+    )
 
 
-def _best_cuts(values: jax.Array, node: Preferences) -> tuple[_Cut, _Cut]:
+def _best(directions: jax.Array, cuts: _Cut) -> tuple[jax.Array, _Cut]:
+    pick = jnp.argmax(cuts.saving)
+    return directions[pick], _Cut(cuts.saving[pick], cuts.threshold[pick])
+
+
+def _along_an_axis(node: Node) -> tuple[jax.Array, _Cut]:
+    directions = jnp.eye(node.x.shape[1], dtype=node.x.dtype)
+    forward, backward = _cuts(directions, node)
+    direction, ahead = _best(directions, forward)
+    other, back = _best(directions, backward)
+    # Only a split on one attribute may swap its children: an oblique one can turn.
+    choose = functools.partial(jnp.where, back.saving > ahead.saving)
+    return choose(-other, direction), jax.tree.map(choose, back, ahead)
+
+
+def _obliquely(node: Node) -> tuple[jax.Array, _Cut]:
+    directions = _oblique_directions(node)
+    return _best(directions, _cuts(directions, node)[0])
+
+
+def _best_cuts(values: jax.Array, node: Node) -> tuple[_Cut, _Cut]:
     """Best threshold if the rows below it go left, and if they go right."""
     real = (node.weight > 0) & jnp.isfinite(values)
     order = jnp.argsort(jnp.where(real, values, jnp.inf))
     ranked = jnp.where(real, values, jnp.inf)[order]
     weight = jnp.cumsum(node.weight[order])
-    saved = jnp.cumsum(node.saving[order])
+    saved = jnp.cumsum(_saving(node)[order])
     following = jnp.append(ranked[1:], jnp.inf)
     allowed = (
         (following > ranked)
         & jnp.isfinite(following)
-        & (weight >= node.least)
-        & (weight[-1] - weight >= node.least)
+        & (weight >= node.min_weight)
+        & (weight[-1] - weight >= node.min_weight)
     )
 
     def cut(saving):
@@ -172,38 +146,25 @@ def _best_cuts(values: jax.Array, node: Preferences) -> tuple[_Cut, _Cut]:
     return cut(saved), cut(saved[-1] - saved)
 
 
-def _oblique_directions(node: Preferences) -> jax.Array:
+def _oblique_directions(node: Node) -> jax.Array:
     """Present direction, logistic, discriminant, and between them: (5, n_columns).
 
     A split keeps to the attributes that it has.
     """
     _, center, deviation = weighted_moments(node.x, node.weight)
-    usable = (node.direction != 0) & (deviation > 1e-6)
+    usable = (node.extra["direction"] != 0) & (deviation > _CONSTANT)
     scale = jnp.where(usable, deviation, 1.0)
     z = jnp.where(usable, (node.x - center) / scale, 0.0)
-    importance = jnp.abs(node.saving)
-    total = jnp.sum(importance)
-    importance = importance / jnp.where(total > 0, total, 1.0)
-    goes_left = (node.saving > 0).astype(z.dtype)
-    present = _unit(node.direction * scale)
-    logistic = _unit(_logistic(z, goes_left, importance))
-    discriminant = _unit(_discriminant(z, goes_left, importance))
-    found = jnp.stack(
-        [
-            present,
-            logistic,
-            discriminant,
-            _unit(present + logistic),
-            _unit(present + 0.3 * logistic),
-        ]
-    )
-    found = jnp.where(jnp.isfinite(found), found, 0.0) / scale
-    return jax.vmap(_unit)(found)
-
-
-def _unit(vector: jax.Array) -> jax.Array:
-    length = jnp.sqrt(jnp.sum(vector**2))
-    return vector / jnp.where(length > 0, length, 1.0)
+    saving = _saving(node)
+    importance = jnp.abs(saving)
+    importance = safe_divide(importance, jnp.sum(importance))
+    goes_left = (saving > 0).astype(z.dtype)
+    present = unit_vectors(node.extra["direction"] * scale)
+    logistic = unit_vectors(_logistic(z, goes_left, importance))
+    discriminant = unit_vectors(_discriminant(z, goes_left, importance))
+    between = [unit_vectors(present + share * logistic) for share in _TURNS]
+    found = jnp.stack([present, logistic, discriminant, *between])
+    return unit_vectors(jnp.where(jnp.isfinite(found), found, 0.0) / scale)
 
 
 def _logistic(z: jax.Array, goes_left: jax.Array, importance: jax.Array) -> jax.Array:
@@ -218,9 +179,11 @@ def _logistic(z: jax.Array, goes_left: jax.Array, importance: jax.Array) -> jax.
         curvature = importance * probability * (1.0 - probability)
         hessian = matmul((curvature[:, None] * design).T, design)
         hessian = hessian + _RIDGE * jnp.eye(n, dtype=z.dtype)
-        move = guarded_solve(hessian, gradient, 1e-7)
+        move = guarded_solve(hessian, gradient, _LEAST_PIVOT)
         length = jnp.sqrt(jnp.sum(move**2))
-        return coefficient - move * jnp.minimum(1.0, _LONGEST_STEP / (length + 1e-30))
+        return coefficient - move * jnp.minimum(
+            1.0, _LONGEST_STEP / jnp.maximum(length, 1e-30)
+        )
 
     start = jnp.zeros(n, z.dtype)
     return jax.lax.fori_loop(0, _NEWTON_STEPS, step, start)[1:]
@@ -232,9 +195,9 @@ def _discriminant(
     """Fisher's direction from the rows that should go left to those that should not."""
     share = jnp.stack([importance * goes_left, importance * (1.0 - goes_left)])
     mass = jnp.sum(share, axis=1)
-    mean = matmul(share, z) / jnp.where(mass > 0, mass, 1.0)[:, None]
+    mean = safe_divide(matmul(share, z), mass[:, None])
     own = jnp.where(goes_left[:, None] > 0, mean[0], mean[1])
     centred = z - own
     within = matmul((importance[:, None] * centred).T, centred)
     within = within + _RIDGE * jnp.eye(z.shape[1], dtype=z.dtype)
-    return guarded_solve(within, mean[1] - mean[0], 1e-7)
+    return guarded_solve(within, mean[1] - mean[0], _LEAST_PIVOT)

@@ -8,21 +8,122 @@ is one batch.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from secret_jax.fitting import LeafOptions, Rows, with_models
-from secret_jax.grow.grower import Progress
-from secret_jax.options import AlternatingOptions
-from secret_jax.prune.path import model_degrees, split_degrees
-from secret_jax.refine.proposals import proposed
-from secret_jax.tree.routing import predict
+from secret_jax.data.rows import Rows
+from secret_jax.grow.batches import Search
+from secret_jax.grow.frontier import Level, Places
+from secret_jax.grow.grower import ROUNDING
+from secret_jax.grow.trees import Recipe
+from secret_jax.models.attach import attach_one
+from secret_jax.models.errors import weighted_squares
+from secret_jax.prune.path import training_errors
+from secret_jax.refine.distillation import mean_error, measured_on
+from secret_jax.refine.hyperplanes import PreferenceSplits
+from secret_jax.refine.interface import Fitted, Refined, Refinement
+from secret_jax.runtime.values import at_least, real
+from secret_jax.splits.interface import Split
+from secret_jax.tree.degrees import model_degrees, split_degrees
+from secret_jax.tree.routing import descend, values, values_at
 from secret_jax.tree.structure import SplitKind, Tree
 
 # A drop of the objective below this share of it is rounding.
 _LEAST_DROP = 1e-6
+# Of a leaf that spent nearly all its rows the error counts as if this share was left.
+_LEAST_LEFT = 0.1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tao(Refinement):
+    """Choose the splits of a tree again, deepest level first, until nothing changes.
+
+    After every change the models below it are fitted again by the tree's own rule, and
+    the change is kept only where the *objective* of its subtree drops: the sum over
+    the leaves of the squared errors of their (unclipped) models on the training rows,
+    each divided by ``(1 - gcv_factor * degrees / weight) ** 2``. That is generalised
+    cross-validation with the degrees of freedom of
+    `secret_jax.tree.degrees.model_degrees`. It never rises, and it must drop by
+    ``penalty`` noise variances for every number in the split.
+
+    Splits on a discrete attribute stay as they are, splits on one attribute stay splits
+    on one, oblique splits keep to the attributes that they have, and no leaf gets less
+    than the least weight. Rows that are kept aside say how many passes pay.
+
+    Attributes
+    ----------
+    max_sweeps : int, default=10
+        Most passes over all levels.
+    tol : float, default=1e-3
+        Passes end when one lowers the objective by a smaller share.
+    patience : int, default=2
+        Passes end when so many in a row did not help the rows kept aside.
+    node_rows : int, default=2048
+        Most rows of a node that its new split is looked for on.
+    most_rows : int, default=32768
+        Most rows that splits are accepted on; all rows see the result.
+    penalty : float, default=1.0
+        Least drop of the objective for every number in a new split, in noise variances.
+    gcv_factor : float, default=1.2
+        How often a degree of freedom counts in the objective; see `secret_jax.Ridge`.
+    margin : float, default=2.0
+        The rows kept aside must be better off by so many standard errors. Fewer let
+        chance in: over real tables most of what passed one was worth nothing.
+    checked_share : float, default=0.25
+        Share of the rows that is kept aside.
+
+    References
+    ----------
+    M. Á. Carreira-Perpiñán and P. Tavallali. Alternating Optimization of Decision
+    Trees, with Application to Learning Sparse Oblique Trees. NeurIPS 2018.
+
+    Examples
+    --------
+    >>> from secret_jax import SecretRegressor, Tao
+    >>> SecretRegressor(refine=Tao(max_sweeps=3)).get_params()["refine__max_sweeps"]
+    3
+    """
+
+    max_sweeps: int = 10
+    tol: float = 1e-3
+    patience: int = 2
+    node_rows: int = 2048
+    most_rows: int = 1 << 15
+    penalty: float = 1.0
+    gcv_factor: float = 1.2
+    margin: float = 2.0
+    checked_share: float = 0.25
+
+    _parameter_constraints: ClassVar[dict] = {
+        "max_sweeps": [at_least(1)],
+        "tol": [real(0.0)],
+        "patience": [at_least(1)],
+        "node_rows": [at_least(2)],
+        "most_rows": [at_least(2)],
+        "penalty": [real(0.0)],
+        "gcv_factor": [real(0.0)],
+        "margin": [real(0.0)],
+        "checked_share": [real(0.0, 1.0, closed="neither")],
+    }
+
+    def __call__(self, fitted: Fitted, recipe: Recipe) -> Refined:
+        """The alternated tree, and how many passes it took."""
+        rows = fitted.all_rows(recipe.seed)
+        check = None if fitted.refit else fitted.held_out
+        if fitted.student_rows is not None:
+            # Points between rows depend on each other: the rows have the last word.
+            ratio = fitted.student_rows.weight.sum() / fitted.training.weight.sum()
+            rows, check = fitted.student_rows, None
+            recipe = replace(recipe, min_leaf_weight=ratio * recipe.min_leaf_weight)
+        tree, n_sweeps, _ = improve(fitted.tree, rows, check, recipe, self)
+        if fitted.student_rows is not None and n_sweeps:
+            own = fitted.training
+            tree = measured_on(tree, own, recipe.leaf, 0.0)
+            if mean_error([tree], [own]) > mean_error([fitted.tree], [own]):
+                return Refined(fitted.tree)
+        return Refined(tree, n_sweeps)
 
 
 class Alternated(NamedTuple):
@@ -43,13 +144,7 @@ class Alternated(NamedTuple):
 
 
 def improve(
-    tree: Tree,
-    rows: Rows,
-    check: Rows | None,
-    leaf: LeafOptions,
-    min_weight: float,
-    options: AlternatingOptions,
-    progress: Progress | None = None,
+    tree: Tree, rows: Rows, check: Rows | None, recipe: Recipe, options: Tao
 ) -> Alternated:
     """Alternate a tree as long as rows that are kept aside say that it pays.
 
@@ -62,11 +157,8 @@ def improve(
     check : Rows or None
         Rows that tell how many passes pay. None: a part of ``rows`` is kept aside for
         that, and the passes are then made again on all of them.
-    leaf : LeafOptions
-    min_weight : float
-        Of a leaf.
-    options : AlternatingOptions
-    progress : callable, optional
+    recipe : Recipe
+    options : Tao
 
     Returns
     -------
@@ -74,42 +166,26 @@ def improve(
         Where nothing pays, the tree that was given.
     """
     if check is not None:
-        return alternate(tree, rows, check, leaf, min_weight, options, progress)
-    cut = round((1.0 - options.checked_share) * len(rows.y))
+        return alternate(tree, rows, check, recipe, options)
+    cut = round((1.0 - options.checked_share) * rows.n_rows)
     trained = rows.take(slice(min(cut, options.most_rows)))
     check = rows.take(slice(cut, cut + options.most_rows))
-    if len(trained.y) == 0 or len(check.y) == 0:
+    if trained.n_rows == 0 or check.n_rows == 0:
         return Alternated(tree, 0, ())
-    smaller = min_weight * trained.weight.sum() / rows.weight.sum()
-    start = with_models(tree, trained, tree.schema, leaf)
-    trial = alternate(start, trained, check, leaf, smaller, options, progress)
+    smaller = recipe.min_leaf_weight * trained.weight.sum() / rows.weight.sum()
+    start = attach_one(tree, trained, recipe.leaf)
+    on_part = replace(recipe, min_leaf_weight=smaller)
+    trial = alternate(start, trained, check, on_part, options)
     if trial.n_sweeps == 0:
         return trial._replace(tree=tree)
     options = replace(options, max_sweeps=trial.n_sweeps)
-    return alternate(tree, rows, None, leaf, min_weight, options, progress)
+    return alternate(tree, rows, None, recipe, options)
 
 
 def alternate(
-    tree: Tree,
-    rows: Rows,
-    check: Rows | None,
-    leaf: LeafOptions,
-    min_weight: float,
-    options: AlternatingOptions,
-    progress: Progress | None = None,
+    tree: Tree, rows: Rows, check: Rows | None, recipe: Recipe, options: Tao
 ) -> Alternated:
-    """Choose the splits of a tree again, deepest level first, until nothing changes.
-
-    After every change the models below it are fitted again by the tree's own rule, and
-    the change is kept only where the *objective* of its subtree drops: the sum over
-    the leaves of the squared errors of their (unclipped) models on the training rows,
-    each divided by ``(1 - gcv_factor * degrees / weight) ** 2``. That is generalised
-    cross-validation with the degrees of freedom of `model_degrees`. It never rises, and
-    it must drop by ``price`` noise variances for every number in the split.
-
-    Splits on a discrete attribute stay as they are, splits on one attribute stay splits
-    on one, oblique splits keep to the attributes that they have, and no leaf gets less
-    than the least weight.
+    """Passes over all levels; see `Tao` for what they keep.
 
     Parameters
     ----------
@@ -121,43 +197,34 @@ def alternate(
     check : Rows or None
         Choose the pass whose tree errs least on them, and the tree that was given if
         the others are not better by a margin. None: the last pass.
-    leaf : LeafOptions
-    min_weight : float
-        Of a leaf.
-    options : AlternatingOptions
-    progress : callable, optional
+    recipe : Recipe
+    options : Tao
 
     Returns
     -------
     Alternated
-
-    References
-    ----------
-    M. Á. Carreira-Perpiñán and P. Tavallali. Alternating Optimization of Decision
-    Trees, with Application to Learning Sparse Oblique Trees. NeurIPS 2018.
     """
     used = rows.take(slice(options.most_rows))
-    sampled = len(used.y) < len(rows.y)
-    current = with_models(tree, used, tree.schema, leaf)
-    least = min_weight * used.weight.sum() / rows.weight.sum()
-    costs = subtree_costs(current, leaf.gcv_factor)
+    sampled = used.n_rows < rows.n_rows
+    current = attach_one(tree, used, recipe.leaf)
+    least = recipe.min_leaf_weight * used.weight.sum() / rows.weight.sum()
+    costs = subtree_costs(current, options.gcv_factor)
     objectives = [float(costs[0])]
-    first_errors = best_errors = _squared_errors(current, check)
+    first_errors = best_errors = _errors(current, check)
     best, n_sweeps = current, 0
-    unsettled = np.ones(tree.n_nodes, bool)
+    active = np.ones(tree.n_nodes, bool)
     for sweep in range(1, options.max_sweeps + 1):
         before = objectives[-1]
         for level in range(current.max_depth - 1, -1, -1):
             current, costs = _improve_level(
-                current, costs, level, unsettled, used, leaf, least, options
+                current, costs, level, active, used, recipe, least, options
             )
             objectives.append(float(costs[0]))
-        errors = _squared_errors(current, check)
+        errors = _errors(current, check)
         if check is None or errors.sum() < best_errors.sum():
             best, best_errors, n_sweeps = current, errors, sweep
-        if progress is not None:
-            progress(f"sweep {sweep}: objective {before:.6g} to {objectives[-1]:.6g}")
-        if objectives[-1] > before * (1 - options.tolerance):
+        recipe.say(f"sweep {sweep}: objective {before:.6g} to {objectives[-1]:.6g}")
+        if objectives[-1] > before * (1 - options.tol):
             break
         if sweep - n_sweeps >= options.patience:
             break
@@ -167,11 +234,18 @@ def alternate(
     ):
         best, n_sweeps = tree, 0
     else:
-        factor = leaf.gcv_factor
-        best = with_models(best, rows, best.schema, leaf)
+        factor = options.gcv_factor
+        best = attach_one(best, rows, recipe.leaf)
         if sampled and subtree_costs(best, factor)[0] > subtree_costs(tree, factor)[0]:
             best, n_sweeps = tree, 0
     return Alternated(best, n_sweeps, tuple(objectives))
+
+
+def _errors(tree: Tree, rows: Rows | None) -> np.ndarray:
+    """Weighted squared error of each row's (clipped) prediction."""
+    if rows is None:
+        return np.zeros(1)
+    return weighted_squares(values(tree, rows.table), rows)
 
 
 def _clearly_positive(differences: np.ndarray, margin: float) -> bool:
@@ -181,19 +255,11 @@ def _clearly_positive(differences: np.ndarray, margin: float) -> bool:
     return bool(differences.sum() > margin * error)
 
 
-def _squared_errors(tree: Tree, rows: Rows | None) -> np.ndarray:
-    """Weighted squared error of each row's (clipped) prediction."""
-    if rows is None:
-        return np.zeros(1)
-    residual = tree.schema.scale_target(predict(tree, rows.table)) - rows.y
-    return rows.weight * residual**2
-
-
 def subtree_costs(tree: Tree, gcv_factor: float) -> np.ndarray:
     """The objective of the subtree below every node, shape (n_nodes,), float64."""
     weight = np.maximum(tree.weight, 1e-300)
     spare = 1.0 - gcv_factor * model_degrees(tree) / weight
-    cost = tree.weight * tree.train_error / np.maximum(spare, 0.1) ** 2
+    cost = training_errors(tree) / np.maximum(spare, _LEAST_LEFT) ** 2
     cost = np.where(tree.is_leaf, cost, 0.0)
     for node in range(tree.n_nodes - 1, 0, -1):  # children come after their parents
         cost[tree.parent[node]] += cost[node]
@@ -204,45 +270,138 @@ def _improve_level(
     tree: Tree,
     costs: np.ndarray,
     level: int,
-    unsettled: np.ndarray,
+    active: np.ndarray,
     rows: Rows,
-    leaf: LeafOptions,
+    recipe: Recipe,
     least: float,
-    options: AlternatingOptions,
+    options: Tao,
 ) -> tuple[Tree, np.ndarray]:
     """The tree with better splits at one depth, and its costs.
 
-    A node is settled, in place, if it was tried without success: until something above
-    or below it changes, it would be tried without success again.
+    A node that was tried without success is active no longer, in place: until something
+    above or below it changes, it would be tried without success again.
     """
     continuous = (tree.kind == SplitKind.AXIS) | (tree.kind == SplitKind.OBLIQUE)
-    nodes = np.flatnonzero(continuous & unsettled & (tree.depth == level))
+    nodes = np.flatnonzero(continuous & active & (tree.depth == level))
     if len(nodes) == 0:
         return tree, costs
-    unsettled[nodes] = False
+    active[nodes] = False
     changed = proposed(tree, nodes, rows, least, options.node_rows)
     if changed is tree:
         return tree, costs
-    changed = with_models(changed, rows, tree.schema, leaf)
-    new_costs = subtree_costs(changed, leaf.gcv_factor)
+    changed = attach_one(changed, rows, recipe.leaf)
+    new_costs = subtree_costs(changed, options.gcv_factor)
     top = _ancestors(tree, level)
-    starved = np.zeros(tree.n_nodes, bool)
-    light = tree.is_leaf & (changed.weight < least * (1 - 1e-6))
-    starved[top[light & (top >= 0)]] = True
-    noise = np.sum((tree.weight * tree.train_error)[tree.is_leaf]) / tree.weight[0]
-    price = options.price * noise * np.maximum(split_degrees(tree), 1.0)
-    better = new_costs < costs - np.maximum(price, _LEAST_DROP * costs[0])
+    too_light = np.zeros(tree.n_nodes, bool)
+    light = tree.is_leaf & (changed.weight < least * (1 - ROUNDING))
+    too_light[top[light & (top >= 0)]] = True
+    noise = np.sum(training_errors(tree)[tree.is_leaf]) / tree.weight[0]
+    penalty = options.penalty * noise * np.maximum(split_degrees(tree), 1.0)
+    better = new_costs < costs - np.maximum(penalty, _LEAST_DROP * costs[0])
     accepted = np.zeros(tree.n_nodes, bool)
-    accepted[nodes] = (better & ~starved)[nodes]
+    accepted[nodes] = (better & ~too_light)[nodes]
     # What is below a node depends on it and on its ancestors only, which stay.
     taken = (top >= 0) & accepted[np.maximum(top, 0)]
-    unsettled |= taken
+    active |= taken
     for node in np.flatnonzero(accepted):
         while node >= 0:
-            unsettled[node] = True
+            active[node] = True
             node = tree.parent[node]
     merged = _merge(tree, changed, taken)
-    return merged, subtree_costs(merged, leaf.gcv_factor)
+    return merged, subtree_costs(merged, options.gcv_factor)
+
+
+def proposed(
+    tree: Tree, nodes: np.ndarray, rows: Rows, least: float, node_rows: int
+) -> Tree:
+    """The tree with the best splits of some nodes for the subtrees that they have.
+
+    Parameters
+    ----------
+    tree : Tree
+    nodes : ndarray of shape (n_nodes,), int
+        Of one depth, split on continuous attributes.
+    rows : Rows
+        In shuffled order.
+    least : float
+        Least weight of a side.
+    node_rows : int
+        Most rows of a node that are looked at.
+
+    Returns
+    -------
+    Tree
+        The very tree that was given if no split can be bettered; the models are those
+        of the old splits.
+    """
+    level = int(tree.depth[nodes[0]])
+    reached = descend(tree, rows.table, np.zeros(rows.n_rows, np.int64), level)
+    slot = np.full(tree.n_nodes, -1)
+    slot[nodes] = np.arange(len(nodes))
+    row = np.flatnonzero(slot[reached] >= 0)
+    row = row[np.argsort(slot[reached[row]], kind="stable")]
+    # Only a prefix of each node's rows, which are in random order.
+    count = np.bincount(slot[reached[row]], minlength=len(nodes))
+    within = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
+    row = row[within < node_rows]
+    part, node = rows.take(row), reached[row]
+    depth = tree.max_depth - level - 1
+    by_left, by_right = (
+        weighted_squares(
+            values_at(tree, part.table, descend(tree, part.table, side[node], depth)),
+            part,
+        )
+        for side in (tree.left, tree.right)
+    )
+    saving = (by_right - by_left).astype(np.float32)
+    weight = part.weight.astype(np.float32)
+    places = Places(
+        part.table, np.arange(len(row)), saving[:, None], weight, np.arange(len(row))
+    )
+    n_sampled = np.bincount(slot[node], minlength=len(nodes))
+    sampled_weight = np.bincount(slot[node], weight, len(nodes))
+    share = sampled_weight / np.maximum(tree.weight[nodes], 1e-300)
+    stop = np.cumsum(n_sampled)
+    oblique = tree.kind[nodes] == SplitKind.OBLIQUE
+    search = Search(
+        PreferenceSplits(),
+        places,
+        tree.schema,
+        oblique=bool(oblique.any()),
+        sample=node_rows,
+    )
+    frontier = Level.of_slices(
+        stop - n_sampled, stop, sampled_weight, least * share, oblique, tree.schema
+    )
+    present = {"direction": tree.direction[nodes], "threshold": tree.threshold[nodes]}
+    return _with_splits(tree, nodes, search.find(frontier, present).splits)
+
+
+def _with_splits(tree: Tree, nodes: np.ndarray, found: Split) -> Tree:
+    """The tree with those of the new splits that save something."""
+    useful = np.isfinite(found.gain) & (found.gain > 0)
+    if not useful.any():
+        return tree
+    chosen = nodes[useful]
+    left, right = tree.left.copy(), tree.right.copy()
+    direction, threshold = tree.direction.copy(), tree.threshold.copy()
+    attribute = tree.attribute.copy()
+    axis = found.kind == SplitKind.AXIS
+    direction[chosen] = np.where(
+        axis[:, None], np.abs(found.direction), found.direction
+    )[useful]
+    threshold[chosen] = found.threshold[useful]
+    attribute[chosen] = found.attribute[useful]
+    exchanged = nodes[useful & axis & (found.direction.min(axis=1) < 0)]
+    left[exchanged], right[exchanged] = tree.right[exchanged], tree.left[exchanged]
+    return replace(
+        tree,
+        left=left,
+        right=right,
+        direction=direction,
+        threshold=threshold,
+        attribute=attribute,
+    )
 
 
 _MODEL_FIELDS = ("coefficient", "lower", "upper", "weight", "train_error", "degrees")
@@ -257,7 +416,7 @@ def _merge(tree: Tree, changed: Tree, taken: np.ndarray) -> Tree:
         fields[name] = np.where(taken.reshape((-1,) + (1,) * (old.ndim - 1)), new, old)
     weight, inner = fields["weight"], fields["left"] >= 0
     left, right = (np.where(inner, fields[side], 0) for side in ("left", "right"))
-    own = weight * fields["train_error"]
+    own = weight * fields["train_error"].sum(axis=1)
     saved = np.maximum(own - own[left] - own[right], 0.0)
     return replace(
         tree,

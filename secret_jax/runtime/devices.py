@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextvars
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import jax
@@ -77,11 +77,11 @@ def computing_on(
                 raise
     token = _MAX_MEMORY.set(max_memory)
     try:
-        if chosen is None:
+        with (
+            jax.default_device(_preferred() if chosen is None else chosen),
+            in_32_bits(),
+        ):
             yield
-        else:
-            with jax.default_device(chosen):
-                yield
     except jax.errors.JaxRuntimeError as error:
         if "RESOURCE_EXHAUSTED" not in str(error):
             raise
@@ -107,17 +107,26 @@ def on_accelerator() -> bool:
     return getattr(device, "platform", device) != "cpu"
 
 
-def same_device(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, on the device of the thread that asked, in whatever thread."""
-    device = _preferred()
-    if device is None:
-        return function
+def in_32_bits() -> AbstractContextManager[Any]:
+    """Programs are traced with float32 and int32, whatever ``jax_enable_x64`` says.
 
-    def carried(*arguments: Any) -> Any:
-        with jax.default_device(device):
+    Twice as wide they would bring nothing but time, and other trees.
+    """
+    return jax.enable_x64(False)
+
+
+def carried(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, with the settings of the thread that asked, in whatever thread.
+
+    JAX keeps them apart for each thread: the device, and the 32 bits of `computing_on`.
+    """
+    device = _preferred()
+
+    def function_there(*arguments: Any) -> Any:
+        with jax.default_device(device), in_32_bits():
             return function(*arguments)
 
-    return carried
+    return function_there
 
 
 def rows_at_once(row_bytes: int, usual: int) -> int:

@@ -1,9 +1,11 @@
 """Small linear algebra that never yields NaN, for one problem; `vmap` gives batches.
 
 Elimination is written out in array operations on purpose. Batched LAPACK calls on the
-CPU share one thread pool and can wait for each other for ever (seen with jaxlib 0.10.2
-and batches of 512 and more), and a factorisation that meets a pivot near zero would
-poison the batch with NaN; here it drops that column and says so.
+CPU share one thread pool and can wait for each other for ever (seen with jaxlib 0.10.2,
+two calls in one program and batches of 512 and more; its neighbours are
+https://github.com/jax-ml/jax/issues/39292 and
+https://github.com/jax-ml/jax/issues/36927), and a factorisation that meets a pivot near
+zero would poison the batch with NaN; here it drops that column and says so.
 """
 
 from __future__ import annotations
@@ -22,6 +24,26 @@ HIGHEST = jax.lax.Precision.HIGHEST
 def matmul(a: jax.Array, b: jax.Array) -> jax.Array:
     """Matrix product in full float32: TF32 is not enough for a Gram matrix."""
     return jnp.matmul(a, b, precision=HIGHEST)
+
+
+def safe_divide(numerator: AnyArray, denominator: AnyArray) -> jax.Array:
+    """A quotient, 0 where the denominator is not positive (weights of nothing).
+
+    Examples
+    --------
+    >>> safe_divide(jnp.array([1.0, 0.0]), jnp.array([4.0, 0.0])).tolist()
+    [0.25, 0.0]
+    """
+    positive = denominator > 0
+    return jnp.where(positive, numerator / jnp.where(positive, denominator, 1), 0)
+
+
+def unit_vectors(vectors: jax.Array) -> jax.Array:
+    """Vectors along the last axis with length one; what has none becomes zero."""
+    sound = jnp.isfinite(vectors).all(axis=-1, keepdims=True)
+    vectors = jnp.where(sound, vectors, 0.0)
+    length = jnp.sqrt(jnp.sum(vectors**2, axis=-1, keepdims=True))
+    return vectors / jnp.where(length > 0, length, 1.0)
 
 
 def inverse_cholesky(
@@ -80,13 +102,13 @@ def guarded_solve(
     Parameters
     ----------
     matrix : Array of shape (n, n)
-    rhs : Array of shape (n,)
+    rhs : Array of shape (n,) or (n, n_right_hand_sides)
     tolerance : float
         As in `inverse_cholesky`.
 
     Returns
     -------
-    Array of shape (n,)
+    Array of the shape of ``rhs``
     """
     inverse, _ = inverse_cholesky(matrix, tolerance)
     return matmul(inverse.T, matmul(inverse, rhs))
@@ -121,19 +143,15 @@ def leading_eigenvectors(matrix: jax.Array, n: int, n_squarings: int = 6) -> jax
         matrix = normed(matrix)
         return matmul(matrix, matrix)
 
-    def unit(vector):
-        length = jnp.sqrt(jnp.sum(vector**2))
-        return vector / jnp.where(length > 0, length, 1.0)
-
     def take(rest, _):
         power = jax.lax.fori_loop(0, n_squarings + 1, squared, rest)
         # Nearly v v': every column is along v.
-        vector = unit(normed(power[jnp.argmax(jnp.diagonal(power))]))
+        vector = unit_vectors(normed(power[jnp.argmax(jnp.diagonal(power))]))
         # In the square, eigenvalues of opposite sign tie; this takes one of the two.
         image = matmul(rest, vector)
         size = jnp.sqrt(jnp.sum(image**2))
         same, opposite = image + size * vector, image - size * vector
-        vector = unit(jnp.where(jnp.dot(image, vector) >= 0, same, opposite))
+        vector = unit_vectors(jnp.where(jnp.dot(image, vector) >= 0, same, opposite))
         outside = jnp.eye(len(rest), dtype=rest.dtype) - jnp.outer(vector, vector)
         return matmul(outside, matmul(rest, outside)), vector
 

@@ -17,6 +17,8 @@ from secret_jax.runtime.linalg import (
     inverse_cholesky,
     leading_eigenvectors,
     matmul,
+    safe_divide,
+    unit_vectors,
 )
 from secret_jax.splits.scoring import (
     NodeRows,
@@ -25,8 +27,15 @@ from secret_jax.splits.scoring import (
     unpack,
 )
 
-# Smallest variance of a component in a short EM run, in whitened units.
+# Smallest variance of a component in a short EM run, in whitened units: its few steps
+# only propose, and a component of a tenth of the spread is narrow enough.
 _FLOOR = 1e-2
+# A pivot of a component's covariance below this share of the floor is rounding.
+_LEAST_PIVOT = 0.1 * _FLOOR
+# Residuals beyond so many deviations do not bend more: a bound against heavy tails.
+_MOST_BENDING = 3.0
+# How steeply starts divide the rows: a deviation from the middle is a share of .88.
+_START_STEEPNESS = 2.0
 
 
 class Proposal(Protocol):
@@ -35,21 +44,6 @@ class Proposal(Protocol):
     def __call__(self, rows: NodeRows, *, n_model: int) -> jax.Array:
         """Directions in the coordinates, of shape (n_directions, n_coordinates)."""
         ...
-
-
-PROPOSALS: dict[str, Proposal] = {}
-"""Asked by ``criterion="rss"`` beside the mixture and the Hessian directions.
-
-CONTRIBUTING.md adds one as an example.
-"""
-
-
-def unit(directions: jax.Array) -> jax.Array:
-    """Rows of unit length; what is not finite or has no length becomes zero."""
-    sound = jnp.isfinite(directions).all(axis=-1, keepdims=True)
-    directions = jnp.where(sound, directions, 0.0)
-    length = jnp.sqrt(jnp.sum(directions**2, axis=-1, keepdims=True))
-    return directions / jnp.where(length > 1e-20, length, 1.0)
 
 
 def discriminants(
@@ -70,31 +64,32 @@ def discriminants(
         In the coordinates.
     """
     n_coordinates = rows.coordinates.shape[1]
-    columns = coordinate_columns(n_model, n_coordinates)
+    columns = coordinate_columns(n_model, n_coordinates, rows.residual.shape[1])
     products = rows.products[: first.shape[1]]
     floor = 1e-6 * jnp.eye(n_coordinates, dtype=products.dtype)
 
     def moments(packed):
         gram = unpack(packed, np.concatenate([[0], columns]))
         mass = gram[0, 0]
-        mean = gram[0, 1:] / jnp.maximum(mass, 1e-20)
+        mean = safe_divide(gram[0, 1:], mass)
         return mass, mean, gram[1:, 1:] - mass * mean[:, None] * mean[None, :]
 
     def direction(first, second):
         mass_first, mean_first, scatter_first = moments(first)
         mass_second, mean_second, scatter_second = moments(second)
-        mass = jnp.maximum(mass_first + mass_second, 1e-20)
-        within = (scatter_first + scatter_second) / mass + rows.penalty + floor
+        mass = mass_first + mass_second
+        within = safe_divide(scatter_first + scatter_second, mass)
+        within = within + rows.penalty + floor
         sound = jnp.minimum(mass_first, mass_second) > 1e-9 * mass
         solved = guarded_solve(within, mean_first - mean_second, 0.0)
         return jnp.where(sound, solved, 0.0)
 
     packed_first, packed_second = matmul(first, products), matmul(second, products)
-    return unit(jax.vmap(direction)(packed_first, packed_second))
+    return unit_vectors(jax.vmap(direction)(packed_first, packed_second))
 
 
 def hessian_directions(rows: NodeRows, n: int, *, n_model: int) -> jax.Array:
-    """Principal Hessian directions (Li 1992): where the residual bends most.
+    """Principal Hessian directions (Li 1992): where the residuals bend most.
 
     Eigenvectors of E[r u u'], u whitened, with the largest absolute eigenvalues.
 
@@ -102,26 +97,31 @@ def hessian_directions(rows: NodeRows, n: int, *, n_model: int) -> jax.Array:
     -------
     Array of shape (n, n_coordinates)
     """
-    columns = coordinate_columns(n_model, rows.coordinates.shape[1])
-    total = jnp.maximum(jnp.sum(rows.weight), 1e-30)
-    bounded = jnp.clip(rows.residual, -3, 3)
-    bounded = bounded - matmul(bounded, rows.weight) / total
-    packed = matmul(rows.weight * bounded, rows.products) / total
-    return leading_eigenvectors(unpack(packed, columns), n)
+    n_outputs = rows.residual.shape[1]
+    columns = coordinate_columns(n_model, rows.coordinates.shape[1], n_outputs)
+    total = jnp.sum(rows.weight)
+    bounded = jnp.clip(rows.residual, -_MOST_BENDING, _MOST_BENDING).T
+    bounded = bounded - safe_divide(matmul(bounded, rows.weight), total)[:, None]
+    packed = safe_divide(matmul(rows.weight * bounded, rows.products), total)
+    hessian = unpack(packed, columns)
+    if n_outputs == 1:
+        return leading_eigenvectors(hessian[0], n)
+    # The squares of several have the same eigenvectors, and add up.
+    return leading_eigenvectors(jnp.einsum("oij,ojk->ik", hessian, hessian), n)
 
 
 def start_responsibilities(projection: jax.Array, weight: jax.Array) -> jax.Array:
     """Soft halves of the rows along each projection, shape (n_starts, n_rows)."""
-    share = weight / jnp.maximum(jnp.sum(weight), 1e-30)
+    share = safe_divide(weight, jnp.sum(weight))
     centred = projection - matmul(projection, share)[:, None]
     deviation = jnp.sqrt(matmul(centred**2, share))[:, None] + 1e-9
-    return jax.nn.sigmoid(2 * centred / deviation)
+    return jax.nn.sigmoid(_START_STEEPNESS * centred / deviation)
 
 
 def mixture_labels(
     rows: NodeRows, responsibility: jax.Array, *, n_steps: int, n_model: int
 ) -> jax.Array:
-    """Short EM runs of two Gaussians in (attributes, residual), side by side.
+    """Short EM runs of two Gaussians in (attributes, residuals), side by side.
 
     With two components one is the total minus the other, and their log-odds are one
     quadratic form: both steps of all runs are one product with the same matrix.
@@ -141,7 +141,7 @@ def mixture_labels(
     """
     n_rows = responsibility.shape[1]
     products, weight = rows.products[:n_rows], rows.weight[:n_rows]
-    n_joint = rows.coordinates.shape[1] + 1
+    n_joint = rows.coordinates.shape[1] + rows.residual.shape[1]
     width = n_joint + 1
     total = matmul(weight, products)
     row, column = triangle(width)
@@ -154,7 +154,7 @@ def mixture_labels(
         mean = gram[0, 1:] / mass
         covariance = gram[1:, 1:] / mass - mean[:, None] * mean[None, :]
         floor = _FLOOR * jnp.eye(n_joint, dtype=gram.dtype)
-        inverse, independent = inverse_cholesky(covariance + floor, 0.1 * _FLOOR)
+        inverse, independent = inverse_cholesky(covariance + floor, _LEAST_PIVOT)
         precision = matmul(inverse.T, inverse)
         diagonal = jnp.where(independent, jnp.diagonal(inverse), 1.0)
         pulled = matmul(precision, mean)
@@ -207,4 +207,4 @@ def sparse(
         matrix = both * covariance + jnp.diag(1 - kept) + ridge * identity
         return kept * guarded_solve(matrix, moment, 0.0)
 
-    return unit(jax.vmap(refit)(direction))
+    return unit_vectors(jax.vmap(refit)(direction))

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax.scipy.special import ndtr
 
-from secret_jax.runtime.linalg import guarded_solve
+from secret_jax.runtime.linalg import guarded_solve, unit_vectors
 
 
 def qda_threshold(
@@ -97,9 +97,7 @@ def lda_direction(
         Of unit length, or zero where the means coincide.
     """
     within = fraction[0] * covariance[0] + fraction[1] * covariance[1]
-    normal = guarded_solve(within, mean[0] - mean[1], tolerance)
-    length = jnp.sqrt(jnp.sum(normal**2))
-    return normal / jnp.where(length > 0, length, 1.0)
+    return unit_vectors(guarded_solve(within, mean[0] - mean[1], tolerance))
 
 
 def oriented(direction: jax.Array) -> jax.Array:
@@ -113,8 +111,7 @@ def oriented(direction: jax.Array) -> jax.Array:
     """
     largest = jnp.argmax(jnp.abs(direction), axis=-1, keepdims=True)
     sign = jnp.where(jnp.take_along_axis(direction, largest, axis=-1) < 0, -1.0, 1.0)
-    length = jnp.sqrt(jnp.sum(direction**2, axis=-1, keepdims=True))
-    return sign * direction / jnp.where(length > 1e-20, length, 1.0)
+    return sign * unit_vectors(direction)
 
 
 def left_probability(

@@ -1,73 +1,140 @@
-"""Split finders: functions from a batch of nodes to one split per node.
+"""What a split finder is: a value that maps one node to its best split.
 
-A finder takes a batch (`NodeBatch`, or `ModelBatch` in `rss`) and returns a
-`NodeSplits`; it is pure, traceable and knows nothing of the frontier. The paper's is in
-`secret`.
+A finder's fields are its options; it is hashable and itself the static argument of the
+compiled program. It sees one node, padded, and knows nothing of the frontier, of
+batches or of devices: `secret_jax.grow.batches` drives all finders.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+import functools
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
+from secret_jax.data.schema import TableSchema
+from secret_jax.models.interface import LeafModel
 from secret_jax.runtime.linalg import AnyArray
+from secret_jax.runtime.shapes import next_power_of_two
+from secret_jax.runtime.values import Value
 
 
-class NodeBatch(NamedTuple):
-    """Rows of several nodes, padded to one shape.
+@dataclass(frozen=True)
+class Columns:
+    """What a compiled program knows of a table: which column is what.
 
     Attributes
     ----------
-    x : Array of shape (n_nodes, n_rows, n_continuous), float32
-        Regressors first.
-    codes : Array of shape (n_nodes, n_rows, n_discrete), int32
-    y : Array of shape (n_nodes, n_rows), float32
-    weight : Array of shape (n_nodes, n_rows), float32
-        Zero for padding.
-    min_weight : Array of shape (n_nodes,), float32
+    n_regressors : int
+        The first columns, which the models use.
+    n_indicators : int
+        The last of these: indicators of categories or of missing values. Those of
+        categories are split on only together with others.
+    missing : tuple of (int, int)
+        Columns with missing values, each with the column of its indicator.
+    n_categories : int
+        Most categories of a discrete attribute, padded.
+    oblique : bool
+        Whether any node may be split obliquely.
+    """
+
+    n_regressors: int
+    n_indicators: int = 0
+    missing: tuple[tuple[int, int], ...] = ()
+    n_categories: int = 1
+    oblique: bool = True
+
+    @classmethod
+    def of(cls, schema: TableSchema, *, oblique: bool) -> Columns:
+        """The columns of a schema."""
+        most = max((len(c) for c in schema.categories), default=1)
+        return cls(
+            n_regressors=schema.n_regressors,
+            n_indicators=schema.n_indicators,
+            missing=schema.missing_columns,
+            n_categories=next_power_of_two(most),
+            oblique=oblique,
+        )
+
+
+@functools.partial(
+    jax.tree_util.register_dataclass,
+    data_fields=[
+        *("x", "codes", "targets", "weight", "min_weight", "random", "coefficient"),
+        *("degrees", "oblique", "allowed", "extra"),
+    ],
+    meta_fields=["columns"],
+)
+@dataclass(frozen=True, kw_only=True)
+class Node:
+    """A node with its rows, or a sample of them, padded.
+
+    Attributes
+    ----------
+    x : Array of shape (n_rows, n_columns), float32
+        Encoded columns, regressors first.
+    codes : Array of shape (n_rows, n_discrete), int32
+    targets : Array of shape (n_rows, n_outputs), float32
+        In standardised units.
+    weight : Array of shape (n_rows,), float32
+        Zero for padding, which comes last.
+    min_weight : Array of shape (), float32
         Least weight on each side of a split.
-    randomness : Array of shape (n_nodes, n_starts, 2), float32
-        Numbers in [0, 1), each node's own.
-    from_component : Array of shape (n_nodes, n_starts), bool
-        Starts that use the first principal component instead of random rows.
-    oblique : Array of shape (n_nodes,), bool
+    random : Array of shape (n_random,), float32
+        The node's own numbers in (0, 1), as many as the finder asked for.
+    coefficient : Array of shape (n_outputs, 1 + n_regressors), float32
+        The node's model, by `SplitFinder.node_model`; zero without one.
+    degrees : Array of shape (), float32
+        Its effective degrees of freedom.
+    oblique : Array of shape (), bool
         Whether the node may be split obliquely.
+    allowed : Array of shape (n_columns + n_discrete,), bool
+        Attributes that it may be split on.
+    extra : pytree of Arrays
+        What `SplitFinder.host_inputs` gave.
+    columns : Columns
+        Static: the same for all nodes of a batch.
     """
 
     x: AnyArray
     codes: AnyArray
-    y: AnyArray
+    targets: AnyArray
     weight: AnyArray
     min_weight: AnyArray
-    randomness: AnyArray
-    from_component: AnyArray
+    random: AnyArray
+    coefficient: AnyArray
+    degrees: AnyArray
     oblique: AnyArray
+    allowed: AnyArray
+    extra: Any
+    columns: Columns
 
 
-class NodeSplits(NamedTuple):
-    """The best split of each node; arrays have a leading axis of nodes.
+class Split(NamedTuple):
+    """The best split of a node; in a batch with a leading axis of nodes.
 
     Attributes
     ----------
-    kind : Array of shape (n_nodes,), int32
+    kind : Array of shape (), int32
         A `SplitKind`; LEAF where there is no usable split.
-    attribute : Array of shape (n_nodes,), int32
+    attribute : Array of shape (), int32
         Continuous attribute of an axis split, discrete attribute of a discrete one,
         -1 for an oblique one.
-    direction : Array of shape (n_nodes, n_continuous), float32
-    threshold : Array of shape (n_nodes,), float32
-    goes_left : Array of shape (n_nodes, n_categories), bool
-    gain : Array of shape (n_nodes,), float32
-    status : Array of shape (n_nodes,), int32
-        `MixtureStatus` of the start that was used.
-    pure : Array of shape (n_nodes,), bool
-        Whether the output is constant or exactly linear in the rows.
-    child_model : Array of shape (n_nodes, 2, 1 + n_regressors), float32
-        Regressors that the Gaussian of the left and of the right child implies.
+    direction : Array of shape (n_columns,), float32
+    threshold : Array of shape (), float32
+    goes_left : Array of shape (n_categories,), bool
+    gain : Array of shape (), float32
+        Summed over the rows: of several splits of a tree the largest is the best.
+    chance_gain : Array of shape (), float32
+        What a split of this kind would gain by chance alone; a split must gain a
+        multiple of it, see ``min_gain`` of the estimator. Zero: any gain will do.
+    pure : Array of shape (), bool
+        Whether there is nothing left to explain in the rows.
+    child_models : Array of shape (2, n_outputs, 1 + n_regressors), or None
+        Models that the finder implies for the left and the right child, if it does.
     """
 
     kind: AnyArray
@@ -76,62 +143,60 @@ class NodeSplits(NamedTuple):
     threshold: AnyArray
     goes_left: AnyArray
     gain: AnyArray
-    status: AnyArray
+    chance_gain: AnyArray
     pure: AnyArray
-    child_model: AnyArray
+    child_models: AnyArray | None = None
 
 
-def no_splits(
-    n_nodes: int, n_continuous: int, n_categories: int, n_regressors: int
-) -> NodeSplits:
-    """A leaf for every node."""
-    return NodeSplits(
-        kind=np.zeros(n_nodes, np.int32),
-        attribute=np.full(n_nodes, -1, np.int32),
-        direction=np.zeros((n_nodes, n_continuous), np.float32),
-        threshold=np.zeros(n_nodes, np.float32),
-        goes_left=np.zeros((n_nodes, n_categories), bool),
-        gain=np.zeros(n_nodes, np.float32),
-        status=np.zeros(n_nodes, np.int32),
-        pure=np.zeros(n_nodes, bool),
-        child_model=np.zeros((n_nodes, 2, 1 + n_regressors), np.float32),
-    )
+@dataclass(frozen=True, kw_only=True)
+class SplitFinder(Value, ABC):
+    """Base of the split finders; a new one is a subclass with a method ``__call__``."""
 
+    implies_models: ClassVar[bool] = False
+    """Whether its splits come with models of the children."""
+    knows_indicators: ClassVar[bool] = False
+    """Whether it can do with indicators of categories, and learns the side of missing
+    values; otherwise a missing value is the mean of its column."""
 
-def over_nodes(
-    split: Callable[[Any], Any],
-    batch: Any,
-    n_nodes: AnyArray,
-    nothing: Any,
-    *,
-    together: bool,
-) -> Any:
-    """Results of a function of one node for the first nodes of a batch.
+    @abstractmethod
+    def __call__(self, node: Node) -> Split:
+        """The best split of one node: a pure function that JAX can trace and map."""
 
-    Parameters
-    ----------
-    split : callable
-        From a batch's arrays without their leading axis to arrays.
-    batch : pytree of Arrays
-    n_nodes : int or Array of shape (), int32
-        The nodes after these are padding.
-    nothing : pytree of arrays
-        The results of padding, with a leading axis of nodes; unused if all nodes are
-        taken together.
-    together : bool
-        All nodes side by side, for accelerators. Otherwise one after the other: the
-        arrays of one node stay in the cache of a processor, and padding takes no time.
+    @property
+    def node_model(self) -> LeafModel | None:
+        """The model that every searched node has, shrunk toward its parent's."""
+        return None
 
-    Returns
-    -------
-    pytree of Arrays
-        With a leading axis for all nodes of the batch.
-    """
-    if together:
-        return jax.vmap(split)(batch)
+    @property
+    def max_attributes(self) -> int | None:
+        """Most attributes of one of its splits; None: any number."""
+        return None
 
-    def add(i, found):
-        node = jax.tree.map(lambda array: array[i], batch)
-        return jax.tree.map(lambda all, one: all.at[i].set(one), found, split(node))
+    @property
+    def numbers_per_cell(self) -> int:
+        """How many numbers it holds at once for an attribute and a row, roughly."""
+        return 1
 
-    return jax.lax.fori_loop(0, n_nodes, add, jax.tree.map(jnp.asarray, nothing))
+    def n_random(self, n_columns: int) -> int:
+        """How many random numbers a node needs."""
+        del n_columns
+        return 0
+
+    def host_inputs(
+        self, x: np.ndarray, weight: np.ndarray, columns: Columns
+    ) -> dict[str, np.ndarray]:
+        """Arrays with a leading axis of nodes that are better made on the host.
+
+        Parameters
+        ----------
+        x : ndarray of shape (n_nodes, n_rows, n_columns)
+        weight : ndarray of shape (n_nodes, n_rows)
+        columns : Columns
+
+        Returns
+        -------
+        dict of str to ndarray
+            A node finds its part in ``extra``.
+        """
+        del x, weight, columns
+        return {}

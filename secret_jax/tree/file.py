@@ -8,6 +8,7 @@ estimator's parameters and a checksum of all of it. ``numpy.load`` opens it as w
 from __future__ import annotations
 
 import hashlib
+import importlib
 import importlib.metadata
 import io
 import json
@@ -17,18 +18,18 @@ import warnings
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
-from secret_jax.data.table import Role, TableSchema
+from secret_jax.data.schema import Role, TableSchema
+from secret_jax.runtime.values import Value
 from secret_jax.tree.structure import ARRAY_FIELDS, Tree
 
 FORMAT = "secret_jax model"
-FORMAT_VERSION = 3  # 1 knew hard splits only, 2 no missing values
-_OLDEST_VERSION = 1
-_SINCE_VERSION_2 = ("gate_width",)
+FORMAT_VERSION = 4  # those before the first release are not read
 
 _HEADER = "header"
 _SCALING = ("center", "scale")
@@ -186,7 +187,7 @@ def load_model(path: str | os.PathLike[str], model_class: type) -> Any:
         )
     try:
         model = model_class(**_from_json(extra["parameters"]))
-    except TypeError as error:
+    except (AttributeError, TypeError) as error:
         raise ModelFileError(
             f"{os.fspath(path)!r} fits no {model_class.__name__} of version "
             f"{_package_version()}: {error}. Load it with the version that wrote it."
@@ -255,33 +256,26 @@ def _read(path: str | os.PathLike[str]) -> tuple[Tree, dict[str, Any]]:
             raise ModelFileError(
                 f"{name} is not a secret_jax model file: its format is {found[0]!r}."
             )
-        if found[1] not in range(_OLDEST_VERSION, FORMAT_VERSION + 1):
+        if found[1] != FORMAT_VERSION:
             raise ModelFileError(
                 f"{name} has format version {found[1]!r}, and secret_jax "
-                f"{_package_version()} reads version {_OLDEST_VERSION} to "
-                f"{FORMAT_VERSION}. Use the version that wrote it: "
+                f"{_package_version()} reads version {FORMAT_VERSION}. Use the version "
+                "of the package that wrote it: "
                 f"{header.get('package_version')}."
             )
         try:
-            absent = _SINCE_VERSION_2 if found[1] == 1 else ()
-            arrays = {
-                key: _member(archive, key)
-                for key in ARRAY_FIELDS + _SCALING
-                if key not in absent
-            }
+            arrays = {key: _member(archive, key) for key in ARRAY_FIELDS + _SCALING}
             expected = header.pop("checksum")
             if expected != _checksum(header, arrays):
                 raise altered
             schema = _schema_from_json(header["schema"], arrays)
-            if absent:
-                arrays["gate_width"] = np.zeros(len(arrays["left"]), np.float32)
         except Exception:
             raise altered from None
     tree = Tree(
         **{key: arrays[key] for key in ARRAY_FIELDS},
         schema=schema,
         clip_margin=header["clip_margin"],
-        clip_leaves=header.get("clip_leaves", True),
+        clip_leaves=header["clip_leaves"],
     )
     return tree, header["extra"]
 
@@ -304,54 +298,28 @@ def _checksum(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> str:
 def _schema_to_json(schema: TableSchema) -> dict[str, Any]:
     # JSON keeps text, integers, floats and booleans apart, and Python writes a float
     # with as many digits as bring it back exactly.
-    return {
-        "names": list(schema.names),
-        "named": schema.named,
-        "roles": [role.value for role in schema.roles],
-        "continuous": list(schema.continuous),
-        "n_regressors": schema.n_regressors,
-        "discrete": list(schema.discrete),
-        "categories": [
-            [_category(value, schema.names[column]) for value in values]
-            for column, values in zip(schema.discrete, schema.categories, strict=True)
-        ],
-        "indicators": [list(pair) for pair in schema.indicators],
-        "gaps_modelled": list(schema.gaps_modelled),
-        "gaps_split": list(schema.gaps_split),
-        "missing_shares": [list(pair) for pair in schema.missing_shares],
-        "allow_missing": schema.allow_missing,
-        "target_name": schema.target_name,
-        "target_center": float(schema.target_center).hex(),
-        "target_scale": float(schema.target_scale).hex(),
+    header = {
+        field.name: getattr(schema, field.name)
+        for field in fields(schema)
+        if field.name not in _SCALING
     }
+    header["categories"] = [
+        [_category(value, schema.names[column]) for value in values]
+        for column, values in zip(schema.discrete, schema.categories, strict=True)
+    ]
+    return _to_json(header)
 
 
 def _schema_from_json(
     header: dict[str, Any], arrays: dict[str, np.ndarray]
 ) -> TableSchema:
-    return TableSchema(
-        names=tuple(header["names"]),
-        named=header["named"],
-        roles=tuple(Role(role) for role in header["roles"]),
-        continuous=tuple(header["continuous"]),
-        n_regressors=header["n_regressors"],
-        center=arrays["center"],
-        scale=arrays["scale"],
-        discrete=tuple(header["discrete"]),
-        categories=tuple(tuple(values) for values in header["categories"]),
-        target_name=header["target_name"],
-        target_center=float.fromhex(header["target_center"]),
-        target_scale=float.fromhex(header["target_scale"]),
-        indicators=tuple(
-            (attribute, code) for attribute, code in header.get("indicators", [])
-        ),
-        gaps_modelled=tuple(header.get("gaps_modelled", ())),
-        gaps_split=tuple(header.get("gaps_split", ())),
-        missing_shares=tuple(
-            (column, share) for column, share in header.get("missing_shares", ())
-        ),
-        allow_missing=header.get("allow_missing", True),
-    )
+    values = {name: _tuples(value) for name, value in header.items()}
+    values["roles"] = tuple(Role(role) for role in values["roles"])
+    return TableSchema(**values, **{name: arrays[name] for name in _SCALING})
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
 def _category(value: Any, column: str) -> str | int | float | bool | None:
@@ -369,7 +337,8 @@ def _category(value: Any, column: str) -> str | int | float | bool | None:
 def _to_json(value: Any) -> Any:
     """A parameter or a fitted attribute for JSON; a TypeError if it has no form there.
 
-    Arrays become ``{"dtype": ..., "array": ...}``, tuples become lists.
+    Arrays become ``{"dtype": ..., "array": ...}``, values of this package
+    ``{"value": class, "fields": ...}``, tuples become lists.
     """
     if isinstance(value, np.generic):
         value = value.item()
@@ -379,6 +348,9 @@ def _to_json(value: Any) -> Any:
         return [_to_json(item) for item in value]
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
         return {key: _to_json(item) for key, item in value.items()}
+    if isinstance(value, Value) and type(value).__module__.startswith("secret_jax."):
+        its = {name: _to_json(field) for name, field in value.get_params().items()}
+        return {"value": type(value).__name__, "fields": its}
     if isinstance(value, np.ndarray):
         return {"dtype": value.dtype.str, "array": _to_json(value.tolist())}
     raise TypeError(f"a {type(value).__name__} is not text, a number or a boolean")
@@ -390,6 +362,12 @@ def _from_json(value: Any) -> Any:
     if isinstance(value, dict):
         if set(value) == {"dtype", "array"}:
             return np.array(value["array"], np.dtype(value["dtype"]))
+        if set(value) == {"value", "fields"}:
+            its = {name: _tuples(field) for name, field in value["fields"].items()}
+            kind = getattr(importlib.import_module("secret_jax"), value["value"])
+            if not (isinstance(kind, type) and issubclass(kind, Value)):
+                raise TypeError(f"{value['value']} is no value of this package")
+            return kind(**its)
         return {key: _from_json(item) for key, item in value.items()}
     return value
 

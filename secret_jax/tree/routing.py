@@ -9,18 +9,19 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from secret_jax.data.device import block_of
-from secret_jax.data.rows import ROW_BLOCK, bucket, in_blocks, next_power_of_two
-from secret_jax.data.table import Table
-from secret_jax.runtime.compiling import jit
-from secret_jax.runtime.devices import rows_at_once
+from secret_jax.data.rows import Table
+from secret_jax.runtime.devices import in_32_bits, rows_at_once
 from secret_jax.runtime.linalg import AnyArray
+from secret_jax.runtime.parallel import ROW_BLOCK, in_blocks
+from secret_jax.runtime.shapes import bucket, next_power_of_two, padded
+from secret_jax.tree.decision import goes_left
 from secret_jax.tree.soft import (
     SoftRouting,
     few_rows,
@@ -29,6 +30,8 @@ from secret_jax.tree.soft import (
     shares_of_rows,
 )
 from secret_jax.tree.structure import SplitKind, Tree
+
+_Padded = TypeVar("_Padded")
 
 # Up to so many rows a call of a compiled program costs more than the work.
 _FEW_ROWS = 128
@@ -68,8 +71,7 @@ def _routing(tree: Tree) -> _Routing:
     n_nodes = 2 * n_inner
 
     def pad(array, fill, dtype, size):
-        padding = [(0, size - len(array))] + [(0, 0)] * (array.ndim - 1)
-        return np.pad(np.asarray(array, dtype), padding, constant_values=fill)
+        return padded(np.asarray(array, dtype), size, fill)
 
     low, high = tree.clip_range()
     itself = np.arange(tree.n_nodes)
@@ -101,34 +103,40 @@ def _step_down(
     n_inner = len(routing.direction)
     at_once = n_inner <= _MOST_AT_ONCE
     if at_once:
-        projection = jnp.matmul(x, routing.direction.T, precision="highest")
-        continuous = projection <= routing.threshold
+        every_projection = jnp.matmul(x, routing.direction.T, precision="highest")
 
     def below(place: jax.Array) -> jax.Array:
         split = jnp.minimum(place, n_inner - 1)  # of a leaf it does not matter
         if at_once:
-            go_left = jnp.take_along_axis(continuous, split[:, None], axis=1)[:, 0]
+            own = jnp.take_along_axis(every_projection, split[:, None], axis=1)
+            projection = own[:, 0]
         else:
             projection = jnp.sum(routing.direction[split] * x, axis=1)
-            go_left = projection <= routing.threshold[split]
+        go_left = projection <= routing.threshold[split]
         if codes.shape[1]:
             attribute = routing.discrete_attribute[split]
             column = jnp.maximum(attribute, 0)[:, None]
             code = jnp.take_along_axis(codes, column, axis=1)[:, 0]
-            listed = routing.goes_left[split, jnp.maximum(code, 0)]
-            known = jnp.where(code >= 0, listed, routing.larger_left[split])
-            go_left = jnp.where(attribute >= 0, known, go_left)
+            go_left = goes_left(
+                projection,
+                routing.threshold[split],
+                attribute >= 0,
+                code,
+                routing.goes_left[split, jnp.maximum(code, 0)],
+                routing.larger_left[split],
+                jnp,
+            )
         return jnp.where(go_left, routing.left[place], routing.right[place])
 
     return below
 
 
 def _value(routing: _Routing, x: jax.Array, place: jax.Array) -> jax.Array:
-    """What the model of each row's node predicts, clipped, shape (n_rows,)."""
+    """What each row's node predicts, clipped, shape (n_outputs, n_rows)."""
     coefficient = routing.coefficient[place]
-    regressors = x[:, : coefficient.shape[1] - 1]
-    value = coefficient[:, 0] + jnp.sum(coefficient[:, 1:] * regressors, axis=1)
-    return jnp.clip(value, routing.low[place], routing.high[place])
+    regressors = x[:, None, : coefficient.shape[2] - 1]
+    value = coefficient[:, :, 0] + jnp.sum(coefficient[:, :, 1:] * regressors, axis=2)
+    return jnp.clip(value, routing.low[place], routing.high[place]).T
 
 
 def _leaf_place(
@@ -139,7 +147,7 @@ def _leaf_place(
     return jax.lax.fori_loop(0, depth, lambda _, place: below(place), root)
 
 
-@jit
+@jax.jit
 def _leaf(
     routing: _Routing, x: jax.Array, codes: jax.Array, depth: jax.Array
 ) -> tuple[jax.Array]:
@@ -147,19 +155,19 @@ def _leaf(
     return (routing.node_id[_leaf_place(routing, x, codes, depth)],)
 
 
-@jit
+@jax.jit
 def _leaf_value(
     routing: _Routing, x: jax.Array, codes: jax.Array, depth: jax.Array
 ) -> tuple[jax.Array]:
-    """Prediction of every row's leaf, shape (n_rows,)."""
+    """Prediction of every row's leaf, shape (n_outputs, n_rows)."""
     return (_value(routing, x, _leaf_place(routing, x, codes, depth)),)
 
 
-@functools.partial(jit, static_argnames=("max_depth",))
+@functools.partial(jax.jit, static_argnames=("max_depth",))
 def _path_and_values(
     routing: _Routing, x: jax.Array, codes: jax.Array, *, max_depth: int
 ) -> tuple[jax.Array, jax.Array]:
-    """Path of every row and predictions along it, shape (max_depth + 1, n_rows)."""
+    """Path of every row, shape (max_depth + 1, n_rows), and predictions along it."""
     below = _step_down(routing, x, codes)
 
     def step(place, _):
@@ -173,8 +181,8 @@ def _path_and_values(
     return routing.node_id[path], value
 
 
-# Standardised outputs are near 0, and infinity times a share of 0 would be no number.
-_FAR = 1e30
+# Leaves that are not clipped: infinity times a share of 0 would be no number.
+_UNBOUNDED = 1e30
 
 
 def _soft_routing(tree: Tree) -> SoftRouting:
@@ -183,15 +191,14 @@ def _soft_routing(tree: Tree) -> SoftRouting:
     n_categories = next_power_of_two(max(tree.goes_left.shape[1], 1))
 
     def pad(array, chosen, fill=0):
-        array = array[chosen]
-        more = [(0, n_leaves - len(array))] + [(0, 0)] * (array.ndim - 1)
-        return np.pad(array, more, constant_values=fill)
+        return padded(array[chosen], n_leaves, fill)
 
     low, high = tree.clip_range()
-    lowest, highest = -np.inf, np.inf
+    lowest = np.full(tree.n_outputs, -np.inf)
+    highest = -lowest
     if not tree.clip_leaves:
         lowest, highest = low[0], high[0]
-        low, high = np.full_like(low, -_FAR), np.full_like(low, _FAR)
+        low, high = np.full_like(low, -_UNBOUNDED), np.full_like(low, _UNBOUNDED)
     discrete = np.where(tree.kind == SplitKind.DISCRETE, tree.attribute, -1)
     more = [(0, 0), (0, n_categories - tree.goes_left.shape[1])]
     return SoftRouting(
@@ -205,28 +212,22 @@ def _soft_routing(tree: Tree) -> SoftRouting:
         coefficient=pad(tree.coefficient, leaf).astype(np.float32),
         low=pad(low, leaf).astype(np.float32),
         high=pad(high, leaf).astype(np.float32),
-        lowest=np.float32(lowest),
-        highest=np.float32(highest),
+        lowest=lowest.astype(np.float32),
+        highest=highest.astype(np.float32),
     )
 
 
 # The padded arrays of a tree, made when it is first used; trees never change.
-_ROUTINGS: weakref.WeakKeyDictionary[Tree, _Routing] = weakref.WeakKeyDictionary()
-_SOFT_ROUTINGS: weakref.WeakKeyDictionary[Tree, SoftRouting] = (
+_PADDED: weakref.WeakKeyDictionary[Tree, dict[Callable, Any]] = (
     weakref.WeakKeyDictionary()
 )
 
 
-def _routing_of(tree: Tree) -> _Routing:
-    if tree not in _ROUTINGS:
-        _ROUTINGS[tree] = _routing(tree)
-    return _ROUTINGS[tree]
-
-
-def _soft_routing_of(tree: Tree) -> SoftRouting:
-    if tree not in _SOFT_ROUTINGS:
-        _SOFT_ROUTINGS[tree] = _soft_routing(tree)
-    return _SOFT_ROUTINGS[tree]
+def _padded_once(tree: Tree, make: Callable[[Tree], _Padded]) -> _Padded:
+    made = _PADDED.setdefault(tree, {})
+    if make not in made:
+        made[make] = make(tree)
+    return made[make]
 
 
 def descend(tree: Tree, table: Table, node: np.ndarray, n_steps: int) -> np.ndarray:
@@ -251,19 +252,41 @@ def descend(tree: Tree, table: Table, node: np.ndarray, n_steps: int) -> np.ndar
         if len(moving) == 0:
             break
         at = node[moving]
-        projection = np.einsum("ij,ij->i", table.x[moving], tree.direction[at])
-        go_left = projection <= tree.threshold[at]
-        if table.codes.shape[1]:
-            discrete = np.flatnonzero(tree.kind[at] == SplitKind.DISCRETE)
-            asking = at[discrete]
-            code = table.codes[moving[discrete], tree.attribute[asking]]
-            go_left[discrete] = np.where(
-                code >= 0,
-                tree.goes_left[asking, np.maximum(code, 0)],
-                tree.larger_left[asking],
-            )
+        go_left = left_of_splits(tree, table.take(moving), at)
         node[moving] = np.where(go_left, tree.left[at], tree.right[at])
     return node
+
+
+def left_of_splits(splits: Any, table: Table, at: np.ndarray) -> np.ndarray:
+    """Whether rows go left at splits of their own, on the host.
+
+    Parameters
+    ----------
+    splits : Tree, or anything with its arrays of splits
+    table : Table
+    at : ndarray of shape (n_rows,), int
+        The split of every row.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,), bool
+    """
+    projection = np.einsum("ij,ij->i", table.x, splits.direction[at])
+    discrete = splits.kind[at] == SplitKind.DISCRETE
+    if not (table.codes.shape[1] and discrete.any()):
+        return projection <= splits.threshold[at]
+    attribute = np.where(discrete, splits.attribute[at], 0)
+    code = table.codes[np.arange(len(at)), attribute]
+    listed = splits.goes_left[at, np.maximum(code, 0)]
+    return goes_left(
+        projection,
+        splits.threshold[at],
+        discrete,
+        code,
+        listed,
+        splits.larger_left[at],
+        np,
+    )
 
 
 def values_at(tree: Tree, table: Table, node: np.ndarray) -> np.ndarray:
@@ -277,14 +300,14 @@ def values_at(tree: Tree, table: Table, node: np.ndarray) -> np.ndarray:
 
     Returns
     -------
-    ndarray of shape (n_rows,), float64
+    ndarray of shape (n_rows, n_outputs), float64
         In standardised units.
     """
     coefficient = tree.coefficient[node]
     regressors = table.x[:, : tree.schema.n_regressors]
-    value = coefficient[:, 0] + np.einsum("ij,ij->i", regressors, coefficient[:, 1:])
+    value = np.einsum("ij,ikj->ik", regressors, coefficient[:, :, 1:])
     low, high = tree.clip_range()
-    return np.clip(value, low[node], high[node])
+    return np.clip(coefficient[:, :, 0] + value, low[node], high[node])
 
 
 def leaf_shares_of(tree: Tree, table: Table) -> np.ndarray:
@@ -305,7 +328,7 @@ def leaf_shares_of(tree: Tree, table: Table) -> np.ndarray:
     if not tree.is_soft:
         reached = apply(tree, table)[:, None] == np.flatnonzero(tree.is_leaf)
         return reached.astype(np.float32)
-    (shares,) = _computed(shares_of_rows, table, _soft_routing_of(tree))
+    (shares,) = _computed(shares_of_rows, table, _padded_once(tree, _soft_routing))
     return shares[: tree.n_leaves].T
 
 
@@ -330,7 +353,7 @@ def apply(tree: Tree, table: Table) -> np.ndarray:
         table = table.on_host()
         root = np.zeros(len(table.x), np.int32)
         return descend(tree, table, root, tree.max_depth)
-    (leaf,) = _computed(_leaf, table, _routing_of(tree), tree.max_depth)
+    (leaf,) = _computed(_leaf, table, _padded_once(tree, _routing), tree.max_depth)
     return leaf
 
 
@@ -347,20 +370,24 @@ def predict(tree: Tree, table: Table) -> np.ndarray:
 
     Returns
     -------
-    ndarray of shape (n_rows,), float64
+    ndarray of shape (n_rows,), or (n_rows, n_outputs) of several outputs, float64
     """
+    return tree.schema.restore_targets(values(tree, table))
+
+
+def values(tree: Tree, table: Table) -> np.ndarray:
+    """Prediction for every row, in standardised units, shape (n_rows, n_outputs)."""
     few = len(table.x) <= _FEW_ROWS
     table = table.on_host() if few else table
     if tree.is_soft and few:
-        value = few_rows(_soft_routing_of(tree), *table)
-    elif tree.is_soft:
-        (value,) = _computed(mixed_prediction, table, _soft_routing_of(tree))
-    elif few:
-        value = values_at(tree, table, apply(tree, table))
-    else:
-        depth = tree.max_depth
-        (value,) = _computed(_leaf_value, table, _routing_of(tree), depth)
-    return tree.schema.restore_target(value)
+        return few_rows(_padded_once(tree, _soft_routing), *table)
+    if tree.is_soft:
+        soft = _padded_once(tree, _soft_routing)
+        return _computed(mixed_prediction, table, soft)[0].T
+    if few:
+        return values_at(tree, table, apply(tree, table))
+    routing = _padded_once(tree, _routing)
+    return _computed(_leaf_value, table, routing, tree.max_depth)[0].T
 
 
 def walk(tree: Tree, table: Table) -> tuple[np.ndarray, np.ndarray]:
@@ -372,12 +399,12 @@ def walk(tree: Tree, table: Table) -> tuple[np.ndarray, np.ndarray]:
     -------
     path : ndarray of shape (depth + 1, n_rows), int32
         Node ids from the root down; below its leaf a row repeats the leaf.
-    prediction : ndarray of shape (depth + 1, n_rows), float32
+    prediction : ndarray of shape (depth + 1, n_outputs, n_rows), float32
         In standardised units, clipped as the tree clips.
     """
     max_depth = next_power_of_two(max(tree.max_depth, 4))
     function = functools.partial(_path_and_values, max_depth=max_depth)
-    path, prediction = _computed(function, table, _routing_of(tree))
+    path, prediction = _computed(function, table, _padded_once(tree, _routing))
     keep = tree.max_depth + 1
     return path[:keep], prediction[:keep]
 
@@ -397,12 +424,14 @@ def _computed(
     width = len(routing.direction) + 2 * table.x.shape[1]
     usual = max(_SMALLEST_BLOCK, min(ROW_BLOCK, next_power_of_two(2**21 // width)))
     size = min(bucket(n_rows, smallest=_SMALLEST_BLOCK), rows_at_once(4 * width, usual))
-    routing = jax.device_put(routing)
+    with in_32_bits():
+        routing = jax.device_put(routing)
 
     def run(rows: slice) -> list[np.ndarray]:
-        x, codes = (block_of(array, rows, size) for array in table)
         n_inside = rows.stop - rows.start
-        found = function(routing, x, codes, *more)
+        with in_32_bits():
+            x, codes = (block_of(array, rows, size) for array in table)
+            found = function(routing, x, codes, *more)
         return [np.asarray(array)[..., :n_inside] for array in found]
 
     results = list(in_blocks(run, n_rows, size))

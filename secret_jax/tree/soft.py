@@ -8,14 +8,14 @@ here, each in the order of the tree.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from secret_jax.runtime.compiling import jit
 from secret_jax.runtime.linalg import AnyArray, matmul
+from secret_jax.tree.decision import goes_left as decide
 
 # Beyond it a gate is as good as hard: exp(-100) is nothing beside any other leaf.
 HARD_LOGIT = 100.0
@@ -110,11 +110,27 @@ def discrete_logits(
     """
     if codes.shape[1] == 0:
         return jnp.zeros((codes.shape[0], len(attribute)), jnp.float32)
-    code = codes[:, jnp.maximum(attribute, 0)]
-    listed = goes_left[jnp.arange(len(attribute)), jnp.maximum(code, 0)]
-    left = jnp.where(code >= 0, listed, larger_left)
+    left = _left_of_lists(attribute, goes_left, larger_left, codes, -1.0, jnp)
     logit = jnp.where(left, HARD_LOGIT, -HARD_LOGIT)
     return jnp.where(attribute >= 0, logit, 0.0)
+
+
+def _left_of_lists(
+    attribute: AnyArray,
+    listed: AnyArray,
+    larger_left: AnyArray,
+    codes: AnyArray,
+    beyond: AnyArray,
+    xp: Any,
+) -> Any:
+    """Which way rows go at hard splits, shape (n_rows, n_inner), bool.
+
+    ``beyond`` is the threshold minus the projection of splits on other attributes.
+    """
+    code = codes[:, xp.maximum(attribute, 0)]
+    in_list = listed[xp.arange(len(attribute)), xp.maximum(code, 0)]
+    discrete = attribute >= 0
+    return decide(-beyond, 0.0, discrete, code, in_list, larger_left, xp)
 
 
 class SoftRouting(NamedTuple):
@@ -128,10 +144,10 @@ class SoftRouting(NamedTuple):
     discrete_attribute, goes_left, larger_left
         As in `discrete_logits`.
     along : Paths
-    coefficient : ndarray of shape (n_leaves, 1 + n_regressors), float32
-    low, high : ndarray of shape (n_leaves,), float32
+    coefficient : ndarray of shape (n_leaves, n_outputs, 1 + n_regressors), float32
+    low, high : ndarray of shape (n_leaves, n_outputs), float32
         To which leaves are clipped.
-    lowest, highest : ndarray of shape (), float32
+    lowest, highest : ndarray of shape (n_outputs,), float32
         To which their mixture is clipped.
     """
 
@@ -151,20 +167,34 @@ class SoftRouting(NamedTuple):
 
 def _shares(routing: SoftRouting, x: jax.Array, codes: jax.Array) -> jax.Array:
     beyond = routing.threshold - matmul(x, routing.direction.T)
-    is_gate = routing.width > 0
-    soft = beyond / jnp.where(is_gate, routing.width, 1.0)
-    soft = jnp.clip(soft, -HARD_LOGIT, HARD_LOGIT)
-    # A projection that overflowed to no number goes right, as in a hard tree.
-    hard = jnp.where(beyond >= 0, HARD_LOGIT, -HARD_LOGIT)
-    logit = jnp.where(is_gate & ~jnp.isnan(soft), soft, hard)
-    fixed = discrete_logits(
-        routing.discrete_attribute, routing.goes_left, routing.larger_left, codes
-    )
-    logit = jnp.where(routing.discrete_attribute >= 0, fixed, logit)
+    logit = _logits(routing, beyond, codes, jnp)
     return leaf_shares(logit, routing.along)
 
 
-@jit
+def _logits(routing: SoftRouting, beyond: AnyArray, codes: AnyArray, xp: Any) -> Any:
+    """Logits of gates and of hard splits.
+
+    ``beyond`` is the threshold minus the projection, shape (n_rows, n_inner).
+    """
+    left = beyond >= 0
+    if codes.shape[1]:
+        left = _left_of_lists(
+            routing.discrete_attribute,
+            routing.goes_left,
+            routing.larger_left,
+            codes,
+            beyond,
+            xp,
+        )
+    is_gate = (routing.width > 0) & (routing.discrete_attribute < 0)
+    soft = beyond / xp.where(is_gate, routing.width, 1.0)
+    # A projection that overflowed to no number goes right, as in a hard tree.
+    is_gate = is_gate & ~xp.isnan(soft)
+    hard = xp.where(left, HARD_LOGIT, -HARD_LOGIT)
+    return xp.where(is_gate, xp.clip(soft, -HARD_LOGIT, HARD_LOGIT), hard)
+
+
+@jax.jit
 def shares_of_rows(
     routing: SoftRouting, x: jax.Array, codes: jax.Array
 ) -> tuple[jax.Array]:
@@ -172,17 +202,30 @@ def shares_of_rows(
     return (_shares(routing, x, codes).T,)
 
 
-@jit
+@jax.jit
 def mixed_prediction(
     routing: SoftRouting, x: jax.Array, codes: jax.Array
 ) -> tuple[jax.Array]:
-    """Predictions of the leaves mixed by their shares, shape (n_rows,)."""
-    regressors = x[:, : routing.coefficient.shape[1] - 1]
-    value = matmul(regressors, routing.coefficient[:, 1:].T) + routing.coefficient[:, 0]
-    # fmax and fmin also replace what an overflowing sum left of a number.
-    value = jnp.fmin(jnp.fmax(value, routing.low), routing.high)
-    mixed = jnp.sum(_shares(routing, x, codes) * value, axis=1)
-    return (jnp.clip(mixed, routing.lowest, routing.highest),)
+    """Predictions of the leaves mixed by their shares, shape (n_outputs, n_rows)."""
+    shares = _shares(routing, x, codes)
+    regressors = x[:, : routing.coefficient.shape[2] - 1]
+
+    def of_output(coefficient, low, high, lowest, highest):
+        value = matmul(regressors, coefficient[:, 1:].T) + coefficient[:, 0]
+        # fmax and fmin also replace what an overflowing sum left of a number.
+        value = jnp.fmin(jnp.fmax(value, low), high)
+        return jnp.clip(jnp.sum(shares * value, axis=1), lowest, highest)
+
+    of_outputs = jax.vmap(of_output, in_axes=(1, 1, 1, 0, 0))
+    return (
+        of_outputs(
+            routing.coefficient,
+            routing.low,
+            routing.high,
+            routing.lowest,
+            routing.highest,
+        ),
+    )
 
 
 def few_rows(routing: SoftRouting, x: np.ndarray, codes: np.ndarray) -> np.ndarray:
@@ -190,26 +233,19 @@ def few_rows(routing: SoftRouting, x: np.ndarray, codes: np.ndarray) -> np.ndarr
 
     Returns
     -------
-    ndarray of shape (n_rows,), float64
+    ndarray of shape (n_rows, n_outputs), float64
     """
     with np.errstate(over="ignore", invalid="ignore"):
-        beyond = routing.threshold - x.astype(np.float64) @ routing.direction.T
-        logit = beyond / np.where(routing.width > 0, routing.width, 1.0)
-        value = x[:, : routing.coefficient.shape[1] - 1].astype(np.float64)
-        value = value @ routing.coefficient[:, 1:].T + routing.coefficient[:, 0]
-    goes_left = beyond >= 0
-    attribute = routing.discrete_attribute
-    if codes.shape[1]:
-        code = codes[:, np.maximum(attribute, 0)]
-        listed = routing.goes_left[np.arange(len(attribute)), np.maximum(code, 0)]
-        known = np.where(code >= 0, listed, routing.larger_left)
-        goes_left = np.where(attribute >= 0, known, goes_left)
-    is_gate = (routing.width > 0) & (attribute < 0) & ~np.isnan(logit)
-    hard = np.where(goes_left, HARD_LOGIT, -HARD_LOGIT)
-    logit = np.where(is_gate, np.clip(logit, -HARD_LOGIT, HARD_LOGIT), hard)
+        x = x.astype(np.float64)
+        beyond = routing.threshold - x @ routing.direction.T
+        logit = _logits(routing, beyond, codes, np)
+        regressors = x[:, : routing.coefficient.shape[2] - 1]
+        # (n_rows, n_outputs, n_leaves)
+        value = regressors @ routing.coefficient[:, :, 1:].transpose(1, 2, 0)
+    value = value.transpose(1, 0, 2) + routing.coefficient[:, :, 0].T
     left, right, absent = routing.along
     log_left = -np.logaddexp(0.0, -logit)
     shares = np.exp(log_left @ (left + right).T - logit @ right.T + absent)
-    value = np.fmin(np.fmax(value, routing.low), routing.high)
-    mixed = np.sum(shares * value, axis=1)
+    value = np.fmin(np.fmax(value, routing.low.T), routing.high.T)
+    mixed = np.einsum("rl,rol->ro", shares, value)
     return np.clip(mixed, routing.lowest, routing.highest)

@@ -2,19 +2,19 @@
 
 A tree holds nothing that only training needs. Nodes are numbered so that parents come
 before their children and the root is node 0. Every number in the tree lives in
-*standardised* units (see `secret_jax.data.table`); `export` maps them back.
+*standardised* units (see `secret_jax.data.schema`); `secret_jax.inspect` maps them
+back.
 """
 
 from __future__ import annotations
 
-import functools
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
 from enum import IntEnum
 
-import jax
 import numpy as np
 
-from secret_jax.data.table import TableSchema
+from secret_jax.data.schema import TableSchema
 
 
 class SplitKind(IntEnum):
@@ -58,34 +58,9 @@ _STOP_SENTENCES = {
 }
 
 
-@functools.partial(
-    jax.tree_util.register_dataclass,
-    data_fields=[
-        "left",
-        "right",
-        "parent",
-        "depth",
-        "kind",
-        "attribute",
-        "direction",
-        "threshold",
-        "gate_width",
-        "goes_left",
-        "larger_left",
-        "coefficient",
-        "lower",
-        "upper",
-        "weight",
-        "train_error",
-        "degrees",
-        "gain",
-        "stop_reason",
-    ],
-    meta_fields=["schema", "clip_margin", "clip_leaves"],
-)
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Tree:
-    """A regression tree with a model in every node, as a pytree of flat arrays.
+    """A regression tree with a model in every node, as flat arrays.
 
     Attributes
     ----------
@@ -99,8 +74,9 @@ class Tree:
         (both as positions in the encoded table); -1 otherwise.
     direction : ndarray of shape (n_nodes, n_continuous), float32
         A row goes left when ``direction @ x <= threshold``. One-hot for axis splits,
-        but for the indicator of gaps in the attribute, if it has one: what stands there
-        is the value that a gap counts as. Zero for discrete splits and leaves.
+        but for the indicator of missing values of the attribute, if it has one: what
+        stands there is the value that a missing one counts as. Zero for discrete splits
+        and leaves.
     threshold : ndarray of shape (n_nodes,), float32
     gate_width : ndarray of shape (n_nodes,), float32
         0: the split is hard. Positive: it is a gate that sends the share
@@ -110,17 +86,17 @@ class Tree:
         Discrete splits: the categories that go left.
     larger_left : ndarray of shape (n_nodes,), bool
         Whether the left child is the larger one: where unseen categories go.
-    coefficient : ndarray of shape (n_nodes, 1 + n_regressors), float64
-        Intercept and slopes of the node's model.
-    lower, upper : ndarray of shape (n_nodes,), float64
+    coefficient : ndarray of shape (n_nodes, n_outputs, 1 + n_regressors), float64
+        Intercept and slopes of the node's model of each output.
+    lower, upper : ndarray of shape (n_nodes, n_outputs), float64
         Range of the outputs that trained the node's model, or that of the nearest
         ancestor with enough rows where the node has few.
     weight : ndarray of shape (n_nodes,), float64
         Sum of the weights of the training rows.
-    train_error : ndarray of shape (n_nodes,), float64
+    train_error : ndarray of shape (n_nodes, n_outputs), float64
         Mean squared error of the node's model on its training rows.
     degrees : ndarray of shape (n_nodes,), float64
-        Effective degrees of freedom of the node's model.
+        Effective degrees of freedom of the node's model of one output.
     gain : ndarray of shape (n_nodes,), float32
         Gain of the split, summed over the node's rows: drop of the residual sum of
         squares, or Gini gain times weight; 0 in leaves.
@@ -162,16 +138,19 @@ class Tree:
 
     def __post_init__(self) -> None:
         for name in ARRAY_FIELDS:
-            array = getattr(self, name)
-            if isinstance(array, np.ndarray):  # not so under a transformation of JAX
-                array = array.view()
-                array.flags.writeable = False
-                object.__setattr__(self, name, array)
+            array = getattr(self, name).view()
+            array.flags.writeable = False
+            object.__setattr__(self, name, array)
 
     @property
     def n_nodes(self) -> int:
         """Number of nodes, leaves included."""
         return len(self.left)
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of targets."""
+        return self.coefficient.shape[1]
 
     @property
     def is_leaf(self) -> np.ndarray:
@@ -194,12 +173,65 @@ class Tree:
         return bool((self.gate_width > 0).any())
 
     def clip_range(self) -> tuple[np.ndarray, np.ndarray]:
-        """Lowest and highest prediction of each node, shape (n_nodes,) each."""
+        """Lowest and highest prediction of each node, shape (n_nodes, n_outputs)."""
         if self.clip_margin is None:
-            unbounded = np.full(self.n_nodes, np.inf)
+            unbounded = np.full(self.lower.shape, np.inf)
             return -unbounded, unbounded
         margin = self.clip_margin * (self.upper - self.lower)
         return self.lower - margin, self.upper + margin
+
+    def output(self, which: int | str) -> Tree:
+        """The tree as it predicts one of its outputs.
+
+        Parameters
+        ----------
+        which : int or str
+            The output's position, or its name.
+
+        Returns
+        -------
+        Tree
+            With the same nodes and splits.
+        """
+        names = self.schema.target_names
+        if isinstance(which, str) and which in names:
+            which = names.index(which)
+        if isinstance(which, bool) or which not in range(len(names)):
+            raise ValueError(
+                f"output={which!r} is none of the outputs: give one of "
+                f"{', '.join(map(repr, names))}, or a position below {len(names)}."
+            )
+        part = slice(int(which), int(which) + 1)
+        schema = replace(
+            self.schema,
+            target_names=names[part],
+            target_centers=self.schema.target_centers[part],
+            target_scales=self.schema.target_scales[part],
+        )
+        of_outputs = ("coefficient", "lower", "upper", "train_error")
+        arrays = {name: getattr(self, name)[:, part] for name in of_outputs}
+        return replace(self, schema=schema, **arrays)
+
+
+ARRAY_FIELDS = tuple(
+    item.name
+    for item in fields(Tree)
+    if item.name not in ("schema", "clip_margin", "clip_leaves")
+)
+
+# What a leaf holds in the fields that describe a split.
+LEAF_FIELDS = {
+    "left": -1,
+    "right": -1,
+    "kind": SplitKind.LEAF,
+    "attribute": -1,
+    "direction": 0,
+    "threshold": 0,
+    "gate_width": 0,
+    "goes_left": False,
+    "gain": 0,
+}
+_LINKS = ("left", "right", "parent")
 
 
 def compact(
@@ -220,42 +252,53 @@ def compact(
     Tree
         Without the nodes that can no longer be reached, renumbered in order.
     """
-    inner = ~tree.is_leaf & keep_children
-    reachable = np.zeros(tree.n_nodes, bool)
-    reachable[0] = True
-    for node in np.flatnonzero(~tree.is_leaf):  # parents come before children
-        if reachable[node] and inner[node]:
-            reachable[tree.left[node]] = reachable[tree.right[node]] = True
+    kept = ~tree.is_leaf & keep_children
+    pruned = ~tree.is_leaf & ~kept
+    reachable = np.ones(tree.n_nodes, bool)
+    for node in range(1, tree.n_nodes):  # parents come before children
+        above = tree.parent[node]
+        reachable[node] = reachable[above] and kept[above]
     number = np.cumsum(reachable) - 1
-    pruned = ~tree.is_leaf & ~inner
+    arrays = {name: getattr(tree, name) for name in ARRAY_FIELDS}
+    for name, blank in LEAF_FIELDS.items():
+        arrays[name] = arrays[name].copy()
+        arrays[name][pruned] = blank
+    arrays["stop_reason"] = np.where(pruned, np.int32(reason), tree.stop_reason)
+    arrays = {name: array[reachable] for name, array in arrays.items()}
+    for name in _LINKS:
+        ids = arrays[name]
+        arrays[name] = np.where(ids >= 0, number[ids], -1).astype(np.int32)
+    return replace(tree, **arrays)
 
-    def renumber(ids):
-        return np.where(ids >= 0, number[np.maximum(ids, 0)], -1).astype(np.int32)
 
-    def blank(array, value):
-        shape = (-1,) + (1,) * (array.ndim - 1)
-        return np.where(pruned.reshape(shape), np.asarray(value, array.dtype), array)
-
-    changed = {
-        "left": renumber(np.where(inner, tree.left, -1)),
-        "right": renumber(np.where(inner, tree.right, -1)),
-        "parent": renumber(tree.parent),
-        "kind": blank(tree.kind, SplitKind.LEAF),
-        "attribute": blank(tree.attribute, -1),
-        "direction": blank(tree.direction, 0),
-        "threshold": blank(tree.threshold, 0),
-        "gate_width": blank(tree.gate_width, 0),
-        "goes_left": blank(tree.goes_left, False),
-        "gain": blank(tree.gain, 0),
-        "stop_reason": blank(tree.stop_reason, reason),
+def joined(trees: Sequence[Tree]) -> Tree:
+    """Several trees side by side in one set of arrays, each root without a parent."""
+    if len(trees) == 1:
+        return trees[0]
+    arrays = {
+        name: np.concatenate([getattr(tree, name) for tree in trees])
+        for name in ARRAY_FIELDS
     }
-    arrays = {name: getattr(tree, name) for name in ARRAY_FIELDS} | changed
-    return Tree(
-        **{name: array[reachable] for name, array in arrays.items()},
-        schema=tree.schema,
-        clip_margin=tree.clip_margin,
-        clip_leaves=tree.clip_leaves,
-    )
+    size = [tree.n_nodes for tree in trees]
+    shift = np.repeat(np.cumsum(size) - size, size)
+    for name in _LINKS:
+        ids = arrays[name]
+        arrays[name] = np.where(ids >= 0, ids + shift, -1).astype(np.int32)
+    return replace(trees[0], **arrays)
+
+
+def separated(forest: Tree, sizes: Sequence[int]) -> list[Tree]:
+    """The trees that were `joined`, by their numbers of nodes."""
+    trees, first = [], 0
+    for size in sizes:
+        part = slice(first, first + size)
+        arrays = {name: getattr(forest, name)[part] for name in ARRAY_FIELDS}
+        for name in _LINKS:
+            ids = arrays[name]
+            arrays[name] = np.where(ids >= 0, ids - first, -1).astype(np.int32)
+        trees.append(replace(forest, **arrays))
+        first += size
+    return trees
 
 
 def hardened(tree: Tree) -> Tree:
@@ -265,10 +308,3 @@ def hardened(tree: Tree) -> Tree:
     """
     width = np.zeros_like(tree.gate_width)
     return replace(tree, gate_width=width, clip_leaves=True)
-
-
-ARRAY_FIELDS = tuple(
-    name
-    for name in Tree.__dataclass_fields__
-    if name not in ("schema", "clip_margin", "clip_leaves")
-)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import keyword
 from typing import Literal
 
+from secret_jax.inspect.arguments import check_choice, check_text, checked_precision
 from secret_jax.inspect.code.python import python_code
 from secret_jax.inspect.code.sql import sql_code
-from secret_jax.inspect.equations import check_choice, check_text, checked_precision
 from secret_jax.tree.structure import Tree
 
 

@@ -5,29 +5,27 @@ from __future__ import annotations
 import keyword
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
-import numpy as np
-
-from secret_jax.inspect.code.formulas import (
-    Comparison,
-    Membership,
+from secret_jax.inspect.code.program import (
+    Program,
+    decisions,
+    plain_category,
+    program_of,
+)
+from secret_jax.inspect.equations import (
+    CategorySplit,
+    LinearModel,
+    LinearSplit,
     Side,
     Term,
-    Value,
-    leaves_under,
-    mixture_range,
-    model_formula,
-    other,
-    plain_category,
-    split_formula,
 )
-from secret_jax.inspect.words import counted
+from secret_jax.inspect.printing import counted_leaves
 from secret_jax.tree.soft import HARD_LOGIT
 from secret_jax.tree.structure import Tree
 
-_WIDTH = 88
-_OPPOSITE = {"<=": ">", ">=": "<"}
+_WIDTH = 88  # characters in a line, as most formatters have it
 # What the function uses itself.
 _TAKEN = {"row", "columns", "min", "max", "float", "exp", "gate", "clip", "total"}
 _TAKEN |= {"missing", "number"}
@@ -35,213 +33,196 @@ _TAKEN |= {"missing", "number"}
 
 def python_code(tree: Tree, function_name: str, precision: int | None) -> str:
     """The source of the function; see `secret_jax.inspect.code.export.export_code`."""
-    splits = {
-        int(node): split_formula(tree, int(node), precision)
-        for node in np.flatnonzero(~tree.is_leaf)
-    }
-    values = {
-        int(node): model_formula(tree, int(node), precision)
-        for node in np.flatnonzero(tree.is_leaf)
-    }
-    numeric, discrete, gaps = _columns_used([*splits.values(), *values.values()])
+    program = program_of(tree, precision)
     names = _local_names(tree.schema.names, function_name)
-    soft = tree.is_soft
-    clip = mixture_range(tree, precision)
-    lines = []
-    if soft:
-        limit = repr(HARD_LOGIT)
-        lines += [
-            "from math import exp",
-            "",
-            "",
-            "def gate(distance):",
-            f"    return 1.0 / (1.0 + exp(-min(max(distance, -{limit}), {limit})))",
-            "",
-            "",
-        ]
-    if any(map(math.isfinite, [clip[0], *(v.low for v in values.values())])):
-        lines += [
-            "def clip(value, low, high):",
-            "    return min(max(value, low), high)",
-            "",
-            "",
-        ]
-    if tree.schema.allow_missing and (numeric or discrete or gaps):
-        lines += [
-            "def missing(value):",
-            "    return value is None or value != value",
-            "",
-            "",
-        ]
-        if numeric:
-            lines += [
-                "def number(value, mean):",
-                "    return mean if missing(value) else float(value)",
-                "",
-                "",
-            ]
-    target = tree.schema.target_name
-    summary = f"{target}: a tree of {counted(tree.n_leaves, 'leaf', 'leaves')}."
+    used = _columns_used(program)
+    any_used = bool(used.numbers or used.categories or used.missing)
+    lines = [*_helpers(tree, program, used, any_used)]
+    summary = f"{tree.schema.target_name}: a tree of {counted_leaves(tree.n_leaves)}."
     lines += [
         f"def {function_name}(row=None, /, **columns):",
         f"    # {' '.join(summary.split())}",
         "    # Columns come as keyword arguments or as one dict; others are ignored.",
     ]
-    if numeric or discrete or gaps:
+    if any_used:
         lines.append("    row = columns if row is None else row")
-    for name in tree.schema.names:
-        if numeric.get(name) is not None:
-            value = f"number(row[{name!r}], {numeric[name]!r})"
-            lines.append(f"    {names[name]} = {value}")
-        elif name in numeric:
-            lines.append(f"    {names[name]} = float(row[{name!r}])")
-        elif name in discrete and tree.schema.allow_missing:
-            value = f"None if missing(row[{name!r}]) else row[{name!r}]"
-            lines.append(f"    {names[name]} = {value}")
-        elif name in discrete:
-            lines.append(f"    {names[name]} = row[{name!r}]")
-        if name in gaps:
-            lines.append(f"    {names[name]}_missing = missing(row[{name!r}])")
-    if soft:
-        body = _mixture(tree, splits, values, names, clip)
-    else:
-        body = _decisions(tree, splits, values, names, leaves_under(tree))
-    return "\n".join([*lines, *body]) + "\n"
+    lines += _variables(tree, names, used)
+    body = _mixture if tree.is_soft else _decisions
+    return "\n".join([*lines, *body(tree, program, names)]) + "\n"
 
 
-def _decisions(tree, splits, values, names, n_leaves) -> Iterator[str]:
-    """If, return, if, return ...: of two sides the smaller one is indented.
+class _Used(NamedTuple):
+    """Columns that the function reads.
 
-    So the indentation grows with the logarithm of the number of leaves at most.
+    Attributes
+    ----------
+    numbers : dict of str to float or None
+        Columns of numbers, with what missing ones count as.
+    categories : set of str
+        Columns of categories.
+    missing : set of str
+        Columns that are asked whether they are missing.
     """
-    stack = [(0, "    ")]
-    while stack:
-        node, indent = stack.pop()
-        if tree.is_leaf[node]:
-            yield from _wrapped(["return", *_clipped(values[node], names)], indent)
+
+    numbers: dict[str, float | None]
+    categories: set[str]
+    missing: set[str]
+
+
+def _columns_used(program: Program) -> _Used:
+    used = _Used({}, set(), set())
+    for part in (*program.splits.values(), *program.models.values()):
+        if isinstance(part, CategorySplit):
+            used.categories.add(part.name)
             continue
-        sides: tuple[Side, Side] = ("left", "right")
-        child = {side: int(getattr(tree, side)[node]) for side in sides}
-        small = min(sides, key=lambda side: n_leaves[child[side]])
-        parts = _condition(splits[node], small, names)
-        yield from _wrapped(["if", *parts[:-1], parts[-1] + ":"], indent)
-        stack.append((child[other(small)], indent))
-        stack.append((child[small], indent + "    "))
+        for term in part.terms:
+            if term.asks == "number":
+                used.numbers[term.name] = term.missing_as
+            else:
+                asked = used.categories if term.asks == "category" else used.missing
+                asked.add(term.name)
+        if isinstance(part, LinearSplit) and part.missing_left is not None:
+            used.missing.add(part.terms[0].name)
+    return used
 
 
-def _mixture(tree, splits, values, names, clip) -> Iterator[str]:
+def _helpers(
+    tree: Tree, program: Program, used: _Used, any_used: bool
+) -> Iterator[str]:
+    """The functions that the function calls."""
+    if tree.is_soft:
+        limit = repr(HARD_LOGIT)
+        share = f"1.0 / (1.0 + exp(-min(max(distance, -{limit}), {limit})))"
+        yield from ("from math import exp", "", "")
+        yield from ("def gate(distance):", f"    return {share}", "", "")
+    lowest = [program.low, *(model.low for model in program.models.values())]
+    if any(map(math.isfinite, lowest)):
+        clipped = "min(max(value, low), high)"
+        yield from ("def clip(value, low, high):", f"    return {clipped}", "", "")
+    if tree.schema.allow_missing and any_used:
+        missing = "value is None or value != value"
+        yield from ("def missing(value):", f"    return {missing}", "", "")
+        if used.numbers:
+            number = "mean if missing(value) else float(value)"
+            yield from ("def number(value, mean):", f"    return {number}", "", "")
+
+
+def _variables(tree: Tree, names: dict[str, str], used: _Used) -> Iterator[str]:
+    """What the row holds in the columns that are used."""
+    for name in tree.schema.names:
+        held = f"row[{name!r}]"
+        if name in used.numbers:
+            mean = used.numbers[name]
+            value = f"float({held})" if mean is None else f"number({held}, {mean!r})"
+            yield f"    {names[name]} = {value}"
+        elif name in used.categories:
+            if tree.schema.allow_missing:
+                yield f"    {names[name]} = None if missing({held}) else {held}"
+            else:
+                yield f"    {names[name]} = {held}"
+        if name in used.missing:
+            yield f"    {names[name]}_missing = missing({held})"
+
+
+def _decisions(tree: Tree, program: Program, names: dict[str, str]) -> Iterator[str]:
+    """If, return, if, return ..."""
+    for step in decisions(tree):
+        indent = "    " * (step.depth + 1)
+        if step.nested is None:
+            value = _clipped(program.models[step.node], names)
+            yield from _wrapped(["return", *value], indent)
+        else:
+            parts = _condition(program.splits[step.node], step.nested, names)
+            yield from _wrapped(["if", *parts[:-1], parts[-1] + ":"], indent)
+
+
+def _mixture(tree: Tree, program: Program, names: dict[str, str]) -> Iterator[str]:
     """Shares of the nodes, from the root down, then the sum over the leaves."""
-    for node in range(tree.n_nodes):
-        share = ""
-        if node:
-            parent = int(tree.parent[node])
-            goes_left = tree.left[parent] == node
-            share = f"left_{parent}" if goes_left else f"(1.0 - left_{parent})"
-            above = f"share_{parent} * " if parent else ""
-            share = above + share
-        if node and not tree.is_leaf[node]:
-            yield f"    share_{node} = {share}"
-        if not tree.is_leaf[node]:
-            parts = _share(splits[node], names)
-            yield from _wrapped([f"left_{node} =", *parts], "    ")
-    sign = "="
-    for node in np.flatnonzero(tree.is_leaf).tolist():
+
+    def share(node: int) -> str:
         parent = int(tree.parent[node])
-        share = f"left_{parent}"
-        share = share if tree.left[parent] == node else f"(1.0 - {share})"
-        share = f"share_{parent} * {share}" if parent else share
-        value = _clipped(values[node], names)
+        goes_left = tree.left[parent] == node
+        way = f"left_{parent}" if goes_left else f"(1.0 - left_{parent})"
+        return f"share_{parent} * {way}" if parent else way
+
+    for node, split in program.splits.items():
+        if node:
+            yield f"    share_{node} = {share(node)}"
+        yield from _wrapped([f"left_{node} =", *_share(split, names)], "    ")
+    sign = "="
+    for node, model in program.models.items():
+        value = _clipped(model, names)
         if len(value) > 1 and not value[0].startswith("clip("):
-            value = ["(" + value[0], *value[1:-1], value[-1] + ")"]
-        yield from _wrapped([f"total {sign} {share} *", *value], "    ")
+            value = _enclosed("(", value, ")")
+        yield from _wrapped([f"total {sign} {share(node)} *", *value], "    ")
         sign = "+="
-    low, high = clip
-    total = "total" if math.isinf(low) else f"clip(total, {low!r}, {high!r})"
-    yield f"    return {total}"
+    clipped = f"clip(total, {program.low!r}, {program.high!r})"
+    yield f"    return {'total' if math.isinf(program.low) else clipped}"
 
 
-def _condition(split: Comparison | Membership, side: Side, names) -> list[str]:
+def _condition(
+    split: LinearSplit | CategorySplit, side: Side, names: dict[str, str]
+) -> list[str]:
     """A condition under which a row goes to a side, in parts."""
-    if isinstance(split, Membership):
-        listed = [repr(plain_category(c, split.name)) for c in split.listed]
-        word = "in" if side == split.side else "not in"
-        parts = [f"{item}," for item in listed] or [""]
-        parts[0] = "(" + parts[0]
-        parts[-1] += ")"
-        return [f"{names[split.name]} {word}", *parts]
-    sign = "<=" if split.at_most else ">="
-    sign = sign if side == "left" else _OPPOSITE[sign]
-    parts = [*_sum(None, split.terms, names), f"{sign} {split.threshold!r}"]
-    if split.missing_left is not None:
-        gap = f"{names[split.terms[0].name]}_missing"
-        taken = split.missing_left == (side == "left")
-        parts = [f"{gap} or" if taken else f"not {gap} and", *parts]
-    return parts
+    if isinstance(split, CategorySplit):
+        listed = [f"{plain_category(c, split.name)!r}," for c in split.listed] or [""]
+        word = "in" if side == split.listed_side else "not in"
+        return [f"{names[split.name]} {word}", *_enclosed("(", listed, ")")]
+    parts = [*_sum(None, split.terms, names), f"{split.sign(side)} {split.threshold!r}"]
+    if split.missing_left is None:
+        return parts
+    missing = f"{names[split.terms[0].name]}_missing"
+    taken = split.missing_left == (side == "left")
+    return [f"{missing} or" if taken else f"not {missing} and", *parts]
 
 
-def _share(split: Comparison | Membership, names) -> list[str]:
+def _share(split: LinearSplit | CategorySplit, names: dict[str, str]) -> list[str]:
     """The share of a row that goes left, in parts."""
-    if isinstance(split, Membership) or split.width == 0:
-        parts = _condition(split, "left", names)
-        parts[0] = "float(" + parts[0]
-        parts[-1] += ")"
-        return parts
-    inside = _sum(None, split.terms, names)
+    if isinstance(split, CategorySplit) or split.width == 0:
+        return _enclosed("float(", _condition(split, "left", names), ")")
+    total = _sum(None, split.terms, names)
     if split.missing_value is not None:
-        gap = f"{names[split.terms[0].name]}_missing"
-        inside = [f"({split.missing_value!r} if {gap} else", inside[-1] + ")"]
-    if split.at_most:
-        if len(inside) > 1:
-            inside = ["(" + inside[0], *inside[1:-1], inside[-1] + ")"]
-        inside = [f"gate(({split.threshold!r} -", *inside]
-        inside[-1] += f") / {split.width!r})"
-    else:
-        inside = ["gate((" + inside[0], *inside[1:]]
-        inside[-1] += f" - {split.threshold!r}) / {split.width!r})"
-    return inside
+        missing = f"{names[split.terms[0].name]}_missing"
+        total = [f"({split.missing_value!r} if {missing} else", f"{total[0]})"]
+    threshold, width = repr(split.threshold), repr(split.width)
+    if not split.at_most:
+        return _enclosed("gate((", total, f" - {threshold}) / {width})")
+    if len(total) > 1:
+        total = _enclosed("(", total, ")")
+    return [f"gate(({threshold} -", *_enclosed("", total, f") / {width})")]
 
 
-def _clipped(value: Value, names) -> list[str]:
-    parts = _sum(value.constant, value.terms, names)
-    if math.isinf(value.low):
+def _clipped(model: LinearModel, names: dict[str, str]) -> list[str]:
+    parts = _sum(model.intercept, model.terms, names)
+    if math.isinf(model.low):
         return parts
-    parts = ["clip(" + parts[0], *parts[1:]]
-    parts[-1] += ","
-    return [*parts, f"{value.low!r},", f"{value.high!r})"]
+    return [*_enclosed("clip(", parts, ","), f"{model.low!r},", f"{model.high!r})"]
 
 
-def _sum(constant: float | None, terms: Iterable[Term], names) -> list[str]:
+def _enclosed(before: str, parts: Sequence[str], after: str) -> list[str]:
+    """The parts with something put before the first and after the last of them."""
+    first, *others = parts
+    if not others:
+        return [before + first + after]
+    return [before + first, *others[:-1], others[-1] + after]
+
+
+def _sum(
+    constant: float | None, terms: Iterable[Term], names: dict[str, str]
+) -> list[str]:
     parts = [] if constant is None else [repr(constant)]
     for term in terms:
         factor = term.factor
         sign = ("- " if factor < 0 else "+ ") if parts else "-" if factor < 0 else ""
         column = names[term.name]
-        if term.asks == "gap":
+        if term.asks == "missing":
             column += "_missing"
         elif term.asks == "category":
             column = f"({column} == {plain_category(term.category, term.name)!r})"
-        times = (
-            "" if abs(factor) == 1 and term.asks == "number" else f"{abs(factor)!r} * "
-        )
-        parts.append(sign + times + column)
+        # True is 1 in a product, but alone it would be no number.
+        alone = abs(factor) == 1 and term.asks == "number"
+        parts.append(sign + ("" if alone else f"{abs(factor)!r} * ") + column)
     return parts or ["0.0"]
-
-
-def _columns_used(formulas) -> tuple[dict[str, float | None], set[str], set[str]]:
-    """Numbers, with what gaps count as; columns of categories; gaps asked for."""
-    numeric, discrete, gaps = {}, set(), set()
-    for formula in formulas:
-        if isinstance(formula, Membership):
-            discrete.add(formula.name)
-            continue
-        for term in formula.terms:
-            if term.asks == "number":
-                numeric[term.name] = term.mean
-            else:
-                (discrete if term.asks == "category" else gaps).add(term.name)
-        if isinstance(formula, Comparison) and formula.missing_left is not None:
-            gaps.add(formula.terms[0].name)
-    return numeric, discrete, gaps
 
 
 def _local_names(names: tuple[str, ...], function_name: str) -> dict[str, str]:
@@ -268,7 +249,7 @@ def _wrapped(parts: list[str], indent: str) -> Iterator[str]:
     all that follows the first part.
     """
     line = indent + " ".join(parts)
-    if len(line) <= _WIDTH or len(parts) < 3:
+    if len(line) <= _WIDTH or len(parts) < 3:  # too few to break between
         yield line
         return
     first, *rest = parts

@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from secret_jax.inspect.code.formulas import (
-    Comparison,
-    Membership,
+from secret_jax.inspect.code.program import (
+    Program,
+    decisions,
+    plain_category,
+    program_of,
+)
+from secret_jax.inspect.equations import (
+    CategorySplit,
+    LinearModel,
+    LinearSplit,
     Side,
     Term,
-    Value,
-    leaves_under,
-    mixture_range,
-    model_formula,
-    other,
-    plain_category,
-    split_formula,
 )
 from secret_jax.tree.soft import HARD_LOGIT
 from secret_jax.tree.structure import Tree
 
-_OPPOSITE = {"<=": ">", ">=": "<"}
 # SQLite and DuckDB refuse expressions that are nested deeper than about a thousand.
 _LONGEST_SUM = 64
 
@@ -32,43 +31,35 @@ def sql_code(
     tree: Tree, column_name: str, precision: int | None, table: str | None
 ) -> str:
     """The expression or statement; see `secret_jax.inspect.code.export.export_code`."""
+    program = program_of(tree, precision)
     if tree.is_soft:
-        expression = _mixture(tree, precision)
+        expression = _mixture(tree, program)
     else:
-        expression = _decisions(tree, precision)
+        expression = "\n".join(_decisions(tree, program))
     if table is None:
         return expression + "\n"
     name = _identifier(column_name)
     return f"SELECT *,\n{expression} AS {name}\nFROM {_identifier(table)}\n"
 
 
-def _decisions(tree: Tree, precision: int | None) -> str:
-    """One CASE for a chain of nodes: of two sides the smaller one is nested in it.
-
-    So the nesting grows with the logarithm of the number of leaves at most.
-    """
-    n_leaves = leaves_under(tree)
-    sides: tuple[Side, Side] = ("left", "right")
-
-    def write(node: int, indent: str) -> str:
-        branches = []
-        while not tree.is_leaf[node]:
-            child = {side: int(getattr(tree, side)[node]) for side in sides}
-            small = min(sides, key=lambda side: n_leaves[child[side]])
-            condition = _condition(split_formula(tree, node, precision), small)
-            inner = write(child[small], indent + "  ")
-            branches.append(f"{indent}WHEN {condition} THEN\n{inner}")
-            node = child[other(small)]
-        value = _clipped_sum(model_formula(tree, node, precision))
-        if not branches:
-            return indent + value
-        branches += [f"{indent}ELSE", f"{indent}  {value}", f"{indent}END"]
-        return "\n".join([f"{indent}CASE", *branches])
-
-    return write(0, "")
+def _decisions(tree: Tree, program: Program) -> Iterator[str]:
+    """One CASE for a chain of nodes, with another in each of its branches."""
+    for step in decisions(tree):
+        indent = "  " * step.depth
+        if step.nested is not None:
+            if step.first:
+                yield f"{indent}CASE"
+            condition = _condition(program.splits[step.node], step.nested)
+            yield f"{indent}WHEN {condition} THEN"
+            continue
+        value = _value(program.models[step.node])
+        if step.first:
+            yield indent + value
+        else:
+            yield from (f"{indent}ELSE", f"{indent}  {value}", f"{indent}END")
 
 
-def _mixture(tree: Tree, precision: int | None) -> str:
+def _mixture(tree: Tree, program: Program) -> str:
     """A query without a table: gates and leaves first, then their mixture, clipped."""
     taken = {name.lower() for name in tree.schema.names}
     prefix = ""
@@ -78,56 +69,53 @@ def _mixture(tree: Tree, precision: int | None) -> str:
     share = {0: ""}
     for node in range(tree.n_nodes):
         if tree.is_leaf[node]:
-            value = model_formula(tree, node, precision)
+            model = program.models[node]
             name = f"{prefix}leaf_{node}"
-            gates.append(f"{_sum(value.constant, value.terms)} AS {name}")
-            products.append(f"{share[node]}{_clipped(name, value.low, value.high)}")
+            gates.append(f"{_sum(model.intercept, model.terms)} AS {name}")
+            products.append(f"{share[node]}{_clipped(name, model.low, model.high)}")
         else:
             name = f"{prefix}gate_{node}"
-            gate = _share(split_formula(tree, node, precision))
-            gates.append(f"{gate} AS {name}")
+            gates.append(f"{_share(program.splits[node])} AS {name}")
             share[int(tree.left[node])] = f"{share[node]}{name} * "
             share[int(tree.right[node])] = f"{share[node]}(1e0 - {name}) * "
-    low, high = mixture_range(tree, precision)
     mixture = f"{prefix}mixture"
     inside = ",\n      ".join(gates)
     return (
-        f"(SELECT {_clipped(mixture, low, high)} FROM (\n"
+        f"(SELECT {_clipped(mixture, program.low, program.high)} FROM (\n"
         f"  SELECT {_added(products, ' + ' + chr(10) + '    ')} AS {mixture}\n"
         f"  FROM (\n    SELECT\n      {inside}\n"
         f"  ) AS {prefix}gates\n) AS {prefix}mixtures)"
     )
 
 
-def _condition(split: Comparison | Membership, side: Side) -> str:
+def _condition(split: LinearSplit | CategorySplit, side: Side) -> str:
     """A condition under which a row goes to a side."""
-    if isinstance(split, Membership):
-        name, is_listed = _identifier(split.name), side == split.side
+    missing_taken = split.missing_left == (side == "left")
+    if isinstance(split, CategorySplit):
+        name, is_listed = _identifier(split.name), side == split.listed_side
         plain = [_literal(c, split.name) for c in split.listed if c is not None]
         condition = f"{name} {'IN' if is_listed else 'NOT IN'} ({', '.join(plain)})"
         if not plain:
             condition = "1 = 0" if is_listed else f"{name} = {name}"
-        # What is missing is neither in a list nor not in it.
-        missing = split.missing_side == side
-        return f"({condition} OR {name} IS NULL)" if missing else condition
-    sign = "<=" if split.at_most else ">="
-    sign = sign if side == "left" else _OPPOSITE[sign]
-    condition = f"{_sum(None, split.terms)} {sign} {_number(split.threshold)}"
+        # Of NULL neither IN nor NOT IN is true.
+        return f"({condition} OR {name} IS NULL)" if missing_taken else condition
+    total, threshold = _sum(None, split.terms), _number(split.threshold)
+    condition = f"{total} {split.sign(side)} {threshold}"
     if split.missing_left is None:
         return condition
     name = _identifier(split.terms[0].name)
-    if split.missing_left == (side == "left"):
+    if missing_taken:
         return f"({condition} OR {name} IS NULL)"
     return f"({condition} AND {name} IS NOT NULL)"
 
 
-def _share(split: Comparison | Membership) -> str:
+def _share(split: LinearSplit | CategorySplit) -> str:
     """The share of a row that goes left."""
-    if isinstance(split, Membership) or split.width == 0:
+    if isinstance(split, CategorySplit) or split.width == 0:
         return f"CASE WHEN {_condition(split, 'left')} THEN 1e0 ELSE 0e0 END"
     terms = split.terms
     if split.missing_value is not None:
-        terms = (terms[0]._replace(mean=split.missing_value),)
+        terms = (terms[0]._replace(missing_as=split.missing_value),)
     total, threshold = f"({_sum(None, terms)})", _number(split.threshold)
     sides = (total, threshold) if split.at_most else (threshold, total)
     exponent = f"({sides[0]} - {sides[1]}) / {_number(split.width)}"
@@ -139,8 +127,8 @@ def _share(split: Comparison | Membership) -> str:
     )
 
 
-def _clipped_sum(value: Value) -> str:
-    return _clipped(_sum(value.constant, value.terms), value.low, value.high)
+def _value(model: LinearModel) -> str:
+    return _clipped(_sum(model.intercept, model.terms), model.low, model.high)
 
 
 def _clipped(text: str, low: float, high: float) -> str:
@@ -157,15 +145,15 @@ def _sum(constant: float | None, terms: Iterable[Term]) -> str:
     parts = [] if constant is None else [_number(constant)]
     for term in terms:
         factor, column = _number(term.factor), _identifier(term.name)
-        if term.asks == "gap" or (term.asks == "category" and term.category is None):
-            parts.append(f"CASE WHEN {column} IS NULL THEN {factor} ELSE 0e0 END")
-        elif term.asks == "category":
-            category = _literal(term.category, term.name)
-            parts.append(f"CASE WHEN {column} = {category} THEN {factor} ELSE 0e0 END")
-        else:
-            if term.mean is not None:
-                column = f"COALESCE({column}, {_number(term.mean)})"
+        if term.asks == "number":
+            if term.missing_as is not None:
+                column = f"COALESCE({column}, {_number(term.missing_as)})"
             parts.append(column if term.factor == 1 else f"{factor} * {column}")
+        else:
+            holds = f"{column} IS NULL"
+            if term.category is not None:
+                holds = f"{column} = {_literal(term.category, term.name)}"
+            parts.append(f"CASE WHEN {holds} THEN {factor} ELSE 0e0 END")
     return _added(parts, " + ") if parts else "0e0"
 
 

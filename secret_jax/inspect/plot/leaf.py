@@ -8,20 +8,33 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from secret_jax.data.columns import read_target
-from secret_jax.inspect.equations import check_count, model_in_original_units
+from secret_jax.data.encoding import encode
+from secret_jax.inspect.arguments import MOST_BARS, check_count
+from secret_jax.inspect.equations import LinearModel, model_in_original_units
 from secret_jax.inspect.explain import path_sentence
-from secret_jax.inspect.plot.tree import FONT_SIZE, check_axes, import_matplotlib
-from secret_jax.inspect.words import clip_facts, node_facts, number, quoted
+from secret_jax.inspect.plot.style import (
+    DARK_COLOR,
+    FONT_SIZE,
+    MIDDLE_COLOR,
+    TICK_SIZE,
+    check_axes,
+    evenly_spaced,
+    import_matplotlib,
+    open_frame,
+)
+from secret_jax.inspect.printing import counted, number, quoted
+from secret_jax.inspect.words import clip_facts, node_facts
 from secret_jax.tree.routing import predict, walk
 from secret_jax.tree.structure import Tree
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# From viridis, as the other pictures: its middle and its dark end.
-_UP, _DOWN = "#21918c", "#440154"
+_UP, _DOWN = MIDDLE_COLOR, DARK_COLOR  # bars to the right and to the left
 _MOST_POINTS = 5000
 _LONGEST_NAME = 32
+_PRECISION = 2  # digits of the words
+_TITLE_CHARACTERS, _TITLE_LINES = 68, 3
 
 
 def plot_leaf(
@@ -30,7 +43,7 @@ def plot_leaf(
     X: Any = None,
     y: Any = None,
     *,
-    max_terms: int | None = 12,
+    max_terms: int | None = MOST_BARS,
     ax: Any = None,
 ) -> list[Axes]:
     """Draw the equation of a node, and its predictions against the targets.
@@ -91,6 +104,7 @@ def plot_leaf(
 
 def _axes(pyplot: Any, ax: Any, n_axes: int, n_bars: int) -> list[Any]:
     if ax is None:
+        # Inches; points want a square, bars a line each.
         height = max(3.6 if n_axes > 1 else 1.8, 1.3 + 0.26 * n_bars)
         _, made = pyplot.subplots(
             1,
@@ -114,10 +128,10 @@ def _several(ax: Any) -> list[Any]:
 
 
 def _draw_bars(
-    ax: Any, tree: Tree, node: int, model: Any, max_terms: int | None
+    ax: Any, tree: Tree, node: int, model: LinearModel, max_terms: int | None
 ) -> None:
     shown = len(model.names) if max_terms is None else max_terms
-    effect = (model.slope * model.spread)[:shown]
+    effect = np.array([term.factor * term.spread for term in model.terms[:shown]])
     names = [
         textwrap.shorten(str(n), _LONGEST_NAME, placeholder="..") for n in model.names
     ]
@@ -127,9 +141,8 @@ def _draw_bars(
     ax.set_yticks(place, names[:shown], fontsize=FONT_SIZE, parse_math=False)
     ax.set_ylim(max(len(effect), 1) - 0.4, -0.6)
     for i, value in enumerate(effect):
-        slope = float(f"{model.slope[i]:.3g}")
         ax.annotate(
-            number(slope),
+            number(model.terms[i].factor, digits=3),
             (value, i),
             xytext=(3 if value > 0 else -3, 0),
             textcoords="offset points",
@@ -140,7 +153,7 @@ def _draw_bars(
         )
     ax.margins(x=0.18)
     if not len(effect):
-        constant = number(float(f"{model.intercept:.4g}"))
+        constant = number(model.intercept, digits=4)
         ax.text(0.5, 0.5, f"constant: {constant}", transform=ax.transAxes, ha="center")
         ax.set_xticks([])
     hidden = len(model.names) - len(effect)
@@ -150,18 +163,22 @@ def _draw_bars(
         fontsize=FONT_SIZE,
         parse_math=False,
     )
-    facts = ", ".join(filter(None, [node_facts(tree, node), clip_facts(tree, node, 2)]))
+    facts = [node_facts(tree, node), clip_facts(tree, node, _PRECISION)]
+    facts = ", ".join(filter(None, facts))
     words = textwrap.fill(
-        f"[{node}] {path_sentence(tree, node, 2)}", 68, max_lines=3, placeholder=" ..."
+        f"[{node}] {path_sentence(tree, node, _PRECISION)}",
+        _TITLE_CHARACTERS,
+        max_lines=_TITLE_LINES,
+        placeholder=" ...",
     )
     ax.set_title(f"{words}\n{facts}", fontsize=FONT_SIZE, loc="left", parse_math=False)
     _plain(ax)
 
 
 def _draw_fit(
-    ax: Any, tree: Tree, node: int, model: Any, X: Any, y: np.ndarray
+    ax: Any, tree: Tree, node: int, model: LinearModel, X: Any, y: np.ndarray
 ) -> None:
-    table = tree.schema.encode(X)
+    table = encode(tree.schema, X)
     if y.shape != (len(table.x),):
         raise ValueError(
             f"X has {len(table.x)} rows, but y is of shape {y.shape}; one target for "
@@ -177,11 +194,9 @@ def _draw_fit(
     if tree.is_soft:
         value = predict(tree, table)[reached]
     else:
-        value = tree.schema.restore_target(standardised[tree.depth[node]][reached])
+        value = tree.schema.restore_target(standardised[tree.depth[node], 0][reached])
     actual = y[reached]
-    drawn = np.unique(
-        np.linspace(0, len(value) - 1, min(len(value), _MOST_POINTS)).astype(int)
-    )
+    drawn = evenly_spaced(len(value), _MOST_POINTS)
     both = np.r_[value, actual]
     ends = np.array([both.min(), both.max()])
     ax.plot(ends, ends, color="0.65", lw=1, zorder=0)
@@ -190,10 +205,10 @@ def _draw_fit(
         if ends[0] <= bound <= ends[1] and not tree.is_soft:
             ax.axvline(bound, color="0.65", lw=0.8, ls=":", zorder=0)
     error = float(np.sqrt(np.mean((value - actual) ** 2)))
-    rows = f"{len(value):,} row{'s' if len(value) > 1 else ''}"
+    rows = counted(len(value), "row", "rows")
     by = "the mixture" if tree.is_soft else "this equation"
     ax.set_title(
-        f"{rows}, error {number(float(f'{error:.3g}'))}", fontsize=FONT_SIZE, loc="left"
+        f"{rows}, error {number(error, digits=3)}", fontsize=FONT_SIZE, loc="left"
     )
     ax.set_xlabel(f"predicted by {by}", fontsize=FONT_SIZE)
     ax.set_ylabel(
@@ -203,5 +218,5 @@ def _draw_fit(
 
 
 def _plain(ax: Any) -> None:
-    ax.tick_params(labelsize=0.9 * FONT_SIZE)
-    ax.spines[["top", "right"]].set_visible(False)
+    ax.tick_params(labelsize=TICK_SIZE)
+    open_frame(ax)

@@ -2,30 +2,47 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from secret_jax.data.columns import read_target
-from secret_jax.data.table import Role, Table, TableSchema
-from secret_jax.inspect.equations import check_count
+from secret_jax.data.encoding import encode
+from secret_jax.data.rows import Table
+from secret_jax.inspect.arguments import check_count
+from secret_jax.inspect.plot.held import (
+    Rows,
+    drawn_range,
+    held_values,
+    numeric_column,
+    slice_title,
+)
 from secret_jax.inspect.plot.slices import Strip, area, pieces, varied
-from secret_jax.inspect.plot.tree import FONT_SIZE, check_axes, import_matplotlib
-from secret_jax.inspect.words import number, quoted
-from secret_jax.parameters import is_integer
+from secret_jax.inspect.plot.style import (
+    COLORS,
+    FONT_SIZE,
+    MIDDLE_COLOR,
+    TICK_SIZE,
+    check_axes,
+    evenly_spaced,
+    import_matplotlib,
+    open_frame,
+)
 from secret_jax.tree.routing import predict
 from secret_jax.tree.structure import Tree
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_CURVE = "#21918c"  # the middle of viridis
-_CURVE_POINTS = 1001
+_FIGURE = 7, 5.2  # inches
+_CURVE_POINTS = 1001  # of a curve between two jumps
+_JUMP = 1e-4  # of the way between two jumps: where a curve ends before one
 _MOST_POINTS = 800
-_SMALLEST_LABELLED = 0.015  # of the area
+_TARGETS_COLOURED = 0.01, 0.99  # quantiles of the targets that the colours reach
+# Parts of the picture below which a leaf has no room for its number.
+_SMALLEST_AREA, _SHORTEST_SIDE = 0.015, 0.04
+_LABEL_HEIGHT = 0.985  # of the axes
 
 
 def plot_partition(
@@ -87,9 +104,9 @@ def plot_partition(
     """
     pyplot, ScalarMappable = import_matplotlib()
     schema = tree.schema
-    columns = [_numeric_column(schema, x)]
+    columns = [numeric_column(schema, x)]
     if y is not None:
-        columns.append(_numeric_column(schema, y))
+        columns.append(numeric_column(schema, y))
         if columns[0] == columns[1]:
             raise ValueError(f"x and y are both {x!r}; choose two columns.")
     check_count("resolution", resolution)
@@ -101,22 +118,22 @@ def plot_partition(
         raise ValueError(f"data should be a pair (X, y), got a {type(data).__name__}.")
     if ax is not None:
         check_axes(ax)
-    rows = None if data is None else _Rows.of(schema, *data)
-    held = _held(schema, at or {}, rows)
+    rows = None if data is None else Rows.of(schema, *data)
+    held = held_values(schema, at or {}, rows)
     row = np.empty((1, len(held)), object)
     row[0] = held
-    base = schema.encode(row)
+    base = encode(schema, row)
     positions = [schema.input_columns.index(column) for column in columns]
-    box = np.array([_range(schema, p, rows) for p in positions])
-    axes: Axes = ax or pyplot.subplots(figsize=(7, 5.2), layout="constrained")[1]
+    box = np.array([drawn_range(schema, p, rows) for p in positions])
+    axes: Axes = ax or pyplot.subplots(figsize=_FIGURE, layout="constrained")[1]
     axes.set_title(
-        _title(schema, columns, at or {}, held, rows is not None),
+        slice_title(schema, columns, at or {}, held, rows is not None),
         fontsize=FONT_SIZE,
         loc="left",
         parse_math=False,
     )
     axes.set_xlabel(schema.names[columns[0]], fontsize=FONT_SIZE, parse_math=False)
-    axes.tick_params(labelsize=0.9 * FONT_SIZE)
+    axes.tick_params(labelsize=TICK_SIZE)
     if y is None:
         _draw_curve(axes, tree, base, positions[0], box[0], rows)
         return axes
@@ -125,31 +142,13 @@ def plot_partition(
     return axes
 
 
-class _Rows(NamedTuple):
-    """Rows that are drawn as points."""
-
-    columns: list[np.ndarray]
-    table: Table
-    target: np.ndarray
-
-    @classmethod
-    def of(cls, schema: TableSchema, X: Any, y: Any) -> _Rows:
-        columns, target = schema.columns_of(X), read_target(y)
-        if target.shape != (len(columns[0]),):
-            raise ValueError(
-                f"data holds {len(columns[0])} rows and targets of shape "
-                f"{target.shape}; one for every row is needed."
-            )
-        return cls(columns, schema.encode(X), target)
-
-
 def _draw_surface(
     axes: Any,
     tree: Tree,
     base: Table,
     positions: list[int],
     box: np.ndarray,
-    rows: _Rows | None,
+    rows: Rows | None,
     resolution: int,
     ScalarMappable: Any,
 ) -> None:
@@ -162,10 +161,10 @@ def _draw_surface(
     value = predict(tree, varied(base, positions, grid))
     center, scale = schema.center[positions], schema.scale[positions]
     extent = (center[:, None] + scale[:, None] * box).ravel()
-    color = ScalarMappable(cmap="viridis")
+    color = ScalarMappable(cmap=COLORS)
     lowest, highest = value.min(), value.max()
     if rows is not None:
-        lowest, highest = np.quantile(rows.target, [0.01, 0.99])
+        lowest, highest = np.quantile(rows.target, _TARGETS_COLOURED)
     color.set_clim(lowest, highest)
     image = value.reshape(resolution, resolution)
     axes.imshow(
@@ -173,16 +172,17 @@ def _draw_surface(
         extent=tuple(extent),
         origin="lower",
         aspect="auto",
-        cmap="viridis",
+        cmap=COLORS,
         clim=color.get_clim(),
         alpha=0.85,
         interpolation="bilinear" if tree.is_soft else "nearest",
     )
     whole = np.prod(np.ptp(box, axis=1))
+    drawn = list(pieces(tree, base, positions, box))
     for hard in (True, False):
         cuts = [
             center + scale * piece.cut
-            for piece in pieces(tree, base, positions, box)
+            for piece in drawn
             if piece.cut is not None and (tree.gate_width[piece.node] > 0) != hard
         ]
         # A dark line on a light one is seen on all colours.
@@ -191,22 +191,19 @@ def _draw_surface(
                 LineCollection(cuts, colors=ink, linewidths=width, linestyles=line)
             )
     if rows is not None:
-        chosen = _sample(len(rows.target))
+        chosen = evenly_spaced(len(rows.target), _MOST_POINTS)
         points = center + scale * rows.table.x[chosen][:, positions].astype(np.float64)
         axes.scatter(
             *points.T,
             c=rows.target[chosen],
-            cmap="viridis",
+            cmap=COLORS,
             clim=color.get_clim(),
             s=14,
             edgecolors="0.15",
             linewidths=0.4,
         )
-    for piece in pieces(tree, base, positions, box):
-        if (
-            tree.is_leaf[piece.node]
-            and area(piece.corners) > _SMALLEST_LABELLED * whole
-        ):
+    for piece in drawn:
+        if tree.is_leaf[piece.node] and area(piece.corners) > _SMALLEST_AREA * whole:
             axes.text(
                 *(center + scale * piece.corners.mean(axis=0)),
                 f"[{piece.node}]",
@@ -226,7 +223,7 @@ def _draw_surface(
     extend = ends.get(beyond, "neither")
     bar = axes.figure.colorbar(color, ax=axes, pad=0.02, extend=extend)
     bar.set_label(schema.target_name, fontsize=FONT_SIZE, parse_math=False)
-    bar.ax.tick_params(labelsize=0.9 * FONT_SIZE)
+    bar.ax.tick_params(labelsize=TICK_SIZE)
 
 
 def _draw_curve(
@@ -235,12 +232,12 @@ def _draw_curve(
     base: Table,
     position: int,
     side: np.ndarray,
-    rows: _Rows | None,
+    rows: Rows | None,
 ) -> None:
     schema = tree.schema
     center, scale = schema.center[position], schema.scale[position]
     if rows is not None:
-        chosen = _sample(len(rows.target))
+        chosen = evenly_spaced(len(rows.target), _MOST_POINTS)
         where = center + scale * rows.table.x[chosen, position].astype(np.float64)
         axes.scatter(
             where, rows.target[chosen], s=10, color="0.6", linewidths=0, alpha=0.6
@@ -258,15 +255,15 @@ def _draw_curve(
     ends = [side[0], *sorted(place for place, soft in strip.cuts if not soft), side[1]]
     for low, high in pairwise(ends):
         # Not quite to the ends: a hard split is a jump, not a steep line.
-        inside = low + (high - low) * np.linspace(1e-4, 1 - 1e-4, _CURVE_POINTS)
+        inside = low + (high - low) * np.linspace(_JUMP, 1 - _JUMP, _CURVE_POINTS)
         value = predict(tree, varied(base, [position], inside[:, None]))
-        axes.plot(center + scale * inside, value, color=_CURVE, lw=2)
+        axes.plot(center + scale * inside, value, color=MIDDLE_COLOR, lw=2)
     top = axes.get_xaxis_transform()
     for node, low, high in strip.leaves:
-        if high - low > 0.04 * np.ptp(side):
+        if high - low > _SHORTEST_SIDE * np.ptp(side):
             axes.text(
                 center + scale * (low + high) / 2,
-                0.985,
+                _LABEL_HEIGHT,
                 f"[{node}]",
                 transform=top,
                 fontsize=FONT_SIZE,
@@ -276,94 +273,4 @@ def _draw_curve(
             )
     axes.set_xlim(*(center + scale * side))
     axes.set_ylabel(schema.target_name, fontsize=FONT_SIZE, parse_math=False)
-    axes.spines[["top", "right"]].set_visible(False)
-
-
-def _numeric_column(schema: TableSchema, column: Any) -> int:
-    position = _column(schema, column)
-    if schema.roles[position] is Role.DISCRETE:
-        numbers = [
-            n
-            for n, r in zip(schema.names, schema.roles, strict=True)
-            if r is not Role.DISCRETE
-        ]
-        raise ValueError(
-            f"Column {schema.names[position]!r} is discrete. Choose a column of "
-            f"numbers ({', '.join(map(repr, numbers[:8]))}), and hold it at a "
-            f"category: at={{{schema.names[position]!r}: ...}}."
-        )
-    return position
-
-
-def _column(schema: TableSchema, column: Any) -> int:
-    if isinstance(column, str) and column in schema.names:
-        return schema.names.index(column)
-    if is_integer(column) and 0 <= column < len(schema.names):
-        return int(column)
-    raise ValueError(
-        f"There is no column {column!r}. The columns are "
-        f"{', '.join(map(repr, schema.names[:8]))}"
-        + (" and others." if len(schema.names) > 8 else ".")
-    )
-
-
-def _held(schema: TableSchema, at: Mapping[Any, Any], rows: _Rows | None) -> list[Any]:
-    """What each column is held at."""
-    held: list[Any] = [None] * len(schema.names)
-    for position, column in enumerate(schema.input_columns):
-        # The number comes before the indicator of its gaps.
-        if schema.roles[column] is not Role.DISCRETE and held[column] is None:
-            held[column] = float(schema.center[position])
-            if rows is not None:
-                held[column] = float(np.nanmedian(rows.columns[column].astype(float)))
-    for attribute, column in enumerate(schema.discrete):
-        held[column] = schema.categories[attribute][0]
-        if rows is not None:
-            values = rows.columns[column].tolist()
-            held[column] = max(schema.categories[attribute], key=values.count)
-    for column, value in at.items():
-        held[_column(schema, column)] = value
-    return held
-
-
-def _range(
-    schema: TableSchema, position: int, rows: _Rows | None
-) -> tuple[float, float]:
-    if rows is None:
-        return -2.5, 2.5
-    values = rows.table.x[:, position]
-    low, high = float(values.min()), float(values.max())
-    margin = 0.02 * (high - low) or 1.0
-    return low - margin, high + margin
-
-
-def _title(
-    schema: TableSchema,
-    columns: list[int],
-    at: Mapping[Any, Any],
-    held: list[Any],
-    from_rows: bool,
-) -> str:
-    """What the other columns are held at: those given, and categories, by value."""
-    told = {_column(schema, column) for column in at} | set(schema.discrete)
-    told -= set(columns)
-    said = [f"{quoted(schema.names[c])} = {_short(held[c])}" for c in sorted(told)]
-    rest = len(schema.names) - len(told) - len(columns)
-    title = schema.target_name
-    if said:
-        title += " where " + ", ".join(said)
-    if rest:
-        level = "medians" if from_rows else "means"
-        title += f", the other columns at their {level}"
-    return textwrap.fill(title, 90, max_lines=3)
-
-
-def _short(value: Any) -> str:
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return number(float(f"{value:.4g}"))
-    return quoted(value)
-
-
-def _sample(n_rows: int) -> np.ndarray:
-    """Rows that are drawn: all, or evenly spaced ones."""
-    return np.unique(np.linspace(0, n_rows - 1, min(n_rows, _MOST_POINTS)).astype(int))
+    open_frame(axes)

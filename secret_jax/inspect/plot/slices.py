@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from secret_jax.data.table import Table
+from secret_jax.data.rows import Table
 from secret_jax.tree.structure import SplitKind, Tree
 
 

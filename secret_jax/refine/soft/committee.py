@@ -11,14 +11,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from secret_jax.data.table import Table
+from secret_jax.data.rows import Table
 from secret_jax.refine.distillation import between
 from secret_jax.refine.soft.starts import Start, Trainer
 from secret_jax.refine.soft.steps import TrainingData, initial_state
-from secret_jax.tree.routing import predict
+from secret_jax.tree.routing import values
 from secret_jax.tree.structure import Tree
 
-_CHUNKS_PER_LESSON = 8
+# The student sees new points between the rows after so many chunks of steps.
+_CHUNKS_PER_POINTS = 8
 
 
 def distilled(trainer: Trainer, committee: list[Start]) -> Tree:
@@ -47,41 +48,40 @@ def distilled(trainer: Trainer, committee: list[Start]) -> Tree:
             structure=member.structure._replace(start=member.best),
         )
         choices.append(_taught(trainer, student, teachers))
-    test = _lesson(trainer, teachers)
+    test = _student_data(trainer, teachers)
     return min(choices, key=lambda tree: _distance(tree, test))
 
 
 def _taught(trainer: Trainer, student: Start, teachers: list[Tree]) -> Tree:
     n_chunks = -(-trainer.options.distil_steps // trainer.options.chunk)
-    lesson = _lesson(trainer, teachers)
+    data = _student_data(trainer, teachers)
     for i in range(n_chunks):
-        if i and i % _CHUNKS_PER_LESSON == 0:
-            lesson = _lesson(trainer, teachers)
-        trainer.advance([student], len(lesson.y), lesson)
+        if i and i % _CHUNKS_PER_POINTS == 0:
+            data = _student_data(trainer, teachers)
+        trainer.advance([student], len(data.targets), data)
     return replace(student, best=student.state.average).tree
 
 
-def _lesson(trainer: Trainer, teachers: list[Tree]) -> TrainingData:
+def _student_data(trainer: Trainer, teachers: list[Tree]) -> TrainingData:
     """As many points as the trainer has padded rows, with the mean of the teachers."""
-    n_points, rows = len(trainer.data.y), trainer.everything
+    n_points, rows = len(trainer.data.targets), trainer.all_rows
     first, second = trainer.random.integers(0, trainer.n_rows, (2, n_points))
     share = trainer.random.uniform(0, trainer.options.jitter, n_points)
     share[: n_points // 2] = 0
     x, codes = between(rows.table, teachers[0].schema, first, second, share)
-    label = _mean_prediction(teachers, Table(x, codes)).astype(np.float32)
+    said = _mean_prediction(teachers, Table(x, codes)).astype(np.float32)
     weight = (rows.weight[first] / rows.weight.mean()).astype(np.float32)
-    return trainer.data._replace(x=x, codes=codes, y=label, weight=weight)
+    return trainer.data._replace(x=x, codes=codes, targets=said, weight=weight)
 
 
 def _mean_prediction(trees: list[Tree], table: Table) -> np.ndarray:
-    return np.mean(
-        [tree.schema.scale_target(predict(tree, table)) for tree in trees], axis=0
-    )
+    return np.mean([values(tree, table) for tree in trees], axis=0)
 
 
-def _distance(tree: Tree, lesson: TrainingData) -> float:
-    """Mean squared difference from a lesson at its real rows."""
-    n_real = len(lesson.y) // 2
-    table = Table(lesson.x[:n_real], lesson.codes[:n_real])
-    difference = _mean_prediction([tree], table) - lesson.y[:n_real]
-    return float(np.average(difference**2, weights=lesson.weight[:n_real]))
+def _distance(tree: Tree, data: TrainingData) -> float:
+    """Mean squared difference from what the teachers say at the real rows."""
+    n_real = len(data.targets) // 2
+    table = Table(data.x[:n_real], data.codes[:n_real])
+    difference = _mean_prediction([tree], table) - data.targets[:n_real]
+    squared = np.sum(difference**2, axis=1)
+    return float(np.average(squared, weights=data.weight[:n_real]))

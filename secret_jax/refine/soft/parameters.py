@@ -12,9 +12,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from secret_jax.data.rows import next_power_of_two
-from secret_jax.fitting import Rows
+from secret_jax.data.rows import Rows
 from secret_jax.runtime.linalg import AnyArray, matmul
+from secret_jax.runtime.shapes import next_power_of_two, padded
 from secret_jax.tree.routing import apply
 from secret_jax.tree.soft import HARD_LOGIT, Paths, discrete_logits, leaf_shares, paths
 from secret_jax.tree.structure import SplitKind, Tree
@@ -24,6 +24,8 @@ _MOST_ROWS = 65536
 # Least width, in deviations of the attributes over the table: a split between two rows
 # that nearly coincide must not become a cliff that no gradient climbs.
 _LEAST_WIDTH = 1e-3
+# A gate that training made flatter than this is one that no row can tell from even.
+_SHORTEST = 1e-12
 
 
 def deviations(tree: Tree, rows: Rows) -> np.ndarray:
@@ -85,7 +87,7 @@ class Parameters(NamedTuple):
     direction : ndarray of shape (n_inner, n_continuous), float32
         In units of the gate's width: the logit is ``offset - direction @ x``.
     offset : ndarray of shape (n_inner,), float32
-    coefficient : ndarray of shape (n_leaves, 1 + n_regressors), float32
+    coefficient : ndarray of shape (n_leaves, n_outputs, 1 + n_regressors), float32
     """
 
     direction: AnyArray
@@ -135,10 +137,6 @@ def to_parameters(
     """
     inner, leaf = np.flatnonzero(~tree.is_leaf), np.flatnonzero(tree.is_leaf)
 
-    def pad(array, size, fill=0):
-        more = [(0, size - len(array))] + [(0, 0)] * (array.ndim - 1)
-        return np.pad(array, more, constant_values=fill)
-
     discrete = tree.kind[inner] == SplitKind.DISCRETE
     width = np.where(discrete, 1.0, tree.gate_width[inner]).astype(np.float64)
     direction = tree.direction[inner] / width[:, None]
@@ -149,18 +147,18 @@ def to_parameters(
         tree.goes_left[inner], [(0, 0), (0, categories - tree.goes_left.shape[1])]
     )
     parameters = Parameters(
-        direction=pad(direction, n_inner).astype(np.float32),
-        offset=pad(tree.threshold[inner] / width, n_inner).astype(np.float32),
-        coefficient=pad(tree.coefficient[leaf], n_leaves).astype(np.float32),
+        direction=padded(direction, n_inner).astype(np.float32),
+        offset=padded(tree.threshold[inner] / width, n_inner).astype(np.float32),
+        coefficient=padded(tree.coefficient[leaf], n_leaves).astype(np.float32),
     )
     structure = Structure(
         along=paths(tree.left, tree.parent, n_inner=n_inner, n_leaves=n_leaves),
-        free=pad(free, n_inner).astype(np.float32),
-        discrete_attribute=pad(
+        free=padded(free, n_inner).astype(np.float32),
+        discrete_attribute=padded(
             np.where(discrete, tree.attribute[inner], -1), n_inner, -1
         ).astype(np.int32),
-        goes_left=pad(goes_left, n_inner),
-        larger_left=pad(tree.larger_left[inner], n_inner),
+        goes_left=padded(goes_left, n_inner),
+        larger_left=padded(tree.larger_left[inner], n_inner),
         start=parameters,
     )
     return parameters, structure
@@ -169,7 +167,7 @@ def to_parameters(
 def forward(
     parameters: Parameters, structure: Structure, x: jax.Array, codes: jax.Array
 ) -> jax.Array:
-    """Mixed predictions before clipping, shape (n_rows,)."""
+    """Mixed predictions before clipping, shape (n_rows, n_outputs)."""
     logit = parameters.offset - matmul(x, parameters.direction.T)
     logit = jnp.clip(logit, -HARD_LOGIT, HARD_LOGIT)
     if codes.shape[1]:
@@ -180,9 +178,14 @@ def forward(
             codes,
         )
         logit = jnp.where(structure.discrete_attribute >= 0, fixed, logit)
-    slope = parameters.coefficient[:, 1:]
-    value = matmul(x[:, : slope.shape[1]], slope.T) + parameters.coefficient[:, 0]
-    return jnp.sum(leaf_shares(logit, structure.along) * value, axis=1)
+    shares = leaf_shares(logit, structure.along)
+    regressors = x[:, : parameters.coefficient.shape[2] - 1]
+
+    def of_output(coefficient):
+        value = matmul(regressors, coefficient[:, 1:].T) + coefficient[:, 0]
+        return jnp.sum(shares * value, axis=1)
+
+    return jax.vmap(of_output, in_axes=1, out_axes=1)(parameters.coefficient)
 
 
 def to_tree(tree: Tree, parameters: Parameters) -> Tree:
@@ -206,17 +209,17 @@ def to_tree(tree: Tree, parameters: Parameters) -> Tree:
     gate = tree.kind[inner] != SplitKind.DISCRETE
     steep = np.asarray(parameters.direction, np.float64)[: len(inner)][gate]
     offset = np.asarray(parameters.offset, np.float64)[: len(inner)][gate]
-    length = np.maximum(np.linalg.norm(steep, axis=1), 1e-12)
+    length = np.maximum(np.linalg.norm(steep, axis=1), _SHORTEST)
     node = inner[gate]
     direction, threshold = tree.direction.copy(), tree.threshold.copy()
     width, kind = tree.gate_width.copy(), tree.kind.copy()
     attribute = tree.attribute.copy()
-    # What a gap counts as is no direction of its own.
+    # What a missing value counts as is no direction of its own.
     along = steep.copy()
-    for column, indicator in tree.schema.gap_columns:
+    for column, indicator in tree.schema.missing_columns:
         along[along[:, column] != 0, indicator] = 0
     one = (along != 0).sum(axis=1) == 1
-    length = np.where(one, np.maximum(np.abs(along).max(axis=1), 1e-12), length)
+    length = np.where(one, np.maximum(np.abs(along).max(axis=1), _SHORTEST), length)
     direction[node] = steep / length[:, None]
     threshold[node] = offset / length
     width[node] = 1.0 / length

@@ -7,12 +7,15 @@ from dataclasses import dataclass, field
 import jax
 import numpy as np
 
-from secret_jax.data.rows import bucket, next_power_of_two
-from secret_jax.fitting import Candidate, LeafOptions, Rows, join, with_models
+from secret_jax.data.rows import Rows, join
 from secret_jax.grow.grower import Progress
-from secret_jax.options import SoftOptions
-from secret_jax.prune.reduced_error import reduced_error
-from secret_jax.refine.blend import squared_error
+from secret_jax.models.attach import attach_one
+from secret_jax.models.errors import squared_error
+from secret_jax.models.interface import LeafModel
+from secret_jax.prune.hold_out import HoldOut
+from secret_jax.prune.interface import Evidence
+from secret_jax.refine.interface import Candidate
+from secret_jax.refine.soft.options import SoftOptions
 from secret_jax.refine.soft.parameters import (
     Parameters,
     Structure,
@@ -29,10 +32,18 @@ from secret_jax.refine.soft.steps import (
     minibatches,
     train_chunk,
 )
+from secret_jax.runtime.shapes import bucket, next_power_of_two, padded
 from secret_jax.tree.structure import Tree
 
-# A soft tree that saw more rows errs less on them, unless it diverged.
-_ASTRAY = 1.1
+# A soft tree that saw more rows errs less on them; with so many times the error of the
+# one that saw fewer it diverged.
+_DIVERGED = 1.1
+# A batch of an eighth of the rows and more makes an epoch of few steps.
+_LEAST_BATCHES = 8
+# Smaller batches than these waste the width of a processor's arithmetic.
+_SMALLEST_BATCH = 16
+# Sizes below these are one program.
+_FEWEST_LEAVES, _FEWEST_ROWS, _FEWEST_JUDGED = 16, 256, 64
 
 
 @dataclass(eq=False, kw_only=True)
@@ -75,7 +86,7 @@ class Trainer:
     Parameters
     ----------
     training, pruning : Rows
-    leaf : LeafOptions
+    leaf : LeafModel
     options : SoftOptions
     oblique : bool
         Whether splits on one attribute may come to hold others.
@@ -88,7 +99,7 @@ class Trainer:
         self,
         training: Rows,
         pruning: Rows,
-        leaf: LeafOptions,
+        leaf: LeafModel,
         options: SoftOptions,
         *,
         oblique: bool,
@@ -99,34 +110,35 @@ class Trainer:
         self.random = np.random.default_rng(seed)
         self.training = training.take(slice(None, options.max_rows))
         self.pruning = pruning.take(slice(None, options.max_rows))
-        self.everything = join(self.training, self.pruning)
-        self.n_training, self.n_rows = len(self.training.y), len(self.everything.y)
-        self.n_leaves = max(16, next_power_of_two(max(t.n_leaves for t in trees)))
-        # The power of two that leaves at least eight batches, within 16 and the option.
-        batches = next_power_of_two(self.n_training // 8 + 1) // 2
-        self.batch_size = max(16, min(options.batch_size, batches))
+        self.all_rows = join([self.training, self.pruning])
+        self.n_training, self.n_rows = self.training.n_rows, self.all_rows.n_rows
+        most_leaves = max(tree.n_leaves for tree in trees)
+        self.n_leaves = max(_FEWEST_LEAVES, next_power_of_two(most_leaves))
+        # The power of two that leaves enough batches, within bounds.
+        suitable = next_power_of_two(self.n_training // _LEAST_BATCHES + 1) // 2
+        self.batch_size = max(_SMALLEST_BATCH, min(options.batch_size, suitable))
         self.rates = Rates(
             *(np.float32(getattr(options, name)) for name in Rates._fields)
         )
         self.data = jax.device_put(self._data(trees[0]))
 
     def _data(self, tree: Tree) -> TrainingData:
-        rows, options = self.everything, self.options
-        more = bucket(self.n_rows, smallest=256) - self.n_rows
-        judged = np.arange(min(len(self.pruning.y), options.max_validation_rows))
-        padded = next_power_of_two(max(len(judged), 64))
-        validation = np.zeros(padded, np.int32)
-        validation[judged] = self.n_training + judged
-        fold = np.zeros((options.n_folds, padded), np.float32)
+        rows, options = self.all_rows, self.options
+        n_padded = bucket(self.n_rows, smallest=_FEWEST_ROWS)
+        judged = np.arange(min(self.pruning.n_rows, options.max_validation_rows))
+        n_judged = next_power_of_two(max(len(judged), _FEWEST_JUDGED))
+        fold = np.zeros((options.n_folds, n_judged), np.float32)
         fold[judged % options.n_folds, judged] = self.pruning.weight[judged]
         self.judged = self.pruning.take(judged)
-        low, high = (np.float32(side[0]) for side in tree.clip_range())
+        low, high = (side[0].astype(np.float32) for side in tree.clip_range())
         return TrainingData(
-            x=np.pad(rows.table.x, [(0, more), (0, 0)]),
-            codes=np.pad(rows.table.codes, [(0, more), (0, 0)]),
-            y=np.pad(rows.y.astype(np.float32), (0, more)),
-            weight=np.pad((rows.weight / rows.weight.mean()).astype("f4"), (0, more)),
-            validation=validation,
+            x=padded(rows.table.x, n_padded),
+            codes=padded(rows.table.codes, n_padded),
+            targets=padded(rows.targets.astype(np.float32), n_padded),
+            weight=padded(
+                (rows.weight / rows.weight.mean()).astype(np.float32), n_padded
+            ),
+            validation=padded((self.n_training + judged).astype(np.int32), n_judged),
             fold=fold,
             low=low,
             high=high,
@@ -213,19 +225,17 @@ class Trainer:
                 break
 
     def trained_again(self, start: Start) -> Start:
-        """A start trained on all rows for as many epochs; itself if it went astray."""
-        tree = with_models(
-            start.origin, self.everything, start.origin.schema, self.leaf
-        )
-        again = self.start(tree, self.everything, start.width)
+        """A start trained on all rows for as many epochs; itself if it diverged."""
+        tree = attach_one(start.origin, self.all_rows, self.leaf)
+        again = self.start(tree, self.all_rows, start.width)
         n_steps = min(
             start.best_step * self.n_rows / self.n_training, self.options.max_steps
         )
         for _ in range(max(1, round(n_steps / self.options.chunk))):
             self.advance([again], self.n_rows)
         again.best, again.best_step = again.state.average, start.best_step
-        limit = _ASTRAY * squared_error(start.tree, self.everything)
-        return again if squared_error(again.tree, self.everything) <= limit else start
+        limit = _DIVERGED * squared_error(start.tree, self.all_rows)
+        return again if squared_error(again.tree, self.all_rows) <= limit else start
 
     def crossed_error(self, starts: list[Start]) -> float:
         """Mean squared error on each fold of what the other folds choose.
@@ -244,18 +254,16 @@ class Trainer:
 
     def hard_error(self, candidates: tuple[Candidate, ...]) -> float:
         """The same for hard trees: pruned on the other folds, measured on each."""
-        fold = np.arange(len(self.judged.y)) % self.options.n_folds
+        fold = np.arange(self.judged.n_rows) % self.options.n_folds
         total = 0.0
         for i in range(self.options.n_folds):
             own, other = self.judged.take(fold == i), self.judged.take(fold != i)
-            if not len(own.y) or not len(other.y):
+            if not own.n_rows or not other.n_rows:
                 continue
-            pruned = [
-                reduced_error(candidate.grown, other.table, other.y, other.weight)
-                for candidate in candidates
-            ]
-            tree, _ = min(pruned, key=lambda pair: pair[1])
-            total += squared_error(tree, own)
+            evidence = Evidence(self.training, other)
+            pruned = [HoldOut()(candidate.grown, evidence) for candidate in candidates]
+            best = min(pruned, key=lambda found: found.value)
+            total += squared_error(best.tree, own)
         return total / self.judged.weight.sum()
 
 

@@ -15,7 +15,6 @@ import numpy as np
 import optax
 
 from secret_jax.refine.soft.parameters import Parameters, Structure, forward
-from secret_jax.runtime.compiling import jit
 from secret_jax.runtime.linalg import AnyArray
 
 
@@ -26,19 +25,20 @@ class TrainingData(NamedTuple):
     ----------
     x : Array of shape (n_padded, n_continuous), float32
     codes : Array of shape (n_padded, n_discrete), int32
-    y, weight : Array of shape (n_padded,), float32
-        The weights have mean one.
+    targets : Array of shape (n_padded, n_outputs), float32
+    weight : Array of shape (n_padded,), float32
+        Of mean one.
     validation : Array of shape (n_validation,), int32
         Rows to judge by.
     fold : Array of shape (n_folds, n_validation), float32
         Their weights, in parts that are judged apart; 0 for padding.
-    low, high : Array of shape (), float32
+    low, high : Array of shape (n_outputs,), float32
         Range of the predictions.
     """
 
     x: AnyArray
     codes: AnyArray
-    y: AnyArray
+    targets: AnyArray
     weight: AnyArray
     validation: AnyArray
     fold: AnyArray
@@ -47,11 +47,11 @@ class TrainingData(NamedTuple):
 
 
 class Rates(NamedTuple):
-    """Numbers of `secret_jax.options.SoftOptions` that a step reads."""
+    """Fields of `secret_jax.SoftGates` that a step reads."""
 
     gate_rate: AnyArray
     leaf_rate: AnyArray
-    pull: AnyArray
+    l2: AnyArray
     averaging: AnyArray
 
 
@@ -74,17 +74,18 @@ def loss(
     structure: Structure,
     data: TrainingData,
     row: jax.Array,
-    pull: jax.Array | float,
+    l2: jax.Array | float,
 ) -> jax.Array:
-    """Mean squared error on some rows, and the pull of the slopes to their start."""
-    error = forward(parameters, structure, data.x[row], data.codes[row]) - data.y[row]
-    moved = parameters.coefficient[:, 1:] - structure.start.coefficient[:, 1:]
-    n_slopes = jnp.sum(structure.along.absent == 0) * max(moved.shape[1], 1)
+    """Mean squared error on some rows, and a penalty on how far slopes moved."""
+    prediction = forward(parameters, structure, data.x[row], data.codes[row])
+    squared = jnp.sum((prediction - data.targets[row]) ** 2, axis=1)
+    moved = parameters.coefficient[:, :, 1:] - structure.start.coefficient[:, :, 1:]
+    n_slopes = jnp.sum(structure.along.absent == 0) * max(moved.shape[2], 1)
     penalty = jnp.sum(moved**2) / n_slopes.astype(jnp.float32)
-    return jnp.mean(data.weight[row] * error**2) + pull * penalty
+    return jnp.mean(data.weight[row] * squared) + l2 * penalty
 
 
-@jit
+@jax.jit
 def train_chunk(
     state: TrainingState,
     structure: Structure,
@@ -114,9 +115,7 @@ def train_chunk(
 
     def one(state: TrainingState, structure: Structure):
         def step(state, row):
-            gradient = jax.grad(loss)(
-                state.parameters, structure, data, row, rates.pull
-            )
+            gradient = jax.grad(loss)(state.parameters, structure, data, row, rates.l2)
             free = gradient.direction * structure.free
             gradient = gradient._replace(direction=free)
             # Optax raises its decay to the count of steps: a float to an integer.
@@ -134,10 +133,8 @@ def train_chunk(
                     )
                 )
             )
-            average = jax.tree.map(
-                lambda old, new: old + (1.0 - rates.averaging) * (new - old),
-                state.average,
-                parameters,
+            average = optax.incremental_update(
+                parameters, state.average, 1.0 - rates.averaging
             )
             return TrainingState(parameters, average, inner), None
 
@@ -145,10 +142,15 @@ def train_chunk(
         x, codes = data.x[data.validation], data.codes[data.validation]
         prediction = forward(state.average, structure, x, codes)
         prediction = jnp.clip(prediction, data.low, data.high)
-        squared = (prediction - data.y[data.validation]) ** 2
-        return state, jnp.sum(data.fold * squared, axis=1)
+        squared = (prediction - data.targets[data.validation]) ** 2
+        return state, jnp.sum(data.fold * jnp.sum(squared, axis=1), axis=1)
 
     return jax.vmap(one)(state, structure)
+
+
+# With an epoch of more calls than this rows are drawn independently: one permutation
+# would cost more than the steps.
+_MANY_CALLS = 4
 
 
 def minibatches(
@@ -168,7 +170,7 @@ def minibatches(
     ndarray of shape (n_steps, batch_size), int32
     """
     wanted = n_steps * batch_size
-    if n_rows > 4 * wanted:  # an epoch would never end
+    if n_rows > _MANY_CALLS * wanted:
         drawn = random.integers(0, n_rows, wanted)
     else:
         n_epochs = -(-wanted // n_rows)

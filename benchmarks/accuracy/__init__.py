@@ -1,0 +1,1 @@
+"""Errors beside other packages, with missing cells, and of conformal intervals."""

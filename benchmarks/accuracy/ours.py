@@ -1,0 +1,173 @@
+"""The models of this package that are compared with others, and the ablation's.
+
+An ablation is the default with one ingredient taken away. What is no parameter of the
+estimator is replaced in the options that it makes of its parameters.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+import sys
+import time
+import warnings
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import secret_jax
+from benchmarks.accuracy.data import not_numeric
+from benchmarks.accuracy.peers import Candidate, Outcome
+from benchmarks.shared import Experiment
+from secret_jax import SecretRegressor, UnseenCategoryWarning
+from secret_jax.options import RssOptions
+from secret_jax.parameters import check_parameters
+
+
+class Setting(NamedTuple):
+    """How one of our models differs from the default.
+
+    Attributes
+    ----------
+    parameters : dict
+        Of the estimator.
+    rss : dict
+        Fields of `RssOptions`.
+    paper : bool
+        Start from `SecretRegressor.paper`.
+    numbers : bool
+        Take columns of numbers as numbers, also where the paper takes them as
+        discrete.
+    """
+
+    parameters: Mapping[str, Any] = {}
+    rss: Mapping[str, Any] = {}
+    paper: bool = False
+    numbers: bool = False
+
+
+VARIANTS = {
+    "paper": Setting(paper=True),
+    "default": Setting(),
+    "default_on_numbers": Setting(numbers=True),
+    "blended": Setting({"refine": "blend"}),
+    "refined_hard": Setting({"refine": "hard"}),
+    "refined_soft": Setting({"refine": "soft"}),
+}
+ABLATIONS = {
+    "no_oblique_splits": Setting({"oblique": False}),
+    "no_axis_tree": Setting({"oblique": True}),
+    "no_em": Setting(rss={"em_starts": False}),
+    "no_random_starts": Setting(rss={"n_random_starts": 0}),
+    "no_hessian_directions": Setting(rss={"n_hessian": 0}),
+    "no_hinge_steps": Setting(rss={"n_hinge": 0}),
+    "one_finalist": Setting(rss={"n_finalists": 1}),
+    "no_price_of_splits": Setting(rss={"stop_factor": 0.0}),
+    "no_extra_price_of_degrees": Setting(rss={"gcv_factor": 1.0}),
+    "no_sampling": Setting({"em_sample": None}),
+    "no_linear_score": Setting({"criterion": "gini"}),
+    "no_shrinkage": Setting({"leaf": "linear"}),
+    "no_linear_leaves": Setting({"leaf": "constant"}),
+    "no_indicators": Setting({"discrete_regressors": False}),
+    "no_cross_validation": Setting({"prune": "holdout"}),
+    "no_second_growth": Setting({"born_again": False}),
+    "no_refit": Setting({"prune": "holdout", "refit": False}),
+    "no_pruning": Setting({"prune": None}),
+    "no_clipping": Setting({"clip_margin": None}),
+    "no_inherited_ranges": Setting({"clip_min_samples": 0}),
+}
+
+# Folders that no fit runs through; a change in them leaves earlier results valid.
+_READING = ("inspect", "cli", "datasets")
+
+
+def code_version() -> str:
+    """Checksum of the code that fits, whatever its comments and docstrings say."""
+    folder = Path(secret_jax.__file__).parent
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*.py")):
+        name = path.relative_to(folder)
+        if name.parts[0] not in _READING:
+            digest.update(str(name).encode())
+            digest.update(_without_docstrings(path.read_text()).encode())
+    return digest.hexdigest()[:8]
+
+
+def ours(names: Iterable[str], code: str) -> list[Candidate]:
+    """Our models that the package can make; for the others a line on standard error."""
+    found = []
+    for name in names:
+        setting = (VARIANTS | ABLATIONS)[name]
+        try:
+            check_parameters(_model(setting))
+        except (TypeError, ValueError) as error:
+            print(f"{name} is left out: {error}", file=sys.stderr)
+            continue
+        found.append(Candidate(name, key_of(name, code), functools.partial(_run, name)))
+    return found
+
+
+def key_of(name: str, code: str) -> str:
+    """Key of one of our models, by the code that ran and its settings."""
+    setting = (VARIANTS | ABLATIONS)[name]
+    changes = dict(setting.parameters) | {f"rss.{k}": v for k, v in setting.rss.items()}
+    settings = ", ".join(f"{name}={value!r}" for name, value in changes.items())
+    start = "paper" if setting.paper else "default"
+    encoding = " numbers" if setting.numbers else ""
+    return f"secret_jax {code}{encoding} {start}({settings})"
+
+
+def _run(name: str, experiment: Experiment) -> Outcome:
+    setting = (VARIANTS | ABLATIONS)[name]
+    train, prune, test = experiment[:3]
+    discrete = not_numeric(train.X) if setting.numbers else experiment.discrete
+    model = _model(setting).set_params(
+        random_state=experiment.seed, discrete_features=discrete
+    )
+    with warnings.catch_warnings():
+        # In small sets some categories occur in the pruning or the test part only.
+        warnings.simplefilter("ignore", UnseenCategoryWarning)
+        if model.prune in ("auto", "holdout"):
+            fit = functools.partial(model.fit, *train, prune_set=tuple(prune))
+        else:
+            fit = functools.partial(model.fit, *_joined(experiment))
+        started = time.perf_counter()
+        fit()
+        seconds = time.perf_counter() - started
+        return Outcome(model.predict(test.X), model.n_leaves_, seconds)
+
+
+def _joined(experiment: Experiment) -> tuple[Any, Any]:
+    import numpy as np
+    import pandas
+
+    train, prune = experiment.train, experiment.prune
+    return pandas.concat([train.X, prune.X]), np.concatenate([train.y, prune.y])
+
+
+def _model(setting: Setting) -> SecretRegressor:
+    model = SecretRegressor.paper() if setting.paper else SecretRegressor()
+    if setting.rss:
+        model = _with_rss(setting.rss)()
+    return model.set_params(**setting.parameters)
+
+
+def _with_rss(changes: Mapping[str, Any]) -> type[SecretRegressor]:
+    """The estimator with other options of its search than its parameters give."""
+    options = replace(RssOptions(), **changes)
+
+    class WithOtherSearch(SecretRegressor):
+        _rss = options
+
+    return WithOtherSearch
+
+
+def _without_docstrings(source: str) -> str:
+    tree = ast.parse(source)
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    for node in ast.walk(tree):
+        if isinstance(node, documented) and ast.get_docstring(node) is not None:
+            node.body = node.body[1:]
+    return ast.dump(tree)

@@ -1,0 +1,317 @@
+"""The models of other packages that ours are compared with, each as a function.
+
+Peers that need no rows to choose their size train on the training and the pruning rows
+together. Every peer gets the encoding of discrete columns that suits it best: ridge
+indicators; the others numbers where the column holds numbers, whatever the paper takes
+for discrete (indicators double the error of CART and LightGBM on auto_mpg), and for
+text indicators, or in LightGBM its own categories.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.metadata
+import json
+import re
+import sys
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from sklearn.linear_model import RidgeCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeRegressor
+
+from benchmarks.accuracy.data import not_numeric
+from benchmarks.shared import Experiment
+
+
+class Outcome(NamedTuple):
+    """What one fit gave: predictions for the test rows, leaves or rules, seconds."""
+
+    prediction: np.ndarray
+    leaves: int
+    seconds: float
+
+
+class Candidate(NamedTuple):
+    """A model to be compared.
+
+    Attributes
+    ----------
+    name : str
+    key : str
+        Versions and settings: results of other keys are never mixed with its own.
+    run : callable
+        Takes an `Experiment`, gives an `Outcome`.
+    """
+
+    name: str
+    key: str
+    run: Callable[[Experiment], Outcome]
+
+
+class Encoded(NamedTuple):
+    """An experiment as peers take it; ``both`` are the rows to train and to prune."""
+
+    X_train: Any
+    X_prune: Any
+    X_both: Any
+    X_test: Any
+    y_train: np.ndarray
+    y_prune: np.ndarray
+    y_both: np.ndarray
+    seed: int
+
+
+class Fitted(NamedTuple):
+    """A fitted peer: how it predicts, and its leaves (of all trees) or rules."""
+
+    predict: Callable[[Any], np.ndarray]
+    leaves: int
+
+
+def peers(
+    names: Sequence[str], hrt: Path | None, threads: int | None
+) -> list[Candidate]:
+    """The peers whose packages are there; for the others a line on standard error."""
+    found = []
+    for name in names:
+        peer = _PEERS[name]
+        try:
+            version = _version(peer.package, hrt)
+        except ImportError as error:
+            print(f"{name} is left out: {error}", file=sys.stderr)
+            continue
+        key = f"{peer.package} {version} {peer.encoding} {json.dumps(peer.settings)}"
+        run = functools.partial(_run, peer, threads)
+        found.append(Candidate(name, key, run))
+    return found
+
+
+class _Peer(NamedTuple):
+    package: str
+    encoding: Literal["indicators", "numbers", "categories"]
+    fit: Callable[..., Fitted]
+    settings: dict[str, Any]
+
+
+def _version(package: str, hrt: Path | None) -> str:
+    """Version of a peer's package; ImportError, in words, where it is absent."""
+    if package == "hrt":
+        if hrt is None:
+            raise ImportError("name the folder that holds its package hrt with --hrt")
+        sys.path.insert(0, str(hrt))
+    try:
+        importlib.import_module(_MODULES.get(package, package))
+    except ImportError as error:
+        where = str(hrt) if package == "hrt" else f"pip install {package}"
+        raise ImportError(f"{error} ({where})") from None
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "0+unknown"
+
+
+def _run(peer: _Peer, threads: int | None, experiment: Experiment) -> Outcome:
+    data = _ENCODINGS[peer.encoding](experiment)
+    settings = dict(peer.settings)
+    if peer.package == "lightgbm":
+        settings["n_jobs"] = threads
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # theirs, about names of columns and the like
+        started = time.perf_counter()
+        fitted = peer.fit(data, **settings)
+        seconds = time.perf_counter() - started
+        prediction = np.asarray(fitted.predict(data.X_test), np.float64).ravel()
+    return Outcome(prediction, fitted.leaves, seconds)
+
+
+def _indicators(experiment: Experiment) -> Encoded:
+    """Numbers as they are, a 0/1 column for each category seen before the test."""
+    seen = _categories(experiment)
+
+    def encode(X: Any) -> np.ndarray:
+        numeric = [column for column in X.columns if column not in seen]
+        blocks = [X[numeric].to_numpy(np.float64)]
+        for column, values in seen.items():
+            cells = X[column].to_numpy(object)[:, None]
+            blocks.append((cells == values).astype(np.float64))
+        return np.hstack(blocks)
+
+    return _encoded(experiment, encode, np.vstack)
+
+
+def _numbers(experiment: Experiment) -> Encoded:
+    """Numbers wherever a column holds them, indicators of text."""
+    return _indicators(_text_only(experiment))
+
+
+def _native(experiment: Experiment) -> Encoded:
+    """DataFrames with pandas' categories for text; unseen ones become missing."""
+    import pandas
+
+    experiment = _text_only(experiment)
+    seen = _categories(experiment)
+
+    def encode(X: Any) -> Any:
+        X = X.copy()
+        # LightGBM refuses names with punctuation; columns keep their order.
+        names = {column: f"c{i}" for i, column in enumerate(X.columns)}
+        for column, values in seen.items():
+            X[column] = pandas.Categorical(X[column], categories=values)
+        return X.rename(columns=names)
+
+    return _encoded(experiment, encode, pandas.concat)
+
+
+_ENCODINGS = {"indicators": _indicators, "numbers": _numbers, "categories": _native}
+
+
+def _text_only(experiment: Experiment) -> Experiment:
+    return experiment._replace(discrete=not_numeric(experiment.train.X))
+
+
+def _categories(experiment: Experiment) -> dict[str, np.ndarray]:
+    parts = (experiment.train.X, experiment.prune.X)
+    seen = {}
+    for column in experiment.discrete:
+        values = {value for X in parts for value in X[column].tolist()}
+        seen[column] = np.array(sorted(values, key=str), object)
+    return seen
+
+
+def _encoded(experiment: Experiment, encode: Callable, join: Callable) -> Encoded:
+    train, prune, test = (encode(part.X) for part in experiment[:3])
+    return Encoded(
+        X_train=train,
+        X_prune=prune,
+        X_both=join([train, prune]),
+        X_test=test,
+        y_train=experiment.train.y,
+        y_prune=experiment.prune.y,
+        y_both=np.concatenate([experiment.train.y, experiment.prune.y]),
+        seed=experiment.seed,
+    )
+
+
+def _ridge(data: Encoded, *, weakest: float, strongest: float) -> Fitted:
+    """Least squares with a penalty by leave-one-out cross-validation."""
+    penalties = np.geomspace(weakest, strongest, 33)
+    model = make_pipeline(StandardScaler(), RidgeCV(penalties))
+    model.fit(data.X_both, data.y_both)
+    return Fitted(model.predict, 1)
+
+
+def _cart(data: Encoded, *, sizes: int) -> Fitted:
+    """Cost-complexity pruning (Breiman et al. 1984), chosen on the pruning rows."""
+
+    def grow(alpha: float) -> DecisionTreeRegressor:
+        tree = DecisionTreeRegressor(ccp_alpha=alpha, random_state=data.seed % 2**31)
+        return tree.fit(data.X_train, data.y_train)
+
+    def error(tree: DecisionTreeRegressor) -> float:
+        return float(np.mean((tree.predict(data.X_prune) - data.y_prune) ** 2))
+
+    path = DecisionTreeRegressor(
+        random_state=data.seed % 2**31
+    ).cost_complexity_pruning_path(data.X_train, data.y_train)
+    alphas = np.unique(np.maximum(path.ccp_alphas, 0.0))
+    # The few large ones make small trees, so they are all tried.
+    last = np.unique(np.geomspace(1, len(alphas), sizes).astype(int))
+    best = min((grow(float(alphas[-i])) for i in last), key=error)
+    return Fitted(best.predict, int(best.get_n_leaves()))
+
+
+def _lightgbm(
+    data: Encoded, *, patience: int, refit: bool = False, **settings: Any
+) -> Fitted:
+    """Boosting, stopped early by the pruning rows, perhaps refitted on all rows."""
+    lightgbm: Any = importlib.import_module("lightgbm")
+    settings = {"random_state": data.seed % 2**31, "verbose": -1, **settings}
+    model = lightgbm.LGBMRegressor(**settings)
+    model.fit(
+        data.X_train,
+        data.y_train,
+        eval_set=[(data.X_prune, data.y_prune)],
+        callbacks=[lightgbm.early_stopping(patience, verbose=False)],
+    )
+    n_trees = max(model.best_iteration_, 1)
+    if refit:
+        settings["n_estimators"] = n_trees
+        model = lightgbm.LGBMRegressor(**settings).fit(data.X_both, data.y_both)
+    trees = model.booster_.dump_model(num_iteration=n_trees)["tree_info"]
+    return Fitted(model.predict, sum(tree["num_leaves"] for tree in trees))
+
+
+def _cubist(data: Encoded, **settings: Any) -> Fitted:
+    """Rules with linear models (Quinlan)."""
+    cubist: Any = importlib.import_module("cubist")
+    model = cubist.Cubist(**settings, random_state=data.seed % 4096)
+    model.fit(data.X_both, data.y_both)
+    rules = re.findall(r'rules="(\d+)"', str(getattr(model, "model_", "")))
+    return Fitted(model.predict, sum(map(int, rules)))
+
+
+def _pilot(data: Encoded, **settings: Any) -> Fitted:
+    """Linear model trees with BIC (Raymaekers, Rousseeuw, Verdonck & Yao 2024)."""
+    pilot: Any = importlib.import_module("pilot")
+    model = pilot.PILOT(**settings)
+    model.train(data.X_both, data.y_both)
+    kinds = list(model.tree_summary()["node_type"])
+    return Fitted(model.predict, kinds.count("con"))
+
+
+def _hrt(data: Encoded, *, depths: list[int], **settings: Any) -> Fitted:
+    """Hinge regression trees on standardised columns, depth by the pruning rows."""
+    hrt: Any = importlib.import_module("hrt")
+    scaler = StandardScaler().fit(data.X_train)
+    train, prune = scaler.transform(data.X_train), scaler.transform(data.X_prune)
+    best, lowest = None, np.inf
+    for depth in depths:
+        model = hrt.HRTRegressor(
+            max_depth=depth, random_state=data.seed % 10**6, **settings
+        ).fit(train, data.y_train)
+        error = float(np.mean((model.predict(prune) - data.y_prune) ** 2))
+        if best is None or error < lowest:
+            best, lowest = model, error
+    assert best is not None
+    return Fitted(
+        lambda X: best.predict(scaler.transform(X)), int(best.root_node.count_leaves())
+    )
+
+
+_MODULES = {"fast-model-trees": "pilot", "scikit-learn": "sklearn"}
+_BOOSTING = {"learning_rate": 0.05, "n_estimators": 5000, "patience": 50}
+_PEERS = {
+    "ridge": _Peer(
+        "scikit-learn", "indicators", _ridge, {"weakest": 1e-4, "strongest": 1e4}
+    ),
+    "cart": _Peer("scikit-learn", "numbers", _cart, {"sizes": 40}),
+    "lightgbm": _Peer("lightgbm", "categories", _lightgbm, _BOOSTING),
+    "lightgbm_refitted": _Peer(
+        "lightgbm", "categories", _lightgbm, {**_BOOSTING, "refit": True}
+    ),
+    "lightgbm_refitted_on_indicators": _Peer(
+        "lightgbm", "indicators", _lightgbm, {**_BOOSTING, "refit": True}
+    ),
+    "lightgbm_linear": _Peer(
+        "lightgbm", "categories", _lightgbm, {**_BOOSTING, "linear_tree": True}
+    ),
+    "cubist": _Peer("cubist", "numbers", _cubist, {"n_committees": 1}),
+    "cubist_on_indicators": _Peer("cubist", "indicators", _cubist, {"n_committees": 1}),
+    "pilot": _Peer("fast-model-trees", "numbers", _pilot, {"max_depth": 20}),
+    "hrt": _Peer(
+        "hrt",
+        "numbers",
+        _hrt,
+        {"depths": [0, 1, 2, 3, 4, 5, 6], "threshold": 0, "ridge_alpha": 1}
+        | {"step_size": "auto"},
+    ),
+}
+PEER_NAMES = tuple(_PEERS)

@@ -1,0 +1,266 @@
+"""The tables of accuracy: errors, ratios of errors, wins, seconds, leaves.
+
+`benchmarks/README.md` says how to read them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from benchmarks.shared import markdown
+
+FLOOR = 0.001
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """One fit to make.
+
+    Attributes
+    ----------
+    set, model : str
+    seed : int
+    data : str
+        What tells two sets of one name apart; see `benchmarks.accuracy.data.Source`.
+    key : str
+        Versions and settings of the model.
+    """
+
+    set: str
+    model: str
+    seed: int
+    data: str
+    key: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record(Run):
+    """One fit made.
+
+    Attributes
+    ----------
+    error : float
+        Mean squared error on the test part over the variance of the target there.
+    mse : float
+        The same in squared units of the target.
+    leaves : int
+        Leaves of all trees, or rules.
+    seconds : float
+        Wall time of the fit, pruning and choosing the size included.
+    rows, columns : int
+        Of the training part.
+    """
+
+    error: float
+    mse: float
+    leaves: int
+    seconds: float
+    rows: int
+    columns: int
+
+
+class Figure(NamedTuple):
+    """A mean over seeds and the standard error of that mean."""
+
+    mean: float
+    standard_error: float
+
+    def __str__(self) -> str:
+        if not math.isfinite(self.mean):
+            return str(self.mean)
+        if not 0 <= self.standard_error < math.inf:
+            return f"{self.mean:.3g}" if self.mean >= 1e3 else f"{self.mean:.4f}"
+        if self.mean >= 100:
+            return f"{self.mean:.3g} ± {self.standard_error:.2g}"
+        return f"{self.mean:.4f} ± {self.standard_error:.4f}"
+
+
+def figure(values: Iterable[float]) -> Figure:
+    """Mean and standard error; the latter is NaN for a single value."""
+    array = np.array(list(values), np.float64)
+    if len(array) < 2:
+        return Figure(float(array.mean()), math.nan)
+    with np.errstate(invalid="ignore"):
+        deviation = float(array.std(ddof=1))
+    return Figure(float(array.mean()), deviation / math.sqrt(len(array)))
+
+
+class Results:
+    """Records by model, set and seed."""
+
+    def __init__(self, records: Iterable[Record]):
+        self._of: dict[tuple[str, str], dict[int, Record]] = {}
+        for record in records:
+            self._of.setdefault((record.model, record.set), {})[record.seed] = record
+
+    @property
+    def models(self) -> list[str]:
+        """Models, in the order of their records."""
+        return list(dict.fromkeys(model for model, _ in self._of))
+
+    @property
+    def sets(self) -> list[str]:
+        """Sets, in the order of their records."""
+        return list(dict.fromkeys(name for _, name in self._of))
+
+    def values(self, model: str, name: str, field: str = "error") -> list[float]:
+        """One field of a model's records of a set, in the order of the seeds."""
+        records = self._of.get((model, name), {})
+        return [float(getattr(records[seed], field)) for seed in sorted(records)]
+
+    def log_ratios(self, first: str, second: str, name: str) -> dict[int, float]:
+        """Logarithms of the ratio of two models' errors on a set, by seed.
+
+        Errors under `FLOOR` of the variance count as `FLOOR`: beyond it a model is as
+        good as exact, and a ratio of nothing to nothing says nothing.
+        """
+        one, two = (self._of.get((model, name), {}) for model in (first, second))
+        return {
+            seed: math.log(max(one[seed].error, FLOOR) / max(two[seed].error, FLOOR))
+            for seed in sorted(one.keys() & two.keys())
+        }
+
+    def mean_errors(self, first: str, second: str) -> dict[str, tuple[float, float]]:
+        """Mean errors of two models, over the seeds both have, by set.
+
+        Means under `FLOOR` count as `FLOOR`, as above.
+        """
+        means = {}
+        for name in self.sets:
+            one, two = (self._of.get((m, name), {}) for m in (first, second))
+            seeds = sorted(one.keys() & two.keys())
+            if seeds:
+                pair = (np.mean([side[s].error for s in seeds]) for side in (one, two))
+                means[name] = tuple(max(float(mean), FLOOR) for mean in pair)
+        return means
+
+    def ratio(
+        self, first: str, second: str, exclude: Sequence[str] = ()
+    ) -> tuple[float, float]:
+        """Geometric mean, over sets, of the ratio of two models' mean errors.
+
+        The second number is its relative standard error, from how the logarithm of the
+        ratio differs between the seeds of each set.
+        """
+        logs, variances = [], []
+        for name, (one, two) in self.mean_errors(first, second).items():
+            if name in exclude:
+                continue
+            logs.append(math.log(one / two))
+            by_seed = figure(self.log_ratios(first, second, name).values())
+            variances.append(by_seed.standard_error**2)
+        if not logs:
+            return math.nan, math.nan
+        error = math.sqrt(sum(variances)) / len(logs)
+        return math.exp(sum(logs) / len(logs)), error
+
+    def wins(self, first: str, second: str, exclude: Sequence[str] = ()) -> int:
+        """Number of sets on which the first model's mean error is lower."""
+        means = self.mean_errors(first, second)
+        return sum(one < two for s, (one, two) in means.items() if s not in exclude)
+
+    def best(self, name: str) -> str:
+        """The model with the lowest mean error on a set."""
+        values = {model: self.values(model, name) for model in self.models}
+        means = {model: np.mean(errors) for model, errors in values.items() if errors}
+        return min(means, key=lambda model: means[model])
+
+
+def error_table(results: Results) -> str:
+    """Mean errors and standard errors, a line per set; the best in bold."""
+    lines = [["set", "rows", "seeds", *results.models]]
+    for name in results.sets:
+        best, cells, counts, rows = results.best(name), [], set(), 0.0
+        for model in results.models:
+            values = results.values(model, name)
+            if not values:
+                cells.append("-")
+                continue
+            counts.add(len(values))
+            rows = results.values(model, name, "rows")[0]
+            text = str(figure(values))
+            cells.append(f"**{text}**" if model == best else text)
+        seeds = "-".join(map(str, sorted({min(counts), max(counts)})))
+        lines.append([name, f"{rows:.0f}", seeds, *cells])
+    return markdown(lines)
+
+
+def comparison_table(
+    results: Results, baseline: str, exclude: Sequence[str] = ()
+) -> str:
+    """Every model beside one of them, a line per model."""
+    kept = [name for name in results.sets if name not in exclude]
+    best = [results.best(name) for name in kept]
+    head = ["model", f"error / {baseline}", "sets", "lower on", "best of all on"]
+    lines = [[*head, "seconds, median", "leaves, median"]]
+    for model in results.models:
+        ratio, error = results.ratio(model, baseline, exclude)
+        means = results.mean_errors(model, baseline)
+        seconds, leaves = (
+            [v for name in kept for v in results.values(model, name, field)]
+            for field in ("seconds", "leaves")
+        )
+        lines.append(
+            [
+                model,
+                f"{ratio:.3f} ± {ratio * error:.3f}" if error > 0 else f"{ratio:.3f}",
+                str(len(means.keys() - set(exclude))),
+                str(results.wins(model, baseline, exclude)),
+                str(best.count(model)),
+                f"{np.median(seconds):.2f}" if seconds else "-",
+                f"{np.median(leaves):.0f}" if leaves else "-",
+            ]
+        )
+    return markdown(lines)
+
+
+def ratio_matrix(results: Results, exclude: Sequence[str] = ()) -> str:
+    """Geometric-mean ratio of the errors of the line's model over the column's."""
+    lines = [["error of / over", *results.models]]
+    for first in results.models:
+        ratios = [
+            "" if first == second else f"{results.ratio(first, second, exclude)[0]:.3f}"
+            for second in results.models
+        ]
+        lines.append([first, *ratios])
+    return markdown(lines)
+
+
+def median_table(results: Results, field: str) -> str:
+    """Medians of a field over the seeds, a line per set."""
+    lines = [["set", *results.models]]
+    for name in results.sets:
+        cells = []
+        for model in results.models:
+            values = results.values(model, name, field)
+            shown = f"{np.median(values):.2f}" if values else "-"
+            cells.append(shown if field == "seconds" else shown.removesuffix(".00"))
+        lines.append([name, *cells])
+    return markdown(lines)
+
+
+def report(results: Results, baseline: str, exclude: Sequence[str] = ()) -> str:
+    """All tables, as Markdown that is legible as it is."""
+    n_sets = len(results.sets)
+    parts = [
+        "### Error: test MSE over the variance of the test target",
+        error_table(results),
+        f"### Over all {n_sets} sets",
+        comparison_table(results, baseline),
+        ratio_matrix(results),
+    ]
+    left_out = [name for name in exclude if name in results.sets]
+    if left_out:
+        parts += [
+            f"### Over {n_sets - len(left_out)} sets, without {', '.join(left_out)}",
+            comparison_table(results, baseline, left_out),
+            ratio_matrix(results, left_out),
+        ]
+    for field, title in (("seconds", "Seconds"), ("leaves", "Leaves or rules")):
+        parts += [f"### {title}, median over the seeds", median_table(results, field)]
+    return "\n\n".join(parts)

@@ -1,0 +1,1 @@
+"""What an accelerator brings, beside what the device can do."""

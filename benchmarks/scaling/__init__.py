@@ -1,0 +1,1 @@
+"""Time and memory of fits by rows and by stage, and what a user waits for."""

@@ -1,0 +1,108 @@
+"""What a user waits for: the first fit, a later one, and predictions.
+
+    python -m benchmarks.scaling.latency --data FOLDER
+
+The first fit is that of a fresh process, imports and compiling included: without
+compiled programs, and with those that an earlier process kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+
+import numpy as np
+from sklearn.datasets import make_friedman1
+
+from secret_jax import SecretRegressor
+from secret_jax.datasets import load
+
+_FIRST_FIT = """
+import sys, time
+started = time.perf_counter()
+import secret_jax
+from secret_jax.datasets import load
+if sys.argv[2]:
+    secret_jax.enable_compilation_cache(sys.argv[2])
+data = load("abalone", sys.argv[1] or None)
+secret_jax.SecretRegressor(random_state=0).fit(data.X, data.y)
+print(time.perf_counter() - started)
+"""
+
+
+def first_fit(data: str | None, cache: str) -> float:
+    """Seconds of imports, reading and the first fit of abalone in a fresh process."""
+    alone = {k: v for k, v in os.environ.items() if not k.startswith("JAX_")}
+    command = [sys.executable, "-c", _FIRST_FIT, data or "", cache]
+    done = subprocess.run(
+        command, env=alone, check=True, capture_output=True, text=True
+    )
+    return float(done.stdout)
+
+
+def median_seconds(call: Callable[[], object], repeats: int) -> float:
+    """Median time of a call that was made once before."""
+    call()
+    seconds = []
+    for _ in range(repeats):
+        started = time.perf_counter()
+        call()
+        seconds.append(time.perf_counter() - started)
+    return float(np.median(seconds))
+
+
+def report_fits(data: str | None, repeats: int) -> None:
+    """First fits, and warm ones of 4,000 rows."""
+    with tempfile.TemporaryDirectory() as cache:
+        without = [first_fit(data, "") for _ in range(repeats)]
+        first_fit(data, cache)
+        with_cache = [first_fit(data, cache) for _ in range(repeats)]
+    print(f"first fit of abalone, fresh process   {np.median(without):.2f} s")
+    print(f"the same with the compilation cache   {np.median(with_cache):.2f} s")
+    abalone = load("abalone", data)
+    X, y = make_friedman1(4000, n_features=10, noise=1.0, random_state=0)
+    model = SecretRegressor(random_state=0)
+    for name, (rows, target) in {
+        "abalone": (abalone.X.iloc[:4000], abalone.y[:4000]),
+        "Friedman 1": (X, y),
+    }.items():
+        seconds = median_seconds(lambda: model.fit(rows, target), 3 * repeats)  # noqa: B023
+        print(f"warm fit of 4,000 rows, {name:<13} {seconds:.2f} s")
+
+
+def report_predictions(n_rows: int, repeats: int) -> None:
+    """Rates of a tree of about 64 leaves, and the time of few rows."""
+    X, y = make_friedman1(n_rows, n_features=10, noise=1.0, random_state=0)
+    model = SecretRegressor(oblique=True, max_leaf_nodes=64, random_state=0)
+    model.fit(X[:20_000], y[:20_000])
+    print(f"predictions of an oblique tree of {model.n_leaves_} leaves")
+    for kind in (np.float32, np.float64):
+        rows = X.astype(kind)
+        seconds = median_seconds(lambda: model.predict(rows), 3 * repeats)  # noqa: B023
+        print(f"  {n_rows:,} rows of {kind.__name__}: {n_rows / seconds / 1e6:.1f} M/s")
+    for n in (1, 100):
+        seconds = median_seconds(lambda: model.predict(X[:n]), 200)  # noqa: B023
+        print(f"  {n} row{'s' * (n > 1)}: {1e6 * seconds:.0f} µs")
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Print the waiting times."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.scaling.latency",
+        description=(__doc__ or "").splitlines()[0],
+    )
+    parser.add_argument("--data", help="folder of the data sets; default: OpenML")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--rows", type=int, default=1_000_000, help="to predict")
+    options = parser.parse_args(argv)
+    report_fits(options.data, options.repeats)
+    report_predictions(options.rows, options.repeats)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,226 @@
+"""Accuracy beside the paper's: the protocol of section 5.2 of Dobra & Gehrke 2002.
+
+Every fit appends one line to a file of JSON lines, so a stopped run goes on where it
+was stopped; the table is made from that file. `benchmarks/README.md` says more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import math
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.shared import (
+    Experiment,
+    Part,
+    append_record,
+    dealt_out,
+    make_appendable,
+    randomness_of,
+    read_records,
+    run_of,
+    say,
+    say_what_is_done,
+    whole_number,
+)
+from benchmarks.table1.report import (
+    LEAVES,
+    PRINTED,
+    SETS,
+    SPLITS,
+    Record,
+    Run,
+    make_cells,
+    summary_text,
+    table_text,
+)
+from secret_jax import SecretRegressor, UnseenCategoryWarning
+from secret_jax.datasets import load, make_3dsin, make_cart, make_fried
+
+MODES = ("paper", "default")
+SYNTHETIC = {"3dsin": make_3dsin, "cart": make_cart, "fried": make_fried}
+
+
+def planned_runs(options: argparse.Namespace) -> list[Run]:
+    """All runs asked for that the paper has too.
+
+    Repeats are outermost, so that all sets have as many when the benchmark is stopped.
+    """
+    return [
+        Run(
+            set=name,
+            leaf=leaf,
+            split=split,
+            repeat=repeat,
+            min_samples_split=options.min_samples_split,
+            mode=options.mode,
+            synthetic_rows=options.synthetic_rows if name in SYNTHETIC else None,
+        )
+        for repeat in range(options.repeats)
+        for name in options.sets
+        for leaf in options.leaves
+        for split in options.splits
+        if (name, leaf, split) in PRINTED
+    ]
+
+
+def make_experiment(
+    name: str, repeat: int, synthetic_rows: int | None, data_home: str | None = None
+) -> Experiment:
+    """Split or generate the rows of one repeat: the same ones for every method."""
+    random, seed = randomness_of(name, repeat)
+    if name in SYNTHETIC:
+        make = SYNTHETIC[name]
+        parts = [Part(*make(synthetic_rows, random_state=random)) for _ in range(3)]
+        discrete = list(range(10)) if name == "cart" else []
+    else:
+        data = _load(name, data_home)
+        parts = dealt_out(data.X, data.y, random)
+        discrete = list(data.discrete)
+    return Experiment(*parts, discrete=discrete, seed=seed)
+
+
+_load = functools.cache(load)
+
+
+def make_model(run: Run) -> SecretRegressor:
+    """The paper's tree, or the default one with the same kinds of splits and leaves."""
+    oblique, constant = run.split == "oblique", run.leaf == "constant"
+    if run.mode == "paper":
+        return SecretRegressor.paper(
+            oblique=oblique,
+            leaf="constant" if constant else "linear",
+            min_samples_split=run.min_samples_split,
+        )
+    return SecretRegressor(
+        oblique=oblique,
+        leaf="constant" if constant else "shrunken",
+        min_samples_split=run.min_samples_split,
+    )
+
+
+def fit_one(run: Run, experiment: Experiment) -> Record:
+    """Grow, prune and test one tree."""
+    model = make_model(run)
+    model.set_params(
+        random_state=experiment.seed, discrete_features=experiment.discrete
+    )
+    with warnings.catch_warnings():
+        # In small sets some categories occur in the pruning or the test part only.
+        warnings.simplefilter("ignore", UnseenCategoryWarning)
+        started = time.perf_counter()
+        model.fit(*experiment.train, prune_set=tuple(experiment.prune))
+        seconds = time.perf_counter() - started
+        residual = model.predict(experiment.test.X) - experiment.test.y
+    return Record(
+        **asdict(run),
+        mse=float(np.mean(residual**2)),
+        leaves_grown=int(model.n_leaves_grown_),
+        leaves_kept=model.n_leaves_,
+        seconds=round(seconds, 3),
+    )
+
+
+def make_missing(
+    runs: Sequence[Run], records: Sequence[Record], path: Path, data_home: str | None
+) -> Iterator[Record]:
+    """Make the runs that have no record yet; append each to the file at once."""
+    done = {run_of(record, Run) for record in records}
+    missing = [run for run in runs if run not in done]
+    say_what_is_done(len(runs), len(missing), path)
+    if not missing:
+        return
+    _check_data({run.set for run in missing}, data_home)
+    make_appendable(path)
+    experiment_of = functools.lru_cache(maxsize=1)(make_experiment)
+    for number, run in enumerate(missing, start=1):
+        experiment = experiment_of(run.set, run.repeat, run.synthetic_rows, data_home)
+        record = fit_one(run, experiment)
+        append_record(path, record)
+        say(
+            f"[{number}/{len(missing)}] {run.set}, {run.leaf} leaves, {run.split} "
+            f"splits, repeat {run.repeat}: MSE {record.mse:.4g}, leaves "
+            f"{record.leaves_grown} -> {record.leaves_kept}, {record.seconds:.1f} s"
+        )
+        yield record
+
+
+def _check_data(names: set[str], data_home: str | None) -> None:
+    """Load all real sets before the first fit, so that none fails hours later."""
+    for name in sorted(names - SYNTHETIC.keys()):
+        try:
+            _load(name, data_home)
+        except (ValueError, OSError, ImportError) as error:
+            raise SystemExit(f"{error} Or leave {name} out of --sets.") from error
+
+
+def parse_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.table1",
+        description="Rerun Table 1 of the SECRET paper and set it beside the print.",
+    )
+    add = parser.add_argument
+    names = ", ".join(SETS)
+    add("--sets", nargs="+", choices=SETS, default=SETS, metavar="SET", help=names)
+    add("--leaves", nargs="+", choices=LEAVES, default=LEAVES)
+    add("--splits", nargs="+", choices=SPLITS, default=SPLITS)
+    add("--repeats", type=whole_number, default=100)
+    add(
+        "--synthetic-rows",
+        type=whole_number,
+        default=16384,
+        help="in each of three parts",
+    )
+    add("--min-samples-split", type=_share, default=0.01, help="of the training rows")
+    add("--mode", choices=MODES, default="paper", help="the paper's tree, or our own")
+    add("--data", help="folder of CSV files; else SECRET_JAX_DATA, else OpenML")
+    add("--out", type=Path, default=Path("results/table1.jsonl"), help="JSON lines")
+    add("--summary-only", action="store_true", help="fit nothing, print the table")
+    return parser.parse_args(arguments)
+
+
+def _share(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number between 0 and 1")
+    return value
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Make the missing runs, then print the table and the verdicts."""
+    options = parse_options(arguments)
+    runs = planned_runs(options)
+    records = read_records(options.out, Record)
+    if not options.summary_only:
+        records.extend(make_missing(runs, tuple(records), options.out, options.data))
+    wanted = set(runs)
+    # By run: two processes that wrote to one file may both have made it.
+    chosen = {run_of(record, Run): record for record in records}
+    chosen = [record for run, record in chosen.items() if run in wanted]
+    if not chosen:
+        raise SystemExit(
+            f"{options.out} holds no runs with these options. Leave out --summary-only "
+            "to make them."
+        )
+    cells = make_cells(chosen)
+    print(
+        f"Test MSE, mean ± standard error. Mode {options.mode}, min_samples_split "
+        f"{options.min_samples_split:g}, {options.synthetic_rows} rows in each part of "
+        "a synthetic set.\n"
+    )
+    print(table_text(cells), summary_text(cells), sep="\n\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,145 @@
+"""Columns in, arrays out: category codes, standardising, indicators."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from secret_jax.data.columns import codes_of, numbers, read_columns
+from secret_jax.data.device import FAR, encode_on_device, is_resident
+from secret_jax.data.rows import Table
+from secret_jax.data.scaling import row_block
+from secret_jax.data.schema import TableSchema
+from secret_jax.runtime.parallel import in_blocks
+
+
+class ReadColumns(NamedTuple):
+    """Columns that were read and matched with a schema, not yet encoded.
+
+    Attributes
+    ----------
+    values : list of ndarray of shape (n_rows,)
+        The continuous attributes, numbers of any type.
+    codes : ndarray of shape (n_rows, n_discrete), int32
+    """
+
+    values: list[np.ndarray]
+    codes: np.ndarray
+
+    def take(self, index: np.ndarray) -> ReadColumns:
+        """Some of the rows."""
+        return ReadColumns([column[index] for column in self.values], self.codes[index])
+
+
+def encode(schema: TableSchema, X: Any) -> Table:
+    """Encode rows for a schema.
+
+    Parameters
+    ----------
+    schema : TableSchema
+    X : array-like or DataFrame of shape (n_rows, n_columns)
+        DataFrame columns are found by name, in any order, if training saw names.
+
+    Returns
+    -------
+    Table
+        On a device if all columns are numbers that lie there.
+
+    Raises
+    ------
+    ValueError
+        If columns are missing or unknown, or values are not numbers (or missing, unless
+        that is allowed).
+    """
+    if is_resident(X):
+        if schema.is_plain and X.shape[1] == schema.n_columns:
+            x = encode_on_device(X, schema.center, schema.scale)
+            if x is not None:
+                return Table(x, np.zeros((len(X), 0), np.int32))
+        X = np.asarray(X)
+    return encoded(schema, matched(schema, X))
+
+
+def matched(schema: TableSchema, X: Any, used: np.ndarray | None = None) -> ReadColumns:
+    """Read the columns of a table on the host and match them with a schema.
+
+    Parameters
+    ----------
+    schema : TableSchema
+    X : array-like or DataFrame
+    used : ndarray of shape (n_rows,), bool, optional
+        Rows to keep; by default all.
+    """
+    columns = schema.matching(read_columns(X))
+    if used is not None and not used.all():
+        columns = [column[used] for column in columns]
+    codes = np.empty((len(columns[0]), len(schema.discrete)), np.int32)
+    for attribute, column in enumerate(schema.discrete):
+        codes[:, attribute] = codes_of(
+            columns[column],
+            schema.categories[attribute],
+            schema.names[column],
+            schema.allow_missing,
+        )
+    values = [
+        numbers(columns[i], schema.names[i], schema.allow_missing)
+        if columns[i].dtype == object
+        else columns[i]
+        for i in schema.continuous
+    ]
+    return ReadColumns(values, codes)
+
+
+def encoded(schema: TableSchema, columns: ReadColumns) -> Table:
+    """All rows of columns, encoded in blocks that the processors share."""
+    x = np.empty((len(columns.codes), schema.n_columns), np.float32)
+
+    def fill(rows: slice) -> None:
+        encode_block(schema, columns, rows, x[rows])
+
+    for _ in in_blocks(fill, len(x)):
+        pass
+    return Table(x, columns.codes)
+
+
+def encode_block(
+    schema: TableSchema, columns: ReadColumns, rows: slice, x: np.ndarray
+) -> None:
+    """Encode some rows of columns.
+
+    Parameters
+    ----------
+    schema : TableSchema
+    columns : ReadColumns
+    rows : slice
+    x : ndarray of shape (n_rows_of_the_slice, n_columns), float32
+        Filled in place.
+    """
+    first = schema.n_regressors - schema.n_indicators
+    for position, (attribute, code) in enumerate(schema.indicators, first):
+        x[:, position] = columns.codes[rows, attribute] == code
+    if not schema.continuous:
+        return
+    position = np.array(schema.continuous_positions)
+    block = row_block(columns.values, rows)
+    with np.errstate(over="ignore"):
+        block -= schema.center[position, None]
+        block /= schema.scale[position, None]
+    missing = None
+    extremes = block.max(initial=0.0), -block.min(initial=0.0)
+    if not np.maximum(*extremes) <= FAR:  # or one is NaN
+        missing = np.isnan(block)
+        if np.isinf(block).any() or not (schema.allow_missing or ~missing.any()):
+            for column, i in zip(columns.values, schema.continuous, strict=True):
+                numbers(column, schema.names[i], schema.allow_missing)  # may refuse it
+        # Far outside the training range numbers saturate.
+        np.clip(block, -FAR, FAR, out=block)
+        block[missing] = 0.0
+    place = {i: which for which, i in enumerate(schema.continuous_positions)}
+    for i, indicator in schema.missing_columns:
+        x[:, indicator] = 0.0 if missing is None else missing[place[i]]
+    # The attributes are at most two runs of columns: slices copy faster.
+    last = schema.n_regressors + len(position) - first
+    x[:, :first] = block[:first].T
+    x[:, schema.n_regressors : last] = block[first:].T

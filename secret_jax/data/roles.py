@@ -1,0 +1,238 @@
+"""Learning a schema: which role each column has, its categories and its scale."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from secret_jax.data.columns import (
+    categories_of,
+    made_up_names,
+    numbers,
+    positions,
+    read_columns,
+    refuse_numbers_as_text,
+)
+from secret_jax.data.scaling import column_moments
+from secret_jax.data.schema import Role, TableSchema
+
+# With fewer rows of a kind the coefficient of its indicator would be mostly noise.
+_ROWS_PER_INDICATOR = 30
+# A side of fewer rows is no leaf: the least "auto" leaf has five.
+_LEAST_MISSING = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnOptions:
+    """How the columns of a table are read.
+
+    Attributes
+    ----------
+    discrete_features, split_features : sequence of str or int, or bool mask, optional
+        Columns, by name or position, that are discrete or split-only.
+    use_regressors : bool
+        False makes every continuous attribute split-only (constant leaves).
+    missing : {"learn", "mean", "error"}
+        What a missing number is: the mean of its column with an indicator beside it,
+        the mean alone, or an error. A missing category is a category or an error.
+    category_indicators, missing_indicators : bool or "auto"
+        Whether the models see indicators of categories, and of missing values; "auto":
+        those with many rows each.
+    """
+
+    discrete_features: Sequence[Any] | None = None
+    split_features: Sequence[Any] | None = None
+    use_regressors: bool = True
+    missing: str = "error"
+    category_indicators: bool | str = False
+    missing_indicators: bool | str = False
+
+
+def numeric_schema(
+    center: np.ndarray,
+    scale: np.ndarray,
+    targets: np.ndarray,
+    weight: np.ndarray,
+    *,
+    allow_missing: bool,
+    target_names: tuple[str, ...] = ("y",),
+) -> TableSchema:
+    """The schema of an array without missing values whose columns are all regressors.
+
+    Parameters
+    ----------
+    center, scale : ndarray of shape (n_columns,), float64
+    targets : ndarray of shape (n_rows, n_outputs), float64
+    weight : ndarray of shape (n_rows,), float64
+    allow_missing : bool
+        Whether a missing value in other rows is no error.
+    target_names : tuple of str
+
+    Returns
+    -------
+    TableSchema
+    """
+    n_columns = len(center)
+    return TableSchema(
+        names=made_up_names(n_columns),
+        named=False,
+        roles=(Role.REGRESSOR,) * n_columns,
+        continuous=tuple(range(n_columns)),
+        n_regressors=n_columns,
+        center=center,
+        scale=scale,
+        discrete=(),
+        categories=(),
+        allow_missing=allow_missing,
+        **_target_scaling(targets, weight, target_names),
+    )
+
+
+def learn_schema(
+    X: Any,
+    targets: np.ndarray,
+    weight: np.ndarray,
+    options: ColumnOptions,
+    target_names: tuple[str, ...] = ("y",),
+) -> TableSchema:
+    """Decide roles, collect categories and measure scales.
+
+    Parameters
+    ----------
+    X : array-like or DataFrame of shape (n_rows, n_columns)
+        In a DataFrame text, boolean and categorical columns are discrete.
+    targets : ndarray of shape (n_rows, n_outputs), float64
+    weight : ndarray of shape (n_rows,), float64
+        Rows of weight zero count for nothing.
+    options : ColumnOptions
+    target_names : tuple of str
+        Used in messages and pictures.
+
+    Returns
+    -------
+    TableSchema
+    """
+    found = read_columns(X)
+    named = isinstance(found, dict)
+    columns = list(found.values()) if isinstance(found, dict) else found
+    names = tuple(found) if isinstance(found, dict) else made_up_names(len(columns))
+    used = weight > 0
+    allow_missing = options.missing != "error"
+    roles = _roles(columns, names, options)
+    regressors = [i for i, role in enumerate(roles) if role is Role.REGRESSOR]
+    splits = [i for i, role in enumerate(roles) if role is Role.SPLIT]
+    continuous = regressors + splits
+    measured = column_moments(
+        [columns[i] for i in continuous],
+        [names[i] for i in continuous],
+        weight,
+        allow_missing=allow_missing,
+    )
+    modelled, split_only = [], []
+    fewest = np.minimum(measured.n_there, measured.n_missing)
+    for i, fewer in zip(continuous, fewest, strict=True):
+        if options.missing == "learn" and fewer >= _LEAST_MISSING:
+            wanted = _wanted(options.missing_indicators, fewer >= _ROWS_PER_INDICATOR)
+            regressor = roles[i] is Role.REGRESSOR
+            (modelled if wanted and regressor else split_only).append(i)
+    shares = [
+        (i, float(share))
+        for i, share, n_missing in zip(
+            continuous, measured.missing_share, measured.n_missing, strict=True
+        )
+        if n_missing
+    ]
+    discrete_columns = [i for i, role in enumerate(roles) if role is Role.DISCRETE]
+    categories = [
+        categories_of(columns[i][used], names[i], allow_missing)
+        for i in discrete_columns
+    ]
+    chosen = _indicators(categories, int(used.sum()), options.category_indicators)
+    n_inserted = len(chosen) + len(modelled)
+
+    def with_indicators(values: np.ndarray, value: float) -> np.ndarray:
+        first, last = values[: len(regressors)], values[len(regressors) :]
+        inserted, added = (np.full(n, value) for n in (n_inserted, len(split_only)))
+        return np.concatenate([first, inserted, last, added])
+
+    return TableSchema(
+        names=names,
+        named=named,
+        roles=tuple(roles),
+        continuous=tuple(continuous),
+        n_regressors=len(regressors) + n_inserted,
+        center=with_indicators(measured.center, 0.0),
+        scale=with_indicators(measured.scale, 1.0),
+        discrete=tuple(discrete_columns),
+        categories=tuple(categories),
+        indicators=chosen,
+        missing_modelled=tuple(modelled),
+        missing_split=tuple(split_only),
+        missing_shares=tuple(shares),
+        allow_missing=allow_missing,
+        **_target_scaling(targets, weight, target_names),
+    )
+
+
+def _roles(
+    columns: list[np.ndarray], names: tuple[str, ...], options: ColumnOptions
+) -> list[Role]:
+    """The role of every column: as it was asked for, or by what it holds."""
+    discrete = positions(options.discrete_features, names, "discrete_features")
+    split = positions(options.split_features, names, "split_features")
+    for both in sorted(discrete & split):
+        raise ValueError(
+            f"Column {names[both]!r} is named in both discrete_features and "
+            "split_features; keep it in one of them."
+        )
+    roles = []
+    for position, column in enumerate(columns):
+        if position in discrete:
+            roles.append(Role.DISCRETE)
+        elif position in split:
+            # Names the first value that is no number.
+            numbers(column, names[position], options.missing != "error")
+            roles.append(Role.SPLIT)
+        elif column.dtype == object or column.dtype == bool:
+            refuse_numbers_as_text(column, names[position])
+            roles.append(Role.DISCRETE)
+        elif not options.use_regressors:
+            roles.append(Role.SPLIT)
+        else:
+            roles.append(Role.REGRESSOR)
+    return roles
+
+
+def _target_scaling(
+    targets: np.ndarray, weight: np.ndarray, names: tuple[str, ...]
+) -> dict[str, Any]:
+    measured = column_moments(
+        list(targets.T), names, weight, allow_missing=False, what="the target"
+    )
+    return {
+        "target_names": tuple(names),
+        "target_centers": tuple(measured.center.tolist()),
+        "target_scales": tuple(measured.scale.tolist()),
+    }
+
+
+def _wanted(choice: bool | str, enough: bool) -> bool:
+    """Whether indicators are wanted, "auto" where there are enough rows."""
+    return choice is True or (choice == "auto" and enough)
+
+
+def _indicators(
+    categories: list[tuple[Any, ...]], n_rows: int, choice: bool | str
+) -> tuple[tuple[int, int], ...]:
+    """Attribute and code of the categories that the models see."""
+    chosen = []
+    for attribute, values in enumerate(categories):
+        frequent = n_rows >= _ROWS_PER_INDICATOR * len(values)
+        if len(values) > 1 and _wanted(choice, frequent):
+            # Of two categories one says it all.
+            codes = range(1 if len(values) == 2 else 0, len(values))
+            chosen += [(attribute, code) for code in codes]
+    return tuple(chosen)

@@ -1,0 +1,104 @@
+"""Which rows: an order, a sample and a hold-out part, by their content alone.
+
+Ties are identical rows, so nothing that follows depends on the order in which the rows
+were given, and a row of weight two lands where two copies of it would.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from secret_jax.runtime.hashing import mix
+from secret_jax.runtime.linalg import AnyArray
+
+
+def content_hash(columns: list[np.ndarray], seed: int) -> np.ndarray:
+    """Hash of every row's content, for an order of the rows.
+
+    Parameters
+    ----------
+    columns : list of ndarray of shape (n_rows,)
+        Float or integer columns.
+    seed : int
+        Non-negative; another seed gives another order.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,), uint64
+    """
+    state = np.broadcast_to(mix(np.uint64(seed)), columns[0].shape)
+    for column in columns:
+        # + 0.0 turns -0.0 into 0.0, which compares equal and must hash equal.
+        bits = (np.asarray(column, np.float64) + 0.0).view(np.uint64)
+        state = mix(state ^ bits)
+    return state
+
+
+def sampling_factors(n_columns: int, seed: int) -> np.ndarray:
+    """What `sampling_hash` multiplies the columns by, uint32."""
+    keys = np.arange(n_columns, dtype=np.uint64) + mix(np.uint64(seed))
+    return (mix(keys) >> np.uint64(32)).astype(np.uint32) | np.uint32(1)
+
+
+def sampling_hash(values: AnyArray, factors: AnyArray) -> Any:
+    """A cheap hash of rows for choosing some of very many: the same on every device.
+
+    A sum of the columns' bits, mixed, each times an odd number of its own, mixed again.
+
+    Parameters
+    ----------
+    values : Array of shape (n_rows, n_columns), float32
+        As they were given: an encoding would differ in the last digit between devices.
+    factors : Array of shape (n_columns,), uint32
+        Of `sampling_factors`.
+
+    Returns
+    -------
+    Array of shape (n_rows,), uint32
+        On the host for arrays of the host.
+    """
+    if isinstance(values, np.ndarray):
+        # + 0.0 turns -0.0 into 0.0, which compares equal and must hash equal.
+        bits = (values + np.float32(0)).view(np.uint32)
+        return _mixed(np.einsum("ij,j->i", _mixed(bits), factors))
+    bits = jax.lax.bitcast_convert_type(values + 0.0, jnp.uint32)
+    return _mixed(jnp.sum(_mixed(bits) * factors, axis=1, dtype=jnp.uint32))
+
+
+def sampling_limit(share: float) -> np.uint32:
+    """Rows whose `sampling_hash` is below it are about that share of all."""
+    return np.uint32(min(max(share, 0.0), 1.0) * (2**32 - 1))
+
+
+def _mixed(value: Any) -> Any:
+    """Finaliser of MurmurHash3 (Appleby 2011), uint32."""
+    value = (value ^ (value >> np.uint32(16))) * np.uint32(0x85EBCA6B)
+    value = (value ^ (value >> np.uint32(13))) * np.uint32(0xC2B2AE35)
+    return value ^ (value >> np.uint32(16))
+
+
+def hold_out(sorted_hash: np.ndarray, weight: np.ndarray, fraction: float) -> int:
+    """Where to cut rows in hash order so that the rest is a hold-out part.
+
+    Parameters
+    ----------
+    sorted_hash : ndarray of shape (n_rows,), uint64
+    weight : ndarray of shape (n_rows,)
+    fraction : float
+        Share of the weight to hold out.
+
+    Returns
+    -------
+    int
+        Rows ``[:cut]`` train, rows ``[cut:]`` are held out. Identical rows are never
+        put apart.
+    """
+    share = np.cumsum(weight) / np.sum(weight)
+    cut = int(np.searchsorted(share, 1.0 - fraction - 1e-9)) + 1
+    while cut < len(share) and sorted_hash[cut] == sorted_hash[cut - 1]:
+        cut += 1
+    return min(cut, len(share))

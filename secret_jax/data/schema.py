@@ -1,0 +1,244 @@
+"""What a tree knows of its table: names, roles, categories, scales, encoded columns.
+
+Section 2 of Dobra & Gehrke 2002 knows three roles of a predictor attribute: *discrete*
+(only split on), *split-only* continuous, and *regressor* (split on and in the models).
+A schema is learned once (`secret_jax.data.roles`) and travels with the fitted tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+
+from secret_jax.data.columns import listed, read_columns
+
+
+class Role(StrEnum):
+    """What an attribute may be used for."""
+
+    REGRESSOR = "regressor"
+    SPLIT = "split"
+    DISCRETE = "discrete"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TableSchema:
+    """Names, roles, categories and scaling of the attributes and of the target.
+
+    Attributes
+    ----------
+    names : tuple of str
+        One per input column, in the order seen in training.
+    named : bool
+        Whether the names came with the data (a DataFrame) or were made up.
+    roles : tuple of Role
+        One per input column.
+    continuous : tuple of int
+        Input columns of the encoded continuous attributes, regressors first.
+    n_regressors : int
+        How many encoded columns the models use, indicators included.
+    center, scale : ndarray of shape (n_columns,), float64
+        ``x_encoded = (x - center) / scale``; 0 and 1 for indicators. The center is the
+        mean of the values that are there, and stands for those that are missing.
+    discrete : tuple of int
+        Input columns of the encoded discrete attributes.
+    categories : tuple of tuple
+        Sorted categories of each discrete attribute; a code is a position in them. The
+        last one is None if values were missing: a category like any other.
+    target_names : tuple of str
+        One per output.
+    target_centers, target_scales : tuple of float
+        ``y_encoded = (y - center) / scale`` for each output.
+    indicators : tuple of (int, int)
+        Attribute (a position in ``discrete``) and code of each indicator column.
+    missing_modelled, missing_split : tuple of int
+        Input columns of the indicators of missing values (1 where one is): those that
+        the models see, and those that are only split on.
+    missing_shares : tuple of (int, float)
+        Input columns of continuous attributes with values missing in training, and the
+        share of the rows.
+    allow_missing : bool
+        Whether a missing value is no error.
+    """
+
+    names: tuple[str, ...]
+    named: bool
+    roles: tuple[Role, ...]
+    continuous: tuple[int, ...]
+    n_regressors: int
+    center: np.ndarray
+    scale: np.ndarray
+    discrete: tuple[int, ...]
+    categories: tuple[tuple[Any, ...], ...]
+    target_names: tuple[str, ...]
+    target_centers: tuple[float, ...]
+    target_scales: tuple[float, ...]
+    indicators: tuple[tuple[int, int], ...] = ()
+    missing_modelled: tuple[int, ...] = ()
+    missing_split: tuple[int, ...] = ()
+    missing_shares: tuple[tuple[int, float], ...] = ()
+    allow_missing: bool = True
+
+    @property
+    def n_columns(self) -> int:
+        """Number of encoded columns."""
+        n_missing_indicators = len(self.missing_modelled) + len(self.missing_split)
+        return len(self.continuous) + len(self.indicators) + n_missing_indicators
+
+    @property
+    def n_indicators(self) -> int:
+        """Number of regressors, the last ones, that are indicators of any kind."""
+        return len(self.indicators) + len(self.missing_modelled)
+
+    @property
+    def input_columns(self) -> tuple[int, ...]:
+        """Input column of every encoded column."""
+        inserted = tuple(self.discrete[attribute] for attribute, _ in self.indicators)
+        return self._in_order(
+            self.continuous, inserted, self.missing_modelled, self.missing_split
+        )
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Name of every encoded column: of its attribute, or what it indicates."""
+        return self._in_order(
+            [self.names[column] for column in self.continuous],
+            [
+                f"[{self.names[self.discrete[attribute]]} "
+                + (f"= {value}]" if value is not None else "is missing]")
+                for attribute, code in self.indicators
+                for value in [self.categories[attribute][code]]
+            ],
+            [f"[{self.names[column]} is missing]" for column in self.missing_modelled],
+            [f"[{self.names[column]} is missing]" for column in self.missing_split],
+        )
+
+    @property
+    def missing_columns(self) -> tuple[tuple[int, int], ...]:
+        """Encoded columns with missing values, each with its indicator's column."""
+        first = self.n_regressors - len(self.missing_modelled)
+        position = {column: i for i, column in enumerate(self.missing_modelled, first)}
+        first = self.n_columns - len(self.missing_split)
+        position |= {column: i for i, column in enumerate(self.missing_split, first)}
+        return tuple(
+            (i, position[column])
+            for i, column in zip(
+                self.continuous_positions, self.continuous, strict=True
+            )
+            if column in position
+        )
+
+    def position_of(self, column: int) -> int:
+        """Encoded column of a continuous attribute, by its input column."""
+        return self.continuous_positions[self.continuous.index(column)]
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether all columns are regressors, and nothing was added to them."""
+        return self.continuous == tuple(range(self.n_columns)) and not self.discrete
+
+    @property
+    def continuous_positions(self) -> list[int]:
+        """Where the continuous attributes stand among the encoded columns."""
+        n_plain = self.n_regressors - self.n_indicators
+        n_split = len(self.continuous) - n_plain
+        split = range(self.n_regressors, self.n_regressors + n_split)
+        return [*range(n_plain), *split]
+
+    def _in_order(
+        self, continuous: Sequence, inserted: Sequence, modelled: Sequence, split
+    ) -> tuple:
+        """What belongs to the kinds of columns, in the order of the encoded ones."""
+        first = self.n_regressors - self.n_indicators
+        return (
+            *continuous[:first],
+            *inserted,
+            *modelled,
+            *continuous[first:],
+            *split,
+        )
+
+    def columns_of(self, X: Any) -> list[np.ndarray]:
+        """The columns of a table in the order of ``names``, as they are."""
+        return self.matching(read_columns(X))
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of targets."""
+        return len(self.target_names)
+
+    @property
+    def target_name(self) -> str:
+        """Name of the only target."""
+        return self._only(self.target_names)
+
+    @property
+    def target_center(self) -> float:
+        """Center of the only target."""
+        return self._only(self.target_centers)
+
+    @property
+    def target_scale(self) -> float:
+        """Scale of the only target."""
+        return self._only(self.target_scales)
+
+    def _only(self, values: tuple[Any, ...]) -> Any:
+        if len(values) == 1:
+            return values[0]
+        raise ValueError(
+            f"The tree has {len(values)} outputs: {listed(self.target_names)}. Say "
+            "which one with output=, or take tree.output(i)."
+        )
+
+    def scale_targets(self, y: np.ndarray) -> np.ndarray:
+        """Targets in standardised units, shape (n_rows, n_outputs), float64."""
+        return (y - np.array(self.target_centers)) / np.array(self.target_scales)
+
+    def restore_targets(self, value: np.ndarray) -> np.ndarray:
+        """Targets from standardised units back to their own, float64.
+
+        Parameters
+        ----------
+        value : ndarray of shape (n_rows, n_outputs)
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_outputs), or (n_rows,) of a single output
+        """
+        own = np.asarray(value, np.float64) * np.array(self.target_scales)
+        own = own + np.array(self.target_centers)
+        return own[:, 0] if self.n_outputs == 1 else own
+
+    def restore_target(self, value: Any) -> np.ndarray:
+        """Values of the only target, of any shape, back in its own units, float64."""
+        return np.asarray(value, np.float64) * self.target_scale + self.target_center
+
+    def matching(
+        self, columns: dict[str, np.ndarray] | list[np.ndarray]
+    ) -> list[np.ndarray]:
+        """Columns of a table in the order of ``names``; an error if some lack."""
+        if isinstance(columns, list) or not self.named:
+            found = list(columns if isinstance(columns, list) else columns.values())
+            if len(found) != len(self.names):
+                raise ValueError(
+                    f"X has {len(found)} features, but the tree was fitted with "
+                    f"{len(self.names)} features: {listed(self.names)}."
+                )
+            return found
+        missing = [name for name in self.names if name not in columns]
+        extra = [name for name in columns if name not in self.names]
+        if missing or extra:
+            problem = " and ".join(
+                f"{what} {listed(names)}"
+                for what, names in (("lacks", missing), ("has the unknown", extra))
+                if names
+            )
+            raise ValueError(
+                f"X {problem}. The feature names should match those of the fit: "
+                f"{listed(self.names)}."
+            )
+        return [columns[name] for name in self.names]

@@ -1,0 +1,241 @@
+"""Where rows come from: all of them in blocks, or a sample chosen by their content.
+
+Everything that looks at all rows does it block by block, and everything that grows a
+tree does it on a sample; so rows may lie in the memory of the host or of a device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+import jax
+import numpy as np
+
+from secret_jax.data.device import encode_on_device, rows_chosen_on_device
+from secret_jax.data.encoding import ReadColumns, encode_block, encoded
+from secret_jax.data.rows import Rows, Table, merged
+from secret_jax.data.sampling import sampling_factors, sampling_hash, sampling_limit
+from secret_jax.data.scaling import row_block
+from secret_jax.data.schema import TableSchema
+from secret_jax.runtime.parallel import in_blocks
+
+# A sample with a smaller share of distinct rows, or of the rows that were wanted, comes
+# of a table of many copies: all rows are merged first then.
+_LEAST_DISTINCT = 0.9
+_LEAST_FOUND = 0.5
+
+_Result = TypeVar("_Result")
+
+
+class RowSource(Protocol):
+    """Rows of a known number, encoded when they are asked for."""
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        ...
+
+    @property
+    def total_weight(self) -> float:
+        """Sum of the rows' weights."""
+        ...
+
+    def sample(self, n_wanted: int, seed: int) -> tuple[Rows, np.ndarray]:
+        """About so many distinct rows in hash order, or all of fewer, and their hashes.
+
+        The same rows and seed give the same sample, wherever they lie. Identical rows
+        are one, of their common weight.
+        """
+        ...
+
+    def blocks(
+        self, function: Callable[[Rows], _Result], size: int
+    ) -> Iterator[_Result]:
+        """Results of a function of a block of rows, for blocks that cover all rows.
+
+        In the order of the rows; processors share the blocks.
+        """
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedRows:
+    """Rows that were encoded already, as a source.
+
+    Attributes
+    ----------
+    rows : Rows
+    """
+
+    rows: Rows
+
+    @property
+    def n_rows(self) -> int:
+        """See `RowSource`."""
+        return self.rows.n_rows
+
+    @property
+    def total_weight(self) -> float:
+        """See `RowSource`."""
+        return float(self.rows.weight.sum())
+
+    def sample(self, n_wanted: int, seed: int) -> tuple[Rows, np.ndarray]:
+        """See `RowSource`: a prefix of the rows in hash order."""
+        rows, hashed = merged(self.rows, seed)
+        part = slice(min(n_wanted, rows.n_rows))
+        return rows.take(part), hashed[part]
+
+    def blocks(
+        self, function: Callable[[Rows], _Result], size: int
+    ) -> Iterator[_Result]:
+        """See `RowSource`."""
+        return in_blocks(lambda part: function(self.rows.take(part)), self.n_rows, size)
+
+
+@dataclass(frozen=True, eq=False)
+class HostRows:
+    """Rows in the memory of the host, as they were given.
+
+    Attributes
+    ----------
+    schema : TableSchema
+    columns : ReadColumns
+    targets : ndarray of shape (n_rows, n_outputs), float64
+        In units of their own.
+    weight : ndarray of shape (n_rows,), float64
+        Positive.
+    """
+
+    schema: TableSchema
+    columns: ReadColumns
+    targets: np.ndarray
+    weight: np.ndarray
+
+    @property
+    def n_rows(self) -> int:
+        """See `RowSource`."""
+        return len(self.weight)
+
+    @property
+    def total_weight(self) -> float:
+        """See `RowSource`."""
+        return float(self.weight.sum())
+
+    def sample(self, n_wanted: int, seed: int) -> tuple[Rows, np.ndarray]:
+        """See `RowSource`."""
+        if n_wanted < self.n_rows:
+            index = self._chosen(n_wanted / self.n_rows, seed)
+            found = _distinct(self.take(index), n_wanted, seed)
+            if found is not None:
+                return found
+        return EncodedRows(self.take(None)).sample(n_wanted, seed)
+
+    def take(self, index: np.ndarray | None) -> Rows:
+        """Some rows, or all, encoded."""
+        columns, targets, weight = self.columns, self.targets, self.weight
+        if index is not None:
+            columns = columns.take(index)
+            targets, weight = targets[index], weight[index]
+        table = encoded(self.schema, columns)
+        return Rows(table, self.schema.scale_targets(targets), weight)
+
+    def blocks(
+        self, function: Callable[[Rows], _Result], size: int
+    ) -> Iterator[_Result]:
+        """See `RowSource`."""
+
+        def on_block(part: slice) -> _Result:
+            n_rows = part.stop - part.start
+            x = np.empty((n_rows, self.schema.n_columns), np.float32)
+            encode_block(self.schema, self.columns, part, x)
+            targets = self.schema.scale_targets(self.targets[part])
+            table = Table(x, self.columns.codes[part])
+            return function(Rows(table, targets, self.weight[part]))
+
+        return in_blocks(on_block, self.n_rows, size)
+
+    def _chosen(self, share: float, seed: int) -> np.ndarray:
+        columns = [*self.columns.values, *self.columns.codes.T, *self.targets.T]
+        factors, limit = sampling_factors(len(columns), seed), sampling_limit(share)
+
+        def chosen(part: slice) -> np.ndarray:
+            with np.errstate(over="ignore"):
+                values = row_block(columns, part, np.float32)
+            below = sampling_hash(values.T, factors) < limit
+            return part.start + np.flatnonzero(below)
+
+        return np.concatenate(list(in_blocks(chosen, self.n_rows)))
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceRows:
+    """Rows of numbers on a device, as they were given; the sample goes to the host.
+
+    Attributes
+    ----------
+    schema : TableSchema
+    x : jax.Array of shape (n_rows, n_columns)
+        Finite.
+    targets : ndarray of shape (n_rows, n_outputs), float64
+        In units of their own.
+    weight : ndarray of shape (n_rows,), float64
+        Positive.
+    """
+
+    schema: TableSchema
+    x: jax.Array
+    targets: np.ndarray
+    weight: np.ndarray
+
+    @property
+    def n_rows(self) -> int:
+        """See `RowSource`."""
+        return len(self.weight)
+
+    @property
+    def total_weight(self) -> float:
+        """See `RowSource`."""
+        return float(self.weight.sum())
+
+    def sample(self, n_wanted: int, seed: int) -> tuple[Rows, np.ndarray]:
+        """See `RowSource`."""
+        if n_wanted < self.n_rows:
+            share = n_wanted / self.n_rows
+            index = rows_chosen_on_device(self.x, self.targets, share, seed)
+            found = _distinct(self._on_host(index).take(None), n_wanted, seed)
+            if found is not None:
+                return found
+        return self._on_host(None).sample(n_wanted, seed)
+
+    def blocks(
+        self, function: Callable[[Rows], _Result], size: int
+    ) -> Iterator[_Result]:
+        """See `RowSource`."""
+
+        def on_block(part: slice) -> _Result:
+            x = encode_on_device(self.x[part], self.schema.center, self.schema.scale)
+            codes = np.zeros((part.stop - part.start, 0), np.int32)
+            targets = self.schema.scale_targets(self.targets[part])
+            return function(Rows(Table(x, codes), targets, self.weight[part]))
+
+        return in_blocks(on_block, self.n_rows, size)
+
+    def _on_host(self, index: np.ndarray | None) -> HostRows:
+        """Some rows, or all, in the memory of the host."""
+        x, targets, weight = self.x, self.targets, self.weight
+        if index is not None:
+            x, targets, weight = x[index], targets[index], weight[index]
+        columns = list(np.asarray(x).T)
+        codes = np.zeros((len(weight), 0), np.int32)
+        return HostRows(self.schema, ReadColumns(columns, codes), targets, weight)
+
+
+def _distinct(found: Rows, n_wanted: int, seed: int) -> tuple[Rows, np.ndarray] | None:
+    """The sample with identical rows as one; None if there are too many of them."""
+    # Of many copies of few rows the hash takes all or none.
+    if found.n_rows < _LEAST_FOUND * n_wanted:
+        return None
+    rows, hashed = merged(found, seed)
+    return None if rows.n_rows < _LEAST_DISTINCT * found.n_rows else (rows, hashed)

@@ -1,0 +1,463 @@
+"""From a plan and rows to a fitted tree: the way of the data on one page.
+
+rows -> a sample in hash order -> training and held-out rows -> trees side by side ->
+models -> pruning -> a second growth -> refinement. The rows that are not in the sample
+come back once, for the models of the final tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from secret_jax.data.columns import read_columns
+from secret_jax.data.device import is_resident, moments_on_device
+from secret_jax.data.encoding import encode, matched
+from secret_jax.data.roles import ColumnOptions, learn_schema, numeric_schema
+from secret_jax.data.rows import Rows, join, merged
+from secret_jax.data.sampling import hold_out
+from secret_jax.data.schema import TableSchema
+from secret_jax.data.source import DeviceRows, EncodedRows, HostRows, RowSource
+from secret_jax.data.validation import warn_of_target_among_features
+from secret_jax.grow.grower import GrowOptions
+from secret_jax.grow.trees import Recipe
+from secret_jax.models.attach import attach_one, attach_source
+from secret_jax.models.interface import LeafModel
+from secret_jax.prune.cross_validation import CrossValidation, parts_of
+from secret_jax.prune.hold_out import HoldOut
+from secret_jax.prune.interface import Evidence, Pruned, PruningRule
+from secret_jax.prune.path import of_size
+from secret_jax.refine.distillation import Distillation
+from secret_jax.refine.interface import (
+    Candidate,
+    Fitted,
+    FoldFit,
+    Refined,
+    Refinement,
+)
+from secret_jax.runtime.values import is_integer
+from secret_jax.splits.interface import SplitFinder
+from secret_jax.tree.structure import Tree
+
+# With more rows ``prune="auto"`` holds some out: five more trees would take too long.
+_MOST_CROSS_VALIDATED = 8192
+# A tree is grown and pruned on so many samples of nodes, or on this share of the rows:
+# the 32 largest nodes then have full samples, and deeper ones what is left.
+_NODE_SAMPLES = 32
+_SAMPLED_SHARE = 1 / 32
+
+
+@dataclass(frozen=True, kw_only=True)
+class Automatic:
+    """What "auto" means where the number of rows decides.
+
+    Measured from 250 to 300,000 rows of Friedman's function and the ten real sets.
+
+    Attributes
+    ----------
+    split, leaf : float
+        Least rows of a split and a leaf, as shares of the rows that grow the tree.
+    leaf_rows : float
+        Least rows of a leaf all the same.
+    split_of_few, split_rows : float
+        Of few rows a split needs this share of them, but no more than so many rows:
+        smaller nodes of small tables are not worth the search, pruning cuts them off.
+    sampled_split, sampled_leaf : float
+        Of a sample, shares of the rows that a search sees of a node: where there are
+        more rows than are sampled, a search need not make do with few.
+    student_leaf : float
+        A distilled tree may have leaves of this share: points between the rows support
+        the models of smaller ones.
+    min_gain : float
+        A split must save so many noise variances for each coefficient that it adds,
+    large_min_gain : float
+        and up to so many of many rows: small tables need small gains, which pruning
+        judges; large ones only lose time with them.
+    few_rows, many_rows : float
+        Between these the gain rises with the logarithm of the rows.
+    """
+
+    split: float = 0.005
+    leaf: float = 0.0025
+    leaf_rows: float = 5.0
+    split_of_few: float = 0.02
+    split_rows: float = 80.0
+    sampled_split: float = 0.5
+    sampled_leaf: float = 0.125
+    student_leaf: float = 0.5
+    min_gain: float = 1.5
+    large_min_gain: float = 2.5
+    few_rows: float = 1000.0
+    many_rows: float = 4000.0
+
+    def least_rows_of_split(self, total: float, seen: float) -> float:
+        """Least weight of a split node; ``seen`` is a search's sample of a sample."""
+        few = min(self.split_of_few * total, self.split_rows)
+        return max(self.split * total, few, self.sampled_split * seen)
+
+    def least_rows_of_leaf(self, total: float, seen: float) -> float:
+        """Least weight of a leaf."""
+        return max(self.leaf_rows, self.leaf * total, self.sampled_leaf * seen)
+
+    def least_gain(self, total: float) -> float:
+        """How many times the gain of chance a split must have."""
+        span = np.log2(self.many_rows / self.few_rows)
+        rise = np.log2(max(total, 1.0) / self.few_rows) / span
+        share = float(np.clip(rise, 0.0, 1.0))
+        return self.min_gain + share * (self.large_min_gain - self.min_gain)
+
+
+_AUTO = Automatic()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What a fit is to do, read once from an estimator's parameters.
+
+    Attributes are parameters of `secret_jax.SecretRegressor`, with values in place of
+    their names; ``prune`` is still None where the number of rows decides.
+    """
+
+    splits: SplitFinder
+    leaf: LeafModel
+    prune: PruningRule | None
+    refine: Refinement | None
+    distill: Distillation | None
+    oblique: bool | str
+    min_samples_split: float | str
+    min_samples_leaf: float | str
+    min_gain: float | str
+    max_depth: int | None
+    max_leaf_nodes: int | None
+    max_split_samples: int | None
+    columns: ColumnOptions
+    seed: int
+    progress: Callable[[str], None] | None = None
+
+    def recipe(self, schema: TableSchema, total: float, sampled_share: float) -> Recipe:
+        """How trees grow on rows of a total weight.
+
+        Parameters
+        ----------
+        schema : TableSchema
+        total : float
+        sampled_share : float
+            Share of the weight of all rows that the sample holds.
+        """
+
+        split, leaf, gain = self.min_samples_split, self.min_samples_leaf, self.min_gain
+        seen = (self.max_split_samples or 0) if sampled_share < 1 else 0
+
+        def count(value: Any, least: float) -> float:
+            # Numbers of rows are of all rows, not of a sample.
+            scale = sampled_share if is_integer(value) else total
+            return max(least, value * scale)
+
+        if isinstance(split, str):
+            min_split_weight = _AUTO.least_rows_of_split(total, seen)
+        else:
+            min_split_weight = count(split, 2.0)
+        if isinstance(leaf, str):
+            min_leaf_weight = _AUTO.least_rows_of_leaf(total, seen)
+        else:
+            min_leaf_weight = count(leaf, 1.0)
+        options = GrowOptions(
+            finder=self.splits,
+            sample=self.max_split_samples,
+            min_gain=_AUTO.least_gain(total) if isinstance(gain, str) else gain,
+            max_depth=self.max_depth,
+            max_leaf_nodes=self.max_leaf_nodes,
+        )
+        return Recipe(
+            schema=schema,
+            options=options,
+            leaf=self.leaf,
+            min_split_weight=min_split_weight,
+            min_leaf_weight=min_leaf_weight,
+            oblique=bool(self.oblique),
+            seed=self.seed,
+            progress=self.progress,
+        )
+
+    @property
+    def kinds(self) -> tuple[bool, ...]:
+        """Trees that are grown beside each other: without and with oblique splits."""
+        return (False, True) if self.oblique == "auto" else (bool(self.oblique),)
+
+
+class Given(NamedTuple):
+    """Checked input of a fit.
+
+    Attributes
+    ----------
+    X : array or DataFrame of shape (n_rows, n_columns)
+    targets : ndarray of shape (n_rows, n_outputs), float64
+    weight : ndarray of shape (n_rows,), float64
+    target_names : tuple of str
+    """
+
+    X: Any
+    targets: np.ndarray
+    weight: np.ndarray
+    target_names: tuple[str, ...] = ("y",)
+
+
+class Prepared(NamedTuple):
+    """Rows that grow and prune, and where all of them are.
+
+    Attributes
+    ----------
+    schema : TableSchema
+    rows : Rows
+        In the order of their hashes, identical ones as one: all, or a sample.
+    hashed : ndarray of shape (n_rows,), uint64
+    source : RowSource or None
+        All rows, where the others are a sample of them.
+    given : Rows or None
+        Those of ``prune_set``, or a sample of them.
+    given_source : RowSource or None
+        All of ``prune_set``.
+    """
+
+    schema: TableSchema
+    rows: Rows
+    hashed: np.ndarray
+    source: RowSource | None
+    given: Rows | None
+    given_source: RowSource | None
+
+    @property
+    def sampled_share(self) -> float:
+        """Share of the weight of all training rows that the sample holds."""
+        if self.source is None:
+            return 1.0
+        return float(self.rows.weight.sum() / self.source.total_weight)
+
+
+def fit_tree(
+    plan: Plan, given: Given, prune_set: Given | None
+) -> tuple[Fitted, Prepared]:
+    """Grow, prune and distil a tree; what a refinement needs comes with it.
+
+    Parameters
+    ----------
+    plan : Plan
+    given : Given
+    prune_set : Given or None
+
+    Returns
+    -------
+    fitted : Fitted
+    prepared : Prepared
+    """
+    prepared = prepare(plan, given, prune_set)
+    return grown(plan, prepared, chosen_rule(plan, prepared)), prepared
+
+
+def refine_tree(plan: Plan, prepared: Prepared, fitted: Fitted) -> Refined:
+    """Refine a fitted tree as the plan says."""
+    refinement = plan.refine
+    assert refinement is not None
+    if refinement.needs_unseen_rows and not fitted.folds:
+        reason = "there are too few rows to hold some out; give more, or a prune_set"
+        return Refined(fitted.tree, 0, reason)
+    tree, student_rows = fitted.tree, fitted.student_rows
+    if refinement.held_out_share and fitted.held_out is None:
+        # What starts from it was not cross-validated; the tree to beat stays.
+        rule = HoldOut(fraction=refinement.held_out_share, refit=False)
+        fitted = grown(plan, prepared, rule)
+        fitted = fitted._replace(tree=tree, student_rows=student_rows, refit=True)
+        if fitted.held_out is None:
+            return Refined(tree, 0, "there are too few rows to hold some out")
+    total = fitted.all_rows().weight.sum()
+    recipe = plan.recipe(prepared.schema, total, prepared.sampled_share)
+    refined = refinement(fitted, recipe)
+    # Splits that were chosen anew on a sample get models from all rows, as all do; but
+    # gates were trained together with theirs.
+    changed = refined.n_steps > 0 and not refined.tree.is_soft
+    if prepared.source is not None and fitted.refit and changed:
+        final = attach_all(refined.tree, prepared, plan.leaf)
+        refined = refined._replace(tree=final)
+    return refined
+
+
+def prepare(plan: Plan, given: Given, prune_set: Given | None) -> Prepared:
+    """Read and measure the rows, and take a sample of very many."""
+    schema, source = read_rows(plan, given)
+    wanted = _enough_rows(plan, source.n_rows)
+    rows, hashed = source.sample(wanted, plan.seed)
+    sampled = wanted < source.n_rows and rows.weight.sum() < source.total_weight
+    others = others_source = None
+    if prune_set is not None:
+        try:
+            table = encode(schema, prune_set.X).on_host()
+        except ValueError as error:
+            raise ValueError(f"In prune_set: {error}") from None
+        targets = schema.scale_targets(prune_set.targets)
+        others_source = EncodedRows(Rows(table, targets, prune_set.weight))
+        few = _enough_rows(plan, others_source.n_rows)
+        others, _ = others_source.sample(few, plan.seed)
+        sampled = sampled or others.weight.sum() < others_source.total_weight
+    return Prepared(
+        schema, rows, hashed, source if sampled else None, others, others_source
+    )
+
+
+def read_rows(plan: Plan, given: Given) -> tuple[TableSchema, RowSource]:
+    """The schema of a table, and its rows, on a device if that is worth it."""
+    X, targets, weight, names = given
+    allow_missing = plan.columns.missing != "error"
+    if is_resident(X):
+        measured = moments_on_device(X) if _stays(plan, X, weight) else None
+        if measured is not None:
+            schema = numeric_schema(
+                *measured,
+                targets,
+                weight,
+                allow_missing=allow_missing,
+                target_names=names,
+            )
+            return schema, DeviceRows(schema, X, targets, weight)
+        X = np.asarray(X)
+    schema = learn_schema(X, targets, weight, plan.columns, names)
+    warn_of_target_among_features(read_columns(X), targets, schema)
+    used = weight > 0
+    columns = matched(schema, X, used)
+    return schema, HostRows(schema, columns, targets[used], weight[used])
+
+
+def _stays(plan: Plan, X: jax.Array, weight: np.ndarray) -> bool:
+    """Whether rows on a device are worth keeping there: many plain numbers."""
+    columns = plan.columns
+    plain = columns.discrete_features is None and columns.split_features is None
+    many = _enough_rows(plan, len(X)) < len(X)
+    return plain and many and columns.use_regressors and bool(weight.all())
+
+
+def _enough_rows(plan: Plan, n_rows: int) -> int:
+    """Rows that are enough to grow and prune a tree on."""
+    if plan.max_split_samples is None:
+        return n_rows
+    wanted = max(_NODE_SAMPLES * plan.max_split_samples, int(_SAMPLED_SHARE * n_rows))
+    return min(wanted, n_rows)
+
+
+def chosen_rule(plan: Plan, prepared: Prepared) -> PruningRule:
+    """The pruning rule: that of the plan, or the one that suits the number of rows."""
+    if plan.prune is not None:
+        return plan.prune
+    n_rows = prepared.rows.n_rows
+    n_rows += 0 if prepared.given is None else prepared.given.n_rows
+    return CrossValidation() if n_rows <= _MOST_CROSS_VALIDATED else HoldOut()
+
+
+def divided(prepared: Prepared, rule: PruningRule, seed: int) -> Evidence:
+    """Which rows train and which are held out.
+
+    ================== ===================== ==================== ====================
+    rule               ``prune_set``         training             held out
+    ================== ===================== ==================== ====================
+    holds rows out     none                  the first by hash    the rest
+    holds rows out     given                 all rows             those of prune_set
+    makes folds        given                 both together        none
+    any other          none                  all rows             none
+    ================== ===================== ==================== ====================
+    """
+    rows, given = prepared.rows, prepared.given
+    if rule.held_out_share and given is not None:
+        return Evidence(rows, given)
+    if rule.held_out_share:
+        cut = hold_out(prepared.hashed, rows.weight, rule.held_out_share)
+        if cut < rows.n_rows:
+            return Evidence(rows.take(slice(cut)), rows.take(slice(cut, None)))
+    elif given is not None:
+        rows = merged(join([rows, given]), seed)[0]
+    return Evidence(rows)
+
+
+def grown(plan: Plan, prepared: Prepared, rule: PruningRule) -> Fitted:
+    """Grow trees of every kind and for every fold, prune them and keep the best."""
+    schema, share, seed = prepared.schema, prepared.sampled_share, plan.seed
+    evidence = divided(prepared, rule, seed)
+    training, held_out = evidence.training, evidence.held_out
+    recipe = plan.recipe(schema, training.weight.sum(), share)
+    every_row = np.arange(training.n_rows)
+    parts = [every_row]
+    if rule.folds:
+        fold = parts_of(training.weight, rule.folds)
+        without = [every_row[fold != part] for part in range(fold.max() + 1)]
+        parts += [part for part in without if len(part)]
+        evidence = evidence._replace(fold=fold)
+    kinds = plan.kinds
+    roots = [recipe.root(part, oblique=kind) for part in parts for kind in kinds]
+    trees = recipe.grow(training, roots)
+    pruned = []
+    for which in range(len(kinds)):
+        whole, *fold_trees = trees[which :: len(kinds)]
+        pruned.append(rule(whole, evidence._replace(fold_trees=fold_trees)))
+    best = min(range(len(kinds)), key=lambda which: pruned[which].value)
+    candidates = [
+        Candidate(tree, found.tree)
+        for tree, found in zip(trees[: len(kinds)], pruned, strict=True)
+    ]
+    candidates.insert(0, candidates.pop(best))
+    tree = pruned[best].tree
+    if tree.n_leaves < trees[best].n_leaves:
+        recipe.say(f"pruned from {trees[best].n_leaves} to {tree.n_leaves} leaves")
+    fitted = Fitted(
+        tree=tree,
+        oblique=kinds[best],
+        n_leaves_grown=trees[best].n_leaves,
+        candidates=tuple(candidates),
+        folds=_folds(evidence, pruned[best]),
+        training=training,
+        held_out=held_out,
+        refit=rule.refits,
+    )
+    if not rule.refits:
+        return fitted
+    if prepared.source is not None:
+        return fitted._replace(tree=attach_all(tree, prepared, plan.leaf))
+    if held_out is not None:
+        return fitted._replace(tree=_refitted(plan, prepared, fitted))
+    return _distilled(plan, fitted, recipe)
+
+
+def _folds(evidence: Evidence, pruned: Pruned) -> tuple[FoldFit, ...]:
+    """The pruned tree, or those of the folds, with rows that had no part in them."""
+    training, fold = evidence.training, evidence.fold
+    if evidence.held_out is not None:
+        return (FoldFit(pruned.tree, training, evidence.held_out),)
+    return tuple(
+        FoldFit(tree, training.take(fold != part), training.take(fold == part))
+        for part, tree in enumerate(pruned.fold_trees)
+    )
+
+
+def _refitted(plan: Plan, prepared: Prepared, fitted: Fitted) -> Tree:
+    """The tree grown again on all rows, to the size that held-out rows asked for."""
+    rows, n_leaves = fitted.all_rows(plan.seed), fitted.tree.n_leaves
+    if n_leaves == 1:
+        return attach_one(fitted.tree, fitted.all_rows(), plan.leaf)
+    recipe = plan.recipe(prepared.schema, rows.weight.sum(), prepared.sampled_share)
+    return of_size(recipe.grow_one(rows, oblique=fitted.oblique), n_leaves)
+
+
+def _distilled(plan: Plan, fitted: Fitted, recipe: Recipe) -> Fitted:
+    """A cross-validated tree grown again on what the trees of its folds say."""
+    if plan.distill is None or len(fitted.folds) < 2 or fitted.tree.n_leaves == 1:
+        return fitted
+    if isinstance(plan.min_samples_leaf, str):
+        fewest = _AUTO.student_leaf * recipe.min_leaf_weight
+        recipe = replace(recipe, min_leaf_weight=fewest)
+    return plan.distill(fitted, recipe)
+
+
+def attach_all(tree: Tree, prepared: Prepared, leaf: LeafModel) -> Tree:
+    """A tree that a sample grew, with models from all rows."""
+    sources = [prepared.source, prepared.given_source]
+    return attach_source(tree, [source for source in sources if source], leaf)

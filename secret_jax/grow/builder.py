@@ -1,0 +1,140 @@
+"""Trees as they grow: flat arrays, one level after the other."""
+
+from __future__ import annotations
+
+import heapq
+
+import numpy as np
+
+from secret_jax.data.schema import TableSchema
+from secret_jax.grow.frontier import Level
+from secret_jax.splits.interface import Split
+from secret_jax.tree.structure import (
+    ARRAY_FIELDS,
+    LEAF_FIELDS,
+    SplitKind,
+    StopReason,
+    Tree,
+    compact,
+)
+
+
+class Builder:
+    """Grows the flat arrays of one or more trees, which begin as single leaves.
+
+    Parameters
+    ----------
+    schema : TableSchema
+    n_trees : int
+    """
+
+    def __init__(self, schema: TableSchema, n_trees: int):
+        self._schema = schema
+        n_categories = max((len(c) for c in schema.categories), default=0)
+        n_outputs = schema.n_outputs
+        self._blank: dict[str, np.ndarray] = {
+            "parent": np.int32(-1),
+            "depth": np.int32(0),
+            "larger_left": np.bool_(True),
+            "coefficient": np.zeros((n_outputs, 1 + schema.n_regressors)),
+            "lower": np.zeros(n_outputs),
+            "upper": np.zeros(n_outputs),
+            "weight": np.float64(0),
+            "train_error": np.zeros(n_outputs),
+            "degrees": np.float64(0),
+            "stop_reason": np.int32(StopReason.SPLIT),
+        } | {
+            name: np.full(shape, LEAF_FIELDS[name], dtype)
+            for name, shape, dtype in (
+                ("left", (), np.int32),
+                ("right", (), np.int32),
+                ("kind", (), np.int32),
+                ("attribute", (), np.int32),
+                ("direction", schema.n_columns, np.float32),
+                ("threshold", (), np.float32),
+                ("gate_width", (), np.float32),
+                ("goes_left", n_categories, bool),
+                ("gain", (), np.float32),
+            )
+        }
+        self._arrays = {
+            name: np.empty((0, *np.shape(value)), np.asarray(value).dtype)
+            for name, value in self._blank.items()
+        }
+        self._tree = np.arange(n_trees)
+        self._add(n_trees)
+
+    def stop(self, node: np.ndarray, reason: np.ndarray) -> None:
+        """Note why nodes are not split further."""
+        self._arrays["stop_reason"][node] = reason
+
+    def split(
+        self, parents: Level, splits: Split, larger_left: np.ndarray
+    ) -> np.ndarray:
+        """Give nodes their splits and two children each; return the children's ids."""
+        node = parents.node
+        child = self._add(2 * len(node))
+        self._tree = np.append(self._tree, np.repeat(parents.tree, 2))
+        arrays = self._arrays
+        arrays["parent"][child] = np.repeat(node, 2)
+        arrays["depth"][child] = np.repeat(arrays["depth"][node] + 1, 2)
+        arrays["left"][node] = child[0::2]
+        arrays["right"][node] = child[1::2]
+        arrays["kind"][node] = splits.kind
+        on_one = splits.kind != SplitKind.OBLIQUE
+        arrays["attribute"][node] = np.where(on_one, splits.attribute, -1)
+        arrays["direction"][node] = splits.direction
+        arrays["threshold"][node] = splits.threshold
+        discrete = splits.kind == SplitKind.DISCRETE
+        n_categories = arrays["goes_left"].shape[1]
+        subset = splits.goes_left[:, :n_categories] & discrete[:, None]
+        arrays["goes_left"][node] = subset
+        arrays["larger_left"][node] = larger_left
+        arrays["gain"][node] = splits.gain
+        if splits.child_models is not None:
+            shape = arrays["coefficient"].shape[1:]
+            arrays["coefficient"][child] = splits.child_models.reshape(-1, *shape)
+        return child
+
+    def finish(self, max_leaf_nodes: int | None) -> list[Tree]:
+        """The trees grown so far; their models are what the finder implied, or zero."""
+        order = np.argsort(self._tree, kind="stable")  # parents stay before children
+        size = np.bincount(self._tree)
+        number = np.empty(len(order), np.int64)
+        number[order] = np.arange(len(order)) - np.repeat(np.cumsum(size) - size, size)
+        trees = []
+        for mine in np.split(order, np.cumsum(size)[:-1]):
+            arrays = {name: self._arrays[name][mine] for name in ARRAY_FIELDS}
+            for name in ("left", "right", "parent"):
+                ids = arrays[name]
+                arrays[name] = np.where(ids >= 0, number[ids], -1).astype(np.int32)
+            tree = Tree(**arrays, schema=self._schema)
+            trees.append(_best_first(tree, max_leaf_nodes))
+        return trees
+
+    def _add(self, n_nodes: int) -> np.ndarray:
+        first = len(self._arrays["left"])
+        for name, value in self._blank.items():
+            new = np.broadcast_to(value, (n_nodes, *np.shape(value)))
+            self._arrays[name] = np.concatenate([self._arrays[name], new])
+        return np.arange(first, first + n_nodes)
+
+
+def _best_first(tree: Tree, max_leaf_nodes: int | None) -> Tree:
+    """The tree that best-first growth with at most so many leaves would have given.
+
+    A node's split does not depend on when it is made, so the full tree can be cut
+    afterwards: the largest gain is split first.
+    """
+    inner = ~tree.is_leaf
+    if max_leaf_nodes is None or inner.sum() < max_leaf_nodes:
+        return tree
+    kept = np.zeros(tree.n_nodes, bool)
+    heap = [(-float(tree.gain[0]), 0)]
+    while heap and kept.sum() < max_leaf_nodes - 1:
+        _, node = heapq.heappop(heap)
+        kept[node] = True
+        for child in (tree.left[node], tree.right[node]):
+            if inner[child]:
+                heapq.heappush(heap, (-float(tree.gain[child]), int(child)))
+    return compact(tree, kept, StopReason.MAX_LEAF_NODES)

@@ -1,0 +1,253 @@
+"""The frontier: nodes of many trees at one depth, and the rows that each has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from secret_jax.data.rows import Rows, Table
+from secret_jax.data.schema import TableSchema
+from secret_jax.runtime.hashing import mix
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Root:
+    """Where a tree begins. Trees share a table, and nothing else.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (n_rows,), int
+        Rows of the table that train the tree, in shuffled order.
+    min_split_weight : float
+        A node with less weight is not split.
+    min_leaf_weight : float
+        Least weight of a leaf.
+    oblique : bool
+        Whether it may split obliquely.
+    key : int
+        Its randomness: trees of one key get the same random numbers.
+    weight : ndarray of shape (n_rows,), optional
+        In place of those that came with the table.
+    targets : ndarray of shape (n_rows, n_outputs), optional
+        Likewise, in standardised units.
+    allowed : ndarray of shape (n_columns + n_discrete,), bool, optional
+        Encoded columns and discrete attributes that it may split on; by default all.
+    """
+
+    rows: np.ndarray
+    min_split_weight: float
+    min_leaf_weight: float
+    oblique: bool = True
+    key: int = 0
+    weight: np.ndarray | None = None
+    targets: np.ndarray | None = None
+    allowed: np.ndarray | None = None
+
+
+class Places(NamedTuple):
+    """The rows of all roots, one root after the other.
+
+    Attributes
+    ----------
+    table : Table
+    row : ndarray of shape (n_places,), int
+        Row of the table.
+    targets : ndarray of shape (n_places, n_outputs), float32
+    weight : ndarray of shape (n_places,), float32
+    order : ndarray of shape (n_places,), int
+        A permutation of the places in which every node is a slice; it changes as nodes
+        are split. Within a node rows stay in shuffled order: a prefix is a sample.
+    """
+
+    table: Table
+    row: np.ndarray
+    targets: np.ndarray
+    weight: np.ndarray
+    order: np.ndarray
+
+    @classmethod
+    def of(cls, rows: Rows, roots: Sequence[Root]) -> Places:
+        """The places of roots over a table."""
+        row = np.concatenate([root.rows for root in roots])
+        targets = [
+            rows.targets[root.rows] if root.targets is None else root.targets
+            for root in roots
+        ]
+        weight = [
+            rows.weight[root.rows] if root.weight is None else root.weight
+            for root in roots
+        ]
+        return cls(
+            rows.table,
+            row,
+            np.concatenate(targets).astype(np.float32),
+            np.concatenate(weight).astype(np.float32),
+            np.arange(len(row)),
+        )
+
+
+class Level(NamedTuple):
+    """Nodes of one depth, their rows a slice of the order of the places each.
+
+    Attributes
+    ----------
+    node : ndarray of shape (n_nodes,), int
+        Ids that count through all trees.
+    tree : ndarray of shape (n_nodes,), int
+        Position of the root.
+    start, stop : ndarray of shape (n_nodes,), int
+    weight : ndarray of shape (n_nodes,), float64
+    key : ndarray of shape (n_nodes,), uint64
+        A node's randomness, whatever else is in its batch.
+    base : ndarray of shape (n_nodes, n_outputs, 1 + n_regressors), float64
+        Models of the parents, where the finder asks for models; zero at the roots.
+    min_split_weight, min_leaf_weight : ndarray of shape (n_nodes,), float64
+    oblique : ndarray of shape (n_nodes,), bool
+    allowed : ndarray of shape (n_nodes, n_columns + n_discrete), bool
+        As in `Root`.
+    """
+
+    node: np.ndarray
+    tree: np.ndarray
+    start: np.ndarray
+    stop: np.ndarray
+    weight: np.ndarray
+    key: np.ndarray
+    base: np.ndarray
+    min_split_weight: np.ndarray
+    min_leaf_weight: np.ndarray
+    oblique: np.ndarray
+    allowed: np.ndarray
+
+    @classmethod
+    def of(cls, roots: Sequence[Root], places: Places, schema: TableSchema) -> Level:
+        """The roots, which are the first nodes."""
+        n_trees = len(roots)
+        length = np.array([len(root.rows) for root in roots])
+        stop = np.cumsum(length)
+        parts = np.split(places.weight, stop[:-1])
+        everything = np.ones(schema.n_columns + len(schema.discrete), bool)
+        n_outputs = places.targets.shape[1]
+        return cls(
+            node=np.arange(n_trees),
+            tree=np.arange(n_trees),
+            start=stop - length,
+            stop=stop,
+            weight=np.array([part.sum(dtype=np.float64) for part in parts]),
+            key=mix(np.array([root.key for root in roots], np.uint64)),
+            base=np.zeros((n_trees, n_outputs, 1 + schema.n_regressors)),
+            min_split_weight=np.array([root.min_split_weight for root in roots]),
+            min_leaf_weight=np.array([root.min_leaf_weight for root in roots]),
+            oblique=np.array([root.oblique for root in roots]),
+            allowed=np.array(
+                [everything if root.allowed is None else root.allowed for root in roots]
+            ),
+        )
+
+    @classmethod
+    def of_slices(
+        cls,
+        start: np.ndarray,
+        stop: np.ndarray,
+        weight: np.ndarray,
+        min_leaf_weight: np.ndarray,
+        oblique: np.ndarray,
+        schema: TableSchema,
+    ) -> Level:
+        """Nodes that are searched alone, all of one tree; nothing random in them."""
+        n_nodes = len(start)
+        n_attributes = schema.n_columns + len(schema.discrete)
+        return cls(
+            node=np.arange(n_nodes),
+            tree=np.zeros(n_nodes, int),
+            start=start,
+            stop=stop,
+            weight=weight,
+            key=np.zeros(n_nodes, np.uint64),
+            base=np.zeros((n_nodes, 1, 1 + schema.n_regressors)),
+            min_split_weight=2 * min_leaf_weight,
+            min_leaf_weight=min_leaf_weight,
+            oblique=oblique,
+            allowed=np.ones((n_nodes, n_attributes), bool),
+        )
+
+    def take(self, index: np.ndarray) -> Level:
+        """Some of the nodes, by position or by a mask."""
+        return Level(*(array[index] for array in self))
+
+    def children(
+        self, node: np.ndarray, middle: np.ndarray, weight: np.ndarray, base: np.ndarray
+    ) -> Level:
+        """The next level: both children of every node.
+
+        Parameters
+        ----------
+        node : ndarray of shape (2 * n_nodes,), int
+            Ids of the left and the right child of every node in turn.
+        middle : ndarray of shape (n_nodes,), int
+            Where the rows of the right child begin.
+        weight : ndarray of shape (2 * n_nodes,), float64
+        base : ndarray of shape (n_nodes, n_outputs, 1 + n_regressors)
+            Models of the nodes.
+
+        Returns
+        -------
+        Level
+        """
+
+        def interleaved(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+            return np.stack([left, right], axis=1).reshape(2 * len(left))
+
+        twice = Level(*(np.repeat(array, 2, axis=0) for array in self))
+        return twice._replace(
+            node=node,
+            start=interleaved(self.start, middle),
+            stop=interleaved(middle, self.stop),
+            weight=weight,
+            key=interleaved(mix(self.key), mix(self.key ^ np.uint64(1))),
+            base=np.repeat(base, 2, axis=0),
+        )
+
+
+def partition(
+    order: np.ndarray, starts: np.ndarray, stops: np.ndarray, go_left: np.ndarray
+) -> np.ndarray:
+    """Stable two-way partition of the rows of several nodes, in place.
+
+    Parameters
+    ----------
+    order : ndarray of shape (n_rows,), int64
+        Row ids, contiguous for each node; changed in place.
+    starts, stops : ndarray of shape (n_nodes,)
+        Slices of the nodes in ``order``.
+    go_left : ndarray of shape (sum of the slices' lengths,), bool
+        For the rows of the nodes, one slice after the other.
+
+    Returns
+    -------
+    ndarray of shape (n_nodes,), int64
+        Where the right child of each node begins.
+    """
+    position = slice_positions(starts, stops)
+    node = np.repeat(np.arange(len(starts)), stops - starts)
+    # Keys of two bytes are sorted by counting.
+    narrow = np.uint16 if len(starts) < 1 << 15 else np.int64
+    ranked = np.argsort((2 * node + ~go_left).astype(narrow), kind="stable")
+    order[position] = order[position[ranked]]
+    return starts + np.bincount(node[go_left], minlength=len(starts))
+
+
+def slice_positions(starts: np.ndarray, stops: np.ndarray) -> np.ndarray:
+    """Positions covered by several slices, one slice after the other, int64.
+
+    Examples
+    --------
+    >>> slice_positions(np.array([2, 7]), np.array([4, 10]))
+    array([2, 3, 7, 8, 9])
+    """
+    length = stops - starts
+    offset = np.cumsum(length) - length
+    return np.arange(length.sum()) + np.repeat(starts - offset, length)

@@ -1,0 +1,74 @@
+"""Trees with models: growing and attaching, as everything above asks for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from secret_jax.data.rows import Rows
+from secret_jax.data.schema import TableSchema
+from secret_jax.grow.frontier import Root
+from secret_jax.grow.grower import GrowOptions, Progress, grow
+from secret_jax.models.attach import attach
+from secret_jax.models.interface import LeafModel
+from secret_jax.tree.structure import Tree
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """How the trees of a fit are made, whatever rows they get.
+
+    Attributes
+    ----------
+    schema : TableSchema
+    options : GrowOptions
+    leaf : LeafModel
+    min_split_weight, min_leaf_weight : float
+        Least weights of a node that is split, and of a leaf.
+    oblique : bool
+        Whether any tree may split obliquely.
+    seed : int
+    progress : callable, optional
+        Called with a line now and then.
+    """
+
+    schema: TableSchema
+    options: GrowOptions
+    leaf: LeafModel
+    min_split_weight: float
+    min_leaf_weight: float
+    oblique: bool
+    seed: int
+    progress: Progress | None = None
+
+    def root(self, rows: np.ndarray, *, oblique: bool) -> Root:
+        """A root over some rows of a table, by this recipe."""
+        return Root(
+            rows=rows,
+            min_split_weight=self.min_split_weight,
+            min_leaf_weight=self.min_leaf_weight,
+            oblique=oblique,
+            key=self.seed,
+        )
+
+    def grow(self, rows: Rows, roots: Sequence[Root]) -> list[Tree]:
+        """Trees from several roots over a table, side by side, with models."""
+        trees = grow(rows, self.schema, self.options, roots, self.progress)
+        return attach(trees, [_rows_of(root, rows) for root in roots], self.leaf)
+
+    def grow_one(self, rows: Rows, *, oblique: bool) -> Tree:
+        """A tree from all rows of a table, with models."""
+        return self.grow(rows, [self.root(np.arange(rows.n_rows), oblique=oblique)])[0]
+
+    def say(self, line: str) -> None:
+        """Report progress, where somebody listens."""
+        if self.progress is not None:
+            self.progress(line)
+
+
+def _rows_of(root: Root, rows: Rows) -> Rows:
+    own = rows.take(root.rows)
+    targets = own.targets if root.targets is None else root.targets
+    return Rows(own.table, targets, own.weight if root.weight is None else root.weight)

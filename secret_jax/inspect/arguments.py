@@ -1,0 +1,62 @@
+"""What the functions of this folder may be asked for, and what is said otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from secret_jax.runtime.values import is_integer
+from secret_jax.tree.structure import Tree
+
+DEFAULT_PRECISION = 3
+_MOST_DIGITS = 100  # a float has 17
+# Defaults of what is shown of long sums and lists, so that a node takes a few lines.
+MOST_TERMS = 8
+MOST_CATEGORIES = 8
+MOST_BARS = 12  # of a picture, one a term
+
+
+def checked_precision(precision: int | None) -> int:
+    """Significant digits relative to the effect; None stands for the default."""
+    if precision is None:
+        return DEFAULT_PRECISION
+    check_count("precision", precision)
+    if not 1 <= precision <= _MOST_DIGITS:
+        raise ValueError(
+            f"precision is {precision}; 1 to {_MOST_DIGITS} digits are possible."
+        )
+    return int(precision)
+
+
+def check_count(name: str, value: Any) -> None:
+    """Refuse what is neither None nor an integer of at least 0."""
+    if value is None:
+        return
+    if not is_integer(value):
+        raise TypeError(f"{name} is {value!r}; give an int or None.")
+    if value < 0:
+        raise ValueError(f"{name} is {value}; it cannot be negative.")
+
+
+def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
+    """Refuse what is none of two or more choices."""
+    if not isinstance(value, str) or value not in choices:
+        *first, last = map(repr, choices)
+        raise ValueError(f"{name} is {value!r}; choose {', '.join(first)} or {last}.")
+
+
+def check_text(name: str, value: Any) -> None:
+    """Refuse what is neither None nor text."""
+    if value is not None and not isinstance(value, str):
+        raise TypeError(f"{name} is {value!r}; give text or None.")
+
+
+def check_node(tree: Tree, node: Any) -> None:
+    """Refuse what is no node of the tree."""
+    if not is_integer(node):
+        raise TypeError(f"node is {node!r}; give the number of a node.")
+    if not 0 <= node < tree.n_nodes:
+        raise ValueError(
+            f"Node {node} does not exist; the tree has the nodes 0 to "
+            f"{tree.n_nodes - 1}."
+        )

@@ -1,0 +1,175 @@
+"""Where the boxes of a tree stand, and what they say.
+
+Text is what needs room in a tree of linear models, and text runs from left to right.
+So depth runs from left to right too, leaves stand in one column like the rows of a
+table, and an inner node stands half-way between its children (Reingold & Tilford 1981).
+Subtrees own disjoint ranges of rows, which keeps boxes and edges apart.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, replace
+from typing import Any
+
+from secret_jax.inspect.plot.style import FONT_SIZE
+from secret_jax.inspect.printing import counted_leaves
+from secret_jax.inspect.totals import leaves_below
+from secret_jax.inspect.words import model_parts, node_facts, split_parts
+from secret_jax.tree.structure import Tree
+
+# Lengths are inches, so that text of the font size is legible.
+LINE_HEIGHT = 0.165
+PADDING = 0.09
+ROW_HEIGHT = 0.56  # of a leaf: two lines, their padding, and as little as keeps apart
+COLUMN_GAP = 0.55  # room for an edge and its answer
+MARGIN = 0.2
+HEADER = 0.5
+_POINTS_PER_INCH = 72
+_RENDERED_WIDER = 1.08  # at few dots per inch hinting widens text by as much
+
+# What a box has room for, in characters and terms.
+_LONGEST_NAME = 26
+_LONGEST_CATEGORY = 18
+_SPLIT_CHARACTERS = 30
+_SPLIT_TERMS = 3
+_SPLIT_CATEGORIES = 3
+_LEAF_TERMS = 2  # at least, however long
+_LEAF_CHARACTERS = 76
+_ENDS = -1  # the column of the leaves; the others are levels of inner nodes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Box:
+    """A node in the picture: what it says and where it stands."""
+
+    node: int
+    lines: tuple[str, ...]
+    is_end: bool
+    left: float
+    right: float
+    middle: float
+
+    @property
+    def height(self) -> float:
+        return len(self.lines) * LINE_HEIGHT + 2 * PADDING
+
+
+def boxes_of(tree: Tree, max_depth: int | None, precision: int) -> dict[int, Box]:
+    """Boxes of the nodes that are drawn, parents before their children.
+
+    Parameters
+    ----------
+    tree : Tree
+    max_depth : int or None
+        Deepest level that is drawn.
+    precision : int
+        Significant digits relative to the effect.
+
+    Returns
+    -------
+    dict of int to Box
+    """
+    tree = _with_short_names(tree)
+    n_leaves = leaves_below(tree)
+    lines: dict[int, tuple[str, ...]] = {}
+    middle: dict[int, float] = {}
+    ends: set[int] = set()
+
+    def place(node: int) -> float:
+        if tree.is_leaf[node] or tree.depth[node] == max_depth:
+            below = "" if tree.is_leaf[node] else counted_leaves(n_leaves[node])
+            lines[node] = _end_lines(tree, node, precision, below)
+            middle[node] = HEADER + ROW_HEIGHT * (len(ends) + 0.5)
+            ends.add(node)
+        else:
+            lines[node] = _split_lines(tree, node, precision)
+            sides = place(int(tree.left[node])), place(int(tree.right[node]))
+            middle[node] = sum(sides) / 2
+        return middle[node]
+
+    place(0)
+    column = {n: _ENDS if n in ends else int(tree.depth[n]) for n in sorted(lines)}
+    width: dict[int, float] = defaultdict(float)
+    for node in lines:
+        text = max(text_width(line) for line in lines[node])
+        width[column[node]] = max(width[column[node]], text + 2 * PADDING)
+    left, position = {}, MARGIN
+    for level in [*sorted(set(width) - {_ENDS}), _ENDS]:
+        left[level] = position
+        position += width[level] + COLUMN_GAP
+    return {
+        node: Box(
+            node=node,
+            lines=lines[node],
+            is_end=level == _ENDS,
+            left=left[level],
+            right=left[level] + width[level],
+            middle=middle[node],
+        )
+        for node, level in column.items()
+    }
+
+
+def _split_lines(tree: Tree, node: int, precision: int) -> tuple[str, ...]:
+    parts = split_parts(
+        tree,
+        node,
+        precision=precision,
+        max_terms=_SPLIT_TERMS,
+        max_categories=_SPLIT_CATEGORIES,
+    )
+    lines = [f"[{node}] {parts[0]}"]
+    for part in parts[1:]:
+        if len(lines[-1]) + 1 + len(part) <= _SPLIT_CHARACTERS:
+            lines[-1] += " " + part
+        else:
+            lines.append("    " + part)
+    return tuple(lines)
+
+
+def _end_lines(tree: Tree, node: int, precision: int, below: str) -> tuple[str, ...]:
+    """The equation as far as there is room, and what is known about the rows."""
+    n_terms = len(tree.schema.names)
+    while True:
+        parts = model_parts(tree, node, precision=precision, max_terms=n_terms)
+        equation = " ".join(parts[1:])
+        if len(equation) <= _LEAF_CHARACTERS or n_terms <= _LEAF_TERMS:
+            break
+        n_terms = min(n_terms, len(parts)) - 1
+    facts = f"[{node}] {node_facts(tree, node)}"
+    return equation, f"{facts}, {below} below" if below else facts
+
+
+def _with_short_names(tree: Tree) -> Tree:
+    """The tree with long column and category names cut in the middle."""
+    schema = tree.schema
+    categories = tuple(
+        _shortened(values, _LONGEST_CATEGORY) for values in schema.categories
+    )
+    names = _shortened(schema.names, _LONGEST_NAME)
+    return replace(tree, schema=replace(schema, names=names, categories=categories))
+
+
+def _shortened(names: tuple[Any, ...], longest: int) -> tuple[Any, ...]:
+    """Names with dots for their middle, unless that makes two of them the same."""
+    half = longest // 2 - 1
+    short = [
+        f"{name[:half]}..{name[-half:]}"
+        if isinstance(name, str) and len(name) > longest
+        else name
+        for name in names
+    ]
+    times = Counter(short)
+    return tuple(
+        cut if times[cut] == 1 else name for name, cut in zip(names, short, strict=True)
+    )
+
+
+def text_width(text: str) -> float:
+    """Width in inches, measured without a renderer."""
+    from matplotlib.textpath import TextPath
+
+    # A dollar sign would begin a formula.
+    path = TextPath((0, 0), text.replace("$", "S"), size=FONT_SIZE)
+    return _RENDERED_WIDER * float(path.get_extents().x1) / _POINTS_PER_INCH

@@ -1,0 +1,49 @@
+"""What the pictures have in common: matplotlib, sizes, colours, how many points."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+FONT_SIZE = 9.0  # points
+TICK_SIZE = 0.9 * FONT_SIZE
+COLORS = "viridis"
+# From these colours: their middle and their dark end.
+MIDDLE_COLOR, DARK_COLOR = "#21918c", "#440154"
+
+
+def import_matplotlib() -> tuple[Any, Any]:
+    """Pyplot and ScalarMappable, or an ImportError that names the extra."""
+    try:
+        from matplotlib import pyplot
+        from matplotlib.cm import ScalarMappable
+    except ImportError as error:
+        raise ImportError(
+            "Pictures need matplotlib, which is not installed. Install the extra: "
+            "pip install 'secret-jax[plot]'"
+        ) from error
+    return pyplot, ScalarMappable
+
+
+def check_axes(ax: Any) -> None:
+    """Refuse what is no matplotlib Axes."""
+    from matplotlib.axes import Axes
+
+    if not isinstance(ax, Axes):
+        raise TypeError(
+            f"ax is a {type(ax).__name__}; give matplotlib Axes, or leave it out."
+        )
+
+
+def open_frame(ax: Axes) -> None:
+    """Leave only the axes themselves of the frame around a picture."""
+    ax.spines[["top", "right"]].set_visible(False)
+
+
+def evenly_spaced(n_rows: int, most: int) -> np.ndarray:
+    """Rows that are drawn: all, or ``most`` evenly spaced ones."""
+    return np.unique(np.linspace(0, n_rows - 1, min(n_rows, most)).astype(int))

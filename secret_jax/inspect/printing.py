@@ -1,0 +1,93 @@
+"""Numbers, names and counts as they are printed."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import numpy as np
+
+# What cannot be taken for a number, an operator or the end of a list.
+_PLAIN_WORDS = re.compile(r"(?!.* - )[^\W\d][^\s{}<>=+,'\"]*(?: [^\s{}<>=+,'\"]+)*")
+# Sizes between which an exponent would be longer, or harder to read, than the zeros.
+_PLAIN_SIZES = 1e-4, 1e7
+# Weights that add up to a whole number but for their rounding are so many rows.
+_WHOLE = 1e-6
+
+
+def number(value: float, digits: int | None = None) -> str:
+    """The shortest decimal that is this number, or its first digits.
+
+    Examples
+    --------
+    >>> [number(v) for v in (1200.0, 0.05, -2.5e-7, 3e12)]
+    ['1200', '0.05', '-2.5e-7', '3e+12']
+    >>> number(1234.5, digits=3)
+    '1230'
+    """
+    if digits is not None:
+        value = float(f"{value:.{digits}g}")
+    least, most = _PLAIN_SIZES
+    if value == 0 or least <= abs(value) < most:
+        # Adding zero turns a negative zero into zero.
+        return np.format_float_positional(value + 0.0, trim="-")
+    return np.format_float_scientific(value, trim="-", exp_digits=1)
+
+
+def quoted(name: Any) -> str:
+    """A column or category as it is printed: in quotes unless it is plain words.
+
+    None, the category of missing values, is printed as missing.
+
+    Examples
+    --------
+    >>> [quoted(name) for name in ("tax (1000 $)", "a - b", 2.0, True, "2")]
+    ['tax (1000 $)', "'a - b'", '2', 'True', "'2'"]
+    """
+    if name is None:
+        return "missing"
+    if isinstance(name, str):
+        plain = _PLAIN_WORDS.fullmatch(name) and name != "missing"
+        indicator = name.startswith("[") and name.endswith("]")
+        return name if plain or indicator else repr(name)
+    return number(float(name)) if _is_number(name) else str(name)
+
+
+def entry(value: Any) -> str:
+    """What a table holds in one place: numbers to four digits, names as they are.
+
+    Examples
+    --------
+    >>> [entry(value) for value in (1 / 3, "a - b", True)]
+    ['0.3333', "'a - b'", 'True']
+    """
+    return number(value, digits=4) if _is_number(value) else quoted(value)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def counted(n: int, one: str, many: str) -> str:
+    """A count with its noun."""
+    return f"{n:,} {one if n == 1 else many}"
+
+
+def counted_leaves(n: int) -> str:
+    """A count of leaves."""
+    return counted(n, "leaf", "leaves")
+
+
+def counted_rows(weight: float) -> str:
+    """A number of rows, or the sum of their weights.
+
+    Examples
+    --------
+    >>> counted_rows(1203.0), counted_rows(1.0), counted_rows(2.5)
+    ('1,203 rows', '1 row', '2.5 rows')
+    """
+    whole = round(float(weight))
+    if math.isclose(whole, weight, rel_tol=_WHOLE):
+        return counted(whole, "row", "rows")
+    return f"{float(weight):,.1f} rows"

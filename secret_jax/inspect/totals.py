@@ -1,0 +1,34 @@
+"""Sums over the leaves below the nodes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from secret_jax.tree.structure import Tree
+
+
+def leaf_totals(tree: Tree, value: Any) -> np.ndarray:
+    """Sum of a value over the leaves below every node, of a leaf its own value.
+
+    Parameters
+    ----------
+    tree : Tree
+    value : array-like of shape (n_nodes,) or ()
+        What stands at inner nodes is not read.
+
+    Returns
+    -------
+    ndarray of shape (n_nodes,), of the dtype of ``value``
+    """
+    value = np.asarray(value)
+    total = np.where(tree.is_leaf, value, value.dtype.type(0))
+    for node in range(tree.n_nodes - 1, 0, -1):  # children come after their parents
+        total[tree.parent[node]] += total[node]
+    return total
+
+
+def leaves_below(tree: Tree) -> np.ndarray:
+    """Number of leaves below every node, of a leaf 1; shape (n_nodes,), int64."""
+    return leaf_totals(tree, np.int64(1))

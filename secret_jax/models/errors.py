@@ -1,0 +1,65 @@
+"""Squared errors of trees on rows: of every row, of a tree, of every node."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from secret_jax.data.rows import Rows
+from secret_jax.models.attach import node_statistics
+from secret_jax.models.interface import squared_errors
+from secret_jax.tree.routing import values, walk
+from secret_jax.tree.structure import Tree
+
+
+def weighted_squares(prediction: np.ndarray, rows: Rows) -> np.ndarray:
+    """Weighted squared error of predictions for rows, summed over the outputs.
+
+    Parameters
+    ----------
+    prediction : ndarray of shape (n_rows, n_outputs)
+        In standardised units.
+    rows : Rows
+
+    Returns
+    -------
+    ndarray of shape (n_rows,), float64
+    """
+    return rows.weight * np.sum((prediction - rows.targets) ** 2, axis=1)
+
+
+def squared_error(tree: Tree, rows: Rows) -> float:
+    """Sum over rows of the weighted squared errors of a tree, standardised units."""
+    return float(weighted_squares(values(tree, rows.table), rows).sum())
+
+
+def node_errors(
+    tree: Tree, rows: Rows, output_weight: np.ndarray | None = None
+) -> np.ndarray:
+    """Squared error of every node's model on the rows that reach it.
+
+    Without clipping the rows' sufficient statistics at the leaves give it for all
+    nodes; with clipping each row is predicted by every node of its path.
+
+    Parameters
+    ----------
+    tree : Tree
+    rows : Rows
+    output_weight : ndarray of shape (n_outputs,), optional
+        What a squared standardised unit of each output counts; by default one.
+
+    Returns
+    -------
+    ndarray of shape (n_nodes,), float64
+        Summed over the weighted rows and the outputs.
+    """
+    if output_weight is None:
+        output_weight = np.ones(tree.n_outputs)
+    if tree.clip_margin is None:
+        statistics = node_statistics(tree, rows)
+        return squared_errors(statistics, tree.coefficient) @ output_weight
+    path, prediction = walk(tree, rows.table)
+    squared = (prediction - rows.targets.T) ** 2
+    squared = rows.weight * np.einsum("dor,o->dr", squared, output_weight)
+    # Below its leaf a row repeats the leaf: count it once.
+    squared[1:][path[1:] == path[:-1]] = 0.0
+    return np.bincount(path.ravel(), squared.ravel(), tree.n_nodes)

@@ -1,0 +1,118 @@
+"""What a leaf model is: a value that turns sufficient statistics into models."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from secret_jax.models.statistics import NodeStatistics
+from secret_jax.runtime.values import Value, at_least, real
+from secret_jax.tree.structure import Tree
+
+
+class Models(NamedTuple):
+    """Linear models of several nodes.
+
+    Attributes
+    ----------
+    coefficient : ndarray of shape (n_nodes, n_outputs, 1 + n_regressors), float64
+        Intercept and slopes, in standardised units.
+    degrees : ndarray of shape (n_nodes,), float64
+        Effective degrees of freedom that each of them spent on an output.
+    """
+
+    coefficient: np.ndarray
+    degrees: np.ndarray
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeafModel(Value, ABC):
+    """Base of the leaf models; a new one is a subclass with a method `toward`.
+
+    Attributes
+    ----------
+    clip_margin : float or None, default=0.1
+        Predictions are clipped to the range of the outputs in their leaf, widened on
+        both sides by this share of it. None: no clipping.
+    clip_min_samples : int, default=50
+        A leaf of less weight takes that range from the nearest ancestor with more.
+    """
+
+    clip_margin: float | None = 0.1
+    clip_min_samples: int = 50
+
+    _parameter_constraints: ClassVar[dict] = {
+        "clip_margin": [real(0.0), None],
+        "clip_min_samples": [at_least(0)],
+    }
+    uses_regressors: ClassVar[bool] = True
+    """False makes every continuous attribute split-only."""
+    needs_implied_models: ClassVar[bool] = False
+    """Whether it takes models that the split finder implies for the children."""
+
+    @abstractmethod
+    def toward(self, statistics: NodeStatistics, base: np.ndarray) -> Models:
+        """Models of several nodes that know those of their parents.
+
+        Parameters
+        ----------
+        statistics : NodeStatistics
+            Of any nodes; every node of a tree gets a model, since pruning needs them.
+        base : ndarray of shape (n_nodes, n_outputs, 1 + n_regressors)
+            Models of their parents; zero at a root.
+
+        Returns
+        -------
+        Models
+        """
+
+    def fit(self, statistics: NodeStatistics, tree: Tree) -> Models:
+        """Models of all nodes of a tree, or of trees side by side, from the roots down.
+
+        Parameters
+        ----------
+        statistics : NodeStatistics
+        tree : Tree
+            Its links are read.
+
+        Returns
+        -------
+        Models
+        """
+        n_nodes, width = len(tree.parent), 1 + statistics.n_regressors
+        coefficient = np.zeros((n_nodes, statistics.n_outputs, width))
+        degrees = np.zeros(n_nodes)
+        for level in range(tree.depth.max() + 1):
+            node = np.flatnonzero(tree.depth == level)
+            base = coefficient[tree.parent[node]] if level else coefficient[node]
+            found = self.toward(statistics.take(node), base)
+            coefficient[node], degrees[node] = found
+        return Models(coefficient, degrees)
+
+
+def squared_errors(statistics: NodeStatistics, coefficient: np.ndarray) -> np.ndarray:
+    """Sums of squared errors of the nodes' models on the rows behind the statistics.
+
+    Parameters
+    ----------
+    statistics : NodeStatistics
+        Of any rows, not only those that trained the models.
+    coefficient : ndarray of shape (n_nodes, n_outputs, 1 + n_regressors)
+
+    Returns
+    -------
+    ndarray of shape (n_nodes, n_outputs), float64
+    """
+    errors = np.empty(coefficient.shape[:2])
+    for output in range(coefficient.shape[1]):
+        _, mean, scatter, *_ = statistics.output(output)
+        model = coefficient[:, output]
+        # The residual as a sum of the regressors and the output.
+        residual = np.concatenate([-model[:, 1:], np.ones((len(model), 1))], axis=1)
+        bias = np.einsum("ni,ni->n", residual, mean) - model[:, 0]
+        spread = np.einsum("ni,nij,nj->n", residual, scatter, residual)
+        errors[:, output] = np.maximum(spread, 0.0) + statistics.weight * bias**2
+    return errors

@@ -1,0 +1,76 @@
+"""What a pruning rule is: a value that says which subtree of a grown tree is kept."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from secret_jax.data.rows import Rows
+from secret_jax.runtime.values import Value
+from secret_jax.tree.structure import Tree
+
+
+class Evidence(NamedTuple):
+    """What a rule may look at beside the tree.
+
+    Attributes
+    ----------
+    training : Rows
+        Those that grew the tree.
+    held_out : Rows or None
+        Those that did not, if the rule asked for them and there were enough rows.
+    fold : ndarray of shape (n_training_rows,), int, or None
+        Part of every training row, if the rule asked for folds.
+    fold_trees : sequence of Tree
+        For every part a tree of the same kind, grown on the rows outside of it.
+    """
+
+    training: Rows
+    held_out: Rows | None = None
+    fold: np.ndarray | None = None
+    fold_trees: Sequence[Tree] = ()
+
+
+class Pruned(NamedTuple):
+    """What is kept of a tree.
+
+    Attributes
+    ----------
+    tree : Tree
+    value : float
+        Of the trees with and without oblique splits the one of lower value is kept.
+    fold_trees : tuple of Tree
+        The trees of the folds, pruned alike; empty without folds.
+    """
+
+    tree: Tree
+    value: float
+    fold_trees: tuple[Tree, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class PruningRule(Value, ABC):
+    """Base of the pruning rules; a new one is a subclass with a method ``__call__``."""
+
+    @property
+    def held_out_share(self) -> float:
+        """Share of the rows that it wants to be held out of growing."""
+        return 0.0
+
+    @property
+    def folds(self) -> int:
+        """Parts of the rows that a further tree each should be grown without."""
+        return 0
+
+    @property
+    def refits(self) -> bool:
+        """Whether held-out rows give the tree its size, and then train it as well."""
+        return True
+
+    @abstractmethod
+    def __call__(self, tree: Tree, evidence: Evidence) -> Pruned:
+        """Prune a tree that has a model in every node."""

@@ -1,0 +1,122 @@
+"""What a refinement is: a value that makes another tree of a fitted one."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+from secret_jax.data.rows import Rows, join, shuffled
+from secret_jax.grow.trees import Recipe
+from secret_jax.runtime.values import Value
+from secret_jax.tree.structure import Tree
+
+
+class RefinementWarning(UserWarning):
+    """Refinement did not pay, and the hard tree was kept."""
+
+
+class Candidate(NamedTuple):
+    """A tree that was grown, its models from the training rows alone.
+
+    Attributes
+    ----------
+    grown, pruned : Tree
+        Before and after pruning.
+    """
+
+    grown: Tree
+    pruned: Tree
+
+
+class FoldFit(NamedTuple):
+    """A tree like the fitted one that some rows had no part in growing.
+
+    Attributes
+    ----------
+    tree : Tree
+        Pruned; its models are from the training rows.
+    training, held_out : Rows
+    """
+
+    tree: Tree
+    training: Rows
+    held_out: Rows
+
+
+class Fitted(NamedTuple):
+    """A fitted tree, and what a refinement starts from.
+
+    Attributes
+    ----------
+    tree : Tree
+    oblique : bool
+        Whether it was allowed to split obliquely.
+    n_leaves_grown : int
+        Before pruning.
+    candidates : tuple of Candidate
+        The trees that were grown, the chosen one first.
+    folds : tuple of FoldFit
+        One where rows were held out, one for each part of a cross-validation.
+    training : Rows
+        Those that grew it.
+    held_out : Rows or None
+        Those that pruned it; None where it was cross-validated or not pruned.
+    refit : bool
+        Whether held-out rows may train, once they have chosen.
+    student_rows : Rows or None
+        What the tree learned where that is not the rows themselves; see
+        `secret_jax.refine.distillation`.
+    """
+
+    tree: Tree
+    oblique: bool
+    n_leaves_grown: int
+    candidates: tuple[Candidate, ...]
+    folds: tuple[FoldFit, ...]
+    training: Rows
+    held_out: Rows | None
+    refit: bool
+    student_rows: Rows | None = None
+
+    def all_rows(self, seed: int | None = None) -> Rows:
+        """Those that may train the final tree, shuffled if there is a seed."""
+        if not self.refit or self.held_out is None:
+            return self.training
+        rows = join([self.training, self.held_out])
+        return rows if seed is None else shuffled(rows, seed)
+
+
+class Refined(NamedTuple):
+    """What became of a tree.
+
+    Attributes
+    ----------
+    tree : Tree
+    n_steps : int
+        Steps or passes that were taken for it; 0 if it is the tree that was given, or
+        where nothing is counted.
+    refusal : str
+        Why the tree was kept as it was, if somebody should know.
+    """
+
+    tree: Tree
+    n_steps: int = 0
+    refusal: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Refinement(Value, ABC):
+    """Base of the refinements; a new one is a subclass with a method ``__call__``."""
+
+    needs_unseen_rows: ClassVar[bool] = False
+    """Whether it chooses by rows that did not grow the tree: folds, or held out."""
+
+    @property
+    def held_out_share(self) -> float:
+        """Share of rows to hold out for it for good, where none were."""
+        return 0.0
+
+    @abstractmethod
+    def __call__(self, fitted: Fitted, recipe: Recipe) -> Refined:
+        """Refine a fitted tree; the result is a tree of the same kind."""

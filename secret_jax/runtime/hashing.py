@@ -1,0 +1,41 @@
+"""Hashes as randomness: the same content gives the same numbers, on every machine."""
+
+from __future__ import annotations
+
+import numpy as np
+
+_M1 = np.uint64(0xBF58476D1CE4E5B9)
+_M2 = np.uint64(0x94D049BB133111EB)
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+
+def mix(value: np.ndarray | np.uint64) -> np.ndarray:
+    """One round of the splitmix64 finaliser (Steele, Lea & Flood 2014), uint64."""
+    with np.errstate(over="ignore"):
+        value = np.asarray(value, np.uint64) + _GOLDEN
+        value = (value ^ (value >> np.uint64(30))) * _M1
+        value = (value ^ (value >> np.uint64(27))) * _M2
+        return value ^ (value >> np.uint64(31))
+
+
+def uniform(key: np.ndarray) -> np.ndarray:
+    """Numbers in [0, 1) from uint64 keys; equal keys give equal numbers, float64."""
+    return (mix(key) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def random_numbers(key: np.ndarray, n: int) -> np.ndarray:
+    """Random numbers of several keys.
+
+    Parameters
+    ----------
+    key : ndarray of shape (n_keys,), uint64
+    n : int
+
+    Returns
+    -------
+    ndarray of shape (n_keys, n), float32
+        In (0, 1), without the ends: a quantile of each is finite.
+    """
+    counter = np.arange(n, dtype=np.uint64)
+    numbers = uniform(mix(key[:, None]) ^ counter).astype(np.float32)
+    return np.clip(numbers, np.float32(2**-24), np.float32(1 - 2**-24))

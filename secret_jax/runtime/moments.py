@@ -1,0 +1,73 @@
+"""Weighted moments of parts, added up: the one accumulator of the package."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Moments(NamedTuple):
+    """Weight, mean and scatter (sum of weighted products about the mean) of parts.
+
+    Attributes
+    ----------
+    weight : ndarray of shape (n_parts,), or (n_parts, n_columns)
+        With a weight for each column the scatter holds squares only.
+    mean : ndarray of shape (n_parts, n_columns), float64
+    scatter : ndarray of shape (n_parts, n_columns, n_columns), or (n_parts, n_columns)
+        All products, or squares only.
+    """
+
+    weight: np.ndarray
+    mean: np.ndarray
+    scatter: np.ndarray
+
+
+def added_up(parts: Moments, first: np.ndarray) -> Moments:
+    """Moments of runs of parts (Chan, Golub & LeVeque 1983).
+
+    Parameters
+    ----------
+    parts : Moments
+    first : ndarray of shape (n_runs,), int
+        Rising: where each run begins; the last one goes on to the end.
+
+    Returns
+    -------
+    Moments
+        One entry for each run. Means of the parts are compared with the mean of their
+        run, so that no large numbers cancel.
+
+    Examples
+    --------
+    >>> means = np.array([[0.0], [4.0]])
+    >>> parts = Moments(np.array([1.0, 3.0]), means, np.zeros((2, 1)))
+    >>> whole = added_up(parts, np.array([0]))
+    >>> whole.weight.tolist(), whole.mean.tolist(), whole.scatter.tolist()
+    ([4.0], [[3.0]], [[12.0]])
+    """
+    weight, mean, scatter = parts
+    run = np.repeat(np.arange(len(first)), np.diff(np.append(first, len(weight))))
+    total = np.add.reduceat(weight, first, axis=0)
+    share = _like(weight / np.where(total > 0, total, 1.0)[run], mean)
+    whole = np.add.reduceat(share * mean, first, axis=0)
+    offset = mean - whole[run]
+    if scatter.ndim > mean.ndim:
+        between = (_like(weight, mean) * offset)[:, :, None] * offset[:, None, :]
+    else:
+        between = _like(weight, mean) * offset**2
+    return Moments(total, whole, np.add.reduceat(scatter + between, first, axis=0))
+
+
+def grouped(parts: Moments, group: np.ndarray) -> tuple[np.ndarray, Moments]:
+    """Moments of groups of parts, and which groups there are, rising."""
+    order = np.argsort(group, kind="stable")
+    ranked = group[order]
+    first = np.flatnonzero(np.r_[True, ranked[1:] != ranked[:-1]])
+    in_order = Moments(*(array[order] for array in parts))
+    return ranked[first], added_up(in_order, first)
+
+
+def _like(weight: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    return weight if weight.ndim == mean.ndim else weight[:, None]

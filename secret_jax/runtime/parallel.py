@@ -1,0 +1,57 @@
+"""Threads: array operations and compiled programs let each other run."""
+
+from __future__ import annotations
+
+import collections
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from secret_jax.runtime.devices import carried
+
+# Rows that are looked at together: what is computed from them stays in a cache.
+ROW_BLOCK = 16384
+# More threads than eight wait for memory, not for processors.
+N_WORKERS = min(os.cpu_count() or 1, 8)
+
+_Result = TypeVar("_Result")
+
+
+def in_blocks(
+    function: Callable[[slice], _Result], n_rows: int, block: int = ROW_BLOCK
+) -> Iterator[_Result]:
+    """Results of a function of a slice of rows, for slices that cover all rows.
+
+    The processors share the slices; the results come in the order of the rows, and no
+    more than a few wait to be taken.
+
+    Examples
+    --------
+    >>> list(in_blocks(lambda rows: (rows.start, rows.stop), 5, block=2))
+    [(0, 2), (2, 4), (4, 5)]
+    """
+    starts = range(0, max(n_rows, 1), block)
+    slices = (slice(start, min(start + block, n_rows)) for start in starts)
+    if len(starts) == 1:
+        yield function(next(slices))
+        return
+    function = carried(function)
+    with ThreadPoolExecutor(N_WORKERS) as pool:
+        waiting: collections.deque[Future[_Result]] = collections.deque()
+        try:
+            for rows in slices:
+                if len(waiting) == 2 * N_WORKERS:
+                    yield waiting.popleft().result()
+                waiting.append(pool.submit(function, rows))
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
+def side_by_side(function: Callable[[Any], None], jobs: Iterable[Any]) -> None:
+    """Call a function for every job, in threads; its errors are raised here."""
+    with ThreadPoolExecutor(N_WORKERS) as pool:
+        collections.deque(pool.map(carried(function), jobs), maxlen=0)

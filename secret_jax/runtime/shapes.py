@@ -1,0 +1,46 @@
+"""Sizes of padded arrays: few sizes mean few compiled programs."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def next_power_of_two(n: int) -> int:
+    """Smallest power of two that is at least ``n``.
+
+    Examples
+    --------
+    >>> [next_power_of_two(n) for n in (1, 3, 64, 65)]
+    [1, 4, 64, 128]
+    """
+    return 1 << max(n - 1, 0).bit_length()
+
+
+def bucket(n: int, *, smallest: int) -> int:
+    """Smallest power of four times ``smallest`` that is at least ``n``.
+
+    Examples
+    --------
+    >>> [bucket(n, smallest=64) for n in (3, 64, 65, 1000)]
+    [64, 64, 256, 1024]
+    """
+    size = smallest
+    while size < n:
+        size *= 4
+    return size
+
+
+def padded(values: np.ndarray, n: int, fill: float = 0) -> np.ndarray:
+    """Values with ``n`` entries along their first axis, the new ones ``fill``.
+
+    Examples
+    --------
+    >>> padded(np.array([1, 2]), 4)
+    array([1, 2, 0, 0])
+    """
+    # Zeros are not written: padding that nobody reads costs nothing.
+    longer = np.zeros((n, *values.shape[1:]), values.dtype)
+    longer[: len(values)] = values
+    if fill:
+        longer[len(values) :] = fill
+    return longer

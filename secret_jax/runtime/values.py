@@ -1,0 +1,109 @@
+"""Values with fields: what a method is made of, passed to an estimator as a parameter.
+
+A split finder, a leaf model, a pruning rule and a refinement are each a frozen
+dataclass. Its fields are its options; they are compared, hashed, printed, written to
+model files and reached through ``get_params`` and ``set_params`` like parameters of the
+estimator itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from numbers import Integral, Real
+from typing import Any, ClassVar, TypeGuard
+
+import numpy as np
+from sklearn.utils._param_validation import (
+    Interval,
+    InvalidParameterError,
+    make_constraint,
+    validate_parameter_constraints,
+)
+
+
+@dataclass(frozen=True)
+class Value:
+    """Base of all values; a subclass is a frozen dataclass with defaults.
+
+    Attributes
+    ----------
+    _parameter_constraints : dict
+        What each field may be, as in scikit-learn's estimators; a field that is not
+        named there may be anything.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The fields by name, as scikit-learn asks an estimator for its parameters."""
+        del deep  # no value holds another
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def check(self) -> None:
+        """Refuse fields that mean nothing.
+
+        Raises
+        ------
+        sklearn.utils._param_validation.InvalidParameterError
+            A ValueError and a TypeError: it names the field, what is allowed, and what
+            was given.
+        """
+        check_constraints(
+            self._parameter_constraints, self.get_params(), type(self).__name__
+        )
+
+
+def check_constraints(
+    constraints: Mapping[str, Any], parameters: Mapping[str, Any], caller: str
+) -> None:
+    """scikit-learn's check of parameters, in which True is no number.
+
+    Parameters
+    ----------
+    constraints : dict of str to list
+    parameters : dict of str to object
+        Those without constraints may be anything.
+    caller : str
+        Whose parameters they are, for the message.
+    """
+    for name, allowed in constraints.items():
+        value = parameters[name]
+        if isinstance(value, bool | np.bool_) and "boolean" not in allowed:
+            refuse(name, caller, _in_words(allowed), value)
+        if isinstance(value, Real) and value != value:
+            refuse(name, caller, _in_words(allowed), value)
+    known = {name: parameters[name] for name in constraints}
+    validate_parameter_constraints(dict(constraints), known, caller)
+
+
+def refuse(name: str, caller: str, allowed: str, value: Any) -> None:
+    """Raise the error that scikit-learn raises for a bad parameter."""
+    raise InvalidParameterError(
+        f"The {name!r} parameter of {caller} must be {allowed}. Got {value!r} instead."
+    )
+
+
+def _in_words(allowed: list[Any]) -> str:
+    words = [str(make_constraint(kind)) for kind in allowed if kind is not None]
+    return " or ".join(words + ["None"] * (None in allowed))
+
+
+def at_least(least: int) -> Interval:
+    """The constraint of a count."""
+    return Interval(Integral, least, None, closed="left")
+
+
+def real(least: float, most: float | None = None, closed: str = "left") -> Interval:
+    """The constraint of a real number; infinity is none."""
+    return Interval(Real, least, np.inf if most is None else most, closed=closed)  # pyright: ignore[reportArgumentType]
+
+
+def is_integer(value: Any) -> TypeGuard[int]:
+    """Whether a value is an integer and no boolean."""
+    return isinstance(value, Integral) and not isinstance(value, bool | np.bool_)
+
+
+def is_real(value: Any) -> TypeGuard[float]:
+    """Whether a value is a real number and no boolean."""
+    return isinstance(value, Real) and not isinstance(value, bool | np.bool_)

@@ -1,0 +1,42 @@
+"""Which child a row goes to: the one rule, for arrays of the host and of a device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from secret_jax.runtime.linalg import AnyArray
+
+
+def goes_left(
+    projection: AnyArray,
+    threshold: AnyArray,
+    discrete: AnyArray,
+    code: AnyArray,
+    listed: AnyArray,
+    larger_left: AnyArray,
+    xp: Any,
+) -> Any:
+    """Whether rows go left at splits.
+
+    Parameters
+    ----------
+    projection, threshold : Array
+        At a split on continuous attributes a row goes left up to the threshold.
+    discrete : Array, bool
+        Whether the split is on a discrete attribute.
+    code : Array, int32
+        The row's category there; -1 if training never saw it.
+    listed : Array, bool
+        Whether the category goes left.
+    larger_left : Array, bool
+        Where unseen categories go: to the larger child.
+    xp : module
+        `numpy` or `jax.numpy`.
+
+    Returns
+    -------
+    Array, bool
+        The shapes are broadcast.
+    """
+    known = xp.where(code >= 0, listed, larger_left)
+    return xp.where(discrete, known, projection <= threshold)

@@ -1,0 +1,45 @@
+"""How many numbers a tree spent: degrees of freedom of its models and its splits."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from secret_jax.tree.structure import SplitKind, Tree
+
+
+def model_degrees(tree: Tree) -> np.ndarray:
+    """Effective degrees of freedom of every node's model, with its ancestors' share.
+
+    A node's own correction spends ``tree.degrees``; what it corrects, its parent's
+    model, was fitted on the parent's rows and brings along their share of its degrees,
+    as far as the correction leaves it in place. Exact for least squares (one degree a
+    coefficient) and for ridge without any shrinkage.
+
+    Returns
+    -------
+    ndarray of shape (n_nodes,), float64
+    """
+    most = 1.0 + tree.schema.n_regressors
+    degrees = np.minimum(tree.degrees, most).astype(np.float64)
+    for node in range(1, tree.n_nodes):  # parents come before children
+        above = tree.parent[node]
+        share = tree.weight[node] / max(tree.weight[above], 1e-300)
+        left_in_place = 1.0 - tree.degrees[node] / most
+        degrees[node] += max(left_in_place, 0.0) * share * degrees[above]
+    return np.minimum(degrees, most)
+
+
+def split_degrees(tree: Tree) -> np.ndarray:
+    """Numbers that describe every node's split: zero in leaves, float64.
+
+    A threshold is one; an oblique split is a direction up to its length, and a
+    threshold; a set of categories is one yes or no per category up to its complement.
+    """
+    degrees = np.zeros(tree.n_nodes)
+    degrees[tree.kind == SplitKind.AXIS] = 1.0
+    oblique = tree.kind == SplitKind.OBLIQUE
+    degrees[oblique] = np.count_nonzero(tree.direction[oblique], axis=1)
+    categories = np.array([len(c) for c in tree.schema.categories] or [0])
+    discrete = tree.kind == SplitKind.DISCRETE
+    degrees[discrete] = np.maximum(categories[tree.attribute[discrete]] - 1, 1)
+    return degrees

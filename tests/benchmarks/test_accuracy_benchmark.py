@@ -1,0 +1,414 @@
+"""The accuracy benchmark: sets, resuming, ratios, and what is left out and why."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import types
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import secret_jax
+from benchmarks.accuracy import __main__ as accuracy
+from benchmarks.accuracy import data as accuracy_data
+from benchmarks.accuracy import hard_sets
+from benchmarks.accuracy import ours as accuracy_ours
+from benchmarks.accuracy import peers as accuracy_peers
+from benchmarks.accuracy.peers import Candidate, Outcome
+from benchmarks.accuracy.report import Record, Results, report
+from benchmarks.shared import Experiment, Part, read_records
+from benchmarks.table1 import __main__ as table1
+from secret_jax.options import RssOptions
+from secret_jax.training import _grow_options
+
+
+def record(model="a", name="one", seed=0, error=0.5, **changed) -> Record:
+    return Record(
+        set=name,
+        model=model,
+        seed=seed,
+        data="",
+        key="k",
+        error=error,
+        mse=error,
+        leaves=3,
+        seconds=0.5,
+        rows=50,
+        columns=2,
+        **changed,
+    )
+
+
+def constant(name: str, level: float, key: str = "k") -> Candidate:
+    """A model that predicts one number."""
+
+    def run(experiment):
+        return Outcome(np.full(len(experiment.test.y), level), 1, 0.25)
+
+    return Candidate(name, key, run)
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    """Two small files, the first with its target in the middle."""
+    rng = np.random.default_rng(0)
+    size = rng.normal(size=40)
+    frame = pd.DataFrame({"size": size, "price": 2 * size, "town": list("ab") * 20})
+    frame.to_csv(tmp_path / "houses.csv", index=False)
+    frame[["size", "price"]].to_csv(tmp_path / "plain.csv", index=False)
+    return tmp_path
+
+
+@pytest.fixture
+def candidates(monkeypatch) -> list[Candidate]:
+    """Replace the models by ready ones; the list may be changed."""
+    chosen = [constant("zero", 0.0), constant("high", 10.0)]
+    monkeypatch.setattr(accuracy, "chosen_candidates", lambda options: chosen)
+    return chosen
+
+
+def test_ratio_is_the_geometric_mean_over_sets_of_the_mean_errors():
+    # On "one" the means are 0.3 and 0.1; on "two" 0.0001 counts as 0.001.
+    results = Results(
+        [
+            *(record("a", "one", s, e) for s, e in enumerate([0.2, 0.4])),
+            *(record("b", "one", s, 0.1) for s in range(2)),
+            *(record("a", "two", s, 0.0001) for s in range(2)),
+            *(record("b", "two", s, 0.002) for s in range(2)),
+        ]
+    )
+    ratio, error = results.ratio("a", "b")
+    assert ratio == pytest.approx(math.sqrt(3 * 0.5))
+    # Logarithms ln 2 and ln 4 on "one": standard error (ln 2) / 2; none on "two".
+    assert error == pytest.approx(math.log(2) / 2 / 2)
+    assert results.ratio("b", "a")[0] == pytest.approx(1 / ratio)
+    assert results.ratio("a", "b", exclude=["one"])[0] == pytest.approx(0.5)
+    assert results.wins("a", "b") == results.wins("b", "a") == 1
+    assert results.wins("b", "a", exclude=["one"]) == 0
+
+
+def test_ratios_use_the_seeds_and_sets_that_both_models_have():
+    results = Results(
+        [
+            record("a", "one", 0, 0.2),
+            record("a", "one", 1, 9.0),
+            record("b", "one", 0, 0.1),
+            record("a", "two", 0, 9.0),
+        ]
+    )
+    assert results.ratio("a", "b")[0] == pytest.approx(2)
+    nothing = Results([record("a", "one"), record("b", "two")])
+    assert math.isnan(nothing.ratio("a", "b")[0])
+
+
+def test_report_shows_means_the_best_and_what_is_missing():
+    results = Results(
+        [
+            *(record("a", "one", s, e) for s, e in enumerate([0.2, 0.4])),
+            *(record("b", "one", s, 0.1) for s in range(2)),
+            record("b", "two", 0, math.inf),
+        ]
+    )
+    text = report(results, "b", exclude=["two", "unknown"])
+    one, two = (
+        next(line for line in text.splitlines() if line.startswith(f"| {name}"))
+        for name in ("one", "two")
+    )
+    assert [cell.strip() for cell in one.strip("|").split("|")] == [
+        *("one", "50", "2", "0.3000 ± 0.1000", "**0.1000 ± 0.0000**")
+    ]
+    assert [cell.strip() for cell in two.strip("|").split("|")][2:4] == ["1", "-"]
+    assert "### Over all 2 sets" in text
+    assert "### Over 1 sets, without two" in text
+    assert "| 3.000 ± 1.0" in text  # 3 (ln 2) / 2
+
+
+def test_a_stopped_run_goes_on_where_it_was_stopped(
+    candidates, folder, tmp_path, capsys
+):
+    out = tmp_path / "new" / "accuracy.jsonl"
+    base = ["--folder", str(folder), "--target", "price", "--out", str(out)]
+    accuracy.main([*base, "--seeds", "2"])
+    complete = out.read_bytes()
+    lines = [json.loads(line) for line in complete.splitlines()]
+    assert len(lines) == 2 * 2 * 2
+    assert set(lines[0]) == set(Record.__dataclass_fields__)
+    assert [line["seed"] for line in lines] == [0] * 4 + [1] * 4
+
+    out.write_bytes(complete[:-20])  # stopped while it wrote its last line
+    capsys.readouterr()
+    accuracy.main([*base, "--seeds", "3"])
+    again = out.read_bytes()
+    assert again.startswith(complete)
+    assert len(again.splitlines()) == 12
+    printed = capsys.readouterr()
+    assert "7 of 12 fits are in" in printed.err
+    assert printed.err.count("error") == 5
+    assert "| houses | 20   | 3 " in printed.out
+
+
+def test_records_of_other_settings_and_other_data_are_kept_apart(
+    candidates, folder, tmp_path, capsys
+):
+    out = tmp_path / "accuracy.jsonl"
+    base = ["--folder", str(folder), "--out", str(out), "--target", "size"]
+    accuracy.main([*base, "--seeds", "1"])
+    candidates[0] = constant("zero", 0.0, key="newer")
+    capsys.readouterr()
+    accuracy.main([*base, "--seeds", "1", "--summary-only"])
+    printed = capsys.readouterr()
+    assert "2 records of other sets, models, settings or code" in printed.err
+    assert "zero" not in printed.out
+    accuracy.main([*base, "--seeds", "1"])
+    assert len(out.read_text().splitlines()) == 4 + 2
+
+    frame = pd.read_csv(folder / "plain.csv")
+    (frame + 1).to_csv(folder / "plain.csv", index=False)
+    accuracy.main([*base, "--seeds", "1"])
+    made = [json.loads(line) for line in out.read_text().splitlines()[6:]]
+    assert [line["set"] for line in made] == ["plain", "plain"]
+
+
+def test_errors_are_relative_to_the_variance_of_the_test_target(candidates, folder):
+    (source,) = (
+        s for s in accuracy_data.folder_sources(folder, "price") if s.name == "houses"
+    )
+    experiment = accuracy_data.make_experiment(source, 0)
+    candidates.append(constant("mean", float(experiment.test.y.mean())))
+    tasks = accuracy.planned_tasks([source], candidates, 1)
+    mean = accuracy.fit_one(tasks[2][0], candidates[2], experiment)
+    assert mean.error == pytest.approx(1)
+    assert mean.mse == pytest.approx(np.var(experiment.test.y))
+    assert (mean.rows, mean.columns, mean.seconds) == (20, 2, 0.25)
+    broken = accuracy.fit_one(tasks[0][0], constant("zero", math.nan), experiment)
+    assert broken.error == math.inf
+
+
+def test_a_fit_that_fails_does_not_stop_the_others(
+    candidates, folder, tmp_path, capsys
+):
+    def fail(experiment):
+        raise ZeroDivisionError("no rows")
+
+    candidates[0] = Candidate("zero", "k", fail)
+    out = tmp_path / "accuracy.jsonl"
+    arguments = ["--folder", str(folder), "--target", "price", "--out", str(out)]
+    accuracy.main([*arguments, "--seeds", "1"])
+    printed = capsys.readouterr()
+    assert "houses, zero, seed 0: failed, ZeroDivisionError: no rows" in printed.err
+    assert "2 fits failed and are missing" in printed.err
+    assert len(out.read_text().splitlines()) == 2
+
+
+def test_rows_are_those_of_the_other_benchmark(tmp_path):
+    rows = pd.DataFrame({"sex": list("MF") * 50, "size": range(100), "rings": 1.5})
+    rows.to_csv(tmp_path / "abalone.csv", index=False)
+    source = accuracy_data.named_source("abalone", str(tmp_path), 0)
+    ours = accuracy_data.make_experiment(source, 3)
+    theirs = table1.make_experiment("abalone", 3, None, str(tmp_path))
+    assert ours.seed == theirs.seed
+    assert ours.discrete == ["sex"]
+    sizes = [list(part.X["size"]) for part in ours[:3]]
+    assert sizes == [list(part.X["size"]) for part in theirs[:3]]
+    assert [len(part) for part in sizes] == [50, 30, 20]
+
+
+def test_a_manifest_names_targets_discrete_columns_and_what_to_drop(folder):
+    manifest = {"houses": {"target": "price", "discrete": ["size"], "drop": ["town"]}}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    houses, plain = accuracy_data.folder_sources(folder, None)
+    data = accuracy_data.read(houses)
+    assert (list(data.X), data.discrete) == (["size"], ["size"])
+    np.testing.assert_allclose(data.y, 2 * data.X["size"])
+    last = accuracy_data.read(plain)
+    assert (list(last.X), last.discrete) == (["size"], [])
+
+
+def test_rows_with_missing_values_are_dropped_and_text_is_discrete(folder):
+    frame = pd.read_csv(folder / "houses.csv")
+    frame.loc[3, "size"] = np.nan
+    frame.to_csv(folder / "houses.csv", index=False)
+    houses, _ = accuracy_data.folder_sources(folder, "price")
+    data = accuracy_data.read(houses)
+    assert len(data.y) == len(data.X) == 39
+    assert data.discrete == ["town"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--sets", "irises"], "no data set 'irises'"),
+        (["--folder", "FOLDER", "--target", "cost"], "no column 'cost'"),
+        (["--folder", "FOLDER"], "numbers in its target 'town'"),
+        (["--folder", "nowhere"], "no CSV file in the folder"),
+    ],
+)
+def test_sets_that_cannot_be_read_stop_before_the_first_fit(
+    candidates, folder, tmp_path, arguments, message
+):
+    out = tmp_path / "out.jsonl"
+    arguments = [str(folder) if word == "FOLDER" else word for word in arguments]
+    with pytest.raises(SystemExit, match=message):
+        accuracy.main([*arguments, "--out", str(out)])
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("name", list(hard_sets.GENERATORS))
+def test_synthetic_parts_are_new_rows_of_one_kind(name):
+    source = accuracy_data.named_source(name, None, 40)
+    experiment = accuracy_data.make_experiment(source, 0)
+    again = accuracy_data.make_experiment(source, 0)
+    for part, same in zip(experiment[:3], again[:3], strict=True):
+        assert len(part.X) == len(part.y) == 40
+        assert np.isfinite(part.y).all()
+        np.testing.assert_array_equal(part.y, same.y)
+        assert list(part.X) == list(experiment.train.X)
+    assert not np.array_equal(experiment.train.y, experiment.test.y)
+    numeric = experiment.train.X.drop(columns=experiment.discrete)
+    assert np.isfinite(numeric.to_numpy(np.float64)).all()
+
+
+def test_peers_that_are_not_installed_are_left_out_in_words(monkeypatch, capsys):
+    for module in ("cubist", "pilot", "lightgbm"):
+        monkeypatch.setitem(sys.modules, module, None)
+    found = accuracy_peers.peers(accuracy_peers.PEER_NAMES, None, None)
+    assert [candidate.name for candidate in found] == ["ridge", "cart"]
+    said = capsys.readouterr().err
+    assert "cubist is left out" in said
+    assert "pip install fast-model-trees" in said
+    assert "with --hrt" in said
+
+
+def test_cubist_gets_all_rows_but_the_test_rows_and_indicators(monkeypatch):
+    seen = {}
+
+    class Cubist:
+        def __init__(self, **settings):
+            seen["settings"] = settings
+
+        def fit(self, X, y):
+            seen["X"], seen["y"] = X, y
+            self.model_ = 'rules="2"\n...\nrules="3"'
+
+        def predict(self, X):
+            return np.zeros(len(X))
+
+    monkeypatch.setitem(sys.modules, "cubist", types.SimpleNamespace(Cubist=Cubist))
+    X = pd.DataFrame({"c": ["x", "y", "x", "z"], "n": [1, 2, 3, 4]})
+    parts = [Part(X.iloc[rows], np.array(rows, float)) for rows in ([0, 1], [2], [3])]
+    experiment = Experiment(*parts, discrete=["c", "n"], seed=5)
+    (peer,) = accuracy_peers.peers(["cubist"], None, None)
+    outcome = peer.run(experiment)
+    # Numbers stay numbers, categories seen before the test become columns.
+    np.testing.assert_array_equal(seen["X"], [[1, 1, 0], [2, 0, 1], [3, 1, 0]])
+    np.testing.assert_array_equal(seen["y"], [0, 1, 2])
+    assert seen["settings"]["n_committees"] == 1
+    assert outcome.leaves == 5
+    np.testing.assert_array_equal(outcome.prediction, [0.0])
+
+
+def test_the_size_of_cart_is_chosen_on_the_pruning_rows():
+    rng = np.random.default_rng(0)
+
+    def part(noise):
+        X = pd.DataFrame({"x": rng.uniform(size=200)})
+        return Part(X, (X["x"] > 0.5) + noise * rng.normal(size=200))
+
+    experiment = Experiment(part(0.3), part(0.3), part(0.0), [], 0)
+    (peer,) = accuracy_peers.peers(["cart"], None, None)
+    outcome = peer.run(experiment)
+    assert outcome.leaves < 6  # a full tree has about 200
+    assert np.mean((outcome.prediction - experiment.test.y) ** 2) < 0.02
+
+
+def test_models_that_the_estimator_refuses_are_left_out_in_words(monkeypatch, capsys):
+    settings = {
+        "wrong_value": accuracy_ours.Setting({"oblique": "perhaps"}),
+        "no_such_parameter": accuracy_ours.Setting({"magic": True}),
+        "no_such_option": accuracy_ours.Setting(rss={"magic": 1}),
+        "fine": accuracy_ours.Setting({"oblique": False}),
+    }
+    monkeypatch.setattr(accuracy_ours, "ABLATIONS", settings)
+    found = accuracy_ours.ours(settings, "code")
+    assert [candidate.name for candidate in found] == ["fine"]
+    said = capsys.readouterr().err
+    assert all(f"{name} is left out" in said for name in list(settings)[:3])
+
+
+def test_an_ablation_changes_the_options_of_the_search_and_nothing_else():
+    setting = accuracy_ours.Setting({"oblique": False}, {"gcv_factor": 1.0})
+    model = accuracy_ours._model(setting)
+    plain = accuracy_ours._model(accuracy_ours.Setting({"oblique": False}))
+    assert model.get_params() == plain.get_params()
+    changed, options = (_grow_options(m, 100.0, 1.0) for m in (model, plain))
+    assert changed.rss.gcv_factor == 1.0 != RssOptions().gcv_factor
+    assert replace(changed, rss=options.rss) == options
+
+
+def test_code_is_known_by_what_it_does():
+    source = 'def f(x):\n    """Say."""\n    return x + 1  # why\n'
+    same = "def f(x):\n    return (x + 1)\n"
+    other = "def f(x):\n    return x + 2\n"
+    without = accuracy_ours._without_docstrings
+    assert without(source) == without(same) != without(other)
+    assert len(accuracy_ours.code_version()) == 8
+
+
+def test_code_that_no_fit_runs_through_does_not_count(tmp_path, monkeypatch):
+    monkeypatch.setattr(secret_jax, "__file__", str(tmp_path / "__init__.py"))
+
+    def version_with(name):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("x = 1\n")
+        return accuracy_ours.code_version()
+
+    before = accuracy_ours.code_version()
+    reading = ["cli/main.py", "datasets/loading.py", "inspect/plot/tree.py"]
+    assert {version_with(name) for name in reading} == {before}
+    fitting = ["estimator.py", "tree/file.py", "refine/soft/train.py"]
+    assert len({version_with(name) for name in fitting} | {before}) == 4
+
+
+def test_other_code_is_shown_beside_ours(tmp_path, capsys, monkeypatch):
+    out = tmp_path / "accuracy.jsonl"
+    base = ["--sets", "friedman2_noise", "--synthetic-rows", "30", "--seeds", "1"]
+    base += ["--models", "default", "--out", str(out)]
+
+    def run(name, experiment):
+        return Outcome(np.zeros(len(experiment.test.y)), 1, 0.1)
+
+    monkeypatch.setattr(accuracy_ours, "_run", run)
+    accuracy.main([*base, "--code", "old"])
+    accuracy.main([*base, "--code", "new"])
+    assert len(out.read_text().splitlines()) == 2
+    capsys.readouterr()
+    accuracy.main([*base, "--code", "new", "--compare", "old", "--baseline", "default"])
+    assert "| default@old | 1.000" in capsys.readouterr().out
+
+
+def test_a_file_of_something_else_is_refused(candidates, folder, tmp_path):
+    out = tmp_path / "other"
+    out.write_text('{"set": "abalone"}\n')
+    arguments = ["--folder", str(folder), "--target", "price", "--out", str(out)]
+    with pytest.raises(SystemExit, match="does not hold records"):
+        accuracy.main(arguments)
+    assert out.read_text() == '{"set": "abalone"}\n'
+
+
+def test_a_tiny_real_run(tmp_path, capsys):
+    out = tmp_path / "accuracy.jsonl"
+    chosen = ["--sets", "fried", "--synthetic-rows", "256", "--seeds", "1"]
+    models = ["--models", "default", "no_pruning", "ridge"]
+    accuracy.main([*chosen, *models, "--baseline", "ridge", "--out", str(out)])
+    records = {r.model: r for r in read_records(out, Record)}
+    assert list(records) == ["default", "no_pruning", "ridge"]
+    # A quarter of Fried's variance is beyond linear models, 4 % is noise.
+    assert 0.2 < records["ridge"].error < 0.4
+    assert records["default"].error < records["ridge"].error
+    assert "error / ridge" in capsys.readouterr().out

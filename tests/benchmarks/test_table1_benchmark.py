@@ -1,0 +1,304 @@
+"""The Table 1 benchmark: printed values, verdicts, resuming, and a tiny real run."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import asdict, replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from benchmarks.shared import read_records
+from benchmarks.table1 import __main__ as table1
+from benchmarks.table1 import report as table1_report
+from benchmarks.table1.report import PRINTED, Figure, Record
+
+# Table 1 as typeset in the paper, a second time and in its own notation.
+TYPESET = r"""
+Abalone $5.32 \pm 0.05$ $5.50 \pm 0.10$ $5.41 \pm 0.10$ $4.63 \pm 0.04$ $4.67 \pm 0.04$ $4.76 \pm 0.05$
+Baseball $0.224 \pm 0.009$ $0.200 \pm 0.008$ $0.289 \pm 0.012$ $0.173 \pm 0.005$ $0.243 \pm 0.011$ $0.280 \pm 0.009$
+Boston $23.34 \pm 0.72$ $28.00 \pm 0.92$ $30.91 \pm 0.94$ $40.63 \pm 6.63$ $24.01 \pm 0.69$ $26.11 \pm 0.66$
+Kin8nm $0.0419 \pm 0.0002$ $0.0437 \pm 0.0002$ $0.0301 \pm 0.0003$ $0.0235 \pm 0.0002$ $0.0222 \pm 0.0002$ $0.0162 \pm 0.0001$
+Mpg $12.94 \pm 0.33$ $30.09 \pm 2.28$ $26.26 \pm 2.45$ $34.92 \pm 21.92$ $15.88 \pm 0.68$ $16.76 \pm 0.74$
+Mumps $1.34 \pm 0.02$ $1.59 \pm 0.02$ $1.56 \pm 0.02$ $1.02 \pm 0.02$ $1.23 \pm 0.02$ $1.32 \pm 0.04$
+Stock $2.23 \pm 0.06$ $2.20 \pm 0.06$ $2.18 \pm 0.07$ $1.49 \pm 0.09$ $1.35 \pm 0.05$ $1.03 \pm 0.03$
+TA $0.74 \pm 0.02$ $0.69 \pm 0.01$ $0.69 \pm 0.01$ $0.81 \pm 0.04$ $0.72 \pm 0.01$ $0.79 \pm 0.08$
+Tecator $57.59 \pm 2.40$ $49.72 \pm 1.72$ $28.21 \pm 1.75$ $13.46 \pm 0.72$ $12.08 \pm 0.53$ $7.80 \pm 0.53$
+3DSin $0.1435 \pm 0.0020$ $0.4110 \pm 0.0006$ $0.2864 \pm 0.0077$ $0.0448 \pm 0.0018$ $0.0384 \pm 0.0026$ $0.0209 \pm 0.0004$
+Cart $1.506 \pm 0.005$ $1.171 \pm 0.001$ N/A N/A N/A N/A
+Fried $7.29 \pm 0.01$ $7.45 \pm 0.01$ $6.43 \pm 0.03$ $1.21 \pm 0.00$ $1.26 \pm 0.01$ $1.50 \pm 0.01$
+"""  # noqa: E501
+NAMES = {"mpg": "auto_mpg", "baseball": "baseball_log", "mumps": "mumps_1968_2002"}
+COLUMNS = [(leaf, m) for leaf in table1.LEAVES for m in ("guide", "axis", "oblique")]
+
+
+def record(**changed) -> Record:
+    base = Record(
+        set="abalone",
+        leaf="linear",
+        split="axis",
+        repeat=0,
+        min_samples_split=0.01,
+        mode="paper",
+        synthetic_rows=None,
+        mse=4.5,
+        leaves_grown=60,
+        leaves_kept=10,
+        seconds=1.0,
+    )
+    return replace(base, **changed)
+
+
+def printed_mean(name: str, split: str) -> float:
+    return PRINTED[name, "linear", split][1].mean
+
+
+def test_printed_values_are_those_of_the_paper():
+    expected = {}
+    for line in TYPESET.strip().splitlines():
+        name = line.split()[0].lower()
+        cells = re.findall(r"\$([\d.]+) \\pm ([\d.]+)\$|N/A", line)
+        for (leaf, method), cell in zip(COLUMNS, cells, strict=True):
+            if cell[0]:
+                expected[NAMES.get(name, name), leaf, method] = cell
+    printed = {key: tuple(text.split(" ± ")) for key, (text, _) in PRINTED.items()}
+    assert printed == expected
+    assert all(
+        (float(mean), float(error)) == PRINTED[key][1]
+        for key, (mean, error) in expected.items()
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "percent"), [("kin8nm", 27), ("stock", 24), ("tecator", 35), ("3dsin", 45)]
+)
+def test_printed_values_give_the_gains_of_the_papers_text(name, percent):
+    gain = 1 - printed_mean(name, "oblique") / printed_mean(name, "axis")
+    assert 100 * gain == pytest.approx(percent, abs=1)
+
+
+def test_cell_has_mean_and_standard_error_of_the_mean():
+    mse = [1.0, 2.0, 3.0, 6.0]
+    grown = [10, 20, 30, 40]
+    (cell,) = table1_report.make_cells(
+        record(repeat=i, mse=m, leaves_grown=g, seconds=s)
+        for i, (m, g, s) in enumerate(zip(mse, grown, [90, 2, 2, 4], strict=True))
+    )
+    assert cell.ours.mean == 3.0
+    assert cell.ours.standard_error == pytest.approx(np.std(mse, ddof=1) / 2)
+    assert (cell.runs, cell.leaves_grown, cell.leaves_kept) == (4, 25, 10)
+    assert cell.seconds == 3.0  # the median: the first fit compiled
+
+
+def test_verdict_allows_three_printed_and_two_of_our_standard_errors():
+    # 4.67 ± 0.04 is printed; the two runs below have a standard error of 0.1.
+    limit = 4.67 + 3 * 0.04 + 2 * 0.1
+    for mean, verdict in ((limit - 0.001, "holds"), (limit + 0.001, "misses")):
+        records = [record(mse=mean - 0.1), record(mse=mean + 0.1, repeat=1)]
+        (cell,) = table1_report.make_cells(records)
+        assert cell.limit == pytest.approx(limit)
+        assert cell.verdict == verdict
+
+
+def test_single_runs_stand_ins_and_broken_fits_do_not_hold():
+    def verdict(*records):
+        return table1_report.make_cells(records)[0].verdict
+
+    assert verdict(record(mse=0.0)) == "too few runs"
+    stand_in = record(set="mumps_1968_2002", mse=0.0)
+    assert verdict(stand_in, replace(stand_in, repeat=1)) == "stand-in"
+    assert verdict(record(mse=math.nan), record(repeat=1)) == "misses"
+
+
+def test_summary_judges_linear_leaves_and_the_constant_ones_of_cart():
+    def pair(**changed):
+        return [record(**changed), record(repeat=1, **changed)]
+
+    records = [
+        *pair(set="abalone", mse=4.0),
+        *pair(set="abalone", mse=99.0, leaf="constant"),
+        *pair(set="boston", mse=99.0),
+        *pair(set="cart", leaf="constant", mse=1.171),
+        *pair(set="kin8nm", split="oblique", mse=0.01),
+        record(set="stock", split="oblique", mse=0.1),
+        *pair(set="mumps_1968_2002", mse=0.1),
+    ]
+    axis, oblique = table1_report.summary_text(
+        table1_report.make_cells(records)
+    ).splitlines()
+    assert axis.startswith("SECRET holds on 2 of 11; misses: boston; not run: base")
+    assert "N/A" not in axis
+    assert oblique.startswith("SECRET(O) holds on 1 of 11; misses: -; not run: aba")
+    assert "too few runs: stock" in oblique
+    assert "N/A: cart" in oblique
+    assert "mumps" not in axis + oblique
+
+
+def test_table_sets_our_figures_beside_the_printed_ones():
+    records = [record(mse=4.5), record(mse=4.6, repeat=1)]
+    lines = table1_report.table_text(table1_report.make_cells(records)).splitlines()
+    cells = [cell.strip() for cell in lines[-1].strip("|").split("|")]
+    assert cells[:7] == [
+        *("abalone", "linear", "axis", "2"),
+        *("4.550 ± 0.050", "4.67 ± 0.04", "4.63 ± 0.04"),
+    ]
+    assert cells[7:] == ["4.89", "60.0", "10.0", "1.00", "holds"]
+    assert len({len(line) for line in lines}) == 1
+
+
+def test_figures_show_two_digits_of_their_standard_error():
+    assert str(Figure(0.022171, 0.000213)) == "0.02217 ± 0.00021"
+    assert str(Figure(40.63, 6.63)) == "40.6 ± 6.6"
+    assert str(Figure(134.9, 21.92)) == "135 ± 22"
+    assert str(Figure(1.0, math.nan)) == "1"
+
+
+def test_all_cells_of_the_paper_are_planned():
+    runs = table1.planned_runs(table1.parse_options([]))
+    assert len(set(runs)) == len(runs) == 100 * (11 * 4 + 1)
+    assert {run.repeat for run in runs[:45]} == {0}
+    cart = {(run.leaf, run.split) for run in runs if run.set == "cart"}
+    assert cart == {("constant", "axis")}
+    assert {run.synthetic_rows for run in runs if run.set == "fried"} == {16384}
+    assert {run.synthetic_rows for run in runs if run.set == "ta"} == {None}
+
+
+@pytest.fixture
+def fits(monkeypatch):
+    """Replace the fits by ready figures; the runs made are listed."""
+    made = []
+
+    def fit_one(run, experiment):
+        made.append(run)
+        return Record(
+            **asdict(run), mse=0.02, leaves_grown=9, leaves_kept=3, seconds=0.5
+        )
+
+    monkeypatch.setattr(table1, "fit_one", fit_one)
+    return made
+
+
+def test_a_stopped_run_goes_on_where_it_was_stopped(fits, tmp_path, capsys):
+    out = tmp_path / "new" / "table1.jsonl"
+    base = ["--sets", "3dsin", "--synthetic-rows", "8", "--out", str(out)]
+    table1.main([*base, "--repeats", "2"])
+    assert len(fits) == 8
+    complete = out.read_bytes()
+    assert [set(json.loads(line)) for line in complete.splitlines()] == 8 * [
+        {*asdict(record())}
+    ]
+
+    out.write_bytes(complete[:-20])  # stopped while it wrote its eighth line
+    fits.clear()
+    table1.main([*base, "--repeats", "3"])
+    assert [run.repeat for run in fits] == [1, 2, 2, 2, 2]
+    assert len(out.read_bytes().splitlines()) == 12
+    assert out.read_bytes().startswith(complete)
+
+    fits.clear()
+    capsys.readouterr()
+    table1.main([*base, "--repeats", "3"])
+    assert not fits
+    assert "12 of 12 fits" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "other", [["--min-samples-split", "0.04"], ["--synthetic-rows", "9"]]
+)
+def test_runs_with_other_settings_are_kept_apart(fits, tmp_path, capsys, other):
+    out = tmp_path / "table1.jsonl"
+    base = ["--sets", "3dsin", "--repeats", "2", "--out", str(out)]
+    table1.main([*base, "--synthetic-rows", "8"])
+    with pytest.raises(SystemExit, match="no runs with these options"):
+        table1.main([*base, "--synthetic-rows", "8", *other, "--summary-only"])
+    table1.main([*base, "--synthetic-rows", "8", *other])
+    assert len(fits) == len(set(fits)) == 16
+    printed = capsys.readouterr().out
+    assert printed.count("| linear   | axis    | 2    |") == 2
+    assert printed.count("SECRET holds on 1 of 11") == 2
+
+
+def test_summary_only_fits_nothing(fits, tmp_path, capsys):
+    out = tmp_path / "table1.jsonl"
+    options = ["--sets", "fried", "--out", str(out), "--summary-only"]
+    with pytest.raises(SystemExit, match="no runs with these options"):
+        table1.main(options)
+    runs = table1.planned_runs(table1.parse_options(options))[:8]
+    lines = [json.dumps(asdict(record(**asdict(run), mse=1.2))) + "\n" for run in runs]
+    out.write_text("".join(lines))
+    table1.main(options)
+    assert not fits
+    assert "SECRET(O) holds on 1 of 11" in capsys.readouterr().out
+
+
+def test_a_file_of_something_else_is_refused(tmp_path):
+    for text in ("a,b\n1,2\n", '{"set": "abalone"}\n', "3\n"):
+        out = tmp_path / "other"
+        out.write_text(text)
+        with pytest.raises(SystemExit, match="does not hold records"):
+            table1.main(["--out", str(out)])
+        assert out.read_text() == text
+
+
+def test_a_set_that_cannot_be_loaded_stops_before_the_first_fit(fits, tmp_path):
+    arguments = ["--sets", "3dsin", "mumps_1968_2002", "--data", str(tmp_path)]
+    with pytest.raises(SystemExit, match=r"mumps_1968_2002 out of --sets"):
+        table1.main([*arguments, "--out", str(tmp_path / "out")])
+    assert not fits
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--sets", "iris"],
+        ["--repeats", "0"],
+        ["--synthetic-rows", "1.5"],
+        ["--min-samples-split", "1"],
+        ["--min-samples-split", "much"],
+    ],
+)
+def test_wrong_options_are_refused(arguments, capsys):
+    with pytest.raises(SystemExit):
+        table1.main(arguments)
+    assert arguments[0] in capsys.readouterr().err
+
+
+def test_real_rows_are_split_50_30_20_alike_for_all_methods(tmp_path):
+    rows = pd.DataFrame({"sex": list("MF") * 50, "size": range(100), "rings": 1.5})
+    rows.to_csv(tmp_path / "abalone.csv", index=False)
+    first = table1.make_experiment("abalone", 0, None, str(tmp_path))
+    again = table1.make_experiment("abalone", 0, None, str(tmp_path))
+    other = table1.make_experiment("abalone", 1, None, str(tmp_path))
+    sizes = [list(part.X["size"]) for part in first[:3]]
+    assert [len(part) for part in sizes] == [50, 30, 20]
+    assert sorted(np.concatenate(sizes)) == list(range(100))
+    assert sizes == [list(part.X["size"]) for part in again[:3]]
+    assert sizes != [list(part.X["size"]) for part in other[:3]]
+    assert first.seed == again.seed != other.seed
+    assert first.discrete == ["sex"]
+
+
+def test_synthetic_parts_are_independent():
+    cart = table1.make_experiment("cart", 0, 50)
+    assert cart.discrete == list(range(10))
+    fried = table1.make_experiment("fried", 0, 50)
+    outputs = np.concatenate([part.y for part in fried[:3]])
+    assert len(np.unique(outputs)) == 150
+    assert fried.discrete == []
+
+
+def test_a_tiny_real_run(tmp_path, capsys):
+    out = tmp_path / "table1.jsonl"
+    chosen = ["--sets", "3dsin", "--leaves", "linear", "--splits", "axis"]
+    table1.main(
+        [*chosen, "--synthetic-rows", "256", "--repeats", "2", "--out", str(out)]
+    )
+    records = read_records(out, Record)
+    assert [r.repeat for r in records] == [0, 1]
+    # The variance of 3DSin's output is 9/4 (1 - sin(6)/6)^2 = 2.46.
+    assert all(0 < r.mse < 2.46 for r in records)
+    assert all(1 < r.leaves_kept <= r.leaves_grown for r in records)
+    assert "SECRET holds on" in capsys.readouterr().out
