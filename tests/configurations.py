@@ -1,6 +1,6 @@
 """The configurations, tables and comparisons that the behavioural tests share.
 
-A new criterion or mode gets one line in `CONFIGURATIONS`. Every shape of a table
+A new split finder or mode gets one line in `CONFIGURATIONS`. Every shape of a table
 compiles its own programs, so the tests keep to two: 65 to 128 rows of three numbers, or
 of two numbers and a colour.
 """
@@ -16,13 +16,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from secret_jax import SecretRegressor
+from secret_jax import SecretRegressor, SecretSplits
 from secret_jax.tree.structure import ARRAY_FIELDS, Tree
 
 CONFIGURATIONS: dict[str, Callable[..., SecretRegressor]] = {
     "default": SecretRegressor,
     # One start, so that it shares the programs of the paper's mode.
-    "gini": partial(SecretRegressor, oblique=True, criterion="gini", n_starts=1),
+    "secret": partial(SecretRegressor, oblique=True, splits=SecretSplits(n_starts=1)),
     "paper": SecretRegressor.paper,
 }
 every_configuration = pytest.mark.parametrize("configuration", CONFIGURATIONS)

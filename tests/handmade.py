@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from secret_jax.data.table import Role, Table, TableSchema
+from secret_jax.data.rows import Table
+from secret_jax.data.schema import Role, TableSchema
 from secret_jax.tree.structure import SplitKind, StopReason, Tree
 
 UNSEEN = -1
 
 
-def schema() -> TableSchema:
-    """Regressor ``a``, split-only ``b``, discrete ``colour``; y = 10 + 2 y_std."""
+def schema(n_outputs: int = 1) -> TableSchema:
+    """Regressor ``a``, split-only ``b``, discrete ``colour``; y = 10 + 2 y_std.
+
+    Further outputs are ``y1`` = 11 + 3 y1_std, ``y2`` = 12 + 4 y2_std and so on.
+    """
+    outputs = range(n_outputs)
     return TableSchema(
         names=("colour", "a", "b"),
         named=True,
@@ -22,13 +27,15 @@ def schema() -> TableSchema:
         scale=np.ones(2),
         discrete=(0,),
         categories=(("red", "green", "blue"),),
-        target_name="y",
-        target_center=10.0,
-        target_scale=2.0,
+        target_names=tuple(f"y{i}" if i else "y" for i in outputs),
+        target_centers=tuple(10.0 + i for i in outputs),
+        target_scales=tuple(2.0 + i for i in outputs),
     )
 
 
-def build_tree(links: list[tuple[int, int]], seed: int, clip_margin=None) -> Tree:
+def build_tree(
+    links: list[tuple[int, int]], seed: int, clip_margin=None, n_outputs: int = 1
+) -> Tree:
     """A tree of the given (left, right) links; splits and models are random."""
     rng = np.random.default_rng(seed)
     n_nodes = len(links)
@@ -45,7 +52,7 @@ def build_tree(links: list[tuple[int, int]], seed: int, clip_margin=None) -> Tre
     direction = rng.normal(size=(n_nodes, 2))
     direction[axis] = np.eye(2)[attribute[axis]]
     direction[discrete | ~inner] = 0
-    lower = rng.normal(size=n_nodes) - 0.5
+    lower = rng.normal(size=(n_nodes, n_outputs)) - 0.5
     return Tree(
         left=left,
         right=right,
@@ -59,16 +66,16 @@ def build_tree(links: list[tuple[int, int]], seed: int, clip_margin=None) -> Tre
         ),
         goes_left=rng.integers(0, 2, (n_nodes, 3)).astype(bool) & discrete[:, None],
         larger_left=rng.integers(0, 2, n_nodes).astype(bool),
-        coefficient=rng.normal(size=(n_nodes, 2)),
+        coefficient=rng.normal(size=(n_nodes, n_outputs, 2)),
         lower=lower,
-        upper=lower + rng.uniform(0, 1, n_nodes),
+        upper=lower + rng.uniform(0, 1, (n_nodes, n_outputs)),
         weight=np.ones(n_nodes),
-        train_error=np.zeros(n_nodes),
+        train_error=np.zeros((n_nodes, n_outputs)),
         degrees=np.zeros(n_nodes),
         gate_width=np.zeros(n_nodes, np.float32),
         gain=np.where(inner, 0.5, 0).astype(np.float32),
         stop_reason=np.where(inner, StopReason.SPLIT, StopReason.PURE).astype(np.int32),
-        schema=schema(),
+        schema=schema(n_outputs),
         clip_margin=clip_margin,
     )
 

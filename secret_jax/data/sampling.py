@@ -65,7 +65,9 @@ def sampling_hash(values: AnyArray, factors: AnyArray) -> Any:
         # + 0.0 turns -0.0 into 0.0, which compares equal and must hash equal.
         bits = (values + np.float32(0)).view(np.uint32)
         return _mixed(np.einsum("ij,j->i", _mixed(bits), factors))
-    bits = jax.lax.bitcast_convert_type(values + 0.0, jnp.uint32)
+    # A compiler leaves out "+ 0.0", and flushes the smallest numbers to zero.
+    bits = jax.lax.bitcast_convert_type(values, jnp.uint32)
+    bits = jnp.where(bits == np.uint32(1 << 31), np.uint32(0), bits)
     return _mixed(jnp.sum(_mixed(bits) * factors, axis=1, dtype=jnp.uint32))
 
 

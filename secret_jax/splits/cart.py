@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
+from sklearn.utils._param_validation import StrOptions
 
 from secret_jax.runtime.linalg import matmul, safe_divide, weighted_moments
 from secret_jax.splits.axis import leading_component, projections, split_of
@@ -20,15 +22,27 @@ class CartSplits(SplitFinder):
     """Splits on one attribute that lower the variance of the outputs most.
 
     Every threshold between two rows is tried. With ``leaf="constant"`` the trees are
-    those of Breiman, Friedman, Olshen & Stone (1984), chapter 8; of outputs that
-    indicate classes the sum of the variances is the Gini impurity (chapter 4).
+    those of Breiman, Friedman, Olshen & Stone (1984), chapter 8.
+
+    Attributes
+    ----------
+    criterion : {"variance", "gini"}, default="variance"
+        "gini": every output indicates a class. The sum of the variances of the
+        indicators is the Gini impurity (chapter 4), if none is in units of its own
+        deviation.
 
     Examples
     --------
-    >>> from secret_jax import SecretRegressor
-    >>> SecretRegressor(splits="cart", leaf="constant", max_split_samples=None).splits
-    'cart'
+    >>> from secret_jax import CartSplits, SecretRegressor
+    >>> SecretRegressor(splits=CartSplits(criterion="gini"), leaf="constant").splits
+    CartSplits(criterion='gini')
     """
+
+    criterion: Literal["variance", "gini"] = "variance"
+
+    _parameter_constraints: ClassVar[dict] = {
+        "criterion": [StrOptions({"variance", "gini"})]
+    }
 
     @property
     def max_attributes(self) -> int:
@@ -45,6 +59,10 @@ class CartSplits(SplitFinder):
         _, mean, deviation = weighted_moments(node.targets, node.weight)
         present = (node.weight > 0)[:, None]
         centred = jnp.where(present, node.targets - mean, 0.0)
+        if self.criterion == "gini":
+            # An indicator takes two values: their difference is the unit.
+            unit = jnp.max(centred, axis=0) - jnp.min(centred, axis=0)
+            centred = safe_divide(centred, unit)
         axis = projections(node, leading_component(centred, node.weight))
 
         def cut(projection):

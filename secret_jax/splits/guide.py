@@ -177,7 +177,7 @@ def _clearness(
         clearness = clearness.at[discrete].set(curvature)
     if finder.interactions and len(continuous) > 1:
         first, second = np.triu_indices(len(continuous), 1)
-        upper = values > quartile[:, 1:2]
+        upper = (values > quartile[:, 1:2]).astype(jnp.int32)
         quadrant = 2 * upper[first] + upper[second]
         pairs = jax.lax.map(lambda g: _normal_score(sign, g, 4), quadrant)
         clearness = clearness.at[continuous[first]].max(pairs)

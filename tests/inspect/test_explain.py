@@ -9,8 +9,7 @@ import pandas as pd
 import pytest
 from configurations import shop
 from handmade import BUSHY, SHAPES, STUMP, build_tree, rows
-from test_export import NAMES, random_rows, random_tree
-from test_soft_prediction import with_gates
+from random_trees import NAMES, random_rows, random_tree, with_gates
 
 from secret_jax import SecretRegressor
 from secret_jax.inspect.equations import model_in_original_units

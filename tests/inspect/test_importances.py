@@ -10,7 +10,7 @@ from configurations import shop
 from handmade import BUSHY, STUMP, build_tree
 from sklearn.exceptions import NotFittedError
 from sklearn.inspection import permutation_importance
-from test_export import random_tree
+from random_trees import random_tree
 
 from secret_jax import SecretRegressor
 from secret_jax.datasets import make_fried

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from test_export import random_tree
+from random_trees import random_tree
 
 from secret_jax import SecretRegressor
 from secret_jax.inspect.dot import export_dot

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_rgba
 from matplotlib.patches import FancyBboxPatch, PathPatch
-from test_export import NAMES, random_tree
+from random_trees import NAMES, random_tree
 
 from secret_jax.inspect.plot.tree import plot_tree
 

@@ -12,8 +12,7 @@ import pandas as pd
 import pytest
 from configurations import shop
 from handmade import CHAIN, SHAPES, STUMP, build_tree
-from test_export import NAMES, encode, random_rows, random_tree
-from test_soft_prediction import with_gates
+from random_trees import NAMES, encode, random_rows, random_tree, with_gates
 
 from secret_jax import SecretRegressor
 from secret_jax.datasets import load

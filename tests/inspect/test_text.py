@@ -9,8 +9,8 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from random_trees import NAMES, TOWNS, encode, random_rows, random_tree
 
-from secret_jax.data.table import Role, TableSchema
 from secret_jax.inspect.code.export import export_code
 from secret_jax.inspect.dot import export_dot
 from secret_jax.inspect.equations import (
@@ -27,113 +27,7 @@ from secret_jax.inspect.rounding import rounded_model, rounded_split
 from secret_jax.inspect.text import export_text
 from secret_jax.inspect.words import model_equation, split_sentence
 from secret_jax.tree.routing import predict
-from secret_jax.tree.structure import SplitKind, StopReason, Tree
-
-NAMES = ("length", "sex", "shell weight", "a - b", "age", "place", "2nd (kg)")
-TOWNS = tuple(f"town{i}" for i in range(12))
-
-
-def table_schema() -> TableSchema:
-    """Four regressors, one split-only column, two discrete ones, in mixed order."""
-    continuous, split_only, discrete = (0, 2, 3, 6), (4,), (1, 5)
-    roles = [Role.DISCRETE] * len(NAMES)
-    for column in continuous:
-        roles[column] = Role.REGRESSOR
-    roles[4] = Role.SPLIT
-    return TableSchema(
-        names=NAMES,
-        named=True,
-        roles=tuple(roles),
-        continuous=continuous + split_only,
-        n_regressors=4,
-        center=np.array([0.52, 1990.0, -3e-5, 4e6, 40.0]),
-        scale=np.array([0.12, 8.0, 2e-6, 3e5, 12.0]),
-        discrete=discrete,
-        categories=(("F", "I", "M"), TOWNS),
-        target_name="rings",
-        target_center=9.9,
-        target_scale=3.2,
-    )
-
-
-def random_tree(
-    seed: int, n_leaves: int, *, kinds=(1, 2, 3), clip_margin: float | None = 0.1
-) -> Tree:
-    """A tree of any shape with splits and models that no data ever asked for."""
-    generator = np.random.default_rng(seed)
-    schema = table_schema()
-    n_nodes, n_continuous = 2 * n_leaves - 1, len(schema.continuous)
-    left = np.full(n_nodes, -1, np.int32)
-    right, parent = left.copy(), left.copy()
-    depth = np.zeros(n_nodes, np.int32)
-    weight = np.zeros(n_nodes)
-    weight[0] = 1000.0
-    for child in range(1, n_nodes, 2):
-        leaves = np.flatnonzero((left[:child] < 0) & (depth[:child] < 8))
-        node = generator.choice(leaves, p=weight[leaves] / weight[leaves].sum())
-        left[node], right[node] = child, child + 1
-        parent[child : child + 2] = node
-        depth[child : child + 2] = depth[node] + 1
-        weight[child] = np.ceil(weight[node] * generator.uniform(0.2, 0.8))
-        weight[child + 1] = weight[node] - weight[child]
-    kind = np.where(left < 0, SplitKind.LEAF, generator.choice(kinds, n_nodes))
-    attribute = np.full(n_nodes, -1, np.int32)
-    direction = np.zeros((n_nodes, n_continuous), np.float32)
-    goes_left = np.zeros((n_nodes, len(TOWNS)), bool)
-    for node in np.flatnonzero(left >= 0):
-        if kind[node] == SplitKind.AXIS:
-            attribute[node] = generator.integers(n_continuous)
-            direction[node, attribute[node]] = 1
-        elif kind[node] == SplitKind.OBLIQUE:
-            direction[node] = generator.normal(size=n_continuous)
-        else:
-            attribute[node] = generator.integers(2)
-            n_categories = len(schema.categories[attribute[node]])
-            chosen = generator.permutation(n_categories)
-            goes_left[node, chosen[: generator.integers(1, n_categories)]] = True
-    coefficient = generator.normal(size=(n_nodes, 1 + schema.n_regressors))
-    return Tree(
-        left=left,
-        right=right,
-        parent=parent,
-        depth=depth,
-        kind=kind.astype(np.int32),
-        attribute=attribute,
-        direction=direction,
-        threshold=generator.normal(0, 0.5, n_nodes).astype(np.float32),
-        goes_left=goes_left,
-        larger_left=generator.random(n_nodes) < 0.5,
-        coefficient=coefficient,
-        lower=coefficient[:, 0] - generator.uniform(0.5, 2, n_nodes),
-        upper=coefficient[:, 0] + generator.uniform(0.5, 2, n_nodes),
-        weight=weight,
-        train_error=generator.uniform(0.01, 0.5, n_nodes),
-        degrees=np.ones(n_nodes),
-        gate_width=np.zeros(n_nodes, np.float32),
-        gain=np.zeros(n_nodes, np.float32),
-        stop_reason=np.where(left < 0, StopReason.PRUNED, 0).astype(np.int32),
-        schema=schema,
-        clip_margin=clip_margin,
-    )
-
-
-def random_rows(seed: int, n_rows: int) -> list[np.ndarray]:
-    """Columns for `table_schema`, in the order of its names."""
-    generator = np.random.default_rng(seed)
-    schema = table_schema()
-    columns: list[np.ndarray] = [np.empty(0)] * len(NAMES)
-    for position, column in enumerate(schema.continuous):
-        z = generator.normal(size=n_rows)
-        columns[column] = schema.center[position] + schema.scale[position] * z
-    for position, column in enumerate(schema.discrete):
-        categories = np.array(schema.categories[position], object)
-        columns[column] = generator.choice(categories, n_rows)
-    return columns
-
-
-def encode(columns: list[np.ndarray]):
-    return table_schema().encode(np.array(columns, object).T)
-
+from secret_jax.tree.structure import SplitKind, Tree
 
 def sum_of_terms(text: str, columns: list[np.ndarray]) -> np.ndarray:
     """What a printed sum is worth in every row; ``@3`` stands for column 3."""
@@ -250,7 +144,7 @@ def linear_tree(direction, threshold, coefficient=(0, 0, 0, 0, 0), **changes) ->
     directions = np.zeros_like(tree.direction)
     directions[0] = direction
     thresholds = np.array([threshold, 0, 0], np.float32)
-    coefficients = np.tile(np.asarray(coefficient, float), (3, 1))
+    coefficients = np.tile(np.asarray(coefficient, float), (3, 1, 1))
     return replace(
         tree,
         direction=directions,
@@ -373,11 +267,11 @@ def test_facts_of_a_leaf():
         0,
         (0.5, 1, 0, 0, 0),
         weight=np.array([1500.0, 1203.0, 297.0]),
-        train_error=np.array([0.0, 0.25, 1e-20]),
+        train_error=np.array([[0.0], [0.25], [1e-20]]),
         degrees=np.ones(3),
         gate_width=np.zeros(3, np.float32),
-        lower=np.full(3, -1.0),
-        upper=np.full(3, 1.0),
+        lower=np.full((3, 1), -1.0),
+        upper=np.full((3, 1), 1.0),
         clip_margin=0.1,
     )
     lines = export_text(tree).splitlines()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import subprocess
 import sys
@@ -24,8 +25,9 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import secret_jax
-from secret_jax import SecretRegressor
-from secret_jax.data.table import Role
+from secret_jax import Constant, HoldOut, LeastSquares, SecretRegressor, SecretSplits
+from secret_jax.data.schema import Role
+from secret_jax.parameters import NAMED
 from secret_jax.tree.structure import SplitKind
 
 
@@ -41,8 +43,13 @@ def test_parameters_come_back_and_clone(configuration):
     model = CONFIGURATIONS[configuration]()
     parameters = model.get_params()
     assert clone(model).get_params() == parameters
-    changed = model.set_params(max_depth=3, clip_margin=None)
-    assert changed.get_params() == parameters | {"max_depth": 3, "clip_margin": None}
+    leaf = NAMED["leaf"].get(model.leaf, model.leaf)
+    changes = {"max_depth": 3, "leaf__clip_min_samples": 7}
+    changed = model.set_params(**changes)
+    expected = parameters | changes
+    assert changed.get_params() == expected | {
+        "leaf": dataclasses.replace(leaf, clip_min_samples=7)
+    }
     with pytest.raises(ValueError, match="max_deep"):
         model.set_params(max_deep=3)
 
@@ -57,26 +64,26 @@ def test_fit_changes_no_parameter():
 def test_the_setting_of_the_paper():
     model = SecretRegressor.paper(oblique=False, leaf="constant", random_state=3)
     expected = {
-        "criterion": "gini",
-        "gini_gain": "normal",
+        "splits": SecretSplits(n_starts=1),
+        "splits__gain": "normal",
+        "splits__n_starts": 1,
         "oblique": False,
-        "leaf": "constant",
-        "prune": "holdout",
+        "leaf": Constant(clip_margin=None),
+        "leaf__clip_margin": None,
+        "prune": HoldOut(fraction=0.375, refit=False),
         "refine": None,
         "min_samples_split": 0.01,
         "min_samples_leaf": 1,
         "max_depth": None,
         "max_leaf_nodes": None,
-        "clip_margin": None,
-        "n_starts": 1,
-        "em_sample": None,
+        "max_split_samples": None,
         "random_state": 3,
     }
     found = model.get_params()
     assert {name: found[name] for name in expected} == expected
     assert SecretRegressor.paper(min_samples_split=0.04).min_samples_split == 0.04
     assert SecretRegressor.paper().oblique is True
-    assert SecretRegressor.paper().leaf == "linear"
+    assert SecretRegressor.paper().leaf == LeastSquares(clip_margin=None)
 
 
 @pytest.mark.parametrize(
@@ -225,23 +232,23 @@ def test_leaves_from_the_mixture_are_its_own_and_survive_pruning():
     X, y = planes(64)
     y = y + 0.5 * np.random.default_rng(1).normal(size=64)
     models = {
-        leaf: regressor("gini", leaf=leaf, max_depth=1).fit(X, y, prune_set=(X, y))
-        for leaf in ("linear", "em")
+        leaf: regressor("secret", leaf=leaf, max_depth=1).fit(X, y, prune_set=(X, y))
+        for leaf in ("linear", "implied")
     }
-    linear, mixture = models["linear"].tree_, models["em"].tree_
+    linear, mixture = models["linear"].tree_, models["implied"].tree_
     assert linear.n_leaves == mixture.n_leaves == 2
     assert linear.threshold[0] == mixture.threshold[0]
     assert np.array_equal(linear.coefficient[0], mixture.coefficient[0])
     assert not np.allclose(linear.coefficient[1:], mixture.coefficient[1:], atol=1e-4)
-    assert 0.9 < models["em"].score(X, y) < models["linear"].score(X, y)
+    assert 0.9 < models["implied"].score(X, y) < models["linear"].score(X, y)
 
 
 @pytest.mark.parametrize("clip_margin", [0.0, 0.1, 2.0])
 @every_configuration
 def test_predictions_stay_within_the_stated_range(configuration, clip_margin):
     X, y = crease()
-    options = {"prune": None, "clip_margin": clip_margin, "clip_min_samples": 0}
-    model = regressor(configuration, **options).fit(X, y)
+    options = {"leaf__clip_margin": clip_margin, "leaf__clip_min_samples": 0}
+    model = regressor(configuration, prune=None, **options).fit(X, y)
     far = np.r_[X, 10 * X, -1000 * X]
     leaf, found = model.apply(far), model.predict(far)
     trained_in = model.apply(X)
@@ -255,8 +262,8 @@ def test_predictions_stay_within_the_stated_range(configuration, clip_margin):
 @every_configuration
 def test_small_leaves_take_the_range_of_an_ancestor(configuration):
     X, y = crease()
-    options = {"prune": None, "clip_margin": 0.0, "clip_min_samples": 10_000}
-    model = regressor(configuration, **options).fit(X, y)
+    options = {"leaf__clip_margin": 0.0, "leaf__clip_min_samples": 10_000}
+    model = regressor(configuration, prune=None, **options).fit(X, y)
     found = model.predict(1000 * X)
     assert found.min() == pytest.approx(y.min(), abs=1e-4)
     assert found.max() == pytest.approx(y.max(), abs=1e-4)
@@ -265,7 +272,7 @@ def test_small_leaves_take_the_range_of_an_ancestor(configuration):
 @every_configuration
 def test_without_a_margin_predictions_are_not_clipped(configuration):
     X, y = crease()
-    model = regressor(configuration, clip_margin=None, max_depth=1).fit(X, y)
+    model = regressor(configuration, leaf__clip_margin=None, max_depth=1).fit(X, y)
     assert np.ptp(model.predict(100 * X)) > 10 * np.ptp(y)
 
 
@@ -300,9 +307,7 @@ def test_the_score_is_the_share_of_explained_variance():
 @every_configuration
 def test_a_holdout_is_a_share_of_the_rows(configuration):
     X, y = crease()
-    model = regressor(
-        configuration, refit=False, prune="holdout", validation_fraction=0.25
-    )
+    model = regressor(configuration, prune=HoldOut(fraction=0.25, refit=False))
     assert model.fit(X, y).tree_.weight[0] == pytest.approx(96, abs=1)
     model.set_params(prune=None)
     assert model.fit(X, y).tree_.weight[0] == 128
@@ -311,8 +316,10 @@ def test_a_holdout_is_a_share_of_the_rows(configuration):
 def test_a_refit_uses_the_rows_of_the_holdout_too():
     X, y = crease()
     options = {"oblique": True, "leaf": "linear"}
-    once = regressor("gini", refit=False, **options).fit(X, y).tree_
-    twice = regressor("gini", refit=True, **options).fit(X, y).tree_
+    once, twice = (
+        regressor("secret", prune=HoldOut(refit=refit), **options).fit(X, y).tree_
+        for refit in (False, True)
+    )
     assert twice.weight[0] == 128
     assert twice.n_leaves <= once.n_leaves
     assert not np.array_equal(once.coefficient[0], twice.coefficient[0])
@@ -363,6 +370,11 @@ def test_a_model_can_be_fitted_again_to_another_table():
 def test_the_names_that_the_package_offers():
     assert secret_jax.SecretRegressor is SecretRegressor
     assert issubclass(secret_jax.UnseenCategoryWarning, UserWarning)
+    assert set(dir(secret_jax)) >= set(secret_jax.__all__)
+    for name in secret_jax.__all__:
+        assert getattr(secret_jax, name).__name__ == name
+    with pytest.raises(AttributeError, match="SecretRegresor"):
+        secret_jax.SecretRegresor  # noqa: B018
     assert secret_jax.__version__
 
 

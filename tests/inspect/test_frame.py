@@ -7,7 +7,7 @@ import sys
 import narwhals as nw
 import numpy as np
 import pytest
-from test_export import encode, random_rows, random_tree
+from random_trees import encode, random_rows, random_tree
 
 from secret_jax import SecretRegressor
 from secret_jax.inspect.frame import BACKENDS, node_columns, to_dataframe

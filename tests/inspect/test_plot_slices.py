@@ -12,8 +12,7 @@ import pytest
 from handmade import BUSHY, CHAIN, STUMP, build_tree
 from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.path import Path
-from test_export import NAMES, random_rows, random_tree
-from test_soft_prediction import with_gates
+from random_trees import NAMES, random_rows, random_tree, with_gates
 
 from secret_jax.data.table import Table
 from secret_jax.inspect.equations import model_in_original_units

@@ -1,0 +1,137 @@
+"""Trees of any shape with splits and models that no data ever asked for."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from secret_jax.data import encoding
+from secret_jax.data.rows import Table
+from secret_jax.data.schema import Role, TableSchema
+from secret_jax.tree.structure import SplitKind, StopReason, Tree
+
+NAMES = ("length", "sex", "shell weight", "a - b", "age", "place", "2nd (kg)")
+TOWNS = tuple(f"town{i}" for i in range(12))
+
+
+def table_schema(n_outputs: int = 1) -> TableSchema:
+    """Four regressors, one split-only column, two discrete ones, in mixed order.
+
+    The outputs are ``rings``, ``rings1`` and so on, each on a scale of its own.
+    """
+    continuous, split_only, discrete = (0, 2, 3, 6), (4,), (1, 5)
+    roles = [Role.DISCRETE] * len(NAMES)
+    for column in continuous:
+        roles[column] = Role.REGRESSOR
+    roles[4] = Role.SPLIT
+    return TableSchema(
+        names=NAMES,
+        named=True,
+        roles=tuple(roles),
+        continuous=continuous + split_only,
+        n_regressors=4,
+        center=np.array([0.52, 1990.0, -3e-5, 4e6, 40.0]),
+        scale=np.array([0.12, 8.0, 2e-6, 3e5, 12.0]),
+        discrete=discrete,
+        categories=(("F", "I", "M"), TOWNS),
+        target_names=tuple(f"rings{i}" if i else "rings" for i in range(n_outputs)),
+        target_centers=tuple(9.9 - 100 * i for i in range(n_outputs)),
+        target_scales=tuple(3.2 * 20**i for i in range(n_outputs)),
+    )
+
+
+def random_tree(
+    seed: int,
+    n_leaves: int,
+    *,
+    kinds=(1, 2, 3),
+    clip_margin: float | None = 0.1,
+    n_outputs: int = 1,
+) -> Tree:
+    """A tree with a number of leaves; everything else is drawn at random."""
+    generator = np.random.default_rng(seed)
+    schema = table_schema(n_outputs)
+    n_nodes, n_continuous = 2 * n_leaves - 1, len(schema.continuous)
+    left = np.full(n_nodes, -1, np.int32)
+    right, parent = left.copy(), left.copy()
+    depth = np.zeros(n_nodes, np.int32)
+    weight = np.zeros(n_nodes)
+    weight[0] = 1000.0
+    for child in range(1, n_nodes, 2):
+        leaves = np.flatnonzero((left[:child] < 0) & (depth[:child] < 8))
+        node = generator.choice(leaves, p=weight[leaves] / weight[leaves].sum())
+        left[node], right[node] = child, child + 1
+        parent[child : child + 2] = node
+        depth[child : child + 2] = depth[node] + 1
+        weight[child] = np.ceil(weight[node] * generator.uniform(0.2, 0.8))
+        weight[child + 1] = weight[node] - weight[child]
+    kind = np.where(left < 0, SplitKind.LEAF, generator.choice(kinds, n_nodes))
+    attribute = np.full(n_nodes, -1, np.int32)
+    direction = np.zeros((n_nodes, n_continuous), np.float32)
+    goes_left = np.zeros((n_nodes, len(TOWNS)), bool)
+    for node in np.flatnonzero(left >= 0):
+        if kind[node] == SplitKind.AXIS:
+            attribute[node] = generator.integers(n_continuous)
+            direction[node, attribute[node]] = 1
+        elif kind[node] == SplitKind.OBLIQUE:
+            direction[node] = generator.normal(size=n_continuous)
+        else:
+            attribute[node] = generator.integers(2)
+            n_categories = len(schema.categories[attribute[node]])
+            chosen = generator.permutation(n_categories)
+            goes_left[node, chosen[: generator.integers(1, n_categories)]] = True
+    coefficient = generator.normal(size=(n_nodes, n_outputs, 1 + schema.n_regressors))
+    outputs = (n_nodes, n_outputs)
+    return Tree(
+        left=left,
+        right=right,
+        parent=parent,
+        depth=depth,
+        kind=kind.astype(np.int32),
+        attribute=attribute,
+        direction=direction,
+        threshold=generator.normal(0, 0.5, n_nodes).astype(np.float32),
+        goes_left=goes_left,
+        larger_left=generator.random(n_nodes) < 0.5,
+        coefficient=coefficient,
+        lower=coefficient[:, :, 0] - generator.uniform(0.5, 2, outputs),
+        upper=coefficient[:, :, 0] + generator.uniform(0.5, 2, outputs),
+        weight=weight,
+        train_error=generator.uniform(0.01, 0.5, outputs),
+        degrees=np.ones(n_nodes),
+        gate_width=np.zeros(n_nodes, np.float32),
+        gain=np.zeros(n_nodes, np.float32),
+        stop_reason=np.where(left < 0, StopReason.PRUNED, 0).astype(np.int32),
+        schema=schema,
+        clip_margin=clip_margin,
+    )
+
+
+def random_rows(seed: int, n_rows: int) -> list[np.ndarray]:
+    """Columns for `table_schema`, in the order of its names."""
+    generator = np.random.default_rng(seed)
+    schema = table_schema()
+    columns: list[np.ndarray] = [np.empty(0)] * len(NAMES)
+    for position, column in enumerate(schema.continuous):
+        z = generator.normal(size=n_rows)
+        columns[column] = schema.center[position] + schema.scale[position] * z
+    for position, column in enumerate(schema.discrete):
+        categories = np.array(schema.categories[position], object)
+        columns[column] = generator.choice(categories, n_rows)
+    return columns
+
+
+def encode(columns: list[np.ndarray]) -> Table:
+    """Columns of `random_rows` as a tree reads them."""
+    return encoding.encode(table_schema(), np.array(columns, object).T)
+
+
+def with_gates(tree: Tree, seed: int = 0, hard_share: float = 0.3) -> Tree:
+    """The tree with gates of random widths in place of most linear splits."""
+    rng = np.random.default_rng(seed)
+    linear = (tree.kind == SplitKind.AXIS) | (tree.kind == SplitKind.OBLIQUE)
+    soft = linear & (rng.uniform(size=tree.n_nodes) > hard_share)
+    soft[0] = linear[0]
+    width = np.where(soft, rng.uniform(0.1, 2.0, tree.n_nodes), 0)
+    return dataclasses.replace(tree, gate_width=width.astype(np.float32))

@@ -1,0 +1,129 @@
+"""CART on the common driver: scikit-learn's trees, node for node."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+from secret_jax import CartSplits, Constant, CostComplexity, SecretRegressor
+from secret_jax.tree.structure import SplitKind
+
+
+def cart(criterion="variance", **parameters):
+    """The tree that scikit-learn grows: nothing sampled, pruned, clipped or priced."""
+    defaults = {
+        "splits": CartSplits(criterion=criterion),
+        "leaf": Constant(clip_margin=None),
+        "oblique": False,
+        "prune": None,
+        "max_split_samples": None,
+        "min_samples_split": 2,
+        "min_samples_leaf": 5,
+        "min_gain": 0.0,
+        "random_state": 0,
+    }
+    return SecretRegressor(**defaults | parameters)
+
+
+def rows(seed, n=400):
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(n, 4)) * [1.0, 10.0, 0.1, 3.0] + [0.0, 100.0, 0.0, -5.0]
+    z = (X - X.mean(axis=0)) / X.std(axis=0)
+    y = np.sin(2 * z[:, 0]) + z[:, 1] * z[:, 2] + 0.3 * random.normal(size=n)
+    return X, y
+
+
+def assert_same_tree(ours, reference, X):
+    """Splits, thresholds, weights and means of every node, walked side by side."""
+    tree, schema = ours.tree_, ours.tree_.schema
+    theirs = reference.tree_
+    pairs = [(0, 0)]
+    while pairs:
+        node, other = pairs.pop()
+        assert tree.weight[node] == pytest.approx(theirs.weighted_n_node_samples[other])
+        own = schema.restore_targets(tree.coefficient[node : node + 1, :, 0])
+        expected = theirs.value[other][:, 0] if theirs.n_outputs > 1 else None
+        expected = theirs.value[other][0] if expected is None else expected
+        np.testing.assert_allclose(own.ravel(), expected, atol=1e-6)
+        if theirs.children_left[other] < 0:
+            assert tree.left[node] < 0
+            continue
+        assert tree.kind[node] == SplitKind.AXIS
+        column = int(tree.attribute[node])
+        assert schema.continuous[column] == theirs.feature[other]
+        threshold = tree.threshold[node] * schema.scale[column] + schema.center[column]
+        spread = X[:, theirs.feature[other]].std()
+        assert threshold == pytest.approx(theirs.threshold[other], abs=1e-5 * spread)
+        pairs.append((int(tree.left[node]), theirs.children_left[other]))
+        pairs.append((int(tree.right[node]), theirs.children_right[other]))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_variance_grows_the_regressor_of_scikit_learn(seed):
+    X, y = rows(seed)
+    reference = DecisionTreeRegressor(min_samples_leaf=5).fit(X, y)
+    ours = cart().fit(X, y)
+    assert ours.n_leaves_ == reference.get_n_leaves() > 40
+    assert_same_tree(ours, reference, X)
+
+
+def test_weights_count_as_in_scikit_learn():
+    X, y = rows(7)
+    weight = np.random.default_rng(0).integers(1, 4, len(y)).astype(float)
+    least = 0.02
+    reference = DecisionTreeRegressor(min_weight_fraction_leaf=least)
+    reference.fit(X, y, sample_weight=weight)
+    ours = cart(min_samples_leaf=least).fit(X, y, sample_weight=weight)
+    assert ours.n_leaves_ == reference.get_n_leaves() > 15
+    assert_same_tree(ours, reference, X)
+
+
+def test_several_outputs_are_those_of_scikit_learn():
+    X, y = rows(3)
+    Y = np.column_stack([y, X[:, 0] * X[:, 3]])
+    Y = (Y - Y.mean(axis=0)) / Y.std(axis=0)  # we compare in units of the deviations
+    reference = DecisionTreeRegressor(min_samples_leaf=8).fit(X, Y)
+    ours = cart(min_samples_leaf=8).fit(X, Y)
+    assert ours.n_leaves_ == reference.get_n_leaves() > 20
+    assert_same_tree(ours, reference, X)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_gini_grows_the_classifier_of_scikit_learn(seed):
+    # Large leaves: counts of few rows tie, and either split would be right.
+    X, y = rows(seed, n=3000)
+    label = np.digitize(y, [-0.7, 0.6])
+    assert np.bincount(label).min() > 300
+    reference = DecisionTreeClassifier(min_samples_leaf=100, random_state=0)
+    reference.fit(X, label)
+    ours = cart("gini", min_samples_leaf=100).fit(X, np.eye(3)[label])
+    assert ours.n_leaves_ == reference.get_n_leaves() > 12
+    assert_same_tree(ours, reference, X)
+    np.testing.assert_allclose(ours.predict(X), reference.predict_proba(X), atol=1e-6)
+
+
+def test_cost_complexity_path_is_that_of_scikit_learn():
+    X, y = rows(1)
+    reference = DecisionTreeRegressor(min_samples_leaf=5)
+    theirs = reference.cost_complexity_pruning_path(X, y)
+    ours = cart().cost_complexity_pruning_path(X, y)
+    np.testing.assert_allclose(ours.ccp_alphas, theirs.ccp_alphas, atol=1e-7)
+    np.testing.assert_allclose(ours.impurities, theirs.impurities, atol=1e-6)
+    alpha = float(np.sqrt(theirs.ccp_alphas[-9] * theirs.ccp_alphas[-8]))
+    pruned = cart(prune=CostComplexity(alpha=alpha)).fit(X, y)
+    reference.set_params(ccp_alpha=alpha).fit(X, y)
+    assert_same_tree(pruned, reference, X)
+
+
+def test_discrete_attributes_get_the_best_subset():
+    random = np.random.default_rng(0)
+    code = random.integers(0, 6, 300)
+    level = np.array([0.0, 5.0, 0.1, 5.2, -0.2, 4.9])
+    y = level[code] + 0.1 * random.normal(size=300)
+    X = np.column_stack([code, random.normal(size=300)])
+    model = cart(max_depth=1).set_params(discrete_features=[0]).fit(X, y)
+    tree = model.tree_
+    assert tree.kind[0] == SplitKind.DISCRETE
+    sides = tree.goes_left[0]
+    assert set(np.flatnonzero(sides)) in ({0, 2, 4}, {1, 3, 5})
