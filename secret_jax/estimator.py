@@ -352,7 +352,7 @@ class SecretRegressor(ReadingMixin, RegressorMixin, NestedParameters):
             self.get_params(deep=False),
             type(self).__name__,
             seed=seed,
-            progress=_print_progress if self.verbose else None,
+            progress=_print_progress,
         )
 
     def _given(self, X: Any, y: Any, sample_weight: Any) -> Given:

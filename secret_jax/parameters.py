@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from typing import Any
 
 from sklearn.base import BaseEstimator
-from sklearn.utils._param_validation import StrOptions
+from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
 
 from secret_jax.data.roles import ColumnOptions
 from secret_jax.fit import Plan
@@ -57,19 +57,14 @@ NAMED: dict[str, dict[Any, Value]] = {
     "refine": {"tao": Tao(), "blend": Blend(), "soft": SoftGates()},
     "distill": {True: Distillation()},
 }
-_BASES = {
-    "splits": SplitFinder,
-    "leaf": LeafModel,
-    "prune": PruningRule,
-    "refine": Refinement,
-    "distill": Distillation,
-}
+# Numbers of rows, or shares of them.
 _COUNT_OR_SHARE = [
     at_least(1),
-    real(0.0, 1.0, closed="neither"),
+    Interval(RealNotInt, 0.0, 1.0, closed="neither"),
     StrOptions({"auto"}),
 ]
-CONSTRAINTS: dict[str, list[Any]] = {
+# Columns and the seed are read by those that know the table, or random numbers.
+CONSTRAINTS: dict[str, Any] = {
     "oblique": ["boolean", StrOptions({"auto"})],
     "splits": [StrOptions({"rss", "secret", "cart", "guide"}), SplitFinder],
     "leaf": [StrOptions({"ridge", "linear", "constant", "implied"}), LeafModel],
@@ -86,8 +81,11 @@ CONSTRAINTS: dict[str, list[Any]] = {
     "max_depth": [at_least(0), None],
     "max_leaf_nodes": [at_least(1), None],
     "max_split_samples": [at_least(16), None],
+    "discrete_features": "no_validation",
+    "split_features": "no_validation",
     "indicators": ["boolean", StrOptions({"auto"})],
     "missing_values": [StrOptions({"learn", "mean", "error"})],
+    "random_state": "no_validation",
     "device": [str, None],
     "max_memory": [at_least(1), None],
     "verbose": [at_least(0), "boolean"],
@@ -115,14 +113,25 @@ class NestedParameters(BaseEstimator):
     def set_params(self, **params: Any) -> Any:
         """Set parameters of this estimator and, behind two underscores, of its values.
 
-        Values are frozen: one with another field takes the place of the old one.
+        Values are frozen: one with another field takes the place of the old one. An
+        unknown name changes nothing, whatever else is set with it.
         """
+        before = self.get_params(deep=False)
         own = {name: value for name, value in params.items() if "__" not in name}
-        super().set_params(**own)
+        nested = {name: value for name, value in params.items() if "__" in name}
+        try:
+            super().set_params(**own)
+            self._set_fields(nested)
+        except Exception:
+            super().set_params(**before)
+            raise
+        return self
+
+    def _set_fields(self, nested: dict[str, Any]) -> None:
         changes: dict[str, dict[str, Any]] = {}
-        for name in params.keys() - own.keys():
+        for name in nested:
             head, _, field = name.partition("__")
-            changes.setdefault(head, {})[field] = params[name]
+            changes.setdefault(head, {})[field] = nested[name]
         for head, fields_of_head in changes.items():
             value = value_of(head, getattr(self, head, None)) if head in NAMED else None
             known = {field.name for field in fields(value)} if value else set()
@@ -133,10 +142,17 @@ class NestedParameters(BaseEstimator):
                     f"Invalid parameter {name!r} for estimator {self!r}. Valid "
                     f"parameters are: {sorted(self.get_params())}."
                 )
-            changed = replace(value, **fields_of_head)
-            if changed != value:
-                setattr(self, head, changed)
-        return self
+            # A name stays a name if nothing is changed.
+            if not all(_same(getattr(value, f), v) for f, v in fields_of_head.items()):
+                setattr(self, head, replace(value, **fields_of_head))
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two fields are equal; what holds arrays never is."""
+    try:
+        return type(one) is type(other) and bool(one == other)
+    except (TypeError, ValueError):
+        return False
 
 
 def value_of(name: str, parameter: Any) -> Any:
@@ -150,7 +166,11 @@ def value_of(name: str, parameter: Any) -> Any:
 
 
 def plan_of(
-    parameters: Mapping[str, Any], caller: str, *, seed: int, progress: Any
+    parameters: Mapping[str, Any],
+    caller: str,
+    *,
+    seed: int,
+    progress: Callable[[str], None],
 ) -> Plan:
     """The plan of an estimator's parameters, checked.
 
@@ -160,7 +180,8 @@ def plan_of(
     caller : str
         Name of the estimator, for messages.
     seed : int
-    progress : callable or None
+    progress : callable
+        Of a line of text; it is only called if the plan is to be ``verbose``.
 
     Returns
     -------
@@ -214,5 +235,5 @@ def plan_of(
         max_split_samples=parameters["max_split_samples"],
         columns=columns,
         seed=seed,
-        progress=progress,
+        progress=progress if parameters["verbose"] else None,
     )

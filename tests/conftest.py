@@ -11,6 +11,20 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 import jax
 import numpy as np
 import pytest
+from jaxtyping import install_import_hook
+
+# Shapes and types of what the numerics take and give are checked at every call.
+install_import_hook(
+    [
+        "secret_jax.models",
+        "secret_jax.runtime.linalg",
+        "secret_jax.runtime.moments",
+        "secret_jax.splits",
+        "secret_jax.tree.decision",
+        "secret_jax.tree.soft",
+    ],
+    "beartype.beartype",
+)
 
 # An implicit float32 with int32 (or float64) promotion in the package is an error.
 jax.config.update("jax_numpy_dtype_promotion", "strict")

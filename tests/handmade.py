@@ -92,3 +92,32 @@ def rows(n_rows: int = 50, seed: int = 0) -> Table:
     x = rng.normal(size=(n_rows, 2)).astype(np.float32)
     codes = rng.integers(UNSEEN, 3, (n_rows, 1)).astype(np.int32)
     return Table(x, codes)
+
+
+# What a tree does, as plain loops
+
+
+def goes_left(tree: Tree, node: int, x: np.ndarray, codes: np.ndarray) -> bool:
+    if tree.kind[node] == SplitKind.DISCRETE:
+        code = codes[tree.attribute[node]]
+        return tree.larger_left[node] if code < 0 else tree.goes_left[node, code]
+    return float(tree.direction[node] @ x) <= tree.threshold[node]
+
+
+def path_of(tree: Tree, x: np.ndarray, codes: np.ndarray) -> list[int]:
+    path = [0]
+    while tree.left[path[-1]] >= 0:
+        node = path[-1]
+        side = tree.left if goes_left(tree, node, x, codes) else tree.right
+        path.append(int(side[node]))
+    return path
+
+
+def prediction_of(tree: Tree, node: int, x: np.ndarray, output: int = 0) -> float:
+    """In standardised units."""
+    value = tree.coefficient[node, output] @ [1.0, x[0]]
+    low, high = tree.lower[node, output], tree.upper[node, output]
+    if tree.clip_margin is not None:
+        margin = tree.clip_margin * (high - low)
+        value = min(max(value, low - margin), high + margin)
+    return value

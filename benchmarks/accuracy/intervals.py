@@ -49,7 +49,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--sets", nargs="+", default=SETS)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--coverage", type=float, default=0.9)
-    parser.add_argument("--refine", choices=["hard", "blend", "soft"])
+    parser.add_argument("--refine", choices=["tao", "blend", "soft"])
     options = parser.parse_args(argv)
     warnings.simplefilter("ignore", UnseenCategoryWarning)
     print(f"Intervals that should hold {options.coverage:.0%} of new rows")

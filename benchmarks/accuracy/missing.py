@@ -104,7 +104,7 @@ def methods() -> dict[str, Method]:
     """What is compared, by name."""
     return {
         "learn": lambda given: _ours(given),
-        "no regressors": lambda given: _ours(given, missing_regressors=False),
+        "no indicators": lambda given: _ours(given, indicators=False),
         "mean": lambda given: _ours(given, missing_values="mean"),
         "imputer": imputed,
         "LightGBM": lightgbm,

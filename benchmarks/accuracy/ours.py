@@ -1,7 +1,7 @@
 """The models of this package that are compared with others, and the ablation's.
 
-An ablation is the default with one ingredient taken away. What is no parameter of the
-estimator is replaced in the options that it makes of its parameters.
+An ablation is the default with one ingredient taken away: a parameter of the estimator,
+or a field of one of the values that it is made of.
 """
 
 from __future__ import annotations
@@ -9,21 +9,24 @@ from __future__ import annotations
 import ast
 import functools
 import hashlib
-import sys
 import time
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import secret_jax
 from benchmarks.accuracy.data import not_numeric
 from benchmarks.accuracy.peers import Candidate, Outcome
-from benchmarks.shared import Experiment
-from secret_jax import SecretRegressor, UnseenCategoryWarning
-from secret_jax.options import RssOptions
-from secret_jax.parameters import check_parameters
+from benchmarks.shared import Experiment, say
+from secret_jax import (
+    HoldOut,
+    Ridge,
+    RssSplits,
+    SecretRegressor,
+    UnseenCategoryWarning,
+)
+from secret_jax.parameters import plan_of
 
 
 class Setting(NamedTuple):
@@ -33,8 +36,6 @@ class Setting(NamedTuple):
     ----------
     parameters : dict
         Of the estimator.
-    rss : dict
-        Fields of `RssOptions`.
     paper : bool
         Start from `SecretRegressor.paper`.
     numbers : bool
@@ -43,7 +44,6 @@ class Setting(NamedTuple):
     """
 
     parameters: Mapping[str, Any] = {}
-    rss: Mapping[str, Any] = {}
     paper: bool = False
     numbers: bool = False
 
@@ -53,30 +53,30 @@ VARIANTS = {
     "default": Setting(),
     "default_on_numbers": Setting(numbers=True),
     "blended": Setting({"refine": "blend"}),
-    "refined_hard": Setting({"refine": "hard"}),
+    "refined_tao": Setting({"refine": "tao"}),
     "refined_soft": Setting({"refine": "soft"}),
 }
 ABLATIONS = {
     "no_oblique_splits": Setting({"oblique": False}),
     "no_axis_tree": Setting({"oblique": True}),
-    "no_em": Setting(rss={"em_starts": False}),
-    "no_random_starts": Setting(rss={"n_random_starts": 0}),
-    "no_hessian_directions": Setting(rss={"n_hessian": 0}),
-    "no_hinge_steps": Setting(rss={"n_hinge": 0}),
-    "one_finalist": Setting(rss={"n_finalists": 1}),
-    "no_price_of_splits": Setting(rss={"stop_factor": 0.0}),
-    "no_extra_price_of_degrees": Setting(rss={"gcv_factor": 1.0}),
-    "no_sampling": Setting({"em_sample": None}),
-    "no_linear_score": Setting({"criterion": "gini"}),
+    "no_em": Setting({"splits": RssSplits(em_starts=False)}),
+    "no_random_starts": Setting({"splits": RssSplits(n_random_starts=0)}),
+    "no_hessian_directions": Setting({"splits": RssSplits(n_hessian=0)}),
+    "no_hinge_steps": Setting({"splits": RssSplits(n_hinge=0)}),
+    "one_finalist": Setting({"splits": RssSplits(n_finalists=1)}),
+    "no_least_gain": Setting({"min_gain": 0.0}),
+    "no_extra_count_of_degrees": Setting({"splits": RssSplits(gcv_factor=1.0)}),
+    "no_sampling": Setting({"max_split_samples": None}),
+    "no_linear_score": Setting({"splits": "secret"}),
     "no_shrinkage": Setting({"leaf": "linear"}),
     "no_linear_leaves": Setting({"leaf": "constant"}),
-    "no_indicators": Setting({"discrete_regressors": False}),
+    "no_indicators": Setting({"indicators": False}),
     "no_cross_validation": Setting({"prune": "holdout"}),
-    "no_second_growth": Setting({"born_again": False}),
-    "no_refit": Setting({"prune": "holdout", "refit": False}),
+    "no_distillation": Setting({"distill": False}),
+    "no_refit": Setting({"prune": HoldOut(refit=False)}),
     "no_pruning": Setting({"prune": None}),
-    "no_clipping": Setting({"clip_margin": None}),
-    "no_inherited_ranges": Setting({"clip_min_samples": 0}),
+    "no_clipping": Setting({"leaf": Ridge(clip_margin=None)}),
+    "no_inherited_ranges": Setting({"leaf": Ridge(clip_min_samples=0)}),
 }
 
 # Folders that no fit runs through; a change in them leaves earlier results valid.
@@ -101,9 +101,10 @@ def ours(names: Iterable[str], code: str) -> list[Candidate]:
     for name in names:
         setting = (VARIANTS | ABLATIONS)[name]
         try:
-            check_parameters(_model(setting))
+            parameters = _model(setting).get_params(deep=False)
+            plan_of(parameters, SecretRegressor.__name__, seed=0, progress=say)
         except (TypeError, ValueError) as error:
-            print(f"{name} is left out: {error}", file=sys.stderr)
+            say(f"{name} is left out: {error}")
             continue
         found.append(Candidate(name, key_of(name, code), functools.partial(_run, name)))
     return found
@@ -112,8 +113,8 @@ def ours(names: Iterable[str], code: str) -> list[Candidate]:
 def key_of(name: str, code: str) -> str:
     """Key of one of our models, by the code that ran and its settings."""
     setting = (VARIANTS | ABLATIONS)[name]
-    changes = dict(setting.parameters) | {f"rss.{k}": v for k, v in setting.rss.items()}
-    settings = ", ".join(f"{name}={value!r}" for name, value in changes.items())
+    parameters = setting.parameters.items()
+    settings = ", ".join(f"{name}={value!r}" for name, value in parameters)
     start = "paper" if setting.paper else "default"
     encoding = " numbers" if setting.numbers else ""
     return f"secret_jax {code}{encoding} {start}({settings})"
@@ -129,7 +130,7 @@ def _run(name: str, experiment: Experiment) -> Outcome:
     with warnings.catch_warnings():
         # In small sets some categories occur in the pruning or the test part only.
         warnings.simplefilter("ignore", UnseenCategoryWarning)
-        if model.prune in ("auto", "holdout"):
+        if model.prune in ("auto", "holdout") or isinstance(model.prune, HoldOut):
             fit = functools.partial(model.fit, *train, prune_set=tuple(prune))
         else:
             fit = functools.partial(model.fit, *_joined(experiment))
@@ -149,19 +150,7 @@ def _joined(experiment: Experiment) -> tuple[Any, Any]:
 
 def _model(setting: Setting) -> SecretRegressor:
     model = SecretRegressor.paper() if setting.paper else SecretRegressor()
-    if setting.rss:
-        model = _with_rss(setting.rss)()
     return model.set_params(**setting.parameters)
-
-
-def _with_rss(changes: Mapping[str, Any]) -> type[SecretRegressor]:
-    """The estimator with other options of its search than its parameters give."""
-    options = replace(RssOptions(), **changes)
-
-    class WithOtherSearch(SecretRegressor):
-        _rss = options
-
-    return WithOtherSearch
 
 
 def _without_docstrings(source: str) -> str:

@@ -49,7 +49,7 @@ class Stage(NamedTuple):
     places : tuple of str
         "module:function" or "module:Class.method", where the caller looks them up.
     within : str
-        The stage has another name when it runs inside of this one.
+        The stage has another name, or none, when it runs outside of this one.
     """
 
     name: str
@@ -57,10 +57,18 @@ class Stage(NamedTuple):
     within: str = ""
 
 
-_IN_TRAINING, _IN_FITTING = "secret_jax.training:", "secret_jax.fitting:"
-_IN_LEAVES, _IN_SEARCH = "secret_jax.models.leaves:", "secret_jax.grow.batches:"
-_IN_SECOND = "secret_jax.refine.distillation:"
+_ESTIMATOR, _FIT = "secret_jax.estimator:", "secret_jax.fit:"
+_SOURCE, _ATTACH = "secret_jax.data.source:", "secret_jax.models.attach:"
+_SEARCH, _GROWER = "secret_jax.grow.batches:", "secret_jax.grow.grower:"
+_TREES, _DISTILLATION = "secret_jax.grow.trees:", "secret_jax.refine.distillation:"
 _GROWING = "rest of growing"
+_PRUNING, _DISTILLING, _REFINING = "prune", "distill", "refine"
+_RULES = {
+    "hold_out": ("HoldOut",),
+    "cross_validation": ("CrossValidation",),
+    "criteria": ("InformationCriterion",),
+    "cost_complexity": ("CostComplexity", "Unpruned"),
+}
 
 
 def _stage(name: str, module: str, *functions: str, within: str = "") -> Stage:
@@ -70,46 +78,56 @@ def _stage(name: str, module: str, *functions: str, within: str = "") -> Stage:
 STAGES = (
     _stage(
         "read and validate",
-        _IN_TRAINING,
-        *("validated", "validated_target", "validated_weight", "_learned_schema"),
-        "warn_of_target_among_features",
+        _ESTIMATOR,
+        *("validated", "validated_targets", "validated_weight", "names_of"),
     ),
-    _stage("encode", "secret_jax.data.table:", "TableSchema.encode"),
-    _stage("encode", _IN_TRAINING, "_pruning_rows"),
-    _stage("shuffle and sample", _IN_TRAINING, "_sample", "merged", "join"),
-    _stage("shuffle and sample", _IN_FITTING, "shuffled"),
+    _stage("read and validate", _FIT, "read_rows"),
+    _stage("encode", _FIT, "encode"),
+    _stage("encode", _SOURCE, "encoded", "encode_on_device"),
     _stage(
-        "search (EM, splits, scores)", _IN_SEARCH, "RssSearch.find", "GiniSearch.find"
+        "shuffle and sample",
+        _SOURCE,
+        *("HostRows.sample", "DeviceRows.sample", "EncodedRows.sample"),
     ),
-    _stage("partition on the host", "secret_jax.grow.grower:", "_divide", "_descend"),
-    _stage("rest of the level loop", _IN_FITTING, "grow"),
-    _stage("routing while growing", _IN_FITTING, "apply", within=_GROWING),
-    _stage("statistics while growing", _IN_LEAVES, "node_statistics", within=_GROWING),
+    _stage("shuffle and sample", _FIT, "divided"),
+    _stage("shuffle and sample", "secret_jax.refine.interface:", "Fitted.all_rows"),
+    _stage("shuffle and sample", _DISTILLATION, "shuffled"),
+    _stage("search (EM, splits, scores)", _SEARCH, "Search.find"),
+    _stage("models of the searched nodes", _SEARCH, "Search._models"),
+    _stage("partition on the host", _GROWER, "_divide", "_descend"),
+    _stage("rest of the level loop", _TREES, "grow"),
+    _stage("routing while growing", _ATTACH, "apply", "descend", within=_GROWING),
     _stage(
-        "models of the nodes",
-        _IN_LEAVES,
-        *("shrunken_models", "least_squares", "inherit", "squared_errors"),
+        "statistics while growing",
+        _ATTACH,
+        *("host_statistics", "source_statistics"),
+        within=_GROWING,
     ),
-    _stage("models of the nodes", _IN_FITTING, "with_models"),
-    _stage("models of the nodes", _IN_SECOND, "with_models"),
-    _stage(_GROWING, _IN_FITTING, "grown_trees"),
-    _stage(_GROWING, _IN_SECOND, "grown_trees"),
-    _stage("what a second growth learns", _IN_TRAINING, "born_again"),
-    _stage(
-        "prune", _IN_FITTING, "reduced_error", "by_cross_validation", "_pruned_alone"
+    _stage("models of the nodes", _TREES, "attach"),
+    _stage("models of the nodes", _FIT, "attach_one", "attach_source"),
+    _stage(_GROWING, _TREES, "Recipe.grow"),
+    *(
+        _stage(_PRUNING, f"secret_jax.prune.{module}:", f"{rule}.__call__")
+        for module, rules in _RULES.items()
+        for rule in rules
     ),
-    _stage("refine", "secret_jax.estimator:", "refined_tree"),
+    _stage(_PRUNING, _FIT, "of_size"),
+    _stage(_PRUNING, _DISTILLATION, "of_size"),
+    _stage(_DISTILLING, _DISTILLATION, "Distillation.__call__"),
+    _stage(_REFINING, _ESTIMATOR, "refine_tree"),
 )
 # What the threads of a search do, added up over them.
 THREADS = (
-    _stage("gather batches", _IN_SEARCH, "RssSearch._batch"),
-    _stage("find splits on the device", _IN_SEARCH, "find_rss_splits", "find_splits"),
+    _stage("gather batches", _SEARCH, "Search._batch"),
+    _stage("find splits on the device", _SEARCH, "find_splits"),
 )
-# Names of what does not run within the growing of a tree.
+# Names of what does not run within the growing of a tree; what pruning, distilling and
+# refining route and add up is their own.
 FINAL = {
     "routing while growing": "final routing pass",
     "statistics while growing": "final Gram pass",
 }
+_WITH_PASSES = {_PRUNING, _DISTILLING, _REFINING}
 
 
 class Clock:
@@ -131,6 +149,9 @@ class Clock:
             return
         name = stage.name
         if stage.within and stage.within not in self._stack:
+            if _WITH_PASSES.intersection(self._stack):
+                yield
+                return
             name = FINAL[name]
         self._pass()
         self._stack.append(name)

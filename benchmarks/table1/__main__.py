@@ -101,7 +101,7 @@ def make_model(run: Run) -> SecretRegressor:
         )
     return SecretRegressor(
         oblique=oblique,
-        leaf="constant" if constant else "shrunken",
+        leaf="constant" if constant else "ridge",
         min_samples_split=run.min_samples_split,
     )
 

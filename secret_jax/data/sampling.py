@@ -15,6 +15,9 @@ import numpy as np
 from secret_jax.runtime.hashing import mix
 from secret_jax.runtime.linalg import AnyArray
 
+# Shares closer than this are equal: sums of weights are rounded.
+_ROUNDING = 1e-9
+
 
 def content_hash(columns: list[np.ndarray], seed: int) -> np.ndarray:
     """Hash of every row's content, for an order of the rows.
@@ -47,7 +50,7 @@ def sampling_factors(n_columns: int, seed: int) -> np.ndarray:
 def sampling_hash(values: AnyArray, factors: AnyArray) -> Any:
     """A cheap hash of rows for choosing some of very many: the same on every device.
 
-    A sum of the columns' bits, mixed, each times an odd number of its own, mixed again.
+    A sum of the columns' bits, each times an odd number of its own, mixed once.
 
     Parameters
     ----------
@@ -64,11 +67,11 @@ def sampling_hash(values: AnyArray, factors: AnyArray) -> Any:
     if isinstance(values, np.ndarray):
         # + 0.0 turns -0.0 into 0.0, which compares equal and must hash equal.
         bits = (values + np.float32(0)).view(np.uint32)
-        return _mixed(np.einsum("ij,j->i", _mixed(bits), factors))
+        return _mixed(np.einsum("ij,j->i", bits, factors))
     # A compiler leaves out "+ 0.0", and flushes the smallest numbers to zero.
     bits = jax.lax.bitcast_convert_type(values, jnp.uint32)
     bits = jnp.where(bits == np.uint32(1 << 31), np.uint32(0), bits)
-    return _mixed(jnp.sum(_mixed(bits) * factors, axis=1, dtype=jnp.uint32))
+    return _mixed(jnp.sum(bits * factors, axis=1, dtype=jnp.uint32))
 
 
 def sampling_limit(share: float) -> np.uint32:
@@ -100,7 +103,7 @@ def hold_out(sorted_hash: np.ndarray, weight: np.ndarray, fraction: float) -> in
         put apart.
     """
     share = np.cumsum(weight) / np.sum(weight)
-    cut = int(np.searchsorted(share, 1.0 - fraction - 1e-9)) + 1
+    cut = int(np.searchsorted(share, 1.0 - fraction - _ROUNDING)) + 1
     while cut < len(share) and sorted_hash[cut] == sorted_hash[cut - 1]:
         cut += 1
     return min(cut, len(share))

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from secret_jax.data.columns import numbers
+from secret_jax.runtime.linalg import safe_divide
 from secret_jax.runtime.moments import Moments, added_up
 from secret_jax.runtime.parallel import in_blocks
 
@@ -100,8 +101,7 @@ def column_moments(
 
     with np.errstate(over="ignore", invalid="ignore"):
         total = _added_up(list(in_blocks(sums, len(weight))))
-        mass = np.maximum(total.mass, 1e-300)
-        scale = np.sqrt(total.scatter / mass)
+        scale = np.sqrt(safe_divide(total.scatter, total.mass, np))
     constant = (total.lowest >= total.highest) | (total.n_there == 0)
     for column in np.flatnonzero(~constant & ~np.isfinite(scale)).tolist():
         largest = max(abs(total.lowest[column]), abs(total.highest[column]))
@@ -110,13 +110,14 @@ def column_moments(
             "their variance to be a number. Rescale them."
         )
     center = np.where(constant, total.lowest, total.mean)
-    everything = np.maximum(total.mass + total.missing_mass, 1e-300)
     return ColumnMoments(
         center=np.where(total.n_there > 0, center, 0.0),
         scale=np.where(constant | (scale <= 0), 1.0, scale),
         n_there=total.n_there,
         n_missing=total.n_missing,
-        missing_share=total.missing_mass / everything,
+        missing_share=safe_divide(
+            total.missing_mass, total.mass + total.missing_mass, np
+        ),
     )
 
 
@@ -144,7 +145,7 @@ def _block_sums(values: np.ndarray, weight: np.ndarray) -> _Sums:
         values = np.where(missing, 0.0, values)
     mass = share.sum(axis=1)
     # Not a product of matrices: its threads would fight with those of other blocks.
-    mean = np.einsum("ij,ij->i", share, values) / np.maximum(mass, 1e-300)
+    mean = safe_divide(np.einsum("ij,ij->i", share, values), mass, np)
     offset = np.subtract(values, mean[:, None], out=values)  # memory costs more time
     return _Sums(
         mass=mass,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
 import jax
 import numpy as np
@@ -29,6 +29,7 @@ _LEAST_FOUND = 0.5
 _Result = TypeVar("_Result")
 
 
+@runtime_checkable
 class RowSource(Protocol):
     """Rows of a known number, encoded when they are asked for."""
 

@@ -63,8 +63,11 @@ def validated_targets(y: Any, X: Any) -> np.ndarray:
         several = array.ndim == 2 and array.shape[1] > 1
         values = array if several else column_or_1d(y, warn=True)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"The target y must be one column: {error}") from None
-    values = read_target(values).reshape(len(values), -1)
+        raise ValueError(
+            f"The target y must hold numbers, one column for each output: {error}"
+        ) from None
+    values = read_target(values)
+    values = values if several else values[:, None]
     if not np.isfinite(values).all():
         row, column = np.argwhere(~np.isfinite(values))[0]
         raise ValueError(
@@ -126,12 +129,11 @@ def warn_of_target_among_features(
 
 def names_of(y: Any, n_outputs: int) -> tuple[str, ...]:
     """Names of the outputs: those of a Series or a DataFrame, or made-up ones."""
-    columns = [str(name) for name in getattr(y, "columns", ())]
-    if n_outputs > 1:
-        made_up = [f"y{i}" for i in range(n_outputs)]
-        return tuple(columns if len(columns) == n_outputs else made_up)
-    name = getattr(y, "name", None)
-    return (name if isinstance(name, str) and name else "y",)
+    names = list(getattr(y, "columns", [getattr(y, "name", None)]))
+    named = all(isinstance(name, str) and name for name in names)
+    if named and len(set(names)) == n_outputs:
+        return tuple(names)
+    return tuple(f"y{i}" for i in range(n_outputs)) if n_outputs > 1 else ("y",)
 
 
 def fitted_names(model: BaseEstimator) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from jaxtyping import Float
 
 from secret_jax.data.rows import Rows
 from secret_jax.models.attach import node_statistics
@@ -11,7 +12,9 @@ from secret_jax.tree.routing import values, walk
 from secret_jax.tree.structure import Tree
 
 
-def weighted_squares(prediction: np.ndarray, rows: Rows) -> np.ndarray:
+def weighted_squares(
+    prediction: Float[np.ndarray, "n_rows n_outputs"], rows: Rows
+) -> Float[np.ndarray, " n_rows"]:
     """Weighted squared error of predictions for rows, summed over the outputs.
 
     Parameters
@@ -33,8 +36,8 @@ def squared_error(tree: Tree, rows: Rows) -> float:
 
 
 def node_errors(
-    tree: Tree, rows: Rows, output_weight: np.ndarray | None = None
-) -> np.ndarray:
+    tree: Tree, rows: Rows, output_weight: Float[np.ndarray, " n_outputs"] | None = None
+) -> Float[np.ndarray, " n_nodes"]:
     """Squared error of every node's model on the rows that reach it.
 
     Without clipping the rows' sufficient statistics at the leaves give it for all

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
+from jaxtyping import Float
 
 from secret_jax.models.statistics import NodeStatistics
 from secret_jax.runtime.values import Value, at_least, real
@@ -54,7 +55,9 @@ class LeafModel(Value, ABC):
     """Whether it takes models that the split finder implies for the children."""
 
     @abstractmethod
-    def toward(self, statistics: NodeStatistics, base: np.ndarray) -> Models:
+    def toward(
+        self, statistics: NodeStatistics, base: Float[np.ndarray, "n_nodes n_outputs _"]
+    ) -> Models:
         """Models of several nodes that know those of their parents.
 
         Parameters
@@ -93,7 +96,9 @@ class LeafModel(Value, ABC):
         return Models(coefficient, degrees)
 
 
-def squared_errors(statistics: NodeStatistics, coefficient: np.ndarray) -> np.ndarray:
+def squared_errors(
+    statistics: NodeStatistics, coefficient: Float[np.ndarray, "n_nodes n_outputs _"]
+) -> Float[np.ndarray, "n_nodes n_outputs"]:
     """Sums of squared errors of the nodes' models on the rows behind the statistics.
 
     Parameters

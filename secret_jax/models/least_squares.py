@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from jaxtyping import Float
 
 from secret_jax.models.interface import LeafModel, Models
 from secret_jax.models.statistics import NodeStatistics
@@ -78,7 +79,9 @@ def means(statistics: NodeStatistics) -> np.ndarray:
     return model
 
 
-def least_squares(statistics: NodeStatistics) -> np.ndarray:
+def least_squares(
+    statistics: NodeStatistics,
+) -> Float[np.ndarray, "n_nodes n_outputs _"]:
     """Least-squares model of each node.
 
     Of all solutions the one of least norm, with every regressor in units of its

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from jaxtyping import Float
 
 from secret_jax.models.interface import LeafModel, Models
 from secret_jax.models.statistics import NodeStatistics
@@ -79,8 +80,8 @@ class Ridge(LeafModel):
 
 
 def _shrunken(
-    statistics: NodeStatistics, base: np.ndarray, gcv_factor: float
-) -> tuple[np.ndarray, np.ndarray]:
+    statistics: NodeStatistics, base: Float[np.ndarray, "n_nodes _"], gcv_factor: float
+) -> tuple[Float[np.ndarray, "n_nodes _"], Float[np.ndarray, " n_nodes"]]:
     """Ridge correction of a given model for each node, by cross-validation.
 
     Parameters
@@ -98,7 +99,7 @@ def _shrunken(
     degrees : ndarray of shape (n_nodes,), float64
         Effective degrees of freedom spent on the correction.
     """
-    weight = np.maximum(statistics.weight, 1e-300)
+    weight = np.where(statistics.weight > 0, statistics.weight, 1.0)
     slopes = base[:, 1:]
     mean, scatter = statistics.mean, statistics.scatter / weight[:, None, None]
     covariance = scatter[:, :-1, :-1]

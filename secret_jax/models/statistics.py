@@ -14,11 +14,12 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float, Int
 
 from secret_jax.data.device import block_of
 from secret_jax.data.rows import Rows
 from secret_jax.runtime.devices import in_32_bits, rows_at_once
-from secret_jax.runtime.linalg import AnyArray
+from secret_jax.runtime.linalg import AnyArray, safe_divide
 from secret_jax.runtime.moments import Moments, added_up, grouped
 from secret_jax.runtime.shapes import next_power_of_two
 
@@ -95,7 +96,9 @@ def no_statistics(n_nodes: int, n_regressors: int, n_outputs: int) -> NodeStatis
     )
 
 
-def add(statistics: NodeStatistics, node: np.ndarray, more: NodeStatistics) -> None:
+def add(
+    statistics: NodeStatistics, node: Int[np.ndarray, " n_more"], more: NodeStatistics
+) -> None:
     """Add statistics to those of some nodes, in place.
 
     Parameters
@@ -133,14 +136,14 @@ def sum_upwards(
 
 
 def slice_statistics(
-    x: np.ndarray,
+    x: Float[np.ndarray, "n_rows n_columns"],
     row: np.ndarray | None,
-    targets: np.ndarray,
-    weight: np.ndarray,
+    targets: Float[np.ndarray, "n_places n_outputs"],
+    weight: Float[np.ndarray, " n_places"],
     n_regressors: int,
-    order: np.ndarray,
-    start: np.ndarray,
-    stop: np.ndarray,
+    order: Int[np.ndarray, " n_places"],
+    start: Int[np.ndarray, " n_slices"],
+    stop: Int[np.ndarray, " n_slices"],
 ) -> NodeStatistics:
     """Statistics of the places ``order[start:stop]`` for each of several slices.
 
@@ -199,7 +202,10 @@ def tile_block(n_groups: int, width: int) -> int:
 
 @jax.jit
 def _tile_moments(
-    x: AnyArray, targets: AnyArray, weight: AnyArray, order: AnyArray
+    x: Float[AnyArray, "n_rows n_regressors"],
+    targets: Float[AnyArray, "n_rows n_outputs"],
+    weight: Float[AnyArray, "n_tiles tile"],
+    order: Int[AnyArray, "n_tiles tile"],
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Weight, mean and scatter of tiles of rows.
 
@@ -215,7 +221,7 @@ def _tile_moments(
     joint = jnp.concatenate([x, targets], axis=1)[order]
     total = jnp.sum(weight, axis=1)
     mean = jnp.sum(weight[:, :, None] * joint, axis=1)
-    mean = mean / jnp.maximum(total, 1e-30)[:, None]
+    mean = safe_divide(mean, total[:, None])
     offset = joint - mean[:, None, :]
     scatter = jnp.einsum(
         "kti,ktj->kij", weight[:, :, None] * offset, offset, precision="highest"
@@ -224,7 +230,11 @@ def _tile_moments(
 
 
 def tile_statistics(
-    rows: Rows, n_regressors: int, group: np.ndarray, n_groups: int, block: int
+    rows: Rows,
+    n_regressors: int,
+    group: Int[np.ndarray, " n_rows"],
+    n_groups: int,
+    block: int,
 ) -> tuple[np.ndarray, NodeStatistics]:
     """Statistics of the groups in a block of rows, by products of tiles.
 

@@ -140,7 +140,7 @@ def covariance_complexity(
     -------
     ndarray of shape (n_subtrees,), float64
     """
-    weight = np.where(statistics.weight > 0, statistics.weight, 1e-300)
+    weight = np.where(statistics.weight > 0, statistics.weight, 1.0)
     n = statistics.n_regressors
     scatter = statistics.scatter[:, :n, :n]
     values = np.linalg.eigvalsh(scatter + np.eye(scatter.shape[-1]))
@@ -152,7 +152,8 @@ def covariance_complexity(
     log_det = n_outputs * log_det
     n_leaves = path.totals(np.ones(len(weight)))
     rank = n_outputs * n_leaves * (1 + n)
-    last = 2.0 * variance**2 / weight[0]
+    # All outputs have one variance, and all of them estimate it.
+    last = 2.0 * variance**2 / (n_outputs * weight[0])
     trace = variance * trace + last
     log_det = rank * np.log(variance) + log_det + np.log(last)
     rank = rank + 1

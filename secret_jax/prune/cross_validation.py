@@ -77,8 +77,8 @@ def parts_of(weight: np.ndarray, n_folds: int) -> np.ndarray:
     array([0, 0, 1, 2, 2])
     """
     middle = np.cumsum(weight) - 0.5 * weight
-    part = np.minimum(n_folds * middle / np.sum(weight), n_folds - 1).astype(np.int64)
-    return np.unique(part, return_inverse=True)[1]
+    part = np.minimum(n_folds * middle / np.sum(weight), n_folds - 1)
+    return np.unique(np.floor(part), return_inverse=True)[1]
 
 
 def _index_at(path: PruningPath, penalty: np.ndarray | float) -> np.ndarray:

@@ -11,6 +11,7 @@ from secret_jax.grow.trees import Recipe
 from secret_jax.models.errors import squared_error
 from secret_jax.refine.interface import Fitted, Refined, Refinement
 from secret_jax.refine.soft.parameters import deviations, with_widths
+from secret_jax.runtime.values import TupleOf, real
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +36,7 @@ class Blend(Refinement):
 
     widths: tuple[float, ...] = (0.0, 0.02, 0.04, 0.07, 0.1, 0.15, 0.2, 0.25, 0.3)
 
-    _parameter_constraints: ClassVar[dict] = {"widths": [tuple]}
+    _parameter_constraints: ClassVar[dict] = {"widths": [TupleOf(real(0.0))]}
     needs_unseen_rows: ClassVar[bool] = True
 
     def __call__(self, fitted: Fitted, recipe: Recipe) -> Refined:

@@ -182,7 +182,7 @@ def _logistic(z: jax.Array, goes_left: jax.Array, importance: jax.Array) -> jax.
         move = guarded_solve(hessian, gradient, _LEAST_PIVOT)
         length = jnp.sqrt(jnp.sum(move**2))
         return coefficient - move * jnp.minimum(
-            1.0, _LONGEST_STEP / jnp.maximum(length, 1e-30)
+            1.0, _LONGEST_STEP / jnp.maximum(length, _LONGEST_STEP)
         )
 
     start = jnp.zeros(n, z.dtype)

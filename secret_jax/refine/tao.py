@@ -24,6 +24,7 @@ from secret_jax.prune.path import training_errors
 from secret_jax.refine.distillation import mean_error, measured_on
 from secret_jax.refine.hyperplanes import PreferenceSplits
 from secret_jax.refine.interface import Fitted, Refined, Refinement
+from secret_jax.runtime.linalg import safe_divide
 from secret_jax.runtime.values import at_least, real
 from secret_jax.splits.interface import Split
 from secret_jax.tree.degrees import model_degrees, split_degrees
@@ -257,7 +258,7 @@ def _clearly_positive(differences: np.ndarray, margin: float) -> bool:
 
 def subtree_costs(tree: Tree, gcv_factor: float) -> np.ndarray:
     """The objective of the subtree below every node, shape (n_nodes,), float64."""
-    weight = np.maximum(tree.weight, 1e-300)
+    weight = np.where(tree.weight > 0, tree.weight, 1.0)
     spare = 1.0 - gcv_factor * model_degrees(tree) / weight
     cost = training_errors(tree) / np.maximum(spare, _LEAST_LEFT) ** 2
     cost = np.where(tree.is_leaf, cost, 0.0)
@@ -360,7 +361,7 @@ def proposed(
     )
     n_sampled = np.bincount(slot[node], minlength=len(nodes))
     sampled_weight = np.bincount(slot[node], weight, len(nodes))
-    share = sampled_weight / np.maximum(tree.weight[nodes], 1e-300)
+    share = safe_divide(sampled_weight, tree.weight[nodes], np)
     stop = np.cumsum(n_sampled)
     oblique = tree.kind[nodes] == SplitKind.OBLIQUE
     search = Search(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+# Of splitmix64: two multipliers, and 2^64 over the golden ratio.
 _M1 = np.uint64(0xBF58476D1CE4E5B9)
 _M2 = np.uint64(0x94D049BB133111EB)
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)

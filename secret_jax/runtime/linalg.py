@@ -10,13 +10,15 @@ zero would poison the batch with NaN; here it drops that column and says so.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
 
 # NumPy on the host, traced under jit: what a batch holds is both in its life.
-AnyArray = Any
+AnyArray: TypeAlias = jax.Array | np.ndarray
 
 HIGHEST = jax.lax.Precision.HIGHEST
 
@@ -26,8 +28,19 @@ def matmul(a: jax.Array, b: jax.Array) -> jax.Array:
     return jnp.matmul(a, b, precision=HIGHEST)
 
 
-def safe_divide(numerator: AnyArray, denominator: AnyArray) -> jax.Array:
-    """A quotient, 0 where the denominator is not positive (weights of nothing).
+def safe_divide(numerator: Any, denominator: Any, xp: Any = jnp) -> Any:
+    """A quotient, 0 where the denominator is not positive: weights of nothing.
+
+    Parameters
+    ----------
+    numerator, denominator : Array
+        Of shapes that are broadcast.
+    xp : module
+        `jax.numpy`, or `numpy` on the host.
+
+    Returns
+    -------
+    Array
 
     Examples
     --------
@@ -35,7 +48,7 @@ def safe_divide(numerator: AnyArray, denominator: AnyArray) -> jax.Array:
     [0.25, 0.0]
     """
     positive = denominator > 0
-    return jnp.where(positive, numerator / jnp.where(positive, denominator, 1), 0)
+    return xp.where(positive, numerator / xp.where(positive, denominator, 1), 0)
 
 
 def unit_vectors(vectors: jax.Array) -> jax.Array:
@@ -47,8 +60,8 @@ def unit_vectors(vectors: jax.Array) -> jax.Array:
 
 
 def inverse_cholesky(
-    matrix: jax.Array, tolerance: jax.Array | float
-) -> tuple[jax.Array, jax.Array]:
+    matrix: Float[Array, "n n"], tolerance: jax.Array | float
+) -> tuple[Float[Array, "n n"], Bool[Array, " n"]]:
     """Inverse of the Cholesky factor of a positive semi-definite matrix.
 
     Parameters
@@ -95,7 +108,7 @@ def inverse_cholesky(
 
 
 def guarded_solve(
-    matrix: jax.Array, rhs: jax.Array, tolerance: jax.Array | float
+    matrix: Float[Array, "n n"], rhs: jax.Array, tolerance: jax.Array | float
 ) -> jax.Array:
     """Solve a positive semi-definite system; dependent columns get a zero.
 
@@ -114,7 +127,9 @@ def guarded_solve(
     return matmul(inverse.T, matmul(inverse, rhs))
 
 
-def leading_eigenvectors(matrix: jax.Array, n: int, n_squarings: int = 6) -> jax.Array:
+def leading_eigenvectors(
+    matrix: Float[Array, "m m"], n: int, n_squarings: int = 6
+) -> Float[Array, "n m"]:
     """Eigenvectors of a symmetric matrix with the largest absolute eigenvalues.
 
     One after the other, each from a high power of what the earlier ones leave of the
@@ -159,8 +174,8 @@ def leading_eigenvectors(matrix: jax.Array, n: int, n_squarings: int = 6) -> jax
 
 
 def weighted_moments(
-    values: jax.Array, weight: jax.Array
-) -> tuple[jax.Array, jax.Array, jax.Array]:
+    values: Float[Array, "n_rows n_columns"], weight: Float[Array, " n_rows"]
+) -> tuple[Float[Array, ""], Float[Array, " n_columns"], Float[Array, " n_columns"]]:
     """Total weight, mean and standard deviation of each column, in two passes.
 
     Parameters

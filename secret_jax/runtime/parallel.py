@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import os
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -16,6 +17,12 @@ ROW_BLOCK = 16384
 N_WORKERS = min(os.cpu_count() or 1, 8)
 
 _Result = TypeVar("_Result")
+# Threads of threads would only get in each other's way.
+_THREAD = threading.local()
+
+
+def _begin_work() -> None:
+    _THREAD.works = True
 
 
 def in_blocks(
@@ -33,11 +40,11 @@ def in_blocks(
     """
     starts = range(0, max(n_rows, 1), block)
     slices = (slice(start, min(start + block, n_rows)) for start in starts)
-    if len(starts) == 1:
-        yield function(next(slices))
+    if len(starts) == 1 or getattr(_THREAD, "works", False):
+        yield from map(function, slices)
         return
     function = carried(function)
-    with ThreadPoolExecutor(N_WORKERS) as pool:
+    with ThreadPoolExecutor(N_WORKERS, initializer=_begin_work) as pool:
         waiting: collections.deque[Future[_Result]] = collections.deque()
         try:
             for rows in slices:
@@ -53,5 +60,5 @@ def in_blocks(
 
 def side_by_side(function: Callable[[Any], None], jobs: Iterable[Any]) -> None:
     """Call a function for every job, in threads; its errors are raised here."""
-    with ThreadPoolExecutor(N_WORKERS) as pool:
+    with ThreadPoolExecutor(N_WORKERS, initializer=_begin_work) as pool:
         collections.deque(pool.map(carried(function), jobs), maxlen=0)

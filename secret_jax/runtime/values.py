@@ -54,6 +54,23 @@ class Value:
         )
 
 
+def value_class(name: str) -> type[Value]:
+    """The class of this package of that name, of those that were imported.
+
+    Raises
+    ------
+    TypeError
+        If there is none.
+    """
+    waiting, package = [Value], __name__.partition(".")[0]
+    while waiting:
+        found = waiting.pop()
+        if found.__name__ == name and found.__module__.partition(".")[0] == package:
+            return found
+        waiting += found.__subclasses__()
+    raise TypeError(f"{name} is no value of this package")
+
+
 def check_constraints(
     constraints: Mapping[str, Any], parameters: Mapping[str, Any], caller: str
 ) -> None:
@@ -61,7 +78,7 @@ def check_constraints(
 
     Parameters
     ----------
-    constraints : dict of str to list
+    constraints : dict of str to list, or to "no_validation"
     parameters : dict of str to object
         Those without constraints may be anything.
     caller : str
@@ -69,6 +86,8 @@ def check_constraints(
     """
     for name, allowed in constraints.items():
         value = parameters[name]
+        if allowed == "no_validation":
+            continue
         if isinstance(value, bool | np.bool_) and "boolean" not in allowed:
             refuse(name, caller, _in_words(allowed), value)
         if isinstance(value, Real) and value != value:
@@ -85,8 +104,8 @@ def refuse(name: str, caller: str, allowed: str, value: Any) -> None:
 
 
 def _in_words(allowed: list[Any]) -> str:
-    words = [str(make_constraint(kind)) for kind in allowed if kind is not None]
-    return " or ".join(words + ["None"] * (None in allowed))
+    *others, last = [str(make_constraint(kind)) for kind in allowed]
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 def at_least(least: int) -> Interval:
@@ -97,6 +116,34 @@ def at_least(least: int) -> Interval:
 def real(least: float, most: float | None = None, closed: str = "left") -> Interval:
     """The constraint of a real number; infinity is none."""
     return Interval(Real, least, np.inf if most is None else most, closed=closed)  # pyright: ignore[reportArgumentType]
+
+
+class TupleOf(Interval):
+    """The constraint of a tuple whose numbers all lie in one interval.
+
+    Parameters
+    ----------
+    each : Interval
+    length : int, optional
+        Exactly so many; None: at least one.
+    """
+
+    def __init__(self, each: Interval, length: int | None = None):
+        super().__init__(each.type, each.left, each.right, closed=each.closed)
+        self.length = length
+
+    def is_satisfied_by(self, val: Any) -> bool:
+        """Whether a value is such a tuple."""
+        return (
+            isinstance(val, tuple)
+            and (len(val) == self.length if self.length else len(val) > 0)
+            and all(super(TupleOf, self).is_satisfied_by(number) for number in val)
+            and not any(isinstance(number, bool | np.bool_) for number in val)
+        )
+
+    def __str__(self) -> str:
+        how_many = "" if self.length is None else f" of length {self.length}"
+        return f"a tuple{how_many}, each of it {super().__str__()}"
 
 
 def is_integer(value: Any) -> TypeGuard[int]:

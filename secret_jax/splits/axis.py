@@ -11,6 +11,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Bool, Float
 
 from secret_jax.runtime.linalg import leading_eigenvectors, matmul, safe_divide
 from secret_jax.splits.interface import Node, Split
@@ -86,7 +87,7 @@ class _Missing(NamedTuple):
     attribute: np.ndarray  # (n,)
 
 
-def projections(node: Node, score: jax.Array) -> Projections:
+def projections(node: Node, score: Float[Array, " n_rows"]) -> Projections:
     """Every continuous attribute, and every discrete one by its mean score.
 
     Parameters
@@ -176,10 +177,10 @@ def split_of(
     pick: Candidates,
     node: Node,
     *,
-    pure: jax.Array,
-    chance_gain: jax.Array,
-    center: jax.Array | None = None,
-    scale: jax.Array | None = None,
+    pure: Bool[Array, ""],
+    chance_gain: Float[Array, ""],
+    center: Float[Array, " n_columns"] | None = None,
+    scale: Float[Array, " n_columns"] | None = None,
 ) -> Split:
     """The chosen candidate as a split of the table; the cut goes between the rows.
 

@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Float
 from sklearn.utils._param_validation import StrOptions
 
 from secret_jax.runtime.linalg import matmul, safe_divide, weighted_moments
@@ -79,8 +80,11 @@ class CartSplits(SplitFinder):
 
 
 def best_cut(
-    projection: jax.Array, targets: jax.Array, weight: jax.Array, min_weight: jax.Array
-) -> tuple[jax.Array, jax.Array]:
+    projection: Float[Array, " n_rows"],
+    targets: Float[Array, "n_rows n_outputs"],
+    weight: Float[Array, " n_rows"],
+    min_weight: Float[Array, ""],
+) -> tuple[Float[Array, ""], Float[Array, ""]]:
     """The value up to which rows go left so that two means fit best.
 
     Parameters

@@ -6,11 +6,12 @@ from its products of columns: many label vectors cost one matrix product.
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 
 from secret_jax.runtime.linalg import (
     guarded_solve,
@@ -34,10 +35,15 @@ _FLOOR = 1e-2
 _LEAST_PIVOT = 0.1 * _FLOOR
 # Residuals beyond so many deviations do not bend more: a bound against heavy tails.
 _MOST_BENDING = 3.0
+# Float32 rounding of sums of about a thousand products.
+_ROUNDING = 1e-6
+# A class with a smaller share of the weight has no mean worth the name.
+_EMPTY = 1e-9
 # How steeply starts divide the rows: a deviation from the middle is a share of .88.
 _START_STEEPNESS = 2.0
 
 
+@runtime_checkable
 class Proposal(Protocol):
     """Proposes oblique splits of a node; pure and traceable."""
 
@@ -47,8 +53,12 @@ class Proposal(Protocol):
 
 
 def discriminants(
-    rows: NodeRows, first: jax.Array, second: jax.Array, *, n_model: int
-) -> jax.Array:
+    rows: NodeRows,
+    first: Float[Array, "n_labels n_rows"],
+    second: Float[Array, "n_labels n_rows"],
+    *,
+    n_model: int,
+) -> Float[Array, "n_labels n_coordinates"]:
     """Ridged LDA directions between weighted classes, of unit length, or zero.
 
     Parameters
@@ -66,7 +76,7 @@ def discriminants(
     n_coordinates = rows.coordinates.shape[1]
     columns = coordinate_columns(n_model, n_coordinates, rows.residual.shape[1])
     products = rows.products[: first.shape[1]]
-    floor = 1e-6 * jnp.eye(n_coordinates, dtype=products.dtype)
+    floor = _ROUNDING * jnp.eye(n_coordinates, dtype=products.dtype)
 
     def moments(packed):
         gram = unpack(packed, np.concatenate([[0], columns]))
@@ -80,7 +90,7 @@ def discriminants(
         mass = mass_first + mass_second
         within = safe_divide(scatter_first + scatter_second, mass)
         within = within + rows.penalty + floor
-        sound = jnp.minimum(mass_first, mass_second) > 1e-9 * mass
+        sound = jnp.minimum(mass_first, mass_second) > _EMPTY * mass
         solved = guarded_solve(within, mean_first - mean_second, 0.0)
         return jnp.where(sound, solved, 0.0)
 
@@ -88,7 +98,9 @@ def discriminants(
     return unit_vectors(jax.vmap(direction)(packed_first, packed_second))
 
 
-def hessian_directions(rows: NodeRows, n: int, *, n_model: int) -> jax.Array:
+def hessian_directions(
+    rows: NodeRows, n: int, *, n_model: int
+) -> Float[Array, "n n_coordinates"]:
     """Principal Hessian directions (Li 1992): where the residuals bend most.
 
     Eigenvectors of E[r u u'], u whitened, with the largest absolute eigenvalues.
@@ -114,13 +126,17 @@ def start_responsibilities(projection: jax.Array, weight: jax.Array) -> jax.Arra
     """Soft halves of the rows along each projection, shape (n_starts, n_rows)."""
     share = safe_divide(weight, jnp.sum(weight))
     centred = projection - matmul(projection, share)[:, None]
-    deviation = jnp.sqrt(matmul(centred**2, share))[:, None] + 1e-9
-    return jax.nn.sigmoid(_START_STEEPNESS * centred / deviation)
+    deviation = jnp.sqrt(matmul(centred**2, share))[:, None]
+    return jax.nn.sigmoid(_START_STEEPNESS * safe_divide(centred, deviation))
 
 
 def mixture_labels(
-    rows: NodeRows, responsibility: jax.Array, *, n_steps: int, n_model: int
-) -> jax.Array:
+    rows: NodeRows,
+    responsibility: Float[Array, "n_starts n_rows"],
+    *,
+    n_steps: int,
+    n_model: int,
+) -> Float[Array, "n_starts n_rows"]:
     """Short EM runs of two Gaussians in (attributes, residuals), side by side.
 
     With two components one is the total minus the other, and their log-odds are one
@@ -150,7 +166,7 @@ def mixture_labels(
 
     def log_density(packed):
         gram = unpack(packed, np.arange(width))
-        mass = jnp.maximum(gram[0, 0], 1e-6 * total[0])
+        mass = jnp.maximum(gram[0, 0], _ROUNDING * total[0])
         mean = gram[0, 1:] / mass
         covariance = gram[1:, 1:] / mass - mean[:, None] * mean[None, :]
         floor = _FLOOR * jnp.eye(n_joint, dtype=gram.dtype)
@@ -177,8 +193,11 @@ def mixture_labels(
 
 
 def sparse(
-    direction: jax.Array, covariance: jax.Array, n_kept: int, ridge: float
-) -> jax.Array:
+    direction: Float[Array, "n_directions n_attributes"],
+    covariance: Float[Array, "n_attributes n_attributes"],
+    n_kept: int,
+    ridge: float,
+) -> Float[Array, "n_directions n_attributes"]:
     """The directions in few attributes that come closest to given ones.
 
     The attributes with the largest effects are kept, and the projection is regressed
@@ -187,7 +206,7 @@ def sparse(
     Parameters
     ----------
     direction : Array of shape (n_directions, n_attributes)
-        In standardised attributes.
+        In standardised attributes; what is zero stays zero.
     covariance : Array of shape (n_attributes, n_attributes)
     n_kept : int
     ridge : float
@@ -201,7 +220,7 @@ def sparse(
 
     def refit(direction):
         rank = jnp.argsort(jnp.argsort(-jnp.abs(direction)))
-        kept = (rank < n_kept).astype(direction.dtype)
+        kept = ((rank < n_kept) & (direction != 0)).astype(direction.dtype)
         moment = kept * matmul(covariance, direction)
         both = kept[:, None] * kept[None, :]
         matrix = both * covariance + jnp.diag(1 - kept) + ridge * identity

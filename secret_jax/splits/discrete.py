@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
 
 from secret_jax.splits.impurity import gini_gain
 
@@ -31,7 +32,9 @@ class DiscreteSplit(NamedTuple):
 
 
 def category_counts(
-    codes: jax.Array, class_weight: jax.Array, n_categories: int
+    codes: Int[Array, " n_rows"],
+    class_weight: Float[Array, "2 n_rows"],
+    n_categories: int,
 ) -> jax.Array:
     """Weight of each class in each category, shape (2, n_categories).
 
@@ -46,7 +49,9 @@ def category_counts(
     )
 
 
-def best_subset(counts: jax.Array, min_weight: jax.Array) -> DiscreteSplit:
+def best_subset(
+    counts: Float[Array, "2 n_categories"], min_weight: Float[Array, ""]
+) -> DiscreteSplit:
     """Best subset of categories by Gini gain.
 
     Parameters

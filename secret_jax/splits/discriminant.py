@@ -10,13 +10,16 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 from jax.scipy.special import ndtr
+from jaxtyping import Array, Bool, Float
 
 from secret_jax.runtime.linalg import guarded_solve, unit_vectors
 
 
 def qda_threshold(
-    fraction: jax.Array, mean: jax.Array, variance: jax.Array
-) -> tuple[jax.Array, jax.Array]:
+    fraction: Float[Array, " 2"],
+    mean: Float[Array, "2 ..."],
+    variance: Float[Array, "2 ..."],
+) -> tuple[Float[Array, " ..."], Bool[Array, " ..."]]:
     r"""Point between two class means where the weighted normal densities are equal.
 
     Where no root lies between the means (above all where they coincide) the point is
@@ -79,8 +82,11 @@ def qda_threshold(
 
 
 def lda_direction(
-    fraction: jax.Array, mean: jax.Array, covariance: jax.Array, tolerance: float
-) -> jax.Array:
+    fraction: Float[Array, " 2"],
+    mean: Float[Array, "2 n"],
+    covariance: Float[Array, "2 n n"],
+    tolerance: float,
+) -> Float[Array, " n"]:
     r"""Fisher's direction, :math:`(\sum_i \alpha_i\Sigma_i)^{-1}(\mu_1-\mu_2)`.
 
     Parameters
@@ -100,7 +106,7 @@ def lda_direction(
     return unit_vectors(guarded_solve(within, mean[0] - mean[1], tolerance))
 
 
-def oriented(direction: jax.Array) -> jax.Array:
+def oriented(direction: Float[Array, "... n"]) -> jax.Array:
     """Unit vector whose largest component is positive; zero stays zero.
 
     Which class is called the first is chance; which side is left must not be.

@@ -19,6 +19,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Bool, Float
 
 from secret_jax.runtime.linalg import inverse_cholesky, matmul
 
@@ -37,7 +38,10 @@ class MixtureStatus(IntEnum):
         return self <= MixtureStatus.ITERATION_LIMIT
 
 
+# Status of a run that goes on.
 _RUNNING = -1
+# The prior of a component grows as its share falls, to this one.
+_LEAST_SHARE = 1e-6
 
 
 class MixtureParameters(NamedTuple):
@@ -84,7 +88,9 @@ class MixtureFit(NamedTuple):
     status: jax.Array
 
 
-def log_densities(parameters: MixtureParameters, z: jax.Array) -> jax.Array:
+def log_densities(
+    parameters: MixtureParameters, z: Float[Array, "n_rows n_dimensions"]
+) -> Float[Array, "2 n_rows"]:
     r"""Joint log-densities :math:`\log \alpha_i p_i(z)`, up to a common constant.
 
     Parameters
@@ -107,10 +113,10 @@ def log_densities(parameters: MixtureParameters, z: jax.Array) -> jax.Array:
 
 
 def maximise(
-    z: jax.Array,
-    weight: jax.Array,
-    responsibility: jax.Array,
-    active: jax.Array,
+    z: Float[Array, "n_rows n_dimensions"],
+    weight: Float[Array, " n_rows"],
+    responsibility: Float[Array, " n_rows"],
+    active: Bool[Array, " n_dimensions"],
     floor: float,
 ) -> tuple[MixtureParameters, jax.Array]:
     """Parameters from responsibilities (M step).
@@ -140,7 +146,7 @@ def maximise(
         mean = matmul(share, z) / safe_mass
         centred = z - mean
         scatter = matmul((share[:, None] * centred).T, centred)
-        prior = floor * total / jnp.maximum(mass, 1e-6 * total)
+        prior = floor * total / jnp.maximum(mass, _LEAST_SHARE * total)
         # Inactive dimensions are all zero; a one there adds nothing to the densities.
         covariance = scatter / safe_mass + jnp.diag(jnp.where(active, prior, 1.0))
         inverse, _ = inverse_cholesky(covariance, 0.0)
@@ -158,7 +164,7 @@ def expect(
     weight: jax.Array,
     active: jax.Array,
     floor: float,
-) -> tuple[jax.Array, jax.Array]:
+) -> tuple[Float[Array, " n_rows"], Float[Array, ""]]:
     """Responsibilities of the first component, and the penalised log-likelihood.
 
     Returns
@@ -175,10 +181,10 @@ def expect(
 
 
 def fit_mixture(
-    z: jax.Array,
-    weight: jax.Array,
-    responsibility: jax.Array,
-    active: jax.Array,
+    z: Float[Array, "n_rows n_dimensions"],
+    weight: Float[Array, " n_rows"],
+    responsibility: Float[Array, " n_rows"],
+    active: Bool[Array, " n_dimensions"],
     *,
     max_iter: int,
     tolerance: float,

@@ -374,7 +374,9 @@ def _finalists(
     chosen = candidates.take(jax.lax.top_k(candidates.gain, n)[1])
     left = chosen.projection <= chosen.threshold[:, None]
     exact = fit_sides(node.rows, left, node.min_weight, n_model=node.n_model)
-    return chosen._replace(gain=exact.gain)
+    # What was ruled out before, such as an attribute that is not allowed, stays out.
+    gain = jnp.where(jnp.isfinite(chosen.gain), exact.gain, -jnp.inf)
+    return chosen._replace(gain=gain)
 
 
 def _best(candidates: Candidates) -> Candidates:

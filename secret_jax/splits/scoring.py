@@ -16,6 +16,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Bool, Float, Int
 
 from secret_jax.runtime.linalg import (
     guarded_solve,
@@ -87,7 +88,9 @@ def triangle(width: int) -> tuple[np.ndarray, np.ndarray]:
     return row, column
 
 
-def unpack(packed: jax.Array, columns: np.ndarray) -> jax.Array:
+def unpack(
+    packed: Float[Array, "... n_products"], columns: Int[np.ndarray, " n"]
+) -> Float[Array, "... n n"]:
     """Symmetric matrices of some columns, from packed triangles.
 
     Parameters
@@ -111,9 +114,9 @@ def coordinate_columns(n_model: int, n_coordinates: int, n_outputs: int) -> np.n
 
 
 def node_rows(
-    basis: jax.Array,
-    residual: jax.Array,
-    weight: jax.Array,
+    basis: Float[Array, "n_rows n_coordinates"],
+    residual: Float[Array, "n_rows n_outputs"],
+    weight: Float[Array, " n_rows"],
     *,
     n_model: int,
     ridge: float,
@@ -160,7 +163,9 @@ def node_rows(
     return NodeRows(coordinates, residual, weight, products, total, penalty), whitener
 
 
-def quantiles(values: jax.Array, weight: jax.Array, n: int) -> jax.Array:
+def quantiles(
+    values: Float[Array, "n_directions n_rows"], weight: jax.Array, n: int
+) -> Float[Array, "n_directions n"]:
     """Quantiles of a prefix of the rows, by counting instead of sorting.
 
     Parameters
@@ -185,7 +190,7 @@ def quantiles_at(values: jax.Array, weight: jax.Array, share: jax.Array) -> jax.
     head, mass = values[:, :_QUANTILE_ROWS], weight[..., :_QUANTILE_ROWS]
 
     def along(head, mass):
-        enough = share * jnp.sum(mass) * (1 - 1e-6)
+        enough = share * jnp.sum(mass) * (1 - _ROUNDING)
         below = matmul((head[None, :] <= head[:, None]).astype(mass.dtype), mass)
         usable = (below[None, :] >= enough[:, None]) & (mass > 0)
         return jnp.min(jnp.where(usable, head, jnp.inf), axis=1)
@@ -195,13 +200,13 @@ def quantiles_at(values: jax.Array, weight: jax.Array, share: jax.Array) -> jax.
 
 def screen(
     rows: NodeRows,
-    projection: jax.Array,
-    cuts: jax.Array,
-    min_weight: jax.Array,
+    projection: Float[Array, "n_directions n_rows"],
+    cuts: Float[Array, "n_directions n_cuts"],
+    min_weight: Float[Array, ""],
     *,
     n_model: int,
-    along: jax.Array | None = None,
-) -> jax.Array:
+    along: Float[Array, "n_directions n_rows"] | None = None,
+) -> Float[Array, "n_directions n_cuts"]:
     r"""Approximate gains of many splits, from first moments of their sides.
 
     Of a side of weight :math:`w`, with model coordinates :math:`u` and residual
@@ -290,7 +295,11 @@ def screen(
 
 
 def fit_sides(
-    rows: NodeRows, left: jax.Array, min_weight: jax.Array, *, n_model: int
+    rows: NodeRows,
+    left: Bool[Array, "n_splits n_rows"],
+    min_weight: Float[Array, ""],
+    *,
+    n_model: int,
 ) -> SideModels:
     """Exact gains of splits, and the ridge models of their sides.
 

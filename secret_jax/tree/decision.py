@@ -9,7 +9,7 @@ from secret_jax.runtime.linalg import AnyArray
 
 def goes_left(
     projection: AnyArray,
-    threshold: AnyArray,
+    threshold: AnyArray | float,
     discrete: AnyArray,
     code: AnyArray,
     listed: AnyArray,
@@ -20,7 +20,7 @@ def goes_left(
 
     Parameters
     ----------
-    projection, threshold : Array
+    projection, threshold : Array or float
         At a split on continuous attributes a row goes left up to the threshold.
     discrete : Array, bool
         Whether the split is on a discrete attribute.

@@ -23,7 +23,7 @@ def model_degrees(tree: Tree) -> np.ndarray:
     degrees = np.minimum(tree.degrees, most).astype(np.float64)
     for node in range(1, tree.n_nodes):  # parents come before children
         above = tree.parent[node]
-        share = tree.weight[node] / max(tree.weight[above], 1e-300)
+        share = tree.weight[node] / tree.weight[above] if tree.weight[above] else 0.0
         left_in_place = 1.0 - tree.degrees[node] / most
         degrees[node] += max(left_in_place, 0.0) * share * degrees[above]
     return np.minimum(degrees, most)

@@ -8,7 +8,6 @@ estimator's parameters and a checksum of all of it. ``numpy.load`` opens it as w
 from __future__ import annotations
 
 import hashlib
-import importlib
 import importlib.metadata
 import io
 import json
@@ -25,11 +24,12 @@ from typing import IO, Any
 import numpy as np
 
 from secret_jax.data.schema import Role, TableSchema
-from secret_jax.runtime.values import Value
+from secret_jax.runtime.values import Value, value_class
 from secret_jax.tree.structure import ARRAY_FIELDS, Tree
 
 FORMAT = "secret_jax model"
-FORMAT_VERSION = 4  # those before the first release are not read
+# Raised when older files can no longer be read; those before the first release are not.
+FORMAT_VERSION = 4
 
 _HEADER = "header"
 _SCALING = ("center", "scale")
@@ -187,12 +187,13 @@ def load_model(path: str | os.PathLike[str], model_class: type) -> Any:
         )
     try:
         model = model_class(**_from_json(extra["parameters"]))
+        fitted = _from_json(extra["fitted"])
     except (AttributeError, TypeError) as error:
         raise ModelFileError(
             f"{os.fspath(path)!r} fits no {model_class.__name__} of version "
             f"{_package_version()}: {error}. Load it with the version that wrote it."
         ) from None
-    for name, value in _from_json(extra["fitted"]).items():
+    for name, value in fitted.items():
         setattr(model, name, value)
     model.tree_ = tree
     return model
@@ -364,10 +365,7 @@ def _from_json(value: Any) -> Any:
             return np.array(value["array"], np.dtype(value["dtype"]))
         if set(value) == {"value", "fields"}:
             its = {name: _tuples(field) for name, field in value["fields"].items()}
-            kind = getattr(importlib.import_module("secret_jax"), value["value"])
-            if not (isinstance(kind, type) and issubclass(kind, Value)):
-                raise TypeError(f"{value['value']} is no value of this package")
-            return kind(**its)
+            return value_class(value["value"])(**its)
         return {key: _from_json(item) for key, item in value.items()}
     return value
 

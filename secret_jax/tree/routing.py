@@ -35,7 +35,11 @@ _Padded = TypeVar("_Padded")
 
 # Up to so many rows a call of a compiled program costs more than the work.
 _FEW_ROWS = 128
-_SMALLEST_BLOCK = 1024
+# Padding of fewer rows costs less than a program of its own; blocks hold so many
+# numbers as stay in a processor's cache (8 MiB).
+_SMALLEST_BLOCK, _BLOCK_NUMBERS = 1024, 1 << 21
+# Smaller trees are padded to so many leaves: one program for all of them.
+_FEWEST = 16
 # Of so many splits all decisions are one product of matrices; of more, each row asks
 # only those on its way.
 _MOST_AT_ONCE = 128
@@ -66,7 +70,7 @@ def _routing(tree: Tree) -> _Routing:
     node = np.append(inner, leaf)
     place = np.argsort(node)
     n_categories = next_power_of_two(max(tree.goes_left.shape[1], 1))
-    n_inner = next_power_of_two(max(len(inner) + 1, 16))
+    n_inner = next_power_of_two(max(len(inner) + 1, _FEWEST))
     # There is one leaf more than there are inner nodes: sizes go together.
     n_nodes = 2 * n_inner
 
@@ -133,10 +137,15 @@ def _step_down(
 
 def _value(routing: _Routing, x: jax.Array, place: jax.Array) -> jax.Array:
     """What each row's node predicts, clipped, shape (n_outputs, n_rows)."""
-    coefficient = routing.coefficient[place]
-    regressors = x[:, None, : coefficient.shape[2] - 1]
-    value = coefficient[:, :, 0] + jnp.sum(coefficient[:, :, 1:] * regressors, axis=2)
-    return jnp.clip(value, routing.low[place], routing.high[place]).T
+    regressors = x[:, : routing.coefficient.shape[2] - 1]
+
+    def of_output(output: int) -> jax.Array:
+        coefficient = routing.coefficient[:, output][place]
+        value = coefficient[:, 0] + jnp.sum(coefficient[:, 1:] * regressors, axis=1)
+        low, high = routing.low[:, output], routing.high[:, output]
+        return jnp.clip(value, low[place], high[place])
+
+    return jnp.stack([of_output(i) for i in range(routing.coefficient.shape[1])])
 
 
 def _leaf_place(
@@ -187,7 +196,7 @@ _UNBOUNDED = 1e30
 
 def _soft_routing(tree: Tree) -> SoftRouting:
     inner, leaf = np.flatnonzero(~tree.is_leaf), np.flatnonzero(tree.is_leaf)
-    n_leaves = next_power_of_two(max(len(leaf), 16))
+    n_leaves = next_power_of_two(max(len(leaf), _FEWEST))
     n_categories = next_power_of_two(max(tree.goes_left.shape[1], 1))
 
     def pad(array, chosen, fill=0):
@@ -422,7 +431,9 @@ def _computed(
     n_rows = len(table.x)
     # Memory for the decisions of all nodes, but on a processor a cache for few.
     width = len(routing.direction) + 2 * table.x.shape[1]
-    usual = max(_SMALLEST_BLOCK, min(ROW_BLOCK, next_power_of_two(2**21 // width)))
+    usual = max(
+        _SMALLEST_BLOCK, min(ROW_BLOCK, next_power_of_two(_BLOCK_NUMBERS // width))
+    )
     size = min(bucket(n_rows, smallest=_SMALLEST_BLOCK), rows_at_once(4 * width, usual))
     with in_32_bits():
         routing = jax.device_put(routing)

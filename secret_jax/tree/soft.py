@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Bool, Float, Int
 
 from secret_jax.runtime.linalg import AnyArray, matmul
 from secret_jax.tree.decision import goes_left as decide
@@ -39,7 +40,11 @@ class Paths(NamedTuple):
 
 
 def paths(
-    left: np.ndarray, parent: np.ndarray, *, n_inner: int, n_leaves: int
+    left: Int[np.ndarray, " n_nodes"],
+    parent: Int[np.ndarray, " n_nodes"],
+    *,
+    n_inner: int,
+    n_leaves: int,
 ) -> Paths:
     """Paths of a tree, padded.
 
@@ -69,7 +74,9 @@ def paths(
     return Paths(to_left, to_right, absent)
 
 
-def leaf_shares(logit: jax.Array, along: Paths) -> jax.Array:
+def leaf_shares(
+    logit: Float[Array, "n_rows n_inner"], along: Paths
+) -> Float[Array, "n_rows n_leaves"]:
     """Share of every row that reaches every leaf.
 
     Parameters
@@ -92,8 +99,11 @@ def leaf_shares(logit: jax.Array, along: Paths) -> jax.Array:
 
 
 def discrete_logits(
-    attribute: jax.Array, goes_left: jax.Array, larger_left: jax.Array, codes: jax.Array
-) -> jax.Array:
+    attribute: Int[Array, " n_inner"],
+    goes_left: Bool[Array, "n_inner n_categories"],
+    larger_left: Bool[Array, " n_inner"],
+    codes: Int[Array, "n_rows n_discrete"],
+) -> Float[Array, "n_rows n_inner"]:
     """Logits of splits on discrete attributes, which stay hard.
 
     Parameters
@@ -228,7 +238,9 @@ def mixed_prediction(
     )
 
 
-def few_rows(routing: SoftRouting, x: np.ndarray, codes: np.ndarray) -> np.ndarray:
+def few_rows(
+    routing: SoftRouting, x: np.ndarray, codes: np.ndarray
+) -> Float[np.ndarray, "n_rows n_outputs"]:
     """What `mixed_prediction` gives, on the host, without a compiled program.
 
     Returns

@@ -272,7 +272,7 @@ def compact(
 
 
 def joined(trees: Sequence[Tree]) -> Tree:
-    """Several trees side by side in one set of arrays, each root without a parent."""
+    """Several trees of one schema side by side, each root without a parent."""
     if len(trees) == 1:
         return trees[0]
     arrays = {

@@ -6,7 +6,6 @@ import json
 import math
 import sys
 import types
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,8 +22,8 @@ from benchmarks.accuracy.peers import Candidate, Outcome
 from benchmarks.accuracy.report import Record, Results, report
 from benchmarks.shared import Experiment, Part, read_records
 from benchmarks.table1 import __main__ as table1
-from secret_jax.options import RssOptions
-from secret_jax.training import _grow_options
+from secret_jax import RssSplits, SecretRegressor
+from secret_jax.parameters import NAMED, value_of
 
 
 def record(model="a", name="one", seed=0, error=0.5, **changed) -> Record:
@@ -330,24 +329,55 @@ def test_models_that_the_estimator_refuses_are_left_out_in_words(monkeypatch, ca
     settings = {
         "wrong_value": accuracy_ours.Setting({"oblique": "perhaps"}),
         "no_such_parameter": accuracy_ours.Setting({"magic": True}),
-        "no_such_option": accuracy_ours.Setting(rss={"magic": 1}),
+        "no_such_option": accuracy_ours.Setting({"splits__magic": 1}),
+        "wrong_option": accuracy_ours.Setting({"splits": RssSplits(n_hinge=-1)}),
         "fine": accuracy_ours.Setting({"oblique": False}),
     }
     monkeypatch.setattr(accuracy_ours, "ABLATIONS", settings)
     found = accuracy_ours.ours(settings, "code")
     assert [candidate.name for candidate in found] == ["fine"]
     said = capsys.readouterr().err
-    assert all(f"{name} is left out" in said for name in list(settings)[:3])
+    assert all(f"{name} is left out" in said for name in list(settings)[:4])
 
 
-def test_an_ablation_changes_the_options_of_the_search_and_nothing_else():
-    setting = accuracy_ours.Setting({"oblique": False}, {"gcv_factor": 1.0})
-    model = accuracy_ours._model(setting)
-    plain = accuracy_ours._model(accuracy_ours.Setting({"oblique": False}))
-    assert model.get_params() == plain.get_params()
-    changed, options = (_grow_options(m, 100.0, 1.0) for m in (model, plain))
-    assert changed.rss.gcv_factor == 1.0 != RssOptions().gcv_factor
-    assert replace(changed, rss=options.rss) == options
+def options_of(setting):
+    """Parameters of a model of ours, and the fields and kinds of its values."""
+    found = accuracy_ours._model(setting).get_params()
+    kinds = {name: type(value_of(name, found[name])).__name__ for name in NAMED}
+    return found | kinds
+
+
+@pytest.mark.parametrize("name", accuracy_ours.ABLATIONS)
+def test_an_ablation_changes_one_option_and_nothing_else(name):
+    default = options_of(accuracy_ours.Setting())
+    found = options_of(accuracy_ours.ABLATIONS[name])
+    changed = {
+        option
+        for option in found.keys() | default.keys()
+        if found.get(option, ...) != default.get(option, ...)
+    }
+    (parameter,) = {option.partition("__")[0] for option in changed}
+    # Another kind of value has other fields; of the same kind one is changed.
+    assert parameter in changed or len(changed) == 1
+
+
+def test_held_out_rows_prune_where_the_rule_asks_for_them(monkeypatch):
+    asked = {}
+
+    def fit(self, X, y, sample_weight=None, *, prune_set=None):
+        asked[len(y)] = prune_set
+        raise InterruptedError
+
+    monkeypatch.setattr(SecretRegressor, "fit", fit)
+    source = accuracy_data.named_source("friedman2_noise", None, 40)
+    experiment = accuracy_data.make_experiment(source, 0)
+    for name in ("paper", "default", "no_cross_validation", "no_refit"):
+        with pytest.raises(InterruptedError):
+            accuracy_ours._run(name, experiment)
+        assert asked.pop(40)[1] is experiment.prune.y
+    with pytest.raises(InterruptedError):
+        accuracy_ours._run("no_pruning", experiment)
+    assert asked == {80: None}
 
 
 def test_code_is_known_by_what_it_does():

@@ -22,9 +22,10 @@ from benchmarks.scaling.exhaustive import OutOfTimeError, exhaustive_tree
 from benchmarks.scaling.models import Contestant, Fitted
 from benchmarks.scaling.report import PAPER, Record, Run, extrapolated, ratios, slope
 from benchmarks.shared import read_records
-from secret_jax import SecretRegressor, fitting
+from secret_jax import SecretRegressor
 from secret_jax.datasets import make_fried
-from secret_jax.grow import batches as search
+from secret_jax.grow import batches, trees
+from secret_jax.prune.cross_validation import CrossValidation
 
 
 def residual(x, y):
@@ -280,17 +281,26 @@ def test_stages_exclude_each_other_and_other_threads():
 
 
 def test_all_stages_are_found_add_up_and_leave_nothing_behind():
-    before = fitting.grow, search.RssSearch.find, search.find_rss_splits
+    def places():
+        return (
+            trees.grow,
+            batches.Search.find,
+            batches.find_splits,
+            CrossValidation.__call__,
+        )
+
+    before = places()
     X, y = make_fried(256, random_state=0)
     model = SecretRegressor(oblique=False, random_state=0)
     clock, seconds, _, missing = stages.profiled(lambda: model.fit(X, y))
     assert missing == []
     found = stages.stage_seconds(clock, seconds)
     assert sum(found.values()) == pytest.approx(seconds)
-    assert {"encode", "prune", "statistics while growing"} <= found.keys()
+    expected = {"encode", "prune", "statistics while growing", "distill"}
+    assert expected <= found.keys()
     assert found[stages.REST] < 0.5 * seconds
     assert clock.in_threads["find splits on the device"] > 0
-    assert before == (fitting.grow, search.RssSearch.find, search.find_rss_splits)
+    assert places() == before
 
 
 def test_a_place_that_is_gone_is_named(monkeypatch):
@@ -310,6 +320,11 @@ def test_the_final_passes_have_names_of_their_own():
         pass
     assert clock.calls["final routing pass"] == 1
     assert clock.calls["routing while growing"] == 1
+    (prune, *_) = (s for s in stages.STAGES if s.name == "prune")
+    with clock.running(prune), clock.running(routing):
+        time.sleep(0.01)
+    assert sum(clock.calls.values()) == 4  # routing to prune is a part of pruning
+    assert clock.seconds["prune"] >= 0.01
 
 
 def test_every_compiled_program_counts_in_whatever_thread():

@@ -1,54 +1,21 @@
-"""The order of rows: hashing, holding out, partitioning, padding."""
+"""Which rows, by their content alone: an order, a sample, a hold-out part."""
 
 from __future__ import annotations
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from secret_jax.data.rows import (
-    bucket,
+from secret_jax.data.sampling import (
     content_hash,
     hold_out,
-    in_blocks,
-    mix,
-    next_power_of_two,
-    partition,
-    slice_positions,
-    uniform,
+    sampling_factors,
+    sampling_hash,
+    sampling_limit,
 )
 
-
-def test_sizes():
-    powers = [2**k for k in range(12)]
-    for n in range(1, 1025):
-        assert next_power_of_two(n) == min(p for p in powers if p >= n)
-        assert bucket(n, smallest=8) == min(8 * 4**k for k in range(6) if 8 * 4**k >= n)
-    assert next_power_of_two(0) == 1
-
-
-# Hashing
-
-
-def test_mix_is_splitmix64():
-    """Its published first outputs for the seed 0."""
-    golden = 0x9E3779B97F4A7C15
-    state = np.array([k * golden % 2**64 for k in range(3)], np.uint64)
-    assert [hex(v) for v in mix(state)] == [
-        "0xe220a8397b1dcdaf",
-        "0x6e789e6aa1b965f4",
-        "0x6c45d188009454f",
-    ]
-
-
-def test_uniform():
-    numbers = uniform(np.arange(100_000))
-    assert numbers.dtype == np.float64
-    assert 0 <= numbers.min() < 1e-4
-    assert 1 - 1e-4 < numbers.max() < 1
-    histogram = np.bincount((numbers * 20).astype(int), minlength=20)
-    # Five standard deviations of a binomial count.
-    assert np.abs(histogram - 5000).max() < 5 * np.sqrt(5000)
-    assert np.array_equal(numbers[:10], uniform(np.arange(10)))
+# An order
 
 
 @pytest.fixture
@@ -90,6 +57,86 @@ def test_hash_order_is_a_shuffle(columns):
         assert abs(np.corrcoef(a, b)[0, 1]) < 5 / np.sqrt(5000)
 
 
+# A sample
+
+
+def sampled(values, share, seed):
+    hashed = sampling_hash(values, sampling_factors(values.shape[1], seed))
+    return hashed < sampling_limit(share)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_one_hash_on_the_host_and_on_a_device(rng, compiled):
+    awkward = [0.0, -0.0, 1.0, -1.0, 1e-40, -1e-45, 3e38, np.inf, -np.inf]
+    values = np.concatenate(
+        [rng.normal(size=500), 1e6 * rng.standard_cauchy(500), awkward, range(491)]
+    ).astype(np.float32)
+    values = values.reshape(-1, 3)
+    factors = sampling_factors(3, 5)
+    there = jax.jit(sampling_hash) if compiled else sampling_hash
+    found = there(jnp.asarray(values), factors)
+    assert isinstance(found, jax.Array)
+    here = sampling_hash(values, factors)
+    assert isinstance(here, np.ndarray)
+    assert here.dtype == found.dtype == np.uint32
+    assert np.array_equal(found, here)
+    assert len(np.unique(here)) == len(here)
+
+
+@pytest.mark.parametrize("kind", ["host", "device", "compiled"])
+def test_zero_has_one_hash_whatever_its_sign(kind):
+    x = np.array([[0.0, 1.0], [-0.0, 1.0]], np.float32)
+    function = jax.jit(sampling_hash) if kind == "compiled" else sampling_hash
+    x = x if kind == "host" else jnp.asarray(x)
+    first, second = function(x, sampling_factors(2, 0))
+    assert first == second
+
+
+@pytest.mark.parametrize("kind", ["normal", "heavy", "whole numbers"])
+def test_a_sample_is_a_share_of_any_numbers(rng, kind):
+    n_rows = 20_000
+    values = {
+        "normal": rng.normal(size=(n_rows, 3)),
+        # All but a few rows lie within a thousandth of the deviation.
+        "heavy": rng.standard_cauchy(size=(n_rows, 3)) ** 5 / 1e12,
+        "whole numbers": rng.integers(0, 500, (n_rows, 3)),
+    }[kind].astype(np.float32)
+    for share in (0.01, 0.25, 0.8):
+        found = sampled(values, share, seed=3)
+        # Five standard deviations of a binomial count.
+        most = 5 * np.sqrt(n_rows * share * (1 - share))
+        assert abs(found.sum() - n_rows * share) < most
+        # Five standard errors of a mean; the middle of heavy tails is their rank.
+        rank = np.argsort(np.argsort(values[:, 0])) / n_rows
+        assert abs(rank[found].mean() - 0.5) < 5 * np.sqrt(1 / 12 / found.sum())
+
+
+def test_a_smaller_sample_is_part_of_a_larger_and_another_seed_is_another(rng):
+    values = rng.normal(size=(4000, 2)).astype(np.float32)
+    few, many, other = (sampled(values, *a) for a in ((0.2, 0), (0.5, 0), (0.5, 1)))
+    assert not (few & ~many).any()
+    # Independent samples have a quarter in common.
+    assert abs((many & other).sum() - 1000) < 5 * np.sqrt(4000 * 3 / 16)
+
+
+def test_every_column_counts_for_a_sample(rng):
+    values = rng.normal(size=(500, 3)).astype(np.float32)
+    factors = sampling_factors(3, 0)
+    assert (factors % 2 == 1).all()
+    assert len(set(factors.tolist())) == 3
+    hashed = sampling_hash(values, factors)
+    for column in range(3):
+        changed = values.copy()
+        changed[:, column] = np.nextafter(changed[:, column], np.float32(9))
+        assert not (sampling_hash(changed, factors) == hashed).any()
+    assert not (sampling_hash(values[:, ::-1], factors) == hashed).any()
+
+
+def test_the_limit_of_no_rows_and_of_all():
+    assert sampling_limit(0.0) == sampling_limit(-1.0) == 0
+    assert sampling_limit(1.0) == sampling_limit(7.0) == 2**32 - 1
+
+
 # Holding out
 
 
@@ -126,61 +173,3 @@ def test_hold_out_weight_equals_repetition(rng):
     cut = hold_out(hashed, times.astype(float), 0.25)
     repeated = hold_out(np.repeat(hashed, times), np.ones(times.sum()), 0.25)
     assert repeated == times[:cut].sum()
-
-
-# Partition
-
-
-def test_partition_is_stable_and_stays_in_the_nodes(rng):
-    order = rng.permutation(100)
-    before = order.copy()
-    starts, stops = np.array([60, 5, 30, 90]), np.array([80, 30, 31, 90])
-    goes_left = rng.random(100) < 0.4  # by row id
-    go_left = goes_left[order[slice_positions(starts, stops)]]
-    middle = partition(order, starts, stops, go_left)
-    for start, cut, stop in zip(starts, middle, stops, strict=True):
-        rows = before[start:stop]
-        left, right = rows[goes_left[rows]], rows[~goes_left[rows]]
-        assert np.array_equal(order[start:cut], left)
-        assert np.array_equal(order[cut:stop], right)
-    outside = np.setdiff1d(np.arange(100), slice_positions(starts, stops))
-    assert np.array_equal(order[outside], before[outside])
-
-
-@pytest.mark.parametrize("side", [True, False])
-def test_partition_to_one_side(side):
-    order = np.arange(10)[::-1].copy()
-    starts, stops = np.array([2, 6]), np.array([6, 9])
-    middle = partition(order, starts, stops, np.full(7, side))
-    assert np.array_equal(middle, stops if side else starts)
-    assert np.array_equal(order, np.arange(10)[::-1])
-
-
-def test_partition_of_nothing():
-    order = np.arange(4)
-    nothing = np.empty(0, int)
-    assert len(partition(order, nothing, nothing, np.empty(0, bool))) == 0
-    assert np.array_equal(order, np.arange(4))
-
-
-def test_slice_positions():
-    starts, stops = np.array([4, 0, 9, 7]), np.array([6, 0, 12, 8])
-    parts = [np.arange(a, b) for a, b in zip(starts, stops, strict=True)]
-    expected = np.concatenate(parts)
-    assert np.array_equal(slice_positions(starts, stops), expected)
-
-
-@pytest.mark.parametrize("n_rows", [0, 1, 64, 65, 512, 1300])
-def test_blocks_cover_all_rows_in_order(n_rows):
-    found = list(in_blocks(lambda rows: np.arange(rows.start, rows.stop), n_rows, 64))
-    assert len(found) == max(1, -(-n_rows // 64))
-    assert np.array_equal(np.concatenate(found), np.arange(n_rows))
-
-
-def test_an_error_in_a_block_is_raised():
-    def fail(rows):
-        if rows.start == 128:
-            raise ValueError("the third block")
-
-    with pytest.raises(ValueError, match="the third block"):
-        list(in_blocks(fail, 300, 64))

@@ -10,14 +10,19 @@ import pytest
 from configurations import refusal
 
 from secret_jax.data.columns import UnseenCategoryWarning, read_columns
-from secret_jax.data.table import Role, TableSchema, learn_schema
+from secret_jax.data.encoding import encode
+from secret_jax.data.roles import ColumnOptions, learn_schema
+from secret_jax.data.schema import Role, TableSchema
 
 N_ROWS = 6
 
 
 def schema_of(X, **options) -> TableSchema:
-    n_rows = len(X)
-    return learn_schema(X, np.arange(n_rows, dtype=float), np.ones(n_rows), **options)
+    return learned(X, np.arange(len(X), dtype=float), np.ones(len(X)), **options)
+
+
+def learned(X, y, weight, **options) -> TableSchema:
+    return learn_schema(X, y[:, None], weight, ColumnOptions(**options))
 
 
 def shuffled_frame() -> pd.DataFrame:
@@ -113,7 +118,7 @@ def test_encoding_puts_regressors_first_and_standardises():
     schema = schema_of(frame, split_features=["length"])
     assert schema.continuous == (3, 1)
     assert schema.n_regressors == 1
-    table = schema.encode(frame)
+    table = encode(schema, frame)
     for position, name in enumerate(["count", "length"]):
         values = frame[name].to_numpy(float)
         expected = (values - values.mean()) / values.std()
@@ -126,7 +131,7 @@ def test_codes_are_positions_among_the_sorted_categories():
     schema = schema_of(frame)
     assert schema.discrete == (0, 2)
     assert schema.categories == (("a", "b", "c"), (False, True))
-    codes = schema.encode(frame).codes
+    codes = encode(schema, frame).codes
     assert codes.dtype == np.int32
     assert codes[:, 0].tolist() == [1, 0, 2, 0, 1, 1]
     assert codes[:, 1].tolist() == [1, 0, 1, 1, 0, 1]
@@ -142,12 +147,12 @@ def test_categories_go_by_name_not_by_the_code_of_the_frame():
         pa.table({"grade": values}),
     ]
     for frame in frames:
-        assert schema.encode(frame).codes[:, 0].tolist() == [1, 0, 2, 0]
+        assert encode(schema, frame).codes[:, 0].tolist() == [1, 0, 2, 0]
 
 
 def test_discrete_numbers_are_categories_whatever_their_dtype():
     schema = schema_of(np.array([[3.0], [1.0], [2.0]]), discrete_features=[0])
-    assert schema.encode(np.array([[1], [2], [3]], np.int8)).codes[:, 0].tolist() == [
+    assert encode(schema, np.array([[1], [2], [3]], np.int8)).codes[:, 0].tolist() == [
         0,
         1,
         2,
@@ -157,12 +162,12 @@ def test_discrete_numbers_are_categories_whatever_their_dtype():
 def test_column_order_is_free_where_columns_have_names():
     frame = shuffled_frame()
     schema = schema_of(frame)
-    expected = schema.encode(frame)
+    expected = encode(schema, frame)
     for other in (
         frame[["count", "new", "length", "grade"]],
         pl.from_pandas(frame).select("new", "grade", "count", "length"),
     ):
-        found = schema.encode(other)
+        found = encode(schema, other)
         assert np.array_equal(found.x, expected.x)
         assert np.array_equal(found.codes, expected.codes)
 
@@ -183,14 +188,14 @@ def test_column_order_is_free_where_columns_have_names():
 def test_other_columns_are_named(change, fragments):
     frame = shuffled_frame()
     with refusal(*fragments):
-        schema_of(frame).encode(change(frame))
+        encode(schema_of(frame), change(frame))
 
 
 def test_scaling_counts_every_row_by_its_weight():
     values = np.array([1.0, 2.0, 4.0, 8.0])
     weight = np.array([0.0, 1.0, 2.0, 3.0])
     y = values**2
-    schema = learn_schema(values[:, None], y, weight)
+    schema = learned(values[:, None], y, weight)
     repeated = np.repeat(values, weight.astype(int))
     assert schema.center[0] == pytest.approx(repeated.mean())
     assert schema.scale[0] == pytest.approx(repeated.std())
@@ -200,7 +205,7 @@ def test_scaling_counts_every_row_by_its_weight():
 
 def test_rows_without_weight_bring_no_categories():
     frame = pd.DataFrame({"grade": ["a", "b", "only here"]})
-    schema = learn_schema(frame, np.arange(3.0), np.array([1.0, 1.0, 0.0]))
+    schema = learned(frame, np.arange(3.0), np.array([1.0, 1.0, 0.0]))
     assert schema.categories == (("a", "b"),)
 
 
@@ -209,19 +214,19 @@ def test_a_large_offset_does_not_eat_the_scale():
     schema = schema_of(values)
     assert schema.scale[0] == np.std([0, 1, 2, 3])
     expected = (np.arange(4) - 1.5) / np.std([0, 1, 2, 3])
-    assert np.array_equal(schema.encode(values).x[:, 0], expected.astype(np.float32))
+    assert np.array_equal(encode(schema, values).x[:, 0], expected.astype(np.float32))
 
 
 def test_a_constant_column_keeps_its_unit():
-    schema = learn_schema(np.full((3, 1), 7.5), np.full(3, -2.0), np.ones(3))
+    schema = learned(np.full((3, 1), 7.5), np.full(3, -2.0), np.ones(3))
     assert (schema.center[0], schema.scale[0]) == (7.5, 1.0)
     assert (schema.target_center, schema.target_scale) == (-2.0, 1.0)
-    assert not schema.encode(np.full((3, 1), 7.5)).x.any()
+    assert not encode(schema, np.full((3, 1), 7.5)).x.any()
 
 
 def test_values_far_outside_saturate_instead_of_overflowing():
     schema = schema_of(np.array([[0.0], [1e-200], [2e-200]]))
-    x = schema.encode(np.array([[1e300], [-1e300], [1e-200]])).x[:, 0]
+    x = encode(schema, np.array([[1e300], [-1e300], [1e-200]])).x[:, 0]
     assert np.isfinite(x).all()
     assert x[0] > 1e29
     assert x[1] < -1e29
@@ -230,15 +235,50 @@ def test_values_far_outside_saturate_instead_of_overflowing():
 
 def test_the_target_comes_back_from_its_standard_units():
     y = np.array([1e6, 1e6 + 1, 1e6 + 5])
-    schema = learn_schema(np.eye(3), y, np.ones(3))
-    np.testing.assert_allclose(schema.restore_target(schema.scale_target(y)), y)
+    schema = learned(np.eye(3), y, np.ones(3))
+    scaled = schema.scale_targets(y[:, None])
+    np.testing.assert_allclose(schema.restore_target(scaled[:, 0]), y)
+    assert np.array_equal(
+        schema.restore_targets(scaled), schema.restore_target(scaled[:, 0])
+    )
+    values = np.array([[[0.0], [1.0]], [[-2.0], [0.5]]])  # of any shape
+    np.testing.assert_allclose(
+        schema.restore_target(values), y.mean() + values * y.std()
+    )
+
+
+def test_every_output_has_a_scale_of_its_own():
+    targets = np.array([[1e6, 0.25], [1e6 + 1, 0.5], [1e6 + 5, -3.0], [1e6, 7.0]])
+    weight = np.array([1.0, 2.0, 1.0, 3.0])
+    names = ("rent", "share")
+    schema = learn_schema(np.eye(4), targets, weight, ColumnOptions(), names)
+    assert (schema.n_outputs, schema.target_names) == (2, names)
+    mean = np.average(targets, axis=0, weights=weight)
+    deviation = np.sqrt(np.average((targets - mean) ** 2, axis=0, weights=weight))
+    np.testing.assert_allclose(schema.target_centers, mean, rtol=1e-14)
+    np.testing.assert_allclose(schema.target_scales, deviation, rtol=1e-9)
+    scaled = schema.scale_targets(targets)
+    np.testing.assert_allclose(scaled, (targets - mean) / deviation, rtol=1e-9)
+    restored = schema.restore_targets(scaled)
+    assert restored.shape == (4, 2)
+    np.testing.assert_allclose(restored, targets)
+
+
+@pytest.mark.parametrize("what", ["target_name", "target_center", "target_scale"])
+def test_of_several_outputs_none_is_the_only_one(what):
+    names = ("rent", "share")
+    schema = learn_schema(
+        np.eye(3), np.eye(3)[:, :2], np.ones(3), ColumnOptions(), names
+    )
+    with refusal("has 2 outputs", "'rent', 'share'", "tree.output(i)"):
+        getattr(schema, what)
 
 
 def test_unseen_categories_get_one_warning_per_column():
     schema = schema_of(shuffled_frame())
     other = shuffled_frame().assign(grade=["z", "a", "y", "z", "b", "y"])
     with pytest.warns(UnseenCategoryWarning) as caught:
-        codes = schema.encode(other).codes
+        codes = encode(schema, other).codes
     assert len(caught) == 1
     message = str(caught[0].message)
     for fragment in ("'grade'", "'y', 'z'", "larger child"):

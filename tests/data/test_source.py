@@ -2,21 +2,46 @@
 
 from __future__ import annotations
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from secret_jax import SecretRegressor
-from secret_jax.data.rows import sampling_hash
-from secret_jax.data.table import Table
+from secret_jax import LeastSquares, SecretRegressor
+from secret_jax.data.encoding import ReadColumns, matched
+from secret_jax.data.roles import ColumnOptions, learn_schema
+from secret_jax.data.rows import Rows
+from secret_jax.data.source import DeviceRows, EncodedRows, HostRows
 from secret_jax.datasets import make_fried
-from secret_jax.fitting import Rows, sampled
+from secret_jax.runtime.devices import computing_on
 
-SMALL = {"em_sample": 64, "min_samples_split": 0.1, "random_state": 0}
+SMALL = {"max_split_samples": 64, "min_samples_split": 0.1, "random_state": 0}
 
 
-def rows_of(x, y):
-    table = Table(np.asarray(x, np.float32), np.zeros((len(x), 0), np.int32))
-    return Rows(table, np.asarray(y, np.float64), np.ones(len(x)))
+def host_rows(x, y, weight=None) -> HostRows:
+    """Rows of regressors with one target, or with a column for each."""
+    targets = np.asarray(y, np.float64).reshape(len(x), -1)
+    weight = np.ones(len(x)) if weight is None else weight
+    names = tuple(f"y{i}" for i in range(targets.shape[1]))
+    schema = learn_schema(x, targets, weight, ColumnOptions(), names)
+    return HostRows(schema, matched(schema, x), targets, weight)
+
+
+def device_rows(x, y, weight=None) -> DeviceRows:
+    """The same rows as an array of JAX."""
+    schema, _, targets, weight = vars(host_rows(x, y, weight)).values()
+    return DeviceRows(schema, jnp.asarray(x), targets, weight)
+
+
+def assert_same(found: tuple[Rows, np.ndarray], expected: tuple[Rows, np.ndarray]):
+    for array, other in zip(
+        jax.tree.leaves(found), jax.tree.leaves(expected), strict=True
+    ):
+        assert array.dtype == other.dtype
+        assert np.array_equal(array, other)
+
+
+# A sample
 
 
 @pytest.mark.parametrize("kind", ["normal", "heavy", "whole numbers"])
@@ -29,34 +54,160 @@ def test_a_sample_has_about_the_size_asked_for_and_no_slant(rng, kind):
         "whole numbers": rng.integers(0, 50, (n_rows, 3)),
     }[kind]
     y = rng.normal(size=n_rows)
-    found = sampled(rows_of(x, y), 5000, seed=3)
-    assert found is not None
+    source = host_rows(x, y)
+    found, _ = source.sample(5000, seed=3)
+    chosen = source.schema.restore_targets(found.targets)
     # Five standard errors of a binomial share, and of a mean.
-    assert abs(len(found[0].y) - 5000) < 5 * np.sqrt(20_000 * 0.25 * 0.75)
-    assert abs(found[0].y.mean() - y.mean()) < 5 / np.sqrt(5000)
+    assert abs(len(chosen) - 5000) < 5 * np.sqrt(20_000 * 0.25 * 0.75)
+    assert abs(chosen.mean() - y.mean()) < 5 / np.sqrt(5000)
 
 
-def test_the_order_of_the_rows_does_not_matter_and_the_seed_does(rng):
-    x, y = rng.normal(size=(4000, 2)), rng.normal(size=4000)
+@pytest.mark.parametrize("rows_of", [host_rows, device_rows])
+def test_the_order_of_the_rows_does_not_matter_and_the_seed_does(rng, rows_of):
+    x, y = rng.normal(size=(4000, 2)).astype(np.float32), rng.normal(size=4000)
     other = rng.permutation(4000)
-    first, second, third = (
-        sampled(rows_of(x[order], y[order]), 1000, seed)
+    (first, _), (second, _), (third, _) = (
+        rows_of(x[order], y[order]).sample(1000, seed)
         for order, seed in ((slice(None), 1), (other, 1), (other, 2))
     )
-    assert np.array_equal(first[0].table.x, second[0].table.x)
-    assert not np.array_equal(first[0].y[:50], third[0].y[:50])
+    assert np.array_equal(first.table.x, second.table.x)
+    assert not np.array_equal(first.targets[:50], third.targets[:50])
 
 
-def test_zero_has_one_hash_whatever_its_sign():
-    x = np.array([[0.0, 1.0], [-0.0, 1.0]], np.float32)
-    first, second = sampling_hash(x, [np.zeros(2)], 0)
-    assert first == second
-
-
+@pytest.mark.parametrize("rows_of", [host_rows, device_rows])
 @pytest.mark.parametrize("n_distinct", [1, 3, 40, 400])
-def test_copies_of_few_rows_are_no_sample(rng, n_distinct):
-    x = np.repeat(rng.normal(size=(n_distinct, 2)), 8000 // n_distinct, axis=0)
-    assert sampled(rows_of(x, x[:, 0]), 2000, seed=0) is None
+def test_copies_of_few_rows_are_those_rows_with_weights(rng, n_distinct, rows_of):
+    times = 8000 // n_distinct
+    distinct = rng.normal(size=(n_distinct, 2)).astype(np.float32)
+    x = np.repeat(distinct, times, axis=0)
+    found, hashed = rows_of(x, x[:, 0]).sample(2000, seed=0)
+    assert found.n_rows == len(hashed) == n_distinct
+    assert len(np.unique(found.table.x, axis=0)) == n_distinct
+    assert (found.weight == times).all()
+
+
+@pytest.mark.parametrize("n_outputs", [1, 2])
+@pytest.mark.parametrize("n_wanted", [1500, 7000, 100_000])
+@pytest.mark.parametrize("kind", ["float32", "int32", "copies"])
+def test_one_sample_on_the_host_and_on_a_device(rng, kind, n_wanted, n_outputs):
+    n_rows = 6000
+    x = rng.normal([0, 1e4, -3], [1, 1, 1e-3], (n_rows, 3)).astype(np.float32)
+    x[::7, 0] = -0.0
+    x[1::7, 0] = 0.0
+    if kind == "int32":
+        x = rng.integers(-(2**30), 2**30, (n_rows, 3)).astype(np.int32)
+    targets, weight = rng.normal(size=(n_rows, n_outputs)), rng.uniform(1, 2, n_rows)
+    if kind == "copies":
+        x, targets = (np.repeat(a[:600], 10, axis=0) for a in (x, targets))
+    expected = host_rows(x, targets, weight).sample(n_wanted, seed=4)
+    found = device_rows(x, targets, weight).sample(n_wanted, seed=4)
+    assert all(isinstance(array, np.ndarray) for array in jax.tree.leaves(found))
+    assert_same(found, expected)
+    rows, hashed = found
+    assert rows.targets.shape == (rows.n_rows, n_outputs)
+    assert (np.diff(hashed.astype(np.float64)) >= 0).all()
+    if kind == "copies":
+        assert rows.n_rows == 600
+    elif n_wanted > n_rows:
+        assert rows.n_rows == n_rows
+    else:
+        share = n_wanted / n_rows
+        assert abs(rows.n_rows - n_wanted) < 5 * np.sqrt(n_wanted * (1 - share)) + 1
+
+
+def test_a_sample_on_a_device_does_not_depend_on_the_blocks(rng):
+    x, y = rng.normal(size=(9000, 200)).astype(np.float32), rng.normal(size=9000)
+    source = device_rows(x, y)
+    expected = source.sample(2000, seed=0)
+    with computing_on(None, 4):  # a thousand rows at a time
+        assert_same(source.sample(2000, seed=0), expected)
+
+
+@pytest.mark.parametrize("rows_of", [host_rows, device_rows])
+def test_identical_rows_are_one_of_their_common_weight(rng, rows_of):
+    x, y = rng.normal(size=(8000, 2)).astype(np.float32), rng.normal(size=8000)
+    x[:200], y[:200] = x[200:400], y[200:400]
+    weight = rng.uniform(0.5, 2.0, 8000)
+    source = rows_of(x, y, weight)
+    found, _ = source.sample(4000, seed=2)
+    of_content: dict[bytes, float] = {}
+    encoded = EncodedRows(host_rows(x, y, weight).take(None)).rows
+    for row, its in zip(encoded.table.x, encoded.weight, strict=True):
+        of_content[row.tobytes()] = of_content.get(row.tobytes(), 0.0) + its
+    content = [row.tobytes() for row in found.table.x]
+    assert len(set(content)) == len(content)
+    expected = [of_content[row] for row in content]
+    np.testing.assert_allclose(found.weight, expected, rtol=1e-12)
+    assert source.total_weight == pytest.approx(weight.sum(), rel=1e-12)
+
+
+def test_rows_with_missing_values_and_categories_are_chosen_without_slant(rng):
+    x = np.column_stack([rng.normal(size=5000), rng.integers(0, 3, 5000)])
+    x[rng.uniform(size=5000) < 1 / 3, 0] = np.nan
+    targets, weight = rng.normal(size=(5000, 1)), np.ones(5000)
+    options = ColumnOptions(discrete_features=[1], missing="learn")
+    schema = learn_schema(x, targets, weight, options)
+    source = HostRows(schema, matched(schema, x), targets, weight)
+    found, _ = source.sample(1000, seed=0)
+    # Five standard deviations of a binomial count.
+    assert abs(found.n_rows - 1000) < 5 * np.sqrt(5000 * 0.2 * 0.8)
+    most = 5 * np.sqrt(2 / 9 / found.n_rows)
+    missing = found.table.x[:, schema.missing_columns[0][1]]
+    assert abs(missing.mean() - np.isnan(x[:, 0]).mean()) < most
+    for colour in range(3):
+        share = np.mean(found.table.codes == colour)
+        assert abs(share - np.mean(x[:, 1] == colour)) < most
+    everything = set(map(tuple, np.column_stack(jax.tree.leaves(source.take(None)))))
+    assert everything.issuperset(map(tuple, np.column_stack(jax.tree.leaves(found))))
+
+
+# All rows in blocks
+
+
+def joined_blocks(source, size: int) -> tuple[np.ndarray, ...]:
+    found = list(source.blocks(lambda rows: rows, size))
+    assert all(rows.n_rows <= size for rows in found)
+    arrays = (
+        np.concatenate([np.asarray(array) for array in arrays])
+        for arrays in zip(*(jax.tree.leaves(rows) for rows in found), strict=True)
+    )
+    return tuple(arrays)
+
+
+@pytest.mark.parametrize("size", [64, 1000, 4096])
+def test_blocks_are_all_rows_encoded_in_their_order(rng, size):
+    x = rng.normal([0, 1e4, -3], [1, 1, 1e-3], (1000, 3)).astype(np.float32)
+    targets, weight = rng.normal(size=(1000, 2)), rng.uniform(1, 2, 1000)
+    source = host_rows(x, targets, weight)
+    everything = source.take(None)
+    expected = jax.tree.leaves(everything)
+    for other in (source, EncodedRows(everything)):
+        assert other.n_rows == 1000
+        for found, whole in zip(joined_blocks(other, size), expected, strict=True):
+            assert found.dtype == whole.dtype
+            assert np.array_equal(found, whole)
+    there = device_rows(x, targets, weight)
+    kinds = set(there.blocks(lambda rows: isinstance(rows.table.x, jax.Array), size))
+    assert kinds == {True}
+    for found, whole in zip(joined_blocks(there, size), expected, strict=True):
+        assert found.dtype == whole.dtype
+        # What float32 keeps of a number ten thousand deviations from zero.
+        np.testing.assert_allclose(found, whole, rtol=1e-6, atol=1e-6)
+
+
+def test_some_of_the_rows_are_read_as_all_are(rng):
+    x, y = rng.normal(size=(500, 2)), rng.normal(size=500)
+    source = host_rows(x, y)
+    index = rng.permutation(500)[:70]
+    expected = jax.tree.leaves(source.take(None).take(index))
+    for found, other in zip(jax.tree.leaves(source.take(index)), expected, strict=True):
+        assert np.array_equal(found, other)
+    columns = source.columns.take(index)
+    assert isinstance(columns, ReadColumns)
+    assert np.array_equal(columns.values[1], x[index, 1])
+
+
+# What a sample stands for
 
 
 def test_many_copies_of_few_rows_give_the_tree_of_weights():
@@ -68,7 +219,7 @@ def test_many_copies_of_few_rows_give_the_tree_of_weights():
 
 def test_all_rows_give_the_models_of_a_tree_that_a_sample_grew():
     X, y = make_fried(6000, random_state=0)
-    model = SecretRegressor(prune=None, leaf="linear", clip_margin=None, **SMALL)
+    model = SecretRegressor(prune=None, leaf=LeastSquares(clip_margin=None), **SMALL)
     tree = model.fit(X, y).tree_
     assert tree.weight[0] == 6000
     leaf = model.apply(X)

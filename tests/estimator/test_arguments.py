@@ -17,9 +17,12 @@ import pytest
 from configurations import refusal, regressor, shop
 from refusals import assert_meant, only_deserved_warnings
 
-from secret_jax import SecretRegressor, datasets
+from secret_jax import CostComplexity, SecretRegressor, datasets
+from secret_jax.parameters import NAMED
 from secret_jax.tree.file import load_tree, save_tree
 from secret_jax.tree.structure import Tree
+
+pytestmark = pytest.mark.usefixtures("as_users_run_it")
 
 JUNK: dict[str, Any] = {
     "None": None,
@@ -66,7 +69,7 @@ JUNK: dict[str, Any] = {
     "a date": datetime.date(2020, 2, 2),
 }
 # What would take hours or gigabytes, and is no mistake.
-_LAVISH = {"resolution", "n_samples", "n_features", "em_sample", "n_starts"}
+_LAVISH = {"resolution", "n_samples", "n_features", "max_split_samples", "n_starts"}
 
 
 @cache
@@ -103,7 +106,10 @@ def check_junk(name: str, use, /, **other: Any) -> None:
     assert not failures, "\n" + "\n".join(failures)
 
 
-@pytest.mark.parametrize("parameter", sorted(SecretRegressor().get_params()))
+PARAMETERS = sorted(SecretRegressor().get_params(deep=False))
+
+
+@pytest.mark.parametrize("parameter", PARAMETERS)
 def test_parameters(parameter):
     X, y = shop(20)
 
@@ -116,6 +122,35 @@ def test_parameters(parameter):
     check_junk(parameter, fit)
 
 
+# Of every value there is, with how it is reached.
+FIELDS = [
+    (parameter, type(value), field)
+    for parameter, values in NAMED.items()
+    for value in [*values.values(), *([CostComplexity()] * (parameter == "prune"))]
+    for field in value.get_params()
+]
+
+
+@pytest.mark.parametrize(
+    ("parameter", "kind", "field"),
+    dict.fromkeys(FIELDS),
+    ids=lambda given: getattr(given, "__name__", given),
+)
+def test_fields_of_values(parameter, kind, field):
+    X, y = shop(20)
+
+    def fit(**fields):
+        single = SecretRegressor(max_depth=0, min_samples_split=1000)
+        before = single.set_params(**{parameter: kind()}).get_params()
+        (given,) = fields.values()
+        single.set_params(**{f"{parameter}__{field}": given})
+        changed = single.get_params().keys() - before.keys()
+        assert not changed
+        assert np.isfinite(single.fit(X, y).predict(X)).all()
+
+    check_junk(field, fit)
+
+
 @pytest.mark.parametrize("argument", ["X", "y", "sample_weight", "prune_set"])
 def test_fit(argument):
     X, y = shop(20)
@@ -125,7 +160,7 @@ def test_fit(argument):
         try:
             fresh.fit(**arguments)
         except Exception:
-            assert vars(fresh) == fresh.get_params()
+            assert vars(fresh) == fresh.get_params(deep=False)
             raise
         assert np.isfinite(fresh.predict(arguments["X"])).all()
 
@@ -248,4 +283,4 @@ def test_constructors():
     with refusal("depth", "Valid parameters"):
         SecretRegressor().set_params(depth=3)
     for value in JUNK.values():
-        SecretRegressor(**dict.fromkeys(SecretRegressor().get_params(), value))
+        SecretRegressor(**dict.fromkeys(PARAMETERS, value))

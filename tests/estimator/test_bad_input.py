@@ -9,11 +9,28 @@ import pandas as pd
 import pytest
 from configurations import every_configuration, refusal, regressor, shop
 
-from secret_jax import SecretRegressor
+from secret_jax import (
+    Blend,
+    Constant,
+    CostComplexity,
+    CrossValidation,
+    Distillation,
+    GuideSplits,
+    HoldOut,
+    InformationCriterion,
+    LeastSquares,
+    Ridge,
+    RssSplits,
+    SecretRegressor,
+    SecretSplits,
+    SoftGates,
+    Tao,
+)
 from secret_jax.data.columns import UnseenCategoryWarning
 from secret_jax.tree.structure import SplitKind
 
 N_ROWS = 60
+pytestmark = pytest.mark.usefixtures("as_users_run_it")
 
 
 @pytest.fixture
@@ -145,7 +162,17 @@ BAD_TARGETS = {
     "words": (lambda y: ["dear"] * N_ROWS, ["y must hold numbers", "dear"]),
     "None": (lambda y: None, ["requires y"]),
     "length": (lambda y: y[:-1], ["[60, 59]"]),
-    "two columns": (lambda y: np.c_[y, y], ["1d array", "(60, 2)"]),
+    "no columns": (lambda y: np.empty((N_ROWS, 0)), ["one column for each", "(60, 0)"]),
+    "a cube": (lambda y: np.zeros((N_ROWS, 2, 2)), ["one column for each", "dim 3"]),
+    "NaN in one of two columns": (
+        lambda y: np.c_[y, y.where(y.index != 3)],
+        ["row 3", "nan", "Drop"],
+    ),
+    "words in one of two columns": (
+        lambda y: pd.DataFrame({"a": y, "b": ["dear"] * N_ROWS}),
+        ["y must hold numbers", "dear"],
+    ),
+    "length of two columns": (lambda y: np.c_[y, y][:-1], ["[60, 59]"]),
     "complex numbers": (lambda y: y * 1j, ["Complex data"]),
     "too large": (lambda y: y * 1e300, ["the target", "too large", "Rescale"]),
 }
@@ -197,39 +224,120 @@ def test_text_cannot_be_made_continuous(frame, price):
         regressor("paper", split_features=["colour"]).fit(frame, price)
 
 
+COUNT_OR_SHARE = (
+    "an int in the range [1, inf), a float in the range (0.0, 1.0) "
+    "or a str among {'auto'}"
+)
+# What is allowed, in words, and what is not.
 BAD_PARAMETERS = {
-    "oblique": [2, "sometimes"],
-    "leaf": ["quadratic", None],
-    "criterion": ["entropy"],
-    "gini_gain": ["exact"],
-    "prune": ["cost", True],
-    "ccp_alpha": [-0.1, np.inf, "auto", True],
-    "refine": ["firm", True],
-    "validation_fraction": [0, 1.0, 5, "0.5"],
-    "min_samples_split": [0, -3, 0.0, 1.0, "few", None, True],
-    "min_samples_leaf": [0, 1.5, None],
-    "max_depth": [-1, 2.5, "deep"],
-    "max_leaf_nodes": [0, 1.5],
-    "clip_margin": [-0.1, np.inf, "none"],
-    "n_starts": [0, 1.5, None],
-    "em_start": ["k-means"],
-    "max_iter": [0, None],
-    "tol": [-1e-3, np.nan],
-    "em_sample": [0, 1.5],
-    "verbose": ["loud"],
+    "oblique": ("a str among {'auto'}", [2, "sometimes"]),
+    "splits": ("'guide'", ["entropy", None, RssSplits, Ridge()]),
+    "leaf": ("'implied'", ["quadratic", None, RssSplits()]),
+    "prune": ("'icomp'", ["cost", True, Blend()]),
+    "refine": ("'tao'", ["firm", True, HoldOut(), "hard"]),
+    "distill": ("Distillation", ["yes", None, 1, Tao()]),
+    "min_samples_split": (COUNT_OR_SHARE, [0, -3, 0.0, 1.0, "few", None, True]),
+    "min_samples_leaf": (COUNT_OR_SHARE, [0, 1.5, None]),
+    "min_gain": ("a float in the range [0.0, inf)", [-0.5, np.inf, np.nan, None, True]),
+    "max_depth": ("an int in the range [0, inf) or None", [-1, 2.5, "deep", True]),
+    "max_leaf_nodes": ("an int in the range [1, inf) or None", [0, 1.5]),
+    "max_split_samples": ("an int in the range [16, inf) or None", [0, 1.5, 15]),
+    "indicators": ("a str among {'auto'}", ["always", None, 1]),
+    "missing_values": ("'learn'", ["median", None]),
+    "device": ("'str' or None", [0, True]),
+    "max_memory": ("an int in the range [1, inf) or None", [0, 0.5, "1 GiB"]),
+    "verbose": ("an int in the range [0, inf)", ["loud", -1]),
 }
-BAD_PARAMETER_VALUES = [
-    (name, value) for name, values in BAD_PARAMETERS.items() for value in values
-]
+BAD_FIELDS = {
+    "splits": [
+        (RssSplits, "max_split_features", "[1, inf) or None", [0, 1.5, "all", True]),
+        (RssSplits, "n_thresholds", "[1, inf)", [0, None, 2.0]),
+        (RssSplits, "em_starts", "", [2, "yes"]),
+        (RssSplits, "ridge", "(0.0, inf)", [0.0, -1e-9, np.nan]),
+        (RssSplits, "proposals", "tuple", [None, len]),
+        (SecretSplits, "gain", "'normal'", ["exact"]),
+        (SecretSplits, "start", "'component'", ["k-means"]),
+        (SecretSplits, "n_starts", "[1, inf)", [0, 1.5, None]),
+        (SecretSplits, "max_iter", "[1, inf)", [0, None]),
+        (SecretSplits, "tol", "[0.0, inf)", [-1e-3, np.nan]),
+        (GuideSplits, "model", "'linear'", ["quadratic"]),
+        (GuideSplits, "interactions", "", ["some"]),
+    ],
+    "leaf": [
+        (Ridge, "gcv_factor", "[0.0, inf)", [-1, np.inf, np.nan, "auto", True]),
+        (Ridge, "clip_margin", "[0.0, inf) or None", [-0.1, np.inf, "none"]),
+        (LeastSquares, "clip_margin", "[0.0, inf) or None", [-0.1]),
+        (Constant, "clip_min_samples", "[0, inf)", [-1, 0.5]),
+    ],
+    "prune": [
+        (HoldOut, "fraction", "(0.0, 1.0)", [0, 1.0, 5, "0.5"]),
+        (HoldOut, "refit", "", [2, None]),
+        (CostComplexity, "alpha", "[0.0, inf)", [-0.1, np.inf, "auto", True]),
+        (CrossValidation, "n_folds", "[2, inf)", [1, 2.5, True]),
+        (InformationCriterion, "criterion", "'icomp'", ["BIC", None]),
+    ],
+    "refine": [
+        (Tao, "max_sweeps", "[1, inf)", [0, 1.5]),
+        (Tao, "checked_share", "(0.0, 1.0)", [0.0, 1.0]),
+        (Blend, "widths", "tuple", [0.5, (), ("wide",), (0.1, -1.0), (np.nan,)]),
+        (SoftGates, "n_folds", "[2, inf)", [1]),
+        (SoftGates, "widths", "tuple", [None, (), (0,), (True,)]),
+        (SoftGates, "patience_steps", "tuple", [320, (320,), (1, 2, 3), (1.5, 2)]),
+    ],
+    "distill": [
+        (Distillation, "own_share", "[0.0, 1.0]", [-0.1, 1.1]),
+        (Distillation, "least_points", "[1, inf)", [0]),
+    ],
+}
 
 
-@pytest.mark.parametrize(("name", "value"), BAD_PARAMETER_VALUES)
-def test_a_bad_parameter_is_named_with_its_value_and_what_is_allowed(name, value):
+def bad_fields():
+    for parameter, cases in BAD_FIELDS.items():
+        for kind, field, allowed, values in cases:
+            for value in values:
+                yield pytest.param(
+                    *(parameter, kind, field, allowed, value),
+                    id=f"{kind.__name__} {field} {value}",
+                )
+
+
+@pytest.mark.parametrize(
+    ("name", "allowed", "value"),
+    [
+        (name, allowed, value)
+        for name, (allowed, values) in BAD_PARAMETERS.items()
+        for value in values
+    ],
+)
+def test_a_bad_parameter_is_named_with_its_value_and_what_is_allowed(
+    name, allowed, value
+):
     message = (
-        rf"'{name}' parameter .* must be .*\. Got {re.escape(repr(value))} instead"
+        rf"'{name}' parameter of SecretRegressor must be .*{re.escape(allowed)}.*\. "
+        rf"Got {re.escape(repr(value))} instead"
     )
     with pytest.raises(ValueError, match=message):
         SecretRegressor(**{name: value}).fit(np.eye(4), np.arange(4.0))
+
+
+@pytest.mark.parametrize(
+    ("parameter", "kind", "field", "allowed", "value"), list(bad_fields())
+)
+def test_a_bad_field_is_named_with_its_value_and_what_is_allowed(
+    parameter, kind, field, allowed, value
+):
+    message = (
+        rf"'{field}' parameter of {kind.__name__} must be .*{re.escape(allowed)}.*\. "
+        rf"Got {re.escape(repr(value))} instead"
+    )
+    given = kind(**{field: value})  # as with estimators, nothing is said before a fit
+    model = SecretRegressor(**{parameter: given})
+    with pytest.raises(ValueError, match=message):
+        model.fit(np.eye(4), np.arange(4.0))
+    nested = SecretRegressor(**{parameter: kind()})
+    nested.set_params(**{f"{parameter}__{field}": value})
+    with pytest.raises(ValueError, match=message):
+        nested.fit(np.eye(4), np.arange(4.0))
 
 
 @pytest.mark.parametrize("value", ["seed", -1, 1.5])
@@ -238,9 +346,25 @@ def test_a_bad_seed_is_refused(value):
         SecretRegressor(random_state=value).fit(np.eye(4), np.arange(4.0))
 
 
-def test_leaves_from_the_mixture_need_the_criterion_that_fits_one():
-    with pytest.raises(ValueError, match=r"leaf.*'em'.*criterion.*'gini'"):
-        SecretRegressor(leaf="em", criterion="rss").fit(np.eye(4), np.arange(4.0))
+@pytest.mark.parametrize("splits", ["rss", "cart", GuideSplits()])
+def test_implied_models_need_the_splits_that_imply_them(splits):
+    message = r"'leaf' parameter of SecretRegressor .*splits.*Got 'implied' instead"
+    with pytest.raises(ValueError, match=message):
+        SecretRegressor(leaf="implied", splits=splits).fit(np.eye(4), np.arange(4.0))
+
+
+@pytest.mark.parametrize("refine", ["blend", "soft", Blend()])
+@pytest.mark.parametrize("prune", [None, "bic", CostComplexity()])
+def test_gates_need_rows_that_did_not_grow_the_tree(refine, prune):
+    model = SecretRegressor(refine=refine, prune=prune)
+    with refusal("'refine' parameter", "'tao' or None", f"Got {refine!r}", "'holdout'"):
+        model.fit(np.eye(4), np.arange(4.0))
+
+
+@pytest.mark.parametrize("prune", [None, "bic", "cross-validation", CostComplexity()])
+def test_rows_to_prune_on_need_a_rule_that_uses_them(prune, frame, price):
+    with refusal("prune_set", f"prune={prune!r} uses no such rows", "'holdout'"):
+        SecretRegressor(prune=prune).fit(frame, price, prune_set=(frame, price))
 
 
 def test_a_failed_fit_leaves_the_old_one(frame, price, model):

@@ -6,20 +6,17 @@ the paper's mode leaves out checks of the input.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 import pytest
 import sklearn
-from configurations import shop
+from configurations import crease, shop
 from sklearn.base import clone
 from sklearn.impute import SimpleImputer
 from sklearn.model_selection import GridSearchCV, cross_val_score, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
-from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.estimator_checks import (
     check_dataframe_column_names_consistency,
     check_param_validation,
@@ -27,7 +24,7 @@ from sklearn.utils.estimator_checks import (
 )
 from sklearn.utils.validation import check_is_fitted
 
-from secret_jax import SecretRegressor
+from secret_jax import CostComplexity, RssSplits, SecretRegressor
 
 # Of the paper's mode, which takes its input through the same lines as the others.
 _ABOUT_THE_TREE = {
@@ -35,19 +32,10 @@ _ABOUT_THE_TREE = {
     "check_fit_idempotent",
     "check_methods_sample_order_invariance",
     "check_methods_subset_invariance",
+    "check_regressor_multioutput",
     "check_regressors_train",
     "check_sample_weight_equivalence_on_dense_data",
 }
-
-
-def expected_failures(model: SecretRegressor) -> dict[str, str]:
-    if model.criterion == "gini":
-        return {}
-    return {
-        "check_non_transformer_estimators_n_iter": (
-            "max_iter bounds the EM runs of every node; no number stands for all"
-        )
-    }
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
@@ -59,38 +47,14 @@ def expected_failures(model: SecretRegressor) -> dict[str, str]:
         SecretRegressor(oblique=False, refine="blend"),
         SecretRegressor.paper(oblique=False),
     ],
-    expected_failed_checks=expected_failures,
-    xfail_strict=True,
 )
 def test_scikit_learn_checks(estimator, check):
     name = getattr(check, "func", check).__name__
-    if estimator.criterion == "rss" or name in _ABOUT_THE_TREE:
+    if estimator.splits == "rss" or name in _ABOUT_THE_TREE:
         check(estimator)
 
 
-# What scikit-learn should make bad values of; what is allowed is said elsewhere.
-_CONSTRAINTS: dict[str, Any] = {
-    "leaf": [StrOptions({"shrunken", "linear", "constant", "em"})],
-    "criterion": [StrOptions({"rss", "gini"})],
-    "gini_gain": [StrOptions({"normal", "counted"})],
-    "em_start": [StrOptions({"component", "rows"})],
-    "missing_values": [StrOptions({"learn", "mean", "error"})],
-    "oblique": ["boolean", StrOptions({"auto"})],
-    "discrete_regressors": ["boolean", StrOptions({"auto"})],
-    "missing_regressors": ["boolean", StrOptions({"auto"})],
-    "prune": [StrOptions({"auto", "holdout", "aic", "bic"}), None],
-    "refine": [StrOptions({"blend", "soft"}), None],
-}
-
-
-def test_parameters_are_refused_in_the_words_of_scikit_learn(monkeypatch):
-    names = SecretRegressor().get_params()
-    free = ("discrete_features", "split_features", "random_state")
-    constraints = {name: _CONSTRAINTS.get(name, []) for name in names}
-    constraints |= {name: "no_validation" for name in free}
-    monkeypatch.setattr(
-        SecretRegressor, "_parameter_constraints", constraints, raising=False
-    )
+def test_parameters_are_refused_in_the_words_of_scikit_learn():
     check_param_validation("SecretRegressor", SecretRegressor(max_depth=0))
 
 
@@ -107,6 +71,7 @@ def test_names_of_columns_are_noted_and_compared():
 
 
 def test_tags_say_what_is_accepted():
+    assert get_tags(SecretRegressor()).target_tags.multi_output
     tags = get_tags(SecretRegressor()).input_tags
     assert tags.allow_nan
     assert tags.string
@@ -138,7 +103,7 @@ def test_a_clone_is_unfitted_and_equal():
 
 def test_grid_search_in_spawned_processes_finds_what_one_process_finds():
     X, y = shop(96)
-    grid = {"leaf": ["shrunken", "constant"]}
+    grid = {"leaf": ["ridge", "constant"]}
     model = SecretRegressor(max_depth=0, random_state=0)
     found = [
         GridSearchCV(model, grid, cv=2, n_jobs=jobs, scoring="r2").fit(X, y)
@@ -146,8 +111,36 @@ def test_grid_search_in_spawned_processes_finds_what_one_process_finds():
     ]
     scores = [search.cv_results_["mean_test_score"] for search in found]
     np.testing.assert_allclose(scores[0], scores[1], rtol=1e-6)
-    assert found[0].best_params_ == {"leaf": "shrunken"}
+    assert found[0].best_params_ == {"leaf": "ridge"}
     assert np.isfinite(found[1].predict(X)).all()
+
+
+def test_grid_search_over_the_fields_of_values():
+    X, y = crease()
+    model = SecretRegressor(
+        oblique=False, prune=CostComplexity(), max_depth=1, random_state=0
+    )
+    grid = {"splits__n_thresholds": [1, 33], "prune__alpha": [0.0, 1e9]}
+    search = GridSearchCV(model, grid, cv=2).fit(X, y)
+    found = search.cv_results_["mean_test_score"].reshape(2, 2)  # alpha, thresholds
+    for alpha, scores in zip(grid["prune__alpha"], found, strict=True):
+        for n_thresholds, score in zip(
+            grid["splits__n_thresholds"], scores, strict=True
+        ):
+            by_hand = clone(model).set_params(
+                splits=RssSplits(n_thresholds=n_thresholds),
+                prune=CostComplexity(alpha=alpha),
+            )
+            expected = cross_val_score(by_hand, X, y, cv=2).mean()
+            assert score == pytest.approx(expected, rel=1e-9)
+    # At so high a price of a leaf no split is kept, however many were tried.
+    assert abs(found[0, 0] - found[0, 1]) > 0.01
+    assert found[1, 0] == pytest.approx(found[1, 1], rel=1e-9)
+    assert found[0, 1] > found[1, 0] + 0.5
+    assert search.best_params_["prune__alpha"] == 0
+    assert search.best_estimator_.prune == CostComplexity()
+    # What was searched over is as it was.
+    assert model.splits == "rss"
 
 
 def test_cross_validation_scores_are_those_of_the_parts():

@@ -1,7 +1,7 @@
 """Ctrl-C at every stage of a fit: the estimator is as it was, to the last byte.
 
 A fit that is interrupted during its refinement has its new hard tree, as `fit` says;
-`test_refine` and `test_alternating` look at the other refinements.
+the tests of the refinements look at them.
 """
 
 from __future__ import annotations
@@ -13,29 +13,34 @@ from typing import Any
 import numpy as np
 import pytest
 from configurations import crease, regressor, shop, tree_bytes
+from golden_files import GOLDEN
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
 from strange_tables import drawn
-from test_golden_files import FILES
 
-from secret_jax import SecretRegressor
+from secret_jax import CostComplexity, SecretRegressor
 from secret_jax.tree.file import ModelFileError
 
+FILES = sorted(GOLDEN.glob("v*/*.model"))
 # Functions that a fit passes through, early and late, and options that lead there.
-HOLDOUT: dict[str, Any] = {"prune": "holdout", "refit": True}
+FOLDS: dict[str, Any] = {"prune": "cross-validation"}
 STAGES: dict[str, tuple[str, dict[str, Any]]] = {
-    "reading the table": ("training.learn_schema", {}),
-    "shuffling": ("training.merged", HOLDOUT),
-    "holding rows out": ("training.hold_out", HOLDOUT),
-    "a level": ("grow.partition", HOLDOUT),
-    "models, also of the refit": ("fitting.with_models", HOLDOUT),
-    "pruning": ("fitting.reduced_error", HOLDOUT),
-    "cutting the refitted tree": ("fitting.of_size", HOLDOUT),
-    "growing again": ("born_again.grown_trees", {"prune": "cross-validation"}),
-    "cross-validation": ("fitting.by_cross_validation", {"prune": "cross-validation"}),
-    "a criterion": ("fitting._pruned_alone", {"prune": "bic"}),
-    "a price": ("fitting.cost_complexity", {"prune": None, "ccp_alpha": 0.1}),
+    "reading the table": ("fit.learn_schema", {}),
+    "shuffling": ("data.source.merged", {}),
+    "holding rows out": ("fit.hold_out", {"prune": "holdout"}),
+    "a level": ("grow.grower.partition", {"prune": "holdout"}),
+    "models, also of the refit": ("grow.trees.attach", {"prune": "holdout"}),
+    "pruning": ("prune.hold_out.node_errors", {"prune": "holdout"}),
+    "cutting the refitted tree": ("fit.of_size", {"prune": "holdout"}),
+    "distillation": ("refine.distillation.student_rows", FOLDS),
+    "cutting the distilled tree": ("refine.distillation.of_size", FOLDS),
+    "cross-validation": ("prune.cross_validation.weakest_links", FOLDS),
+    "a criterion": ("prune.criteria.weakest_links", {"prune": "bic"}),
+    "a penalty": (
+        "prune.cost_complexity.training_path",
+        {"prune": CostComplexity(alpha=0.1)},
+    ),
 }
 
 
@@ -54,11 +59,11 @@ def at_call(number: int, function: Callable, calls: list[int]) -> Callable:
 @pytest.mark.parametrize("stage", STAGES)
 def test_an_interrupted_fit_changes_nothing(stage, monkeypatch, tmp_path):
     place, options = STAGES[stage]
-    module_name, name = place.split(".")
+    module_name, _, name = place.rpartition(".")
     module = importlib.import_module(f"secret_jax.{module_name}")
     function, calls = getattr(module, name), []
     fitted = regressor("default", max_depth=0).fit(*shop()).conformalize(*shop())
-    fitted.set_params(**(regressor("default").get_params() | options))
+    fitted.set_params(**(regressor("default").get_params(deep=False) | options))
     before, text = dict(vars(fitted)), fitted.export_text()
     tree, rows = tree_bytes(fitted.tree_), shop()[0]
     prediction = fitted.predict(rows)
@@ -77,7 +82,7 @@ def test_an_interrupted_fit_changes_nothing(stage, monkeypatch, tmp_path):
         assert tree_bytes(fitted.tree_) == tree
         assert np.array_equal(fitted.predict(rows), prediction)
         assert fitted.export_text() == text
-        assert vars(unfitted) == unfitted.get_params()
+        assert vars(unfitted) == unfitted.get_params(deep=False)
     monkeypatch.undo()
     assert tree_bytes(unfitted.fit(*crease()).tree_) == tree_bytes(
         fitted.fit(*crease()).tree_

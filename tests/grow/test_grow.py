@@ -7,7 +7,7 @@ import pytest
 from configurations import crease, every_configuration, regressor, shop, tree_bytes
 
 from secret_jax.grow import grower as grow_module
-from secret_jax.splits.secret import find_splits
+from secret_jax.grow.batches import find_splits
 from secret_jax.tree.structure import SplitKind, StopReason, Tree
 
 TABLES = {"numbers": crease, "with a colour": shop}
@@ -114,7 +114,7 @@ def test_min_samples_leaf_holds_where_the_split_saw_a_sample_only(configuration)
         X, _ = crease(seed=seed)
         # One side holds about 20 rows.
         y = np.where(X[:, 0] > 1, 5 * X[:, 1], -3 * X[:, 1]) + X[:, 2] / 8
-        options = {"prune": None, "em_sample": 64, "min_samples_leaf": 20}
+        options = {"prune": None, "max_split_samples": 64, "min_samples_leaf": 20}
         tree = regressor(configuration, **options).fit(X, y).tree_
         assert tree.weight.min() >= 20
 
@@ -215,9 +215,9 @@ def test_progress_names_every_level(capsys):
 
 def test_a_fit_compiles_few_programs_and_a_second_one_none():
     def n_programs_of(n_rows):
-        before = find_splits.program()._cache_size()
+        before = find_splits._cache_size()
         grown("paper", n_rows=n_rows, min_samples_split=10)
-        return find_splits.program()._cache_size() - before
+        return find_splits._cache_size() - before
 
     # Samples are padded to 64 or 256 rows.
     assert n_programs_of(128) <= 2

@@ -3,43 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
-import math
-import sqlite3
 import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
 from configurations import shop
+from exported_code import by_python, by_sql
 from handmade import CHAIN, SHAPES, STUMP, build_tree
-from random_trees import NAMES, encode, random_rows, random_tree, with_gates
+from random_trees import NAMES, random_rows, random_tree, with_gates
 
 from secret_jax import SecretRegressor
+from secret_jax.data import encoding
+from secret_jax.data.rows import Table
 from secret_jax.datasets import load
 from secret_jax.inspect.code.export import export_code
 from secret_jax.tree.routing import apply, predict
 from secret_jax.tree.structure import SplitKind, Tree
-
-
-def by_python(tree: Tree, frame: pd.DataFrame, **options) -> np.ndarray:
-    scope: dict = {}
-    code = export_code(tree, **options)
-    exec(code, scope)
-    return np.array([scope["predict"](row) for row in frame.to_dict("records")])
-
-
-def by_sql(tree: Tree, frame: pd.DataFrame, **options) -> np.ndarray:
-    connection = sqlite3.connect(":memory:")
-    try:
-        connection.execute("SELECT EXP(1.0)")
-    except sqlite3.OperationalError:  # built without mathematical functions
-        connection.create_function("EXP", 1, math.exp)
-    frame.to_sql("some rows", connection, index=False)
-    query = export_code(tree, "sql", table="some rows", **options)
-    found = pd.read_sql(query, connection)
-    connection.close()
-    assert list(found)[:-1] == list(frame)
-    return found.iloc[:, -1].to_numpy()
 
 
 def random_frame(seed: int, n_rows: int = 300) -> pd.DataFrame:
@@ -51,7 +31,7 @@ def random_frame(seed: int, n_rows: int = 300) -> pd.DataFrame:
 def predicted(tree: Tree, frame: pd.DataFrame) -> np.ndarray:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return predict(tree, tree.schema.encode(frame))
+        return predict(tree, encoding.encode(tree.schema, frame))
 
 
 both = pytest.mark.parametrize("run", [by_python, by_sql], ids=["python", "sql"])
@@ -112,7 +92,7 @@ def test_splits_on_one_column_change_sides_at_the_same_number(run, sign):
         attribute=np.array([0, -1, -1], np.int32),
         direction=np.array([[sign, 0], [0, 0], [0, 0]], np.float32),
         threshold=np.array([threshold, 0, 0], np.float32),
-        coefficient=np.array([[0.0, 0], [1, 0], [2, 0]]),
+        coefficient=np.array([[[0.0, 0]], [[1, 0]], [[2, 0]]]),
     )
     # Neighbours of the threshold, as dense as float64 has them and less so.
     near = 0.7 + 0.3 * sign * float(threshold)
@@ -142,7 +122,7 @@ def test_long_chains_and_large_trees_compile():
 
 def test_fitted_trees_with_categories():
     X, y = shop(128)
-    model = SecretRegressor(random_state=0, prune=None, discrete_regressors=True)
+    model = SecretRegressor(random_state=0, prune=None, indicators=True)
     tree = model.fit(X, y).tree_
     assert tree.n_leaves > 1
     assert tree.schema.indicators
@@ -217,8 +197,8 @@ def test_categories_of_all_plain_kinds():
         frame = pd.DataFrame({"colour": list(values), "a": 0.3, "b": 0.1})
         codes = np.arange(len(values), dtype=np.int32)[:, None]
         x = np.tile(np.float32([0.3, 0.1]), (len(values), 1))
-        expected = predict(tree, type(encode(random_rows(0, 1)))(x, codes))
-        assert len(set(apply(tree, type(encode(random_rows(0, 1)))(x, codes)))) == 2
+        expected = predict(tree, Table(x, codes))
+        assert len(set(apply(tree, Table(x, codes)))) == 2
         for run in (by_python, by_sql):
             np.testing.assert_allclose(run(tree, frame), expected, rtol=1e-5)
 
@@ -255,8 +235,8 @@ def test_missing_values_go_where_predict_sends_them(missing_values, gates):
     X["colour"] = X["colour"].mask(rng.random(256) < 0.2)
     y = y + 6 * X["width"].isna() - 4 * X["colour"].isna()
     model = SecretRegressor(
-        random_state=0, prune=None, missing_values=missing_values
-    ).set_params(discrete_regressors=True)
+        random_state=0, prune=None, missing_values=missing_values, indicators=True
+    )
     tree = model.fit(X, y).tree_
     assert tree.n_leaves > 2
     if gates:

@@ -95,7 +95,7 @@ def test_deep_trees_are_cut_and_rotated():
 def test_quotes_backslashes_and_line_breaks_in_names_are_kept_apart():
     tree = random_tree(5, 6, kinds=(1,))
     names = tuple(f'a "{i}" \\n {{|}} ]; b\nc' for i in range(len(tree.schema.names)))
-    schema = replace(tree.schema, names=names, target_name='y"')
+    schema = replace(tree.schema, names=names, target_names=('y"',))
     boxes, _, defaults = parse(export_dot(replace(tree, schema=schema)))
     assert len(boxes) == tree.n_nodes
     assert defaults["graph"]["label"].startswith('y": 6 leaves')

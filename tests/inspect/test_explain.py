@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from configurations import shop
 from handmade import BUSHY, SHAPES, STUMP, build_tree, rows
-from random_trees import NAMES, random_rows, random_tree, with_gates
+from random_trees import NAMES, encode, random_rows, random_tree, with_gates
 
 from secret_jax import SecretRegressor
 from secret_jax.inspect.equations import model_in_original_units
@@ -48,7 +48,7 @@ def test_the_terms_sum_to_the_prediction(shape, clip_margin, kind):
 def test_linear_parts_are_slopes_times_deviations():
     tree = random_tree(3, 8, clip_margin=None)
     columns = random_rows(1, 100)
-    table = tree.schema.encode(np.array(columns, object).T)
+    table = encode(columns)
     why = explained(tree, table)
     leaf = apply(tree, table)
     assert np.array_equal(why.leaf, leaf)
@@ -65,7 +65,7 @@ def test_linear_parts_are_slopes_times_deviations():
 def test_splits_get_the_change_at_the_means():
     tree = build_tree(BUSHY, seed=2)
     moved = split_levels(tree)
-    level = tree.coefficient[:, 0]
+    level = tree.coefficient[:, 0, 0]
     np.testing.assert_allclose(moved.sum(axis=1), level - level[0], atol=1e-12)
     for node in range(1, tree.n_nodes):
         parent = tree.parent[node]
@@ -92,7 +92,8 @@ def test_a_soft_tree_mixes_the_terms_of_its_leaves():
     gate = np.array([0.5, 0, 0], np.float32)
     why = explained(dataclasses.replace(tree, gate_width=gate), table)
     left = 1 / (1 + np.exp((table.x[:, 1].astype(float) - tree.threshold[0]) / 0.5))
-    slope = 2 * (left * tree.coefficient[1, 1] + (1 - left) * tree.coefficient[2, 1])
+    of_left, of_right = tree.coefficient[1:, 0, 1]
+    slope = 2 * (left * of_left + (1 - left) * of_right)
     np.testing.assert_allclose(why.linear[:, 1], slope * table.x[:, 0], atol=1e-5)
     assert np.array_equal(why.leaf == 1, left > 0.5)
     np.testing.assert_allclose(why.share, np.maximum(left, 1 - left), atol=1e-6)

@@ -90,11 +90,11 @@ def test_words_are_those_of_the_text_and_numbers_are_in_units_of_the_target():
             no_column = tree.kind[node] == SplitKind.OBLIQUE
             assert (table["attribute"][node] is None) == no_column
     np.testing.assert_allclose(
-        np.square(table["error"]), scale**2 * tree.train_error, rtol=1e-12
+        np.square(table["error"]), scale**2 * tree.train_error[:, 0], rtol=1e-12
     )
     np.testing.assert_array_equal(table["rows"], tree.weight)
     np.testing.assert_allclose(table["share"], tree.weight / 1000)
-    low, high = tree.clip_range()
+    low, high = (side[:, 0] for side in tree.clip_range())
     np.testing.assert_allclose(table["low"], tree.schema.restore_target(low))
     np.testing.assert_allclose(table["high"], tree.schema.restore_target(high))
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from configurations import shop
 from handmade import BUSHY, STUMP, build_tree
+from random_trees import random_tree
 from sklearn.exceptions import NotFittedError
 from sklearn.inspection import permutation_importance
-from random_trees import random_tree
 
 from secret_jax import SecretRegressor
 from secret_jax.datasets import make_fried
@@ -58,7 +58,7 @@ def test_units_do_not_matter():
         tree.schema,
         center=tree.schema.center + 5,
         scale=tree.schema.scale * 100,
-        target_scale=7.0,
+        target_scales=(7.0,),
     )
     assert np.array_equal(
         feature_importances(tree),
@@ -77,9 +77,9 @@ def stump_tree(root, left, right, errors, kind=SplitKind.AXIS, attribute=1):
         kind=np.array([kind, 0, 0], np.int32),
         attribute=np.array([attribute, -1, -1], np.int32),
         direction=direction,
-        coefficient=np.array([root, left, right], float),
+        coefficient=np.array([[root], [left], [right]], float),
         weight=np.array([100.0, 50, 50]),
-        train_error=np.array(errors, float),
+        train_error=np.array(errors, float)[:, None],
     )
 
 
@@ -101,7 +101,7 @@ def test_known_shares():
 def test_steps_add_up_to_all_that_is_explained():
     tree = build_tree(BUSHY, seed=4)
     weight = np.array([8.0, 4, 4, 2, 2, 2, 2, 1, 1, 1, 1])
-    error = 0.9 ** (1 + np.arange(11.0))
+    error = 0.9 ** (1 + np.arange(11.0))[:, None]
     tree = dataclasses.replace(tree, weight=weight, train_error=error)
     assert feature_importances(tree).sum() == pytest.approx(1)
 

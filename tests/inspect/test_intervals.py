@@ -30,7 +30,7 @@ def with_statistics(shape, seed=0):
     return dataclasses.replace(
         tree,
         weight=weight,
-        train_error=rng.uniform(0.1, 2, tree.n_nodes),
+        train_error=rng.uniform(0.1, 2, (tree.n_nodes, 1)),
         degrees=np.full(tree.n_nodes, 2.0),  # least squares: intercept and one slope
     )
 
@@ -43,7 +43,7 @@ def reference_noise(tree, node):
             return [top]
         return leaves(tree.left[top]) + leaves(tree.right[top])
 
-    error = sum(tree.train_error[t] * tree.weight[t] for t in leaves(node))
+    error = sum(tree.train_error[t, 0] * tree.weight[t] for t in leaves(node))
     free = sum(tree.weight[t] - 2 for t in leaves(node))
     if node == 0:
         return error / free

@@ -112,7 +112,7 @@ def test_the_yes_branch_is_the_upper_one_and_edges_show_the_share_of_rows():
 def test_color_follows_the_outputs():
     tree = random_tree(4, 8)
     level = np.arange(tree.n_nodes, dtype=float)
-    tree = replace(tree, lower=level - 1, upper=level + 1)
+    tree = replace(tree, lower=level[:, None] - 1, upper=level[:, None] + 1)
     ax = plot_tree(tree)
     boxes = [patch for patch in ax.patches if type(patch) is FancyBboxPatch]
     colors = {to_rgba(box.get_facecolor()) for box in boxes}
@@ -162,7 +162,9 @@ def test_the_figure_grows_with_the_tree():
 def test_dollars_in_names_are_no_formula():
     tree = random_tree(2, 6)
     names = tuple(f"${name}_$ $x^" for name in NAMES)
-    tree = replace(tree, schema=replace(tree.schema, names=names, target_name="$y^$"))
+    tree = replace(
+        tree, schema=replace(tree.schema, names=names, target_names=("$y^$",))
+    )
     ax = plot_tree(tree)
     ax.get_figure().canvas.draw()
     assert any("$length_$" in text for text in texts(ax))

@@ -14,7 +14,8 @@ from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.path import Path
 from random_trees import NAMES, random_rows, random_tree, with_gates
 
-from secret_jax.data.table import Table
+from secret_jax.data.encoding import encode
+from secret_jax.data.rows import Table
 from secret_jax.inspect.equations import model_in_original_units
 from secret_jax.inspect.plot.leaf import plot_leaf
 from secret_jax.inspect.plot.partition import plot_partition
@@ -63,7 +64,7 @@ def test_the_surface_is_the_prediction():
     )
     rows = pd.DataFrame({"length": length.ravel(), "age": age.ravel(), "a - b": -3e-5})
     rows = rows.assign(**names)
-    expected = predict(tree, tree.schema.encode(rows)).reshape(30, 30)
+    expected = predict(tree, encode(tree.schema, rows)).reshape(30, 30)
     # Points on a split may fall on either side of it.
     differs = np.abs(image.get_array() - expected) > 1e-3
     assert differs.mean() < 0.01
@@ -108,7 +109,7 @@ def test_the_curve_jumps_at_hard_splits_only():
         attribute=np.array([0, -1, -1], np.int32),
         direction=np.array([[1, 0], [0, 0], [0, 0]], np.float32),
         threshold=np.array([0.5, 0, 0], np.float32),
-        coefficient=np.array([[0.0, 0], [1, 0], [2, 0]]),
+        coefficient=np.array([[[0.0, 0]], [[1, 0]], [[2, 0]]]),
     )
     ax = plot_partition(tree, "a")
     curves = [line for line in ax.lines if len(line.get_xdata()) > 2]
@@ -162,7 +163,7 @@ def test_bars_are_slopes_per_deviation():
 
 def test_rows_of_the_node_are_drawn_against_their_prediction():
     tree, rows = random_tree(3, 6), frame(0, 200)
-    table = tree.schema.encode(rows)
+    table = encode(tree.schema, rows)
     leaf = apply(tree, table)
     node = int(np.bincount(leaf).argmax())
     y = predict(tree, table) + 1.0
@@ -181,7 +182,7 @@ def test_rows_of_the_node_are_drawn_against_their_prediction():
 def test_a_constant_leaf_says_its_value():
     tree = build_tree(STUMP, seed=0)
     coefficient = tree.coefficient.copy()
-    coefficient[1, 1] = 0
+    coefficient[1, 0, 1] = 0
     (ax,) = plot_leaf(dataclasses.replace(tree, coefficient=coefficient), 1)
     assert any("constant: " in text.get_text() for text in ax.texts)
 
@@ -195,7 +196,7 @@ def test_what_a_leaf_cannot_draw_is_said():
         plot_leaf(tree, 0, rows)
     with pytest.raises(ValueError, match="one target for"):
         plot_leaf(tree, 0, rows, y[1:])
-    leaf = apply(tree, tree.schema.encode(rows))
+    leaf = apply(tree, encode(tree.schema, rows))
     absent = next(n for n in np.flatnonzero(tree.is_leaf) if n != leaf[0])
     with pytest.raises(ValueError, match=f"1 rows reaches node {absent}"):
         plot_leaf(tree, int(absent), rows[:1], y[:1])

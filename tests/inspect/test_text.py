@@ -29,6 +29,7 @@ from secret_jax.inspect.words import model_equation, split_sentence
 from secret_jax.tree.routing import predict
 from secret_jax.tree.structure import SplitKind, Tree
 
+
 def sum_of_terms(text: str, columns: list[np.ndarray]) -> np.ndarray:
     """What a printed sum is worth in every row; ``@3`` stands for column 3."""
     total = np.zeros(len(columns[0]))
@@ -357,10 +358,13 @@ def test_leaves_have_no_split_and_unknown_nodes_nothing():
 def test_the_estimator_has_the_options_of_the_functions(function):
     method = getattr(ReadingMixin, function.__name__)
     of_method, of_function = map(inspect.signature, (method, function))
-    _, *options = of_method.parameters.values()
+    _, *options, output = of_method.parameters.values()
     tree, *expected = of_function.parameters.values()
     assert tree.name == "tree"
     assert options == expected
+    # A function reads a tree of one output; the method says which one that is.
+    assert (output.name, output.default) == ("output", None)
+    assert output.kind is inspect.Parameter.KEYWORD_ONLY
     assert of_method.return_annotation == of_function.return_annotation
 
 

@@ -16,6 +16,7 @@ from configurations import (
     tree_bytes,
 )
 
+from secret_jax import LeastSquares
 from secret_jax.tree.structure import SplitKind, StopReason
 
 N_EXACT = 128  # a power of two: means of multiples of 1/64 are exact
@@ -54,7 +55,7 @@ def test_an_offset_of_the_target_moves_no_row_into_the_holdout():
     # Rounding may change the last digit of a standardised value here and there.
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(20_000, 2)), rng.normal(size=20_000)
-    options = {"max_depth": 0, "refit": False}
+    options = {"max_depth": 0}  # the paper's mode keeps what it holds out
     model = fitted("paper", X, y, **options).tree_
     other = fitted("paper", X, y + 1e6, **options).tree_
     assert other.weight[0] == model.weight[0] == 12_500
@@ -131,9 +132,9 @@ def test_a_weight_of_two_is_two_rows_with_several_starts_too():
         X, y = crease(80, seed)
         weight = np.random.default_rng(1).integers(1, 3, len(y))
         repeat = np.repeat(np.arange(len(y)), weight)
-        options = {"prune": None, "n_starts": 4, "min_samples_split": 0.15}
-        weighted = fitted("gini", X, y, weight, **options)
-        repeated = fitted("gini", X[repeat], y[repeat], **options)
+        options = {"prune": None, "splits__n_starts": 4, "min_samples_split": 0.15}
+        weighted = fitted("secret", X, y, weight, **options)
+        repeated = fitted("secret", X[repeat], y[repeat], **options)
         assert_same_tree(weighted.tree_, repeated.tree_)
 
 
@@ -236,7 +237,7 @@ def test_discrete_columns_are_enough(configuration):
 
 @every_configuration
 def test_planes_that_are_far_apart_are_recovered_without_noise(configuration):
-    options = {"leaf": "linear", "clip_margin": None}
+    options = {"leaf": LeastSquares(clip_margin=None)}
     model = fitted(configuration, *planes(), **options)
     assert model.n_leaves_ <= 4
     assert model.score(*planes(seed=1)) > 0.99

@@ -9,11 +9,12 @@ import pandas as pd
 import polars as pl
 import pytest
 from configurations import every_configuration, refusal, regressor, shop
-from test_export_code import by_python, by_sql
+from exported_code import by_python, by_sql
 
 from secret_jax import SecretRegressor
 from secret_jax.data.columns import UnseenCategoryWarning
-from secret_jax.data.table import learn_schema
+from secret_jax.data.encoding import encode
+from secret_jax.data.roles import ColumnOptions, learn_schema
 from secret_jax.inspect.equations import split_in_original_units
 from secret_jax.inspect.words import split_sentence
 from secret_jax.refine.soft.parameters import to_parameters, to_tree, with_widths
@@ -24,15 +25,14 @@ STUMP = {
     "oblique": False,
     "max_depth": 1,
     "prune": None,
-    "missing_regressors": False,
+    "indicators": False,
 }
 
 
 def schema_of(X, **options):
-    n_rows = len(X)
-    return learn_schema(
-        X, np.arange(n_rows, dtype=float), np.ones(n_rows), missing="learn", **options
-    )
+    targets, weight = np.arange(len(X), dtype=float)[:, None], np.ones(len(X))
+    options = ColumnOptions(**{"missing": "learn"} | options)
+    return learn_schema(X, targets, weight, options)
 
 
 def holes(n_rows: int = 128, seed: int = 0) -> tuple[pd.DataFrame, pd.Series]:
@@ -55,19 +55,19 @@ def step(side: str, n_rows: int = 128) -> tuple[np.ndarray, np.ndarray]:
 
 def test_encoding_of_numbers_with_gaps():
     X = np.array([[1.0, 5.0], [np.nan, 5.0], [3.0, 5.0]] * 6)
-    schema = schema_of(X, missing_regressors=True)
-    table = schema.encode(X)
+    schema = schema_of(X, missing_indicators=True)
+    table = encode(schema, X)
     assert schema.labels == ("x0", "x1", "[x0 is missing]")
     assert schema.input_columns == (0, 1, 0)
-    assert schema.gap_columns == ((0, 2),)
+    assert schema.missing_columns == ((0, 2),)
     assert schema.n_regressors == 3
     np.testing.assert_allclose(table.x[:3], [[-1, 0, 0], [0, 0, 1], [1, 0, 0]])
 
 
 def test_indicators_of_gaps_that_are_only_split_on_come_last():
     X, _ = holes()
-    schema = schema_of(X, split_features=["height"], indicators=True)
-    table = schema.encode(X)
+    schema = schema_of(X, split_features=["height"], category_indicators=True)
+    table = encode(schema, X)
     labels = np.array(schema.labels)
     assert list(labels[schema.n_regressors :]) == [
         "height",
@@ -83,25 +83,25 @@ def test_indicators_of_gaps_that_are_only_split_on_come_last():
         np.testing.assert_allclose(values, expected, rtol=1e-5, atol=1e-6)
     (colour,) = table.x[:, labels == "[colour is missing]"].T
     np.testing.assert_array_equal(colour, X["colour"].isna())
-    for column, indicator in schema.gap_columns:
+    for column, indicator in schema.missing_columns:
         assert labels[indicator] == f"[{labels[column]} is missing]"
 
 
 def test_few_gaps_get_no_indicator_and_many_are_modelled():
     X = np.random.default_rng(0).normal(size=(100, 3))
     X[:4, 0] = X[:29, 1] = X[:30, 2] = np.nan
-    schema = schema_of(X, missing_regressors="auto")
-    assert (schema.gaps_modelled, schema.gaps_split) == ((2,), (1,))
+    schema = schema_of(X, missing_indicators="auto")
+    assert (schema.missing_modelled, schema.missing_split) == ((2,), (1,))
 
 
 def test_a_table_without_gaps_is_encoded_as_ever():
-    X, y = shop()
+    X, _ = shop()
     tables = []
     for missing in ("learn", "error"):
-        schema = learn_schema(X, y.to_numpy(), np.ones(len(y)), missing=missing)
-        tables.append(schema.encode(X))
+        schema = schema_of(X, missing=missing)
+        tables.append(encode(schema, X))
     np.testing.assert_array_equal(tables[0].x, tables[1].x)
-    assert schema.gap_columns == ()
+    assert schema.missing_columns == ()
 
 
 SPELLINGS = {
@@ -124,10 +124,10 @@ SPELLINGS = {
 @pytest.mark.parametrize("spelling", SPELLINGS)
 def test_every_spelling_of_missing_means_the_same(spelling):
     X, _ = holes()
-    expected = schema_of(X).encode(X)
+    expected = encode(schema_of(X), X)
     spelt = SPELLINGS[spelling](X)
     schema = schema_of(spelt)
-    found = schema.encode(spelt)
+    found = encode(schema, spelt)
     np.testing.assert_array_equal(found.x, expected.x)
     np.testing.assert_array_equal(found.codes, expected.codes)
     assert schema.categories == (("blue", "green", "red", "white", None),)
@@ -181,8 +181,8 @@ def test_models_see_the_gaps_if_they_may():
     y = X @ [1.0, 2.0, 3.0] + 2.0 * gone
     X[gone, 0] = np.nan
     settings = {"max_depth": 0, "leaf": "linear", "prune": None}
-    with_gaps = regressor("default", missing_regressors=True, **settings).fit(X, y)
-    without = regressor("default", missing_regressors=False, **settings).fit(X, y)
+    with_gaps = regressor("default", indicators=True, **settings).fit(X, y)
+    without = regressor("default", indicators=False, **settings).fit(X, y)
     assert "[x0 is missing]" in with_gaps.export_text()
     design = np.c_[
         np.ones(128), np.where(gone[:, None], [0, 1, 1], 1) * np.nan_to_num(X)
@@ -221,7 +221,7 @@ def test_with_mean_a_gap_is_the_mean_everywhere(configuration):
     X = X.assign(width=X["width"].mask(rng.random(len(X)) < 0.3))
     filled = X.fillna({"width": X["width"].mean()})
     model = regressor(configuration, missing_values="mean").fit(X, y)
-    assert model.tree_.schema.gap_columns == ()
+    assert model.tree_.schema.missing_columns == ()
     assert "or missing" not in model.export_text()
     np.testing.assert_allclose(
         model.predict(X), model.predict(filled), rtol=1e-5, atol=1e-5
@@ -240,7 +240,7 @@ def test_predictions_are_finite_whatever_is_missing(configuration, seed):
     for rows in (X, empty, full, full.assign(height=1e12)):
         assert np.isfinite(model.predict(rows)).all()
     low, high = _clip_range(y.to_numpy())
-    if model.clip_margin is not None:
+    if model.tree_.clip_margin is not None:
         assert low - 1e-3 <= model.predict(full).min()
         assert model.predict(full).max() <= high + 1e-3
 
@@ -251,7 +251,7 @@ def test_gaps_only_in_the_pruning_rows(configuration):
     pruning = holes(seed=3)
     model = regressor(configuration).fit(X, y, prune_set=pruning)
     assert np.isfinite(model.predict(pruning[0])).all()
-    assert model.tree_.schema.gap_columns == ()
+    assert model.tree_.schema.missing_columns == ()
 
 
 def test_weights_are_copies_with_gaps_too():
@@ -269,10 +269,10 @@ def with_holes_fitted(kind: str) -> tuple[SecretRegressor, pd.DataFrame, pd.Seri
     """Trees of all sorts that were fitted to rows with gaps."""
     X, y = holes()
     changes = {
-        "modelled": {"missing_regressors": True, "prune": None},
-        "learned": {"missing_regressors": False, "prune": None},
+        "modelled": {"indicators": True, "prune": None},
+        "learned": {"indicators": False, "prune": None},
         "mean": {"missing_values": "mean", "prune": None},
-        "gates": {"missing_regressors": True, "oblique": False, "refine": "blend"},
+        "gates": {"indicators": True, "oblique": False, "refine": "blend"},
     }[kind]
     return regressor("default", **changes).fit(X, y), X, y
 
@@ -287,7 +287,7 @@ def test_a_saved_model_treats_gaps_as_before(kind, tmp_path):
     model, X, _ = with_holes_fitted(kind)
     model.save(tmp_path / "model")
     loaded = SecretRegressor.load(tmp_path / "model")
-    assert loaded.tree_.schema.gap_columns == model.tree_.schema.gap_columns
+    assert loaded.tree_.schema.missing_columns == model.tree_.schema.missing_columns
     assert loaded.tree_.schema.missing_shares == model.tree_.schema.missing_shares
     assert loaded.export_text() == model.export_text()
     np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
@@ -335,7 +335,7 @@ def test_gates_keep_the_side_and_the_form(side):
     np.testing.assert_allclose(back.gate_width[0], soft.gate_width[0], rtol=1e-6)
     found = split_sentence(back, 0)
     assert re.search(r"\(soft, width [.\d]+, missing as -?[.\d]+\)$", found)
-    gaps = hard.schema.encode(X[np.isnan(X[:, 0])])
+    gaps = encode(hard.schema, X[np.isnan(X[:, 0])])
     share = leaf_shares_of(soft, gaps)[:, 0]
     assert (share > 0.9).all() if side == "left" else (share < 0.1).all()
 

@@ -14,29 +14,37 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from unittest import mock
 
 import joblib
 import numpy as np
 import pytest
 from configurations import crease, regressor, shop, tree_bytes
 from sklearn.utils.validation import check_is_fitted
-from test_refine import FEW
 
-import secret_jax.refine.refine
-from secret_jax import SecretRegressor
+import secret_jax
+from secret_jax import SecretRegressor, SoftGates
+
+FEW = SoftGates(
+    max_steps=64,
+    chunk=8,
+    screen_steps=16,
+    n_kept=2,
+    n_committee=2,
+    distil_steps=32,
+    patience_steps=(64, 64),
+    batch_size=16,
+)
 
 
 def soft() -> SecretRegressor:
-    with mock.patch.object(secret_jax.refine.refine, "SoftOptions", return_value=FEW):
-        return regressor("default", refine="soft", prune="holdout").fit(*crease(256))
+    return regressor("default", refine=FEW, prune="holdout").fit(*crease(256))
 
 
 # Every kind of tree, on few shapes: the other process compiles all of its programs.
 KINDS = {
     "default": lambda: regressor("default").fit(*crease(128)),
     "paper": lambda: regressor("paper").fit(*shop(128)),
-    "hard": lambda: regressor("default", refine="hard").fit(*crease(128)),
+    "tao": lambda: regressor("default", refine="tao").fit(*crease(128)),
     "blend": lambda: regressor("default", refine="blend").fit(*crease(128)),
     "soft": soft,
 }
@@ -54,8 +62,9 @@ def fitted(kind: str) -> SecretRegressor:
 
 
 def in_another_process(code: str, folder: Path, **environment: str) -> None:
-    tests = Path(__file__).parent
-    path = os.pathsep.join([str(tests), str(tests.parent), os.environ.get("PATH", "")])
+    here = Path(__file__).parent
+    folders = (here, here.parent, here.parents[1])
+    path = os.pathsep.join([*map(str, folders), os.environ.get("PATH", "")])
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", code, str(folder)],
         env=os.environ | {"PYTHONPATH": path} | environment,
@@ -130,8 +139,8 @@ def compiled_programs() -> int:
     for module in pkgutil.walk_packages(secret_jax.__path__, "secret_jax."):
         if not module.name.endswith("__main__"):
             for value in vars(import_module(module.name)).values():
-                if callable(getattr(value, "program", None)):
-                    total += value.program()._cache_size()
+                if callable(getattr(value, "_cache_size", None)):
+                    total += value._cache_size()
     return total
 
 

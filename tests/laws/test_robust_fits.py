@@ -8,20 +8,15 @@ heavy tail does not decide; one test asks for squared errors.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn import datasets
 
+from benchmarks.accuracy.hard_sets import GENERATORS
 from secret_jax import SecretRegressor
-
-sys.path.append(str(Path(__file__).parent.parent / "benchmarks"))
-
-from hard_sets import GENERATORS
 
 Columns = tuple[np.ndarray, np.ndarray]
 N_ROWS = 400

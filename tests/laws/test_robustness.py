@@ -20,44 +20,49 @@ from hypothesis import strategies as st
 from refusals import assert_meant, only_deserved_warnings
 from strange_tables import COLUMNS, MANY, Case, cases, drawn
 
-from secret_jax import SecretRegressor
+from secret_jax import CostComplexity, HoldOut, RssSplits, SecretRegressor, SecretSplits
 
 # Rows of 64 to 128, unlike the options that follow, decide which programs are compiled.
 _FEW = {
     "oblique": ["auto", False],
-    "leaf": ["shrunken", "linear"],
+    "leaf": ["ridge", "linear"],
     "prune": ["auto", None, "icomp"],
     "missing_values": ["learn", "mean", "error"],
-    "clip_margin": [0.1, 0.0, None],
+    "leaf__clip_margin": [0.1, 0.0, None],
     "min_samples_leaf": ["auto", 1, 0.2],
     "max_depth": [0, 1],
     "random_state": [0],
 }
+_PAPER = [
+    SecretSplits(gain=gain, start=start, n_starts=n_starts, max_iter=steps, tol=tol)
+    for gain, start, n_starts, steps, tol in (
+        ("normal", "component", 4, 50, 1e-6),
+        ("counted", "rows", 1, 50, 0.0),
+        ("normal", "rows", 4, 1, 1.0),
+    )
+]
+_RSS = [RssSplits(max_split_features=n) for n in (None, 1, 2)]
 _ANY = {
     "oblique": ["auto", True, False],
-    "leaf": ["shrunken", "linear", "constant", "em"],
-    "criterion": ["rss", "rss", "gini"],
-    "gini_gain": ["normal", "counted"],
-    "prune": ["auto", "holdout", "cross-validation", "aic", "bic", "icomp", None],
-    "validation_fraction": [0.25, 0.01, 0.99],
-    "refit": [True, False],
-    "ccp_alpha": [None, None, None, 0.0, 1.0],
-    "refine": [None, None, "hard", "blend"],
+    "splits": ["rss", *_RSS, *_PAPER, "cart", "guide"],
+    "leaf": ["ridge", "linear", "constant", "implied"],
+    "leaf__clip_margin": [0.1, 0.0, None, 1e6],
+    "leaf__clip_min_samples": [50, 0],
+    "prune": [
+        *("auto", "holdout", "cross-validation", "aic", "bic", "icomp", None),
+        *(HoldOut(fraction=f, refit=r) for f in (0.01, 0.25, 0.99) for r in (True, False)),
+        *(CostComplexity(alpha=alpha) for alpha in (0.0, 1.0)),
+    ],
+    "refine": [None, None, "tao", "blend"],
+    "distill": [True, False],
     "min_samples_split": [0.05, 2, 0.5],
     "min_samples_leaf": ["auto", 1, 5, 0.2],
+    "min_gain": ["auto", 0.0, 5.0],
     "max_depth": [None, 0, 1, 3],
     "max_leaf_nodes": [None, 1, 3],
-    "clip_margin": [0.1, 0.0, None, 1e6],
-    "clip_min_samples": [50, 0],
-    "n_starts": [1, 4],
-    "em_start": ["component", "rows"],
-    "max_iter": [50, 1],
-    "tol": [1e-6, 0.0, 1.0],
-    "em_sample": [2048, None, 16],
-    "max_split_features": [None, 1, 2],
-    "discrete_regressors": ["auto", True, False],
+    "max_split_samples": [2048, None, 16],
+    "indicators": ["auto", True, False],
     "missing_values": ["learn", "mean", "error"],
-    "missing_regressors": ["auto", True, False],
     "discrete_features": [None, None, [0]],
     "split_features": [None, None, [0]],
     "random_state": [0, 1, None],
@@ -74,12 +79,12 @@ def options() -> st.SearchStrategy[dict[str, Any]]:
 def fitted(case: Case, chosen: dict[str, Any]) -> SecretRegressor | None:
     """A fitted model, or None after a refusal with a reason."""
     _forget_programs()
-    model = SecretRegressor(**chosen)
+    model = SecretRegressor().set_params(**chosen)
     try:
         return model.fit(case.X, case.y, case.weight)
     except Exception as error:
         assert_meant(error)
-        assert vars(model) == model.get_params()  # as if nothing had happened
+        assert vars(model) == model.get_params(deep=False)  # as if nothing had happened
         return None
 
 
@@ -136,9 +141,12 @@ def test_a_fit_is_finite_or_refused_with_a_reason(case, chosen):
         for name in ("coefficient", "threshold", "direction", "lower", "upper", "gain"):
             assert np.isfinite(getattr(tree, name)).all(), name
         assert np.isfinite(model.feature_importances_).all()
-        if chosen.get("clip_margin", 0.1) is not None:
+        if chosen.get("leaf__clip_margin", 0.1) is not None:
             y = np.asarray(case.y, np.float64).ravel()
-            reach = chosen.get("clip_margin", 0.1) * np.ptp(y) + 1e-6 * np.abs(y).max()
+            reach = (
+                chosen.get("leaf__clip_margin", 0.1) * np.ptp(y)
+                + 1e-6 * np.abs(y).max()
+            )
             assert prediction.min() >= y.min() - reach
             assert prediction.max() <= y.max() + reach
         check_reading(model, case)
@@ -195,7 +203,7 @@ _EXACT = ("normal", "ties", "two values", "constant", "skewed", "heavy tails", "
     st.integers(0, 2**32 - 1),
     st.lists(st.sampled_from(_EXACT), min_size=3, max_size=3),
     st.lists(st.integers(-30, 30), min_size=4, max_size=4),
-    st.sampled_from([None, "hard", "blend"] if MANY else [None]),
+    st.sampled_from([None, "tao", "blend"] if MANY else [None]),
 )
 def test_powers_of_two_as_units_change_no_bit(seed, kinds, powers, refine):
     rng = np.random.default_rng(seed)

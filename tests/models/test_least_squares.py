@@ -1,25 +1,50 @@
-"""Node models against `numpy.linalg.lstsq`, additive statistics against direct ones."""
+"""Least squares against `numpy.linalg.lstsq`, added statistics against direct ones."""
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
+from handmade import LEAF, build_tree
 
-from secret_jax.models.leaves import (
-    NodeStatistics,
-    constant_models,
-    inherit,
+from secret_jax.models.attach import with_statistics
+from secret_jax.models.interface import squared_errors
+from secret_jax.models.least_squares import (
+    Constant,
+    Implied,
+    LeastSquares,
     least_squares,
-    node_statistics,
-    squared_errors,
+    means,
+)
+from secret_jax.models.statistics import (
+    NodeStatistics,
+    no_statistics,
+    slice_statistics,
+    sum_upwards,
 )
 
 P = 4
 # Node 0 splits into 1 and 2, node 2 into 3 and 4, node 4 into 5 and 6.
+LINKS = [(1, 2), LEAF, (3, 4), LEAF, (5, 6), LEAF, LEAF]
 PARENT = np.array([-1, 0, 0, 2, 2, 4, 4])
 DEPTH = np.array([0, 1, 1, 2, 2, 3, 3])
 LEAVES = np.array([1, 3, 5, 6])
 BELOW = {0: [1, 3, 5, 6], 2: [3, 5, 6], 4: [5, 6], 1: [1], 3: [3], 5: [5], 6: [6]}
+
+
+def node_statistics(x, targets, weight, leaf, parent, depth) -> NodeStatistics:
+    """Of all nodes, from the leaf of every row."""
+    targets = targets if targets.ndim == 2 else targets[:, None]
+    statistics = no_statistics(len(parent), x.shape[1], targets.shape[1])
+    order = np.argsort(leaf, kind="stable")
+    occupied, first = np.unique(leaf[order], return_index=True)
+    last = np.append(first, len(order))[1:]
+    found = slice_statistics(x, None, targets, weight, x.shape[1], order, first, last)
+    for whole, own in zip(statistics, found, strict=True):
+        whole[occupied] = own
+    sum_upwards(statistics, parent, depth)
+    return statistics
 
 
 def single_node(x, y, weight=None) -> NodeStatistics:
@@ -29,6 +54,7 @@ def single_node(x, y, weight=None) -> NodeStatistics:
 
 
 def predict(model, x):
+    """What a model of one output predicts."""
     return model[0] + x @ model[1:]
 
 
@@ -73,7 +99,7 @@ DESIGNS = {
 def test_least_squares_is_the_solution_of_least_norm(rows, rng, design, n_rows):
     x, y, weight, _ = rows
     x, y, weight = design(x)[:n_rows], y[:n_rows], weight[:n_rows]
-    model = least_squares(single_node(x, y, weight))[0]
+    model = least_squares(single_node(x, y, weight))[0, 0]
     expected = minimum_norm(x, y, weight)
     np.testing.assert_allclose(model[1:], expected[1:], rtol=1e-6, atol=1e-7)
     # Elsewhere too: only the solution of least norm predicts the same there.
@@ -85,7 +111,7 @@ def test_least_squares_is_the_solution_of_least_norm(rows, rng, design, n_rows):
 
 def test_least_squares_of_a_regular_node_is_ordinary(rows):
     x, y, _, _ = rows
-    model = least_squares(single_node(x, y))[0]
+    model = least_squares(single_node(x, y))[0, 0]
     design = np.column_stack([np.ones(len(x)), x])
     np.testing.assert_allclose(model, np.linalg.lstsq(design, y)[0], rtol=1e-9)
 
@@ -93,7 +119,7 @@ def test_least_squares_of_a_regular_node_is_ordinary(rows):
 def test_few_rows_are_interpolated(rows):
     x, y, _, _ = rows
     for n_rows in range(1, P + 2):
-        model = least_squares(single_node(x[:n_rows], y[:n_rows]))[0]
+        model = least_squares(single_node(x[:n_rows], y[:n_rows]))[0, 0]
         np.testing.assert_allclose(predict(model, x[:n_rows]), y[:n_rows], atol=1e-7)
 
 
@@ -103,6 +129,7 @@ def test_no_rows_and_no_regressors(rows):
     assert not least_squares(empty).any()
     assert squared_errors(empty, least_squares(empty)) == 0
     model = least_squares(single_node(np.empty((len(y), 0)), y, weight))
+    assert model.shape == (1, 1, 1)
     assert model == pytest.approx(np.average(y, weights=weight))
 
 
@@ -115,9 +142,9 @@ def test_weights_equal_repetition(rows, rng):
         np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
 
 
-def test_constant_models(rows):
+def test_means(rows):
     x, y, weight, _ = rows
-    model = constant_models(single_node(x, y, weight))[0]
+    model = means(single_node(x, y, weight))[0, 0]
     assert model[0] == pytest.approx(np.average(y, weights=weight))
     assert not model[1:].any()
 
@@ -151,7 +178,9 @@ def test_inner_nodes_add_up(rows, offset):
         assert np.array_equal(got.scatter[node], got.scatter[node].T)
         inside = np.isin(leaf, BELOW[node])
         expected = minimum_norm(x[inside], y[inside], weight[inside])
-        np.testing.assert_allclose(models[node, 1:], expected[1:], rtol=1e-6, atol=1e-8)
+        np.testing.assert_allclose(
+            models[node, 0, 1:], expected[1:], rtol=1e-6, atol=1e-8
+        )
 
 
 def test_scatter_is_its_definition(rows):
@@ -171,9 +200,9 @@ def test_empty_leaves(rows):
     assert (got.upper[4:] == -np.inf).all()
     for a, b in zip(got, full, strict=True):
         assert np.array_equal(a[:4], b[:4])
-    models = least_squares(got)
-    assert np.isfinite(models).all()
-    inherit(models, got.weight > 0, PARENT)
+    assert np.isfinite(least_squares(got)).all()
+    tree = with_statistics(build_tree(LINKS, seed=0), got, LeastSquares())
+    models = tree.coefficient
     for node in (4, 5, 6):
         assert np.array_equal(models[node], models[2])
     assert not np.array_equal(models[3], models[1])
@@ -193,13 +222,13 @@ def test_squared_errors_on_other_rows(rows, rng, offset):
     errors = squared_errors(other, models)
     for node, below in BELOW.items():
         inside = ~half & np.isin(leaf, below)
-        residual = y[inside] - predict(models[node], x[inside])
-        assert errors[node] == pytest.approx(weight[inside] @ residual**2, rel=1e-6)
+        residual = y[inside] - predict(models[node, 0], x[inside])
+        assert errors[node, 0] == pytest.approx(weight[inside] @ residual**2, rel=1e-6)
     # On the training rows no model beats least squares.
     best = squared_errors(train, models)
     for _ in range(20):
         step = 1e-3 * rng.normal(size=models.shape)
-        step[:, 0] -= np.sum(step[:, 1:] * train.mean[:, :-1], axis=1)
+        step[:, 0, 0] -= np.sum(step[:, 0, 1:] * train.mean[:, :-1], axis=1)
         assert (squared_errors(train, models + step) > best).all()
 
 
@@ -207,4 +236,66 @@ def test_exact_fit_has_no_negative_error(rows):
     x, _, weight, _ = rows
     statistics = single_node(x, x @ np.ones(P), weight)
     error = squared_errors(statistics, least_squares(statistics))
-    assert 0 <= error[0] < 1e-15 * statistics.scatter[0, -1, -1]
+    assert 0 <= error[0, 0] < 1e-15 * statistics.scatter[0, -1, -1]
+
+
+# Several outputs
+
+
+@pytest.fixture
+def two_outputs(rows):
+    x, y, weight, leaf = rows
+    targets = np.column_stack([y, np.cos(x[:, 1]) - 100 * x[:, 2]])
+    return x, targets, weight, leaf
+
+
+def test_two_outputs_are_regressed_as_each_alone(two_outputs, rng):
+    x, targets, weight, leaf = two_outputs
+    both = node_statistics(x, targets, weight, leaf, PARENT, DEPTH)
+    models = least_squares(both)
+    assert models.shape == (7, 2, 1 + P)
+    some = models + 0.1 * rng.normal(size=models.shape)
+    for which in (0, 1):
+        y = targets[:, which]
+        alone = node_statistics(x, y, weight, leaf, PARENT, DEPTH)
+        for found, own in zip(both.output(which), alone, strict=True):
+            np.testing.assert_allclose(found, own, rtol=1e-12, atol=1e-12)
+        one = slice(which, which + 1)
+        np.testing.assert_allclose(
+            models[:, one], least_squares(alone), rtol=1e-9, atol=1e-9
+        )
+        np.testing.assert_allclose(means(both)[:, one], means(alone), rtol=1e-12)
+        np.testing.assert_allclose(
+            squared_errors(both, some)[:, one],
+            squared_errors(alone, some[:, one]),
+            rtol=1e-9,
+        )
+
+
+# Leaf models
+
+
+def test_degrees_are_those_of_the_rows_or_of_the_coefficients(two_outputs):
+    x, targets, _, leaf = (array[:40] for array in two_outputs)
+    leaf[leaf == 6] = 5
+    leaf[:2] = 6
+    statistics = node_statistics(x, targets, np.ones(40), leaf, PARENT, DEPTH)
+    base = np.zeros((7, 2, 1 + P))
+    models = LeastSquares().toward(statistics, base)
+    assert np.array_equal(models.degrees, np.minimum(statistics.weight, 1 + P))
+    assert models.degrees[6] == 2
+    assert np.array_equal(models.coefficient, least_squares(statistics))
+    models = Constant().toward(statistics, base + 1)
+    assert (models.degrees == 1).all()
+    assert np.array_equal(models.coefficient, means(statistics))
+
+
+def test_implied_models_are_those_of_growing_but_the_root(two_outputs):
+    x, targets, weight, leaf = two_outputs
+    statistics = node_statistics(x, targets, weight, leaf, PARENT, DEPTH)
+    tree = build_tree(LINKS, seed=0, n_outputs=2)
+    grown = np.random.default_rng(0).normal(size=(7, 2, 1 + P))
+    tree = dataclasses.replace(tree, coefficient=grown)
+    models = Implied().fit(statistics, tree)
+    assert np.array_equal(models.coefficient[1:], grown[1:])
+    assert np.array_equal(models.coefficient[0], least_squares(statistics)[0])

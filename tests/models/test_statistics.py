@@ -2,33 +2,57 @@
 
 from __future__ import annotations
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from secret_jax.models import leaves
-from secret_jax.models import statistics as grams
-from secret_jax.models.statistics import group_statistics
+from secret_jax.data.rows import Rows, Table
+from secret_jax.models.statistics import (
+    NodeStatistics,
+    add,
+    no_statistics,
+    slice_statistics,
+    tile_block,
+    tile_statistics,
+)
 
 
-def reference(x, y, weight, group, n_groups):
-    found = grams.no_statistics(n_groups, x.shape[1])
+def group_statistics(x, targets, weight, group, n_groups, block=None) -> NodeStatistics:
+    """Of all groups, block by block."""
+    n_regressors, n_outputs = x.shape[1], targets.shape[1]
+    block = block or tile_block(n_groups, n_regressors + n_outputs)
+    rows = Rows(Table(x, np.zeros((len(x), 0), np.int32)), targets, weight)
+    statistics = no_statistics(n_groups, n_regressors, n_outputs)
+    for start in range(0, len(x), block):
+        part = slice(start, start + block)
+        found = tile_statistics(
+            rows.take(part), n_regressors, group[part], n_groups, block
+        )
+        add(statistics, *found)
+    return statistics
+
+
+def reference(x, targets, weight, group, n_groups):
+    found = no_statistics(n_groups, x.shape[1], targets.shape[1])
     for g in range(n_groups):
         rows = group == g
         if not rows.any():
             continue
-        joint = np.column_stack([x, y])[rows].astype(np.float64)
+        joint = np.column_stack([x, targets])[rows].astype(np.float64)
         found.weight[g] = weight[rows].sum()
         found.mean[g] = np.average(joint, axis=0, weights=weight[rows])
         offset = joint - found.mean[g]
         found.scatter[g] = (weight[rows, None] * offset).T @ offset
-        found.lower[g], found.upper[g] = y[rows].min(), y[rows].max()
+        found.lower[g] = targets[rows].min(axis=0)
+        found.upper[g] = targets[rows].max(axis=0)
     return found
 
 
 @pytest.mark.parametrize(("n_rows", "n_groups"), [(40_000, 7), (17_000, 300), (50, 1)])
-def test_group_statistics(rng, n_rows, n_groups):
+@pytest.mark.parametrize("n_outputs", [1, 2])
+def test_group_statistics(rng, n_rows, n_groups, n_outputs):
     x = rng.normal(size=(n_rows, 3)).astype(np.float32)
-    y, weight = rng.normal(size=n_rows), rng.uniform(0.5, 2.0, n_rows)
+    y, weight = rng.normal(size=(n_rows, n_outputs)), rng.uniform(0.5, 2.0, n_rows)
     # Very unequal groups, one of them empty, and in no order.
     group = (n_groups * rng.uniform(size=n_rows) ** 3).astype(int)
     group[group == n_groups // 2 + 1] = 0
@@ -46,7 +70,7 @@ def test_a_group_far_from_the_origin_keeps_its_digits(rng):
     n_rows = 40_000
     group = rng.integers(0, 2, n_rows)
     x = (100.0 * group[:, None] + 0.01 * rng.normal(size=(n_rows, 2))).astype("f4")
-    y = 50.0 * group + 0.01 * rng.normal(size=n_rows)
+    y = 50.0 * group[:, None] + 0.01 * rng.normal(size=(n_rows, 1))
     got = group_statistics(x, y, np.ones(n_rows), group, 2)
     want = reference(x, y, np.ones(n_rows), group, 2)
     deviation = np.sqrt(want.scatter[1].diagonal())
@@ -54,15 +78,60 @@ def test_a_group_far_from_the_origin_keeps_its_digits(rng):
     assert error.max() < 2e-3
 
 
-def test_many_rows_give_the_models_of_few(rng, monkeypatch):
-    n_rows = 5000
-    x = rng.normal(size=(n_rows, 4)).astype(np.float32)
-    y, weight = x @ [1.0, 2.0, 0.0, -1.0] + rng.normal(size=n_rows), np.ones(n_rows)
-    leaf = 1 + (x[:, 0] > 0)
-    parent, depth = np.array([-1, 0, 0]), np.array([0, 1, 1])
-    few = leaves.node_statistics(x, y, weight, leaf, parent, depth)
-    monkeypatch.setattr(leaves, "_FLOAT64_ROWS", 100)
-    many = leaves.node_statistics(x, y, weight, leaf, parent, depth)
-    np.testing.assert_allclose(
-        leaves.least_squares(many), leaves.least_squares(few), atol=1e-5
-    )
+@pytest.mark.parametrize("kind", [np.asarray, jnp.asarray], ids=["host", "device"])
+def test_the_rows_of_a_block_may_lie_anywhere(rng, kind):
+    x, targets = rng.normal(size=(3000, 4)).astype("f4"), rng.normal(size=(3000, 2))
+    weight, group = rng.uniform(0.5, 2.0, 3000), rng.integers(0, 9, 3000)
+    rows = Rows(Table(kind(x), np.zeros((3000, 0), np.int32)), targets, weight)
+    occupied, found = tile_statistics(rows, 3, group, 12, 4096)
+    assert occupied.tolist() == list(range(9))
+    want = reference(x[:, :3], targets, weight, group, 9)
+    for name, expected in want._asdict().items():
+        np.testing.assert_allclose(
+            getattr(found, name), expected, rtol=2e-6, atol=2e-5, err_msg=name
+        )
+
+
+def test_blocks_of_any_size_add_up(rng):
+    x, targets = rng.normal(size=(5000, 2)).astype("f4"), rng.normal(size=(5000, 1))
+    weight, group = rng.uniform(0.5, 2.0, 5000), rng.integers(0, 40, 5000)
+    want = reference(x, targets, weight, group, 40)
+    for block in (64, 1024, 8192):
+        got = group_statistics(x, targets, weight, group, 40, block)
+        for name, expected in want._asdict().items():
+            np.testing.assert_allclose(
+                getattr(got, name), expected, rtol=2e-6, atol=2e-5, err_msg=name
+            )
+
+
+def test_more_of_one_node_may_come_several_times(rng):
+    x, targets = rng.normal(size=(90, 3)), rng.normal(size=(90, 2))
+    weight, part = rng.uniform(0.5, 2.0, 90), rng.integers(0, 6, 90)
+    node = np.array([4, 1, 4, 0, 1, 4])  # of each part
+    statistics = no_statistics(5, 3, 2)
+    parts = reference(x, targets, weight, part, 6)
+    add(statistics, node[:2], parts.take(np.arange(2)))
+    add(statistics, node[2:], parts.take(np.arange(2, 6)))
+    want = reference(x, targets, weight, node[part], 5)
+    for found, expected in zip(statistics, want, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("by_row", [False, True])
+def test_slices_of_places(rng, by_row):
+    """With rows of their own, places may repeat a row of the table."""
+    x = rng.normal(size=(40, 5)).astype(np.float32)
+    n_places = 100 if by_row else 40
+    row = rng.integers(0, 40, n_places) if by_row else None
+    targets, weight = rng.normal(size=(n_places, 2)), rng.uniform(0.5, 2, n_places)
+    order = rng.permutation(n_places)
+    start, stop = np.array([0, 10, 10, 31]), np.array([10, 30, 10, n_places])
+    found = slice_statistics(x, row, targets, weight, 3, order, start, stop)
+    assert (found.n_regressors, found.n_outputs) == (3, 2)
+    group = np.full(n_places, 4)  # one place is in no slice
+    for which, (first, last) in enumerate(zip(start, stop, strict=True)):
+        group[order[first:last]] = which
+    own = x[:, :3] if row is None else x[row, :3]
+    want = reference(own, targets, weight, group, 5)
+    for got, expected in zip(found, want.take(np.arange(4)), strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-10, atol=1e-10)

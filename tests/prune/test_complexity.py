@@ -18,17 +18,21 @@ from configurations import (
 from handmade import SHAPES, build_tree
 from sklearn.tree import DecisionTreeRegressor
 
-from secret_jax import SecretRegressor
-from secret_jax.models.leaves import NodeStatistics
-from secret_jax.prune.cross_validation import folds
-from secret_jax.prune.path import (
-    by_criterion,
-    covariance_complexity,
-    model_degrees,
-    split_degrees,
-    weakest_links,
+from secret_jax import (
+    CostComplexity,
+    CrossValidation,
+    InformationCriterion,
+    SecretRegressor,
 )
-from secret_jax.tree.routing import predict
+from secret_jax.data.encoding import encode
+from secret_jax.data.rows import Rows
+from secret_jax.models.statistics import NodeStatistics
+from secret_jax.prune.criteria import covariance_complexity
+from secret_jax.prune.cross_validation import parts_of
+from secret_jax.prune.interface import Evidence
+from secret_jax.prune.path import training_errors, training_path, weakest_links
+from secret_jax.tree.degrees import model_degrees, split_degrees
+from secret_jax.tree.routing import values
 from secret_jax.tree.structure import SplitKind, compact
 
 RULES = ["cross-validation", "aic", "bic", "icomp"]
@@ -52,14 +56,18 @@ def with_errors(shape, seed):
     """A tree whose nodes carry random errors; children may err more than parents."""
     tree = build_tree(SHAPES[shape], seed)
     error = np.random.default_rng(seed).uniform(0, 10, tree.n_nodes) / (1 + tree.depth)
-    return dataclasses.replace(tree, train_error=error)
+    return dataclasses.replace(tree, train_error=error[:, None])
+
+
+def path_of(tree, size=None):
+    return weakest_links(tree, tree.train_error[:, 0], size)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("seed", range(4))
-def test_every_subtree_is_the_best_at_its_price(shape, seed):
+def test_every_subtree_is_the_best_at_its_penalty(shape, seed):
     tree = with_errors(shape, seed)
-    path = weakest_links(tree, tree.train_error)
+    path = path_of(tree)
     assert path.alphas[0] == 0
     assert (np.diff(path.alphas) > 0).all()
     best = [(leaf_error(t), t.n_leaves) for t in all_subtrees(tree)]
@@ -67,24 +75,24 @@ def test_every_subtree_is_the_best_at_its_price(shape, seed):
     for index, (low, high) in enumerate(zip(path.alphas, upper, strict=True)):
         subtree = path.subtree(tree, index)
         found = leaf_error(subtree), subtree.n_leaves
-        for price in (low, 0.5 * (low + high)):
-            least = min(error + price * size for error, size in best)
-            assert found[0] + price * found[1] == pytest.approx(least)
+        for penalty in (low, 0.5 * (low + high)):
+            least = min(error + penalty * size for error, size in best)
+            assert found[0] + penalty * found[1] == pytest.approx(least)
     assert path.subtree(tree, len(path.alphas) - 1).n_leaves == 1
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_totals_are_sums_over_the_leaves_of_the_subtrees(shape):
     tree = with_errors(shape, 5)
-    path = weakest_links(tree, tree.train_error)
-    for index, total in enumerate(path.totals(tree.train_error)):
+    path = path_of(tree)
+    for index, total in enumerate(path.totals(tree.train_error[:, 0])):
         assert total == pytest.approx(leaf_error(path.subtree(tree, index)))
 
 
 def test_sizes_need_not_be_one():
     tree = with_errors("bushy", 0)
-    twice = weakest_links(tree, tree.train_error, np.full(tree.n_nodes, 2.0))
-    once = weakest_links(tree, tree.train_error)
+    twice = path_of(tree, np.full(tree.n_nodes, 2.0))
+    once = path_of(tree)
     np.testing.assert_allclose(2 * twice.alphas, once.alphas)
     assert np.array_equal(twice.step, once.step)
 
@@ -104,7 +112,7 @@ def test_the_path_is_that_of_scikit_learn():
 
 
 @every_configuration
-def test_each_price_of_the_path_gives_its_error(configuration):
+def test_each_penalty_of_the_path_gives_its_error(configuration):
     X, y = crease()
     model = regressor(configuration, prune=None)
     path = model.cost_complexity_pruning_path(X, y)
@@ -117,7 +125,7 @@ def test_each_price_of_the_path_gives_its_error(configuration):
     for alpha, impurity in zip(
         path.ccp_alphas[chosen], path.impurities[chosen], strict=True
     ):
-        model.set_params(ccp_alpha=float(alpha)).fit(X, y)
+        model.set_params(prune=CostComplexity(alpha=float(alpha))).fit(X, y)
         assert np.mean((model.predict(X) - y) ** 2) == pytest.approx(impurity, rel=1e-4)
         assert model.n_leaves_grown_ == grown
         sizes.append(model.n_leaves_)
@@ -125,17 +133,12 @@ def test_each_price_of_the_path_gives_its_error(configuration):
     assert sizes[-1] == 1
 
 
-def test_prices_are_in_units_of_the_target_squared():
+def test_penalties_are_in_units_of_the_target_squared():
     X, y = crease()
     one = regressor("paper").cost_complexity_pruning_path(X, y)
     eight = regressor("paper").cost_complexity_pruning_path(X, 8 * y + 16)
     np.testing.assert_allclose(eight.ccp_alphas, 64 * one.ccp_alphas, rtol=1e-6)
     np.testing.assert_allclose(eight.impurities, 64 * one.impurities, rtol=1e-6)
-
-
-def test_a_price_and_a_rule_are_refused_together():
-    with refusal("ccp_alpha=0.5", "prune='holdout'", "prune=None"):
-        SecretRegressor(prune="holdout", ccp_alpha=0.5).fit(*crease())
 
 
 @every_rule
@@ -173,7 +176,7 @@ def test_nothing_is_left_of_noise(rule):
     X, _ = crease()
     y = np.random.default_rng(3).normal(size=len(X))
     # The criteria know nothing of the search, so they are given a small one.
-    few = {"max_depth": 1, "oblique": False, "criterion": "gini"}
+    few = {"max_depth": 1, "oblique": False, "splits": "secret"}
     model = regressor("default", prune=rule, **few).fit(X, y)
     assert model.n_leaves_ == 1
 
@@ -188,73 +191,81 @@ def test_constant_outputs_and_single_rows():
 
 def test_parts_have_like_weight_and_keep_their_order():
     weight = np.random.default_rng(0).integers(1, 5, 1000).astype(float)
-    fold = folds(weight, 5)
+    fold = parts_of(weight, 5)
     assert (np.diff(fold) >= 0).all()
     np.testing.assert_allclose(
         np.bincount(fold, weight), weight.sum() / 5, atol=weight.max()
     )
-    assert folds(np.ones(3), 5).max() < 5
+    assert parts_of(np.ones(3), 5).max() < 5
 
 
 def test_cross_validation_measures_trees_on_rows_they_have_not_seen():
-    # A price that is chosen on the training rows themselves would be zero.
+    # A penalty that is chosen on the training rows themselves would be zero.
     X, y = crease(256)
     noisy = y + np.random.default_rng(0).normal(size=len(y)) * 2
     model = regressor("paper", prune="cross-validation").fit(X, noisy)
     assert model.n_leaves_ < 0.5 * model.n_leaves_grown_
 
 
-def fitted_tree(**changes):
+def fitted_tree(n_outputs=1, **changes):
+    """A grown tree, and the rows that it was grown on."""
     X, y = shop()
-    model = regressor("default", prune=None, oblique=True, **changes).fit(X, y)
-    tree = model.tree_
-    table = tree.schema.encode(X)
-    return tree, table, tree.schema.scale_target(y.to_numpy()), np.ones(len(y))
+    targets = np.stack([y, X["width"] * X["height"] - y / 9], axis=1)[:, :n_outputs]
+    model = regressor("default", prune=None, oblique=True, **changes)
+    tree = model.fit(X, targets if n_outputs > 1 else y).tree_
+    targets = tree.schema.scale_targets(targets)
+    return tree, Rows(encode(tree.schema, X), targets, np.ones(len(y)))
 
 
 @pytest.mark.parametrize("criterion", ["aic", "bic"])
-def test_a_criterion_equals_its_definition(criterion):
-    tree, table, y, weight = fitted_tree()
-    pruned, value = by_criterion(tree, table, y, weight, criterion)
-    residual = y - tree.schema.scale_target(predict(pruned, table))
-    n = len(y)
-    degrees = model_degrees(pruned)[pruned.is_leaf].sum() + split_degrees(pruned).sum()
-    k = degrees + 1
-    price = 2.0 * n / (n - k - 1) if criterion == "aic" else np.log(n)
-    expected = n * np.log(residual @ residual / n) + price * k
+@pytest.mark.parametrize("n_outputs", [1, 2])
+def test_a_criterion_equals_its_definition(criterion, n_outputs):
+    tree, rows = fitted_tree(n_outputs)
+    rule = InformationCriterion(criterion=criterion)
+    pruned, value, fold_trees = rule(tree, Evidence(rows))
+    residual = (rows.targets - values(pruned, rows.table)).ravel()
+    n = rows.n_rows * n_outputs
+    degrees = n_outputs * model_degrees(pruned)[pruned.is_leaf].sum()
+    k = degrees + split_degrees(pruned).sum() + 1
+    penalty = 2.0 * n / (n - k - 1) if criterion == "aic" else np.log(n)
+    expected = n * np.log(residual @ residual / n) + penalty * k
     assert value == pytest.approx(expected, rel=1e-4)
+    assert fold_trees == ()
     root = compact(tree, np.zeros(tree.n_nodes, bool))
-    assert value < by_criterion(root, table, y, weight, criterion)[1]
+    assert value < rule(root, Evidence(rows)).value
 
 
 def test_bic_keeps_fewer_leaves_than_aic():
-    tree, table, y, weight = fitted_tree(min_samples_leaf=3, discrete_regressors=False)
-    sizes = [
-        by_criterion(tree, table, y, weight, name)[0].n_leaves
-        for name in ("aic", "bic")
-    ]
+    tree, rows = fitted_tree(min_samples_leaf=3, indicators=False)
+    rules = [InformationCriterion(criterion=name) for name in ("aic", "bic")]
+    sizes = [rule(tree, Evidence(rows)).tree.n_leaves for rule in rules]
     assert sizes[0] > sizes[1] > 1
 
 
-def test_the_complexity_is_that_of_the_whole_covariance_matrix(rng):
+@pytest.mark.parametrize("n_outputs", [1, 2])
+def test_the_complexity_is_that_of_the_whole_covariance_matrix(rng, n_outputs):
     # A stump: the path has the two leaves and the root.
     tree = with_errors("stump", 0)
     path = weakest_links(tree, np.array([3.0, 1.0, 1.0]))
     p, weight = 2, np.array([30.0, 10.0, 20.0])
-    roots = rng.normal(size=(3, p + 1, p + 1))
+    width = p + n_outputs
+    roots = rng.normal(size=(3, width, width))
     scatter = roots @ roots.transpose(0, 2, 1)
-    unused = np.zeros(3)
-    statistics = NodeStatistics(weight, np.zeros((3, p + 1)), scatter, unused, unused)
+    unused = np.zeros((3, n_outputs))
+    mean = np.zeros((3, width))
+    statistics = NodeStatistics(weight, mean, scatter, unused, unused)
     variance = np.array([0.3, 0.7])
     found = covariance_complexity(path, statistics, variance)
 
     def complexity(leaves, noise):
-        blocks = [np.array([[2 * noise**2 / weight[0]]])]
+        # One variance for all outputs: so many more rows estimate it.
+        blocks = [np.array([[2 * noise**2 / (n_outputs * weight[0])]])]
         for leaf in leaves:
-            blocks += [
+            of_output = [
                 np.array([[noise / weight[leaf]]]),
-                noise * np.linalg.inv(scatter[leaf, :-1, :-1] + np.eye(p)),
+                noise * np.linalg.inv(scatter[leaf, :p, :p] + np.eye(p)),
             ]
+            blocks += n_outputs * of_output
         q = sum(len(block) for block in blocks)
         matrix, at = np.zeros((q, q)), 0
         for block in blocks:
@@ -268,13 +279,75 @@ def test_the_complexity_is_that_of_the_whole_covariance_matrix(rng):
     assert (found > 0).all()
 
 
+def test_the_path_of_several_outputs_is_in_units_of_the_targets():
+    tree, rows = fitted_tree(2)
+    path, errors = training_path(tree, rows)
+    scale = np.array(tree.schema.target_scales)
+    assert scale.max() > 2 * scale.min()
+    for index in (0, len(path.alphas) // 2, len(path.alphas) - 1):
+        subtree = path.subtree(tree, index)
+        residual = (rows.targets - values(subtree, rows.table)) * scale
+        expected = np.mean(np.sum(residual**2, axis=1))
+        assert errors[index] == pytest.approx(expected, rel=1e-4)
+        alpha = np.append(path.alphas, np.inf)[index : index + 2].mean()
+        if np.isfinite(alpha):
+            kept = CostComplexity(alpha=float(alpha))(tree, Evidence(rows)).tree
+            assert np.array_equal(kept.left, subtree.left)
+
+
+def test_cross_validation_adds_up_the_outputs():
+    """The definition, by hand, for trees of two outputs."""
+    tree, rows = fitted_tree(2)
+    fold = parts_of(rows.weight, 3)
+    fold_trees = [fitted_tree(2, random_state=seed)[0] for seed in range(3)]
+    for seed, own in enumerate(fold_trees):  # any trees will do, of several sizes
+        cut = weakest_links(own, training_errors(own), 1 + model_degrees(own))
+        fold_trees[seed] = cut.subtree(own, seed)
+    pruned = CrossValidation(n_folds=3)(
+        tree, Evidence(rows, fold=fold, fold_trees=fold_trees)
+    )
+    whole = weakest_links(tree, training_errors(tree), 1 + model_degrees(tree))
+    alphas = np.append(whole.alphas, np.inf)
+    typical = np.sqrt(alphas[:-1] * alphas[1:])
+    error = np.zeros(len(typical))
+    for part, own in enumerate(fold_trees):
+        path = weakest_links(own, training_errors(own), 1 + model_degrees(own))
+        held_out = rows.take(fold == part)
+        for index, penalty in enumerate(typical):
+            which = np.flatnonzero(path.alphas <= penalty)[-1]
+            subtree = path.subtree(own, which)
+            residual = held_out.targets - values(subtree, held_out.table)
+            error[index] += np.sum(residual**2)
+    assert pruned.value == pytest.approx(error.min(), rel=1e-4)
+    best = len(error) - 1 - np.argmin(error[::-1])
+    assert np.array_equal(pruned.tree.left, whole.subtree(tree, best).left)
+    assert len(pruned.fold_trees) == 3
+
+
+def test_two_identical_outputs_are_pruned_as_one_at_twice_the_penalty():
+    X, y = crease(256)
+    y = y + np.random.default_rng(0).normal(size=len(y))
+    trees = []
+    for alpha, targets in ((0.2, y), (0.4, np.stack([y, y], axis=1))):
+        model = SecretRegressor(
+            splits="cart", prune=CostComplexity(alpha=alpha), random_state=0
+        )
+        model.fit(X, targets)
+        trees.append(model.tree_)
+        assert 1 < model.n_leaves_ < model.n_leaves_grown_
+    # A split saves as much of either.
+    once = dataclasses.replace(trees[0], gain=2 * trees[0].gain)
+    for output in (0, 1):
+        assert_same_tree(trees[1].output(output), once)
+
+
 def test_degrees_of_least_squares_are_its_coefficients():
-    tree, *_ = fitted_tree(leaf="linear", min_samples_leaf=8)
+    tree, _ = fitted_tree(leaf="linear", min_samples_leaf=8)
     np.testing.assert_array_equal(model_degrees(tree), 1.0 + tree.schema.n_regressors)
 
 
 def test_degrees_of_shrunken_models_lie_between():
-    tree, *_ = fitted_tree()
+    tree, _ = fitted_tree()
     degrees = model_degrees(tree)
     assert (degrees >= tree.degrees - 1e-9).all()
     assert (degrees <= 1.0 + tree.schema.n_regressors).all()
@@ -283,8 +356,8 @@ def test_degrees_of_shrunken_models_lie_between():
 
 def test_degrees_of_splits():
     X, y = shop()
-    tree = regressor("default", prune=None, oblique=True, discrete_regressors=False)
-    tree = tree.fit(X, y).tree_
+    model = regressor("default", prune=None, oblique=True, indicators=False)
+    tree = model.fit(X, y).tree_
     degrees = split_degrees(tree)
     expected = {SplitKind.LEAF: 0, SplitKind.AXIS: 1, SplitKind.DISCRETE: 3}
     for kind, number in expected.items():

@@ -10,62 +10,106 @@ import pytest
 from configurations import crease, every_configuration, regressor, shop, tree_bytes
 from handmade import SHAPES, build_tree, rows
 
-from secret_jax.data.table import Table
-from secret_jax.prune.reduced_error import pruning_errors, reduced_error
-from secret_jax.tree.routing import predict, walk
+from secret_jax import HoldOut, SecretRegressor
+from secret_jax.data.rows import Rows
+from secret_jax.models.errors import node_errors, squared_error
+from secret_jax.prune.interface import Evidence
+from secret_jax.tree.routing import values, walk
 from secret_jax.tree.structure import SplitKind, StopReason, Tree, compact
 
 
-def outputs(n_rows: int = 50, seed: int = 9) -> np.ndarray:
-    return np.random.default_rng(seed).normal(size=n_rows)
+def evidence(
+    n_outputs: int = 1, weight: np.ndarray | None = None, seed: int = 9
+) -> Evidence:
+    """Fifty rows with any outputs, which prune and did not train."""
+    table = rows()
+    n_rows = len(table.x)
+    targets = np.random.default_rng(seed).normal(size=(n_rows, n_outputs))
+    weight = np.ones(n_rows) if weight is None else weight
+    held_out = Rows(table, targets, weight)
+    return Evidence(held_out.take(slice(0)), held_out)
 
 
-def error_of(tree: Tree, table: Table, y: np.ndarray, weight: np.ndarray) -> float:
-    residual = tree.schema.scale_target(predict(tree, table)) - y
-    return float(weight @ residual**2)
+def error_of(tree: Tree, part: Rows) -> float:
+    residual = values(tree, part.table) - part.targets
+    return float(part.weight @ (residual**2).sum(axis=1))
+
+
+def subtrees(tree: Tree):
+    inner = np.flatnonzero(~tree.is_leaf)
+    for choice in itertools.product([False, True], repeat=len(inner)):
+        keep = np.zeros(tree.n_nodes, bool)
+        keep[inner] = choice
+        yield compact(tree, keep)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("clip_margin", [None, 0.1])
-def test_pruning_finds_the_best_of_all_subtrees(shape, clip_margin):
-    table, y = rows(), outputs()
-    weight = np.random.default_rng(1).uniform(0.5, 2, len(y))
+@pytest.mark.parametrize("n_outputs", [1, 2])
+def test_pruning_finds_the_best_of_all_subtrees(shape, clip_margin, n_outputs):
+    weight = np.random.default_rng(1).uniform(0.5, 2, 50)
+    given = evidence(n_outputs, weight)
     for seed in range(3):
-        tree = build_tree(SHAPES[shape], seed, clip_margin)
-        inner = np.flatnonzero(~tree.is_leaf)
-        best = np.inf
-        for choice in itertools.product([False, True], repeat=len(inner)):
-            keep = np.zeros(tree.n_nodes, bool)
-            keep[inner] = choice
-            best = min(best, error_of(compact(tree, keep), table, y, weight))
-        pruned, error = reduced_error(tree, table, y, weight)
+        tree = build_tree(SHAPES[shape], seed, clip_margin, n_outputs)
+        best = min(error_of(subtree, given.held_out) for subtree in subtrees(tree))
+        pruned, error, fold_trees = HoldOut()(tree, given)
         assert error == pytest.approx(best, rel=1e-4)
-        assert error_of(pruned, table, y, weight) == pytest.approx(best, rel=1e-4)
+        assert error_of(pruned, given.held_out) == pytest.approx(best, rel=1e-4)
+        assert fold_trees == ()
+
+
+def test_outputs_count_alike_in_standardised_units():
+    """Of two outputs each has its own best subtree; the sum of the errors decides."""
+    given = evidence(2)
+    sizes = set()
+    for seed in range(6):
+        tree = build_tree(SHAPES["bushy"], seed, n_outputs=2)
+        each = []
+        for i in (0, 1):
+            part = given.held_out
+            part = part._replace(targets=part.targets[:, [i]])
+            each.append(HoldOut()(tree.output(i), given._replace(held_out=part)))
+        both = HoldOut()(tree, given)
+        sizes.add(len({found.tree.n_leaves for found in (*each, both)}))
+        assert both.value >= each[0].value + each[1].value - 1e-6
+        alike = dataclasses.replace(
+            tree, coefficient=np.repeat(tree.coefficient[:, :1], 2, axis=1)
+        )
+        same = given.held_out._replace(
+            targets=np.repeat(given.held_out.targets[:, :1], 2, axis=1)
+        )
+        doubled = HoldOut()(alike, given._replace(held_out=same))
+        assert doubled.value == pytest.approx(2 * each[0].value)
+        assert np.array_equal(doubled.tree.left, each[0].tree.left)
+    assert max(sizes) > 1
 
 
 @pytest.mark.parametrize("clip_margin", [None, 0.1])
 def test_pruning_twice_is_pruning_once(clip_margin):
-    table, y, weight = rows(), outputs(), np.ones(50)
     for seed in range(5):
         tree = build_tree(SHAPES["bushy"], seed, clip_margin)
-        once, _ = reduced_error(tree, table, y, weight)
-        twice, _ = reduced_error(once, table, y, weight)
+        once = HoldOut()(tree, evidence()).tree
+        twice = HoldOut()(once, evidence()).tree
         assert tree_bytes(twice) == tree_bytes(once)
 
 
 def test_a_tie_goes_to_the_smaller_tree():
     tree = build_tree(SHAPES["bushy"], seed=0)
     same = dataclasses.replace(tree, coefficient=np.ones_like(tree.coefficient))
-    pruned, _ = reduced_error(same, rows(), outputs(), np.ones(50))
-    assert pruned.n_nodes == 1
+    assert HoldOut()(same, evidence()).tree.n_nodes == 1
+
+
+def test_without_rows_to_prune_on_the_tree_stays():
+    tree = build_tree(SHAPES["bushy"], seed=0)
+    assert HoldOut()(tree, evidence()._replace(held_out=None)) == (tree, 0.0, ())
 
 
 def test_splits_that_no_pruning_row_reaches_are_cut():
     tree, table = build_tree(SHAPES["bushy"], seed=0), rows()
-    goes_left = walk(tree, table)[0][1] == tree.left[0]
-    left = Table(table.x[goes_left], table.codes[goes_left])
-    as_predicted = tree.schema.scale_target(predict(tree, left))
-    pruned, error = reduced_error(tree, left, as_predicted, np.ones(len(as_predicted)))
+    left = table.take(walk(tree, table)[0][1] == tree.left[0])
+    as_predicted = Rows(left, values(tree, left), np.ones(len(left.x)))
+    given = Evidence(as_predicted.take(slice(0)), as_predicted)
+    pruned, error, _ = HoldOut()(tree, given)
     assert error == pytest.approx(0, abs=1e-8)
     assert tree.left[tree.right[0]] >= 0
     assert not pruned.is_leaf[0]
@@ -74,38 +118,40 @@ def test_splits_that_no_pruning_row_reaches_are_cut():
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_errors_from_statistics_equal_errors_along_the_paths(shape):
-    table, y = rows(), outputs()
-    weight = np.random.default_rng(2).uniform(0.5, 2, len(y))
-    tree = build_tree(SHAPES[shape], seed=3)
-    path, value = walk(tree, table)
-    expected = np.zeros(tree.n_nodes)
-    for row in range(len(y)):
+@pytest.mark.parametrize("n_outputs", [1, 2])
+def test_errors_from_statistics_equal_errors_along_the_paths(shape, n_outputs):
+    weight = np.random.default_rng(2).uniform(0.5, 2, 50)
+    part = evidence(n_outputs, weight).held_out
+    tree = build_tree(SHAPES[shape], seed=3, n_outputs=n_outputs)
+    path, value = walk(tree, part.table)
+    expected = np.zeros((tree.n_nodes, n_outputs))
+    for row in range(part.n_rows):
         for node in np.unique(path[:, row]):
             at = np.flatnonzero(path[:, row] == node)[0]
-            expected[node] += weight[row] * (value[at, row] - y[row]) ** 2
-    by_statistics = pruning_errors(tree, table, y, weight)
+            error = value[at, :, row] - part.targets[row]
+            expected[node] += weight[row] * error**2
     wide = dataclasses.replace(tree, clip_margin=1e6, upper=tree.lower + 1)
-    by_paths = pruning_errors(wide, table, y, weight)
-    np.testing.assert_allclose(by_statistics, expected, rtol=1e-4)
-    np.testing.assert_allclose(by_paths, expected, rtol=1e-4)
+    for output_weight in (np.ones(n_outputs), np.arange(3.0, 3.0 + n_outputs)):
+        wanted = expected @ output_weight
+        by_statistics = node_errors(tree, part, output_weight)
+        by_paths = node_errors(wide, part, output_weight)
+        np.testing.assert_allclose(by_statistics, wanted, rtol=1e-4)
+        np.testing.assert_allclose(by_paths, wanted, rtol=1e-4)
+    for by_default in (node_errors(tree, part), node_errors(wide, part)):
+        np.testing.assert_allclose(by_default, expected.sum(axis=1), rtol=1e-4)
+    leaves = node_errors(tree, part)[tree.is_leaf]
+    assert squared_error(tree, part) == pytest.approx(leaves.sum(), rel=1e-4)
 
 
 @pytest.mark.parametrize("clip_margin", [None, 0.1])
 def test_a_pruning_row_of_weight_two_is_two_rows(clip_margin):
-    table, y = rows(), outputs()
-    weight = np.random.default_rng(3).integers(0, 3, len(y))
-    repeat = np.repeat(np.arange(len(y)), weight)
+    weight = np.random.default_rng(3).integers(0, 3, 50)
+    repeat = np.repeat(np.arange(50), weight)
     tree = build_tree(SHAPES["bushy"], seed=1, clip_margin=clip_margin)
+    once = evidence(weight=weight.astype(float)).held_out
+    repeated = evidence().held_out.take(repeat)
     np.testing.assert_allclose(
-        pruning_errors(tree, table, y, weight.astype(float)),
-        pruning_errors(
-            tree,
-            Table(table.x[repeat], table.codes[repeat]),
-            y[repeat],
-            np.ones(len(repeat)),
-        ),
-        rtol=1e-9,
+        node_errors(tree, once), node_errors(tree, repeated), rtol=1e-9
     )
 
 
@@ -122,23 +168,22 @@ def test_a_pruned_model_is_never_worse_on_the_pruning_set(configuration, table):
     make = TABLES[table]
     X, y = pruning_set(make)
     # Refitted on the pruning rows, a model would no longer be the one that was pruned.
-    model = regressor(configuration).set_params(refit=False, oblique=True)
+    kept = HoldOut(refit=False)
+    model = regressor(configuration).set_params(prune=kept, oblique=True)
     pruned = model.fit(*make(), prune_set=(X, y))
     error = np.mean((pruned.predict(X) - y) ** 2)
-    for changes in ({"prune": None}, {"max_depth": 0}):
-        other = regressor(configuration, refit=False, oblique=True, **changes)
+    for changes in ({"prune": None}, {"prune": kept, "max_depth": 0}):
+        other = regressor(configuration, oblique=True, **changes)
         other.fit(*make())
         assert error <= np.mean((other.predict(X) - y) ** 2) * (1 + 1e-4)
 
 
 @every_configuration
 def test_a_pruned_model_is_a_subtree_of_the_grown_one(configuration):
-    options = {"refit": False, "oblique": True}
     X, y = crease()
-    grown = regressor(configuration, prune=None, **options).fit(X, y)
-    pruned = regressor(configuration, **options).fit(
-        X, y, prune_set=pruning_set(crease)
-    )
+    grown = regressor(configuration, prune=None, oblique=True).fit(X, y)
+    pruned = regressor(configuration, prune=HoldOut(refit=False), oblique=True)
+    pruned.fit(X, y, prune_set=pruning_set(crease))
     assert pruned.n_leaves_grown_ == grown.n_leaves_
     assert pruned.n_leaves_ < grown.n_leaves_
     whole, part = grown.tree_, pruned.tree_
@@ -170,3 +215,42 @@ def test_noise_is_pruned_to_a_single_leaf_or_close(configuration):
     model = regressor(configuration).fit(X, noise, prune_set=(X, other))
     assert model.n_leaves_ <= 3
     assert model.score(X, other) < 0.2
+
+
+@pytest.fixture(scope="module")
+def two_planes():
+    def output(X):
+        return np.abs(X[:, 0] + X[:, 1] - 0.3) + 0.3 * X[:, 2]
+
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(256, 3))
+    return X, output(X) + 0.05 * rng.normal(size=256), output
+
+
+def test_auto_keeps_the_better_of_both_trees(two_planes):
+    X, y, output = two_planes
+    prune_set = (X[:100] + 0.01, output(X[:100] + 0.01))
+    errors = {}
+    for oblique in (False, True, "auto"):
+        model = SecretRegressor(
+            oblique=oblique, prune=HoldOut(refit=False), random_state=0
+        )
+        model.fit(X, y, prune_set=prune_set)
+        errors[oblique] = np.mean((model.predict(prune_set[0]) - prune_set[1]) ** 2)
+    assert errors[True] < 0.5 * errors[False]
+    assert errors["auto"] == errors[True]
+
+
+def test_refitting_uses_the_pruning_rows(two_planes):
+    X, y, _ = two_planes
+    prune_set = (X + 0.01, y + 10)
+    models = [
+        SecretRegressor(max_depth=0, prune=HoldOut(refit=refit), random_state=0).fit(
+            X, y, prune_set=prune_set
+        )
+        for refit in (False, True)
+    ]
+    means = [model.predict(X).mean() - y.mean() for model in models]
+    assert means[0] == pytest.approx(0, abs=0.1)
+    assert means[1] == pytest.approx(5, abs=0.3)
+    assert [model.tree_.weight[0] for model in models] == [256, 512]

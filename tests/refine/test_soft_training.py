@@ -1,4 +1,4 @@
-"""Refinement: blended gates, the soft tree, and what happens when they do not pay."""
+"""The soft tree: its training, and what happens when it does not pay."""
 
 from __future__ import annotations
 
@@ -10,22 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from configurations import crease, refusal, shop
-from handmade import BUSHY, SHAPES, build_tree, rows
-from test_soft_prediction import with_gates
+from handmade import SHAPES, build_tree, rows
+from random_trees import with_gates
 
-import secret_jax.refine.refine
-from secret_jax import RefinementWarning, SecretRegressor
-from secret_jax.fitting import Rows
-from secret_jax.options import BlendOptions, SoftOptions
-from secret_jax.prune.reduced_error import penalised
-from secret_jax.refine.refine import trainer as trainer_module
-from secret_jax.refine.soft.parameters import (
-    deviations,
-    forward,
-    to_parameters,
-    to_tree,
-    with_widths,
-)
+from secret_jax import Blend, RefinementWarning, SecretRegressor, SoftGates
+from secret_jax.data.rows import Rows
+from secret_jax.refine.soft import starts as starts_module
+from secret_jax.refine.soft.parameters import forward, to_parameters, to_tree
 from secret_jax.refine.soft.steps import (
     Rates,
     TrainingData,
@@ -34,10 +25,10 @@ from secret_jax.refine.soft.steps import (
     minibatches,
     train_chunk,
 )
-from secret_jax.tree.routing import predict, walk
+from secret_jax.tree.routing import predict, values
 from secret_jax.tree.structure import SplitKind
 
-FEW = SoftOptions(
+FEW = SoftGates(
     max_steps=64,
     chunk=8,
     screen_steps=16,
@@ -47,11 +38,6 @@ FEW = SoftOptions(
     patience_steps=(64, 64),
     batch_size=16,
 )
-
-
-@pytest.fixture
-def few_steps(monkeypatch):
-    monkeypatch.setattr(secret_jax.refine.refine, "SoftOptions", lambda: FEW)
 
 
 def fit(refine, X=None, y=None, **changes):
@@ -65,32 +51,37 @@ def fit(refine, X=None, y=None, **changes):
         return model.set_params(**changes).fit(X, y)
 
 
-def gated(shape="bushy", seed=1):
-    """A tree whose linear splits are all gates, and rows for it."""
-    return with_gates(build_tree(SHAPES[shape], seed), seed, hard_share=0.0)
+def gated(shape="bushy", seed=1, n_outputs=1):
+    """A tree whose linear splits are all gates."""
+    hard = build_tree(SHAPES[shape], seed, n_outputs=n_outputs)
+    return with_gates(hard, seed, hard_share=0.0)
 
 
-def labelled_rows(n_rows: int = 64, seed: int = 0) -> Rows:
-    table = rows(n_rows, seed)
+def labelled_rows(n_rows: int = 64, seed: int = 0, n_outputs: int = 1) -> Rows:
     random = np.random.default_rng(seed)
-    return Rows(table, random.normal(size=n_rows), random.uniform(1, 2, n_rows))
+    targets = random.normal(size=(n_rows, n_outputs))
+    return Rows(rows(n_rows, seed), targets, random.uniform(1, 2, n_rows))
+
+
+every_number_of_outputs = pytest.mark.parametrize("n_outputs", [1, 2])
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_the_forward_pass_is_the_prediction_of_the_tree(shape):
+@every_number_of_outputs
+def test_the_forward_pass_is_the_prediction_of_the_tree(shape, n_outputs):
     table = rows()
     for seed in range(3):
-        tree = gated(shape, seed)
+        tree = gated(shape, seed, n_outputs)
         parameters, structure = to_parameters(
             tree, oblique=True, n_inner=16, n_leaves=16
         )
         found = forward(parameters, structure, table.x, table.codes)
-        expected = tree.schema.scale_target(predict(tree, table))
-        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(found, values(tree, table), rtol=1e-4, atol=1e-4)
 
 
-def test_a_tree_survives_the_way_to_parameters_and_back():
-    tree, table = gated(), rows()
+@every_number_of_outputs
+def test_a_tree_survives_the_way_to_parameters_and_back(n_outputs):
+    tree, table = gated(n_outputs=n_outputs), rows()
     parameters, _ = to_parameters(tree, oblique=True, n_inner=16, n_leaves=16)
     same = to_tree(tree, parameters)
     np.testing.assert_allclose(predict(same, table), predict(tree, table), rtol=1e-4)
@@ -100,16 +91,17 @@ def test_a_tree_survives_the_way_to_parameters_and_back():
 
 
 def data_of(part: Rows) -> TrainingData:
-    everything = np.arange(len(part.y))
+    everything = np.arange(part.n_rows)
+    n_outputs = part.targets.shape[1]
     return TrainingData(
         x=part.table.x,
         codes=part.table.codes,
-        y=part.y.astype(np.float32),
+        targets=part.targets.astype(np.float32),
         weight=part.weight.astype(np.float32),
         validation=everything.astype(np.int32),
         fold=np.stack([part.weight, part.weight]).astype(np.float32),
-        low=np.float32(-1e3),
-        high=np.float32(1e3),
+        low=np.full(n_outputs, -1e3, np.float32),
+        high=np.full(n_outputs, 1e3, np.float32),
     )
 
 
@@ -124,10 +116,12 @@ def state_of(tree, oblique=True):
 RATES = Rates(*map(np.float32, (0.01, 0.005, 1e-3, 0.0)))
 
 
-def test_a_chunk_of_steps_lowers_the_loss_and_reports_the_error():
-    part = labelled_rows()
+@every_number_of_outputs
+def test_a_chunk_of_steps_lowers_the_loss_and_reports_the_error(n_outputs):
+    part = labelled_rows(n_outputs=n_outputs)
     data = data_of(part)
-    state, structure = state_of(gated())
+    start = gated(n_outputs=n_outputs)
+    state, structure = state_of(start)
     everything = np.tile(np.arange(64, dtype=np.int32), (30, 1))
 
     def loss_of(state):
@@ -138,9 +132,9 @@ def test_a_chunk_of_steps_lowers_the_loss_and_reports_the_error():
     state, error = train_chunk(state, structure, data, everything, RATES)
     assert loss_of(state) < 0.9 * before
     # Without averaging the parameters are the average; both folds hold all rows.
-    found = to_tree(gated(), jax.tree.map(lambda array: array[0], state.parameters))
-    residual = found.schema.scale_target(predict(found, part.table)) - part.y
-    expected = part.weight @ residual**2
+    found = to_tree(start, jax.tree.map(lambda array: array[0], state.parameters))
+    residual = values(found, part.table) - part.targets
+    expected = part.weight @ (residual**2).sum(axis=1)
     np.testing.assert_allclose(error, [[expected, expected]], rtol=1e-3)
 
 
@@ -178,81 +172,6 @@ def test_minibatches_go_through_all_rows_before_they_come_again():
     assert sorted(batches[5:].ravel()) == list(range(40))
 
 
-def test_deviations_are_those_of_the_rows_in_the_node():
-    tree, part = gated(), labelled_rows(200)
-    found = deviations(tree, part)
-    path, _ = walk(tree, part.table)
-    for node in np.flatnonzero(~tree.is_leaf & (tree.kind != SplitKind.DISCRETE)):
-        inside = (path == node).any(axis=0)
-        value = part.table.x[inside] @ tree.direction[node]
-        mean = np.average(value, weights=part.weight[inside])
-        variance = np.average((value - mean) ** 2, weights=part.weight[inside])
-        assert found[node] == pytest.approx(np.sqrt(variance), rel=1e-4)
-    assert not with_widths(tree, 0.0, found).is_soft
-
-
-def best_subtree_cost(tree, node, noise, price):
-    own = (
-        tree.weight[node] * tree.train_error[node] + price * noise * tree.degrees[node]
-    )
-    if tree.left[node] < 0:
-        return own
-    below = sum(
-        best_subtree_cost(tree, int(side[node]), noise, price)
-        for side in (tree.left, tree.right)
-    )
-    return min(own, below + price * noise)
-
-
-@pytest.mark.parametrize("price", [0.0, 0.5, 2.0, 1e6])
-def test_the_penalised_tree_is_the_cheapest_subtree(price):
-    random = np.random.default_rng(3)
-    tree = build_tree(BUSHY, seed=0)
-    weight = np.zeros(tree.n_nodes)
-    weight[tree.is_leaf] = 20.0
-    for node in range(tree.n_nodes - 1, 0, -1):
-        weight[tree.parent[node]] += weight[node]
-    tree = dataclasses.replace(
-        tree,
-        weight=weight,
-        degrees=random.uniform(1, 2, tree.n_nodes),
-        train_error=random.uniform(0.9, 1.1, tree.n_nodes) + 0.1 / (1 + tree.depth),
-    )
-    leaf = tree.is_leaf
-    spent = tree.degrees[leaf].sum() + tree.n_leaves - 1
-    noise = (weight * tree.train_error)[leaf].sum() / (weight[0] - spent)
-    cut = penalised(tree, price)
-    left = cut.is_leaf
-    cost = (cut.weight * cut.train_error + price * noise * cut.degrees)[left].sum()
-    cost += price * noise * (cut.n_leaves - 1)
-    assert cost == pytest.approx(best_subtree_cost(tree, 0, noise, price))
-    assert price < 1e6 or cut.n_leaves == 1
-
-
-def test_no_width_wins_at_a_step_between_whole_numbers():
-    random = np.random.default_rng(0)
-    X = random.integers(0, 6, (400, 2)).astype(float)
-    y = np.where(X[:, 0] <= 2, 5.0, -5.0)
-    model = fit("blend", X, y, oblique=False)
-    assert model.n_leaves_ > 1
-    assert not model.tree_.is_soft
-    assert np.array_equal(model.predict(X), fit(None, X, y, oblique=False).predict(X))
-
-
-def test_blended_gates_are_one_relative_width_and_lower_the_error():
-    random = np.random.default_rng(0)
-    X = random.uniform(-3, 3, (1200, 2))
-    y = np.sin(X[:, 0]) * np.sin(X[:, 1])
-    hard = fit(None, X[:600], y[:600])
-    soft = fit("blend", X[:600], y[:600])
-    assert soft.tree_.is_soft
-    errors = [np.mean((m.predict(X[600:]) - y[600:]) ** 2) for m in (hard, soft)]
-    assert errors[1] < errors[0]
-    assert soft.n_refine_steps_ == 0
-    assert all(w >= 0 for w in BlendOptions().widths)
-    assert BlendOptions().widths[0] == 0  # the hard tree wins ties
-
-
 def test_the_soft_tree_beats_the_hard_one_on_a_smooth_surface():
     random = np.random.default_rng(0)
     X = random.uniform(-3, 3, (1200, 2))
@@ -271,10 +190,8 @@ def test_the_soft_tree_beats_the_hard_one_on_a_smooth_surface():
     assert np.array_equal(hardened.apply(X), soft.apply(X))
 
 
-@pytest.mark.parametrize("refine", ["blend", "soft"])
-def test_the_same_seed_gives_the_same_tree_and_files_keep_it(
-    refine, few_steps, tmp_path
-):
+@pytest.mark.parametrize("refine", [Blend(), FEW], ids=["blend", "soft"])
+def test_the_same_seed_gives_the_same_tree_and_files_keep_it(refine, tmp_path):
     X, y = shop(256)
     first, second = fit(refine, X, y), fit(refine, X, y)
     assert np.array_equal(first.predict(X), second.predict(X))
@@ -285,7 +202,7 @@ def test_the_same_seed_gives_the_same_tree_and_files_keep_it(
 
 
 def kept_hard(model, reason):
-    hard = SecretRegressor(**model.get_params())
+    hard = SecretRegressor(**model.get_params(deep=False))
     hard.set_params(refine=None)
     with pytest.warns(RefinementWarning, match=reason):
         model.fit(*crease(256))
@@ -295,17 +212,15 @@ def kept_hard(model, reason):
     assert np.array_equal(model.predict(crease()[0]), hard.predict(crease()[0]))
 
 
-def test_a_training_that_diverges_leaves_the_hard_tree(monkeypatch):
+def test_a_training_that_diverges_leaves_the_hard_tree():
     wild = dataclasses.replace(FEW, leaf_rate=1e25, gate_rate=1e25)
-    monkeypatch.setattr(secret_jax.refine.refine, "SoftOptions", lambda: wild)
-    model = SecretRegressor(refine="soft", random_state=0, min_samples_split=0.05)
+    model = SecretRegressor(refine=wild, random_state=0, min_samples_split=0.05)
     kept_hard(model, "diverged|on rows that did not choose it")
 
 
-def test_a_soft_tree_that_does_not_pay_is_not_kept(monkeypatch):
+def test_a_soft_tree_that_does_not_pay_is_not_kept():
     useless = dataclasses.replace(FEW, max_steps=16, widths=(50.0,))
-    monkeypatch.setattr(secret_jax.refine.refine, "SoftOptions", lambda: useless)
-    model = SecretRegressor(refine="soft", random_state=0, min_samples_split=0.05)
+    model = SecretRegressor(refine=useless, random_state=0, min_samples_split=0.05)
     kept_hard(model, "on rows that did not choose it")
 
 
@@ -320,13 +235,13 @@ def test_one_leaf_has_nothing_to_soften():
     assert fit("blend", X, y).n_leaves_ == 1
 
 
-def test_an_interrupted_refinement_leaves_the_hard_tree(monkeypatch, few_steps):
+def test_an_interrupted_refinement_leaves_the_hard_tree(monkeypatch):
     def interrupt(*args):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(trainer_module, "train_chunk", interrupt)
+    monkeypatch.setattr(starts_module, "train_chunk", interrupt)
     X, y = crease(256)
-    model = SecretRegressor(refine="soft", random_state=0, min_samples_split=0.05)
+    model = SecretRegressor(refine=FEW, random_state=0, min_samples_split=0.05)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, y)
     hard = SecretRegressor(random_state=0, min_samples_split=0.05).fit(X, y)
@@ -341,8 +256,8 @@ def test_refinement_without_pruning_rows_is_refused():
             SecretRegressor(refine=refine, prune=None).fit(*crease())
 
 
-def test_progress_is_told(few_steps, capsys):
-    fit("soft", verbose=1)
+def test_progress_is_told(capsys):
+    fit(FEW, verbose=1)
     told = capsys.readouterr().err
     assert "starts in training" in told
     assert "on rows that did not choose it" in told

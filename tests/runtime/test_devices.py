@@ -1,35 +1,28 @@
-"""Devices by name, a bound on memory, and rows that lie on a device."""
+"""Devices by name, a bound on memory, 32 bits, and the caller's settings in threads."""
 
 from __future__ import annotations
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from secret_jax import SecretRegressor, training
-from secret_jax.data import device as device_rows
-from secret_jax.data.rows import in_blocks
+from secret_jax import SecretRegressor
 from secret_jax.datasets import make_fried
 from secret_jax.runtime import devices
-from secret_jax.runtime.devices import computing_on, rows_at_once, same_device
+from secret_jax.runtime.devices import (
+    carried,
+    computing_on,
+    in_32_bits,
+    rows_at_once,
+)
+from secret_jax.runtime.parallel import in_blocks
 
-SMALL = {"em_sample": 64, "min_samples_split": 0.1, "random_state": 0}
+SMALL = {"max_split_samples": 64, "min_samples_split": 0.1, "random_state": 0}
 
 
 @pytest.fixture(scope="module")
 def data():
     return make_fried(6000, random_state=0)
-
-
-@pytest.fixture
-def resident(monkeypatch):
-    """Arrays of JAX count as lying on an accelerator, wherever they lie."""
-    for module in ("device_rows", "training", "table", "validation"):
-        target = f"secret_jax.{module}.is_resident"
-        if module == "table":
-            target = "secret_jax.data.device.is_resident"
-        monkeypatch.setattr(target, lambda X: isinstance(X, jax.Array))
 
 
 @pytest.mark.parametrize(
@@ -65,8 +58,23 @@ def test_threads_compute_on_the_device_of_the_caller():
     device = jax.devices()[-1]
     with computing_on(f"cpu:{device.id}", None):
         found = list(in_blocks(where, 10, 3))
-        assert same_device(where)(None) == {device}
+        assert carried(where)(None) == {device}
     assert found == [{device}] * 4
+
+
+def test_programs_have_32_bits_whatever_the_caller_has():
+    def kind(_):
+        return jax.jit(lambda x: x + 1)(np.ones(2)).dtype
+
+    with jax.enable_x64(True):
+        assert kind(None) == np.float64
+        with in_32_bits():
+            assert kind(None) == np.float32
+        with computing_on(None, None):
+            assert kind(None) == np.float32
+            assert set(in_blocks(kind, 10, 3)) == {np.dtype(np.float32)}
+            assert carried(kind)(None) == np.float32
+        assert kind(None) == np.float64
 
 
 @pytest.mark.parametrize("max_memory", [2, 8])
@@ -100,60 +108,10 @@ def test_running_out_of_memory_names_the_parameter(data, monkeypatch):
     def exhausted(*_, **__):
         raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory")
 
-    monkeypatch.setattr("secret_jax.grow.batches.find_rss_splits", exhausted)
+    monkeypatch.setattr("secret_jax.grow.batches.find_splits", exhausted)
     with pytest.raises(MemoryError, match=r"max_memory was no limit.*smaller max_mem"):
         model.fit(X[:3000], y[:3000])
     assert np.array_equal(model.predict(X), expected)
-
-
-def test_moments_on_the_device(rng):
-    x = (rng.normal(size=(5000, 4)) * [1, 10, 0, 1e-3] + [0, 5, 7, 1e3]).astype("f4")
-    center, scale = device_rows.moments(jnp.asarray(x))
-    np.testing.assert_allclose(center, x.mean(axis=0, dtype=np.float64), rtol=1e-6)
-    expected = x.std(axis=0, dtype=np.float64)
-    expected[2] = 1.0
-    np.testing.assert_allclose(scale, expected, rtol=1e-4)
-    assert device_rows.moments(jnp.asarray(x).at[17, 2].set(np.nan)) is None
-
-
-def test_rows_on_a_device_stay_there(data, resident, monkeypatch):
-    X, y = data
-    X = X.astype(np.float32)
-    options = SMALL | {"em_sample": 128}
-    expected = SecretRegressor(**options).fit(X, y)
-    seen = []
-    fit_tree = training.fit_tree
-    monkeypatch.setattr(
-        training, "fit_tree", lambda *a, **k: seen.append(k) or fit_tree(*a, **k)
-    )
-    model = SecretRegressor(**options).fit(jnp.asarray(X), y)
-    assert isinstance(seen[0]["everything"].table.x, jax.Array)
-    assert model.n_features_in_ == X.shape[1]
-    # Another sample grew it, so it is another tree, but not a worse one.
-    error, other = (np.mean((m.predict(X) - y) ** 2) for m in (model, expected))
-    assert error < 1.5 * other
-    np.testing.assert_allclose(
-        model.predict(jnp.asarray(X)), model.predict(X), rtol=1e-4, atol=1e-3
-    )
-    assert np.array_equal(model.apply(jnp.asarray(X[:50])), model.apply(X[:50]))
-
-
-def test_rows_on_a_device_that_need_the_host_are_read_there(data, resident):
-    X, y = data
-    X = X[:800].astype(np.float32)
-    X[::9, 2] = np.nan
-    on_host = SecretRegressor(**SMALL).fit(X, y[:800]).predict(X)
-    model = SecretRegressor(**SMALL).fit(jnp.asarray(X), y[:800])
-    np.testing.assert_allclose(model.predict(jnp.asarray(X)), on_host, rtol=1e-5)
-
-
-@pytest.mark.parametrize("dtype", [bool, np.complex64])
-def test_a_device_array_that_holds_no_numbers_is_refused(data, resident, dtype):
-    X = jnp.asarray(data[0]).astype(dtype)
-    with pytest.raises(
-        ValueError, match=r"device array of dtype .*astype\('float32'\)"
-    ):
-        SecretRegressor(**SMALL).fit(X, data[1])
 
 
 def test_layouts_of_memory_give_one_tree(data):

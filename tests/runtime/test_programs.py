@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import subprocess
 import sys
 
 import jax
+import jaxlib
+import pytest
 
 import secret_jax
-from secret_jax.runtime import compiling
-from secret_jax.runtime.compiling import jit
+from secret_jax.runtime.programs import small_steps
 
 FIT = """
 import jax, numpy as np, secret_jax
@@ -19,7 +19,7 @@ import jax, numpy as np, secret_jax
 from secret_jax import SecretRegressor
 rng = np.random.default_rng(0)
 X = rng.normal(size=(200, 2))
-SecretRegressor(criterion="gini", oblique=False).fit(X, X[:, 0])
+SecretRegressor(splits="secret", oblique=False).fit(X, X[:, 0])
 print(jax.config.jax_compilation_cache_dir)
 """
 
@@ -69,23 +69,13 @@ def test_a_folder_of_ones_own(tmp_path):
         jax.config.update("jax_persistent_cache_min_compile_time_secs", seconds)
 
 
-@functools.partial(jit, static_argnames=("power",), small_steps=True)
-def raised(x, *, power):
-    """Named and documented as written."""
-    return x**power
+@pytest.mark.parametrize("version", ["0.10.2", "0.11.0", "1.0.0"])
+def test_small_steps_are_an_option_where_the_compiler_knows_it(monkeypatch, version):
+    monkeypatch.setattr(jaxlib, "__version__", version)
+    known = version == "0.10.2"
+    assert small_steps() == ({"xla_cpu_use_fusion_emitters": False} if known else None)
 
 
-def test_a_program_of_small_steps_is_compiled_once_for_each_kind():
-    assert raised.__doc__ == "Named and documented as written."
-    assert [float(raised(x, power=p)) for x, p in ((2.0, 3), (3.0, 3), (2.0, 2))] == [
-        8.0,
-        27.0,
-        4.0,
-    ]
-    assert raised.program()._cache_size() == 2
-
-
-def test_options_that_jax_does_not_know_are_left_out(monkeypatch):
-    monkeypatch.setattr(compiling, "_SMALL_STEPS", {"xla_cpu_no_such_option": True})
-    known = compiling._known_options.__wrapped__()
-    assert known is None
+def test_this_compiler_knows_the_options():
+    raised = jax.jit(lambda x: x**3, compiler_options=small_steps())
+    assert float(raised(2.0)) == 8.0

@@ -2,47 +2,25 @@
 
 from __future__ import annotations
 
-import heapq
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.special import ndtr
 from scipy.stats import multivariate_normal
 
-from secret_jax import SecretRegressor
-from secret_jax.data.table import learn_schema
-from secret_jax.grow.grower import Root, grow
-from secret_jax.models.leaves import shrink_toward, slice_statistics
-from secret_jax.options import GrowOptions, SplitOptions
-from secret_jax.runtime.linalg import leading_eigenvectors
+from secret_jax import RssSplits, SecretRegressor
+from secret_jax.grow.batches import find_splits
 from secret_jax.splits.directions import discriminants, mixture_labels
-from secret_jax.splits.interface import NodeBatch
-from secret_jax.splits.rss import ModelBatch, RssSettings, find_rss_splits
+from secret_jax.splits.interface import Columns, Node
 from secret_jax.splits.scoring import fit_sides, node_rows, quantiles, screen
-from secret_jax.splits.secret import SecretSettings, find_splits
 from secret_jax.tree.structure import SplitKind
 
 N_NODES, N_ROWS, N_COLUMNS = 2, 256, 3
 RIDGE = 3e-2
-SETTINGS = RssSettings(
-    n_regressors=N_COLUMNS,
-    n_indicators=0,
-    gaps=(),
-    n_categories=1,
-    n_thresholds=16,
-    em_starts=True,
-    em_steps=6,
-    n_hessian=2,
-    n_finalists=5,
-    n_hinge=3,
-    hinge_steps=4,
-    ridge=RIDGE,
-    n_model=N_COLUMNS,
-    oblique=True,
-    together=False,
-    max_split_features=0,
-)
+FINDER = RssSplits(em_steps=6, ridge=RIDGE)
 
 
 def batch(y_of, n_rows=N_ROWS, seed=0):
@@ -51,22 +29,26 @@ def batch(y_of, n_rows=N_ROWS, seed=0):
     y = y_of(x).astype(np.float32)
     weight = np.zeros((N_NODES, N_ROWS), np.float32)
     weight[:, :n_rows] = 1
-    return ModelBatch(
+    normal = rng.normal(size=(N_NODES, 2 * (N_COLUMNS + 1)))
+    return Node(
         x=x,
         codes=np.zeros((N_NODES, N_ROWS, 0), np.int32),
-        y=y,
+        targets=y[:, :, None],
         weight=weight,
         min_weight=np.full(N_NODES, 5, np.float32),
-        normal=rng.normal(size=(N_NODES, 2, N_COLUMNS + 1)).astype("f4"),
-        coefficient=np.zeros((N_NODES, 1 + N_COLUMNS), np.float32),
+        random=ndtr(normal).astype(np.float32),
+        coefficient=np.zeros((N_NODES, 1, 1 + N_COLUMNS), np.float32),
         degrees=np.ones(N_NODES, np.float32),
-        loading=np.zeros((N_NODES, 0, 0), np.float32),
         oblique=np.ones(N_NODES, bool),
+        allowed=np.ones((N_NODES, N_COLUMNS), bool),
+        extra={},
+        columns=Columns(n_regressors=N_COLUMNS),
     )
 
 
-def find(nodes, **changes):
-    return find_rss_splits(nodes, N_NODES, settings=SETTINGS._replace(**changes))[0]
+def find(nodes, together=False, **changes):
+    finder = replace(FINDER, **changes)
+    return find_splits(nodes, N_NODES, finder=finder, together=together)
 
 
 def crease(x):
@@ -89,7 +71,8 @@ def test_an_oblique_crease_is_found(seed):
 
 
 def test_a_tree_without_oblique_splits_gets_none():
-    splits = find(batch(crease), oblique=False)
+    nodes = batch(crease)
+    splits = find(replace(nodes, columns=replace(nodes.columns, oblique=False)))
     assert (np.asarray(splits.kind) == SplitKind.AXIS).all()
     assert (np.count_nonzero(splits.direction, axis=1) == 1).all()
 
@@ -102,7 +85,9 @@ def test_oblique_splits_of_few_attributes():
     assert (np.count_nonzero(dense.direction, axis=1) == 3).all()
     assert (np.asarray(sparse.direction) != 0).tolist() == [[True, True, False]] * 2
     assert (sparse.gain > 0.8 * dense.gain).all()
-    model = SecretRegressor(oblique=True, max_split_features=2, random_state=0)
+    model = SecretRegressor(
+        oblique=True, splits=RssSplits(max_split_features=2), random_state=0
+    )
     X = np.random.default_rng(0).normal(size=(500, 3))
     tree = model.fit(X, plane(X)).tree_
     assert (np.count_nonzero(tree.direction, axis=1) <= 2).all()
@@ -111,25 +96,28 @@ def test_oblique_splits_of_few_attributes():
 
 def test_a_node_does_not_feel_its_neighbours():
     alone = batch(crease)
-    spoiled = alone._replace(
+    spoiled = replace(
+        alone,
         x=np.stack([alone.x[0], np.full_like(alone.x[1], 3)]),
-        y=np.stack([alone.y[0], np.zeros_like(alone.y[1])]),
+        targets=np.stack([alone.targets[0], np.zeros_like(alone.targets[1])]),
         weight=np.stack([alone.weight[0], np.zeros_like(alone.weight[1])]),
     )
-    for one, other in zip(find(alone), find(spoiled), strict=True):
+    found = (jax.tree.leaves(find(nodes)) for nodes in (alone, spoiled))
+    for one, other in zip(*found, strict=True):
         assert np.asarray(one)[0].tobytes() == np.asarray(other)[0].tobytes()
         assert np.isfinite(np.asarray(other, np.float64)).all()
 
 
 def test_padding_nodes_are_left_out():
-    splits, price = find_rss_splits(batch(crease), 1, settings=SETTINGS)
+    splits = find_splits(batch(crease), 1, finder=FINDER, together=False)
     assert np.asarray(splits.kind).tolist() == [SplitKind.OBLIQUE, SplitKind.LEAF]
-    assert price[0] > 0
-    assert price[1] == 0
+    assert splits.chance_gain[0] > 0
+    assert splits.chance_gain[1] == 0
 
 
 def prepared(x, residual, n_model=None):
     n_model = x.shape[1] if n_model is None else n_model
+    residual = np.reshape(residual, (len(x), -1))
     arrays = (jnp.asarray(a, jnp.float32) for a in (x, residual, np.ones(len(x))))
     return node_rows(*arrays, n_model=n_model, ridge=RIDGE)
 
@@ -157,7 +145,7 @@ def test_scores_are_what_ridge_models_of_the_sides_explain():
         expected = [ridge_gain(x[:, :n_model], residual, part) for part in left[:3]]
         np.testing.assert_allclose(sides.gain[:3], expected, rtol=1e-3)
         assert sides.gain[3] == -np.inf  # too few rows on the left
-        model = np.asarray(sides.left[0])
+        model = np.asarray(sides.left[0, :, 0])
         fitted = model[0] + np.asarray(rows.coordinates)[:, :n_model] @ model[1:]
         error = np.mean((residual - fitted)[left[0]] ** 2)
         assert error < 0.1 * np.var(residual[left[0]])
@@ -235,140 +223,6 @@ def test_discriminants_are_fishers():
     assert cosine > 0.9999
 
 
-def test_leading_eigenvectors():
-    rng = np.random.default_rng(1)
-    basis = np.linalg.qr(rng.normal(size=(6, 6)))[0]
-    matrix = basis @ np.diag([5, -4, 1, 0.5, 0.2, 0]) @ basis.T
-    got = np.asarray(leading_eigenvectors(jnp.asarray(matrix, jnp.float32), 2))
-    np.testing.assert_allclose(np.abs(got @ basis[:, :2]), np.eye(2), atol=1e-3)
-
-
-@pytest.mark.parametrize("noise", [0.01, 3.0])
-def test_shrinkage_is_the_ridge_of_least_cross_validation_error(noise):
-    rng = np.random.default_rng(2)
-    x = rng.normal(size=(60, 4)) @ np.diag([1, 2, 0.5, 1])
-    base = np.array([[0.5, 1.0, 0.0, -1.0, 0.0]])
-    y = x @ [1.2, 0.1, -1, 0] + 0.5 + noise * rng.normal(size=60)
-    statistics = slice_statistics(
-        x, y, np.ones(60), np.arange(60), np.array([0]), np.array([60])
-    )
-    model, degrees = shrink_toward(statistics, base, 1.2)
-
-    residual = y - base[0, 0] - x @ base[0, 1:]
-    centred = x - x.mean(axis=0)
-    scaled = centred / centred.std(axis=0)
-    best = (np.mean((residual - residual.mean()) ** 2) / (1 - 1.2 / 60) ** 2, None, 1.0)
-    for strength in np.logspace(-6, 2.5, 18):
-        inverse = np.linalg.inv(scaled.T @ scaled / 60 + strength * np.eye(4))
-        slopes = inverse @ scaled.T @ (residual - residual.mean()) / 60
-        free = 1 + np.trace(inverse @ scaled.T @ scaled / 60)
-        error = np.mean((residual - residual.mean() - scaled @ slopes) ** 2)
-        score = error / (1 - 1.2 * free / 60) ** 2
-        if score < best[0]:
-            best = (score, slopes / centred.std(axis=0), free)
-    slopes = base[0, 1:] + (0 if best[1] is None else best[1])
-    np.testing.assert_allclose(model[0, 1:], slopes, atol=1e-8)
-    np.testing.assert_allclose(model[0, 0], np.mean(y - x @ slopes), atol=1e-8)
-    assert degrees[0] == pytest.approx(best[2])
-
-
-def test_fewer_rows_than_regressors_give_a_sound_model():
-    rng = np.random.default_rng(4)
-    x, y = rng.normal(size=(6, 20)), rng.normal(size=6)
-    statistics = slice_statistics(
-        x, y, np.ones(6), np.arange(6), np.array([0]), np.array([6])
-    )
-    model, degrees = shrink_toward(statistics, np.zeros((1, 21)), 1.2)
-    assert np.isfinite(model).all()
-    assert 1 <= degrees[0] < 6
-    far = rng.normal(size=(100, 20)) @ model[0, 1:] + model[0, 0]
-    assert np.abs(far).max() < 10 * np.abs(y).max()
-
-
-def test_no_batched_lapack_call_is_compiled():
-    """Two of them at once can wait for each other for ever on the CPU."""
-    node = batch(crease)
-    secret = NodeBatch(
-        *node[:5],
-        randomness=np.zeros((N_NODES, 1, 2), np.float32),
-        from_component=np.ones((N_NODES, 1), bool),
-        oblique=np.ones(N_NODES, bool),
-    )
-    settings = SecretSettings(
-        N_COLUMNS, 1, True, False, True, 5, 1e-6, 1e-5, together=False
-    )
-    for text in (
-        find_splits.program().lower(secret, N_NODES, settings=settings).as_text(),
-        find_rss_splits.program().lower(node, N_NODES, settings=SETTINGS).as_text(),
-    ):
-        assert "lapack" not in text
-        assert "triangular_solve" not in text
-
-
-@pytest.fixture(scope="module")
-def two_planes():
-    rng = np.random.default_rng(5)
-    X = rng.normal(size=(256, N_COLUMNS))
-    return X, crease(X) + 0.05 * rng.normal(size=256)
-
-
-def test_auto_keeps_the_better_of_both_trees(two_planes):
-    X, y = two_planes
-    prune_set = (X[:100] + 0.01, crease(X[:100] + 0.01))
-    errors = {}
-    for oblique in (False, True, "auto"):
-        model = SecretRegressor(oblique=oblique, refit=False, random_state=0)
-        model.fit(X, y, prune_set=prune_set)
-        errors[oblique] = np.mean((model.predict(prune_set[0]) - prune_set[1]) ** 2)
-    assert errors[True] < 0.5 * errors[False]
-    assert errors["auto"] == errors[True]
-
-
-def test_a_leaf_limit_is_best_first_growth(two_planes):
-    X, y = two_planes
-    schema = learn_schema(X, y, np.ones(len(y)))
-    rows = schema.encode(X)
-    target = schema.scale_target(y).astype(np.float32)
-
-    def grown(limit):
-        options = GrowOptions(
-            min_samples_split=10,
-            min_samples_leaf=5,
-            max_leaf_nodes=limit,
-            split=SplitOptions(criterion="rss", oblique=True),
-        )
-        root = Root(np.arange(len(y)), oblique=True)
-        return grow(rows, target, np.ones(len(y), "f4"), schema, options, 0, [root])[0]
-
-    full = grown(None)
-    heap, expected = [(-full.gain[0], 0)], []
-    while heap and len(expected) < 3:
-        _, node = heapq.heappop(heap)
-        expected.append(full.gain[node])
-        for child in (full.left[node], full.right[node]):
-            if full.left[child] >= 0:
-                heapq.heappush(heap, (-full.gain[child], child))
-    limited = grown(4)
-    assert (limited.left < 0).sum() == min(4, (full.left < 0).sum())
-    kept = limited.gain[limited.left >= 0]
-    assert sorted(kept) == sorted(expected)
-
-
-def test_refitting_uses_the_pruning_rows(two_planes):
-    X, y = two_planes
-    prune_set = (X + 0.01, y + 10)
-    models = [
-        SecretRegressor(max_depth=0, refit=refit, prune="holdout", random_state=0).fit(
-            X, y, prune_set=prune_set
-        )
-        for refit in (False, True)
-    ]
-    means = [model.predict(X).mean() - y.mean() for model in models]
-    assert means[0] == pytest.approx(0, abs=0.1)
-    assert means[1] == pytest.approx(5, abs=0.3)
-    assert [model.tree_.weight[0] for model in models] == [256, 512]
-
-
 def test_many_columns_score_by_their_leading_components():
     rng = np.random.default_rng(6)
     factors = rng.normal(size=(200, 3))
@@ -377,37 +231,6 @@ def test_many_columns_score_by_their_leading_components():
     model = SecretRegressor(prune=None, max_leaf_nodes=4, random_state=0).fit(X, y)
     assert model.score(X, y) > 0.9
     assert jax.tree.all(jax.tree.map(lambda a: np.isfinite(a).all(), model.predict(X)))
-
-
-def test_the_papers_search_grows_both_trees_too():
-    rng = np.random.default_rng(7)
-    X = rng.normal(size=(256, N_COLUMNS))
-    schema = learn_schema(X, crease(X), np.ones(256))
-    target = schema.scale_target(crease(X)).astype(np.float32)
-    options = GrowOptions(
-        min_samples_split=60,
-        min_samples_leaf=5,
-        split=SplitOptions(criterion="gini", oblique="auto"),
-    )
-    roots = [Root(np.arange(256), oblique) for oblique in (False, True)]
-    axis, mixed = grow(
-        schema.encode(X), target, np.ones(256, "f4"), schema, options, 0, roots
-    )
-    assert (axis.kind != SplitKind.OBLIQUE).all()
-    assert (mixed.kind == SplitKind.OBLIQUE).any()
-
-
-@pytest.mark.parametrize("criterion", ["rss", "gini"])
-def test_many_identical_rows_do_not_hide_the_others(criterion):
-    """Three binary columns, a binary target: few distinct rows, many copies."""
-    rng = np.random.default_rng(8)
-    X = rng.integers(0, 2, (8000, 3)).astype(float)
-    y = (rng.random(8000) < 0.2 + 0.5 * X[:, 0] * X[:, 1]).astype(float)
-    model = SecretRegressor(criterion=criterion, prune=None, random_state=0).fit(X, y)
-    cells = 4 * X[:, 0] + 2 * X[:, 1] + X[:, 2]
-    mean = np.bincount(cells.astype(int), y) / np.bincount(cells.astype(int))
-    best = np.mean((y - mean[cells.astype(int)]) ** 2)
-    assert np.mean((model.predict(X) - y) ** 2) < 1.02 * best
 
 
 def test_a_rare_low_value_is_a_cut():
@@ -423,9 +246,7 @@ def test_a_rare_low_value_is_a_cut():
 
 def test_nodes_side_by_side_get_the_splits_of_nodes_one_by_one():
     given = batch(lambda x: np.abs(x[..., 0] - 0.3 * x[..., 1]), n_rows=N_ROWS - 9)
-    apart, price = find_rss_splits(given, N_NODES, settings=SETTINGS)
-    settings = SETTINGS._replace(together=True)
-    beside, other_price = find_rss_splits(given, N_NODES, settings=settings)
-    np.testing.assert_allclose(price, other_price, rtol=1e-4)
+    apart, beside = find(given), find(given, together=True)
+    np.testing.assert_allclose(apart.chance_gain, beside.chance_gain, rtol=1e-4)
     np.testing.assert_allclose(apart.gain, beside.gain, rtol=1e-3)
     np.testing.assert_allclose(apart.threshold, beside.threshold, atol=1e-2)

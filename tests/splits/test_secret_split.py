@@ -2,40 +2,77 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import NamedTuple
+
 import jax
 import numpy as np
 import pytest
 import reference
 from scipy.stats import norm
 
-from secret_jax.splits.interface import NodeBatch, NodeSplits
+from secret_jax import SecretSplits
+from secret_jax.grow.batches import find_splits
+from secret_jax.splits.interface import Columns, Node, Split
 from secret_jax.splits.mixture import MixtureStatus
-from secret_jax.splits.secret import SecretSettings, find_splits
+from secret_jax.splits.secret import _best_fit, _whiten
 from secret_jax.tree.structure import SplitKind
 
 # One shape and few settings, so few compiled programs.
 N_NODES, N_ROWS, N_CONTINUOUS, N_DISCRETE, N_CATEGORIES, N_STARTS = 4, 128, 3, 2, 4, 3
-LINEAR = SecretSettings(
-    n_regressors=2,
-    n_categories=N_CATEGORIES,
-    oblique=True,
-    counted_gain=False,
-    child_models=True,
-    max_iter=20,
-    tolerance=-1.0,  # always all 20 steps, as the reference
-    floor=1e-5,
-    together=False,
+
+
+class Settings(NamedTuple):
+    """A finder, and what it knows of the columns."""
+
+    finder: SecretSplits
+    columns: Columns
+
+
+LINEAR = Settings(
+    SecretSplits(
+        n_starts=N_STARTS,
+        n_attempts=1,
+        max_iter=20,
+        tol=-1.0,  # always all 20 steps, as the reference
+        floor=1e-5,
+    ),
+    Columns(n_regressors=2, n_categories=N_CATEGORIES, oblique=True),
 )
-AXIS = LINEAR._replace(oblique=False, child_models=False)
-CONSTANT = AXIS._replace(n_regressors=0, counted_gain=True)
-DISCRETE_ONLY = LINEAR._replace(n_regressors=0)
+AXIS = LINEAR._replace(columns=replace(LINEAR.columns, oblique=False))
+CONSTANT = Settings(
+    replace(LINEAR.finder, gain="counted"), replace(AXIS.columns, n_regressors=0)
+)
+DISCRETE_ONLY = LINEAR._replace(columns=replace(LINEAR.columns, n_regressors=0))
 EACH = pytest.mark.parametrize(
     "settings", [LINEAR, AXIS, CONSTANT], ids=["linear", "axis", "constant"]
 )
 
 
-def split(batch: NodeBatch, settings: SecretSettings) -> NodeSplits:
-    return jax.tree.map(np.asarray, find_splits(batch, len(batch.x), settings=settings))
+def split(batch: Node, settings: Settings) -> Split:
+    finder, columns = settings
+    nodes = with_columns(batch, columns)
+    found = find_splits(nodes, len(batch.x), finder=finder, together=False)
+    return jax.tree.map(np.asarray, found)
+
+
+def with_columns(batch: Node, columns: Columns) -> Node:
+    """The nodes as a table of such columns has them."""
+    shape = (len(batch.x), batch.targets.shape[2], 1 + columns.n_regressors)
+    coefficient = np.zeros(shape, np.float32)
+    return replace(batch, columns=columns, coefficient=coefficient)
+
+
+def statuses(batch: Node, settings: Settings) -> np.ndarray:
+    """How the mixture of every node ended."""
+    finder, columns = settings
+
+    @jax.jit
+    def status(node):
+        numbers = node.random.reshape(finder.n_attempts, finder.n_starts, 2)
+        return _best_fit(finder, node, _whiten(node), numbers[0], 0).status
+
+    return np.asarray(jax.lax.map(status, with_columns(batch, columns)))
 
 
 def take(arrays, node):
@@ -47,7 +84,7 @@ def take(arrays, node):
 
 
 @pytest.fixture
-def batch(rng) -> NodeBatch:
+def batch(rng) -> Node:
     """Four nodes that ask for an oblique, a discrete and two axis splits."""
     shape = (N_NODES, N_ROWS)
     x = rng.normal(size=(*shape, N_CONTINUOUS))
@@ -61,25 +98,32 @@ def batch(rng) -> NodeBatch:
     y[3] += np.where(b[3] < -0.2, 1 + a[3], -2.0 + b[3])
     weight[2] = rng.uniform(0.3, 2.0, N_ROWS)
     weight[3, 100:] = 0  # padding
-    return NodeBatch(
+    return Node(
         x=x.astype(np.float32),
         codes=codes.astype(np.int32),
-        y=y.astype(np.float32),
+        targets=y.astype(np.float32)[:, :, None],
         weight=weight.astype(np.float32),
         min_weight=np.full(N_NODES, 2.0, np.float32),
-        randomness=rng.random((N_NODES, N_STARTS, 2), dtype=np.float32),
-        from_component=np.tile([True, False, False], (N_NODES, 1)),
+        random=rng.random((N_NODES, 2 * N_STARTS), dtype=np.float32),
+        coefficient=np.zeros((N_NODES, 1, 3), np.float32),
+        degrees=np.zeros(N_NODES, np.float32),
         oblique=np.ones(N_NODES, bool),
+        allowed=np.ones((N_NODES, N_CONTINUOUS + N_DISCRETE), bool),
+        extra={},
+        columns=LINEAR.columns,
     )
 
 
-def without_padding(node: NodeBatch) -> NodeBatch:
+FIELDS_OF_ROWS = ("x", "codes", "targets", "weight")
+
+
+def without_padding(node: Node) -> Node:
     real = node.weight > 0
-    rows = {name: getattr(node, name)[real] for name in ("x", "codes", "y", "weight")}
-    return node._replace(**rows)
+    rows = {name: getattr(node, name)[real] for name in FIELDS_OF_ROWS}
+    return replace(node, **rows)
 
 
-def goes_left(node: NodeBatch, found: NodeSplits) -> np.ndarray:
+def goes_left(node: Node, found: Split) -> np.ndarray:
     """Rows of a node that its split sends left."""
     if found.kind == SplitKind.DISCRETE:
         return found.goes_left[node.codes[:, found.attribute]]
@@ -89,19 +133,20 @@ def goes_left(node: NodeBatch, found: NodeSplits) -> np.ndarray:
 # The whole of one node in float64
 
 
-def expected_labels(node: NodeBatch, settings: SecretSettings):
+def expected_labels(node: Node, settings: Settings):
     """Whether each row is nearer to the first Gaussian of the likeliest start."""
-    joint = np.column_stack([node.x[:, : settings.n_regressors], node.y])
+    finder, columns = settings
+    joint = np.column_stack([node.x[:, : columns.n_regressors], node.targets])
     prior = np.cov(joint.T, aweights=node.weight, ddof=0).reshape(2 * joint.shape[1:])
-    prior *= settings.floor
+    prior *= finder.floor
     fits = []
-    for randomness, component in zip(node.randomness, node.from_component, strict=True):
-        if component:
+    for number, randomness in enumerate(node.random.reshape(-1, 2)[: finder.n_starts]):
+        if number == 0 and finder.start == "component":
             start = reference.principal_start(joint, node.weight)
         else:
             start = reference.random_start(joint, node.weight, randomness)
         fits.append(
-            reference.fit_mixture(joint, node.weight, start, settings.max_iter, prior)
+            reference.fit_mixture(joint, node.weight, start, finder.max_iter, prior)
         )
     objectives = [reference.objective(fit, joint, node.weight, prior) for fit in fits]
     best = fits[int(np.argmax(objectives))]
@@ -111,15 +156,15 @@ def expected_labels(node: NodeBatch, settings: SecretSettings):
     return first > second, best
 
 
-def expected_candidates(node: NodeBatch, is_first: np.ndarray, settings):
+def expected_candidates(node: Node, is_first: np.ndarray, settings):
     """Gain, kind, attribute and the rows that go left, of each candidate."""
     directions = [(SplitKind.AXIS, j, e) for j, e in enumerate(np.eye(N_CONTINUOUS))]
-    if settings.oblique:
+    if settings.columns.oblique:
         normal = reference.oblique_direction(node.x, is_first, node.weight)
         directions.append((SplitKind.OBLIQUE, -1, normal))
     for kind, attribute, direction in directions:
         found = reference.threshold_split(
-            node.x, is_first, node.weight, direction, settings.counted_gain
+            node.x, is_first, node.weight, direction, settings.finder.gain == "counted"
         )
         yield found.gain, kind, attribute, node.x @ direction <= found.threshold
     shares = np.stack([node.weight * is_first, node.weight * ~is_first])
@@ -140,10 +185,13 @@ def assert_same_sides(kind: int, left: np.ndarray, expected: np.ndarray):
 @EACH
 @pytest.mark.parametrize("start", ["mixed", "component", "rows"])
 def test_split_follows_the_reference(batch, settings, start):
-    if start != "mixed":
-        component = np.full((N_NODES, N_STARTS), start == "component")
-        batch = batch._replace(from_component=component)
-    found = split(batch, settings)
+    if start == "component":
+        settings = settings._replace(finder=replace(settings.finder, n_starts=1))
+        batch = replace(batch, random=batch.random[:, :2])
+    if start == "rows":
+        settings = settings._replace(finder=replace(settings.finder, start="rows"))
+    found, status = split(batch, settings), statuses(batch, settings)
+    assert (status == MixtureStatus.ITERATION_LIMIT).all()
     kinds = set()
     for index in range(N_NODES):
         node, got = take(batch, index), take(found, index)
@@ -155,12 +203,11 @@ def test_split_follows_the_reference(batch, settings, start):
         gain, kind, attribute, left = candidates[0]
         kinds.add(kind)
         assert (got.kind, got.attribute) == (kind, attribute)
-        assert got.gain == pytest.approx(gain, abs=1e-4)
+        assert got.gain / node.weight.sum() == pytest.approx(gain, abs=1e-4)
         got_left = goes_left(node, got)
         assert_same_sides(kind, got_left, left)
-        assert got.status == MixtureStatus.ITERATION_LIMIT
         assert not got.pure
-    threshold_kind = SplitKind.OBLIQUE if settings.oblique else SplitKind.AXIS
+    threshold_kind = SplitKind.OBLIQUE if settings.columns.oblique else SplitKind.AXIS
     assert kinds <= {SplitKind.DISCRETE, threshold_kind}
     if start == "mixed":
         assert len(kinds) == 2
@@ -181,7 +228,8 @@ def test_gain_of_the_normal_form_is_that_of_the_normal_distributions(batch):
         deviation = np.sqrt(np.average((projection - mean) ** 2, weights=share))
         left = np.mean(mean + deviation * quantile <= got.threshold)
         row[:] = share.sum() * np.array([left, 1 - left])
-    assert got.gain == pytest.approx(reference.gini_gain(joint), abs=1e-4)
+    gain = got.gain / node.weight.sum()
+    assert gain == pytest.approx(reference.gini_gain(joint), abs=1e-4)
 
 
 def test_models_that_the_gaussians_imply(batch):
@@ -199,50 +247,56 @@ def test_models_that_the_gaussians_imply(batch):
         first_left = np.average(left, weights=node.weight * is_first)
         second_left = np.average(left, weights=node.weight * ~is_first)
         expected = models if first_left > second_left else models[::-1]
-        np.testing.assert_allclose(got.child_model, expected, atol=2e-3)
+        np.testing.assert_allclose(got.child_models[:, 0], expected, atol=2e-3)
         assert np.abs(models[0] - models[1]).max() > 0.1
 
 
 # Independence
 
 
-def disturbances(rng) -> dict[str, NodeBatch]:
+def disturbances(rng) -> dict[str, Node]:
     """Nodes that no arithmetic likes, each as a batch of its own."""
     x = rng.normal(size=(N_ROWS, N_CONTINUOUS)).astype(np.float32)
-    plain = NodeBatch(
+    plain = Node(
         x=x,
         codes=np.zeros((N_ROWS, N_DISCRETE), np.int32),
-        y=x[:, 0] ** 2,
+        targets=x[:, :1] ** 2,
         weight=np.ones(N_ROWS, np.float32),
         min_weight=np.float32(0),
-        randomness=np.zeros((N_STARTS, 2), np.float32),
-        from_component=np.ones(N_STARTS, bool),
+        random=np.zeros(2 * N_STARTS, np.float32),
+        coefficient=np.zeros((1, 3), np.float32),
+        degrees=np.float32(0),
         oblique=np.bool_(True),
+        allowed=np.ones(N_CONTINUOUS + N_DISCRETE, bool),
+        extra={},
+        columns=LINEAR.columns,
     )
-    row = np.arange(N_ROWS)
+    row = np.arange(N_ROWS)[:, None]
     point = (row < 9).astype(np.float32)
     far = np.where(row == 5, 1e18, 1e-18).astype(np.float32)
+    nothing = {"weight": 0 * point[:, 0], "min_weight": np.float32(np.inf)}
     return {
-        "equal rows": plain._replace(x=x * 0 + 3, y=x[:, 0] * 0 + 0.1),
-        "padding": plain._replace(
-            weight=point * 0, min_weight=np.float32(np.inf), y=point * 0
-        ),
-        "two point masses": plain._replace(x=x * 0 + point[:, None], y=point),
-        "one regressor": plain._replace(x=x[:, :1] * np.ones(3, np.float32)),
-        "an outlier": plain._replace(x=x * far[:, None], y=far),
-        "not a number": plain._replace(x=x * np.float32(np.nan), y=point / 0),
+        "equal rows": replace(plain, x=x * 0 + 3, targets=x[:, :1] * 0 + 0.1),
+        "padding": replace(plain, targets=point * 0, **nothing),
+        "two point masses": replace(plain, x=x * 0 + point, targets=point),
+        "one regressor": replace(plain, x=x[:, :1] * np.ones(3, np.float32)),
+        "an outlier": replace(plain, x=x * far, targets=far),
+        "not a number": replace(plain, x=x * np.float32(np.nan), targets=point / 0),
     }
 
 
-def put(batch: NodeBatch, index: int, node: NodeBatch) -> NodeBatch:
-    changed = [array.copy() for array in batch]
-    for array, value in zip(changed, node, strict=True):
+def put(batch: Node, index: int, node: Node) -> Node:
+    changed = jax.tree.map(np.copy, batch)
+    for array, value in zip(
+        jax.tree.leaves(changed), jax.tree.leaves(node), strict=True
+    ):
         array[index] = value
-    return NodeBatch(*changed)
+    return changed
 
 
-def node_bytes(found: NodeSplits, index: int) -> list[bytes]:
-    return [np.ascontiguousarray(array[index]).tobytes() for array in found]
+def node_bytes(found: Split, index: int) -> list[bytes]:
+    arrays = jax.tree.leaves(found)
+    return [np.ascontiguousarray(array[index]).tobytes() for array in arrays]
 
 
 @EACH
@@ -266,7 +320,7 @@ def test_split_is_the_same_whatever_else_is_in_the_batch(batch, rng, settings):
 def test_split_is_the_same_wherever_it_is_in_the_batch(batch, settings):
     alone = split(batch, settings)
     for shift in range(1, N_NODES):
-        rolled = NodeBatch(*(np.roll(array, shift, axis=0) for array in batch))
+        rolled = jax.tree.map(lambda array, by=shift: np.roll(array, by, axis=0), batch)
         found = split(rolled, settings)
         for index in range(N_NODES):
             place = (index + shift) % N_NODES
@@ -280,7 +334,7 @@ def test_split_is_the_same_wherever_it_is_in_the_batch(batch, settings):
 @pytest.mark.parametrize("min_weight", [1.0, 30.0, 45.0])
 def test_min_weight_is_honoured(batch, settings, min_weight):
     least = np.full(N_NODES, min_weight, np.float32)
-    found = split(batch._replace(min_weight=least), settings)
+    found = split(replace(batch, min_weight=least), settings)
     for index in range(N_NODES):
         node, got = take(batch, index), take(found, index)
         if got.kind != SplitKind.LEAF:
@@ -294,7 +348,7 @@ def test_min_weight_is_honoured(batch, settings, min_weight):
 @EACH
 def test_impossible_min_weight_gives_leaves(batch, settings):
     least = np.array([64.5, 65.0, 1e6, np.inf], np.float32)
-    found = split(batch._replace(min_weight=least), settings)
+    found = split(replace(batch, min_weight=least), settings)
     assert (found.kind == SplitKind.LEAF).all()
 
 
@@ -302,7 +356,11 @@ def assert_same_splits(batch, found, other_batch, other):
     """The same rows go left, for the same reason, with the same gain."""
     assert np.array_equal(found.kind, other.kind)
     assert np.array_equal(found.attribute, other.attribute)
-    np.testing.assert_allclose(found.gain, other.gain, atol=1e-4)
+    per_row = [
+        splits.gain / nodes.weight.sum(axis=1)
+        for nodes, splits in ((batch, found), (other_batch, other))
+    ]
+    np.testing.assert_allclose(*per_row, atol=1e-4)
     for index in range(N_NODES):
         node, moved = take(batch, index), take(other_batch, index)
         real = node.weight > 0
@@ -313,9 +371,10 @@ def assert_same_splits(batch, found, other_batch, other):
 
 @EACH
 def test_units_do_not_matter(batch, settings):
-    moved = batch._replace(
+    moved = replace(
+        batch,
         x=batch.x * np.float32([2.0, 0.5, 64.0]) + np.float32([16.0, -8.0, 100.0]),
-        y=batch.y * np.float32(-3) + np.float32(50),
+        targets=batch.targets * np.float32(-3) + np.float32(50),
     )
     found, other = split(batch, settings), split(moved, settings)
     assert (found.kind != SplitKind.LEAF).all()
@@ -332,16 +391,17 @@ def test_weights_equal_repetition(batch, rng, settings):
         return np.resize(rows, N_ROWS)  # what padding holds must not matter
 
     def rows(index, weight):
-        arrays = {name: getattr(batch, name)[:, index] for name in ("x", "codes", "y")}
-        weight = np.tile(weight.astype(np.float32), (N_NODES, 1))
-        return batch._replace(**arrays, weight=weight)
+        arrays = {name: getattr(batch, name)[:, index] for name in FIELDS_OF_ROWS}
+        arrays["weight"] = np.tile(weight.astype(np.float32), (N_NODES, 1))
+        return replace(batch, **arrays)
 
     by_weight = rows(pad(np.arange(n)), np.pad(times, (0, N_ROWS - n)))
     ones = (np.arange(N_ROWS) < len(copies)).astype(float)
     by_copy = rows(pad(copies), ones)
     found, other = split(by_weight, settings), split(by_copy, settings)
     assert (found.kind != SplitKind.LEAF).all()
-    assert np.array_equal(found.status, other.status)
+    ended = statuses(by_weight, settings)
+    assert np.array_equal(ended, statuses(by_copy, settings))
     assert_same_splits(by_weight, found, by_weight, other)
 
 
@@ -349,17 +409,18 @@ def test_weights_equal_repetition(batch, rng, settings):
 
 
 def test_pure_nodes_and_nodes_with_few_rows_are_leaves(batch):
-    y, weight = batch.y.copy(), batch.weight.copy()
+    y, weight = batch.targets[:, :, 0].copy(), batch.weight.copy()
     x = batch.x.copy()
     x[0], y[0] = x[0, 0], y[0, 0]  # all rows equal
     y[1] = 0.1  # a constant output
     y[2] = 1 + 2 * x[2, :, 0] - x[2, :, 1]  # a linear one
     weight[3, 6:] = 0  # as many rows as two components have dimensions
-    found = split(batch._replace(x=x, y=y, weight=weight), LINEAR)
+    nodes = replace(batch, x=x, targets=y[:, :, None], weight=weight)
+    found = split(nodes, LINEAR)
     assert (found.kind == SplitKind.LEAF).all()
     assert found.pure.tolist() == [True, True, True, False]
-    assert found.status[3] == MixtureStatus.TOO_FEW_ROWS
-    for name in ("direction", "threshold", "child_model"):
+    assert statuses(nodes, LINEAR)[3] == MixtureStatus.TOO_FEW_ROWS
+    for name in ("direction", "threshold", "child_models"):
         assert np.isfinite(getattr(found, name)).all()
     assert not np.isnan(found.gain).any()
 
@@ -370,13 +431,13 @@ def test_two_point_masses_in_the_output_are_split(batch):
     x = batch.x.copy()
     x[:, :, 2] = np.where(high, 1.0, -1.0)
     weight = np.ones_like(batch.weight)
-    y = high.astype(np.float32)
-    found = split(batch._replace(x=x, y=y, weight=weight), CONSTANT)
+    y = high.astype(np.float32)[:, :, None]
+    found = split(replace(batch, x=x, targets=y, weight=weight), CONSTANT)
     assert (found.kind == SplitKind.AXIS).all()
     assert (found.attribute == 2).all()
     assert (np.abs(found.threshold) < 1).all()
     share = high.mean(axis=1)
-    np.testing.assert_allclose(found.gain, 2 * share * (1 - share), atol=1e-5)
+    np.testing.assert_allclose(found.gain / N_ROWS, 2 * share * (1 - share), atol=1e-5)
 
 
 def test_constant_and_duplicated_columns(batch):
@@ -384,9 +445,9 @@ def test_constant_and_duplicated_columns(batch):
     x = batch.x.copy()
     x[0, :, 2] = 0.1
     x[1:, :, 1] = x[1:, :, 0]
-    found = split(batch._replace(x=x), LINEAR)
+    found = split(replace(batch, x=x), LINEAR)
     assert np.isfinite(found.direction).all()
-    assert np.isfinite(found.child_model).all()
+    assert np.isfinite(found.child_models).all()
     assert found.kind[0] == SplitKind.OBLIQUE
     assert found.direction[0, 2] == 0
     assert not (found.attribute[0] == 2 and found.kind[0] == SplitKind.AXIS)
@@ -397,31 +458,31 @@ def test_a_collapsed_start_gives_way_to_another(batch):
     """The outlier alone would be the likelier component, but it is no component."""
     x = batch.x.copy()
     x[:, 7] = 9.0
-    batch = batch._replace(x=x, weight=np.ones_like(batch.weight))
+    batch = replace(batch, x=x, weight=np.ones_like(batch.weight))
 
     def starting_from(*pairs):
         randomness = (np.array(pairs, np.float32) + np.float32(0.5)) / N_ROWS
-        return batch._replace(
-            randomness=np.tile(randomness, (N_NODES, 1, 1)),
-            from_component=np.zeros((N_NODES, N_STARTS), bool),
-        )
+        return replace(batch, random=np.tile(randomness.ravel(), (N_NODES, 1)))
 
+    settings = LINEAR._replace(finder=replace(LINEAR.finder, start="rows"))
     outlier, good = (3, 7), (20, 50)
-    collapsed = split(starting_from(outlier, outlier, outlier), LINEAR)
-    assert (collapsed.status == MixtureStatus.COLLAPSED).all()
-    assert (collapsed.kind == SplitKind.LEAF).all()
-    rescued = split(starting_from(outlier, good, outlier), LINEAR)
-    only_good = split(starting_from(good, good, good), LINEAR)
-    assert (only_good.status == MixtureStatus.ITERATION_LIMIT).all()
+    start = starting_from(outlier, outlier, outlier)
+    assert (statuses(start, settings) == MixtureStatus.COLLAPSED).all()
+    assert (split(start, settings).kind == SplitKind.LEAF).all()
+    rescued = split(starting_from(outlier, good, outlier), settings)
+    start = starting_from(good, good, good)
+    assert (statuses(start, settings) == MixtureStatus.ITERATION_LIMIT).all()
+    only_good = split(start, settings)
     for index in range(N_NODES):
         assert node_bytes(rescued, index) == node_bytes(only_good, index)
 
 
 def test_tables_without_regressors_and_without_continuous_attributes(batch):
-    batch = batch._replace(x=batch.x[:, :, :0])
+    allowed = batch.allowed[:, N_CONTINUOUS:]
+    batch = replace(batch, x=batch.x[:, :, :0], allowed=allowed)
     found = split(batch, DISCRETE_ONLY)
     assert found.kind[1] == SplitKind.DISCRETE
     assert found.attribute[1] == 1
     # Each child's model is the mean of its Gaussian: one of them below, one above.
-    low, high = np.sort(found.child_model[1, :, 0])
-    assert low < batch.y[1].mean() < high
+    low, high = np.sort(found.child_models[1, :, 0, 0])
+    assert low < batch.targets[1].mean() < high

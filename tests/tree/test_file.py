@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,18 @@ import pytest
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from secret_jax.data.table import Role, Table, TableSchema
+import secret_jax
+from secret_jax import (
+    HoldOut,
+    LeafModel,
+    Ridge,
+    RssSplits,
+    SecretRegressor,
+    SecretSplits,
+)
+from secret_jax.data.rows import Table
+from secret_jax.data.schema import Role, TableSchema
+from secret_jax.datasets import make_fried
 from secret_jax.tree.file import (
     FORMAT_VERSION,
     ModelFileError,
@@ -23,7 +35,9 @@ from secret_jax.tree.routing import predict
 from secret_jax.tree.structure import ARRAY_FIELDS, SplitKind, StopReason, Tree
 
 
-def example_tree(categories: tuple = ("F", "I", "M"), clip_margin=0.1) -> Tree:
+def example_tree(
+    categories: tuple = ("F", "I", "M"), clip_margin=0.1, n_outputs: int = 1
+) -> Tree:
     """Three leaves below an oblique and a discrete split, with awkward numbers."""
     third = 1 / 3
     schema = TableSchema(
@@ -36,9 +50,9 @@ def example_tree(categories: tuple = ("F", "I", "M"), clip_margin=0.1) -> Tree:
         scale=np.array([np.nextafter(1.0, 2.0), 5e-324]),
         discrete=(1,),
         categories=(categories,),
-        target_name="rings",
-        target_center=0.1 + 0.2,
-        target_scale=third * 1e-7,
+        target_names=("rings", "größe")[:n_outputs],
+        target_centers=(0.1 + 0.2, -1e300)[:n_outputs],
+        target_scales=(third * 1e-7, 5e-324)[:n_outputs],
     )
     integers = {
         "left": [1, -1, 3, -1, -1],
@@ -53,7 +67,8 @@ def example_tree(categories: tuple = ("F", "I", "M"), clip_margin=0.1) -> Tree:
     goes_left[2, ::2] = True
     direction = np.zeros((5, 2), np.float32)
     direction[0] = [0.6, -0.8]
-    model = np.random.default_rng(0).normal(size=(5, 2))
+    model = np.random.default_rng(0).normal(size=(5, n_outputs, 2))
+    error = np.array([1.0, third, 0.5, 0.25, 0.125])
     return Tree(
         **{name: np.array(value, np.int32) for name, value in integers.items()},
         direction=direction,
@@ -61,10 +76,10 @@ def example_tree(categories: tuple = ("F", "I", "M"), clip_margin=0.1) -> Tree:
         goes_left=goes_left,
         larger_left=np.array([True, False, True, False, False]),
         coefficient=model,
-        lower=np.full(5, -2.0),
-        upper=np.full(5, third),
+        lower=np.full((5, n_outputs), -2.0),
+        upper=np.full((5, n_outputs), third),
         weight=np.array([10.0, 4, 6, 3, 3]),
-        train_error=np.array([1.0, third, 0.5, 0.25, 0.125]),
+        train_error=np.stack([error, error / 3], axis=1)[:, :n_outputs],
         degrees=np.array([3.0, 2.0, 1.5, 1.0, 1.0]),
         gate_width=np.array([0.0, 0.25, 0.0, 0.0, 0.0], np.float32),
         gain=np.array([0.4, 0, 0.2, 0, 0], np.float32),
@@ -77,6 +92,7 @@ def assert_same_tree(found: Tree, expected: Tree) -> None:
     for name in ARRAY_FIELDS:
         array, other = getattr(found, name), getattr(expected, name)
         assert array.dtype == other.dtype, name
+        assert array.shape == other.shape, name
         assert array.tobytes() == other.tobytes(), name
     assert found.clip_margin == expected.clip_margin
     for name in TableSchema.__dataclass_fields__:
@@ -109,8 +125,9 @@ def rewrite_header(path: Path, **changes) -> None:
 
 
 @pytest.mark.parametrize("clip_margin", [None, 0.1])
-def test_a_tree_comes_back_bit_for_bit(tmp_path, clip_margin):
-    tree = example_tree(clip_margin=clip_margin)
+@pytest.mark.parametrize("n_outputs", [1, 2])
+def test_a_tree_comes_back_bit_for_bit(tmp_path, clip_margin, n_outputs):
+    tree = example_tree(clip_margin=clip_margin, n_outputs=n_outputs)
     save_tree(tree, tmp_path / "tree.model")
     assert_same_tree(load_tree(tmp_path / "tree.model"), tree)
 
@@ -234,6 +251,13 @@ def test_another_version_is_named(saved):
         load_tree(saved)
 
 
+@pytest.mark.parametrize("version", [1, 3, FORMAT_VERSION - 1])
+def test_a_version_before_the_first_release_is_not_read(saved, version):
+    rewrite_header(saved, format_version=version)
+    with pytest.raises(ModelFileError, match=f"format version {version}, and .* reads"):
+        load_tree(saved)
+
+
 def test_every_truncation_is_noticed(saved):
     content = saved.read_bytes()
     for length in (4, 100, len(content) // 2, len(content) - 1):
@@ -262,7 +286,7 @@ def test_no_altered_byte_changes_the_tree(saved):
 @pytest.mark.parametrize(
     "changes",
     [
-        {"coefficient": np.zeros((5, 2))},
+        {"coefficient": np.zeros((5, 1, 2))},
         {"threshold": np.zeros(5)},
         {"center": np.zeros(2)},
         {"left": np.array([{}] * 5, object)},
@@ -356,3 +380,83 @@ def test_unknown_parameters_are_named(tmp_path):
     save_model(fitted_model(), tmp_path / "model")
     with pytest.raises(ModelFileError, match=r"fits no Younger .*'random_state'"):
         load_model(tmp_path / "model", Younger)
+
+
+VALUES = {
+    "leaf": Ridge(gcv_factor=1.0, clip_margin=None, clip_min_samples=7),
+    "discrete_features": SecretSplits(n_starts=4, gain="counted", tol=1e-3),
+    "random_state": HoldOut(fraction=1 / 3, refit=False),
+}
+
+
+def test_values_come_back(tmp_path):
+    save_model(fitted_model(**VALUES), tmp_path / "model")
+    found = load_model(tmp_path / "model", Model)
+    for name, value in VALUES.items():
+        assert type(getattr(found, name)) is type(value)
+    assert {name: getattr(found, name) for name in VALUES} == VALUES
+
+
+@pytest.mark.parametrize("name", ["SecretSplits", "RssSplits", "CartSplits"])
+def test_every_field_of_a_value_comes_back(tmp_path, name):
+    value = getattr(secret_jax, name)()
+    save_model(fitted_model(leaf=value), tmp_path / "model")
+    assert load_model(tmp_path / "model", Model).leaf == value
+
+
+def test_an_estimator_with_values_comes_back(tmp_path):
+    X, y = make_fried(200, random_state=0)
+    splits = SecretSplits(n_starts=1, gain="counted")
+    model = SecretRegressor(
+        splits=splits, leaf=Ridge(gcv_factor=1.0), prune=HoldOut(refit=False)
+    )
+    model.set_params(random_state=0, max_depth=2).fit(X, y).save(tmp_path / "model")
+    found = SecretRegressor.load(tmp_path / "model")
+    assert found.get_params() == model.get_params()
+    assert found.leaf == Ridge(gcv_factor=1.0)
+    assert found.splits == splits
+    assert found.get_params()["leaf__gcv_factor"] == 1.0
+    assert np.array_equal(found.predict(X), model.predict(X))
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnLeaf(LeafModel):
+    """A leaf model that no other program can find."""
+
+    def toward(self, statistics, base):
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize(
+    "value", [OwnLeaf(), RssSplits(proposals=(len,))], ids=["class", "function"]
+)
+def test_a_value_of_ones_own_cannot_be_kept_and_is_announced(tmp_path, value):
+    with pytest.warns(UserWarning, match=r"leaf=.* have the default"):
+        save_model(fitted_model(leaf=value, random_state=7), tmp_path / "model")
+    found = load_model(tmp_path / "model", Model)
+    assert (found.leaf, found.random_state) == ("linear", 7)
+
+
+@pytest.mark.parametrize(
+    ("leaf", "reason"),
+    [
+        ({"value": "SecretRegressor", "fields": {}}, "SecretRegressor is no value"),
+        ({"value": "enable_compilation_cache", "fields": {}}, "cache is no value"),
+        ({"value": "UnseenCategoryWarning", "fields": {}}, "Warning is no value"),
+        ({"value": "importlib", "fields": {}}, "importlib is no value"),
+        ({"value": "NoSuchThing", "fields": {}}, "NoSuchThing is no value"),
+        ({"value": "LeafModel", "fields": {}}, "LeafModel"),
+        ({"value": "Ridge", "fields": {"lambda": 1.0}}, "lambda"),
+        ({"value": 7, "fields": {}}, "must be string"),
+        ({"value": None, "fields": {}}, "must be string"),
+        ({"value": "Ridge", "fields": 3}, "'int' object"),
+        ({"value": "Ridge", "fields": None}, "'NoneType' object"),
+    ],
+)
+@pytest.mark.parametrize("where", ["parameters", "fitted"])
+def test_what_is_no_value_is_refused(tmp_path, leaf, reason, where):
+    extra = {"parameters": {"random_state": 0}, "fitted": {"n_iter_": 3}}
+    extra[where]["leaf"] = leaf
+    save_tree(example_tree(), tmp_path / "model", extra=extra)
+    with pytest.raises(ModelFileError, match=rf"fits no Model .*{reason}.*Load it"):
+        load_model(tmp_path / "model", Model)

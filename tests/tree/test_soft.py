@@ -7,10 +7,17 @@ import math
 
 import numpy as np
 import pytest
-from handmade import BUSHY, SHAPES, STUMP, build_tree, rows
-from test_tree import goes_left, prediction_of
+from handmade import (
+    BUSHY,
+    SHAPES,
+    STUMP,
+    build_tree,
+    goes_left,
+    prediction_of,
+    rows,
+)
 
-from secret_jax.data.table import Table
+from secret_jax.data.rows import Table
 from secret_jax.inspect.plot.tree import plot_tree
 from secret_jax.inspect.text import export_text
 from secret_jax.inspect.words import split_sentence
@@ -46,29 +53,34 @@ def shares_of(tree: Tree, node: int, x, codes) -> dict[int, float]:
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("clip_margin", [None, 0.25])
-def test_predictions_mix_the_leaves_by_products_of_gates(shape, clip_margin):
+@pytest.mark.parametrize("n_outputs", [1, 2])
+def test_predictions_mix_the_leaves_by_products_of_gates(shape, clip_margin, n_outputs):
     table = rows()
     for seed in range(3):
-        tree = with_gates(build_tree(SHAPES[shape], seed, clip_margin), seed)
+        hard = build_tree(SHAPES[shape], seed, clip_margin, n_outputs)
+        tree = with_gates(hard, seed)
         leaf = np.flatnonzero(tree.is_leaf)
         shares = leaf_shares_of(tree, table)
-        value = predict(tree, table)
+        value = predict(tree, table).reshape(50, n_outputs)
         for row, (x, codes) in enumerate(zip(*table, strict=True)):
             expected = shares_of(tree, 0, x.astype(float), codes)
             np.testing.assert_allclose(
                 shares[row], [expected[node] for node in leaf], rtol=2e-5, atol=1e-6
             )
-            mixed = sum(
-                share * prediction_of(tree, node, x) for node, share in expected.items()
-            )
-            assert value[row] == pytest.approx(10 + 2 * mixed, rel=1e-4, abs=1e-4)
+            for output in range(n_outputs):
+                mixed = sum(
+                    share * prediction_of(tree, node, x, output)
+                    for node, share in expected.items()
+                )
+                own = 10 + output + (2 + output) * mixed
+                assert value[row, output] == pytest.approx(own, rel=1e-4, abs=1e-4)
 
 
 def test_trained_leaves_may_overshoot_but_their_mixture_may_not():
     tree = with_gates(build_tree(BUSHY, seed=1, clip_margin=0.1))
     free = dataclasses.replace(tree, clip_leaves=False)
     table = rows(200)
-    low, high = (10 + 2 * side[0] for side in tree.clip_range())
+    low, high = (10 + 2 * side[0, 0] for side in tree.clip_range())
     value = predict(free, table)
     assert ((low - 1e-4 <= value) & (value <= high + 1e-4)).all()
     assert np.ptp(value) > 0.99 * (high - low)

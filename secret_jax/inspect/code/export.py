@@ -68,7 +68,7 @@ def export_code(
     >>> from secret_jax import SecretRegressor
     >>> X = np.arange(40.0)[:, None]
     >>> y = np.where(X[:, 0] < 20, 3.0, 8.0)
-    >>> model = SecretRegressor(born_again=False, random_state=0).fit(X, y)
+    >>> model = SecretRegressor(distill=False, random_state=0).fit(X, y)
     >>> scope = {}
     >>> exec(model.export_code(function_name="level"), scope)
     >>> round(scope["level"](x0=7), 3)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from secret_jax.refine.interface import Refinement
-from secret_jax.runtime.values import at_least, real
+from secret_jax.runtime.values import TupleOf, at_least, real
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +97,7 @@ class SoftOptions(Refinement):
 
     _parameter_constraints: ClassVar[dict] = {
         "validation_fraction": [real(0.0, 1.0, closed="neither")],
-        "widths": [tuple],
+        "widths": [TupleOf(real(0.0, closed="neither"))],
         "penalty": [real(0.0)],
         "max_leaves": [at_least(2)],
         "gate_rate": [real(0.0)],
@@ -110,7 +110,7 @@ class SoftOptions(Refinement):
         "screen_steps": [at_least(1)],
         "n_kept": [at_least(1)],
         "patience_epochs": [at_least(1)],
-        "patience_steps": [tuple],
+        "patience_steps": [TupleOf(at_least(1), length=2)],
         "n_folds": [at_least(2)],
         "n_committee": [at_least(1)],
         "committee_gain": [real(0.0, 1.0)],

@@ -1,0 +1,125 @@
+"""Rows that lie on a device: measured, encoded and read there, as on the host."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from secret_jax import SecretRegressor, fit
+from secret_jax.data.device import block_of, encode_on_device, moments_on_device
+from secret_jax.data.source import DeviceRows
+from secret_jax.datasets import make_fried
+from secret_jax.runtime.devices import computing_on
+
+SMALL = {"max_split_samples": 64, "min_samples_split": 0.1, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_fried(6000, random_state=0)
+
+
+@pytest.fixture
+def resident(monkeypatch):
+    """Arrays of JAX count as lying on an accelerator, wherever they lie."""
+    for module in ("fit", "data.encoding", "data.validation"):
+        target = f"secret_jax.{module}.is_resident"
+        monkeypatch.setattr(target, lambda X: isinstance(X, jax.Array))
+
+
+def test_moments_on_the_device(rng):
+    x = (rng.normal(size=(5000, 4)) * [1, 10, 0, 1e-3] + [0, 5, 7, 1e3]).astype("f4")
+    center, scale = moments_on_device(jnp.asarray(x))
+    np.testing.assert_allclose(center, x.mean(axis=0, dtype=np.float64), rtol=1e-6)
+    expected = x.std(axis=0, dtype=np.float64)
+    expected[2] = 1.0
+    np.testing.assert_allclose(scale, expected, rtol=1e-4)
+    assert moments_on_device(jnp.asarray(x).at[17, 2].set(np.nan)) is None
+
+
+def test_moments_on_the_device_do_not_depend_on_the_blocks(rng):
+    x = rng.normal(1e3, 1.0, (5000, 100)).astype(np.float32)
+    center, scale = moments_on_device(jnp.asarray(x))
+    with computing_on(None, 2):  # a thousand rows at a time
+        for found, expected in zip(
+            moments_on_device(jnp.asarray(x)), (center, scale), strict=True
+        ):
+            np.testing.assert_allclose(found, expected, rtol=1e-7)
+
+
+def test_encoding_on_the_device(rng):
+    x = (rng.normal(size=(300, 3)) * [1, 10, 1e-2] + [0, 5, 1e3]).astype("f4")
+    x[0, 0], x[1, 0] = 3e38, -3e38
+    center, scale = np.array([0.1, 5.0, 1e3 + 1e-5]), np.array([1e-3, 10.0, 1e-2])
+    found = encode_on_device(jnp.asarray(x), center, scale)
+    assert isinstance(found, jax.Array)
+    assert found.dtype == np.float32
+    exact = np.clip((x.astype(np.float64) - center) / scale, -1e30, 1e30)
+    # The digits of x are exact in the difference; only the quotient is rounded.
+    np.testing.assert_allclose(found, exact, rtol=1e-6, atol=1e-6)
+    for bad in (np.nan, np.inf, -np.inf):
+        assert encode_on_device(jnp.asarray(x).at[7, 1].set(bad), center, scale) is None
+
+
+@pytest.mark.parametrize("rows", [slice(0, 8), slice(5, 13), slice(16, 20)])
+def test_a_block_is_padded_wherever_it_lies(rng, rows):
+    x = rng.normal(size=(20, 2)).astype(np.float32)
+    inside = rows.stop - rows.start
+    here, there = (block_of(array, rows, 8) for array in (x, jnp.asarray(x)))
+    assert isinstance(here, np.ndarray)
+    assert isinstance(there, jax.Array)
+    assert here.shape == there.shape == (8, 2)
+    assert np.array_equal(here[:inside], x[rows])
+    assert np.array_equal(there[:inside], x[rows])
+
+
+def test_rows_on_a_device_stay_there(data, resident, monkeypatch):
+    X, y = data
+    X = X.astype(np.float32)
+    options = SMALL | {"max_split_samples": 128}
+    expected = SecretRegressor(**options).fit(X, y)
+    seen = []
+    attach_source = fit.attach_source
+
+    def attach(tree, sources, leaf):
+        seen.extend(sources)
+        return attach_source(tree, sources, leaf)
+
+    monkeypatch.setattr(fit, "attach_source", attach)
+    model = SecretRegressor(**options).fit(jnp.asarray(X), y)
+    assert [type(source) for source in seen] == [DeviceRows]
+    assert isinstance(seen[0].x, jax.Array)
+    assert seen[0].n_rows == len(X)
+    assert model.n_features_in_ == X.shape[1]
+    # The same sample grew it, so it is the same tree but for rounding.
+    error, other = (np.mean((m.predict(X) - y) ** 2) for m in (model, expected))
+    assert error < 1.5 * other
+    assert np.array_equal(model.tree_.left, expected.tree_.left)
+    assert np.array_equal(model.tree_.kind, expected.tree_.kind)
+    np.testing.assert_allclose(
+        model.predict(X), expected.predict(X), rtol=1e-4, atol=1e-3
+    )
+    np.testing.assert_allclose(
+        model.predict(jnp.asarray(X)), model.predict(X), rtol=1e-4, atol=1e-3
+    )
+    assert np.array_equal(model.apply(jnp.asarray(X[:50])), model.apply(X[:50]))
+
+
+def test_rows_on_a_device_that_need_the_host_are_read_there(data, resident):
+    X, y = data
+    X = X[:800].astype(np.float32)
+    X[::9, 2] = np.nan
+    on_host = SecretRegressor(**SMALL).fit(X, y[:800]).predict(X)
+    model = SecretRegressor(**SMALL).fit(jnp.asarray(X), y[:800])
+    np.testing.assert_allclose(model.predict(jnp.asarray(X)), on_host, rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [bool, np.complex64])
+def test_a_device_array_that_holds_no_numbers_is_refused(data, resident, dtype):
+    X = jnp.asarray(data[0]).astype(dtype)
+    with pytest.raises(
+        ValueError, match=r"device array of dtype .*astype\('float32'\)"
+    ):
+        SecretRegressor(**SMALL).fit(X, data[1])

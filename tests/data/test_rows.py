@@ -1,0 +1,80 @@
+"""Encoded rows: put together, put in order, and identical ones as one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from secret_jax.data.rows import Rows, Table, join, merged, shuffled
+
+
+def random_rows(rng, n_rows: int) -> Rows:
+    x = rng.normal(size=(n_rows, 2)).astype(np.float32)
+    codes = rng.integers(0, 3, (n_rows, 1)).astype(np.int32)
+    weight = rng.uniform(0.5, 2.0, n_rows)
+    return Rows(Table(x, codes), rng.normal(size=(n_rows, 2)), weight)
+
+
+def together(rows: Rows) -> np.ndarray:
+    """Content and weight of every row, float64."""
+    (x, codes), targets, weight = rows
+    return np.column_stack([x, codes, targets, weight])
+
+
+def test_parts_are_joined_in_their_order(rng):
+    parts = [random_rows(rng, n_rows) for n_rows in (5, 1, 0, 7)]
+    whole = join(parts)
+    assert whole.n_rows == 13
+    assert np.array_equal(together(whole), np.vstack([together(p) for p in parts]))
+    assert join(parts[:1]) is parts[0]
+
+
+def test_a_shuffle_is_of_the_content_and_the_seed(rng):
+    rows = random_rows(rng, 400)
+    first = shuffled(rows, 1)
+    assert sorted(map(tuple, together(first))) == sorted(map(tuple, together(rows)))
+    again = shuffled(rows.take(rng.permutation(400)), 1)
+    assert np.array_equal(together(again), together(first))
+    other = shuffled(rows, 2)
+    place = [np.argsort(r.targets[:, 0]) for r in (rows, first, other)]
+    # The correlation of independent orders has a deviation of 1 / sqrt(400).
+    for a, b in ((0, 1), (0, 2), (1, 2)):
+        assert abs(np.corrcoef(place[a], place[b])[0, 1]) < 5 / np.sqrt(400)
+
+
+def test_a_change_of_the_last_digit_moves_no_row():
+    """Multiples of 1/256, so that no content lies where rounding changes."""
+    rng = np.random.default_rng(0)
+    rows = random_rows(rng, 300)
+    x = np.round(rows.table.x * 256) / 256
+    rows = rows._replace(
+        table=rows.table._replace(x=x), targets=np.round(rows.targets * 256) / 256
+    )
+    nudged = rows._replace(table=rows.table._replace(x=np.nextafter(x, x + 1)))
+    assert np.array_equal(shuffled(nudged, 0).targets, shuffled(rows, 0).targets)
+
+
+def test_identical_rows_are_merged_and_nothing_else(rng):
+    distinct = random_rows(rng, 50)
+    # Another target, another category, another last digit: other rows.
+    x, codes = distinct.table
+    others = [
+        distinct._replace(targets=distinct.targets * 2),
+        distinct._replace(table=Table(x, codes + 1)),
+        distinct._replace(table=Table(np.nextafter(x, x + 1), codes)),
+    ]
+    whole = join([distinct, *others])
+    which = np.repeat(np.arange(200), rng.integers(1, 5, 200))
+    copies = whole.take(rng.permutation(which))
+    copies = copies._replace(weight=rng.uniform(0.5, 2.0, len(which)))
+    found, hashed = merged(copies, 3)
+    assert found.n_rows == len(hashed) == 200
+    assert hashed.dtype == np.uint64
+    assert (hashed[1:] >= hashed[:-1]).all()
+    expected: dict[tuple, float] = {}
+    for *content, weight in map(tuple, together(copies)):
+        expected[tuple(content)] = expected.get(tuple(content), 0.0) + weight
+    got = {tuple(content): weight for *content, weight in map(tuple, together(found))}
+    assert got.keys() == expected.keys()
+    for content, weight in expected.items():
+        assert got[content] == pytest.approx(weight, rel=1e-12)

@@ -1,0 +1,286 @@
+"""Parameters of values within the estimator, and values of one's own."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+from dataclasses import FrozenInstanceError, dataclass, fields, replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from configurations import crease, refusal, regressor, tree_bytes
+from sklearn.base import clone
+
+import secret_jax
+from secret_jax import (
+    Blend,
+    Constant,
+    CostComplexity,
+    Distillation,
+    HoldOut,
+    LeafModel,
+    Models,
+    Pruned,
+    PruningRule,
+    Refinement,
+    Ridge,
+    RssSplits,
+    SecretRegressor,
+    SecretSplits,
+    Split,
+    SplitFinder,
+    Tao,
+)
+from secret_jax.parameters import CONSTRAINTS, NAMED
+from secret_jax.refine.interface import Fitted, Refined
+from secret_jax.runtime.values import Value
+from secret_jax.tree.structure import SplitKind, compact
+
+VALUES = [value for values in NAMED.values() for value in values.values()]
+VALUES += [CostComplexity()]
+
+
+def test_the_constructor_is_short():
+    parameters = inspect.signature(SecretRegressor).parameters
+    assert len(parameters) <= 21
+    assert set(parameters) == set(CONSTRAINTS)
+    # What is not about one of its parts is left to their fields.
+    assert set(NAMED) <= set(parameters)
+
+
+@pytest.mark.parametrize("value", VALUES, ids=repr)
+def test_every_value_is_offered_frozen_and_as_it_prints(value):
+    kind = type(value)
+    assert getattr(secret_jax, kind.__name__, None) is kind or kind.__name__ == (
+        "Unpruned"  # which None stands for
+    )
+    assert eval(repr(value), vars(secret_jax) | {kind.__name__: kind}) == value
+    for copied in (clone(value), pickle.loads(pickle.dumps(value))):
+        assert type(copied) is kind
+        assert copied == value
+        assert hash(copied) == hash(value)
+    with pytest.raises(FrozenInstanceError):
+        setattr(value, next(iter([f.name for f in fields(value)]), "any"), 1)
+    # Every field has a constraint, and every constraint a field.
+    assert kind._parameter_constraints.keys() == {f.name for f in fields(value)}
+    value.check()
+
+
+@pytest.mark.parametrize(
+    ("parameter", "name"),
+    [(parameter, name) for parameter, names in NAMED.items() for name in names],
+)
+def test_a_name_stands_for_a_value_with_its_fields(parameter, name):
+    model = SecretRegressor(**{parameter: name})
+    found = model.get_params()
+    assert found[parameter] == name
+    value = NAMED[parameter][name]
+    nested = {
+        field.removeprefix(f"{parameter}__"): its
+        for field, its in found.items()
+        if field.startswith(f"{parameter}__")
+    }
+    assert nested == value.get_params()
+    # Given back, the fields leave the name in place.
+    assert model.set_params(**found).get_params(deep=False)[parameter] == name
+    assert not any("__" in name for name in model.get_params(deep=False))
+
+
+def test_fields_are_set_behind_two_underscores():
+    model = SecretRegressor()
+    assert model.set_params(splits__n_thresholds=8) is model
+    assert model.splits == RssSplits(n_thresholds=8)
+    assert model.leaf == "ridge"
+    model.set_params(splits__n_hinge=1, leaf__clip_margin=None, distill__reach=0.0)
+    assert model.splits == RssSplits(n_thresholds=8, n_hinge=1)
+    assert model.leaf == Ridge(clip_margin=None)
+    assert model.distill == Distillation(reach=0.0)
+    # Of a value that is set with them, in whichever order.
+    model.set_params(splits__n_starts=2, splits="secret")
+    assert model.splits == SecretSplits(n_starts=2)
+    model.set_params(prune=CostComplexity(), prune__alpha=0.5)
+    assert model.prune == CostComplexity(alpha=0.5)
+    copied = clone(model)
+    assert copied.get_params() == model.get_params()
+    copied.set_params(prune__alpha=0.25)
+    assert model.prune == CostComplexity(alpha=0.5)
+    assert "alpha=0.5" in repr(model)
+
+
+@pytest.mark.parametrize(
+    "unknown",
+    [
+        {"splits__n_treshold": 3},
+        {"max_deep": 3},
+        {"prune__alpha": 0.1},  # "auto" has no fields
+        {"refine__tol": 0.1},  # nor has None
+        {"oblique__tol": 0.1},
+        {"estimator__max_depth": 3},
+        {"splits__": 3},
+        {"__": 3},
+        {"splits__proposals__tol": 3},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_an_unknown_name_is_refused_and_nothing_is_set(unknown):
+    model = SecretRegressor(splits=RssSplits(n_hinge=2))
+    before = dict(vars(model))
+    changes = {"max_depth": 3, "leaf": "constant", "splits__n_hinge": 1}
+    (name,) = unknown
+    for given in (changes | unknown, unknown | changes):
+        with refusal(f"Invalid parameter {name!r}", "SecretRegressor", "'splits"):
+            model.set_params(**given)
+        assert vars(model) == before
+
+
+def test_fields_reach_the_fit():
+    X, y = crease()
+    options = {"prune": None, "oblique": False, "max_depth": 1}
+    named = regressor("default", **options).fit(X, y)
+    few = regressor("default", **options, splits__n_thresholds=1).fit(X, y)
+    assert few.tree_.threshold[0] != named.tree_.threshold[0]
+    assert few.score(X, y) < named.score(X, y)
+    spelt_out = regressor("default", **options, splits=RssSplits()).fit(X, y)
+    assert tree_bytes(spelt_out.tree_) == tree_bytes(named.tree_)
+    # Without shrinkage the ridge is least squares.
+    free = regressor("default", **options, leaf__gcv_factor=0.0).fit(X, y)
+    plain = regressor("default", **options, leaf="linear").fit(X, y)
+    assert not np.allclose(named.predict(X), plain.predict(X), atol=1e-6)
+    assert free.tree_.threshold[0] == plain.tree_.threshold[0]
+
+
+# Values of one's own: what their fits must come to is worked out here.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Halves(SplitFinder):
+    """The first column at a quantile, whatever the target."""
+
+    share: float = 0.5
+
+    def __call__(self, node):
+        column = node.x[:, 0]
+        order = jnp.argsort(jnp.where(node.weight > 0, column, jnp.inf))
+        below = jnp.cumsum(node.weight[order]) <= self.share * node.weight.sum()
+        last = jnp.where(below, column[order], -jnp.inf).max()
+        one = (jnp.arange(node.x.shape[1]) == 0).astype(node.x.dtype)
+        left = jnp.where(column <= last, node.weight, 0.0).sum()
+        enough = jnp.minimum(left, node.weight.sum() - left) >= node.min_weight
+        zero = jnp.zeros((), node.x.dtype)
+        return Split(
+            kind=jnp.where(enough, SplitKind.AXIS, SplitKind.LEAF).astype(jnp.int32),
+            attribute=jnp.zeros((), jnp.int32),
+            direction=one,
+            threshold=last,
+            goes_left=jnp.zeros(node.columns.n_categories, bool),
+            gain=node.weight.sum(),
+            chance_gain=zero,
+            pure=jnp.zeros((), bool),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Middle(LeafModel):
+    """A share of the mean, which shrinks leaves toward zero."""
+
+    share: float = 1.0
+
+    def toward(self, statistics, base):
+        model = np.zeros_like(base)
+        model[:, :, 0] = self.share * statistics.mean[:, statistics.n_regressors :]
+        return Models(model, np.minimum(statistics.weight, 1.0))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stump(PruningRule):
+    """Nothing below a depth."""
+
+    depth: int = 1
+
+    def __call__(self, tree, evidence):
+        return Pruned(compact(tree, tree.depth < self.depth), 0.0)
+
+
+class Shifted(Refinement):
+    """Every model a little higher; a class without fields need be no dataclass."""
+
+    def __call__(self, fitted: Fitted, recipe) -> Refined:
+        higher = fitted.tree.coefficient.copy()
+        higher[:, :, 0] += 0.5
+        return Refined(replace(fitted.tree, coefficient=higher), n_steps=3)
+
+
+def test_splits_of_ones_own():
+    X, y = crease()
+    model = regressor(
+        "default", splits=Halves(share=0.25), prune=None, max_depth=1, oblique=False
+    ).fit(X, y)
+    cut = np.sort(X[:, 0])[len(X) // 4 - 1]
+    left = X[:, 0] <= cut
+    assert model.n_leaves_ == 2
+    assert np.array_equal(model.apply(X) == model.tree_.left[0], left)
+    model.set_params(splits__share=0.75).fit(X, y)
+    assert (model.apply(X) == model.tree_.left[0]).sum() == pytest.approx(96, abs=1)
+
+
+def test_a_leaf_model_of_ones_own():
+    X, y = crease()
+    y = y - y.mean()
+    options = {"prune": None, "oblique": False}
+    model = regressor("default", leaf=Middle(share=0.5, clip_margin=None), **options)
+    model.fit(X, y)
+    leaf = model.apply(X)
+    assert len(np.unique(leaf)) > 2
+    for node in np.unique(leaf):
+        inside = leaf == node
+        np.testing.assert_allclose(
+            model.predict(X)[inside], 0.5 * y[inside].mean(), atol=1e-4
+        )
+
+
+def test_a_pruning_rule_of_ones_own():
+    X, y = crease()
+    grown = regressor("default", prune=None).fit(X, y)
+    model = regressor("default", prune=Stump()).fit(X, y)
+    assert grown.depth_ > 1
+    assert model.depth_ == 1
+    assert model.n_leaves_grown_ == grown.n_leaves_
+    assert model.tree_.threshold[0] == grown.tree_.threshold[0]
+    assert model.set_params(prune__depth=0).fit(X, y).n_leaves_ == 1
+
+
+def test_a_refinement_of_ones_own():
+    X, y = crease()
+    leaf = Ridge(clip_margin=None)
+    model = regressor("default", leaf=leaf, refine=Shifted()).fit(X, y)
+    plain = regressor("default", leaf=leaf).fit(X, y)
+    rise = 0.5 * plain.tree_.schema.target_scale
+    np.testing.assert_allclose(model.predict(X), plain.predict(X) + rise, atol=1e-5)
+    assert model.n_refine_steps_ == 3
+
+
+def test_a_value_of_ones_own_is_checked_by_its_own_constraints():
+    @dataclass(frozen=True, kw_only=True)
+    class Picky(Stump):
+        _parameter_constraints = {"depth": CONSTRAINTS["max_depth"]}  # noqa: RUF012
+
+    with refusal("'depth' parameter of Picky", "[0, inf) or None", "Got -1 instead"):
+        SecretRegressor(prune=Picky(depth=-1)).fit(*crease())
+    for name, other in {
+        "leaf": Stump(),
+        "prune": Constant(),
+        "refine": Halves(),
+    }.items():
+        with refusal(f"'{name}' parameter", repr(other)):
+            SecretRegressor(**{name: other}).fit(*crease())
+
+
+def test_values_of_other_kinds_are_different():
+    assert Blend() != Tao()
+    assert HoldOut(refit=False) != HoldOut()
+    assert len({HoldOut(), HoldOut(fraction=0.25), HoldOut(fraction=0.5)}) == 2
+    assert issubclass(RssSplits, Value)
+    # A finder is the static argument of a compiled program.
+    assert jax.jit(lambda finder: finder.n_hinge, static_argnums=0)(RssSplits()) == 3

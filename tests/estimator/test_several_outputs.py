@@ -1,0 +1,331 @@
+"""One tree for several targets: what it predicts, and what each of them sees of it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from configurations import (
+    assert_same_tree,
+    crease,
+    every_configuration,
+    refusal,
+    regressor,
+    shop,
+    tree_bytes,
+)
+from sklearn.exceptions import DataConversionWarning
+from sklearn.metrics import r2_score
+
+from secret_jax import HoldOut, SecretRegressor, SoftGates
+from secret_jax.tree.structure import Tree
+
+FEW = SoftGates(
+    max_steps=64,
+    chunk=8,
+    screen_steps=16,
+    n_kept=2,
+    n_committee=2,
+    distil_steps=32,
+    patience_steps=(64, 64),
+    batch_size=16,
+)
+REFINEMENTS = {"none": None, "blend": "blend", "tao": "tao", "soft": FEW}
+every_refinement = pytest.mark.parametrize("refine", REFINEMENTS)
+
+
+def creases(n_rows: int = 128, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Two outputs of other units that bend in one place."""
+    X, y = crease(n_rows, seed)
+    noise = np.random.default_rng(seed + 1).normal(size=n_rows)
+    other = np.abs(4 * X[:, 0] + X[:, 1]) - 3 * X[:, 2] + 0.2 * noise
+    return X, np.c_[y, 1000 + np.round(100 * other * 64) / 64]
+
+
+def outputs_of(tree: Tree) -> list[Tree]:
+    return [tree.output(i) for i in range(tree.n_outputs)]
+
+
+@every_configuration
+def test_shapes_and_scores(configuration):
+    X, Y = creases()
+    model = regressor(configuration).fit(X, Y)
+    assert model.n_outputs_ == model.tree_.n_outputs == 2
+    found = model.predict(X)
+    assert found.shape == (128, 2)
+    assert found.dtype == np.float64
+    prediction, deviation = model.predict(X, return_std=True)
+    assert np.array_equal(prediction, found)
+    assert deviation.shape == (128, 2)
+    assert (deviation > 0).all()
+    # The noise of the second output is a hundred times that of the first.
+    ratio = np.median(deviation[:, 1] / deviation[:, 0])
+    assert 30 < ratio < 300
+    assert model.score(X, Y) == pytest.approx(r2_score(Y, found), rel=1e-9)
+    weight = np.arange(1.0, 129.0)
+    expected = r2_score(Y, found, sample_weight=weight)
+    assert model.score(X, Y, weight) == pytest.approx(expected, rel=1e-9)
+    assert model.feature_importances_.sum() == pytest.approx(1)
+
+
+@every_configuration
+def test_one_tree_fits_each_output_nearly_as_well_as_its_own(configuration):
+    X, Y = creases(512)
+    X_test, Y_test = creases(512, seed=9)
+    together = regressor(configuration).fit(X, Y)
+    found = together.predict(X_test)
+    for i in range(2):
+        alone = regressor(configuration).fit(X, Y[:, i])
+        own = alone.score(X_test, Y_test[:, i])
+        assert own > 0.8
+        assert r2_score(Y_test[:, i], found[:, i]) > own - 0.03
+    baseline = np.abs(Y_test - Y.mean(axis=0)).mean(axis=0)
+    assert (np.abs(Y_test - found).mean(axis=0) < 0.3 * baseline).all()
+
+
+def test_every_leaf_has_the_least_squares_of_each_output():
+    X, Y = creases()
+    model = regressor("paper", prune=None, min_samples_leaf=12).fit(X, Y)
+    assert model.n_leaves_ > 1
+    leaf, found = model.apply(X), model.predict(X)
+    for node in np.unique(leaf):
+        rows = leaf == node
+        design = np.c_[np.ones(rows.sum()), X[rows]]
+        slopes = np.linalg.lstsq(design, Y[rows], rcond=None)[0]
+        expected = design @ slopes
+        np.testing.assert_allclose(found[rows], expected, rtol=1e-5, atol=1e-4)
+        error = np.mean((Y[rows] - expected) ** 2, axis=0)
+        scale = np.array(model.tree_.schema.target_scales)
+        np.testing.assert_allclose(
+            model.tree_.train_error[node] * scale**2, error, rtol=1e-5
+        )
+
+
+@every_configuration
+def test_constant_leaves_hold_the_means(configuration):
+    X, Y = creases()
+    options = {"prune": None, "leaf": "constant", "min_samples_leaf": 5}
+    model = regressor(configuration, **options).fit(X, Y)
+    leaf, found = model.apply(X), model.predict(X)
+    assert model.n_leaves_ > 1
+    for node in np.unique(leaf):
+        mean = Y[leaf == node].mean(axis=0)
+        np.testing.assert_allclose(
+            found[leaf == node], np.tile(mean, (sum(leaf == node), 1)), rtol=1e-6
+        )
+
+
+@every_refinement
+def test_all_outputs_take_one_way_through_the_tree(refine):
+    X, Y = creases(256)
+    options = {"prune": "holdout", "refine": REFINEMENTS[refine]}
+    model = regressor("default", **options).fit(X, Y)
+    assert model.n_leaves_ > 1
+    leaf, path = model.apply(X), model.decision_path(X)
+    assert leaf.shape == (256,)
+    assert path.shape == (256, model.depth_ + 1)
+    length = (path >= 0).sum(axis=1)
+    assert np.array_equal(path[np.arange(256), length - 1], leaf)
+    for i, tree in enumerate(outputs_of(model.tree_)):
+        assert tree.n_outputs == 1
+        alone = SecretRegressor()
+        alone.tree_, alone.n_features_in_ = tree, 3
+        assert np.array_equal(alone.apply(X), leaf)
+        assert np.array_equal(alone.decision_path(X), path)
+        np.testing.assert_allclose(
+            alone.predict(X), model.predict(X)[:, i], rtol=1e-6, atol=1e-6
+        )
+
+
+@every_refinement
+def test_a_refinement_does_all_outputs_good_or_no_harm(refine):
+    X, Y = creases(256)
+    X_test, Y_test = creases(1024, seed=5)
+    plain = regressor("default", prune="holdout").fit(X, Y)
+    options = {"prune": "holdout", "refine": REFINEMENTS[refine]}
+    model = regressor("default", **options).fit(X, Y)
+    found = model.predict(X_test)
+    assert np.isfinite(found).all()
+    for i in range(2):
+        own = r2_score(Y_test[:, i], found[:, i])
+        assert own > 0.8
+        assert own > r2_score(Y_test[:, i], plain.predict(X_test)[:, i]) - 0.03
+    if refine == "none":
+        assert tree_bytes(model.tree_) == tree_bytes(plain.tree_)
+    if refine == "blend":
+        assert model.tree_.is_soft
+        assert model.harden().predict(X).shape == (256, 2)
+    if refine in ("tao", "soft"):
+        assert model.n_refine_steps_ > 0
+    assert model.tree_.coefficient.shape == (model.tree_.n_nodes, 2, 4)
+
+
+@every_configuration
+def test_a_column_of_one_output_is_a_vector(configuration):
+    X, y = shop()
+    alone = regressor(configuration).fit(X, y)
+    with pytest.warns(DataConversionWarning):
+        column = regressor(configuration).fit(X, y.to_numpy()[:, None])
+    assert tree_bytes(column.tree_) == tree_bytes(alone.tree_)
+    assert column.n_outputs_ == 1
+    assert column.predict(X).shape == (128,)
+    assert column.export_text() == alone.export_text().replace("price", "y")
+
+
+def test_names_of_the_outputs():
+    X, price = shop()
+    mass = 2 * price + 1
+    options = {"max_depth": 0}
+    frame = pd.DataFrame({"price": price, "mass": mass})
+    for Y, names in (
+        (frame, ("price", "mass")),
+        (pl.from_pandas(frame), ("price", "mass")),
+        (frame.to_numpy(), ("y0", "y1")),
+        (frame.to_numpy().tolist(), ("y0", "y1")),
+        (frame.set_axis([0, 1], axis=1), ("y0", "y1")),
+        (frame.set_axis(["price", "price"], axis=1), ("y0", "y1")),
+        (frame.set_axis(["name", "columns"], axis=1), ("name", "columns")),
+    ):
+        model = regressor("paper", **options).fit(X, Y)
+        assert model.tree_.schema.target_names == names
+        np.testing.assert_allclose(
+            model.predict(X)[:, 1], 2 * model.predict(X)[:, 0] + 1, atol=1e-4
+        )
+    with pytest.warns(DataConversionWarning):
+        model = regressor("paper", **options).fit(X, frame[["mass"]])
+    assert model.tree_.schema.target_names == ("mass",)
+
+
+def test_each_output_can_be_read_by_its_name_or_position():
+    X, price = shop()
+    Y = pd.DataFrame({"price": price, "mass": 7 - price})
+    model = regressor("default", prune=None, max_depth=2).fit(X, Y)
+    text = model.export_text(output="mass")
+    assert text == model.export_text(output=1)
+    assert "mass" in text
+    assert "price" not in text
+    assert text != model.export_text(output="price")
+    with refusal("2 outputs", "'price', 'mass'", "output="):
+        model.export_text()
+    for unknown in ("weight", 2, -3, None.__class__):
+        with pytest.raises((ValueError, TypeError), match="output"):
+            model.export_text(output=unknown)
+    for name, column in Y.items():
+        why = model.explain(X, output=name)
+        np.testing.assert_allclose(
+            why.prediction, model.predict(X)[:, list(Y).index(name)], rtol=1e-6
+        )
+        assert np.corrcoef(why.prediction, column)[0, 1] > 0.8
+
+
+@every_refinement
+def test_a_file_keeps_all_outputs(refine, tmp_path):
+    X, Y = creases(256)
+    options = {"prune": "holdout", "refine": REFINEMENTS[refine]}
+    model = regressor("default", **options).fit(X, Y)
+    model.save(tmp_path / "model")
+    loaded = SecretRegressor.load(tmp_path / "model")
+    assert loaded.n_outputs_ == 2
+    assert loaded.get_params() == model.get_params()
+    assert tree_bytes(loaded.tree_) == tree_bytes(model.tree_)
+    assert loaded.tree_.schema.target_names == ("y0", "y1")
+    assert np.array_equal(loaded.predict(X), model.predict(X))
+    assert loaded.export_text(output=1) == model.export_text(output=1)
+
+
+@pytest.mark.parametrize("prune", ["holdout", None])
+@every_configuration
+def test_a_weight_of_two_is_two_rows(configuration, prune):
+    X, Y = creases(80)
+    weight = np.random.default_rng(1).integers(1, 3, len(Y))
+    repeat = np.repeat(np.arange(len(Y)), weight)
+    # In nodes of a few rows rounding decides.
+    options = {"prune": prune, "min_samples_split": 0.15}
+    weighted = regressor(configuration, **options).fit(X, Y, weight)
+    repeated = regressor(configuration, **options).fit(X[repeat], Y[repeat])
+    assert_same_tree(weighted.tree_, repeated.tree_)
+    np.testing.assert_allclose(
+        weighted.predict(X), repeated.predict(X), rtol=1e-5, atol=1e-4
+    )
+    plain = regressor(configuration, **options).fit(X, Y)
+    assert np.abs(plain.predict(X) - weighted.predict(X)).max() > 1e-3
+
+
+@every_configuration
+def test_powers_of_two_as_units_of_the_outputs_change_no_bit(configuration):
+    X, Y = creases()
+    units = np.array([8.0, 0.25])
+    model = regressor(configuration).fit(X, Y)
+    other = regressor(configuration).fit(X, Y * units)
+    assert tree_bytes(other.tree_) == tree_bytes(model.tree_)
+    assert np.array_equal(other.predict(X), model.predict(X) * units)
+
+
+@every_configuration
+def test_outputs_that_are_equal_have_equal_models(configuration):
+    X, y = crease()
+    model = regressor(configuration).fit(X, np.c_[y, y, y])
+    found = model.predict(X)
+    for i in (1, 2):
+        np.testing.assert_allclose(found[:, i], found[:, 0], rtol=1e-6, atol=1e-6)
+    # The order of the outputs is no matter either.
+    X, Y = creases()
+    model, turned = (regressor(configuration).fit(X, y) for y in (Y, Y[:, ::-1]))
+    if configuration == "default":  # the mixture's random starts see outputs in turn
+        np.testing.assert_allclose(
+            turned.predict(X)[:, ::-1], model.predict(X), rtol=1e-4, atol=1e-3
+        )
+    assert turned.score(X, Y[:, ::-1]) == pytest.approx(model.score(X, Y), abs=0.05)
+
+
+def test_rows_to_prune_on_have_all_outputs():
+    X, Y = creases()
+    others = creases(64, seed=3)
+    rule = HoldOut(refit=False)
+    model = regressor("default", prune=rule).fit(X, Y, prune_set=others)
+    assert model.tree_.weight[0] == 128
+    alone = regressor("default", prune=rule).fit(X, Y)
+    assert alone.tree_.weight[0] == 96
+    assert model.predict(X).shape == (128, 2)
+    # The second output alone has something to say here.
+    noise = np.random.default_rng(0).normal(size=64)
+    told = others[0], np.c_[noise, others[1][:, 1]]
+    other = regressor("default", prune=rule).fit(X, Y, prune_set=told)
+    assert other.n_leaves_ > 1
+    refit = regressor("default", prune="holdout").fit(X, Y, prune_set=others)
+    assert refit.tree_.weight[0] == 192
+    for wrong in (others[1][:, 0], np.c_[others[1], others[1]]):
+        with refusal("prune_set", "2 outputs"):
+            regressor("default").fit(X, Y, prune_set=(others[0], wrong))
+    with refusal("prune_set", "1 output"):
+        regressor("default").fit(X, Y[:, 0], prune_set=others)
+
+
+def test_what_knows_one_output_says_so():
+    X, Y = creases()
+    model = regressor("default", max_depth=0).fit(X, Y)
+    with refusal("conformalize", "2", "each of them"):
+        model.conformalize(X, Y)
+    path = model.cost_complexity_pruning_path(X, Y)
+    assert path.ccp_alphas[0] == 0
+
+
+def test_a_target_among_the_features_is_noticed_in_any_output():
+    X, Y = creases()
+    with pytest.warns(UserWarning, match=r"'x3' equals the target"):
+        regressor("default", max_depth=0).fit(np.c_[X, Y[:, 1]], Y)
+
+
+@pytest.mark.parametrize("splits", ["cart", "guide", "secret"])
+def test_other_finders_know_several_outputs(splits):
+    X, Y = creases(512)
+    X_test, Y_test = creases(512, seed=9)
+    model = regressor("default", splits=splits).fit(X, Y)
+    flat = regressor("default", max_depth=0).fit(X, Y)
+    assert model.n_leaves_ > 1
+    for i in range(2):
+        own, linear = (
+            r2_score(Y_test[:, i], m.predict(X_test)[:, i]) for m in (model, flat)
+        )
+        assert own > linear + 0.1

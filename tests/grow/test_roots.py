@@ -1,0 +1,220 @@
+"""Trees side by side: roots with rows, weights, targets, keys and attributes."""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from configurations import assert_same_tree, tree_bytes
+
+from secret_jax import CartSplits, GuideSplits, Ridge, RssSplits, SecretSplits
+from secret_jax.data.encoding import encode
+from secret_jax.data.roles import ColumnOptions, learn_schema
+from secret_jax.data.rows import Rows
+from secret_jax.grow.frontier import Root
+from secret_jax.grow.grower import GrowOptions, grow
+from secret_jax.grow.trees import Recipe
+from secret_jax.tree.structure import SplitKind
+
+FINDERS = {
+    "rss": RssSplits(),
+    "secret": SecretSplits(n_starts=2),
+    "cart": CartSplits(),
+    "guide": GuideSplits(),
+}
+every_finder = pytest.mark.parametrize("finder", FINDERS.values(), ids=FINDERS)
+N_ROWS = 240
+
+
+def crease(X):
+    """Two planes that meet along an oblique line."""
+    return np.abs(X[:, 0] + X[:, 1] - 0.3) + 0.3 * X[:, 2]
+
+
+@pytest.fixture(scope="module")
+def table():
+    """Encoded rows of three numbers and a colour, and their schema."""
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(N_ROWS, 3))
+    colour = rng.choice(list("rgb"), N_ROWS)
+    y = crease(x) + (colour == "r") * x[:, 2] + 0.1 * rng.normal(size=N_ROWS)
+    X = pd.DataFrame({"a": x[:, 0], "b": x[:, 1], "c": x[:, 2], "colour": colour})
+    schema = learn_schema(X, y[:, None], np.ones(N_ROWS), ColumnOptions())
+    targets = schema.scale_targets(y[:, None])
+    return Rows(encode(schema, X), targets, np.ones(N_ROWS)), schema
+
+
+def root_of(rows, **changes):
+    options = {"min_split_weight": 30.0, "min_leaf_weight": 8.0} | changes
+    return Root(rows=rows, **options)
+
+
+def mixed_roots():
+    """Roots that differ in everything that a root may have of its own."""
+    rng = np.random.default_rng(1)
+    every, most = np.arange(N_ROWS), rng.permutation(N_ROWS)[:200]
+    return [
+        root_of(every, key=3),
+        root_of(most, key=4, oblique=False, min_split_weight=60.0),
+        root_of(
+            most,
+            key=5,
+            weight=rng.uniform(0.5, 2.0, len(most)),
+            targets=rng.normal(size=(len(most), 1)),
+        ),
+        root_of(every[:150], allowed=np.array([True, False, True, False])),
+        root_of(every, key=6, targets=np.zeros((N_ROWS, 1))),  # a single leaf
+    ]
+
+
+@every_finder
+def test_trees_side_by_side_are_those_that_grow_alone(finder, table):
+    rows, schema = table
+    options = GrowOptions(finder=finder, min_gain=1.0)
+    roots = mixed_roots()
+    together = grow(rows, schema, options, roots)
+    assert len({tree.n_nodes for tree in together}) > 2
+    assert together[4].n_nodes == 1
+    assert max(tree.n_nodes for tree in together[:4]) > 4
+    # All of these may split obliquely, so the very same program runs.
+    for which in (0, 2, 3):
+        alone = grow(rows, schema, options, [roots[which]])[0]
+        assert tree_bytes(together[which]) == tree_bytes(alone)
+    # A program without oblique splits may round otherwise.
+    assert_same_tree(together[1], grow(rows, schema, options, [roots[1]])[0])
+    order = [2, 4, 0, 3, 1]
+    shuffled = grow(rows, schema, options, [roots[i] for i in order])
+    for which, tree in zip(order, shuffled, strict=True):
+        assert tree_bytes(tree) == tree_bytes(together[which])
+
+
+@every_finder
+def test_what_a_root_has_of_its_own_takes_the_place_of_the_tables(finder, table):
+    """A root's weights and targets mean what they mean when they come with the rows."""
+    rows, schema = table
+    options = GrowOptions(finder=finder, min_gain=1.0)
+    own = mixed_roots()[2]
+    weight, targets = rows.weight.copy(), rows.targets.copy()
+    weight[own.rows], targets[own.rows] = own.weight, own.targets
+    with_table = grow(
+        rows._replace(weight=weight, targets=targets),
+        schema,
+        options,
+        [replace(own, weight=None, targets=None)],
+    )[0]
+    assert tree_bytes(grow(rows, schema, options, [own])[0]) == tree_bytes(with_table)
+    plain = replace(own, weight=None, targets=None)
+    other = grow(rows, schema, options, [plain])[0]
+    assert tree_bytes(other) != tree_bytes(with_table)
+
+
+@every_finder
+def test_a_weight_of_two_is_a_row_twice(finder, table):
+    rows, schema = table
+    # So few that thresholds are quantiles of all rows, repeated or not.
+    part = np.arange(60)
+    options = GrowOptions(finder=finder, min_gain=0.5)
+    heavy = root_of(part, key=7, weight=np.full(60, 2.0))
+    twice = root_of(np.repeat(part, 2), key=7)
+    found, expected = grow(rows, schema, options, [heavy, twice])
+    assert found.n_nodes > 1
+    assert_same_tree(found, expected, tolerance=1e-4)
+
+
+@every_finder
+def test_no_split_is_on_an_attribute_that_is_not_allowed(finder, table):
+    rows, schema = table
+    options = GrowOptions(finder=finder, min_gain=0.0)
+    masks = [np.eye(4, dtype=bool)[i] for i in range(4)]
+    masks += [np.array(mask) for mask in ([True, True, False, False], [False] * 4)]
+    roots = [root_of(np.arange(N_ROWS), allowed=mask) for mask in masks]
+    trees = grow(rows, schema, options, roots)
+    for mask, tree in zip(masks, trees, strict=True):
+        assert (tree.direction[:, ~mask[:3]] == 0).all()
+        assert mask[3] or SplitKind.DISCRETE not in tree.kind
+        assert (tree.n_nodes > 1) == mask.any()
+
+
+def test_trees_of_one_key_get_the_same_random_numbers(table):
+    rows, schema = table
+    options = GrowOptions(finder=SecretSplits(start="rows", n_starts=1), min_gain=0.0)
+    roots = [root_of(np.arange(N_ROWS), key=key) for key in (1, 1, 2)]
+    first, second, other = map(tree_bytes, grow(rows, schema, options, roots))
+    assert first == second
+    assert first != other
+
+
+def test_models_of_trees_side_by_side_are_those_that_grow_alone(table):
+    rows, schema = table
+    recipe = Recipe(
+        schema=schema,
+        options=GrowOptions(finder=CartSplits()),
+        leaf=Ridge(),
+        min_split_weight=30.0,
+        min_leaf_weight=8.0,
+        oblique=False,
+        seed=0,
+    )
+    roots = mixed_roots()
+    together = recipe.grow(rows, roots)
+    for root, tree in zip(roots, together, strict=True):
+        alone = recipe.grow(rows, [root])[0]
+        assert_same_tree(tree, alone, tolerance=1e-9)
+        weight = np.ones(len(root.rows)) if root.weight is None else root.weight
+        assert tree.weight[0] == pytest.approx(weight.sum())
+    # The models are those of the root's own targets.
+    np.testing.assert_allclose(together[4].coefficient, 0)
+    own = roots[2]
+    mean = np.average(own.targets[:, 0], weights=own.weight)
+    x = rows.table.x[own.rows]
+    level = together[2].coefficient[0, 0] @ np.append(
+        1.0, np.average(x, axis=0, weights=own.weight)
+    )
+    assert level == pytest.approx(mean, abs=1e-6)
+
+
+def plain_table(n_rows):
+    """Rows of three numbers on two planes, and their schema."""
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(n_rows, 3))
+    y = crease(X) + 0.05 * rng.normal(size=n_rows)
+    schema = learn_schema(X, y[:, None], np.ones(n_rows), ColumnOptions())
+    targets = schema.scale_targets(y[:, None])
+    return Rows(encode(schema, X), targets, np.ones(n_rows)), schema
+
+
+def test_a_leaf_limit_is_best_first_growth():
+    rows, schema = plain_table(256)
+
+    def grown(limit):
+        options = GrowOptions(finder=RssSplits(), max_leaf_nodes=limit)
+        root = root_of(np.arange(256), min_split_weight=10, min_leaf_weight=5)
+        return grow(rows, schema, options, [root])[0]
+
+    full = grown(None)
+    heap, expected = [(-full.gain[0], 0)], []
+    while heap and len(expected) < 3:
+        _, node = heapq.heappop(heap)
+        expected.append(full.gain[node])
+        for child in (full.left[node], full.right[node]):
+            if full.left[child] >= 0:
+                heapq.heappush(heap, (-full.gain[child], child))
+    limited = grown(4)
+    assert (limited.left < 0).sum() == min(4, (full.left < 0).sum())
+    kept = limited.gain[limited.left >= 0]
+    assert sorted(kept) == sorted(expected)
+
+
+def test_the_papers_search_grows_both_trees_too():
+    rows, schema = plain_table(256)
+    options = GrowOptions(finder=SecretSplits())
+    roots = [
+        root_of(np.arange(256), oblique=oblique, min_split_weight=60, min_leaf_weight=5)
+        for oblique in (False, True)
+    ]
+    axis, mixed = grow(rows, schema, options, roots)
+    assert (axis.kind != SplitKind.OBLIQUE).all()
+    assert (mixed.kind == SplitKind.OBLIQUE).any()

@@ -1,0 +1,70 @@
+"""Ridge regression shrunk toward the parent's model."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from secret_jax.models.ridge import Ridge
+from secret_jax.models.statistics import slice_statistics
+
+
+def statistics_of(x, targets):
+    """Of all rows as one node."""
+    n_rows, n_regressors = x.shape
+    ends = np.array([0]), np.array([n_rows])
+    weight, order = np.ones(n_rows), np.arange(n_rows)
+    return slice_statistics(x, None, targets, weight, n_regressors, order, *ends)
+
+
+@pytest.mark.parametrize("noise", [0.01, 3.0])
+def test_shrinkage_is_the_ridge_of_least_cross_validation_error(noise):
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(60, 4)) @ np.diag([1, 2, 0.5, 1])
+    base = np.array([[0.5, 1.0, 0.0, -1.0, 0.0]])
+    y = x @ [1.2, 0.1, -1, 0] + 0.5 + noise * rng.normal(size=60)
+    statistics = statistics_of(x, y[:, None])
+    model, degrees = Ridge(gcv_factor=1.2).toward(statistics, base[:, None])
+    model = model[:, 0]
+
+    residual = y - base[0, 0] - x @ base[0, 1:]
+    centred = x - x.mean(axis=0)
+    scaled = centred / centred.std(axis=0)
+    best = (np.mean((residual - residual.mean()) ** 2) / (1 - 1.2 / 60) ** 2, None, 1.0)
+    for strength in np.logspace(-6, 2.5, 18):
+        inverse = np.linalg.inv(scaled.T @ scaled / 60 + strength * np.eye(4))
+        slopes = inverse @ scaled.T @ (residual - residual.mean()) / 60
+        free = 1 + np.trace(inverse @ scaled.T @ scaled / 60)
+        error = np.mean((residual - residual.mean() - scaled @ slopes) ** 2)
+        score = error / (1 - 1.2 * free / 60) ** 2
+        if score < best[0]:
+            best = (score, slopes / centred.std(axis=0), free)
+    slopes = base[0, 1:] + (0 if best[1] is None else best[1])
+    np.testing.assert_allclose(model[0, 1:], slopes, atol=1e-8)
+    np.testing.assert_allclose(model[0, 0], np.mean(y - x @ slopes), atol=1e-8)
+    assert degrees[0] == pytest.approx(best[2])
+
+
+def test_fewer_rows_than_regressors_give_a_sound_model():
+    rng = np.random.default_rng(4)
+    x, y = rng.normal(size=(6, 20)), rng.normal(size=6)
+    statistics = statistics_of(x, y[:, None])
+    model, degrees = Ridge(gcv_factor=1.2).toward(statistics, np.zeros((1, 1, 21)))
+    model = model[:, 0]
+    assert np.isfinite(model).all()
+    assert 1 <= degrees[0] < 6
+    far = rng.normal(size=(100, 20)) @ model[0, 1:] + model[0, 0]
+    assert np.abs(far).max() < 10 * np.abs(y).max()
+
+
+def test_outputs_are_shrunk_one_by_one():
+    rng = np.random.default_rng(5)
+    x, base = rng.normal(size=(60, 3)), rng.normal(size=(1, 2, 4))
+    base[:, 1] = 0
+    y = np.stack([x @ [1.0, 2.0, 0.0], 3 * rng.normal(size=60)], axis=1)
+    both = Ridge().toward(statistics_of(x, y), base)
+    each = [Ridge().toward(statistics_of(x, y[:, [i]]), base[:, [i]]) for i in (0, 1)]
+    for i, own in enumerate(each):
+        np.testing.assert_allclose(both.coefficient[:, i], own.coefficient[:, 0])
+    np.testing.assert_allclose(both.degrees, (each[0].degrees + each[1].degrees) / 2)
+    assert each[0].degrees[0] > each[1].degrees[0] + 1

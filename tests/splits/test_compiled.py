@@ -1,0 +1,59 @@
+"""What the compiled programs of the finders hold."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from secret_jax import CartSplits, GuideSplits, RssSplits, SecretSplits
+from secret_jax.grow.batches import find_splits
+from secret_jax.refine.hyperplanes import PreferenceSplits
+from secret_jax.splits.interface import Columns, Node
+
+N_NODES, N_ROWS, N_COLUMNS = 2, 256, 3
+
+
+def nodes_for(finder, n_outputs):
+    shape = (N_NODES, N_ROWS)
+    present = {
+        "direction": np.zeros((N_NODES, N_COLUMNS), np.float32),
+        "threshold": np.zeros(N_NODES, np.float32),
+    }
+    return Node(
+        x=np.zeros((*shape, N_COLUMNS), np.float32),
+        codes=np.zeros((*shape, 1), np.int32),
+        targets=np.zeros((*shape, n_outputs), np.float32),
+        weight=np.zeros(shape, np.float32),
+        min_weight=np.zeros(N_NODES, np.float32),
+        random=np.zeros((N_NODES, finder.n_random(N_COLUMNS)), np.float32),
+        coefficient=np.zeros((N_NODES, n_outputs, 1 + N_COLUMNS), np.float32),
+        degrees=np.zeros(N_NODES, np.float32),
+        oblique=np.ones(N_NODES, bool),
+        allowed=np.ones((N_NODES, N_COLUMNS + 1), bool),
+        extra=present if isinstance(finder, PreferenceSplits) else {},
+        columns=Columns(n_regressors=N_COLUMNS, n_categories=4),
+    )
+
+
+@pytest.mark.parametrize(
+    ("finder", "n_outputs"),
+    [
+        (RssSplits(), 1),
+        (RssSplits(), 2),
+        (SecretSplits(), 1),
+        (SecretSplits(), 2),
+        (CartSplits(), 2),
+        (GuideSplits(), 2),
+        (PreferenceSplits(), 1),
+    ],
+    ids=lambda value: getattr(type(value), "__name__", value),
+)
+@pytest.mark.parametrize("together", [False, True])
+def test_no_batched_lapack_call_is_compiled(finder, n_outputs, together):
+    """Two of them at once can wait for each other for ever on the CPU."""
+    nodes = nodes_for(finder, n_outputs)
+    program = find_splits.lower(nodes, N_NODES, finder=finder, together=together)
+    text = program.as_text()
+    assert "stablehlo" in text
+    assert "lapack" not in text
+    assert "triangular_solve" not in text

@@ -1,0 +1,146 @@
+"""The arrays of a tree: counted, cut, joined, taken apart, and never changed."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from configurations import refusal
+from handmade import BUSHY, CHAIN, LEAF, SHAPES, STUMP, build_tree, rows
+
+from secret_jax.tree.routing import apply, descend, predict
+from secret_jax.tree.structure import (
+    ARRAY_FIELDS,
+    SplitKind,
+    StopReason,
+    Tree,
+    compact,
+    joined,
+    separated,
+)
+
+
+def assert_same_arrays(found: Tree, expected: Tree) -> None:
+    for name in ARRAY_FIELDS:
+        assert np.array_equal(getattr(found, name), getattr(expected, name)), name
+        assert getattr(found, name).dtype == getattr(expected, name).dtype, name
+
+
+def test_the_arrays_of_a_tree_cannot_be_written_to():
+    tree = build_tree(STUMP, seed=0)
+    with pytest.raises(ValueError, match="read-only"):
+        tree.threshold[0] = 1.0
+
+
+def test_the_clipping_range_is_widened_by_the_margin():
+    tree = build_tree(STUMP, seed=3, clip_margin=0.5)
+    low, high = tree.clip_range()
+    np.testing.assert_allclose(high - low, 2 * (tree.upper - tree.lower))
+    np.testing.assert_allclose(low + high, tree.lower + tree.upper)
+    low, high = dataclasses.replace(tree, clip_margin=None).clip_range()
+    assert np.isneginf(low).all()
+    assert np.isposinf(high).all()
+
+
+def test_counts_and_depth():
+    tree = build_tree(CHAIN, seed=0)
+    assert (tree.n_nodes, tree.n_leaves, tree.max_depth) == (9, 5, 4)
+    assert (build_tree([LEAF], 0).n_leaves, build_tree([LEAF], 0).max_depth) == (1, 0)
+    assert [build_tree(STUMP, 0, n_outputs=n).n_outputs for n in (1, 2)] == [1, 2]
+
+
+def test_a_tree_cannot_be_changed():
+    tree = build_tree(BUSHY, seed=0)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        tree.left = tree.right  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_keeping_every_split_changes_nothing(shape):
+    tree = build_tree(SHAPES[shape], seed=0)
+    assert_same_arrays(compact(tree, np.ones(tree.n_nodes, bool)), tree)
+
+
+def test_keeping_no_split_leaves_the_root():
+    tree = build_tree(BUSHY, seed=0)
+    root = compact(tree, np.zeros(tree.n_nodes, bool))
+    assert (root.n_nodes, root.left[0], root.parent[0]) == (1, -1, -1)
+    assert root.kind[0] == SplitKind.LEAF
+    assert root.stop_reason[0] == StopReason.PRUNED
+    assert root.gain[0] == 0
+    assert np.array_equal(root.coefficient[0], tree.coefficient[0])
+
+
+def test_every_stop_reason_has_a_sentence_of_its_own():
+    sentences = {reason.sentence for reason in StopReason}
+    assert len(sentences) == len(StopReason)
+
+
+@pytest.mark.parametrize("n_outputs", [1, 2])
+@pytest.mark.parametrize("shapes", [[*SHAPES], ["bushy"], ["root", "root", "stump"]])
+def test_joined_trees_come_apart_as_they_were(shapes, n_outputs):
+    trees = [
+        build_tree(SHAPES[shape], seed, 0.1, n_outputs)
+        for seed, shape in enumerate(shapes)
+    ]
+    forest = joined(trees)
+    assert forest.n_nodes == sum(tree.n_nodes for tree in trees)
+    apart = separated(forest, [tree.n_nodes for tree in trees])
+    for found, expected in zip(apart, trees, strict=True):
+        assert_same_arrays(found, expected)
+
+
+def test_joined_trees_stand_side_by_side():
+    trees = [build_tree(SHAPES[shape], 0) for shape in ("chain", "root", "bushy")]
+    forest = joined(trees)
+    start = np.cumsum([0] + [tree.n_nodes for tree in trees])
+    assert np.flatnonzero(forest.parent < 0).tolist() == start[:-1].tolist()
+    for child in np.flatnonzero(forest.parent >= 0):
+        above = forest.parent[child]
+        assert child in (forest.left[above], forest.right[above])
+    # A row that begins at a root goes the way of that tree alone.
+    table = rows()
+    for tree, root in zip(trees, start[:-1], strict=True):
+        found = descend(forest, table, np.full(50, root), forest.max_depth)
+        assert np.array_equal(found - root, apply(tree, table))
+
+
+@pytest.mark.parametrize("clip_margin", [None, 0.25])
+@pytest.mark.parametrize("n_rows", [50, 300])
+@pytest.mark.parametrize("width", [0.0, 0.5])
+def test_one_output_is_the_tree_that_predicts_it(clip_margin, n_rows, width):
+    tree = build_tree(BUSHY, seed=1, clip_margin=clip_margin, n_outputs=3)
+    gates = np.where(tree.is_leaf, 0.0, width).astype(np.float32)
+    tree, table = dataclasses.replace(tree, gate_width=gates), rows(n_rows)
+    whole = predict(tree, table)
+    assert whole.shape == (n_rows, 3)
+    assert tree.schema.target_names == ("y", "y1", "y2")
+    for which, name in enumerate(tree.schema.target_names):
+        one = tree.output(which)
+        assert one.n_outputs == 1
+        assert one.schema.target_name == name
+        found = predict(one, table)
+        assert found.shape == (n_rows,)
+        np.testing.assert_allclose(found, whole[:, which], rtol=1e-6)
+        assert np.array_equal(apply(one, table), apply(tree, table))
+        assert np.array_equal(predict(tree.output(name), table), found)
+        assert_same_arrays(one.output(0), one)
+        assert np.array_equal(one.lower[:, 0], tree.lower[:, which])
+
+
+@pytest.mark.parametrize("which", ["y3", "", -1, 3, 1.5, True, None, "0"])
+def test_an_output_that_is_not_there_is_refused(which):
+    tree = build_tree(STUMP, seed=0, n_outputs=3)
+    with refusal(f"output={which!r}", "'y', 'y1', 'y2'", "below 3"):
+        tree.output(which)
+
+
+def test_the_models_of_a_cut_tree_have_all_outputs():
+    tree = build_tree(BUSHY, seed=0, n_outputs=2)
+    kept = compact(tree, np.arange(tree.n_nodes) != 1)
+    for which in (0, 1):
+        assert_same_arrays(
+            kept.output(which),
+            compact(tree.output(which), np.arange(tree.n_nodes) != 1),
+        )
