@@ -320,7 +320,7 @@ class SecretRegressor(ReadingMixin, RegressorMixin, NestedParameters):
         try:
             with computing_on(self.device, self.max_memory):
                 given = self._given(X, y, sample_weight)
-                others = self._pruning_rows(prune_set)
+                others = self._pruning_rows(prune_set, given.targets.shape[1])
                 fitted, prepared = fit_tree(plan, given, others)
         except BaseException:
             restore_names(self, names_before)
@@ -362,7 +362,7 @@ class SecretRegressor(ReadingMixin, RegressorMixin, NestedParameters):
         names = names_of(y, targets.shape[1])
         return Given(X, targets, validated_weight(sample_weight, X), names)
 
-    def _pruning_rows(self, prune_set: Any) -> Given | None:
+    def _pruning_rows(self, prune_set: Any, n_outputs: int) -> Given | None:
         if prune_set is None:
             return None
         holds_out = isinstance(self.prune, PruningRule) and self.prune.held_out_share
@@ -381,6 +381,11 @@ class SecretRegressor(ReadingMixin, RegressorMixin, NestedParameters):
             targets = validated_targets(prune_set[1], X)
         except ValueError as error:
             raise ValueError(f"In prune_set: {error}") from None
+        if targets.shape[1] != n_outputs:
+            raise ValueError(
+                f"prune_set has {targets.shape[1]} output(s), but y has {n_outputs}. "
+                "Give both the same columns."
+            )
         return Given(X, targets, np.ones(len(targets)))
 
     def cost_complexity_pruning_path(
@@ -420,7 +425,8 @@ class SecretRegressor(ReadingMixin, RegressorMixin, NestedParameters):
         True
         """
         parameters: dict[str, Any] = self.get_params(deep=False)
-        model = type(self)(**parameters | {"prune": None, "refine": None})
+        parameters.update(prune=None, refine=None)
+        model = type(self)(**parameters)
         plan = model._plan()
         with computing_on(self.device, self.max_memory):
             given = model._given(X, y, sample_weight)

@@ -185,11 +185,13 @@ def _chosen_model(arguments: argparse.Namespace) -> SecretRegressor:
         chosen["oblique"] = {"yes": True, "no": False}.get(arguments.oblique, "auto")
     if "prune" in chosen and arguments.prune == "none":
         chosen["prune"] = None
-    if arguments.max_split_features is not None:
-        chosen["splits__max_split_features"] = arguments.max_split_features
     start = SecretRegressor.paper() if arguments.paper else SecretRegressor()
+    start.set_params(**chosen)
+    if arguments.max_split_features is not None:
+        if "splits__max_split_features" not in start.get_params():
+            raise CommandError("--max-split-features goes with --splits rss only")
+        start.set_params(splits__max_split_features=arguments.max_split_features)
     return start.set_params(
-        **chosen,
         discrete_features=arguments.discrete or None,
         split_features=arguments.split_only or None,
         random_state=arguments.seed,
@@ -364,6 +366,7 @@ def _flags_for_parameters() -> Iterator[None]:
     except ValueError as error:
         message = str(error)
         for parameter, flag in (
+            ("max_split_features", "--max-split-features"),
             ("discrete_features", "--discrete"),
             ("split_features", "--split-only"),
             ("test_fraction", "--test-fraction"),

@@ -15,9 +15,9 @@ def small_steps() -> dict[str, bool] | None:
     XLA's older code generator for processors makes faster ones, in half the time
     (measured with jaxlib 0.10.2); from 0.11 on it is gone, and with it the option.
     """
-    import jaxlib
+    from jaxlib.version import __version__
 
-    known = tuple(map(int, jaxlib.__version__.split(".")[:2])) < (0, 11)
+    known = tuple(map(int, __version__.split(".")[:2])) < (0, 11)
     return {"xla_cpu_use_fusion_emitters": False} if known else None
 
 

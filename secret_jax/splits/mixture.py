@@ -19,7 +19,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from secret_jax.runtime.linalg import inverse_cholesky, matmul
 
@@ -186,7 +186,7 @@ def fit_mixture(
     responsibility: Float[Array, " n_rows"],
     active: Bool[Array, " n_dimensions"],
     *,
-    max_iter: int,
+    max_iter: int | Int[Array, ""],
     tolerance: float,
     floor: float,
 ) -> MixtureFit:
@@ -201,7 +201,7 @@ def fit_mixture(
     responsibility : Array of shape (n_rows,), float32
         The start: of the first component.
     active : Array of shape (n_dimensions,), bool
-    max_iter : int
+    max_iter : int or Array of shape (), int32
         Most M steps.
     tolerance : float
         EM has converged when the penalised log-likelihood per unit of weight rises by

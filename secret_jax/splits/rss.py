@@ -399,7 +399,8 @@ def _proposals(
         component = leading_eigenvectors(node.covariance, 1, _ROUGH_SQUARINGS)[0]
         best = _best(axis)
         side = jnp.where(best.projection[head] <= best.threshold, 1.0, -1.0)
-        normal = ndtri(batch.random.reshape(finder.n_random_starts, -1))
+        shape = (finder.n_random_starts, node.z.shape[1] + 1)
+        normal = ndtri(batch.random.reshape(shape))
         normal = normal[:, : rows.coordinates.shape[1] + 1]
         # The residual weighs as much as all attributes together.
         pull = np.sqrt(normal.shape[1])

@@ -370,12 +370,20 @@ def _child_models(
         fit.parameters, whitened.z, node.weight, whitened.active, 0.0
     )
 
+    # Every standardised output by the columns that are dimensions of their own.
+    followed = matmul(whitened.correlation[n:], whitened.whitener.T)
+    followed = matmul(followed, whitened.whitener)
+
     def regressors(responsibility, inverse):
-        # Slopes from the precision matrix of the standardised (regressors, outputs); an
-        # output that is no dimension of its own, in a pure node, gets zeros.
+        # Slopes from the precision matrix of the standardised (regressors, outputs);
+        # the only output of a pure node is no dimension of its own and gets zeros.
         transform = matmul(inverse, whitened.whitener)
         precision = matmul(transform.T, transform)
         slopes = -guarded_solve(precision[n:, n:], precision[n:, :n], 0.0)
+        if len(slopes) > 1:
+            # An output that follows from other columns does so in either Gaussian.
+            others = followed[:, :n] + matmul(followed[:, n:], slopes)
+            slopes = jnp.where(whitened.active[n:, None], slopes, others)
         deviation = whitened.deviation
         slopes = slopes * deviation[n:, None] / deviation[:n]
         share = node.weight * responsibility

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import subprocess
@@ -12,12 +13,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from secret_jax import RssSplits
 from secret_jax.cli import commands
+from secret_jax.cli import main as main_module
 from secret_jax.cli.main import main
 from secret_jax.estimator import SecretRegressor
+from secret_jax.parameters import CONSTRAINTS, NAMED
+from secret_jax.runtime.values import check_constraints
 from secret_jax.tree.file import load_model
 
-QUICK = ("--criterion", "gini", "--oblique", "no")  # the least to compile
+QUICK = ("--splits", "secret", "--oblique", "no")  # the least to compile
 COLUMNS = ["length", "width", "grade", "batch no"]
 
 
@@ -72,7 +77,7 @@ def run(capsys: pytest.CaptureFixture[str]):
 
 def process(*arguments: object, folder: Path) -> subprocess.CompletedProcess[str]:
     """Run a command as a process of its own, in a folder."""
-    source = str(Path(commands.__file__).parents[1])
+    source = str(Path(commands.__file__).parents[2])
     return subprocess.run(
         [sys.executable, "-m", "secret_jax.cli.main", *map(str, arguments)],
         capture_output=True,
@@ -134,7 +139,7 @@ def test_a_failure_is_one_line_and_no_traceback(tmp_path):
 
 
 def test_a_reader_that_stops_reading_is_no_failure(model):
-    source = str(Path(commands.__file__).parents[1])
+    source = str(Path(commands.__file__).parents[2])
     with subprocess.Popen(
         [sys.executable, "-m", "secret_jax.cli.main", "show", str(model)],
         stdout=subprocess.PIPE,
@@ -155,7 +160,7 @@ def test_help_does_not_wait_for_jax():
         "except SystemExit: pass\n"
         "print([m for m in ('jax', 'sklearn', 'pandas') if m in sys.modules])"
     )
-    source = str(Path(commands.__file__).parents[1])
+    source = str(Path(commands.__file__).parents[2])
     done = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,
@@ -223,7 +228,7 @@ def test_options_reach_the_estimator(run, table, tmp_path):
     path = tmp_path / "options.model"
     code, _, err = run(
         *("fit", table, "--target", "cost", "--out", path, "--oblique", "no"),
-        *("--leaf", "constant", "--criterion", "gini", "--prune", "none"),
+        *("--leaf", "constant", "--splits", "secret", "--prune", "none"),
         *("--min-samples-split", "0.2", "--min-samples-leaf", "7"),
         *("--max-leaf-nodes", 6, "--max-depth", 3, "--seed", 5),
         *("--discrete", '"batch no"', "--split-only", "width", "--drop", "length"),
@@ -233,7 +238,7 @@ def test_options_reach_the_estimator(run, table, tmp_path):
     expected = SecretRegressor(
         oblique=False,
         leaf="constant",
-        criterion="gini",
+        splits="secret",
         prune=None,
         min_samples_split=0.2,
         min_samples_leaf=7,
@@ -256,13 +261,53 @@ def test_help_names_the_defaults_of_the_estimator(capsys):
     for flag, name in {
         "--oblique {": "oblique",
         "--leaf {": "leaf",
-        "--criterion {": "criterion",
+        "--splits {": "splits",
         "--prune {": "prune",
         "--min-samples-split N ": "min_samples_split",
         "--min-samples-leaf N ": "min_samples_leaf",
     }.items():
         described = text.rsplit(flag, 1)[1].split("(default: ")[1].split(")")[0]
         assert described == str(defaults[name]), name
+
+
+def test_choices_are_the_names_of_the_estimator():
+    (commands_of,) = [
+        action.choices
+        for action in main_module._parser()._actions
+        if isinstance(action, argparse._SubParsersAction)
+    ]
+    choices = {action.dest: action.choices for action in commands_of["fit"]._actions}
+    for parameter in ("splits", "leaf", "refine"):
+        assert set(choices[parameter]) == set(NAMED[parameter]), parameter
+    # What None is to Python is "none" here, and "auto" no name of a value.
+    names = {name or "none" for name in NAMED["prune"]} | {"auto"}
+    assert set(choices["prune"]) == names
+    for parameter in NAMED.keys() & choices.keys():
+        for name in choices[parameter]:
+            given = None if name == "none" else name
+            value = SecretRegressor(**{parameter: given})
+            assert value.get_params()[parameter] == given
+            check_constraints(
+                {parameter: CONSTRAINTS[parameter]},
+                {parameter: given},
+                "SecretRegressor",
+            )
+
+
+def test_most_columns_of_a_split_are_an_option_of_the_default_search(
+    run, table, tmp_path
+):
+    path = tmp_path / "few.model"
+    few = ("fit", table, "--target", "cost", "--max-depth", 0)
+    result = run(*few, "--out", path, "--max-split-features", 2)
+    assert result[0] == 0, result[2]
+    found = load_model(path, SecretRegressor).splits
+    assert found == RssSplits(max_split_features=2)
+    for other in (("--splits", "cart"), ("--paper",)):
+        result = run(*few, *other, "--max-split-features", 2)
+        assert_fails(result, "--max-split-features goes with --splits rss only")
+    result = run(*few, "--max-split-features", 0)
+    assert_fails(result, r"'--max-split-features' .* RssSplits .* \[1, inf\) or None")
 
 
 def test_paper_settings_can_be_changed_one_by_one(run, table, tmp_path):
@@ -417,8 +462,12 @@ CSV = "a,b,sex,y\n" + "1,2,M,3\n2,1,F,5\n4,2,M,3\n5,1,F,5\n" * 3
             "--target y --test-fraction 0.9",
             "12 rows are too few .*--test-fraction 0",
         ),
-        (CSV, "--target y --max-depth -2", "'max_depth' parameter .* at least 0"),
-        (CSV, "--target y --criterion x", "--criterion: invalid choice: 'x'"),
+        (
+            CSV,
+            "--target y --max-depth -2",
+            r"'max_depth' parameter .* \[0, inf\) or None. Got -2",
+        ),
+        (CSV, "--target y --splits x", "--splits: invalid choice: 'x'"),
         (CSV, "--target y --leaf deep", "--leaf: invalid choice: 'deep'"),
         (
             CSV,

@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 
 from secret_jax import SecretRegressor, fit
-from secret_jax.data.device import block_of, encode_on_device, moments_on_device
+from secret_jax.data.device import (
+    block_of,
+    encode_on_device,
+    moments_on_device,
+    rows_chosen_on_device,
+)
+from secret_jax.data.sampling import sampling_factors, sampling_hash, sampling_limit
 from secret_jax.data.source import DeviceRows
 from secret_jax.datasets import make_fried
 from secret_jax.runtime.devices import computing_on
@@ -61,6 +67,18 @@ def test_encoding_on_the_device(rng):
     np.testing.assert_allclose(found, exact, rtol=1e-6, atol=1e-6)
     for bad in (np.nan, np.inf, -np.inf):
         assert encode_on_device(jnp.asarray(x).at[7, 1].set(bad), center, scale) is None
+
+
+@pytest.mark.parametrize("max_memory", [None, 4])
+def test_rows_are_chosen_by_the_hash_of_their_content(rng, max_memory):
+    x = rng.normal(size=(9000, 200)).astype(np.float32)
+    x[::5, 7], x[1::5, 7] = -0.0, 0.0
+    targets = rng.normal(size=(9000, 2))
+    joint = np.concatenate([x, targets.astype(np.float32)], axis=1)
+    hashed = sampling_hash(joint, sampling_factors(202, 3))
+    with computing_on(None, max_memory):  # all rows, or a thousand, at a time
+        found = rows_chosen_on_device(jnp.asarray(x), targets, 0.2, 3)
+    assert np.array_equal(found, np.flatnonzero(hashed < sampling_limit(0.2)))
 
 
 @pytest.mark.parametrize("rows", [slice(0, 8), slice(5, 13), slice(16, 20)])

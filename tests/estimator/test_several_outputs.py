@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -18,7 +20,7 @@ from configurations import (
 from sklearn.exceptions import DataConversionWarning
 from sklearn.metrics import r2_score
 
-from secret_jax import HoldOut, SecretRegressor, SoftGates
+from secret_jax import HoldOut, SecretRegressor, SoftGates, Tao
 from secret_jax.tree.structure import Tree
 
 FEW = SoftGates(
@@ -31,7 +33,13 @@ FEW = SoftGates(
     patience_steps=(64, 64),
     batch_size=16,
 )
-REFINEMENTS = {"none": None, "blend": "blend", "tao": "tao", "soft": FEW}
+# With options under which the refinement finds something to do.
+REFINEMENTS: dict[str, dict[str, Any]] = {
+    "none": {"prune": "holdout"},
+    "blend": {"prune": "holdout", "refine": "blend"},
+    "tao": {"prune": None, "max_leaf_nodes": 6, "refine": Tao(margin=0.0)},
+    "soft": {"prune": "holdout", "refine": FEW},
+}
 every_refinement = pytest.mark.parametrize("refine", REFINEMENTS)
 
 
@@ -119,8 +127,7 @@ def test_constant_leaves_hold_the_means(configuration):
 @every_refinement
 def test_all_outputs_take_one_way_through_the_tree(refine):
     X, Y = creases(256)
-    options = {"prune": "holdout", "refine": REFINEMENTS[refine]}
-    model = regressor("default", **options).fit(X, Y)
+    model = regressor("default", **REFINEMENTS[refine]).fit(X, Y)
     assert model.n_leaves_ > 1
     leaf, path = model.apply(X), model.decision_path(X)
     assert leaf.shape == (256,)
@@ -142,9 +149,8 @@ def test_all_outputs_take_one_way_through_the_tree(refine):
 def test_a_refinement_does_all_outputs_good_or_no_harm(refine):
     X, Y = creases(256)
     X_test, Y_test = creases(1024, seed=5)
-    plain = regressor("default", prune="holdout").fit(X, Y)
-    options = {"prune": "holdout", "refine": REFINEMENTS[refine]}
-    model = regressor("default", **options).fit(X, Y)
+    plain = regressor("default", **REFINEMENTS[refine] | {"refine": None}).fit(X, Y)
+    model = regressor("default", **REFINEMENTS[refine]).fit(X, Y)
     found = model.predict(X_test)
     assert np.isfinite(found).all()
     for i in range(2):
@@ -222,8 +228,7 @@ def test_each_output_can_be_read_by_its_name_or_position():
 @every_refinement
 def test_a_file_keeps_all_outputs(refine, tmp_path):
     X, Y = creases(256)
-    options = {"prune": "holdout", "refine": REFINEMENTS[refine]}
-    model = regressor("default", **options).fit(X, Y)
+    model = regressor("default", **REFINEMENTS[refine]).fit(X, Y)
     model.save(tmp_path / "model")
     loaded = SecretRegressor.load(tmp_path / "model")
     assert loaded.n_outputs_ == 2
@@ -269,14 +274,18 @@ def test_outputs_that_are_equal_have_equal_models(configuration):
     found = model.predict(X)
     for i in (1, 2):
         np.testing.assert_allclose(found[:, i], found[:, 0], rtol=1e-6, atol=1e-6)
-    # The order of the outputs is no matter either.
+
+
+@pytest.mark.parametrize("splits", ["rss", "cart", "guide"])
+def test_the_order_of_the_outputs_does_not_matter(splits):
+    # It is part of the rows' hashes: other rows would be held out.
     X, Y = creases()
-    model, turned = (regressor(configuration).fit(X, y) for y in (Y, Y[:, ::-1]))
-    if configuration == "default":  # the mixture's random starts see outputs in turn
-        np.testing.assert_allclose(
-            turned.predict(X)[:, ::-1], model.predict(X), rtol=1e-4, atol=1e-3
-        )
-    assert turned.score(X, Y[:, ::-1]) == pytest.approx(model.score(X, Y), abs=0.05)
+    options = {"prune": None, "splits": splits}
+    model, turned = (regressor("default", **options).fit(X, y) for y in (Y, Y[:, ::-1]))
+    assert turned.n_leaves_ == model.n_leaves_ > 2
+    np.testing.assert_allclose(
+        turned.predict(X)[:, ::-1], model.predict(X), rtol=1e-6, atol=1e-6
+    )
 
 
 def test_rows_to_prune_on_have_all_outputs():
@@ -288,18 +297,29 @@ def test_rows_to_prune_on_have_all_outputs():
     alone = regressor("default", prune=rule).fit(X, Y)
     assert alone.tree_.weight[0] == 96
     assert model.predict(X).shape == (128, 2)
-    # The second output alone has something to say here.
-    noise = np.random.default_rng(0).normal(size=64)
-    told = others[0], np.c_[noise, others[1][:, 1]]
-    other = regressor("default", prune=rule).fit(X, Y, prune_set=told)
-    assert other.n_leaves_ > 1
     refit = regressor("default", prune="holdout").fit(X, Y, prune_set=others)
     assert refit.tree_.weight[0] == 192
     for wrong in (others[1][:, 0], np.c_[others[1], others[1]]):
-        with refusal("prune_set", "2 outputs"):
+        with refusal("prune_set", "y has 2."):
             regressor("default").fit(X, Y, prune_set=(others[0], wrong))
-    with refusal("prune_set", "1 output"):
+    with refusal("prune_set has 2", "y has 1."):
         regressor("default").fit(X, Y[:, 0], prune_set=others)
+
+
+def test_every_output_has_a_say_in_pruning():
+    # Only the second output bends, and then only for some of the rows to prune on.
+    X, Y = creases(256)
+    straight = X @ [1.0, 2.0, 3.0]
+    Y = np.c_[straight + 0.1 * np.random.default_rng(0).normal(size=256), Y[:, 1]]
+    plane = regressor("default", max_depth=0, prune=None).fit(X, Y)
+    P, Q = creases(64, seed=3)
+    bent = np.c_[P @ [1.0, 2.0, 3.0], Q[:, 1]]
+    flat = np.c_[P @ [1.0, 2.0, 3.0], plane.predict(P)[:, 1]]
+    n_leaves = []
+    for told in (bent, flat):
+        model = regressor("default", prune=HoldOut(refit=False))
+        n_leaves.append(model.fit(X, Y, prune_set=(P, told)).n_leaves_)
+    assert n_leaves[0] > n_leaves[1] == 1
 
 
 def test_what_knows_one_output_says_so():

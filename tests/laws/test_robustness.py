@@ -50,7 +50,11 @@ _ANY = {
     "leaf__clip_min_samples": [50, 0],
     "prune": [
         *("auto", "holdout", "cross-validation", "aic", "bic", "icomp", None),
-        *(HoldOut(fraction=f, refit=r) for f in (0.01, 0.25, 0.99) for r in (True, False)),
+        *(
+            HoldOut(fraction=f, refit=r)
+            for f in (0.01, 0.25, 0.99)
+            for r in (True, False)
+        ),
         *(CostComplexity(alpha=alpha) for alpha in (0.0, 1.0)),
     ],
     "refine": [None, None, "tao", "blend"],

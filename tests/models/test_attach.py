@@ -205,8 +205,8 @@ def _is_below(tree: Tree, node: int, above: int) -> bool:
 
 @pytest.mark.parametrize("least", [0, 60, 10**6])
 def test_small_nodes_take_the_range_of_the_nearest_large_ancestor(least):
-    trees = [tree_of("bushy", 0, 2), tree_of("stump", 1, 2)]
-    parts = [rows_of(0, 200, 2), rows_of(1, 40, 2)]
+    trees = [tree_of("stump", 1, 2), tree_of("bushy", 0, 2)]
+    parts = [rows_of(1, 15, 2), rows_of(0, 200, 2)]
     found = attach(trees, parts, LeastSquares(clip_min_samples=least))
     for tree, rows in zip(found, parts, strict=True):
         path = walk(tree, rows.table)[0]

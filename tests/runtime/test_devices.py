@@ -66,15 +66,18 @@ def test_programs_have_32_bits_whatever_the_caller_has():
     def kind(_):
         return jax.jit(lambda x: x + 1)(np.ones(2)).dtype
 
-    with jax.enable_x64(True):
+    before = jax.config.jax_enable_x64
+    jax.config.update("jax_enable_x64", True)  # in every thread
+    try:
         assert kind(None) == np.float64
-        with in_32_bits():
-            assert kind(None) == np.float32
-        with computing_on(None, None):
-            assert kind(None) == np.float32
-            assert set(in_blocks(kind, 10, 3)) == {np.dtype(np.float32)}
-            assert carried(kind)(None) == np.float32
+        assert set(in_blocks(kind, 10, 3)) == {np.dtype(np.float32)}
+        assert carried(kind)(None) == np.float32
+        for bits in (in_32_bits(), computing_on(None, None)):
+            with bits:
+                assert kind(None) == np.float32
         assert kind(None) == np.float64
+    finally:
+        jax.config.update("jax_enable_x64", before)
 
 
 @pytest.mark.parametrize("max_memory", [2, 8])

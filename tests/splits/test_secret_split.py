@@ -475,6 +475,14 @@ def test_a_collapsed_start_gives_way_to_another(batch):
     only_good = split(start, settings)
     for index in range(N_NODES):
         assert node_bytes(rescued, index) == node_bytes(only_good, index)
+    # With further attempts a node without a usable split gets new starts.
+    again = settings._replace(finder=replace(settings.finder, n_attempts=2))
+    both = np.concatenate(
+        [starting_from(*3 * [pair]).random for pair in (outlier, good)], axis=1
+    )
+    second = split(replace(start, random=both), again)
+    for index in range(N_NODES):
+        assert node_bytes(second, index) == node_bytes(only_good, index)
 
 
 def test_tables_without_regressors_and_without_continuous_attributes(batch):

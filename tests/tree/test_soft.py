@@ -16,6 +16,7 @@ from handmade import (
     prediction_of,
     rows,
 )
+from random_trees import with_gates
 
 from secret_jax.data.rows import Table
 from secret_jax.inspect.plot.tree import plot_tree
@@ -24,15 +25,6 @@ from secret_jax.inspect.words import split_sentence
 from secret_jax.tree.file import load_tree, save_tree
 from secret_jax.tree.routing import apply, leaf_shares_of, predict, walk
 from secret_jax.tree.structure import SplitKind, Tree, compact, hardened
-
-
-def with_gates(tree: Tree, seed: int = 0, hard_share: float = 0.3) -> Tree:
-    rng = np.random.default_rng(seed)
-    linear = (tree.kind == SplitKind.AXIS) | (tree.kind == SplitKind.OBLIQUE)
-    soft = linear & (rng.uniform(size=tree.n_nodes) > hard_share)
-    soft[0] = linear[0]
-    width = np.where(soft, rng.uniform(0.1, 2.0, tree.n_nodes), 0)
-    return dataclasses.replace(tree, gate_width=width.astype(np.float32))
 
 
 def shares_of(tree: Tree, node: int, x, codes) -> dict[int, float]:

@@ -1,0 +1,53 @@
+"""Batches of nodes for split finders, made without a table or a tree."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from secret_jax.splits.interface import Columns, Node, SplitFinder
+
+N_NODES, N_ROWS, N_COLUMNS, N_DISCRETE, N_CATEGORIES = 3, 256, 3, 2, 4
+
+
+def mixed_nodes(finder: SplitFinder, *, oblique: bool = True, seed: int = 0) -> Node:
+    """Three nodes that ask for an oblique, a discrete and an axis split.
+
+    Columns and outputs are standardised over the node, as they are over a table.
+    """
+    rng = np.random.default_rng(seed)
+    shape = (N_NODES, N_ROWS)
+    x = rng.normal(size=(*shape, N_COLUMNS))
+    codes = rng.integers(0, N_CATEGORIES, (*shape, N_DISCRETE))
+    a, b, c = np.moveaxis(x, 2, 0)
+    y = 0.1 * rng.normal(size=shape)
+    y[0] += 2 * np.abs(a[0] + b[0] - 0.3)
+    y[1] += np.where(np.isin(codes[1, :, 1], [0, 3]), 2 + a[1], -2 - b[1])
+    y[2] += np.where(c[2] > 0.3, 2 + a[2], -1 - a[2])
+    y = (y - y.mean(axis=1, keepdims=True)) / y.std(axis=1, keepdims=True)
+    return Node(
+        x=x.astype(np.float32),
+        codes=codes.astype(np.int32),
+        targets=y.astype(np.float32)[:, :, None],
+        weight=np.ones(shape, np.float32),
+        min_weight=np.full(N_NODES, 8, np.float32),
+        random=rng.random((N_NODES, finder.n_random(N_COLUMNS)), dtype=np.float32),
+        coefficient=np.zeros((N_NODES, 1, 1 + N_COLUMNS), np.float32),
+        degrees=np.ones(N_NODES, np.float32),
+        oblique=np.full(N_NODES, oblique),
+        allowed=np.ones((N_NODES, N_COLUMNS + N_DISCRETE), bool),
+        extra={},
+        columns=Columns(
+            n_regressors=N_COLUMNS, n_categories=N_CATEGORIES, oblique=oblique
+        ),
+    )
+
+
+def with_targets(nodes: Node, targets: np.ndarray) -> Node:
+    """The same nodes with other outputs, and without models."""
+    n_nodes, _, n_outputs = targets.shape
+    width = nodes.coefficient.shape[2]
+    coefficient = np.zeros((n_nodes, n_outputs, width), np.float32)
+    targets = targets.astype(np.float32)
+    return replace(nodes, targets=targets, coefficient=coefficient)

@@ -1,0 +1,104 @@
+"""Attributes that a node may not be split on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import jax
+import numpy as np
+import pytest
+from node_batches import N_COLUMNS, N_DISCRETE, N_NODES, mixed_nodes
+
+from secret_jax import CartSplits, GuideSplits, RssSplits, SecretSplits
+from secret_jax.grow.batches import find_splits
+from secret_jax.tree.structure import SplitKind
+
+
+def outward(rows, *, n_model):
+    """A proposal that cares for no attribute."""
+    return np.eye(rows.coordinates.shape[1], dtype=np.float32)
+
+
+FINDERS = {
+    "rss": RssSplits(),
+    "rss of few": RssSplits(max_split_features=3),
+    "rss of many": RssSplits(most_regressors=2, proposals=(outward,)),
+    "secret": SecretSplits(n_starts=2),
+    "cart": CartSplits(),
+    "guide": GuideSplits(),
+}
+every_finder = pytest.mark.parametrize("finder", FINDERS.values(), ids=FINDERS)
+
+
+def find(nodes, finder):
+    extra = finder.host_inputs(nodes.x, nodes.weight, nodes.columns)
+    nodes = replace(nodes, extra=extra)
+    found = find_splits(nodes, N_NODES, finder=finder, together=False)
+    return jax.tree.map(np.asarray, found)
+
+
+def allowing(nodes, *attributes):
+    allowed = np.zeros((N_NODES, N_COLUMNS + N_DISCRETE), bool)
+    allowed[:, attributes] = True
+    return replace(nodes, allowed=allowed)
+
+
+def used(found, k):
+    """Attributes of a split, discrete ones after the columns."""
+    if found.kind[k] == SplitKind.DISCRETE:
+        return {N_COLUMNS + int(found.attribute[k])}
+    return set(np.flatnonzero(found.direction[k]).tolist())
+
+
+@every_finder
+@pytest.mark.parametrize("oblique", [False, True])
+def test_splits_keep_to_what_is_allowed(finder, oblique):
+    nodes = mixed_nodes(finder, oblique=oblique)
+    # Columns that say nearly the same: a model of one could lean on the other.
+    x = nodes.x.copy()
+    x[:, :, 2] = 0.7 * x[:, :, 0] + 0.7 * x[:, :, 2]
+    nodes = replace(nodes, x=x)
+    everything = range(N_COLUMNS + N_DISCRETE)
+    free = find(nodes, finder)
+    choices = [(0, 1), (1, 2), (0, 3), (1, 4), *((one,) for one in everything)]
+    for attributes in choices:
+        found = find(allowing(nodes, *attributes), finder)
+        for k in range(N_NODES):
+            assert used(found, k) <= set(attributes)
+        usable = found.kind != SplitKind.LEAF
+        assert usable.any()
+        assert (found.gain[usable] > 0).all()
+    whole = find(allowing(nodes, *everything), finder)
+    for one, other in zip(jax.tree.leaves(whole), jax.tree.leaves(free), strict=True):
+        assert one.tobytes() == other.tobytes()
+
+
+@every_finder
+def test_what_matters_and_is_not_allowed_gives_way_to_the_next(finder):
+    nodes = mixed_nodes(finder, oblique=False)
+    free = find(nodes, finder)
+    assert used(free, 1) == {N_COLUMNS + 1}
+    assert used(free, 2) == {2}
+    others = [i for i in range(N_COLUMNS + N_DISCRETE) if i not in (2, N_COLUMNS + 1)]
+    found = find(allowing(nodes, *others), finder)
+    for k in (1, 2):
+        assert used(found, k) <= set(others)
+        assert found.kind[k] == SplitKind.LEAF or found.gain[k] < 0.9 * free.gain[k]
+
+
+@every_finder
+def test_where_nothing_is_allowed_there_is_no_split(finder):
+    found = find(allowing(mixed_nodes(finder)), finder)
+    assert (found.kind == SplitKind.LEAF).all()
+    assert not found.pure.any()
+
+
+@every_finder
+def test_nodes_of_a_batch_may_be_allowed_different_attributes(finder):
+    nodes = mixed_nodes(finder)
+    allowed = np.ones_like(nodes.allowed)
+    allowed[1] = np.arange(N_COLUMNS + N_DISCRETE) == 0
+    found, free = find(replace(nodes, allowed=allowed), finder), find(nodes, finder)
+    assert used(found, 1) <= {0}
+    for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(free), strict=True):
+        assert one[[0, 2]].tobytes() == other[[0, 2]].tobytes()
