@@ -325,7 +325,8 @@ def _draw(model: SecretRegressor, path: str | Path) -> None:
 
     matplotlib.use("Agg")  # only files are drawn to, no display is needed
     axes = model.plot_tree()
-    axes.figure.savefig(path, dpi=150, bbox_inches="tight")
+    figure: Any = axes.figure
+    figure.savefig(path, dpi=150, bbox_inches="tight")
 
 
 def _check_output(path: str) -> None:

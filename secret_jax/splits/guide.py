@@ -19,7 +19,12 @@ from secret_jax.models.interface import LeafModel
 from secret_jax.models.least_squares import Constant, LeastSquares
 from secret_jax.runtime.linalg import matmul, safe_divide, weighted_moments
 from secret_jax.runtime.values import at_least, real
-from secret_jax.splits.axis import leading_component, projections, split_of
+from secret_jax.splits.axis import (
+    Projections,
+    leading_component,
+    projections,
+    split_of,
+)
 from secret_jax.splits.interface import Node, Split, SplitFinder
 from secret_jax.splits.scoring import fit_sides, node_rows, quantiles, quantiles_at
 from secret_jax.tree.structure import SplitKind
@@ -137,7 +142,7 @@ class GuideSplits(SplitFinder):
             lambda both: best_threshold(*both), (axis.projection, cuts)
         )
         candidates = axis.candidates(gain * unit**2, threshold)
-        clearness = _clearness(self, node, axis.projection, axis.kind, leading)
+        clearness = _clearness(self, node, axis, leading)
         usable = jnp.isfinite(candidates.gain)
         clearness = jnp.where(usable, clearness, -jnp.inf)
         # The attributes of the clearest test; more than one only of an interaction.
@@ -152,13 +157,10 @@ class GuideSplits(SplitFinder):
 
 
 def _clearness(
-    finder: GuideSplits,
-    node: Node,
-    projection: jax.Array,
-    kind: np.ndarray,
-    residual: jax.Array,
+    finder: GuideSplits, node: Node, axis: Projections, residual: jax.Array
 ) -> jax.Array:
     """The clearest test that each attribute takes part in, shape (n_attributes,)."""
+    projection, kind = axis.projection, axis.kind
     sign = (
         jnp.stack([residual > 0, residual <= 0]).astype(projection.dtype) * node.weight
     )
@@ -180,6 +182,8 @@ def _clearness(
         upper = (values > quartile[:, 1:2]).astype(jnp.int32)
         quadrant = 2 * upper[first] + upper[second]
         pairs = jax.lax.map(lambda g: _normal_score(sign, g, 4), quadrant)
+        allowed = axis.allowed[continuous]
+        pairs = jnp.where(allowed[first] & allowed[second], pairs, -jnp.inf)
         clearness = clearness.at[continuous[first]].max(pairs)
         clearness = clearness.at[continuous[second]].max(pairs)
     return clearness

@@ -150,11 +150,11 @@ def _attempt(
     pure = ~whitened.active[-n_outputs:].any()
     usable = (fit.status <= MixtureStatus.ITERATION_LIMIT) & ~pure
     split = _best_split(finder, node, class_weight)
-    kind = jnp.where(usable & (split.gain > 0), split.kind, SplitKind.LEAF)
+    usable = usable & (split.gain > 0)
     return split._replace(
-        kind=kind.astype(jnp.int32),
+        kind=jnp.where(usable, split.kind, SplitKind.LEAF).astype(jnp.int32),
         # Summed over the rows, as in other finders.
-        gain=split.gain * jnp.sum(node.weight),
+        gain=jnp.where(usable, split.gain * jnp.sum(node.weight), 0.0),
         pure=pure,
         child_models=_child_models(node, whitened, fit, class_weight, split),
     ), fit.status

@@ -8,7 +8,7 @@ from secret_jax.runtime.linalg import AnyArray
 
 
 def goes_left(
-    projection: AnyArray,
+    projection: AnyArray | float,
     threshold: AnyArray | float,
     discrete: AnyArray,
     code: AnyArray,

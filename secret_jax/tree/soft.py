@@ -130,7 +130,7 @@ def _left_of_lists(
     listed: AnyArray,
     larger_left: AnyArray,
     codes: AnyArray,
-    beyond: AnyArray,
+    beyond: AnyArray | float,
     xp: Any,
 ) -> Any:
     """Which way rows go at hard splits, shape (n_rows, n_inner), bool.

@@ -75,7 +75,7 @@ def test_the_forward_pass_is_the_prediction_of_the_tree(shape, n_outputs):
         parameters, structure = to_parameters(
             tree, oblique=True, n_inner=16, n_leaves=16
         )
-        found = forward(parameters, structure, table.x, table.codes)
+        found = jax.jit(forward)(parameters, structure, *table)
         np.testing.assert_allclose(found, values(tree, table), rtol=1e-4, atol=1e-4)
 
 
@@ -93,7 +93,7 @@ def test_a_tree_survives_the_way_to_parameters_and_back(n_outputs):
 def data_of(part: Rows) -> TrainingData:
     everything = np.arange(part.n_rows)
     n_outputs = part.targets.shape[1]
-    return TrainingData(
+    data = TrainingData(
         x=part.table.x,
         codes=part.table.codes,
         targets=part.targets.astype(np.float32),
@@ -103,6 +103,7 @@ def data_of(part: Rows) -> TrainingData:
         low=np.full(n_outputs, -1e3, np.float32),
         high=np.full(n_outputs, 1e3, np.float32),
     )
+    return jax.tree.map(jnp.asarray, data)
 
 
 def state_of(tree, oblique=True):
@@ -147,6 +148,7 @@ def test_a_weight_of_two_is_a_row_twice():
     parameters, structure = to_parameters(
         gated(), oblique=True, n_inner=16, n_leaves=16
     )
+    parameters, structure = jax.tree.map(jnp.asarray, (parameters, structure))
     once = 32 * loss(parameters, structure, one, jnp.arange(32), 0.0)
     again = 48 * loss(parameters, structure, two, jnp.arange(48), 0.0)
     assert float(once) == pytest.approx(float(again), rel=1e-5)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from node_batches import N_COLUMNS, N_DISCRETE, N_NODES, mixed_nodes
@@ -16,7 +17,7 @@ from secret_jax.tree.structure import SplitKind
 
 def outward(rows, *, n_model):
     """A proposal that cares for no attribute."""
-    return np.eye(rows.coordinates.shape[1], dtype=np.float32)
+    return jnp.eye(rows.coordinates.shape[1])
 
 
 FINDERS = {

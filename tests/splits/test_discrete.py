@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
@@ -22,7 +23,7 @@ def gain_of(joint):
     """The package's gain of a table of classes by sides."""
     joint = np.asarray(joint) / np.sum(joint)
     args = joint[0].sum(), joint[:, 0].sum(), joint[0, 0]
-    return float(gini_gain(*(np.float32(a) for a in args)))
+    return float(gini_gain(*(jnp.float32(a) for a in args)))
 
 
 def test_gini_gain_is_its_definition(rng):
@@ -124,7 +125,7 @@ def test_absent_categories_follow_the_larger_side(counts):
 def test_category_counts(rng):
     codes = rng.integers(0, K, 50).astype(np.int32)
     class_weight = rng.uniform(0, 2, (2, 50)).astype(np.float32)
-    got = category_counts(codes, class_weight, K)
+    got = category_counts(jnp.asarray(codes), jnp.asarray(class_weight), K)
     expected = [np.bincount(codes, weight, K) for weight in class_weight]
     np.testing.assert_allclose(got, expected, rtol=1e-5)
 

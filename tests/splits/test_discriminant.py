@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import reference
@@ -18,7 +19,7 @@ from secret_jax.splits.discriminant import (
 # One node, many attributes: a single compiled program for all tests of the threshold.
 N_CASES = 512
 thresholds = jax.jit(jax.vmap(qda_threshold))
-direction = jax.jit(lda_direction)
+direction = jax.jit(lda_direction, static_argnums=3)
 
 
 def qda(fraction, mean, variance):
@@ -163,7 +164,7 @@ def classes(rng):
 
 
 def float32(*arrays):
-    return (np.asarray(array, np.float32) for array in arrays)
+    return (jnp.asarray(array, jnp.float32) for array in arrays)
 
 
 def test_direction_is_the_closed_form(classes):
@@ -214,9 +215,9 @@ def test_direction_is_zero_where_the_means_coincide(classes):
 
 
 def test_left_probability():
-    mean = np.float32([0.0, 1.0, -2.0, 3.0, 3.0, 3.0])
-    variance = np.float32([1.0, 4.0, 0.25, 0.0, 0.0, 0.0])
-    cut = np.float32([0.0, 3.0, -3.0, 2.9, 3.0, 3.1])
+    mean = jnp.float32([0.0, 1.0, -2.0, 3.0, 3.0, 3.0])
+    variance = jnp.float32([1.0, 4.0, 0.25, 0.0, 0.0, 0.0])
+    cut = jnp.float32([0.0, 3.0, -3.0, 2.9, 3.0, 3.1])
     got = left_probability(mean, variance, cut)
     expected = [0.5, norm.cdf(1.0), norm.cdf(-2.0), 0.0, 1.0, 1.0]
     np.testing.assert_allclose(got, expected, rtol=1e-5)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -22,7 +24,7 @@ NEVER = -1.0  # a tolerance that no rise of the objective falls below
 PRIOR = FLOOR * np.eye(D)
 
 
-@jax.jit
+@functools.partial(jax.jit, static_argnames="tolerance")
 def run(z, weight, responsibility, active, max_iter, tolerance) -> MixtureFit:
     return fit_mixture(
         z,
@@ -39,7 +41,9 @@ def fit(z, weight, responsibility, *, max_iter, tolerance=NEVER, active=(True,) 
     z, weight, responsibility = (
         np.asarray(array, np.float32) for array in (z, weight, responsibility)
     )
-    result = run(z, weight, responsibility, np.array(active), max_iter, tolerance)
+    result = run(
+        z, weight, responsibility, np.array(active), max_iter, tolerance=tolerance
+    )
     return jax.tree.map(np.asarray, result)
 
 

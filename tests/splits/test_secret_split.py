@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import reference
@@ -70,7 +71,7 @@ def statuses(batch: Node, settings: Settings) -> np.ndarray:
     @jax.jit
     def status(node):
         numbers = node.random.reshape(finder.n_attempts, finder.n_starts, 2)
-        return _best_fit(finder, node, _whiten(node), numbers[0], 0).status
+        return _best_fit(finder, node, _whiten(node), numbers[0], jnp.int32(0)).status
 
     return np.asarray(jax.lax.map(status, with_columns(batch, columns)))
 
@@ -78,7 +79,7 @@ def statuses(batch: Node, settings: Settings) -> np.ndarray:
 def take(arrays, node):
     """One node of a batch or of its splits, in float64 where it was float32."""
     return jax.tree.map(
-        lambda a: a[node].astype(np.float64) if a.dtype == np.float32 else a[node],
+        lambda a: np.asarray(a[node], np.float64 if a.dtype == np.float32 else None),
         arrays,
     )
 
@@ -262,11 +263,11 @@ def disturbances(rng) -> dict[str, Node]:
         codes=np.zeros((N_ROWS, N_DISCRETE), np.int32),
         targets=x[:, :1] ** 2,
         weight=np.ones(N_ROWS, np.float32),
-        min_weight=np.float32(0),
+        min_weight=np.zeros((), np.float32),
         random=np.zeros(2 * N_STARTS, np.float32),
         coefficient=np.zeros((1, 3), np.float32),
-        degrees=np.float32(0),
-        oblique=np.bool_(True),
+        degrees=np.zeros((), np.float32),
+        oblique=np.array(True),
         allowed=np.ones(N_CONTINUOUS + N_DISCRETE, bool),
         extra={},
         columns=LINEAR.columns,
@@ -274,7 +275,7 @@ def disturbances(rng) -> dict[str, Node]:
     row = np.arange(N_ROWS)[:, None]
     point = (row < 9).astype(np.float32)
     far = np.where(row == 5, 1e18, 1e-18).astype(np.float32)
-    nothing = {"weight": 0 * point[:, 0], "min_weight": np.float32(np.inf)}
+    nothing = {"weight": 0 * point[:, 0], "min_weight": np.array(np.inf, np.float32)}
     return {
         "equal rows": replace(plain, x=x * 0 + 3, targets=x[:, :1] * 0 + 0.1),
         "padding": replace(plain, targets=point * 0, **nothing),

@@ -11,7 +11,6 @@ from node_batches import N_NODES, N_ROWS, mixed_nodes, with_targets
 
 from secret_jax import CartSplits, GuideSplits, RssSplits, SecretSplits
 from secret_jax.grow.batches import find_splits
-from secret_jax.tree.decision import goes_left
 from secret_jax.tree.structure import SplitKind
 
 # Without random starts all that is left of randomness is rounding.
@@ -37,12 +36,10 @@ def sides(nodes, found):
     """Which rows go left, shape (n_nodes, n_rows); the first row's side is left."""
     left = []
     for k in range(N_NODES):
-        discrete = found.kind[k] == SplitKind.DISCRETE
-        code = nodes.codes[k][:, found.attribute[k] if discrete else 0]
-        listed = found.goes_left[k][code]
-        projection = nodes.x[k] @ found.direction[k]
-        threshold = found.threshold[k]
-        here = goes_left(projection, threshold, discrete, code, listed, listed, np)
+        if found.kind[k] == SplitKind.DISCRETE:
+            here = found.goes_left[k][nodes.codes[k][:, found.attribute[k]]]
+        else:
+            here = nodes.x[k] @ found.direction[k] <= found.threshold[k]
         left.append(here == here[0])
     return np.array(left)
 
