@@ -19,10 +19,13 @@ if TYPE_CHECKING:
     from secret_jax.prune.criteria import InformationCriterion as InformationCriterion
     from secret_jax.prune.cross_validation import CrossValidation as CrossValidation
     from secret_jax.prune.hold_out import HoldOut as HoldOut
+    from secret_jax.prune.interface import Evidence as Evidence
     from secret_jax.prune.interface import Pruned as Pruned
     from secret_jax.prune.interface import PruningRule as PruningRule
     from secret_jax.refine.blend import Blend as Blend
     from secret_jax.refine.distillation import Distillation as Distillation
+    from secret_jax.refine.interface import Fitted as Fitted
+    from secret_jax.refine.interface import Refined as Refined
     from secret_jax.refine.interface import Refinement as Refinement
     from secret_jax.refine.interface import RefinementWarning as RefinementWarning
     from secret_jax.refine.soft.choose import SoftGates as SoftGates
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
     )
     from secret_jax.splits.cart import CartSplits as CartSplits
     from secret_jax.splits.guide import GuideSplits as GuideSplits
+    from secret_jax.splits.interface import Node as Node
     from secret_jax.splits.interface import Split as Split
     from secret_jax.splits.interface import SplitFinder as SplitFinder
     from secret_jax.splits.rss import RssSplits as RssSplits
@@ -50,6 +54,8 @@ _HOMES = {
     "CostComplexity": "prune.cost_complexity",
     "CrossValidation": "prune.cross_validation",
     "Distillation": "refine.distillation",
+    "Evidence": "prune.interface",
+    "Fitted": "refine.interface",
     "GuideSplits": "splits.guide",
     "HoldOut": "prune.hold_out",
     "Implied": "models.least_squares",
@@ -57,8 +63,10 @@ _HOMES = {
     "LeafModel": "models.interface",
     "LeastSquares": "models.least_squares",
     "Models": "models.interface",
+    "Node": "splits.interface",
     "Pruned": "prune.interface",
     "PruningRule": "prune.interface",
+    "Refined": "refine.interface",
     "Refinement": "refine.interface",
     "RefinementWarning": "refine.interface",
     "Ridge": "models.ridge",

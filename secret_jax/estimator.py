@@ -24,7 +24,7 @@ from secret_jax.data.validation import (
     validated_targets,
     validated_weight,
 )
-from secret_jax.fit import Given, Plan, fit_tree, refine_tree
+from secret_jax.fit import CheckedRows, Plan, fit_tree, refine_tree
 from secret_jax.inspect.intervals import (
     conformal_factor,
     conformity_scores,
@@ -66,7 +66,8 @@ class SecretRegressor(ReadingMixin, RegressorMixin, NestedParameters):
     oblique : bool or "auto", default="auto"
         Whether splits may be linear inequalities in several attributes. "auto" grows
         a tree without and a tree with them side by side and keeps the one with the
-        lower error on rows that did not grow it (without any, the tree without them).
+        lower error on rows that did not grow it, or of the lower information criterion
+        (without either, the tree without them).
     splits : {"rss", "secret", "cart", "guide"} or SplitFinder, default="rss"
         How splits are found: by how much better two linear models fit than one
         (`RssSplits`), by the paper's mixture (`SecretSplits`), by the variance of the
@@ -119,7 +120,7 @@ class SecretRegressor(ReadingMixin, RegressorMixin, NestedParameters):
     min_gain : float or "auto", default="auto"
         A split must save so many noise variances for each coefficient that it adds.
         "auto" is 1.5, rising to 2.5 from 1000 to 4000 rows. Splits that know no noise
-        ("secret", "cart") need only save something.
+        ("secret", "cart", "guide") need only save something.
     max_depth : int or None, default=None
     max_leaf_nodes : int or None, default=None
         The best splits are kept.
@@ -135,8 +136,8 @@ class SecretRegressor(ReadingMixin, RegressorMixin, NestedParameters):
     indicators : bool or "auto", default="auto"
         Whether linear models and oblique splits see indicators of categories and of
         missing values. "auto": of the attributes with 30 or more rows a category, and
-        of the columns with 30 or more missing values and others. Indicators of
-        categories only with ``splits="rss"``.
+        of the columns with 30 or more missing values and others. Only with
+        ``splits="rss"``.
     missing_values : {"learn", "mean", "error"}, default="learn"
         What a missing number is (NaN, None, pandas.NA, a null). "learn": splits on one
         attribute learn the side of its missing values, or split them from the others;
@@ -355,14 +356,14 @@ class SecretRegressor(ReadingMixin, RegressorMixin, NestedParameters):
             progress=_print_progress,
         )
 
-    def _given(self, X: Any, y: Any, sample_weight: Any) -> Given:
+    def _given(self, X: Any, y: Any, sample_weight: Any) -> CheckedRows:
         """Rows to train on, checked; the names of the features are noted."""
         X = validated(self, X, reset=True)
         targets = validated_targets(y, X)
         names = names_of(y, targets.shape[1])
-        return Given(X, targets, validated_weight(sample_weight, X), names)
+        return CheckedRows(X, targets, validated_weight(sample_weight, X), names)
 
-    def _pruning_rows(self, prune_set: Any, n_outputs: int) -> Given | None:
+    def _pruning_rows(self, prune_set: Any, n_outputs: int) -> CheckedRows | None:
         if prune_set is None:
             return None
         holds_out = isinstance(self.prune, PruningRule) and self.prune.held_out_share
@@ -386,7 +387,7 @@ class SecretRegressor(ReadingMixin, RegressorMixin, NestedParameters):
                 f"prune_set has {targets.shape[1]} output(s), but y has {n_outputs}. "
                 "Give both the same columns."
             )
-        return Given(X, targets, np.ones(len(targets)))
+        return CheckedRows(X, targets, np.ones(len(targets)))
 
     def cost_complexity_pruning_path(
         self, X: Any, y: Any, sample_weight: Any = None
@@ -407,8 +408,8 @@ class SecretRegressor(ReadingMixin, RegressorMixin, NestedParameters):
         Bunch
             ``ccp_alphas``, ndarray of shape (n_subtrees,), rising from 0, and
             ``impurities``, of the same shape: the mean squared training error, in units
-            of the target squared, of the subtree that ``CostComplexity(alpha=alpha)``
-            keeps.
+            of the target squared and summed over the targets, of the subtree that
+            ``CostComplexity(alpha=alpha)`` keeps.
 
         References
         ----------
@@ -431,7 +432,7 @@ class SecretRegressor(ReadingMixin, RegressorMixin, NestedParameters):
         with computing_on(self.device, self.max_memory):
             given = model._given(X, y, sample_weight)
             fitted, _ = fit_tree(plan, given, None)
-        path, errors = training_path(fitted.tree, fitted.training)
+        path, errors = training_path(fitted.candidates[0].grown, fitted.training)
         return Bunch(ccp_alphas=path.alphas, impurities=errors)
 
     @property

@@ -197,7 +197,8 @@ def plan_of(
     for value in values.values():
         if value is not None:
             value.check()
-    splits, leaf, prune, refine, distill = values.values()
+    names = ("splits", "leaf", "prune", "refine", "distill")
+    splits, leaf, prune, refine, distill = (values[name] for name in names)
     if leaf.needs_implied_models and not splits.implies_models:
         allowed = "another one with these splits: they imply no models of the leaves"
         refuse("leaf", caller, allowed, parameters["leaf"])

@@ -1,4 +1,4 @@
-"""Columns of a table as they come: numbers, text, gaps; and what is wrong with them.
+"""Columns of a table as they come: numbers, text, what is missing, and what is wrong.
 
 Whatever a user hands over (arrays, DataFrames of any kind through narwhals) becomes
 one-dimensional arrays here. Numbers keep their type: a block of rows becomes float64

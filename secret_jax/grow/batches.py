@@ -190,6 +190,11 @@ class Search:
             found = find_splits(
                 batch, n_inside, finder=self._finder, together=self._together
             )
+            if (found.child_models is None) == self._finder.implies_models:
+                raise TypeError(
+                    f"{type(self._finder).__name__} should give child_models if, and "
+                    "only if, implies_models is True."
+                )
             for every, some in zip(
                 jax.tree.leaves(splits), jax.tree.leaves(found), strict=True
             ):

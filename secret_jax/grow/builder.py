@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from typing import Any
 
 import numpy as np
 
@@ -31,6 +32,7 @@ class Builder:
     def __init__(self, schema: TableSchema, n_trees: int):
         self._schema = schema
         n_categories = max((len(c) for c in schema.categories), default=0)
+        self._n_categories = n_categories
         n_outputs = schema.n_outputs
         self._blank: dict[str, np.ndarray] = {
             "parent": np.int32(-1),
@@ -86,8 +88,7 @@ class Builder:
         arrays["direction"][node] = splits.direction
         arrays["threshold"][node] = splits.threshold
         discrete = splits.kind == SplitKind.DISCRETE
-        n_categories = arrays["goes_left"].shape[1]
-        subset = splits.goes_left[:, :n_categories] & discrete[:, None]
+        subset = splits.goes_left[:, : self._n_categories] & discrete[:, None]
         arrays["goes_left"][node] = subset
         arrays["larger_left"][node] = larger_left
         arrays["gain"][node] = splits.gain
@@ -104,7 +105,9 @@ class Builder:
         number[order] = np.arange(len(order)) - np.repeat(np.cumsum(size) - size, size)
         trees = []
         for mine in np.split(order, np.cumsum(size)[:-1]):
-            arrays = {name: self._arrays[name][mine] for name in ARRAY_FIELDS}
+            arrays: dict[str, Any] = {
+                name: self._arrays[name][mine] for name in ARRAY_FIELDS
+            }
             for name in ("left", "right", "parent"):
                 ids = arrays[name]
                 arrays[name] = np.where(ids >= 0, number[ids], -1).astype(np.int32)

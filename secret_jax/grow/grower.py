@@ -186,7 +186,12 @@ def _divide(parents: Level, splits: Split, places: Places) -> _Division:
 
     def sides(larger_left: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         decisions = _Decisions(
-            *(np.asarray(array) for array in splits[:4]), splits.goes_left, larger_left
+            kind=splits.kind,
+            attribute=splits.attribute,
+            direction=splits.direction,
+            threshold=splits.threshold,
+            goes_left=splits.goes_left,
+            larger_left=larger_left,
         )
 
         def left(block: slice) -> np.ndarray:

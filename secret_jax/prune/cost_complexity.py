@@ -17,7 +17,8 @@ from secret_jax.tree.structure import Tree
 class CostComplexity(PruningRule):
     """The subtree with the least mean squared training error plus a penalty per leaf.
 
-    Breiman, Friedman, Olshen & Stone 1984, chapter 3, as scikit-learn's trees prune.
+    Breiman, Friedman, Olshen & Stone 1984, chapter 3, as scikit-learn's trees prune
+    (which take the mean error of several targets; here it is their sum).
 
     Attributes
     ----------

@@ -370,6 +370,7 @@ def proposed(
         tree.schema,
         oblique=bool(oblique.any()),
         sample=node_rows,
+        deep=False,
     )
     frontier = Level.of_slices(
         stop - n_sampled, stop, sampled_weight, least * share, oblique, tree.schema

@@ -118,13 +118,18 @@ def in_32_bits() -> AbstractContextManager[Any]:
 def carried(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, with the settings of the thread that asked, in whatever thread.
 
-    JAX keeps them apart for each thread: the device, and the 32 bits of `computing_on`.
+    They are kept apart for each thread: the device, the 32 bits and the bound on memory
+    of `computing_on`.
     """
-    device = _preferred()
+    device, max_memory = _preferred(), _MAX_MEMORY.get()
 
     def function_there(*arguments: Any) -> Any:
-        with jax.default_device(device), in_32_bits():
-            return function(*arguments)
+        token = _MAX_MEMORY.set(max_memory)
+        try:
+            with jax.default_device(device), in_32_bits():
+                return function(*arguments)
+        finally:
+            _MAX_MEMORY.reset(token)
 
     return function_there
 

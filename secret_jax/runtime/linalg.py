@@ -10,7 +10,7 @@ zero would poison the batch with NaN; here it drops that column and says so.
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +18,10 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 # NumPy on the host, traced under jit: what a batch holds is both in its life.
-AnyArray: TypeAlias = jax.Array | np.ndarray
+if TYPE_CHECKING:  # which of the two it is no checker can follow
+    AnyArray: TypeAlias = Any
+else:
+    AnyArray = jax.Array | np.ndarray
 
 HIGHEST = jax.lax.Precision.HIGHEST
 

@@ -95,7 +95,7 @@ def projections(node: Node, score: Float[Array, " n_rows"]) -> Projections:
     node : Node
     score : Array of shape (n_rows,)
         Orders the categories: of the best binary split for one output they are a prefix
-        of the order of their means (Breiman et al. 1984, Theorem 4.5).
+        of the order of their means (Breiman et al. 1984, Proposition 8.16).
 
     Returns
     -------

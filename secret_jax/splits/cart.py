@@ -45,6 +45,8 @@ class CartSplits(SplitFinder):
         "criterion": [StrOptions({"variance", "gini"})]
     }
 
+    may_be_oblique: ClassVar[bool] = False
+
     @property
     def max_attributes(self) -> int:
         """See `SplitFinder`."""

@@ -135,7 +135,6 @@ def mixture_labels(
     responsibility: Float[Array, "n_starts n_rows"],
     *,
     n_steps: int,
-    n_model: int,
 ) -> Float[Array, "n_starts n_rows"]:
     """Short EM runs of two Gaussians in (attributes, residuals), side by side.
 
@@ -148,7 +147,6 @@ def mixture_labels(
     responsibility : Array of shape (n_starts, n_rows)
         Of the first component at the start; may cover a prefix of the rows only.
     n_steps : int
-    n_model : int
 
     Returns
     -------

@@ -85,6 +85,8 @@ class GuideSplits(SplitFinder):
         "ridge": [real(0.0, closed="neither")],
     }
 
+    may_be_oblique: ClassVar[bool] = False
+
     @property
     def node_model(self) -> LeafModel:
         """The model whose residuals are tested."""
@@ -180,8 +182,12 @@ def _clearness(
     if finder.interactions and len(continuous) > 1:
         first, second = np.triu_indices(len(continuous), 1)
         upper = (values > quartile[:, 1:2]).astype(jnp.int32)
-        quadrant = 2 * upper[first] + upper[second]
-        pairs = jax.lax.map(lambda g: _normal_score(sign, g, 4), quadrant)
+
+        def interaction(pair):
+            return _normal_score(sign, 2 * upper[pair[0]] + upper[pair[1]], 4)
+
+        # One pair at a time: the quadrants of all of them would fill the memory.
+        pairs = jax.lax.map(interaction, (jnp.asarray(first), jnp.asarray(second)))
         allowed = axis.allowed[continuous]
         pairs = jnp.where(allowed[first] & allowed[second], pairs, -jnp.inf)
         clearness = clearness.at[continuous[first]].max(pairs)

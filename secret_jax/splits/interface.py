@@ -152,6 +152,8 @@ class Split(NamedTuple):
 class SplitFinder(Value, ABC):
     """Base of the split finders; a new one is a subclass with a method ``__call__``."""
 
+    may_be_oblique: ClassVar[bool] = True
+    """Whether its splits can be oblique at all, where a node may be split obliquely."""
     implies_models: ClassVar[bool] = False
     """Whether its splits come with models of the children."""
     knows_indicators: ClassVar[bool] = False

@@ -134,7 +134,7 @@ class RssSplits(SplitFinder):
 
     _parameter_constraints: ClassVar[dict] = {
         "max_split_features": [at_least(1), None],
-        "n_thresholds": [at_least(1)],
+        "n_thresholds": [at_least(2)],
         "em_starts": ["boolean"],
         "n_random_starts": [at_least(0)],
         "em_steps": [at_least(1)],
@@ -422,7 +422,6 @@ def _proposals(
             rows,
             start_responsibilities(start, weight),
             n_steps=finder.em_steps,
-            n_model=n_model,
         )
         first, second = weight * label, weight * (1 - label)
         directions.append(discriminants(rows, first, second, n_model=n_model))

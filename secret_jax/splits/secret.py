@@ -116,15 +116,15 @@ class SecretSplits(SplitFinder):
         numbers = node.random.reshape(self.n_attempts, self.n_starts, 2)
 
         def again(state):
-            attempt, split, hopeless = state
-            failed = (split.kind == SplitKind.LEAF) & ~hopeless
+            attempt, split, exhausted = state
+            failed = (split.kind == SplitKind.LEAF) & ~exhausted
             return (attempt < self.n_attempts) & failed
 
         def run(state):
             attempt = state[0]
             split, status = _attempt(self, node, whitened, numbers[attempt], attempt)
-            hopeless = split.pure | (status == MixtureStatus.TOO_FEW_ROWS)
-            return attempt + 1, split, hopeless
+            exhausted = split.pure | (status == MixtureStatus.TOO_FEW_ROWS)
+            return attempt + 1, split, exhausted
 
         shapes = jax.eval_shape(lambda: run((jnp.int32(0), None, None)))[1]
         blank = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)

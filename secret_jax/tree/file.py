@@ -314,9 +314,10 @@ def _schema_to_json(schema: TableSchema) -> dict[str, Any]:
 def _schema_from_json(
     header: dict[str, Any], arrays: dict[str, np.ndarray]
 ) -> TableSchema:
-    values = {name: _tuples(value) for name, value in header.items()}
+    values: dict[str, Any] = {n: _tuples(value) for n, value in header.items()}
     values["roles"] = tuple(Role(role) for role in values["roles"])
-    return TableSchema(**values, **{name: arrays[name] for name in _SCALING})
+    values |= {name: arrays[name] for name in _SCALING}
+    return TableSchema(**values)
 
 
 def _tuples(value: Any) -> Any:

@@ -191,7 +191,7 @@ def test_short_em_runs_follow_the_textbook():
     residual = rng.normal(size=300)
     rows, _ = prepared(x, residual)
     start = rng.uniform(0.3, 0.7, (1, 300)) + 0.2 * (np.arange(300) < 120)
-    got = mixture_labels(rows, jnp.asarray(start, jnp.float32), n_steps=4, n_model=2)
+    got = mixture_labels(rows, jnp.asarray(start, jnp.float32), n_steps=4)
     joint = np.c_[np.asarray(rows.coordinates, np.float64), residual]
     label = start[0].astype(np.float64)
     for _ in range(4):

@@ -90,9 +90,7 @@ def held_values(
     return held
 
 
-def drawn_range(
-    schema: TableSchema, position: int, rows: Rows | None
-) -> tuple[float, float]:
+def drawn_range(position: int, rows: Rows | None) -> tuple[float, float]:
     """How far to draw an encoded column, in encoded units."""
     if rows is None:
         return -_DEVIATIONS, _DEVIATIONS

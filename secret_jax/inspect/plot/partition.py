@@ -124,7 +124,7 @@ def plot_partition(
     row[0] = held
     base = encode(schema, row)
     positions = [schema.input_columns.index(column) for column in columns]
-    box = np.array([drawn_range(schema, p, rows) for p in positions])
+    box = np.array([drawn_range(p, rows) for p in positions])
     axes: Axes = ax or pyplot.subplots(figsize=_FIGURE, layout="constrained")[1]
     axes.set_title(
         slice_title(schema, columns, at or {}, held, rows is not None),

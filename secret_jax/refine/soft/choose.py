@@ -24,7 +24,7 @@ from secret_jax.tree.routing import apply, values
 from secret_jax.tree.structure import Tree
 
 # A start that is too large is cut at penalties that rise by this factor.
-_DEARER = 1.1
+_PENALTY_RISE = 1.1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +105,7 @@ class SoftGates(SoftOptions):
             return Refined(
                 fitted.tree, 0, _refusal(fitted.tree, soft_error, hard_error)
             )
-        committee, rows = sound[: max(self.n_committee, 1)], fitted.training
+        committee, rows = sound[: self.n_committee], fitted.training
         if fitted.refit:
             committee = [trainer.trained_again(start) for start in committee]
             rows = fitted.all_rows()
@@ -116,7 +116,7 @@ class SoftGates(SoftOptions):
 
 
 def _refusal(tree: Tree, soft_error: float, hard_error: float) -> str:
-    scale = np.linalg.norm(tree.schema.target_scales)
+    scale = np.sqrt(np.mean(np.square(tree.schema.target_scales)))
     soft, hard = (scale * error**0.5 for error in (soft_error, hard_error))
     return (
         "on rows that did not choose it the root mean squared error of the soft tree "
@@ -143,7 +143,7 @@ def start_trees(candidates: tuple[Candidate, ...], options: SoftOptions) -> list
         for tree in (candidate.pruned, penalised(candidate.grown, options.penalty)):
             penalty = options.penalty
             while tree.n_leaves > options.max_leaves:
-                tree, penalty = penalised(tree, penalty), _DEARER * penalty
+                tree, penalty = penalised(tree, penalty), _PENALTY_RISE * penalty
             if tree.n_leaves not in sizes:
                 trees.append(tree)
             sizes.add(tree.n_leaves)

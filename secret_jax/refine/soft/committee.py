@@ -47,12 +47,12 @@ def distilled(trainer: Trainer, committee: list[Start]) -> Tree:
             state=initial_state(member.best),
             structure=member.structure._replace(start=member.best),
         )
-        choices.append(_taught(trainer, student, teachers))
+        choices.append(_trained(trainer, student, teachers))
     test = _student_data(trainer, teachers)
     return min(choices, key=lambda tree: _distance(tree, test))
 
 
-def _taught(trainer: Trainer, student: Start, teachers: list[Tree]) -> Tree:
+def _trained(trainer: Trainer, student: Start, teachers: list[Tree]) -> Tree:
     n_chunks = -(-trainer.options.distil_steps // trainer.options.chunk)
     data = _student_data(trainer, teachers)
     for i in range(n_chunks):

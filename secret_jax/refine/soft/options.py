@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from secret_jax.refine.interface import Refinement
-from secret_jax.runtime.values import TupleOf, at_least, real
+from secret_jax.runtime.values import TupleOf, at_least, real, refuse
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +98,7 @@ class SoftOptions(Refinement):
     _parameter_constraints: ClassVar[dict] = {
         "validation_fraction": [real(0.0, 1.0, closed="neither")],
         "widths": [TupleOf(real(0.0, closed="neither"))],
-        "penalty": [real(0.0)],
+        "penalty": [real(0.0, closed="neither")],
         "max_leaves": [at_least(2)],
         "gate_rate": [real(0.0)],
         "leaf_rate": [real(0.0)],
@@ -120,6 +120,12 @@ class SoftOptions(Refinement):
         "max_rows": [at_least(2)],
     }
     needs_unseen_rows: ClassVar[bool] = True
+
+    def check(self) -> None:
+        """See `Value`; a start must see its error at least once."""
+        super().check()
+        if self.chunk > self.max_steps:
+            refuse("chunk", type(self).__name__, "at most max_steps", self.chunk)
 
     @property
     def held_out_share(self) -> float:

@@ -32,6 +32,7 @@ from secret_jax.refine.soft.steps import (
     minibatches,
     train_chunk,
 )
+from secret_jax.runtime.devices import on_accelerator
 from secret_jax.runtime.shapes import bucket, next_power_of_two, padded
 from secret_jax.tree.structure import Tree
 
@@ -180,7 +181,7 @@ class Trainer:
         data = self.data if data is None else data
         rows = minibatches(self.random, n_rows, self.options.chunk, self.batch_size)
         # On the CPU one start after the other costs no more, and each may stop alone.
-        together = 1 if jax.default_backend() == "cpu" else len(starts)
+        together = len(starts) if on_accelerator() else 1
         errors = []
         for first in range(0, len(starts), together):
             group = starts[first : first + together]

@@ -136,6 +136,7 @@ def train_chunk(
             average = optax.incremental_update(
                 parameters, state.average, 1.0 - rates.averaging
             )
+            assert isinstance(average, Parameters)
             return TrainingState(parameters, average, inner), None
 
         state, _ = jax.lax.scan(step, state, rows)

@@ -1,0 +1,118 @@
+"""The way of the rows through a fit: which train, are held out, or are a sample."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from secret_jax import CostComplexity, HoldOut, SecretRegressor, SoftGates
+from secret_jax.data.rows import Rows, Table
+from secret_jax.datasets import make_fried
+from secret_jax.fit import CheckedRows, Prepared, divided, prepare
+from secret_jax.prune.cost_complexity import Unpruned
+from secret_jax.prune.cross_validation import CrossValidation
+
+
+def plan(**parameters):
+    return SecretRegressor(random_state=0, **parameters)._plan()
+
+
+def checked(n, seed=0, weight=None):
+    X, y = make_fried(n, random_state=seed)
+    return CheckedRows(X, y[:, None], np.ones(n) if weight is None else weight)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_rounding_of_weights_makes_no_sample_of_all_rows(seed):
+    random = np.random.default_rng(seed)
+    weight = random.uniform(0.5, 1.5, 700)
+    few = checked(700, weight=weight)
+    copies = CheckedRows(
+        np.repeat(few.X, 100, axis=0),
+        np.repeat(few.targets, 100, axis=0),
+        np.repeat(weight, 100),
+    )
+    found = prepare(plan(), copies, None)
+    assert found.rows.n_rows == 700
+    assert found.sampled_share == 1.0
+    assert found.source is None
+
+
+def test_a_sampled_prune_set_does_not_make_the_training_rows_a_sample():
+    parameters = {"max_split_samples": 16}
+    found = prepare(plan(**parameters), checked(400), checked(3000, seed=1))
+    assert found.sampled_share == 1.0
+    assert found.prune_rows.n_rows < 3000
+    assert found.source is not None  # all of both give the final models
+    recipe = plan(**parameters).recipe(found.schema, 400.0, found.sampled_share)
+    assert recipe.min_split_weight == 8.0  # two per cent, not half of a node's sample
+
+
+def test_a_sample_is_said_to_be_one():
+    found = prepare(plan(max_split_samples=16), checked(5000), None)
+    assert found.sampled_share == pytest.approx(32 * 16 / 5000, rel=0.2)
+    assert found.source.n_rows == 5000
+
+
+def rows(n, first=0):
+    number = np.arange(first, first + n, dtype=np.float32)[:, None]
+    table = Table(number, np.zeros((n, 0), np.int32))
+    return Rows(table, number.astype(float), np.ones(n))
+
+
+def prepared(prune_rows=None):
+    own = rows(100)
+    hashed = np.arange(100, dtype=np.uint64)
+    return Prepared(None, own, hashed, 1.0, None, prune_rows, None)
+
+
+@pytest.mark.parametrize("rule", [Unpruned(), CrossValidation(), CostComplexity()])
+def test_rules_that_hold_nothing_out_train_on_all_rows(rule):
+    evidence = divided(prepared(), rule, seed=0)
+    assert (evidence.training.n_rows, evidence.held_out) == (100, None)
+    with_others = divided(prepared(rows(30, first=100)), rule, seed=0)
+    values = np.sort(with_others.training.targets[:, 0])
+    np.testing.assert_array_equal(values, np.arange(130))
+    assert with_others.held_out is None
+
+
+def test_a_hold_out_is_the_last_part_by_hash_or_what_is_given():
+    evidence = divided(prepared(), HoldOut(fraction=0.3), seed=0)
+    np.testing.assert_array_equal(evidence.training.targets[:, 0], np.arange(70))
+    np.testing.assert_array_equal(evidence.held_out.targets[:, 0], np.arange(70, 100))
+    evidence = divided(prepared(rows(30, first=100)), HoldOut(), seed=0)
+    assert evidence.training.n_rows == 100
+    np.testing.assert_array_equal(evidence.held_out.targets[:, 0], np.arange(100, 130))
+
+
+def test_rows_that_prune_do_not_train_without_a_refit():
+    X, y = make_fried(6000, random_state=0)
+    other, outcome = make_fried(300, random_state=1)
+    model = SecretRegressor(
+        prune=HoldOut(refit=False), max_split_samples=16, oblique=False, random_state=0
+    ).fit(X, y, prune_set=(other, outcome))
+    assert model.tree_.weight[0] == 6000  # though a sample of them grew it
+
+
+def test_finders_of_axis_splits_grow_one_kind_of_tree():
+    assert plan(splits="rss").kinds == (False, True)
+    assert plan(splits="cart").kinds == plan(splits="guide", oblique=True).kinds
+    assert plan(splits="cart").kinds == (False,)
+
+
+def test_the_pruning_path_is_of_the_tree_that_is_pruned():
+    X, y = make_fried(6000, random_state=0)
+    model = SecretRegressor(max_split_samples=16, oblique=False, random_state=0)
+    path = model.cost_complexity_pruning_path(X, y)
+    sizes = [
+        model.set_params(prune=CostComplexity(alpha=alpha)).fit(X, y).n_leaves_
+        for alpha in path.ccp_alphas[[0, len(path.ccp_alphas) // 2, -1]]
+    ]
+    assert sizes[0] >= sizes[1] > sizes[2] == 1
+
+
+def test_a_soft_tree_that_could_not_be_trained_is_refused():
+    with pytest.raises(ValueError, match=r"'chunk' .* at most max_steps. Got 5000"):
+        plan(refine=SoftGates(chunk=5000))
+    with pytest.raises(ValueError, match=r"'penalty' .* Got 0.0"):
+        plan(refine=SoftGates(penalty=0.0))
