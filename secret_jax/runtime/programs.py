@@ -13,11 +13,12 @@ def small_steps() -> dict[str, bool] | None:
     """Compiler options for programs that are chains of many small steps.
 
     XLA's older code generator for processors makes faster ones, in half the time
-    (measured with jaxlib 0.10.2); from 0.11 on it is gone, and with it the option.
+    (measured with jaxlib 0.10.2). It is gone from 0.11.1 on (tried with 0.11.0, 0.11.1,
+    0.11.2 and 0.12.0), and an option that is not known is an error.
     """
     from jaxlib.version import __version__
 
-    known = tuple(map(int, __version__.split(".")[:2])) < (0, 11)
+    known = tuple(map(int, __version__.split(".")[:3])) < (0, 11, 1)
     return {"xla_cpu_use_fusion_emitters": False} if known else None
 
 
