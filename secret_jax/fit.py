@@ -326,10 +326,11 @@ def read_rows(plan: Plan, given: CheckedRows) -> tuple[TableSchema, RowSource]:
             )
             return schema, DeviceRows(schema, X, targets, weight)
         X = np.asarray(X)
-    schema = learn_schema(X, targets, weight, plan.columns, names)
-    warn_of_target_among_features(read_columns(X), targets, schema)
+    table = read_columns(X)
+    schema = learn_schema(table, targets, weight, plan.columns, names)
+    warn_of_target_among_features(table, targets, schema)
     used = weight > 0
-    columns = matched(schema, X, used)
+    columns = matched(schema, table, used)
     return schema, HostRows(schema, columns, targets[used], weight[used])
 
 

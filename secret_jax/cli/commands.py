@@ -137,6 +137,7 @@ def _features_and_target(
     import numpy as np
 
     from secret_jax.cli.table_file import known_column, number_column, refuse_infinity
+    from secret_jax.data.columns import read_columns
     from secret_jax.data.roles import ColumnOptions, learn_schema
 
     columns = [str(column) for column in table.frame.columns]
@@ -157,7 +158,7 @@ def _features_and_target(
     )
     with _flags_for_parameters(), table.placing():
         schema = learn_schema(
-            X,
+            read_columns(X),
             y.to_numpy()[:, None],
             np.ones(len(y)),
             ColumnOptions(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime
 import warnings
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import narwhals as nw
 import numpy as np
@@ -23,11 +23,15 @@ NO_TABLE = (
 _MOST_CATEGORIES = 4096
 
 
+# Columns by name, or in order where they have none; see `read_columns`.
+ReadTable: TypeAlias = dict[str, np.ndarray] | list[np.ndarray]
+
+
 class UnseenCategoryWarning(UserWarning):
     """A category that training never saw; the row goes to the larger child."""
 
 
-def read_columns(X: Any) -> dict[str, np.ndarray] | list[np.ndarray]:
+def read_columns(X: Any) -> ReadTable:
     """Columns of a table: a dict for a DataFrame with names, a list otherwise.
 
     Numeric columns come back as they are, all others as bool or object.

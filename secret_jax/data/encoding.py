@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from secret_jax.data.columns import codes_of, numbers, read_columns
+from secret_jax.data.columns import ReadTable, codes_of, numbers, read_columns
 from secret_jax.data.device import FAR, encode_on_device, is_resident
 from secret_jax.data.rows import Table
 from secret_jax.data.scaling import row_block
@@ -58,20 +58,23 @@ def encode(schema: TableSchema, X: Any) -> Table:
             if x is not None:
                 return Table(x, np.zeros((len(X), 0), np.int32))
         X = np.asarray(X)
-    return encoded(schema, matched(schema, X))
+    return encoded(schema, matched(schema, read_columns(X)))
 
 
-def matched(schema: TableSchema, X: Any, used: np.ndarray | None = None) -> ReadColumns:
-    """Read the columns of a table on the host and match them with a schema.
+def matched(
+    schema: TableSchema, table: ReadTable, used: np.ndarray | None = None
+) -> ReadColumns:
+    """Match the columns of a table with a schema.
 
     Parameters
     ----------
     schema : TableSchema
-    X : array-like or DataFrame
+    table : dict or list of ndarray of shape (n_rows,)
+        As `secret_jax.data.columns.read_columns` gives it.
     used : ndarray of shape (n_rows,), bool, optional
         Rows to keep; by default all.
     """
-    columns = schema.matching(read_columns(X))
+    columns = schema.matching(table)
     if used is not None and not used.all():
         columns = [column[used] for column in columns]
     codes = np.empty((len(columns[0]), len(schema.discrete)), np.int32)

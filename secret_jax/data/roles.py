@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from secret_jax.data.columns import (
+    ReadTable,
     categories_of,
     made_up_names,
     numbers,
     positions,
-    read_columns,
     refuse_numbers_as_text,
 )
 from secret_jax.data.scaling import column_moments
@@ -92,7 +92,7 @@ def numeric_schema(
 
 
 def learn_schema(
-    X: Any,
+    table: ReadTable,
     targets: np.ndarray,
     weight: np.ndarray,
     options: ColumnOptions,
@@ -102,8 +102,9 @@ def learn_schema(
 
     Parameters
     ----------
-    X : array-like or DataFrame of shape (n_rows, n_columns)
-        In a DataFrame text, boolean and categorical columns are discrete.
+    table : dict or list of ndarray of shape (n_rows,)
+        As `secret_jax.data.columns.read_columns` gives it; text and boolean columns are
+        discrete.
     targets : ndarray of shape (n_rows, n_outputs), float64
     weight : ndarray of shape (n_rows,), float64
         Rows of weight zero count for nothing.
@@ -115,10 +116,9 @@ def learn_schema(
     -------
     TableSchema
     """
-    found = read_columns(X)
-    named = isinstance(found, dict)
-    columns = list(found.values()) if isinstance(found, dict) else found
-    names = tuple(found) if isinstance(found, dict) else made_up_names(len(columns))
+    named = isinstance(table, dict)
+    columns = list(table.values()) if isinstance(table, dict) else table
+    names = tuple(table) if isinstance(table, dict) else made_up_names(len(columns))
     used = weight > 0
     allow_missing = options.missing != "error"
     roles = _roles(columns, names, options)

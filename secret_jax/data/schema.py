@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from secret_jax.data.columns import listed, read_columns
+from secret_jax.data.columns import ReadTable, listed, read_columns
 
 
 class Role(StrEnum):
@@ -217,9 +217,7 @@ class TableSchema:
         """Values of the only target, of any shape, back in its own units, float64."""
         return np.asarray(value, np.float64) * self.target_scale + self.target_center
 
-    def matching(
-        self, columns: dict[str, np.ndarray] | list[np.ndarray]
-    ) -> list[np.ndarray]:
+    def matching(self, columns: ReadTable) -> list[np.ndarray]:
         """Columns of a table in the order of ``names``; an error if some lack."""
         if isinstance(columns, list) or not self.named:
             found = list(columns if isinstance(columns, list) else columns.values())

@@ -22,7 +22,7 @@ def schema_of(X, **options) -> TableSchema:
 
 
 def learned(X, y, weight, **options) -> TableSchema:
-    return learn_schema(X, y[:, None], weight, ColumnOptions(**options))
+    return learn_schema(read_columns(X), y[:, None], weight, ColumnOptions(**options))
 
 
 def shuffled_frame() -> pd.DataFrame:
@@ -251,7 +251,9 @@ def test_every_output_has_a_scale_of_its_own():
     targets = np.array([[1e6, 0.25], [1e6 + 1, 0.5], [1e6 + 5, -3.0], [1e6, 7.0]])
     weight = np.array([1.0, 2.0, 1.0, 3.0])
     names = ("rent", "share")
-    schema = learn_schema(np.eye(4), targets, weight, ColumnOptions(), names)
+    schema = learn_schema(
+        read_columns(np.eye(4)), targets, weight, ColumnOptions(), names
+    )
     assert (schema.n_outputs, schema.target_names) == (2, names)
     mean = np.average(targets, axis=0, weights=weight)
     deviation = np.sqrt(np.average((targets - mean) ** 2, axis=0, weights=weight))
@@ -268,7 +270,7 @@ def test_every_output_has_a_scale_of_its_own():
 def test_of_several_outputs_none_is_the_only_one(what):
     names = ("rent", "share")
     schema = learn_schema(
-        np.eye(3), np.eye(3)[:, :2], np.ones(3), ColumnOptions(), names
+        read_columns(np.eye(3)), np.eye(3)[:, :2], np.ones(3), ColumnOptions(), names
     )
     with refusal("has 2 outputs", "'rent', 'share'", "tree.output(i)"):
         getattr(schema, what)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from secret_jax import LeastSquares, SecretRegressor
+from secret_jax.data.columns import read_columns
 from secret_jax.data.encoding import ReadColumns, matched
 from secret_jax.data.roles import ColumnOptions, learn_schema
 from secret_jax.data.rows import Rows, merged
@@ -23,8 +24,8 @@ def host_rows(x, y, weight=None) -> HostRows:
     targets = np.asarray(y, np.float64).reshape(len(x), -1)
     weight = np.ones(len(x)) if weight is None else weight
     names = tuple(f"y{i}" for i in range(targets.shape[1]))
-    schema = learn_schema(x, targets, weight, ColumnOptions(), names)
-    return HostRows(schema, matched(schema, x), targets, weight)
+    schema = learn_schema(read_columns(x), targets, weight, ColumnOptions(), names)
+    return HostRows(schema, matched(schema, read_columns(x)), targets, weight)
 
 
 def device_rows(x, y, weight=None) -> DeviceRows:
@@ -146,8 +147,8 @@ def test_rows_with_missing_values_and_categories_are_chosen_without_slant(rng):
     x[rng.uniform(size=5000) < 1 / 3, 0] = np.nan
     targets, weight = rng.normal(size=(5000, 1)), np.ones(5000)
     options = ColumnOptions(discrete_features=[1], missing="learn")
-    schema = learn_schema(x, targets, weight, options)
-    source = HostRows(schema, matched(schema, x), targets, weight)
+    schema = learn_schema(read_columns(x), targets, weight, options)
+    source = HostRows(schema, matched(schema, read_columns(x)), targets, weight)
     found, _ = source.sample(1000, seed=0)
     # Five standard deviations of a binomial count.
     assert abs(found.n_rows - 1000) < 5 * np.sqrt(5000 * 0.2 * 0.8)

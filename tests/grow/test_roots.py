@@ -11,6 +11,7 @@ import pytest
 from configurations import assert_same_tree, tree_bytes
 
 from secret_jax import CartSplits, GuideSplits, Ridge, RssSplits, SecretSplits
+from secret_jax.data.columns import read_columns
 from secret_jax.data.encoding import encode
 from secret_jax.data.roles import ColumnOptions, learn_schema
 from secret_jax.data.rows import Rows
@@ -42,7 +43,7 @@ def table():
     colour = rng.choice(list("rgb"), N_ROWS)
     y = crease(x) + (colour == "r") * x[:, 2] + 0.1 * rng.normal(size=N_ROWS)
     X = pd.DataFrame({"a": x[:, 0], "b": x[:, 1], "c": x[:, 2], "colour": colour})
-    schema = learn_schema(X, y[:, None], np.ones(N_ROWS), ColumnOptions())
+    schema = learn_schema(read_columns(X), y[:, None], np.ones(N_ROWS), ColumnOptions())
     targets = schema.scale_targets(y[:, None])
     return Rows(encode(schema, X), targets, np.ones(N_ROWS)), schema
 
@@ -181,7 +182,7 @@ def plain_table(n_rows):
     rng = np.random.default_rng(5)
     X = rng.normal(size=(n_rows, 3))
     y = crease(X) + 0.05 * rng.normal(size=n_rows)
-    schema = learn_schema(X, y[:, None], np.ones(n_rows), ColumnOptions())
+    schema = learn_schema(read_columns(X), y[:, None], np.ones(n_rows), ColumnOptions())
     targets = schema.scale_targets(y[:, None])
     return Rows(encode(schema, X), targets, np.ones(n_rows)), schema
 

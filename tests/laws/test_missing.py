@@ -12,7 +12,7 @@ from configurations import every_configuration, refusal, regressor, shop
 from exported_code import by_python, by_sql
 
 from secret_jax import SecretRegressor
-from secret_jax.data.columns import UnseenCategoryWarning
+from secret_jax.data.columns import UnseenCategoryWarning, read_columns
 from secret_jax.data.encoding import encode
 from secret_jax.data.roles import ColumnOptions, learn_schema
 from secret_jax.inspect.equations import split_in_original_units
@@ -32,7 +32,7 @@ STUMP = {
 def schema_of(X, **options):
     targets, weight = np.arange(len(X), dtype=float)[:, None], np.ones(len(X))
     options = ColumnOptions(**{"missing": "learn"} | options)
-    return learn_schema(X, targets, weight, options)
+    return learn_schema(read_columns(X), targets, weight, options)
 
 
 def holes(n_rows: int = 128, seed: int = 0) -> tuple[pd.DataFrame, pd.Series]:

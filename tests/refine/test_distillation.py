@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from secret_jax import Distillation, Ridge, SecretRegressor
+from secret_jax.data.columns import read_columns
 from secret_jax.data.encoding import encode
 from secret_jax.data.roles import ColumnOptions, learn_schema
 from secret_jax.datasets import make_fried
@@ -79,7 +80,7 @@ def test_points_between_keep_categories_and_missing_values(rng, modelled):
     number[::3] = np.nan
     X = pd.DataFrame({"a": rng.normal(size=200), "b": number, "c": list("xy") * 100})
     schema = learn_schema(
-        X,
+        read_columns(X),
         rng.normal(size=(200, 1)),
         np.ones(200),
         ColumnOptions(
