@@ -120,7 +120,7 @@ def test_grid_search_over_the_fields_of_values():
     model = SecretRegressor(
         oblique=False, prune=CostComplexity(), max_depth=1, random_state=0
     )
-    grid = {"splits__n_thresholds": [1, 33], "prune__alpha": [0.0, 1e9]}
+    grid = {"splits__n_thresholds": [2, 33], "prune__alpha": [0.0, 1e9]}
     search = GridSearchCV(model, grid, cv=2).fit(X, y)
     found = search.cv_results_["mean_test_score"].reshape(2, 2)  # alpha, thresholds
     for alpha, scores in zip(grid["prune__alpha"], found, strict=True):

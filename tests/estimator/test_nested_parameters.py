@@ -139,7 +139,7 @@ def test_fields_reach_the_fit():
     X, y = crease()
     options = {"prune": None, "oblique": False, "max_depth": 1}
     named = regressor("default", **options).fit(X, y)
-    few = regressor("default", **options, splits__n_thresholds=1).fit(X, y)
+    few = regressor("default", **options, splits__n_thresholds=2).fit(X, y)
     assert few.tree_.threshold[0] != named.tree_.threshold[0]
     assert few.score(X, y) < named.score(X, y)
     spelt_out = regressor("default", **options, splits=RssSplits()).fit(X, y)
