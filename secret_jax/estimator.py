@@ -108,6 +108,14 @@ class SecretRegressor(ReadingMixin, RegressorMixin, NestedParameters):
         trees, Breiman & Shang 1996). It is taken if it fits the rows well enough. No
         effect with any other way of pruning, on samples (see ``max_split_samples``), or
         on a single leaf.
+    tau : float, default=0.03
+        How short the equations are: the shortest one is taken that differs from the
+        node's full model by at most this share of the noise variance in the node. 0.05
+        is terse, 0.01 cautious, 0 keeps all terms. Leaves that ``refine="soft"`` has
+        trained together keep theirs.
+    tolerance : float, default=0.0
+        How much more error, as a share, a smaller tree may have where rows that did not
+        grow the trees compare them (``prune`` by cross-validation or held-out rows).
     min_samples_split : int, float or "auto", default="auto"
         A node with fewer rows is not split; a float is a fraction of the rows that
         grow the tree. "auto" is half a per cent of them; of few rows, two
@@ -146,7 +154,9 @@ class SecretRegressor(ReadingMixin, RegressorMixin, NestedParameters):
         A missing category is a category of its own. What was never missing in training
         counts as the mean, or as an unseen category without a warning. "error" refuses.
     random_state : int, RandomState instance or None, default=None
-        Seeds the shuffle, the hold-out and the random starts.
+        Seeds split finders that are random ("secret", or one of your own). Everything
+        else depends on the content of the rows alone: folds, samples and the tree are
+        the same in every fit.
     device : str or None, default=None
         Where to compute: "cpu", "gpu", "tpu", or one of several as in "gpu:1". None:
         where JAX prefers, which is an accelerator if it sees one. A fitted model
@@ -215,6 +225,8 @@ class SecretRegressor(ReadingMixin, RegressorMixin, NestedParameters):
         | None = "auto",
         refine: Literal["tao", "blend", "soft"] | Refinement | None = None,
         distill: bool | Distillation = True,
+        tau: float = 0.03,
+        tolerance: float = 0.0,
         min_samples_split: float | Literal["auto"] = "auto",
         min_samples_leaf: float | Literal["auto"] = "auto",
         min_gain: float | Literal["auto"] = "auto",
@@ -236,6 +248,8 @@ class SecretRegressor(ReadingMixin, RegressorMixin, NestedParameters):
         self.prune = prune
         self.refine = refine
         self.distill = distill
+        self.tau = tau
+        self.tolerance = tolerance
         self.min_samples_split = min_samples_split
         self.min_samples_leaf = min_samples_leaf
         self.min_gain = min_gain
@@ -271,6 +285,8 @@ class SecretRegressor(ReadingMixin, RegressorMixin, NestedParameters):
             splits=SecretSplits(n_starts=1),
             leaf=models[leaf](clip_margin=None),
             prune=HoldOut(fraction=0.375, refit=False),  # 30 % to prune for 50 to train
+            tau=0.0,
+            tolerance=0.0,
             min_samples_split=min_samples_split,
             min_samples_leaf=1,
             max_split_samples=None,
@@ -322,17 +338,17 @@ class SecretRegressor(ReadingMixin, RegressorMixin, NestedParameters):
             with computing_on(self.device, self.max_memory):
                 given = self._given(X, y, sample_weight)
                 others = self._pruning_rows(prune_set, given.targets.shape[1])
-                fitted, prepared = fit_tree(plan, given, others)
+                finished = fit_tree(plan, given, others)
         except BaseException:
             restore_names(self, names_before)
             raise
-        self.tree_ = fitted.tree
-        self.n_leaves_grown_ = fitted.n_leaves_grown
+        self.tree_ = finished.tree
+        self.n_leaves_grown_ = finished.fitted.n_leaves_grown
         self.n_refine_steps_ = 0
         self._forget_calibration()
         if plan.refine is not None:
             with computing_on(self.device, self.max_memory):
-                refined = refine_tree(plan, prepared, fitted)
+                refined = refine_tree(plan, finished)
             if refined.refusal:
                 warnings.warn(
                     f"The hard tree was kept: {refined.refusal}.",
@@ -431,7 +447,7 @@ class SecretRegressor(ReadingMixin, RegressorMixin, NestedParameters):
         plan = model._plan()
         with computing_on(self.device, self.max_memory):
             given = model._given(X, y, sample_weight)
-            fitted, _ = fit_tree(plan, given, None)
+            fitted = fit_tree(plan, given, None).fitted
         path, errors = training_path(fitted.candidates[0].grown, fitted.training)
         return Bunch(ccp_alphas=path.alphas, impurities=errors)
 

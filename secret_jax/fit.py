@@ -19,14 +19,21 @@ from secret_jax.data.device import is_resident, moments_on_device
 from secret_jax.data.encoding import encode, matched
 from secret_jax.data.roles import ColumnOptions, learn_schema, numeric_schema
 from secret_jax.data.rows import Rows, join, merged
-from secret_jax.data.sampling import hold_out
+from secret_jax.data.sampling import ROW_ORDER, hold_out
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.source import DeviceRows, EncodedRows, HostRows, RowSource
 from secret_jax.data.validation import warn_of_target_among_features
 from secret_jax.grow.grower import ROUNDING, GrowOptions
 from secret_jax.grow.trees import Recipe
-from secret_jax.models.attach import attach_one, attach_source
+from secret_jax.models.attach import (
+    attach_one,
+    node_statistics,
+    source_statistics,
+    with_statistics,
+)
 from secret_jax.models.interface import LeafModel
+from secret_jax.models.shorten import shortened
+from secret_jax.models.statistics import NodeStatistics
 from secret_jax.prune.cross_validation import CrossValidation, parts_of
 from secret_jax.prune.hold_out import HoldOut
 from secret_jax.prune.interface import Evidence, Pruned, PruningRule
@@ -41,6 +48,7 @@ from secret_jax.refine.interface import (
 )
 from secret_jax.runtime.values import is_integer
 from secret_jax.splits.interface import SplitFinder
+from secret_jax.tree.plain import with_plain_splits
 from secret_jax.tree.structure import Tree
 
 # With more rows ``prune="auto"`` holds some out: five more trees would take too long.
@@ -135,6 +143,8 @@ class Plan:
     max_leaf_nodes: int | None
     max_split_samples: int | None
     columns: ColumnOptions
+    tau: float
+    tolerance: float
     seed: int
     progress: Callable[[str], None] | None = None
 
@@ -236,9 +246,27 @@ class Prepared(NamedTuple):
     prune_source: RowSource | None
 
 
-def fit_tree(
-    plan: Plan, given: CheckedRows, prune_set: CheckedRows | None
-) -> tuple[Fitted, Prepared]:
+class Finished(NamedTuple):
+    """What a fit came to.
+
+    Attributes
+    ----------
+    tree : Tree
+        As it is handed over, with short equations.
+    fitted : Fitted
+        What a refinement starts from, with the full models.
+    statistics : NodeStatistics
+        Of all rows that trained the models.
+    prepared : Prepared
+    """
+
+    tree: Tree
+    fitted: Fitted
+    statistics: NodeStatistics
+    prepared: Prepared
+
+
+def fit_tree(plan: Plan, given: CheckedRows, prune_set: CheckedRows | None) -> Finished:
     """Grow, prune and distil a tree; what a refinement needs comes with it.
 
     Parameters
@@ -249,20 +277,46 @@ def fit_tree(
 
     Returns
     -------
-    fitted : Fitted
-    prepared : Prepared
+    Finished
     """
     prepared = prepare(plan, given, prune_set)
-    return grown(plan, prepared, chosen_rule(plan, prepared)), prepared
+    fitted = grown(plan, prepared, chosen_rule(plan, prepared))
+    tree, statistics = _measured(plan, prepared, fitted, fitted.tree)
+    fitted = fitted._replace(tree=tree)
+    return Finished(shortened(tree, statistics, plan.tau), fitted, statistics, prepared)
 
 
-def refine_tree(plan: Plan, prepared: Prepared, fitted: Fitted) -> Refined:
+def _measured(
+    plan: Plan, prepared: Prepared, fitted: Fitted, tree: Tree
+) -> tuple[Tree, NodeStatistics]:
+    """A hard tree with plain splits, and the statistics of the rows that train it.
+
+    What a sample grew gets models from all rows.
+    """
+    rows = fitted.all_rows()
+    tree = with_plain_splits(tree, rows.table)
+    sources = _sources(prepared, fitted.refit)
+    if not sources:
+        return tree, node_statistics(tree, rows)
+    statistics = source_statistics(tree, sources)
+    return with_statistics(tree, statistics, plan.leaf), statistics
+
+
+def _sources(prepared: Prepared, refit: bool) -> list[RowSource]:
+    """All rows that train the final models, where a sample grew the tree."""
+    others = prepared.prune_source
+    if prepared.source is None or not (refit or others is not None):
+        return []
+    return [source for source in (prepared.source, others if refit else None) if source]
+
+
+def refine_tree(plan: Plan, finished: Finished) -> Refined:
     """Refine a fitted tree as the plan says."""
-    refinement = plan.refine
+    refinement, (_, fitted, statistics, prepared) = plan.refine, finished
     assert refinement is not None
     if refinement.needs_unseen_rows and not fitted.folds:
         reason = "there are too few rows to hold some out; give more, or a prune_set"
-        return Refined(fitted.tree, 0, reason)
+        return Refined(finished.tree, 0, reason)
     tree, student_rows, refit = fitted.tree, fitted.student_rows, fitted.refit
     if refinement.held_out_share and fitted.held_out is None:
         # What starts from it was not cross-validated; the tree to beat stays.
@@ -270,23 +324,25 @@ def refine_tree(plan: Plan, prepared: Prepared, fitted: Fitted) -> Refined:
         fitted = grown(plan, prepared, rule)
         fitted = fitted._replace(tree=tree, student_rows=student_rows, refit=refit)
         if fitted.held_out is None:
-            return Refined(tree, 0, "there are too few rows to hold some out")
+            reason = "there are too few rows to hold some out"
+            return Refined(finished.tree, 0, reason)
     total = fitted.all_rows().weight.sum()
     recipe = plan.recipe(prepared.schema, total, prepared.sampled_share)
     refined = refinement(fitted, recipe)
-    # Splits that were chosen anew on a sample get models from all rows, as all do; but
-    # gates were trained together with theirs.
-    changed = refined.n_steps > 0 and not refined.tree.is_soft
-    if prepared.source is not None and fitted.refit and changed:
-        final = attach_all(refined.tree, prepared, plan.leaf)
-        refined = refined._replace(tree=final)
-    return refined
+    if refined.tree is tree:
+        return refined._replace(tree=finished.tree)
+    if refinement.trains_models:
+        return refined
+    tree = refined.tree
+    if not tree.is_soft:
+        tree, statistics = _measured(plan, prepared, fitted, tree)
+    return refined._replace(tree=shortened(tree, statistics, plan.tau))
 
 
 def prepare(plan: Plan, given: CheckedRows, prune_set: CheckedRows | None) -> Prepared:
     """Read and measure the rows, and take a sample of very many."""
     schema, source = read_rows(plan, given)
-    rows, hashed = source.sample(_enough_rows(plan, source.n_rows), plan.seed)
+    rows, hashed = source.sample(_enough_rows(plan, source.n_rows), ROW_ORDER)
     share = _share(rows, source)
     sampled = share < 1.0
     prune_rows = prune_source = None
@@ -298,7 +354,7 @@ def prepare(plan: Plan, given: CheckedRows, prune_set: CheckedRows | None) -> Pr
         targets = schema.scale_targets(prune_set.targets)
         prune_source = EncodedRows(Rows(table, targets, prune_set.weight))
         few = _enough_rows(plan, prune_source.n_rows)
-        prune_rows, _ = prune_source.sample(few, plan.seed)
+        prune_rows, _ = prune_source.sample(few, ROW_ORDER)
         sampled = sampled or _share(prune_rows, prune_source) < 1.0
     every_row = source if sampled else None
     return Prepared(schema, rows, hashed, share, every_row, prune_rows, prune_source)
@@ -359,7 +415,7 @@ def chosen_rule(plan: Plan, prepared: Prepared) -> PruningRule:
     return CrossValidation() if n_rows <= _MOST_CROSS_VALIDATED else HoldOut()
 
 
-def divided(prepared: Prepared, rule: PruningRule, seed: int) -> Evidence:
+def divided(prepared: Prepared, rule: PruningRule) -> Evidence:
     """Which rows train and which are held out.
 
     ================== ===================== ==================== ====================
@@ -379,14 +435,14 @@ def divided(prepared: Prepared, rule: PruningRule, seed: int) -> Evidence:
         if cut < rows.n_rows:
             return Evidence(rows.take(slice(cut)), rows.take(slice(cut, None)))
     elif others is not None:
-        rows = merged(join([rows, others]), seed)[0]
+        rows = merged(join([rows, others]), ROW_ORDER)[0]
     return Evidence(rows)
 
 
 def grown(plan: Plan, prepared: Prepared, rule: PruningRule) -> Fitted:
     """Grow trees of every kind and for every fold, prune them and keep the best."""
-    schema, share, seed = prepared.schema, prepared.sampled_share, plan.seed
-    evidence = divided(prepared, rule, seed)
+    schema, share = prepared.schema, prepared.sampled_share
+    evidence = divided(prepared, rule)._replace(tolerance=plan.tolerance)
     training, held_out = evidence.training, evidence.held_out
     recipe = plan.recipe(schema, training.weight.sum(), share)
     every_row = np.arange(training.n_rows)
@@ -403,7 +459,10 @@ def grown(plan: Plan, prepared: Prepared, rule: PruningRule) -> Fitted:
     for which in range(len(kinds)):
         whole, *fold_trees = trees[which :: len(kinds)]
         pruned.append(rule(whole, evidence._replace(fold_trees=fold_trees)))
-    best = min(range(len(kinds)), key=lambda which: pruned[which].value)
+    least = min(found.value for found in pruned) + 0.0
+    # Without oblique splits where the errors cannot be told apart.
+    most = least + plan.tolerance * abs(least)
+    best = next(which for which, found in enumerate(pruned) if found.value <= most)
     candidates = [
         Candidate(tree, found.tree)
         for tree, found in zip(trees[: len(kinds)], pruned, strict=True)
@@ -422,15 +481,8 @@ def grown(plan: Plan, prepared: Prepared, rule: PruningRule) -> Fitted:
         held_out=held_out,
         refit=rule.refits,
     )
-    if not rule.refits and prepared.prune_rows is not None and share < 1.0:
-        # The rows that prune do not train, but all the others do.
-        assert prepared.source is not None
-        tree = attach_source(tree, [prepared.source], plan.leaf)
-        return fitted._replace(tree=tree)
-    if not rule.refits:
+    if not rule.refits or prepared.source is not None:
         return fitted
-    if prepared.source is not None:
-        return fitted._replace(tree=attach_all(tree, prepared, plan.leaf))
     if held_out is not None:
         return fitted._replace(tree=_refitted(plan, prepared, fitted))
     return _distilled(plan, fitted, recipe)
@@ -449,7 +501,7 @@ def _folds(evidence: Evidence, pruned: Pruned) -> tuple[FoldFit, ...]:
 
 def _refitted(plan: Plan, prepared: Prepared, fitted: Fitted) -> Tree:
     """The tree grown again on all rows, to the size that held-out rows asked for."""
-    rows, n_leaves = fitted.all_rows(plan.seed), fitted.tree.n_leaves
+    rows, n_leaves = fitted.all_rows(shuffle=True), fitted.tree.n_leaves
     if n_leaves == 1:
         return attach_one(fitted.tree, fitted.all_rows(), plan.leaf)
     recipe = plan.recipe(prepared.schema, rows.weight.sum(), prepared.sampled_share)
@@ -464,9 +516,3 @@ def _distilled(plan: Plan, fitted: Fitted, recipe: Recipe) -> Fitted:
         fewest = _AUTO.student_leaf * recipe.min_leaf_weight
         recipe = replace(recipe, min_leaf_weight=fewest)
     return plan.distill(fitted, recipe)
-
-
-def attach_all(tree: Tree, prepared: Prepared, leaf: LeafModel) -> Tree:
-    """A tree that a sample grew, with models from all rows."""
-    sources = [prepared.source, prepared.prune_source]
-    return attach_source(tree, [source for source in sources if source], leaf)

@@ -75,6 +75,8 @@ CONSTRAINTS: dict[str, Any] = {
     ],
     "refine": [StrOptions({"tao", "blend", "soft"}), Refinement, None],
     "distill": ["boolean", Distillation],
+    "tau": [real(0.0)],
+    "tolerance": [real(0.0)],
     "min_samples_split": _COUNT_OR_SHARE,
     "min_samples_leaf": _COUNT_OR_SHARE,
     "min_gain": [real(0.0), StrOptions({"auto"})],
@@ -235,6 +237,8 @@ def plan_of(
         max_leaf_nodes=parameters["max_leaf_nodes"],
         max_split_samples=parameters["max_split_samples"],
         columns=columns,
-        seed=seed,
+        tau=parameters["tau"],
+        tolerance=parameters["tolerance"],
+        seed=seed if splits.is_random else 0,
         progress=progress if parameters["verbose"] else None,
     )

@@ -15,6 +15,8 @@ import numpy as np
 from secret_jax.runtime.hashing import mix
 from secret_jax.runtime.linalg import AnyArray
 
+# The seed of every order of rows: the same rows fall into the same parts in every fit.
+ROW_ORDER = 0
 # Shares closer than this are equal: sums of weights are rounded.
 _ROUNDING = 1e-9
 

@@ -63,6 +63,8 @@ class TableSchema:
         share of the rows.
     allow_missing : bool
         Whether a missing value is no error.
+    whole : tuple of int
+        Input columns of continuous attributes that held only whole numbers.
     """
 
     names: tuple[str, ...]
@@ -82,6 +84,7 @@ class TableSchema:
     missing_split: tuple[int, ...] = ()
     missing_shares: tuple[tuple[int, float], ...] = ()
     allow_missing: bool = True
+    whole: tuple[int, ...] = ()
 
     @property
     def n_columns(self) -> int:

@@ -44,6 +44,11 @@ class Builder:
             "weight": np.float64(0),
             "train_error": np.zeros(n_outputs),
             "degrees": np.float64(0),
+            "mean": np.zeros(n_outputs),
+            "deviation": np.zeros(n_outputs),
+            "center": np.zeros(schema.n_regressors),
+            "spread": np.zeros(schema.n_regressors),
+            "standard_error": np.full((n_outputs, 1 + schema.n_regressors), np.nan),
             "stop_reason": np.int32(StopReason.SPLIT),
         } | {
             name: np.full(shape, LEAF_FIELDS[name], dtype)

@@ -12,9 +12,9 @@ from secret_jax.inspect.arguments import (
     checked_precision,
 )
 from secret_jax.inspect.printing import counted_leaves, counted_rows
-from secret_jax.inspect.totals import leaves_below
 from secret_jax.inspect.words import model_parts, node_facts, split_parts
 from secret_jax.tree.structure import StopReason, Tree
+from secret_jax.tree.totals import leaves_below
 
 _WIDTH = 44  # characters in a line of a box
 _THINNEST, _THICKEST = 0.5, 5.5  # points; edges to no rows and to all

@@ -43,6 +43,11 @@ class Term(NamedTuple):
     missing_as : float or None
         What a missing number counts as; None for indicators, and where a missing value
         is an error.
+    here, moves : float
+        Mean and standard deviation of the column among the rows of the node, in the
+        units of the data; of an indicator the mean is the share of the rows.
+    whole : bool
+        Whether the column holds only whole numbers.
     """
 
     factor: float
@@ -55,6 +60,14 @@ class Term(NamedTuple):
     asks: Literal["number", "category", "missing"] = "number"
     category: Any = None
     missing_as: float | None = None
+    here: float = 0.0
+    moves: float = 0.0
+    whole: bool = False
+
+    @property
+    def effect(self) -> float:
+        """By how much one standard deviation in the node moves the sum."""
+        return abs(self.factor) * self.moves
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -143,7 +156,8 @@ class LinearModel:
         Name of the target.
     intercept : float
     terms : tuple of Term
-        Those that are not zero, the one with the largest effect first.
+        Those that are not zero, the one that moves the prediction most among the rows
+        of the node first.
     low, high : float
         Range to which predictions are clipped; infinite if the node does not clip.
     target_spread : float
@@ -237,13 +251,13 @@ def model_in_original_units(tree: Tree, node: int) -> LinearModel:
     schema = tree.schema
     low, high = (-math.inf, math.inf) if _clips_mixture(tree) else _range(tree, node)
     effect = np.asarray(tree.coefficient[node, 0, 1:], np.float64)
-    order = _by_effect(effect)
+    order = _by_effect(effect, tree.spread[node])
     slope = effect[order] * schema.target_scale / schema.scale[order]
     at_center = float(schema.restore_target(tree.coefficient[node, 0, 0]))
     return LinearModel(
         target=schema.target_name,
         intercept=float(at_center - slope @ schema.center[order]),
-        terms=_terms(schema, order, slope),
+        terms=_terms(schema, order, slope, tree.center[node], tree.spread[node]),
         low=low,
         high=high,
         target_spread=schema.target_scale,
@@ -303,16 +317,31 @@ def _reaching(tree: Tree, node: int) -> np.ndarray:
     return reaching
 
 
-def _by_effect(effect: np.ndarray) -> np.ndarray:
-    """Positions of the effects that are not zero, the largest first."""
-    order = np.argsort(-np.abs(effect), kind="stable")
+def _by_effect(effect: np.ndarray, moves: np.ndarray | None = None) -> np.ndarray:
+    """Positions of the effects that are not zero, the largest first.
+
+    An effect is that of one standard deviation in training, or of as many as a column
+    ``moves`` in a node; what does not move there at all comes last.
+    """
+    size = np.abs(effect)
+    here = size if moves is None else size * moves
+    order = np.lexsort((-size, -here))
     return order[effect[order] != 0]
 
 
 def _terms(
-    schema: TableSchema, order: np.ndarray, factors: np.ndarray
+    schema: TableSchema,
+    order: np.ndarray,
+    factors: np.ndarray,
+    mean: np.ndarray | None = None,
+    deviation: np.ndarray | None = None,
 ) -> tuple[Term, ...]:
-    """Encoded columns as terms, with their factors, in the order given."""
+    """Encoded columns as terms, with their factors, in the order given.
+
+    ``mean`` and ``deviation`` are those of the encoded columns in the node.
+    """
+    mean = np.zeros(schema.n_columns) if mean is None else mean
+    deviation = np.ones(schema.n_columns) if deviation is None else deviation
     columns, labels = schema.input_columns, schema.labels
     first = schema.n_regressors - schema.n_indicators
     categories = dict(enumerate(schema.indicators, first))
@@ -328,6 +357,9 @@ def _terms(
             position,
             center,
             float(schema.scale[position]),
+            here=center + float(schema.scale[position] * mean[position]),
+            moves=float(schema.scale[position] * deviation[position]),
+            whole=columns[position] in schema.whole,
         )
         if position in categories:
             attribute, code = categories[position]

@@ -53,12 +53,28 @@ class ReadingMixin:
         outputs = [self.tree_.output(i) for i in range(self.tree_.n_outputs)]
         return np.mean([feature_importances(tree) for tree in outputs], axis=0)
 
+    @property
+    def reading_cost_(self) -> int:
+        """Numbers to read in the splits and equations, of several outputs the sum.
+
+        See `secret_jax.inspect.cost.reading_cost`.
+        """
+        from secret_jax.inspect.cost import reading_cost
+
+        check_is_fitted(self)
+        costs = [
+            reading_cost(self.tree_.output(i)) for i in range(self.tree_.n_outputs)
+        ]
+        # The splits are the same for all outputs.
+        return costs[0].splits + sum(cost.leaves for cost in costs)
+
     def export_text(
         self,
         *,
         max_depth: int | None = None,
         precision: int | None = None,
         show_models: Literal["leaves", "all", "none"] = "leaves",
+        max_terms: int | None = None,
         max_categories: int | None = MOST_CATEGORIES,
         output: int | str | None = None,
     ) -> str:
@@ -73,6 +89,7 @@ class ReadingMixin:
             max_depth=max_depth,
             precision=precision,
             show_models=show_models,
+            max_terms=max_terms,
             max_categories=max_categories,
         )
 

@@ -11,7 +11,9 @@ import numpy as np
 # What cannot be taken for a number, an operator or the end of a list.
 _PLAIN_WORDS = re.compile(r"(?!.* - )[^\W\d][^\s{}<>=+,'\"]*(?: [^\s{}<>=+,'\"]+)*")
 # Sizes between which an exponent would be longer, or harder to read, than the zeros.
-_PLAIN_SIZES = 1e-4, 1e7
+_PLAIN_SIZES = 1e-4, 1e15
+# From here on thousands are set apart; years are not.
+_GROUPED = 1e4
 # Weights that add up to a whole number but for their rounding are so many rows.
 _WHOLE = 1e-6
 
@@ -21,8 +23,8 @@ def number(value: float, digits: int | None = None) -> str:
 
     Examples
     --------
-    >>> [number(v) for v in (1200.0, 0.05, -2.5e-7, 3e12)]
-    ['1200', '0.05', '-2.5e-7', '3e+12']
+    >>> [number(v) for v in (1200.0, 0.05, -2.5e-7, 35500.0, 3e18)]
+    ['1200', '0.05', '-2.5e-7', '35,500', '3e+18']
     >>> number(1234.5, digits=3)
     '1230'
     """
@@ -31,7 +33,11 @@ def number(value: float, digits: int | None = None) -> str:
     least, most = _PLAIN_SIZES
     if value == 0 or least <= abs(value) < most:
         # Adding zero turns a negative zero into zero.
-        return np.format_float_positional(value + 0.0, trim="-")
+        plain = np.format_float_positional(value + 0.0, trim="-")
+        if abs(value) < _GROUPED:
+            return plain
+        whole, point, rest = plain.partition(".")
+        return f"{int(whole):,}{point}{rest}"
     return np.format_float_scientific(value, trim="-", exp_digits=1)
 
 
@@ -51,7 +57,8 @@ def quoted(name: Any) -> str:
         plain = _PLAIN_WORDS.fullmatch(name) and name != "missing"
         indicator = name.startswith("[") and name.endswith("]")
         return name if plain or indicator else repr(name)
-    return number(float(name)) if _is_number(name) else str(name)
+    # Without commas between thousands: it may stand in a list.
+    return number(float(name)).replace(",", "") if _is_number(name) else str(name)
 
 
 def entry(value: Any) -> str:

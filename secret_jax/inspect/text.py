@@ -11,9 +11,9 @@ from secret_jax.inspect.arguments import (
     check_count,
     checked_precision,
 )
+from secret_jax.inspect.cost import reading_cost
 from secret_jax.inspect.equations import Side
-from secret_jax.inspect.printing import counted_leaves, counted_rows
-from secret_jax.inspect.totals import leaves_below
+from secret_jax.inspect.printing import counted, counted_leaves, counted_rows
 from secret_jax.inspect.words import (
     clip_facts,
     missing_facts,
@@ -22,7 +22,8 @@ from secret_jax.inspect.words import (
     node_facts,
     split_parts,
 )
-from secret_jax.tree.structure import SplitKind, StopReason, Tree
+from secret_jax.tree.structure import SplitKind, Tree
+from secret_jax.tree.totals import leaves_below
 
 _WIDTH = 100  # characters in a line
 _REPEATED = 3  # parts of a sum that are repeated after "else"
@@ -35,6 +36,7 @@ def export_text(
     max_depth: int | None = None,
     precision: int | None = None,
     show_models: Literal["leaves", "all", "none"] = "leaves",
+    max_terms: int | None = None,
     max_categories: int | None = MOST_CATEGORIES,
 ) -> str:
     """The tree as indented text, in the units and column names of the data.
@@ -45,11 +47,15 @@ def export_text(
     max_depth : int, optional
         Deepest level that is shown; inner nodes on it are shown with their own model.
     precision : int, optional
-        Significant digits relative to the effect, 3 by default: a coefficient is
-        rounded in steps of ``10**-precision`` of the target's standard deviation, over
-        one standard deviation of its column. 16 prints all digits there are.
+        Significant digits of the equations, 3 by default: a coefficient is rounded in
+        steps of ``10**-precision`` of the target's standard deviation, over one
+        standard deviation of its column. 16 prints all digits there are. Splits always
+        have the digits they need for every training row to keep its way.
     show_models : {"leaves", "all", "none"}
         The nodes whose equation is printed.
+    max_terms : int, optional
+        Most terms of an equation: those that move it most in their node. The others
+        are counted, and stand in the constant with their means. None: all.
     max_categories : int or None
         Longer lists of categories are replaced by the other side's, if that is short,
         or abbreviated; None: never.
@@ -57,10 +63,11 @@ def export_text(
     Returns
     -------
     str
-        The numbers in brackets are those of the nodes, as `apply` gives them. ``error``
-        is the root mean squared error on the node's training rows, in units of the
-        target. Rows are counted with their weights. Of a soft tree the rows and errors
-        of a node are those that the tree with hard splits would send there.
+        The numbers in brackets are those of the nodes, as `apply` gives them. ``mean``
+        is that of the target among the node's training rows, ``error`` the root mean
+        squared error on them, in units of the target. Rows are counted with their
+        weights. Of a soft tree the rows and errors of a node are those that the tree
+        with hard splits would send there.
 
     Raises
     ------
@@ -68,13 +75,17 @@ def export_text(
         If an option is not what it should be.
     """
     check_count("max_depth", max_depth)
+    check_count("max_terms", max_terms)
     check_count("max_categories", max_categories)
     checked_precision(precision)
     check_choice("show_models", show_models, ("leaves", "all", "none"))
+    cost = reading_cost(tree, precision)
     lines = [
         f"{tree.schema.target_name}: a tree of {counted_leaves(tree.n_leaves)}, "
-        f"depth {tree.max_depth}, grown on {counted_rows(tree.weight[0])}",
-        "[n]: node n; error: root mean squared error on the training rows",
+        f"depth {tree.max_depth}, {counted(cost.total, 'number', 'numbers')} to read, "
+        f"grown on {counted_rows(tree.weight[0])}",
+        "[n]: node n; mean: of the target; error: root mean squared error; both on the "
+        "training rows",
     ]
     if tree.is_soft:
         clipped = mixture_facts(tree)
@@ -95,19 +106,22 @@ def export_text(
         cut = not leaf and tree.depth[node] == max_depth
         label = f"[{node}] "
         if show_models == "all" or ((leaf or cut) and show_models == "leaves"):
-            parts = model_parts(tree, node, precision=precision)
+            parts = model_parts(
+                tree,
+                node,
+                precision=precision,
+                max_terms=max_terms,
+                max_categories=max_categories,
+            )
             lines.extend(_wrapped(parts, indent, label))
             label = " " * len(label)
         if leaf or cut or show_models == "all":
             facts = [node_facts(tree, node), clip_facts(tree, node, precision)]
             lines.append(indent + label + ", ".join(filter(None, facts)))
             label = " " * len(label)
-        if leaf:
-            reason = StopReason(int(tree.stop_reason[node])).sentence
-            lines.append(f"{indent}{label}leaf: {reason}")
-        elif cut:
+        if cut:
             lines.append(f"{indent}{label}... {counted_leaves(n_leaves[node])} below")
-        else:
+        elif not leaf:
             for word, side in _BRANCHES:
                 parts = split_parts(
                     tree,

@@ -13,15 +13,21 @@ from secret_jax.inspect.equations import (
     CategorySplit,
     LinearSplit,
     Side,
-    Term,
     mixture_range,
     model_in_original_units,
     split_in_original_units,
 )
-from secret_jax.inspect.printing import counted_rows, number, quoted
-from secret_jax.inspect.rounding import rounded_model, rounded_split
+from secret_jax.inspect.printing import counted, counted_rows, number, quoted
+from secret_jax.inspect.rounding import (
+    PrintedTerm,
+    printed_model,
+    rounded_model,
+    rounded_split,
+)
 from secret_jax.tree.structure import SplitKind, Tree
 
+# The mean of a node is told in steps of this share of the target's deviation.
+_DIGITS_OF_MEAN = 1e-2
 _COLUMNS_SHOWN = 8  # of those with missing values, in the head of the text
 # A standardised error below it is what float32 leaves of an exact fit.
 _EXACT = 1e-7
@@ -130,7 +136,10 @@ def split_parts(
         missing = (side == "left") == (not split.at_most)
         return [f"{quoted(split.terms[0].name)} is {'' if missing else 'not '}missing"]
     split = rounded_split(split, precision)
-    terms = _signed_terms(None, split.terms, max_terms)
+    summands = [(term.factor, quoted(term.label)) for term in split.terms]
+    terms = _sum(summands[:max_terms], bare=True)
+    if max_terms is not None and len(summands) > max_terms:
+        terms.append("+ ...")
     bound = f"{split.sign(side)} {number(split.threshold)}"
     return [*terms, bound + _remark(split, side)]
 
@@ -189,37 +198,60 @@ def model_parts(
     *,
     precision: int | None = None,
     max_terms: int | None = None,
+    max_categories: int | None = MOST_CATEGORIES,
 ) -> list[str]:
     """The words of `model_equation` in parts between which a line may break."""
-    model = rounded_model(model_in_original_units(tree, node), precision)
-    terms = _signed_terms(model.intercept, model.terms, max_terms)
-    return [f"{quoted(model.target)} =", *terms]
-
-
-def _signed_terms(
-    constant: float | None, terms: Sequence[Term], max_terms: int | None
-) -> list[str]:
-    """A sum in parts; a constant of 0 is left out if there is something else."""
-    summands = [(term.factor, quoted(term.label)) for term in terms[:max_terms]]
-    if constant is not None and (constant != 0 or not summands):
+    model = model_in_original_units(tree, node)
+    constant, terms, n_hidden = printed_model(model, precision, max_terms)
+    summands = [(term.factor, term_words(term, max_categories)) for term in terms]
+    if constant != 0 or not summands:
         summands.insert(0, (constant, ""))
+    parts = [f"{quoted(model.target)} =", *_sum(summands)]
+    if n_hidden:
+        parts.append(f"+ ... {counted(n_hidden, 'smaller term', 'smaller terms')}")
+    return parts
+
+
+def term_words(term: PrintedTerm, max_categories: int | None = MOST_CATEGORIES) -> str:
+    """What the factor of a term is multiplied by, in words."""
+    if term.asks == "missing":
+        return f"[{term.name} is missing]"
+    if term.asks == "number":
+        name = quoted(term.name)
+        if term.at == 0:
+            return name
+        sign = "-" if term.at > 0 else "+"
+        return f"({name} {sign} {number(abs(term.at))})"
+    if len(term.categories) == 1:
+        (category,) = term.categories
+        if category is None:
+            return f"[{term.name} is missing]"
+        return f"[{term.name} = {category}]"
+    return f"[{' '.join(_membership(term.name, term.categories, (), max_categories))}]"
+
+
+def _sum(summands: Sequence[tuple[float, str]], *, bare: bool = False) -> list[str]:
+    """A sum in parts; a factor of one is only left out of a ``bare`` sum."""
     parts = []
     for value, name in summands:
         sign = ("-" if value < 0 else "") if not parts else "- " if value < 0 else "+ "
         size = number(abs(value))
         if name:
-            size = name if size == "1" else f"{size} {name}"
+            size = name if bare and size == "1" else f"{size} {name}"
         parts.append(sign + size)
-    if max_terms is not None and len(terms) > max_terms:
-        parts.append("+ ...")
     return parts or ["0"]
 
 
 def node_facts(tree: Tree, node: int) -> str:
-    """Rows, share of the rows, and error of a node."""
+    """Rows, their share, mean of the target, and error of a node."""
     percent = number(100 * float(tree.weight[node] / tree.weight[0]), digits=3)
     error = number(_root_mean_squared_error(tree, node), digits=3)
-    return f"{counted_rows(tree.weight[node])} ({percent} %), error {error}"
+    step = _DIGITS_OF_MEAN * tree.schema.target_scale
+    mean = float(tree.schema.restore_target(tree.mean[node, 0]))
+    mean = number(round(mean, round(-math.log10(step))))
+    return (
+        f"{counted_rows(tree.weight[node])} ({percent} %), mean {mean}, error {error}"
+    )
 
 
 def _root_mean_squared_error(tree: Tree, node: int) -> float:

@@ -155,14 +155,23 @@ def described(
     of_root = weight[_roots(tree)]
     enough = (weight >= np.minimum(leaf.clip_min_samples, of_root)) & (weight > 0)
     error = squared_errors(statistics, models.coefficient)
+    counted = np.where(weight > 0, weight, 1.0)[:, None]
+    square = np.einsum("nii->ni", statistics.scatter) / counted
+    deviation = np.sqrt(np.maximum(square, 0.0))
+    n = statistics.n_regressors
     return replace(
         tree,
         coefficient=models.coefficient,
         lower=_inherited(statistics.lower, enough, tree.parent),
         upper=_inherited(statistics.upper, enough, tree.parent),
         weight=weight,
-        train_error=error / np.where(weight > 0, weight, 1.0)[:, None],
+        train_error=error / counted,
         degrees=models.degrees,
+        mean=statistics.mean[:, n:],
+        deviation=deviation[:, n:],
+        center=statistics.mean[:, :n],
+        spread=deviation[:, :n],
+        standard_error=np.full(models.coefficient.shape, np.nan),
         clip_margin=leaf.clip_margin,
     )
 

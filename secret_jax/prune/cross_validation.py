@@ -55,7 +55,8 @@ class CrossValidation(PruningRule):
             held_out = evidence.training.take(np.flatnonzero(evidence.fold == part))
             own = fold_paths[part].totals(node_errors(fold_tree, held_out))
             error += own[_index_at(fold_paths[part], penalties)]
-        best = int(np.flatnonzero(error <= error.min() * (1 + TIE))[-1])
+        most = error.min() * (1.0 + TIE + evidence.tolerance)
+        best = int(np.flatnonzero(error <= most)[-1])
         pruned = [
             fold_path.subtree(fold_tree, int(_index_at(fold_path, penalties[best])))
             for fold_path, fold_tree in zip(

@@ -9,7 +9,7 @@ import numpy as np
 
 from secret_jax.models.errors import node_errors
 from secret_jax.prune.interface import Evidence, Pruned, PruningRule
-from secret_jax.prune.path import TIE
+from secret_jax.prune.path import TIE, weakest_links
 from secret_jax.runtime.values import real
 from secret_jax.tree.structure import Tree, compact
 
@@ -55,7 +55,10 @@ class HoldOut(PruningRule):
         return self.refit
 
     def __call__(self, tree: Tree, evidence: Evidence) -> Pruned:
-        """Smallest subtree with the least error, and that error, summed over rows."""
+        """Smallest subtree with the least error, and that error, summed over rows.
+
+        With a tolerance the smallest on its weakest-link path whose error is within it.
+        """
         if evidence.held_out is None:
             return Pruned(tree, 0.0)
         own = node_errors(tree, evidence.held_out)
@@ -66,4 +69,11 @@ class HoldOut(PruningRule):
             below = best[tree.left[node]] + best[tree.right[node]]
             keep[node] = below < own[node] * (1 - TIE)
             best[node] = np.where(keep[node], below, own[node])
-        return Pruned(compact(tree, keep), float(best[0]))
+        found = compact(tree, keep)
+        if evidence.tolerance > 0:
+            error = node_errors(found, evidence.held_out)
+            path = weakest_links(found, error)
+            most = best[0] * (1.0 + evidence.tolerance)
+            smallest = int(np.flatnonzero(path.totals(error) <= most)[-1])
+            found = path.subtree(found, smallest)
+        return Pruned(found, float(best[0]))

@@ -27,12 +27,15 @@ class Evidence(NamedTuple):
         Part of every training row, if the rule asked for folds.
     fold_trees : sequence of Tree
         For every part a tree of the same kind, grown on the rows outside of it.
+    tolerance : float
+        Share of the least error by which that of a smaller tree may be higher.
     """
 
     training: Rows
     held_out: Rows | None = None
     fold: np.ndarray | None = None
     fold_trees: Sequence[Tree] = ()
+    tolerance: float = 0.0
 
 
 class Pruned(NamedTuple):

@@ -14,6 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from secret_jax.data.rows import Rows, Table, join, shuffled
+from secret_jax.data.sampling import ROW_ORDER
 from secret_jax.data.schema import TableSchema
 from secret_jax.grow.grower import ROUNDING
 from secret_jax.grow.trees import Recipe
@@ -92,8 +93,8 @@ class Distillation(Value):
             was, if the new tree fits the rows too badly.
         """
         rows, teachers = fitted.training, [fold.tree for fold in fitted.folds]
-        learned = student_rows(rows, teachers, recipe.schema, self, recipe.seed)
-        learned = shuffled(learned, recipe.seed)
+        learned = student_rows(rows, teachers, recipe.schema, self)
+        learned = shuffled(learned, ROW_ORDER)
         ratio = float(learned.weight.sum() / rows.weight.sum())
         heavier = replace(
             recipe,
@@ -130,7 +131,6 @@ def student_rows(
     teachers: Sequence[Tree],
     schema: TableSchema,
     options: Distillation,
-    seed: int,
 ) -> Rows:
     """The rows and points between them, with what the teachers say of them.
 
@@ -141,14 +141,13 @@ def student_rows(
     teachers : sequence of Tree
     schema : TableSchema
     options : Distillation
-    seed : int
 
     Returns
     -------
     Rows
         The rows first. The points weigh as much as the rows.
     """
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(ROW_ORDER)
     n_rows = rows.n_rows
     n_points = max(round(options.points_per_row * n_rows), options.least_points)
     first = np.arange(n_points) % n_rows

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from secret_jax.data.rows import Rows, join, shuffled
+from secret_jax.data.sampling import ROW_ORDER
 from secret_jax.grow.trees import Recipe
 from secret_jax.runtime.values import Value
 from secret_jax.tree.structure import Tree
@@ -79,12 +80,12 @@ class Fitted(NamedTuple):
     refit: bool
     student_rows: Rows | None = None
 
-    def all_rows(self, seed: int | None = None) -> Rows:
-        """Those that may train the final tree, shuffled if there is a seed."""
+    def all_rows(self, *, shuffle: bool = False) -> Rows:
+        """Those that may train the final tree, in an order without any meaning."""
         if not self.refit or self.held_out is None:
             return self.training
         rows = join([self.training, self.held_out])
-        return rows if seed is None else shuffled(rows, seed)
+        return shuffled(rows, ROW_ORDER) if shuffle else rows
 
 
 class Refined(NamedTuple):
@@ -111,6 +112,9 @@ class Refinement(Value, ABC):
 
     needs_unseen_rows: ClassVar[bool] = False
     """Whether it chooses by rows that did not grow the tree: folds, or held out."""
+    trains_models: ClassVar[bool] = False
+    """Whether it trains the models of the leaves together, so that they stay as they
+    are."""
 
     @property
     def held_out_share(self) -> float:

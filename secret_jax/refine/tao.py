@@ -111,7 +111,7 @@ class Tao(Refinement):
 
     def __call__(self, fitted: Fitted, recipe: Recipe) -> Refined:
         """The alternated tree, and how many passes it took."""
-        rows = fitted.all_rows(recipe.seed)
+        rows = fitted.all_rows(shuffle=True)
         check = None if fitted.refit else fitted.held_out
         if fitted.student_rows is not None:
             # Points between rows depend on each other: the rows have the last word.
@@ -406,7 +406,10 @@ def _with_splits(tree: Tree, nodes: np.ndarray, found: Split) -> Tree:
     )
 
 
-_MODEL_FIELDS = ("coefficient", "lower", "upper", "weight", "train_error", "degrees")
+_MODEL_FIELDS = (
+    *("coefficient", "lower", "upper", "weight", "train_error", "degrees"),
+    *("mean", "deviation", "center", "spread", "standard_error"),
+)
 _SPLIT_FIELDS = ("left", "right", "attribute", "direction", "threshold")
 
 

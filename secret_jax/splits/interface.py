@@ -159,6 +159,9 @@ class SplitFinder(Value, ABC):
     knows_indicators: ClassVar[bool] = False
     """Whether it can do with indicators of categories, and learns the side of missing
     values; otherwise a missing value is the mean of its column."""
+    is_random: ClassVar[bool] = True
+    """Whether its random numbers follow the estimator's ``random_state``; otherwise
+    they are the same in every fit."""
 
     @abstractmethod
     def __call__(self, node: Node) -> Split:

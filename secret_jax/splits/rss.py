@@ -9,7 +9,7 @@ residual sum of squares of linear models in the children decides, as in RETIS (K
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +23,7 @@ from secret_jax.runtime.linalg import (
     safe_divide,
     weighted_moments,
 )
-from secret_jax.runtime.values import at_least, real
+from secret_jax.runtime.values import TupleOf, at_least, real
 from secret_jax.splits.axis import (
     Candidates,
     Projections,
@@ -74,6 +74,11 @@ class RssSplits(SplitFinder):
     ----------
     max_split_features : int or None, default=None
         Most attributes of an oblique split: fewer read better. None: all.
+    sparse_terms : tuple of int, default=(2, 3, 5)
+        An oblique split competes with versions of itself in so many attributes, without
+        indicators of categories,
+    sparse_loss : float, default=0.05
+        and yields to the shortest one that loses at most this share of its gain.
     n_thresholds : int, default=16
         Quantiles tried along each direction; 8 to 32 are as good on 2048 rows.
     em_starts : bool, default=True
@@ -119,6 +124,8 @@ class RssSplits(SplitFinder):
     """
 
     max_split_features: int | None = None
+    sparse_terms: tuple[int, ...] = (2, 3, 5)
+    sparse_loss: float = 0.05
     n_thresholds: int = 16
     em_starts: bool = True
     n_random_starts: int = 2
@@ -134,6 +141,8 @@ class RssSplits(SplitFinder):
 
     _parameter_constraints: ClassVar[dict] = {
         "max_split_features": [at_least(1), None],
+        "sparse_terms": [TupleOf(at_least(2))],
+        "sparse_loss": [real(0.0, 1.0, closed="both")],
         "n_thresholds": [at_least(2)],
         "em_starts": ["boolean"],
         "n_random_starts": [at_least(0)],
@@ -149,6 +158,8 @@ class RssSplits(SplitFinder):
     }
 
     knows_indicators: ClassVar[bool] = True
+    # Random starts only propose: the tree should be the same for every seed.
+    is_random: ClassVar[bool] = False
 
     @property
     def node_model(self) -> Ridge:
@@ -233,6 +244,7 @@ class _Prepared(NamedTuple):
     covariance: jax.Array  # (n_columns, n_columns) of z
     min_weight: jax.Array
     allowed: jax.Array  # (n_columns,), 1 where a direction may go, else 0
+    plain: jax.Array  # (n_columns,), the same, and 0 for indicators of categories
     axis: Projections
     n_model: int
 
@@ -270,7 +282,7 @@ def _best_split(finder: RssSplits, batch: Node) -> Split:
             finalists = _merge(finalists, _finalists(proposed, node, finder))
         if finder.n_hinge and finder.hinge_steps:
             finalists = _merge(finalists, _hinges(finalists, node, finder))
-        return _best(finalists)
+        return _shortest(_best(finalists), node, finder)
 
     if columns.oblique and z.shape[1] > 1:
         pick = jax.lax.cond(batch.oblique, best_of_all, best_along_axes)
@@ -308,8 +320,13 @@ def _prepared(
     back = whitener if loading is None else matmul(whitener, loading.T)
     allowed = batch.allowed[: z.shape[1]].astype(z.dtype)
     axis = projections(batch, leading_component(residual, batch.weight))
+    columns = batch.columns
+    indicators = np.arange(
+        columns.n_regressors - columns.n_indicators, columns.n_regressors
+    )
+    plain = allowed.at[indicators].set(0.0)
     return _Prepared(
-        z, rows, back, covariance, batch.min_weight, allowed, axis, n_model
+        *(z, rows, back, covariance, batch.min_weight, allowed, plain, axis, n_model)
     )
 
 
@@ -353,6 +370,11 @@ def _oblique(coordinates: jax.Array, node: _Prepared, finder: RssSplits) -> Cand
     if finder.max_split_features:
         kept = finder.max_split_features
         direction = oriented(sparse(direction, node.covariance, kept, finder.ridge))
+    return _along(direction, node, finder)
+
+
+def _along(direction: jax.Array, node: _Prepared, finder: RssSplits) -> Candidates:
+    """Splits along directions in the standardised columns, by approximate gain."""
     projection = matmul(direction, node.z.T)
     gain, cuts = _scored(projection, node, finder)
     n = len(direction)
@@ -372,15 +394,39 @@ def _finalists(
     """The most promising candidates, with their exact gains."""
     n = min(finder.n_finalists, len(candidates.gain))
     chosen = candidates.take(jax.lax.top_k(candidates.gain, n)[1])
-    left = chosen.projection <= chosen.threshold[:, None]
-    exact = fit_sides(node.rows, left, node.min_weight, n_model=node.n_model)
+    exact = _exact(chosen, node)
     # What was ruled out before, such as an attribute that is not allowed, stays out.
     gain = jnp.where(jnp.isfinite(chosen.gain), exact.gain, -jnp.inf)
     return chosen._replace(gain=gain)
 
 
+def _exact(candidates: Candidates, node: _Prepared) -> Any:
+    """Models of both sides of each split, and how much they gain."""
+    left = candidates.projection <= candidates.threshold[:, None]
+    return fit_sides(node.rows, left, node.min_weight, n_model=node.n_model)
+
+
 def _best(candidates: Candidates) -> Candidates:
     return candidates.take(jnp.argmax(candidates.gain))
+
+
+def _shortest(best: Candidates, node: _Prepared, finder: RssSplits) -> Candidates:
+    """The best split, or the shortest version of it that is nearly as good."""
+    lengths = [kept for kept in finder.sparse_terms if kept < node.z.shape[1]]
+    if not lengths:
+        return best
+    full = (best.direction * node.plain)[None, :]
+    directions = [sparse(full, node.covariance, kept, finder.ridge) for kept in lengths]
+    short = _along(oriented(jnp.concatenate(directions)), node, finder)
+    short = short._replace(gain=_exact(short, node).gain)
+    least = best.gain - finder.sparse_loss * jnp.abs(best.gain)
+    oblique = best.kind == SplitKind.OBLIQUE
+    # One attribute alone is another kind of split.
+    n_terms = jnp.sum(short.direction != 0, axis=1)
+    longer = jnp.sum(best.direction != 0) > n_terms
+    good = oblique & longer & (n_terms > 1) & (short.gain >= least)
+    found = short.take(jnp.argmin(jnp.where(good, n_terms, node.z.shape[1] + 1)))
+    return jax.tree.map(lambda a, b: jnp.where(good.any(), a, b), found, best)
 
 
 def _proposals(
@@ -439,8 +485,7 @@ def _hinges(start: Candidates, node: _Prepared, finder: RssSplits) -> Candidates
     start = start.take(jax.lax.top_k(start.gain, n)[1])
 
     def sides(candidates):
-        left = candidates.projection <= candidates.threshold[:, None]
-        return fit_sides(rows, left, node.min_weight, n_model=n_model)
+        return _exact(candidates, node)
 
     def error(model):
         slopes = model[:, 1:].transpose(0, 2, 1)

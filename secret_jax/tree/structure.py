@@ -97,6 +97,12 @@ class Tree:
         Mean squared error of the node's model on its training rows.
     degrees : ndarray of shape (n_nodes,), float64
         Effective degrees of freedom of the node's model of one output.
+    mean, deviation : ndarray of shape (n_nodes, n_outputs), float64
+        Mean and standard deviation of the outputs of the training rows.
+    center, spread : ndarray of shape (n_nodes, n_regressors), float64
+        Mean and standard deviation of the regressors of the training rows.
+    standard_error : ndarray of shape (n_nodes, n_outputs, 1 + n_regressors), float64
+        Of the value at the center and of the slopes; NaN where it is not known.
     gain : ndarray of shape (n_nodes,), float32
         Gain of the split, summed over the node's rows: drop of the residual sum of
         squares, or Gini gain times weight; 0 in leaves.
@@ -130,6 +136,11 @@ class Tree:
     weight: np.ndarray
     train_error: np.ndarray
     degrees: np.ndarray
+    mean: np.ndarray
+    deviation: np.ndarray
+    center: np.ndarray
+    spread: np.ndarray
+    standard_error: np.ndarray
     gain: np.ndarray
     stop_reason: np.ndarray
     schema: TableSchema = field(repr=False)
@@ -208,8 +219,7 @@ class Tree:
             target_centers=self.schema.target_centers[part],
             target_scales=self.schema.target_scales[part],
         )
-        of_outputs = ("coefficient", "lower", "upper", "train_error")
-        arrays = {name: getattr(self, name)[:, part] for name in of_outputs}
+        arrays = {name: getattr(self, name)[:, part] for name in OUTPUT_FIELDS}
         return replace(self, schema=schema, **arrays)
 
 
@@ -219,6 +229,11 @@ ARRAY_FIELDS = tuple(
     if item.name not in ("schema", "clip_margin", "clip_leaves")
 )
 
+# Those with an axis of outputs.
+OUTPUT_FIELDS = (
+    *("coefficient", "lower", "upper", "train_error"),
+    *("mean", "deviation", "standard_error"),
+)
 # What a leaf holds in the fields that describe a split.
 LEAF_FIELDS = {
     "left": -1,

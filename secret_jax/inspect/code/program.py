@@ -20,8 +20,8 @@ from secret_jax.inspect.equations import (
     split_in_original_units,
 )
 from secret_jax.inspect.rounding import rounded_model, rounded_output, rounded_split
-from secret_jax.inspect.totals import leaves_below
 from secret_jax.tree.structure import Tree
+from secret_jax.tree.totals import leaves_below
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -14,9 +14,9 @@ from typing import Any
 
 from secret_jax.inspect.plot.style import FONT_SIZE
 from secret_jax.inspect.printing import counted_leaves
-from secret_jax.inspect.totals import leaves_below
 from secret_jax.inspect.words import model_parts, node_facts, split_parts
 from secret_jax.tree.structure import Tree
+from secret_jax.tree.totals import leaves_below
 
 # Lengths are inches, so that text of the font size is legible.
 LINE_HEIGHT = 0.165

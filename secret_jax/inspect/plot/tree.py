@@ -25,8 +25,8 @@ from secret_jax.inspect.plot.style import (
     import_matplotlib,
 )
 from secret_jax.inspect.printing import counted_leaves, counted_rows
-from secret_jax.inspect.totals import leaf_totals
 from secret_jax.tree.structure import Tree
+from secret_jax.tree.totals import leaf_totals
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from secret_jax.data.rows import Rows
+from secret_jax.data.sampling import ROW_ORDER
 from secret_jax.grow.trees import Recipe
 from secret_jax.models.attach import attach_one
 from secret_jax.models.interface import LeafModel
@@ -71,7 +72,7 @@ class SoftGates(SoftOptions):
             recipe.leaf,
             self,
             oblique=recipe.oblique and finder.max_attributes is None,
-            seed=recipe.seed,
+            seed=ROW_ORDER,
             trees=trees,
         )
         starts = [

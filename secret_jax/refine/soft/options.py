@@ -120,6 +120,7 @@ class SoftOptions(Refinement):
         "max_rows": [at_least(2)],
     }
     needs_unseen_rows: ClassVar[bool] = True
+    trains_models: ClassVar[bool] = True
 
     def check(self) -> None:
         """See `Value`; a start must see its error at least once."""

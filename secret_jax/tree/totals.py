@@ -15,15 +15,17 @@ def leaf_totals(tree: Tree, value: Any) -> np.ndarray:
     Parameters
     ----------
     tree : Tree
-    value : array-like of shape (n_nodes,) or ()
+    value : array-like of shape (n_nodes, ...) or ()
         What stands at inner nodes is not read.
 
     Returns
     -------
-    ndarray of shape (n_nodes,), of the dtype of ``value``
+    ndarray of shape (n_nodes, ...), of the dtype of ``value``
     """
     value = np.asarray(value)
-    total = np.where(tree.is_leaf, value, value.dtype.type(0))
+    value = np.broadcast_to(value, (tree.n_nodes, *value.shape[1:]))
+    total = value.copy()
+    total[~tree.is_leaf] = 0
     for node in range(tree.n_nodes - 1, 0, -1):  # children come after their parents
         total[tree.parent[node]] += total[node]
     return total

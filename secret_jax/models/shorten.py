@@ -1,0 +1,237 @@
+"""Short equations: the shortest model that says nearly the same as a node's own.
+
+A leaf's shrunken model has a term for every column. The short one is its projection on
+few of them: no target is looked at again, so nothing is selected by chance, and what
+the shrinkage has learned is passed on. How far it may be from the full one is a share
+of the noise in the leaf, on rows like those of the leaf and, to a lesser degree, like
+those of its ancestors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from secret_jax.data.schema import TableSchema
+from secret_jax.models.interface import squared_errors
+from secret_jax.models.statistics import NodeStatistics
+from secret_jax.tree.noise import noise_variance
+from secret_jax.tree.structure import SplitKind, Tree
+
+# Rows for which the parent's second moments count in those of a node: without them an
+# equation fits the few rows of a small leaf, and fails beside them. 30 to 50 are best.
+_BORROWED = 30.0
+# Regressors are standardised over the table: a smaller variance is rounding.
+_CONSTANT = 1e-10
+# A column is a copy of others where they leave no more than this share of its variance
+# unsaid; where an equation cannot do without copies, the next one holds.
+_COPIES = (1e-3, 1e-6, 1e-9)
+
+
+def shortened(tree: Tree, statistics: NodeStatistics, tau: float) -> Tree:
+    """The tree with short equations in all its nodes, and their standard errors.
+
+    Parameters
+    ----------
+    tree : Tree
+        A single hard tree with models.
+    statistics : NodeStatistics
+        Of the rows that it is to describe.
+    tau : float
+        Share of a node's noise variance by which its short equation may differ from the
+        full one, in the mean over rows like those of the node; 0: none is shortened.
+
+    Returns
+    -------
+    Tree
+        With the same mean prediction in every node, the degrees of freedom of the full
+        models (which were spent), and errors measured anew.
+
+    Notes
+    -----
+    The second moments C of a node are blended with those of its parent, which count as
+    thirty rows. With b the slopes of the full model and s² the noise, columns enter by
+    pivoted partial Cholesky, the most useful first, until the part of b'Cb that they
+    leave unsaid is at most ``tau s²``; those that can be spared go again. The slopes
+    are those of the projection, C_AA⁻¹ (C b)_A. Levels of an attribute with like
+    coefficients may enter together as one term. A column that splits above have fixed
+    is part of the constant.
+    """
+    n = statistics.n_regressors
+    if n == 0:
+        return tree
+    weight = np.maximum(tree.weight, 1e-300)
+    noise = noise_variance(tree)
+    fixed = _fixed(tree, statistics)
+    coefficient = tree.coefficient.copy()
+    standard_error = np.full(coefficient.shape, np.nan)
+    moments: dict[int, np.ndarray] = {}
+    for node in range(tree.n_nodes):  # parents come before their children
+        parent = int(tree.parent[node])
+        own = statistics.scatter[node, :n, :n]
+        if parent < 0:
+            covariance = own / max(statistics.weight[node], 1e-300)
+        else:
+            share = weight[node] / (weight[node] + _BORROWED)
+            total = statistics.weight[node]
+            own = own / total if total > 0 else np.zeros_like(own)
+            covariance = share * own + (1.0 - share) * moments[parent]
+        covariance = np.where(fixed[node] | fixed[node][:, None], 0.0, covariance)
+        moments[node] = covariance
+        mean = statistics.mean[node, :n]
+        for output in range(tree.n_outputs):
+            full = coefficient[node, output, 1:]
+            terms = _terms(tree.schema, full) if tau > 0 else np.eye(n)
+            limit = tau * noise[node, output] if tau > 0 else -1.0
+            slopes, variance = _short(covariance, full, terms, limit)
+            error = noise[node, output] / weight[node]
+            standard_error[node, output, 0] = np.sqrt(error)
+            standard_error[node, output, 1:] = np.sqrt(error * variance)
+            coefficient[node, output, 0] += (full - slopes) @ mean
+            coefficient[node, output, 1:] = slopes
+    if tau > 0:
+        measured = squared_errors(statistics, coefficient)
+        count = np.where(statistics.weight > 0, statistics.weight, 1.0)
+        tree = replace(
+            tree, coefficient=coefficient, train_error=measured / count[:, None]
+        )
+    return replace(tree, standard_error=standard_error)
+
+
+def _fixed(tree: Tree, statistics: NodeStatistics) -> np.ndarray:
+    """Regressors that do not vary in a node, because splits above asked for them.
+
+    Returns
+    -------
+    ndarray of shape (n_nodes, n_regressors), bool
+    """
+    schema, n = tree.schema, statistics.n_regressors
+    columns = np.array(schema.input_columns[:n])
+    square = np.einsum("nii->ni", statistics.scatter)[:, :n]
+    constant = square <= _CONSTANT * np.maximum(statistics.weight, 1.0)[:, None]
+    asked = np.zeros((tree.n_nodes, n), bool)
+    for node in range(1, tree.n_nodes):  # parents come before their children
+        parent = int(tree.parent[node])
+        asked[node] = asked[parent]
+        if tree.kind[parent] == SplitKind.DISCRETE:
+            asked[node] |= columns == schema.discrete[tree.attribute[parent]]
+        elif tree.kind[parent] == SplitKind.AXIS:
+            column = schema.input_columns[tree.attribute[parent]]
+            asked[node] |= columns == column
+    return asked & constant
+
+
+def _terms(
+    schema: TableSchema, slopes: Float[np.ndarray, " n_regressors"]
+) -> Float[np.ndarray, "n_regressors n_terms"]:
+    """Columns, and sets of levels that are next to each other in their coefficients.
+
+    A set holds the levels beyond some place in the order of the coefficients, on the
+    side away from the levels without a column, whose coefficient is zero.
+    """
+    n = len(slopes)
+    first = n - schema.n_indicators
+    levels: dict[int, list[int]] = {}
+    for position, (attribute, _) in enumerate(schema.indicators, first):
+        levels.setdefault(attribute, []).append(position)
+    sets = []
+    for positions in levels.values():
+        place = np.array(positions)
+        for side in (place[slopes[place] < 0], place[slopes[place] > 0]):
+            ranked = side[np.argsort(-np.abs(slopes[side]), kind="stable")]
+            sets += [ranked[:last] for last in range(2, len(ranked) + 1)]
+    member = np.zeros((n, n + len(sets)))
+    member[np.arange(n), np.arange(n)] = 1.0
+    for term, members in enumerate(sets, n):
+        member[members, term] = 1.0
+    return member
+
+
+def _short(
+    covariance: Float[np.ndarray, "n n"],
+    full: Float[np.ndarray, " n"],
+    member: Float[np.ndarray, "n n_terms"],
+    limit: float,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Slopes of the short equation, and their variances in units of the noise a row.
+
+    Parameters
+    ----------
+    covariance : ndarray of shape (n_regressors, n_regressors)
+    full : ndarray of shape (n_regressors,)
+        Slopes of the full model.
+    member : ndarray of shape (n_regressors, n_terms)
+        See `_terms`.
+    limit : float
+        The most that may be left unsaid of the variance of the full prediction.
+
+    Returns
+    -------
+    slopes, variance : ndarray of shape (n_regressors,), float64
+    """
+    said = covariance @ full
+    crossed = covariance @ member
+    gram, moment = member.T @ crossed, member.T @ said
+    whole = float(full @ said)
+    chosen, unsaid = np.array([], int), whole
+    for copy in _COPIES:
+        chosen, unsaid = _forward(gram, moment, whole, limit, copy)
+        if unsaid <= limit:
+            break
+    chosen = _backward(gram, moment, chosen, whole, limit)
+    of_terms = member[:, chosen]
+    inverse = np.linalg.inv(gram[np.ix_(chosen, chosen)])
+    variance = np.einsum("ik,kl,il->i", of_terms, inverse, of_terms)
+    slopes = of_terms @ (inverse @ moment[chosen]) if unsaid <= limit else full
+    return slopes, np.maximum(variance, 0.0)
+
+
+def _forward(
+    gram: np.ndarray, moment: np.ndarray, unsaid: float, limit: float, copy: float
+) -> tuple[Int[np.ndarray, " n_chosen"], float]:
+    """Terms by pivoted partial Cholesky, and what they leave unsaid.
+
+    The term that says most comes next; of equal ones the first.
+    """
+    variance = np.diagonal(gram)
+    left, moment = variance.copy(), moment.copy()
+    factors = np.empty((len(gram), 0))
+    chosen: list[int] = []
+    while unsaid > limit:
+        usable = (left > copy * variance) & (variance > _CONSTANT)
+        usable[chosen] = False
+        worth = np.where(usable, moment**2 / np.where(usable, left, 1.0), 0.0)
+        best = int(np.argmax(worth))
+        if worth.size == 0 or worth[best] <= 0:
+            break
+        pivot = np.sqrt(left[best])
+        column = (gram[:, best] - factors @ factors[best]) / pivot
+        rest = moment[best] / pivot
+        moment -= rest * column
+        left -= column**2
+        unsaid -= rest**2
+        factors = np.column_stack([factors, column])
+        chosen.append(best)
+    return np.array(chosen, int), unsaid
+
+
+def _backward(
+    gram: np.ndarray,
+    moment: np.ndarray,
+    chosen: np.ndarray,
+    variance: float,
+    limit: float,
+) -> np.ndarray:
+    """The chosen terms without those that can be spared, the least useful first."""
+    while len(chosen):
+        inverse = np.linalg.inv(gram[np.ix_(chosen, chosen)])
+        slopes = inverse @ moment[chosen]
+        unsaid = variance - moment[chosen] @ slopes
+        worth = slopes**2 / np.diagonal(inverse)
+        least = int(np.argmin(worth))
+        if unsaid + worth[least] > limit:
+            break
+        chosen = np.delete(chosen, least)
+    return chosen

@@ -1,0 +1,46 @@
+"""How far outputs vary about the models: the noise of every node."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from secret_jax.tree.degrees import model_degrees
+from secret_jax.tree.structure import Tree
+from secret_jax.tree.totals import leaf_totals
+
+# Degrees of freedom for which the noise around a leaf counts in the leaf.
+_BORROWED = 30.0
+# A node that seems quieter than this share of the noise around it has too few rows.
+_QUIETEST = 1e-3
+# A deviation below this share of the target's is what float32 rounds away.
+ROUNDING = 1e-6
+
+
+def noise_variance(tree: Tree) -> np.ndarray:
+    """Variance of the outputs about the true mean in every node, as estimated.
+
+    What the leaves below a node leave unexplained, per degree of freedom that their
+    models did not spend. Its logarithm is averaged with that of the parent's noise,
+    which counts as thirty degrees of freedom, so that a leaf with few rows borrows from
+    the leaves around it.
+
+    Parameters
+    ----------
+    tree : Tree
+
+    Returns
+    -------
+    ndarray of shape (n_nodes, n_outputs), float64
+        In standardised units; positive.
+    """
+    degrees = np.minimum(model_degrees(tree), tree.weight)
+    error = leaf_totals(tree, tree.train_error * tree.weight[:, None])
+    free = leaf_totals(tree, tree.weight - degrees)
+    per_degree = error / np.maximum(free, 1.0)[:, None]
+    noise = np.empty(error.shape)
+    noise[0] = np.maximum(per_degree[0], ROUNDING**2)
+    for node in range(1, tree.n_nodes):
+        above = noise[tree.parent[node]]
+        own = np.maximum(per_degree[node], _QUIETEST * above)
+        noise[node] = above * (own / above) ** (free[node] / (free[node] + _BORROWED))
+    return noise

@@ -1,0 +1,175 @@
+"""Splits at numbers that can be written down: few digits, and no row changes sides.
+
+A search finds a threshold somewhere between two rows. All numbers between them are as
+good for the rows that grew the tree, so the split takes the one with the fewest digits,
+and text, code and prediction agree on it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from secret_jax.data.rows import Table
+from secret_jax.data.schema import TableSchema
+from secret_jax.tree.routing import walk
+from secret_jax.tree.structure import SplitKind, Tree
+
+# A threshold keeps this share of the gap between the rows on its two sides from both.
+_MARGIN = 0.1
+# Digits of the factors of a sum, relative to the largest effect.
+_MOST_DIGITS = 5
+# Rows that are looked at: of a larger sample the first ones, in hash order.
+_MOST_ROWS = 1 << 16
+# Relative rounding of encoded values, float32.
+_ROUNDING = 1e-6
+# Digits of a float64.
+_ALL_DIGITS = 17
+
+
+def with_plain_splits(tree: Tree, table: Table) -> Tree:
+    """The tree with thresholds and directions of as few digits as rows allow.
+
+    Parameters
+    ----------
+    tree : Tree
+    table : Table
+        Rows that grew it. Each keeps its way; gates stay as they are.
+
+    Returns
+    -------
+    Tree
+        Its schema knows which columns hold whole numbers only.
+    """
+    table = table.take(slice(_MOST_ROWS))
+    x = np.asarray(table.x)
+    schema = replace(tree.schema, whole=whole_columns(tree.schema, x))
+    tree = replace(tree, schema=schema)
+    if tree.n_leaves == 1:
+        return tree
+    threshold, direction = tree.threshold.copy(), tree.direction.copy()
+    path = walk(tree, table)[0]
+    for node in np.flatnonzero(~tree.is_leaf & (tree.gate_width == 0)):
+        rows = np.flatnonzero(path[tree.depth[node]] == node)
+        here = x[rows]
+        left = path[tree.depth[node] + 1][rows] == tree.left[node]
+        if tree.kind[node] == SplitKind.AXIS:
+            found = _plain_axis(tree, int(node), here, left)
+        elif tree.kind[node] == SplitKind.OBLIQUE:
+            found = _plain_sum(tree, int(node), here, left)
+        else:
+            continue
+        if found is not None:
+            direction[node], threshold[node] = found
+    return replace(tree, threshold=threshold, direction=direction)
+
+
+def whole_columns(schema: TableSchema, x: np.ndarray) -> tuple[int, ...]:
+    """Input columns that hold nothing but whole numbers, as far as float32 can tell."""
+    found = []
+    for position, column in zip(
+        schema.continuous_positions, schema.continuous, strict=True
+    ):
+        center, scale = schema.center[position], schema.scale[position]
+        value = center + scale * x[:, position].astype(np.float64)
+        for counted, indicator in schema.missing_columns:
+            if counted == position:
+                value = value[x[:, indicator] == 0]
+        # A missing value stands at the center, which need not be whole.
+        value = value[value != center]
+        rounding = _ROUNDING * scale * (1.0 + np.abs(x[:, position]).max(initial=0.0))
+        fraction = np.abs(value - np.rint(value))
+        if len(value) and rounding < 0.1 and fraction.max() <= rounding:
+            found.append(column)
+    return tuple(found)
+
+
+def plain_number(low: float, high: float) -> float:
+    """The decimal of fewest digits between two numbers, in the middle if it can be.
+
+    Examples
+    --------
+    >>> plain_number(2.31, 2.38), plain_number(990.0, 1234.5), plain_number(2.0, 3.0)
+    (2.35, 1000.0, 2.0)
+    """
+    middle = 0.5 * (low + high)
+    if not low < high:
+        return middle
+    size = max(abs(low), abs(high), high - low)
+    places = -math.ceil(math.log10(size)) if size > 0 else 0
+    for digits in range(places, places + _ALL_DIGITS):
+        value = round(middle, digits)
+        if low <= value <= high:
+            return value + 0.0
+    return middle
+
+
+def _plain_axis(
+    tree: Tree, node: int, x: np.ndarray, left: np.ndarray
+) -> tuple[np.ndarray, np.float32] | None:
+    """Direction and threshold of a split on one column; None: as it is."""
+    schema, attribute = tree.schema, int(tree.attribute[node])
+    direction = tree.direction[node]
+    value, there = x[:, attribute], np.ones(len(x), bool)
+    indicator = dict(schema.missing_columns).get(attribute)
+    if attribute not in schema.continuous_positions or direction[attribute] != 1:
+        return None  # indicators are asked whether they are there
+    if indicator is not None:
+        there = x[:, indicator] == 0
+    below, above = value[left & there], value[~left & there]
+    if not len(below) or not len(above):
+        return None
+    center, scale = schema.center[attribute], schema.scale[attribute]
+    low = center + scale * float(below.max())
+    high = center + scale * float(above.min())
+    margin = _MARGIN * (high - low)
+    if schema.input_columns[attribute] in schema.whole:
+        low, high = round(low), round(high)
+        # Half a step beyond the last whole number on the left.
+        plain = plain_number(low, high - 1) if high - 1 > low else low
+        plain = math.floor(plain) + 0.5
+    else:
+        plain = plain_number(low + margin, high - margin)
+    threshold = np.float32((plain - center) / scale)
+    kept = np.array_equal(value[there] <= threshold, left[there])
+    if indicator is not None:
+        counts_as = direction[indicator]
+        kept &= bool(counts_as <= threshold) == bool(counts_as <= tree.threshold[node])
+    return (direction, threshold) if kept else None
+
+
+def _plain_sum(
+    tree: Tree, node: int, x: np.ndarray, left: np.ndarray
+) -> tuple[np.ndarray, np.float32] | None:
+    """Direction and threshold of a split on a sum; None: as it is."""
+    schema, direction = tree.schema, tree.direction[node].astype(np.float64)
+    used = np.flatnonzero(direction)
+    if not len(used) or left.all() or not left.any():
+        return None
+    used = used[np.argsort(-np.abs(direction[used]), kind="stable")]
+    center, scale = schema.center[used], schema.scale[used]
+    first = direction[used[0]] / scale[0]
+    factor = direction[used] / scale / abs(first)
+    value = center + scale * x[:, used].astype(np.float64)
+    length = np.linalg.norm(factor * scale)
+    for digits in range(1, _MOST_DIGITS + 1):
+        step = 10.0**-digits * length / scale
+        places = -np.floor(np.log10(step)).astype(int)
+        plain = np.array(list(map(round, factor.tolist(), places.tolist())))
+        plain[0] = factor[0]  # one, or minus one
+        total = value @ plain
+        low, high = total[left].max(), total[~left].min()
+        if low >= high:
+            continue
+        margin = _MARGIN * (high - low)
+        at = plain_number(low + margin, high - margin)
+        size = np.linalg.norm(plain * scale)
+        new = np.zeros(len(direction))
+        new[used] = plain * scale / size
+        new = new.astype(np.float32)
+        threshold = np.float32((at - plain @ center) / size)
+        if np.array_equal(x @ new <= threshold, left):
+            return new, threshold
+    return None
