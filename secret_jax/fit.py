@@ -226,7 +226,6 @@ class Prepared(NamedTuple):
     schema : TableSchema
     rows : Rows
         In the order of their hashes, identical ones as one: all, or a sample.
-    hashed : ndarray of shape (n_rows,), uint64
     sampled_share : float
         Share of the weight of all training rows that ``rows`` hold: 1 but for a sample.
     source : RowSource or None
@@ -239,7 +238,6 @@ class Prepared(NamedTuple):
 
     schema: TableSchema
     rows: Rows
-    hashed: np.ndarray
     sampled_share: float
     source: RowSource | None
     prune_rows: Rows | None
@@ -341,23 +339,17 @@ def refine_tree(plan: Plan, finished: Finished) -> Refined:
 
 def prepare(plan: Plan, given: CheckedRows, prune_set: CheckedRows | None) -> Prepared:
     """Read and measure the rows, and take a sample of very many."""
-    schema, source = read_rows(plan, given)
-    rows, hashed = source.sample(_enough_rows(plan, source.n_rows), ROW_ORDER)
+    schema, source, prune_source = read_rows(plan, given, prune_set)
+    rows = source.sample(_enough_rows(plan, source.n_rows), ROW_ORDER)
     share = _share(rows, source)
     sampled = share < 1.0
-    prune_rows = prune_source = None
-    if prune_set is not None:
-        try:
-            table = encode(schema, prune_set.X).on_host()
-        except ValueError as error:
-            raise ValueError(f"In prune_set: {error}") from None
-        targets = schema.scale_targets(prune_set.targets)
-        prune_source = EncodedRows(Rows(table, targets, prune_set.weight))
+    prune_rows = None
+    if prune_source is not None:
         few = _enough_rows(plan, prune_source.n_rows)
-        prune_rows, _ = prune_source.sample(few, ROW_ORDER)
+        prune_rows = prune_source.sample(few, ROW_ORDER)
         sampled = sampled or _share(prune_rows, prune_source) < 1.0
     every_row = source if sampled else None
-    return Prepared(schema, rows, hashed, share, every_row, prune_rows, prune_source)
+    return Prepared(schema, rows, share, every_row, prune_rows, prune_source)
 
 
 def _share(rows: Rows, source: RowSource) -> float:
@@ -366,8 +358,14 @@ def _share(rows: Rows, source: RowSource) -> float:
     return share if share < 1.0 - ROUNDING else 1.0
 
 
-def read_rows(plan: Plan, given: CheckedRows) -> tuple[TableSchema, RowSource]:
-    """The schema of a table, and its rows, on a device if that is worth it."""
+def read_rows(
+    plan: Plan, given: CheckedRows, prune_set: CheckedRows | None = None
+) -> tuple[TableSchema, RowSource, RowSource | None]:
+    """The schema, the rows, on a device if that is worth it, and those that prune.
+
+    Where the rows that prune train as well the schema is of both: what only they hold
+    is a category, or a gap, like any other.
+    """
     X, targets, weight, names = given
     allow_missing = plan.columns.missing != "error"
     if is_resident(X):
@@ -380,14 +378,40 @@ def read_rows(plan: Plan, given: CheckedRows) -> tuple[TableSchema, RowSource]:
                 allow_missing=allow_missing,
                 target_names=names,
             )
-            return schema, DeviceRows(schema, X, targets, weight)
+            source = DeviceRows(schema, X, targets, weight)
+            return schema, source, _prune_source(schema, prune_set)
         X = np.asarray(X)
-    table = read_columns(X)
-    schema = learn_schema(table, targets, weight, plan.columns, names)
+    table, others = read_columns(X), None
+    every_target, every_weight = targets, weight
+    if prune_set is not None and (plan.prune is None or plan.prune.refits):
+        try:
+            others = read_columns(prune_set.X)
+        except ValueError as error:
+            raise ValueError(f"In prune_set: {error}") from None
+        every_target = np.concatenate([targets, prune_set.targets])
+        every_weight = np.concatenate([weight, prune_set.weight])
+    schema = learn_schema(
+        table, every_target, every_weight, plan.columns, names, others
+    )
     warn_of_target_among_features(table, targets, schema)
     used = weight > 0
     columns = matched(schema, table, used)
-    return schema, HostRows(schema, columns, targets[used], weight[used])
+    source = HostRows(schema, columns, targets[used], weight[used])
+    return schema, source, _prune_source(schema, prune_set)
+
+
+def _prune_source(schema: TableSchema, prune_set: CheckedRows | None) -> RowSource | None:
+    """The rows of ``prune_set``, encoded on the host."""
+    if prune_set is None:
+        return None
+    try:
+        table = encode(schema, prune_set.X).on_host()
+    except ValueError as error:
+        raise ValueError(f"In prune_set: {error}") from None
+    targets = schema.scale_targets(prune_set.targets)
+    rows = Rows(table, targets, prune_set.weight)
+    used = prune_set.weight > 0
+    return EncodedRows(rows if used.all() else rows.take(used))
 
 
 def _stays(plan: Plan, X: jax.Array, weight: np.ndarray) -> bool:
@@ -411,7 +435,7 @@ def chosen_rule(plan: Plan, prepared: Prepared) -> PruningRule:
     if plan.prune is not None:
         return plan.prune
     n_rows = prepared.rows.n_rows
-    n_rows += 0 if prepared.prune_source is None else prepared.prune_source.n_rows
+    n_rows += 0 if prepared.prune_rows is None else prepared.prune_rows.n_rows
     return CrossValidation() if n_rows <= _MOST_CROSS_VALIDATED else HoldOut()
 
 
@@ -431,11 +455,11 @@ def divided(prepared: Prepared, rule: PruningRule) -> Evidence:
     if rule.held_out_share and others is not None:
         return Evidence(rows, others)
     if rule.held_out_share:
-        cut = hold_out(prepared.hashed, rows.weight, rule.held_out_share)
+        cut = hold_out(rows.weight, rule.held_out_share)
         if cut < rows.n_rows:
             return Evidence(rows.take(slice(cut)), rows.take(slice(cut, None)))
     elif others is not None:
-        rows = merged(join([rows, others]), ROW_ORDER)[0]
+        rows = merged(join([rows, others]), ROW_ORDER)
     return Evidence(rows)
 
 

@@ -35,6 +35,7 @@ from benchmarks.table1.report import (
     PRINTED,
     SETS,
     SPLITS,
+    STARTS,
     Record,
     Run,
     make_cells,
@@ -53,6 +54,7 @@ def planned_runs(options: argparse.Namespace) -> list[Run]:
 
     Repeats are outermost, so that all sets have as many when the benchmark is stopped.
     """
+    starts = options.starts if options.mode == "paper" else (None,)
     return [
         Run(
             set=name,
@@ -61,12 +63,14 @@ def planned_runs(options: argparse.Namespace) -> list[Run]:
             repeat=repeat,
             min_samples_split=options.min_samples_split,
             mode=options.mode,
+            start=start,
             synthetic_rows=options.synthetic_rows if name in SYNTHETIC else None,
         )
         for repeat in range(options.repeats)
         for name in options.sets
         for leaf in options.leaves
         for split in options.splits
+        for start in starts
         if (name, leaf, split) in PRINTED
     ]
 
@@ -93,10 +97,11 @@ _load = functools.cache(load)
 def make_model(run: Run) -> SecretRegressor:
     """The paper's tree, or the default one with the same kinds of splits and leaves."""
     oblique, constant = run.split == "oblique", run.leaf == "constant"
-    if run.mode == "paper":
+    if run.start is not None:
         return SecretRegressor.paper(
             oblique=oblique,
             leaf="constant" if constant else "linear",
+            start="component" if run.start == "component" else "rows",
             min_samples_split=run.min_samples_split,
         )
     return SecretRegressor(
@@ -146,8 +151,9 @@ def make_missing(
         append_record(path, record)
         say(
             f"[{number}/{len(missing)}] {run.set}, {run.leaf} leaves, {run.split} "
-            f"splits, repeat {run.repeat}: MSE {record.mse:.4g}, leaves "
-            f"{record.leaves_grown} -> {record.leaves_kept}, {record.seconds:.1f} s"
+            f"splits, {run.start or run.mode}, repeat {run.repeat}: MSE "
+            f"{record.mse:.4g}, leaves {record.leaves_grown} -> "
+            f"{record.leaves_kept}, {record.seconds:.1f} s"
         )
         yield record
 
@@ -172,6 +178,13 @@ def parse_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     add("--sets", nargs="+", choices=SETS, default=SETS, metavar="SET", help=names)
     add("--leaves", nargs="+", choices=LEAVES, default=LEAVES)
     add("--splits", nargs="+", choices=SPLITS, default=SPLITS)
+    add(
+        "--starts",
+        nargs="+",
+        choices=STARTS,
+        default=STARTS,
+        help="of EM, in the paper's mode",
+    )
     add("--repeats", type=whole_number, default=100)
     add(
         "--synthetic-rows",

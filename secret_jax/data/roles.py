@@ -17,12 +17,13 @@ from secret_jax.data.columns import (
     refuse_numbers_as_text,
 )
 from secret_jax.data.scaling import column_moments
-from secret_jax.data.schema import Role, TableSchema
+from secret_jax.data.schema import Role, TableSchema, match_columns
 
 # With fewer rows of a kind the coefficient of its indicator would be mostly noise.
-_ROWS_PER_INDICATOR = 30
+# Weights count, and their sums are rounded.
+_ROWS_PER_INDICATOR = 30 - 1e-6
 # A side of fewer rows is no leaf: the least "auto" leaf has five.
-_LEAST_MISSING = 5
+_LEAST_MISSING = 5 - 1e-6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,6 +98,7 @@ def learn_schema(
     weight: np.ndarray,
     options: ColumnOptions,
     target_names: tuple[str, ...] = ("y",),
+    others: ReadTable | None = None,
 ) -> TableSchema:
     """Decide roles, collect categories and measure scales.
 
@@ -105,12 +107,15 @@ def learn_schema(
     table : dict or list of ndarray of shape (n_rows,)
         As `secret_jax.data.columns.read_columns` gives it; text and boolean columns are
         discrete.
-    targets : ndarray of shape (n_rows, n_outputs), float64
-    weight : ndarray of shape (n_rows,), float64
+    targets : ndarray of shape (n_rows + n_others, n_outputs), float64
+    weight : ndarray of shape (n_rows + n_others,), float64
         Rows of weight zero count for nothing.
     options : ColumnOptions
     target_names : tuple of str
         Used in messages and pictures.
+    others : dict or list of ndarray of shape (n_others,), optional
+        The same columns of a ``prune_set`` whose rows train as well: their categories
+        and gaps count, while roles follow from ``table`` alone.
 
     Returns
     -------
@@ -122,6 +127,16 @@ def learn_schema(
     used = weight > 0
     allow_missing = options.missing != "error"
     roles = _roles(columns, names, options)
+    if others is not None:
+        try:
+            below = match_columns(names, named, others)
+            below = [
+                _checked(*column, allow_missing)
+                for column in zip(below, names, roles, strict=True)
+            ]
+        except ValueError as error:
+            raise ValueError(f"In prune_set: {error}") from None
+        columns = [np.concatenate(pair) for pair in zip(columns, below, strict=True)]
     regressors = [i for i, role in enumerate(roles) if role is Role.REGRESSOR]
     splits = [i for i, role in enumerate(roles) if role is Role.SPLIT]
     continuous = regressors + splits
@@ -132,25 +147,25 @@ def learn_schema(
         allow_missing=allow_missing,
     )
     modelled, split_only = [], []
-    fewest = np.minimum(measured.n_there, measured.n_missing)
+    fewest = np.minimum(measured.mass, measured.missing_mass)
     for i, fewer in zip(continuous, fewest, strict=True):
         if options.missing == "learn" and fewer >= _LEAST_MISSING:
             wanted = _wanted(options.missing_indicators, fewer >= _ROWS_PER_INDICATOR)
             regressor = roles[i] is Role.REGRESSOR
             (modelled if wanted and regressor else split_only).append(i)
     shares = [
-        (i, float(share))
-        for i, share, n_missing in zip(
-            continuous, measured.missing_share, measured.n_missing, strict=True
+        (i, float(missing / (there + missing)))
+        for i, there, missing in zip(
+            continuous, measured.mass, measured.missing_mass, strict=True
         )
-        if n_missing
+        if missing
     ]
     discrete_columns = [i for i, role in enumerate(roles) if role is Role.DISCRETE]
     categories = [
         categories_of(columns[i][used], names[i], allow_missing)
         for i in discrete_columns
     ]
-    chosen = _indicators(categories, int(used.sum()), options.category_indicators)
+    chosen = _indicators(categories, float(weight.sum()), options.category_indicators)
     n_inserted = len(chosen) + len(modelled)
 
     def with_indicators(values: np.ndarray, value: float) -> np.ndarray:
@@ -206,6 +221,16 @@ def _roles(
     return roles
 
 
+def _checked(
+    column: np.ndarray, name: str, role: Role, allow_missing: bool
+) -> np.ndarray:
+    """A column of further rows; an error if its role does not suit what it holds."""
+    if role is not Role.DISCRETE:
+        return numbers(column, name, allow_missing)
+    categories_of(column, name, allow_missing)
+    return column
+
+
 def _target_scaling(
     targets: np.ndarray, weight: np.ndarray, names: tuple[str, ...]
 ) -> dict[str, Any]:
@@ -225,7 +250,7 @@ def _wanted(choice: bool | str, enough: bool) -> bool:
 
 
 def _indicators(
-    categories: list[tuple[Any, ...]], n_rows: int, choice: bool | str
+    categories: list[tuple[Any, ...]], n_rows: float, choice: bool | str
 ) -> tuple[tuple[int, int], ...]:
     """Attribute and code of the categories that the models see."""
     chosen = []

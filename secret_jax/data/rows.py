@@ -7,9 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from secret_jax.data.sampling import content_hash
+from secret_jax.runtime.hashing import mix
 
 # Content is compared in steps of 1/1024 deviations: a change of the last digit (by an
-# offset, by another unit) must not move a row.
+# offset, by another unit) must not move a row. Rows that differ by less, most rows of a
+# table with heavy tails, are told apart by their exact content.
 _STEPS = 1024.0
 
 
@@ -81,8 +83,8 @@ def shuffled(rows: Rows, seed: int) -> Rows:
     return rows.take(_hash_order(rows, seed)[0])
 
 
-def merged(rows: Rows, seed: int) -> tuple[Rows, np.ndarray]:
-    """The rows in shuffled order, identical ones as one, and their hashes.
+def merged(rows: Rows, seed: int) -> Rows:
+    """The rows in shuffled order, identical ones as one.
 
     A prefix of them is a sample of distinct rows.
     """
@@ -91,7 +93,7 @@ def merged(rows: Rows, seed: int) -> tuple[Rows, np.ndarray]:
     new = np.r_[True, (np.diff(hashed) != 0) | (np.diff(exact) != 0)]
     first = np.flatnonzero(new)
     weight = np.add.reduceat(rows.weight, first)
-    return rows.take(first)._replace(weight=weight), hashed[first]
+    return rows.take(first)._replace(weight=weight)
 
 
 def _hash_order(rows: Rows, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -101,7 +103,8 @@ def _hash_order(rows: Rows, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarr
     -------
     order : ndarray of shape (n_rows,), int64
     hashed, exact : ndarray of shape (n_rows,), uint64
-        Hashes in that order, of slightly rounded and of exact content.
+        Hashes in that order: the first is of slightly rounded content unless other rows
+        share it, the second of exact content.
     """
     targets = rows.targets.astype(np.float32)
     columns = [*rows.table.x.T, *rows.table.codes.T, *targets.T]
@@ -110,5 +113,20 @@ def _hash_order(rows: Rows, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarr
     order = np.argsort(hashed)
     # A sort by two keys takes three times as long.
     if (np.diff(hashed[order]) == 0).any():
+        hashed = _told_apart(hashed, exact)
         order = np.lexsort((exact, hashed))
     return order, hashed[order], exact[order]
+
+
+def _told_apart(hashed: np.ndarray, exact: np.ndarray) -> np.ndarray:
+    """Hashes of which those that stand for several contents depend on the exact one.
+
+    Side by side in the order, such rows would be held out, or not, all together.
+    """
+    order = np.lexsort((exact, hashed))
+    first = np.flatnonzero(np.r_[True, np.diff(hashed[order]) != 0])
+    count = np.diff(np.append(first, len(order)))
+    lowest, highest = exact[order[first]], exact[order[first + count - 1]]
+    several = np.zeros(len(order), bool)
+    several[order] = np.repeat(lowest != highest, count)
+    return np.where(several, mix(hashed ^ mix(exact)), hashed)

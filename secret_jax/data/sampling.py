@@ -88,24 +88,21 @@ def _mixed(value: Any) -> Any:
     return value ^ (value >> np.uint32(16))
 
 
-def hold_out(sorted_hash: np.ndarray, weight: np.ndarray, fraction: float) -> int:
-    """Where to cut rows in hash order so that the rest is a hold-out part.
+def hold_out(weight: np.ndarray, fraction: float) -> int:
+    """Where to cut distinct rows in hash order so that the rest is a hold-out part.
 
     Parameters
     ----------
-    sorted_hash : ndarray of shape (n_rows,), uint64
     weight : ndarray of shape (n_rows,)
+        Identical rows are one row of their common weight: they are never put apart.
     fraction : float
         Share of the weight to hold out.
 
     Returns
     -------
     int
-        Rows ``[:cut]`` train, rows ``[cut:]`` are held out. Identical rows are never
-        put apart.
+        Rows ``[:cut]`` train, rows ``[cut:]`` are held out.
     """
     share = np.cumsum(weight) / np.sum(weight)
     cut = int(np.searchsorted(share, 1.0 - fraction - _ROUNDING)) + 1
-    while cut < len(share) and sorted_hash[cut] == sorted_hash[cut - 1]:
-        cut += 1
     return min(cut, len(share))

@@ -21,17 +21,14 @@ class ColumnMoments(NamedTuple):
     center, scale : ndarray, float64
         Weighted mean and standard deviation of the values that are there; 0 and 1
         where there is none, and a scale of 1 for a constant.
-    n_there, n_missing : ndarray, int64
-        Rows with and without a value.
-    missing_share : ndarray, float64
-        Share of the weight that has no value.
+    mass, missing_mass : ndarray, float64
+        Weight of the rows with and without a value.
     """
 
     center: np.ndarray
     scale: np.ndarray
-    n_there: np.ndarray
-    n_missing: np.ndarray
-    missing_share: np.ndarray
+    mass: np.ndarray
+    missing_mass: np.ndarray
 
 
 class _Sums(NamedTuple):
@@ -42,8 +39,6 @@ class _Sums(NamedTuple):
     scatter: np.ndarray
     lowest: np.ndarray
     highest: np.ndarray
-    n_there: np.ndarray
-    n_missing: np.ndarray
     missing_mass: np.ndarray
 
 
@@ -85,7 +80,7 @@ def column_moments(
     ]
     if not columns:
         nothing = np.zeros(0)
-        return ColumnMoments(nothing, nothing, nothing, nothing, nothing)
+        return ColumnMoments(nothing, nothing, nothing, nothing)
 
     def sums(rows: slice) -> _Sums:
         values = row_block(columns, rows)
@@ -102,7 +97,7 @@ def column_moments(
     with np.errstate(over="ignore", invalid="ignore"):
         total = _added_up(list(in_blocks(sums, len(weight))))
         scale = np.sqrt(safe_divide(total.scatter, total.mass, np))
-    constant = (total.lowest >= total.highest) | (total.n_there == 0)
+    constant = (total.lowest >= total.highest) | (total.mass == 0)
     for column in np.flatnonzero(~constant & ~np.isfinite(scale)).tolist():
         largest = max(abs(total.lowest[column]), abs(total.highest[column]))
         raise ValueError(
@@ -111,13 +106,10 @@ def column_moments(
         )
     center = np.where(constant, total.lowest, total.mean)
     return ColumnMoments(
-        center=np.where(total.n_there > 0, center, 0.0),
+        center=np.where(total.mass > 0, center, 0.0),
         scale=np.where(constant | (scale <= 0), 1.0, scale),
-        n_there=total.n_there,
-        n_missing=total.n_missing,
-        missing_share=safe_divide(
-            total.missing_mass, total.mass + total.missing_mass, np
-        ),
+        mass=total.mass,
+        missing_mass=total.missing_mass,
     )
 
 
@@ -133,13 +125,11 @@ def _block_sums(values: np.ndarray, weight: np.ndarray) -> _Sums:
     share = np.broadcast_to(weight, values.shape)
     lowest = values.min(axis=1, initial=np.inf)
     highest = values.max(axis=1, initial=-np.inf)
-    n_missing = np.zeros(len(values), np.int64)
     missing_mass = np.zeros(len(values))
     if np.isnan(lowest).any():
         missing = np.isnan(values)
         lowest = np.fmin.reduce(values, axis=1, initial=np.inf)
         highest = np.fmax.reduce(values, axis=1, initial=-np.inf)
-        n_missing = missing.sum(axis=1)
         missing_mass = np.einsum("ij,ij->i", share, missing)
         share = np.where(missing, 0.0, share)
         values = np.where(missing, 0.0, values)
@@ -153,8 +143,6 @@ def _block_sums(values: np.ndarray, weight: np.ndarray) -> _Sums:
         scatter=np.einsum("ij,ij->i", share * offset, offset),
         lowest=lowest,
         highest=highest,
-        n_there=values.shape[1] - n_missing,
-        n_missing=n_missing,
         missing_mass=missing_mass,
     )
 
@@ -167,7 +155,5 @@ def _added_up(blocks: list[_Sums]) -> _Sums:
         *(array[0] for array in whole),
         lowest=parts.lowest.min(axis=0),
         highest=parts.highest.max(axis=0),
-        n_there=parts.n_there.sum(axis=0),
-        n_missing=parts.n_missing.sum(axis=0),
         missing_mass=parts.missing_mass.sum(axis=0),
     )

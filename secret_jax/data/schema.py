@@ -230,24 +230,39 @@ class TableSchema:
 
     def matching(self, columns: ReadTable) -> list[np.ndarray]:
         """Columns of a table in the order of ``names``; an error if some lack."""
-        if isinstance(columns, list) or not self.named:
-            found = list(columns if isinstance(columns, list) else columns.values())
-            if len(found) != len(self.names):
-                raise ValueError(
-                    f"X has {len(found)} features, but the tree was fitted with "
-                    f"{len(self.names)} features: {listed(self.names)}."
-                )
-            return found
-        missing = [name for name in self.names if name not in columns]
-        extra = [name for name in columns if name not in self.names]
-        if missing or extra:
-            problem = " and ".join(
-                f"{what} {listed(names)}"
-                for what, names in (("lacks", missing), ("has the unknown", extra))
-                if names
-            )
+        return match_columns(self.names, self.named, columns)
+
+
+def match_columns(
+    names: tuple[str, ...], named: bool, columns: ReadTable
+) -> list[np.ndarray]:
+    """Columns of a table in the order of the names; an error if some lack.
+
+    Parameters
+    ----------
+    names : tuple of str
+    named : bool
+        Whether they came with the data: then columns are found by name.
+    columns : dict or list of ndarray of shape (n_rows,)
+    """
+    if isinstance(columns, list) or not named:
+        found = list(columns if isinstance(columns, list) else columns.values())
+        if len(found) != len(names):
             raise ValueError(
-                f"X {problem}. The feature names should match those of the fit: "
-                f"{listed(self.names)}."
+                f"X has {len(found)} features, but the tree was fitted with "
+                f"{len(names)} features: {listed(names)}."
             )
-        return [columns[name] for name in self.names]
+        return found
+    missing = [name for name in names if name not in columns]
+    extra = [name for name in columns if name not in names]
+    if missing or extra:
+        problem = " and ".join(
+            f"{what} {listed(which)}"
+            for what, which in (("lacks", missing), ("has the unknown", extra))
+            if which
+        )
+        raise ValueError(
+            f"X {problem}. The feature names should match those of the fit: "
+            f"{listed(names)}."
+        )
+    return [columns[name] for name in names]

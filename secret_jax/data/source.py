@@ -43,8 +43,8 @@ class RowSource(Protocol):
         """Sum of the rows' weights."""
         ...
 
-    def sample(self, n_wanted: int, seed: int) -> tuple[Rows, np.ndarray]:
-        """About so many distinct rows in hash order, or all of fewer, and their hashes.
+    def sample(self, n_wanted: int, seed: int) -> Rows:
+        """About so many distinct rows in hash order, or all of fewer.
 
         The same rows and seed give the same sample, wherever they lie. Identical rows
         are one, of their common weight.
@@ -82,11 +82,9 @@ class EncodedRows:
         """See `RowSource`."""
         return float(self.rows.weight.sum())
 
-    def sample(self, n_wanted: int, seed: int) -> tuple[Rows, np.ndarray]:
+    def sample(self, n_wanted: int, seed: int) -> Rows:
         """See `RowSource`: a prefix of the rows in hash order."""
-        rows, hashed = merged(self.rows, seed)
-        part = slice(min(n_wanted, rows.n_rows))
-        return rows.take(part), hashed[part]
+        return merged(self.rows, seed).take(slice(n_wanted))
 
     def blocks(
         self, function: Callable[[Rows], _Result], size: int
@@ -124,7 +122,7 @@ class HostRows:
         """See `RowSource`."""
         return float(self.weight.sum())
 
-    def sample(self, n_wanted: int, seed: int) -> tuple[Rows, np.ndarray]:
+    def sample(self, n_wanted: int, seed: int) -> Rows:
         """See `RowSource`."""
         if n_wanted < self.n_rows:
             index = self._chosen(n_wanted / self.n_rows, seed)
@@ -200,7 +198,7 @@ class DeviceRows:
         """See `RowSource`."""
         return float(self.weight.sum())
 
-    def sample(self, n_wanted: int, seed: int) -> tuple[Rows, np.ndarray]:
+    def sample(self, n_wanted: int, seed: int) -> Rows:
         """See `RowSource`."""
         if n_wanted < self.n_rows:
             share = n_wanted / self.n_rows
@@ -233,10 +231,10 @@ class DeviceRows:
         return HostRows(self.schema, ReadColumns(columns, codes), targets, weight)
 
 
-def _distinct(found: Rows, n_wanted: int, seed: int) -> tuple[Rows, np.ndarray] | None:
+def _distinct(found: Rows, n_wanted: int, seed: int) -> Rows | None:
     """The sample with identical rows as one; None if there are too many of them."""
     # Of many copies of few rows the hash takes all or none.
     if found.n_rows < _LEAST_FOUND * n_wanted:
         return None
-    rows, hashed = merged(found, seed)
-    return None if rows.n_rows < _LEAST_DISTINCT * found.n_rows else (rows, hashed)
+    rows = merged(found, seed)
+    return None if rows.n_rows < _LEAST_DISTINCT * found.n_rows else rows

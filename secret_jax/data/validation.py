@@ -79,6 +79,12 @@ def validated_targets(y: Any, X: Any) -> np.ndarray:
 
 
 def validated_weight(sample_weight: Any, X: Any) -> np.ndarray:
+    """Weights of rows in the unit that `scaled_weight` gives them."""
+    return scaled_weight(checked_weight(sample_weight, X))
+
+
+def checked_weight(sample_weight: Any, X: Any) -> np.ndarray:
+    """Weights as they were given, float64, or ones; an error if they are none."""
     n_rows = len(X)
     if sample_weight is None:
         return np.ones(n_rows)
@@ -95,12 +101,17 @@ def validated_weight(sample_weight: Any, X: Any) -> np.ndarray:
         raise ValueError(f"Bad sample weights: {error}") from None
     if not (np.isfinite(weight) & (weight >= 0)).all():  # of a single number
         raise ValueError(f"Bad sample weights: {sample_weight!r}. Give finite numbers.")
-    largest = weight.max()
-    if largest == 0:
+    if weight.max() == 0:
         raise ValueError(
             "Sample weights must contain at least one non-zero number: all are zero."
         )
-    countable = largest <= _MOST_COPIES / n_rows
+    return weight
+
+
+def scaled_weight(weight: np.ndarray) -> np.ndarray:
+    """Whole numbers as they are; other weights scaled to a mean of one."""
+    largest = weight.max()
+    countable = largest <= _MOST_COPIES / len(weight)
     if not (countable and np.equal(np.mod(weight, 1), 0).all()):
         weight = weight / largest  # whose mean cannot overflow
         weight = weight / weight[weight > 0].mean()

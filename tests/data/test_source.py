@@ -34,7 +34,7 @@ def device_rows(x, y, weight=None) -> DeviceRows:
     return DeviceRows(schema, jnp.asarray(x), targets, weight)
 
 
-def assert_same(found: tuple[Rows, np.ndarray], expected: tuple[Rows, np.ndarray]):
+def assert_same(found: Rows, expected: Rows):
     for array, other in zip(
         jax.tree.leaves(found), jax.tree.leaves(expected), strict=True
     ):
@@ -56,7 +56,7 @@ def test_a_sample_has_about_the_size_asked_for_and_no_slant(rng, kind):
     }[kind]
     y = rng.normal(size=n_rows)
     source = host_rows(x, y)
-    found, _ = source.sample(5000, seed=3)
+    found = source.sample(5000, seed=3)
     chosen = source.schema.restore_targets(found.targets)
     # Five standard errors of a binomial share, and of a mean.
     assert abs(len(chosen) - 5000) < 5 * np.sqrt(20_000 * 0.25 * 0.75)
@@ -67,7 +67,7 @@ def test_a_sample_has_about_the_size_asked_for_and_no_slant(rng, kind):
 def test_the_order_of_the_rows_does_not_matter_and_the_seed_does(rng, rows_of):
     x, y = rng.normal(size=(4000, 2)).astype(np.float32), rng.normal(size=4000)
     other = rng.permutation(4000)
-    (first, _), (second, _), (third, _) = (
+    first, second, third = (
         rows_of(x[order], y[order]).sample(1000, seed)
         for order, seed in ((slice(None), 1), (other, 1), (other, 2))
     )
@@ -81,8 +81,8 @@ def test_copies_of_few_rows_are_those_rows_with_weights(rng, n_distinct, rows_of
     times = 8000 // n_distinct
     distinct = rng.normal(size=(n_distinct, 2)).astype(np.float32)
     x = np.repeat(distinct, times, axis=0)
-    found, hashed = rows_of(x, x[:, 0]).sample(2000, seed=0)
-    assert found.n_rows == len(hashed) == n_distinct
+    found = rows_of(x, x[:, 0]).sample(2000, seed=0)
+    assert found.n_rows == n_distinct
     assert len(np.unique(found.table.x, axis=0)) == n_distinct
     assert (found.weight == times).all()
 
@@ -104,9 +104,9 @@ def test_one_sample_on_the_host_and_on_a_device(rng, kind, n_wanted, n_outputs):
     found = device_rows(x, targets, weight).sample(n_wanted, seed=4)
     assert all(isinstance(array, np.ndarray) for array in jax.tree.leaves(found))
     assert_same(found, expected)
-    rows, hashed = found
+    rows = found
     assert rows.targets.shape == (rows.n_rows, n_outputs)
-    assert_same((rows, hashed), merged(rows, 4))  # in the order of their hashes
+    assert_same(rows, merged(rows, 4))  # in the order of their hashes
     if kind == "copies":
         assert rows.n_rows == 600
     elif n_wanted > n_rows:
@@ -130,7 +130,7 @@ def test_identical_rows_are_one_of_their_common_weight(rng, rows_of):
     x[:200], y[:200] = x[200:400], y[200:400]
     weight = rng.uniform(0.5, 2.0, 8000)
     source = rows_of(x, y, weight)
-    found, _ = source.sample(4000, seed=2)
+    found = source.sample(4000, seed=2)
     of_content: dict[bytes, float] = {}
     encoded = EncodedRows(host_rows(x, y, weight).take(None)).rows
     for row, its in zip(encoded.table.x, encoded.weight, strict=True):
@@ -149,7 +149,7 @@ def test_rows_with_missing_values_and_categories_are_chosen_without_slant(rng):
     options = ColumnOptions(discrete_features=[1], missing="learn")
     schema = learn_schema(read_columns(x), targets, weight, options)
     source = HostRows(schema, matched(schema, read_columns(x)), targets, weight)
-    found, _ = source.sample(1000, seed=0)
+    found = source.sample(1000, seed=0)
     # Five standard deviations of a binomial count.
     assert abs(found.n_rows - 1000) < 5 * np.sqrt(5000 * 0.2 * 0.8)
     most = 5 * np.sqrt(2 / 9 / found.n_rows)

@@ -62,8 +62,7 @@ def rows(n, first=0):
 
 def prepared(prune_rows=None):
     own = rows(100)
-    hashed = np.arange(100, dtype=np.uint64)
-    return Prepared(None, own, hashed, 1.0, None, prune_rows, None)
+    return Prepared(None, own, 1.0, None, prune_rows, None)
 
 
 @pytest.mark.parametrize("rule", [Unpruned(), CrossValidation(), CostComplexity()])
