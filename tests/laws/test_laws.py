@@ -16,7 +16,7 @@ from configurations import (
     tree_bytes,
 )
 
-from secret_jax import LeastSquares
+from secret_jax import LeastSquares, UnseenCategoryWarning
 from secret_jax.tree.structure import SplitKind, StopReason
 
 N_EXACT = 128  # a power of two: means of multiples of 1/64 are exact
@@ -84,7 +84,7 @@ def test_signs_mirror_the_tree(sign, target_sign):
     # small nodes need) would be the same.
     X, y = crease(N_EXACT)
     X_prune, y_prune = crease(seed=7)
-    options = {"min_samples_split": 0.2}
+    options = {"min_samples_split": 0.2, "splits__start": "component"}
     model = fitted("paper", X, y, prune_set=(X_prune, y_prune), **options)
     other = fitted(
         "paper",
@@ -125,6 +125,82 @@ def test_a_weight_of_two_is_two_rows(configuration, prune):
     assert_same_tree(weighted.tree_, repeated.tree_)
     assert weighted.n_leaves_grown_ == repeated.n_leaves_grown_ > 1
     np.testing.assert_allclose(weighted.predict(X), repeated.predict(X), atol=1e-4)
+
+
+@pytest.mark.parametrize("table", ["categories", "gaps"])
+@every_configuration
+def test_a_weight_of_two_is_two_rows_with_categories_and_gaps(configuration, table):
+    # Indicators need 30 rows a category and 30 gaps: with weights there are enough.
+    X, y = shop(80)
+    if table == "gaps":
+        gone = np.random.default_rng(5).random((len(X), 2)) < 0.25
+        X[["width", "height"]] = X[["width", "height"]].mask(gone)
+    weight = np.random.default_rng(1).integers(1, 3, len(y)) + 1
+    repeat = np.repeat(np.arange(len(y)), weight)
+    options = {"min_samples_split": 0.15}
+    weighted = fitted(configuration, X, y, weight, **options)
+    repeated = fitted(configuration, X.iloc[repeat], y.iloc[repeat], **options)
+    schema, other = weighted.tree_.schema, repeated.tree_.schema
+    assert schema.labels == other.labels
+    if configuration == "default":
+        assert len(schema.indicators) == 4 or table == "gaps"
+        assert len(schema.missing_modelled) == (0 if table == "categories" else 2)
+    assert dict(schema.missing_shares) == pytest.approx(dict(other.missing_shares))
+    assert_same_tree(weighted.tree_, repeated.tree_)
+    np.testing.assert_allclose(weighted.predict(X), repeated.predict(X), atol=1e-4)
+
+
+@pytest.mark.parametrize("prune", ["auto", "holdout"])
+def test_rows_of_a_prune_set_that_train_are_rows(prune):
+    X, y = shop()
+    own = (X["colour"] != "white") & (np.arange(len(X)) % 3 > 0)
+    share = np.where(own, 0.0, 0.3)[:, None]
+    X = X.mask(np.random.default_rng(5).random(X.shape) < share)
+    pruning = X[~own], y[~own]
+    model = fitted("default", X[own], y[own], prune_set=pruning, prune=prune)
+    schema = model.tree_.schema
+    together = fitted("default", X, y, prune=prune).tree_
+    assert schema.categories == together.schema.categories
+    assert schema.categories[0][-2:] == ("white", None)
+    assert schema.labels == together.schema.labels
+    np.testing.assert_allclose(schema.center, together.schema.center, atol=1e-12)
+    np.testing.assert_allclose(schema.scale, together.schema.scale, rtol=1e-12)
+    if prune == "auto":  # cross-validates both together
+        assert_same_tree(model.tree_, together)
+    weight = np.random.default_rng(6).integers(1, 3, len(X))
+    weighted = fitted(
+        "default",
+        X[own],
+        y[own],
+        weight[own],
+        prune_set=(*pruning, weight[~own]),
+        prune=prune,
+    )
+    repeat = np.repeat(np.arange(len(X)), weight)
+    X, y, own = (part.iloc[repeat] for part in (X, y, own))
+    pruning = X[~own], y[~own]
+    repeated = fitted("default", X[own], y[own], prune_set=pruning, prune=prune)
+    assert_same_tree(weighted.tree_, repeated.tree_)
+
+
+def test_weights_of_both_parts_have_one_unit():
+    X, y = crease()
+    weight = np.random.default_rng(4).uniform(0.5, 1.5, len(y))
+    parts = (weight[:80], weight[80:]), (8 * weight[:80], 8 * weight[80:])
+    trees = [
+        fitted("default", X[:80], y[:80], a, prune_set=(X[80:], y[80:], b)).tree_
+        for a, b in parts
+    ]
+    assert tree_bytes(trees[0]) == tree_bytes(trees[1])
+    assert_same_tree(trees[0], fitted("default", X, y, weight).tree_)
+
+
+def test_rows_that_only_prune_bring_no_category():
+    X, y = shop()
+    pruning = X.assign(colour="violet"), y
+    with pytest.warns(UnseenCategoryWarning, match="violet"):
+        model = fitted("paper", X, y, prune_set=pruning)
+    assert "violet" not in model.tree_.schema.categories[0]
 
 
 def test_a_weight_of_two_is_two_rows_with_several_starts_too():
