@@ -12,6 +12,16 @@ from secret_jax.inspect.code.export import export_code
 from secret_jax.tree.structure import Tree
 
 
+# What `export_code` promises, in deviations of the target: hard trees, and gates.
+HARD, SOFT = 3e-5, 3e-4
+
+
+def assert_predicts(found: np.ndarray, expected: np.ndarray, tree: Tree) -> None:
+    """The code predicts what the tree predicts, as nearly as is promised."""
+    most = (SOFT if tree.is_soft else HARD) * tree.schema.target_scale
+    np.testing.assert_allclose(found, expected, rtol=0, atol=most)
+
+
 def by_python(tree: Tree, frame: pd.DataFrame, **options) -> np.ndarray:
     scope: dict = {}
     code = export_code(tree, **options)

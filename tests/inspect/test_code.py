@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from configurations import shop
-from exported_code import by_python, by_sql
+from exported_code import assert_predicts, by_python, by_sql
 from handmade import CHAIN, SHAPES, STUMP, build_tree
 from random_trees import NAMES, random_rows, random_tree, with_gates
 
@@ -44,7 +44,7 @@ def test_hard_trees(run, n_leaves, clip_margin):
     tree = random_tree(n_leaves, n_leaves, clip_margin=clip_margin)
     frame = random_frame(1)
     expected = predicted(tree, frame)
-    np.testing.assert_allclose(run(tree, frame), expected, rtol=0, atol=3e-5)
+    assert_predicts(run(tree, frame), expected, tree)
 
 
 @both
@@ -55,7 +55,7 @@ def test_soft_trees(run, clip_leaves, clip_margin):
     tree = dataclasses.replace(tree, clip_leaves=clip_leaves)
     frame = random_frame(2)
     expected = predicted(tree, frame)
-    np.testing.assert_allclose(run(tree, frame), expected, rtol=0, atol=3e-4)
+    assert_predicts(run(tree, frame), expected, tree)
 
 
 @both
@@ -72,9 +72,7 @@ def test_all_shapes(run, shape):
     for seed in range(3):
         tree = build_tree(SHAPES[shape], seed, 0.25)
         for made in (tree, with_gates(tree, seed)):
-            np.testing.assert_allclose(
-                run(made, frame), predicted(made, frame), rtol=1e-5, atol=1e-5
-            )
+            assert_predicts(run(made, frame), predicted(made, frame), made)
 
 
 @both
@@ -111,9 +109,7 @@ def test_long_chains_and_large_trees_compile():
     tree = build_tree(links, seed=0, clip_margin=0.1)
     frame = pd.DataFrame({"colour": ["red", "blue"], "a": [0.1, 1.2], "b": [2.0, -1.0]})
     for run in (by_python, by_sql):
-        np.testing.assert_allclose(
-            run(tree, frame), predicted(tree, frame), rtol=1e-5, atol=1e-5
-        )
+        assert_predicts(run(tree, frame), predicted(tree, frame), tree)
     deepest = max(len(s) - len(s.lstrip()) for s in export_code(tree).splitlines())
     assert deepest <= 4 * 12
     soft = with_gates(tree)
@@ -129,7 +125,7 @@ def test_fitted_trees_with_categories():
     for made in (tree, with_gates(tree)):
         expected = predicted(made, X)
         for run in (by_python, by_sql):
-            np.testing.assert_allclose(run(made, X), expected, atol=1e-4 * y.std())
+            assert_predicts(run(made, X), expected, made)
 
 
 @pytest.mark.data
@@ -140,7 +136,7 @@ def test_abalone(data_home):
     model.set_params(discrete_features=data.discrete).fit(X, y)
     expected = model.predict(X)
     for run in (by_python, by_sql):
-        np.testing.assert_allclose(run(model.tree_, X), expected, atol=1e-5 * y.std())
+        assert_predicts(run(model.tree_, X), expected, model.tree_)
 
 
 def test_precision_shortens_and_hardly_changes():
@@ -168,7 +164,29 @@ def test_names_that_mean_something_in_python_or_sql():
         expected = predicted(made, frame)
         made = dataclasses.replace(made, schema=odd)
         for run in (by_python, by_sql):
-            np.testing.assert_allclose(run(made, renamed), expected, atol=1e-4)
+            assert_predicts(run(made, renamed), expected, made)
+
+
+# Equal in the form in which Python reads names; no letters; what the code itself uses.
+STRANGE_NAMES = {
+    "one name": ("\u00b5", "b", "\u03bc", "\ufb01", "fi", "e\u0301", "\u00e9"),
+    "no names": ("area m²", "CO₂", "½ share", "2nd", "", "²", "\u2118\u00b7"),
+    "helpers": ("gate", "clip", "missing", "number", "float", "exp", "total"),
+    "more helpers": ("row", "columns", "max", "x_missing", "x", "predict", "None"),
+}
+
+
+@pytest.mark.parametrize("names", STRANGE_NAMES)
+def test_any_name_of_a_column_and_of_the_function(names):
+    tree, frame = random_tree(5, 12), random_frame(5)
+    renamed = frame.set_axis(list(STRANGE_NAMES[names]), axis=1)
+    renamed.iloc[::5, [0, 2, 4]] = np.nan
+    frame.iloc[::5, [0, 2, 4]] = np.nan
+    for made in (tree, with_gates(tree)):
+        expected = predicted(made, frame)
+        schema = dataclasses.replace(made.schema, names=STRANGE_NAMES[names])
+        made = dataclasses.replace(made, schema=schema)
+        assert_predicts(by_python(made, renamed), expected, made)
 
 
 def test_keyword_arguments_and_the_name_of_the_function():
@@ -200,7 +218,7 @@ def test_categories_of_all_plain_kinds():
         expected = predict(tree, Table(x, codes))
         assert len(set(apply(tree, Table(x, codes)))) == 2
         for run in (by_python, by_sql):
-            np.testing.assert_allclose(run(tree, frame), expected, rtol=1e-5)
+            assert_predicts(run(tree, frame), expected, tree)
 
 
 @pytest.mark.parametrize(
@@ -209,6 +227,8 @@ def test_categories_of_all_plain_kinds():
         ({"language": "cobol"}, "language is 'cobol'; choose 'python' or 'sql'"),
         ({"function_name": "a b"}, "function_name is 'a b'"),
         ({"function_name": "class"}, "function_name is 'class'"),
+        ({"function_name": "clip"}, "'clip', which the function itself uses"),
+        ({"function_name": "\uff4din"}, "'min', which the function itself uses"),
         ({"table": "t"}, "a Python function reads no table"),
         ({"precision": 0}, "precision is 0"),
     ],
@@ -244,7 +264,7 @@ def test_missing_values_go_where_predict_sends_them(missing_values, gates):
     X.loc[:20, "height"] = np.nan  # had none in training
     expected = predicted(tree, X)
     for run in (by_python, by_sql):
-        np.testing.assert_allclose(run(tree, X), expected, atol=1e-4 * y.std())
+        assert_predicts(run(tree, X), expected, tree)
     why = model.explain(X)
     np.testing.assert_allclose(why.prediction, model.predict(X), atol=1e-4 * y.std())
     assert "missing" in why.row_text(int(np.argmax(X["width"].isna())))

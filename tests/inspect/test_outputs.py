@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from configurations import refusal, shop
-from exported_code import by_python, by_sql
+from exported_code import assert_predicts, by_python, by_sql
 from random_trees import NAMES, encode, random_rows, random_tree
 from test_text import predict_by_text
 
@@ -81,10 +81,9 @@ def test_the_code_predicts_the_output(output):
     columns = random_rows(5, 300)
     frame = pd.DataFrame(dict(zip(NAMES, columns, strict=True)))
     expected = predict(tree, encode(columns))[:, which]
-    scale = tree.schema.target_scales[which]
     for language, run in (("python", by_python), ("sql", by_sql)):
         found = run(tree.output(output), frame)
-        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5 * scale)
+        assert_predicts(found, expected, tree.output(output))
         code = reading(tree).export_code(language, output=output)
         assert code in reading(tree.output(which)).export_code(language)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import keyword
 import math
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -26,9 +27,9 @@ from secret_jax.tree.soft import HARD_LOGIT
 from secret_jax.tree.structure import Tree
 
 _WIDTH = 88  # characters in a line, as most formatters have it
-# What the function uses itself.
-_TAKEN = {"row", "columns", "min", "max", "float", "exp", "gate", "clip", "total"}
-_TAKEN |= {"missing", "number"}
+# What the function uses itself: neither it nor a variable may have such a name.
+TAKEN = {"row", "columns", "min", "max", "float", "exp", "gate", "clip", "total"}
+TAKEN |= {"missing", "number"}
 
 
 def python_code(tree: Tree, function_name: str, precision: int | None) -> str:
@@ -227,10 +228,13 @@ def _sum(
 
 def _local_names(names: tuple[str, ...], function_name: str) -> dict[str, str]:
     """A variable for every column."""
-    taken = _TAKEN | {function_name}
+    taken = TAKEN | {function_name}
     local = {}
     for name in names:
-        variable = re.sub(r"\W", "_", name)
+        # Python itself reads names in this form: others would become one variable.
+        plain = unicodedata.normalize("NFKC", name)
+        # A letter, digit or mark may follow a letter; what else \w takes may not.
+        variable = "".join(c if f"x{c}".isidentifier() else "_" for c in plain)
         if not variable.isidentifier() or keyword.iskeyword(variable):
             variable = "x_" + variable
         while {variable, f"{variable}_missing"} & taken or re.fullmatch(
