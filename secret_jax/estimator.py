@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import copy
-import sys
 import warnings
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any, ClassVar, Literal, overload
 
 import numpy as np
@@ -42,6 +42,7 @@ from secret_jax.prune.path import training_path
 from secret_jax.refine.distillation import Distillation
 from secret_jax.refine.interface import Refinement, RefinementWarning
 from secret_jax.runtime.devices import computing_on
+from secret_jax.runtime.progress_line import shown
 from secret_jax.runtime.values import is_real
 from secret_jax.splits.interface import SplitFinder
 from secret_jax.splits.secret import SecretSplits
@@ -168,7 +169,8 @@ class SecretRegressor(ReadingMixin, RegressorMixin, NestedParameters):
         in tiles. None: 1024 on an accelerator, tiles that suit its caches on a
         processor.
     verbose : int, default=0
-        1 prints a line per level to standard error.
+        1 draws a line that tells how far a fit is (stage, share, time) on a terminal
+        and in a notebook, and prints a few lines to standard error elsewhere.
 
     Attributes
     ----------
@@ -366,6 +368,14 @@ class SecretRegressor(ReadingMixin, RegressorMixin, NestedParameters):
         tree. The KeyboardInterrupt is passed on in both cases.
         """
         plan = self._plan()
+        with shown(self.verbose) as progress:
+            return self._fit(
+                replace(plan, progress=progress), X, y, sample_weight, prune_set
+            )
+
+    def _fit(
+        self, plan: Plan, X: Any, y: Any, sample_weight: Any, prune_set: Any
+    ) -> SecretRegressor:
         names_before = fitted_names(self)
         try:
             with computing_on(self.device, self.max_memory):
@@ -388,7 +398,7 @@ class SecretRegressor(ReadingMixin, RegressorMixin, NestedParameters):
                 warnings.warn(
                     f"The hard tree was kept: {refined.refusal}.",
                     RefinementWarning,
-                    stacklevel=2,
+                    stacklevel=3,
                 )
             self.tree_, self.n_refine_steps_ = refined.tree, refined.n_steps
         return self
@@ -404,7 +414,6 @@ class SecretRegressor(ReadingMixin, RegressorMixin, NestedParameters):
             self.get_params(deep=False),
             type(self).__name__,
             seed=seed,
-            progress=_print_progress,
         )
 
     def _given(self, X: Any, y: Any, sample_weight: Any) -> CheckedRows:
@@ -481,9 +490,12 @@ class SecretRegressor(ReadingMixin, RegressorMixin, NestedParameters):
         parameters.update(prune=None, refine=None)
         model = type(self)(**parameters)
         plan = model._plan()
-        with computing_on(self.device, self.max_memory):
+        with (
+            shown(self.verbose) as progress,
+            computing_on(self.device, self.max_memory),
+        ):
             given, _ = _scaled(model._given(X, y, sample_weight))
-            fitted = fit_tree(plan, given, None).fitted
+            fitted = fit_tree(replace(plan, progress=progress), given, None).fitted
         path, errors = training_path(fitted.candidates[0].grown, fitted.training)
         return Bunch(ccp_alphas=path.alphas, impurities=errors)
 
@@ -705,7 +717,3 @@ def _scaled(
     weight = scaled_weight(np.concatenate([given.weight, others.weight]))
     own, other = np.split(weight, [len(given.weight)])
     return given._replace(weight=own), others._replace(weight=other)
-
-
-def _print_progress(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)

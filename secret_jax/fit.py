@@ -7,7 +7,6 @@ come back once, for the models of the final tree.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -23,6 +22,7 @@ from secret_jax.data.sampling import ROW_ORDER, hold_out
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.source import DeviceRows, EncodedRows, HostRows, RowSource
 from secret_jax.data.validation import warn_of_target_among_features
+from secret_jax.grow.cost import what_takes_long
 from secret_jax.grow.grower import ROUNDING, GrowOptions
 from secret_jax.grow.trees import Recipe
 from secret_jax.models.attach import (
@@ -46,6 +46,7 @@ from secret_jax.refine.interface import (
     Refined,
     Refinement,
 )
+from secret_jax.runtime.progress import Note, Progress, Stage, silent
 from secret_jax.runtime.values import is_integer
 from secret_jax.splits.interface import SplitFinder
 from secret_jax.tree.plain import with_plain_splits
@@ -146,7 +147,7 @@ class Plan:
     tau: float
     tolerance: float
     seed: int
-    progress: Callable[[str], None] | None = None
+    progress: Progress = silent
 
     def recipe(self, schema: TableSchema, total: float, sampled_share: float) -> Recipe:
         """How trees grow on rows of a total weight.
@@ -278,6 +279,15 @@ def fit_tree(plan: Plan, given: CheckedRows, prune_set: CheckedRows | None) -> F
     Finished
     """
     prepared = prepare(plan, given, prune_set)
+    columns = plan.columns
+    long = what_takes_long(
+        prepared.schema,
+        prepared.rows.n_rows,
+        oblique=any(plan.kinds),
+        indicators=bool(columns.category_indicators or columns.missing_indicators),
+    )
+    if long:
+        plan.progress(Note(long))
     fitted = grown(plan, prepared, chosen_rule(plan, prepared))
     tree, statistics = _measured(plan, prepared, fitted, fitted.tree)
     fitted = fitted._replace(tree=tree)
@@ -296,6 +306,7 @@ def _measured(
     sources = _sources(prepared, fitted.refit)
     if not sources:
         return tree, node_statistics(tree, rows)
+    Stage("fitting models on all rows", plan.progress).at()
     statistics = source_statistics(tree, sources)
     return with_statistics(tree, statistics, plan.leaf), statistics
 
@@ -339,6 +350,7 @@ def refine_tree(plan: Plan, finished: Finished) -> Refined:
 
 def prepare(plan: Plan, given: CheckedRows, prune_set: CheckedRows | None) -> Prepared:
     """Read and measure the rows, and take a sample of very many."""
+    Stage("reading the columns", plan.progress).at()
     schema, source, prune_source = read_rows(plan, given, prune_set)
     rows = source.sample(_enough_rows(plan, source.n_rows), ROW_ORDER)
     share = _share(rows, source)
@@ -400,7 +412,9 @@ def read_rows(
     return schema, source, _prune_source(schema, prune_set)
 
 
-def _prune_source(schema: TableSchema, prune_set: CheckedRows | None) -> RowSource | None:
+def _prune_source(
+    schema: TableSchema, prune_set: CheckedRows | None
+) -> RowSource | None:
     """The rows of ``prune_set``, encoded on the host."""
     if prune_set is None:
         return None
@@ -480,7 +494,9 @@ def grown(plan: Plan, prepared: Prepared, rule: PruningRule) -> Fitted:
     roots = [recipe.root(part, oblique=kind) for part in parts for kind in kinds]
     trees = recipe.grow(training, roots)
     pruned = []
+    pruning = recipe.stage("pruning")
     for which in range(len(kinds)):
+        pruning.at(which, len(kinds))
         whole, *fold_trees = trees[which :: len(kinds)]
         pruned.append(rule(whole, evidence._replace(fold_trees=fold_trees)))
     least = min(found.value for found in pruned) + 0.0
@@ -493,8 +509,6 @@ def grown(plan: Plan, prepared: Prepared, rule: PruningRule) -> Fitted:
     ]
     candidates.insert(0, candidates.pop(best))
     tree = pruned[best].tree
-    if tree.n_leaves < trees[best].n_leaves:
-        recipe.say(f"pruned from {trees[best].n_leaves} to {tree.n_leaves} leaves")
     fitted = Fitted(
         tree=tree,
         oblique=kinds[best],
@@ -529,7 +543,8 @@ def _refitted(plan: Plan, prepared: Prepared, fitted: Fitted) -> Tree:
     if n_leaves == 1:
         return attach_one(fitted.tree, fitted.all_rows(), plan.leaf)
     recipe = plan.recipe(prepared.schema, rows.weight.sum(), prepared.sampled_share)
-    return of_size(recipe.grow_one(rows, oblique=fitted.oblique), n_leaves)
+    stage = "growing the tree again"
+    return of_size(recipe.grow_one(rows, oblique=fitted.oblique, stage=stage), n_leaves)
 
 
 def _distilled(plan: Plan, fitted: Fitted, recipe: Recipe) -> Fitted:

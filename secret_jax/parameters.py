@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any
 
@@ -172,7 +172,6 @@ def plan_of(
     caller: str,
     *,
     seed: int,
-    progress: Callable[[str], None],
 ) -> Plan:
     """The plan of an estimator's parameters, checked.
 
@@ -182,8 +181,6 @@ def plan_of(
     caller : str
         Name of the estimator, for messages.
     seed : int
-    progress : callable
-        Of a line of text; it is only called if the plan is to be ``verbose``.
 
     Returns
     -------
@@ -240,5 +237,4 @@ def plan_of(
         tau=parameters["tau"],
         tolerance=parameters["tolerance"],
         seed=seed if splits.is_random else 0,
-        progress=progress if parameters["verbose"] else None,
     )

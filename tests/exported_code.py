@@ -11,7 +11,6 @@ import pandas as pd
 from secret_jax.inspect.code.export import export_code
 from secret_jax.tree.structure import Tree
 
-
 # What `export_code` promises, in deviations of the target: hard trees, and gates.
 HARD, SOFT = 3e-5, 3e-4
 

@@ -102,7 +102,7 @@ def ours(names: Iterable[str], code: str) -> list[Candidate]:
         setting = (VARIANTS | ABLATIONS)[name]
         try:
             parameters = _model(setting).get_params(deep=False)
-            plan_of(parameters, SecretRegressor.__name__, seed=0, progress=say)
+            plan_of(parameters, SecretRegressor.__name__, seed=0)
         except (TypeError, ValueError) as error:
             say(f"{name} is left out: {error}")
             continue

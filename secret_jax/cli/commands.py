@@ -13,6 +13,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,7 +61,7 @@ def demo(arguments: argparse.Namespace) -> None:
 
     X, y = _demo_table()
     evaluation = evaluate(
-        SecretRegressor(max_leaf_nodes=8, random_state=0, verbose=1),
+        SecretRegressor(max_leaf_nodes=8, random_state=0, verbose=not arguments.quiet),
         X,
         y,
         test_fraction=0.2,
@@ -196,7 +197,7 @@ def _chosen_model(arguments: argparse.Namespace) -> SecretRegressor:
         discrete_features=arguments.discrete or None,
         split_features=arguments.split_only or None,
         random_state=arguments.seed,
-        verbose=1,
+        verbose=not arguments.quiet,
     )
 
 
@@ -377,5 +378,20 @@ def _flags_for_parameters() -> Iterator[None]:
         raise CommandError(message) from None
 
 
+_QUIET = ContextVar("quiet", default=False)
+
+
+@contextmanager
+def quiet(wanted: bool = True) -> Iterator[None]:
+    """Within the block `say` says nothing, if that is wanted."""
+    token = _QUIET.set(wanted)
+    try:
+        yield
+    finally:
+        _QUIET.reset(token)
+
+
 def say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    """Print a line of progress, or a note, to standard error."""
+    if not _QUIET.get():
+        print(line, file=sys.stderr, flush=True)

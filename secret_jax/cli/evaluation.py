@@ -93,7 +93,7 @@ def evaluate(
     order = np.random.default_rng(seed).permutation(len(X))
     test, training = np.sort(order[:n_test]), np.sort(order[n_test:])
     X_training, y_training = X.iloc[training], y.iloc[training]
-    progress(f"growing the tree on {n_training} rows; the first steps compile")
+    progress(f"growing the tree on {n_training:,} rows")
     started = perf_counter()
     fitted = cast(SecretRegressor, clone(model)).fit(X_training, y_training)
     seconds = perf_counter() - started

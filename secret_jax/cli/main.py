@@ -18,7 +18,7 @@ from typing import Any
 
 from secret_jax import __version__
 from secret_jax.cli import commands
-from secret_jax.cli.commands import DEMO_PICTURE, PROGRAM, CommandError, say
+from secret_jax.cli.commands import DEMO_PICTURE, PROGRAM, CommandError, quiet
 from secret_jax.runtime.programs import enable_compilation_cache
 
 
@@ -42,9 +42,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if arguments.command is None:
             parser.print_help(sys.stderr)
             return 2
-        with _warnings_as_lines():
-            if arguments.cache:
-                say(f"compiled programs are kept in {enable_compilation_cache()}")
+        with _warnings_as_lines(), quiet(arguments.quiet):
+            _keep_programs(arguments.cache)
             arguments.run(arguments)
             sys.stdout.flush()
     except KeyboardInterrupt:
@@ -87,14 +86,18 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--version", action="version", version=f"{PROGRAM} {__version__}"
     )
-    parser.add_argument(
-        "--cache",
-        action="store_true",
-        help="keep compiled programs on disk (in JAX_COMPILATION_CACHE_DIR, or the "
-        "user's cache folder), so that the next run starts faster",
-    )
+    _add_common_options(parser)
+    parser.set_defaults(cache=None, quiet=False)
+    # They may stand before the command or after it; there they have no default, which
+    # would take the place of what was said before.
+    common = _Parser(add_help=False)
+    _add_common_options(common)
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND")
-    demo = subparsers.add_parser("demo", help="grow a tree on data that is at hand")
+
+    def command(name: str, **words: str) -> argparse.ArgumentParser:
+        return subparsers.add_parser(name, parents=[common], **words)
+
+    demo = command("demo", help="grow a tree on data that is at hand")
     demo.set_defaults(run=commands.demo)
     demo.add_argument(
         "--out",
@@ -102,7 +105,7 @@ def _parser() -> argparse.ArgumentParser:
         default=DEMO_PICTURE,
         help="where the picture goes (default: %(default)s)",
     )
-    fit = subparsers.add_parser(
+    fit = command(
         "fit",
         help="grow a tree on a CSV or Parquet file",
         description="Grow a tree on a CSV or Parquet file. Prints the tree, and its "
@@ -113,18 +116,46 @@ def _parser() -> argparse.ArgumentParser:
     )
     fit.set_defaults(run=commands.fit)
     _add_fit_options(fit)
-    predict = subparsers.add_parser("predict", help="predict with a saved model")
+    predict = command("predict", help="predict with a saved model")
     predict.set_defaults(run=commands.predict)
     predict.add_argument("model", metavar="MODEL", help="a file that fit --out wrote")
     predict.add_argument("file", metavar="FILE", help="a CSV or Parquet file")
     predict.add_argument(
         "--out", metavar="FILE", help="a CSV file (default: standard output)"
     )
-    show = subparsers.add_parser("show", help="print a saved model")
+    show = command("show", help="print a saved model")
     show.set_defaults(run=commands.show)
     show.add_argument("model", metavar="MODEL", help="a file that fit --out wrote")
     show.add_argument("--plot", metavar="PICTURE", help="also draw it (PNG, PDF, SVG)")
     return parser
+
+
+def _add_common_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--cache",
+        action=argparse.BooleanOptionalAction,
+        default=argparse.SUPPRESS,
+        help="keep compiled programs on disk (in JAX_COMPILATION_CACHE_DIR, or the "
+        "user's cache folder), so that the next run starts faster; it does unless told "
+        "not to",
+    )
+    parser.add_argument(
+        "--quiet",
+        action="store_true",
+        default=argparse.SUPPRESS,
+        help="print results, warnings and errors, but no progress and no notes",
+    )
+
+
+def _keep_programs(wanted: bool | None) -> None:
+    """Enable the compilation cache, but for a folder that cannot be made."""
+    if wanted is False:
+        return
+    try:
+        enable_compilation_cache()
+    except OSError:
+        if wanted:
+            raise
 
 
 def _add_fit_options(fit: argparse.ArgumentParser) -> None:
@@ -251,7 +282,7 @@ def _warnings_as_lines() -> Iterator[None]:
     """Warnings meant for users as one line each; those for developers not at all."""
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        say(f"{PROGRAM}: warning: {_one_line(str(message))}")
+        _tell(f"{PROGRAM}: warning: {_one_line(str(message))}")
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -261,8 +292,12 @@ def _warnings_as_lines() -> Iterator[None]:
 
 
 def _fail(code: int, message: str) -> int:
-    say(f"{PROGRAM}: error: {_one_line(message)}")
+    _tell(f"{PROGRAM}: error: {_one_line(message)}")
     return code
+
+
+def _tell(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
 
 def _one_line(message: str) -> str:

@@ -8,7 +8,7 @@ batch are taken one after the other, on accelerators side by side.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -164,7 +164,12 @@ class Search:
         numbers = width * (width + 1) // 2 + n_attributes * finder.numbers_per_cell
         self._row_bytes = 4 * numbers
 
-    def find(self, level: Level, given: Mapping[str, np.ndarray] = _NOTHING) -> Found:
+    def find(
+        self,
+        level: Level,
+        given: Mapping[str, np.ndarray] = _NOTHING,
+        after: Callable[[float], None] = lambda weight: None,
+    ) -> Found:
         """Splits of the nodes of a level.
 
         Parameters
@@ -172,6 +177,9 @@ class Search:
         level : Level
         given : dict of str to ndarray with a leading axis of nodes
             What nodes find in their ``extra`` beside the finder's own inputs.
+        after : callable, optional
+            Called with the weight of the nodes of each batch that was searched, in the
+            thread that did.
 
         Returns
         -------
@@ -199,6 +207,7 @@ class Search:
                 jax.tree.leaves(splits), jax.tree.leaves(found), strict=True
             ):
                 every[sample.index] = np.asarray(some)[:n_inside]
+            after(float(level.weight[sample.index].sum()))
 
         def jobs() -> Iterator[_Sample]:
             yield from self._programs_to_come(level, n_rows)

@@ -7,7 +7,7 @@ so several trees grow side by side.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -19,12 +19,12 @@ from secret_jax.data.schema import TableSchema
 from secret_jax.grow.batches import Search
 from secret_jax.grow.builder import Builder
 from secret_jax.grow.frontier import Level, Places, Root, partition, slice_positions
+from secret_jax.grow.way import Way
 from secret_jax.runtime.parallel import in_blocks
+from secret_jax.runtime.progress import UNTOLD, Stage
 from secret_jax.splits.interface import Split, SplitFinder
 from secret_jax.tree.routing import left_of_splits
 from secret_jax.tree.structure import SplitKind, StopReason, Tree
-
-Progress = Callable[[str], None]
 
 # Sums of float32 weights may miss a least weight by their rounding.
 ROUNDING = 1e-6
@@ -57,7 +57,7 @@ def grow(
     schema: TableSchema,
     options: GrowOptions,
     roots: Sequence[Root],
-    progress: Progress | None = None,
+    stage: Stage = UNTOLD,
 ) -> list[Tree]:
     """Grow trees side by side, level by level.
 
@@ -69,8 +69,8 @@ def grow(
     options : GrowOptions
     roots : sequence of Root
         One for every tree.
-    progress : callable, optional
-        Called with one line per level.
+    stage : Stage, optional
+        Told how far they have come.
 
     Returns
     -------
@@ -89,11 +89,13 @@ def grow(
     )
     builder = Builder(schema, len(roots))
     level = Level.of(roots, places, schema)
+    way = Way(level, stage, options.max_depth)
     depth = 0
     while len(level.node):
+        way.enter(level, depth)
         reason = _stop_before_search(level, depth, options)
         searched = np.flatnonzero(reason == StopReason.SPLIT)
-        found = search.find(level.take(searched))
+        found = search.find(level.take(searched), after=way.searched)
         reason[searched] = _stop_after_search(found.splits, options)
         splittable = np.flatnonzero(reason[searched] == StopReason.SPLIT)
         splits = jax.tree.map(lambda array, at=splittable: array[at], found.splits)
@@ -106,8 +108,6 @@ def grow(
         light = least < parents.min_leaf_weight * (1 - ROUNDING)
         reason[searched[splittable[light]]] = StopReason.MIN_SAMPLES_LEAF
         builder.stop(level.node, reason)
-        if progress is not None:
-            progress(f"level {depth}: {len(level.node)} nodes, {(~light).sum()} split")
         base = found.coefficient[splittable[~light]]
         level = _descend(division.take(~light), places, builder, base)
         depth += 1

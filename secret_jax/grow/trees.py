@@ -10,9 +10,10 @@ import numpy as np
 from secret_jax.data.rows import Rows
 from secret_jax.data.schema import TableSchema
 from secret_jax.grow.frontier import Root
-from secret_jax.grow.grower import GrowOptions, Progress, grow
+from secret_jax.grow.grower import GrowOptions, grow
 from secret_jax.models.attach import attach
 from secret_jax.models.interface import LeafModel
+from secret_jax.runtime.progress import Progress, Stage, silent
 from secret_jax.tree.structure import Tree
 
 
@@ -31,7 +32,7 @@ class Recipe:
         Whether any tree may split obliquely.
     seed : int
     progress : callable, optional
-        Called with a line now and then.
+        Told how far the stages of the fit have come.
     """
 
     schema: TableSchema
@@ -41,7 +42,7 @@ class Recipe:
     min_leaf_weight: float
     oblique: bool
     seed: int
-    progress: Progress | None = None
+    progress: Progress = silent
 
     def root(self, rows: np.ndarray, *, oblique: bool) -> Root:
         """A root over some rows of a table, by this recipe."""
@@ -53,19 +54,23 @@ class Recipe:
             key=self.seed,
         )
 
-    def grow(self, rows: Rows, roots: Sequence[Root]) -> list[Tree]:
+    def grow(
+        self, rows: Rows, roots: Sequence[Root], stage: str = "growing"
+    ) -> list[Tree]:
         """Trees from several roots over a table, side by side, with models."""
-        trees = grow(rows, self.schema, self.options, roots, self.progress)
-        return attach(trees, [_rows_of(root, rows) for root in roots], self.leaf)
+        told = self.stage(f"{stage} {len(roots)} trees" if len(roots) > 1 else stage)
+        trees = grow(rows, self.schema, self.options, roots, told)
+        parts = [_rows_of(root, rows) for root in roots]
+        return attach(trees, parts, self.leaf, self.stage("fitting models"))
 
-    def grow_one(self, rows: Rows, *, oblique: bool) -> Tree:
+    def grow_one(self, rows: Rows, *, oblique: bool, stage: str) -> Tree:
         """A tree from all rows of a table, with models."""
-        return self.grow(rows, [self.root(np.arange(rows.n_rows), oblique=oblique)])[0]
+        root = self.root(np.arange(rows.n_rows), oblique=oblique)
+        return self.grow(rows, [root], stage)[0]
 
-    def say(self, line: str) -> None:
-        """Report progress, where somebody listens."""
-        if self.progress is not None:
-            self.progress(line)
+    def stage(self, name: str) -> Stage:
+        """A stage of the fit that tells how far it has come."""
+        return Stage(name, self.progress)
 
 
 def _rows_of(root: Root, rows: Rows) -> Rows:

@@ -19,6 +19,7 @@ from secret_jax.models.statistics import (
     tile_block,
     tile_statistics,
 )
+from secret_jax.runtime.progress import UNTOLD, Stage
 from secret_jax.tree.routing import apply, descend
 from secret_jax.tree.structure import Tree, joined, separated
 
@@ -26,7 +27,12 @@ from secret_jax.tree.structure import Tree, joined, separated
 _FLOAT64_ROWS = 1 << 15
 
 
-def attach(trees: Sequence[Tree], parts: Sequence[Rows], leaf: LeafModel) -> list[Tree]:
+def attach(
+    trees: Sequence[Tree],
+    parts: Sequence[Rows],
+    leaf: LeafModel,
+    stage: Stage = UNTOLD,
+) -> list[Tree]:
     """Give every node of several trees its model, in one pass.
 
     The rows are routed through the finished trees, so that a model is trained on
@@ -38,12 +44,15 @@ def attach(trees: Sequence[Tree], parts: Sequence[Rows], leaf: LeafModel) -> lis
     parts : sequence of Rows
         Those that train each tree.
     leaf : LeafModel
+    stage : Stage, optional
+        Told how many nodes have their models.
 
     Returns
     -------
     list of Tree
     """
     size = np.array([tree.n_nodes for tree in trees])
+    stage.at(0, int(size.sum()))
     forest = joined(trees)
     if max(part.n_rows for part in parts) > _FLOAT64_ROWS:
         pairs = zip(trees, parts, strict=True)
@@ -53,7 +62,8 @@ def attach(trees: Sequence[Tree], parts: Sequence[Rows], leaf: LeafModel) -> lis
     else:
         root = np.repeat(np.cumsum(size) - size, [part.n_rows for part in parts])
         statistics = host_statistics(forest, join(list(parts)), root)
-    return separated(with_statistics(forest, statistics, leaf), size.tolist())
+    forest = with_statistics(forest, statistics, leaf, stage)
+    return separated(forest, size.tolist())
 
 
 def attach_one(tree: Tree, rows: Rows, leaf: LeafModel) -> Tree:
@@ -125,9 +135,14 @@ def host_statistics(tree: Tree, rows: Rows, root: np.ndarray) -> NodeStatistics:
     return statistics
 
 
-def with_statistics(tree: Tree, statistics: NodeStatistics, leaf: LeafModel) -> Tree:
+def with_statistics(
+    tree: Tree,
+    statistics: NodeStatistics,
+    leaf: LeafModel,
+    stage: Stage = UNTOLD,
+) -> Tree:
     """A tree, or trees side by side, with models fitted to given statistics."""
-    models = leaf.fit(statistics, tree)
+    models = leaf.fit(statistics, tree, stage)
     occupied = statistics.weight > 0
     coefficient = _inherited(models.coefficient, occupied, tree.parent)
     return described(tree, statistics, Models(coefficient, models.degrees), leaf)

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 from secret_jax.models.statistics import NodeStatistics
+from secret_jax.runtime.progress import UNTOLD, Stage
 from secret_jax.runtime.values import Value, at_least, real
 from secret_jax.tree.structure import Tree
 
@@ -72,7 +73,9 @@ class LeafModel(Value, ABC):
         Models
         """
 
-    def fit(self, statistics: NodeStatistics, tree: Tree) -> Models:
+    def fit(
+        self, statistics: NodeStatistics, tree: Tree, stage: Stage = UNTOLD
+    ) -> Models:
         """Models of all nodes of a tree, or of trees side by side, from the roots down.
 
         Parameters
@@ -80,6 +83,8 @@ class LeafModel(Value, ABC):
         statistics : NodeStatistics
         tree : Tree
             Its links are read.
+        stage : Stage, optional
+            Told how many nodes have their models.
 
         Returns
         -------
@@ -88,11 +93,14 @@ class LeafModel(Value, ABC):
         n_nodes, width = len(tree.parent), 1 + statistics.n_regressors
         coefficient = np.zeros((n_nodes, statistics.n_outputs, width))
         degrees = np.zeros(n_nodes)
+        done = 0
         for level in range(tree.depth.max() + 1):
             node = np.flatnonzero(tree.depth == level)
             base = coefficient[tree.parent[node]] if level else coefficient[node]
             found = self.toward(statistics.take(node), base)
             coefficient[node], degrees[node] = found
+            done += len(node)
+            stage.at(done, n_nodes)
         return Models(coefficient, degrees)
 
 

@@ -10,6 +10,7 @@ from jaxtyping import Float
 
 from secret_jax.models.interface import LeafModel, Models
 from secret_jax.models.statistics import NodeStatistics
+from secret_jax.runtime.progress import UNTOLD, Stage
 from secret_jax.tree.structure import Tree
 
 # Directions with less of the largest variance are treated as dependent.
@@ -62,9 +63,11 @@ class Implied(LeastSquares):
 
     needs_implied_models: ClassVar[bool] = True
 
-    def fit(self, statistics: NodeStatistics, tree: Tree) -> Models:
+    def fit(
+        self, statistics: NodeStatistics, tree: Tree, stage: Stage = UNTOLD
+    ) -> Models:
         """The models that growing left in the tree; those of its roots are fitted."""
-        fitted = super().fit(statistics, tree)
+        fitted = super().fit(statistics, tree, stage)
         coefficient = tree.coefficient.astype(np.float64)
         root = tree.parent < 0
         coefficient[root] = fitted.coefficient[root]

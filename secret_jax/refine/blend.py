@@ -44,12 +44,13 @@ class Blend(Refinement):
         if fitted.tree.n_leaves == 1:
             return Refined(fitted.tree)
         errors = np.zeros(len(self.widths))
-        for tree, training, held_out in fitted.folds:
+        stage = recipe.stage("blending")
+        for fold, (tree, training, held_out) in enumerate(fitted.folds):
+            stage.at(fold, len(fitted.folds))
             deviation = deviations(tree, training)
             for which, width in enumerate(self.widths):
                 soft = with_widths(tree, width, deviation)
                 errors[which] += squared_error(soft, held_out)
         width = self.widths[int(np.argmin(errors))]
-        recipe.say(f"blended gates of {width:g} deviations")
         deviation = deviations(fitted.tree, fitted.all_rows())
         return Refined(with_widths(fitted.tree, width, deviation))

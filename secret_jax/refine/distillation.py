@@ -92,6 +92,7 @@ class Distillation(Value):
             With the new tree, of at most as many leaves, and what it learned; or as it
             was, if the new tree fits the rows too badly.
         """
+        recipe.stage("asking the trees of the folds").at()
         rows, teachers = fitted.training, [fold.tree for fold in fitted.folds]
         learned = student_rows(rows, teachers, recipe.schema, self)
         learned = shuffled(learned, ROW_ORDER)
@@ -101,7 +102,9 @@ class Distillation(Value):
             min_split_weight=ratio * recipe.min_split_weight,
             min_leaf_weight=ratio * recipe.min_leaf_weight,
         )
-        tree = heavier.grow_one(learned, oblique=fitted.oblique)
+        tree = heavier.grow_one(
+            learned, oblique=fitted.oblique, stage="growing the tree again"
+        )
         tree = of_size(tree, fitted.tree.n_leaves)
         tree = measured_on(tree, rows, recipe.leaf, recipe.min_leaf_weight)
         before = mean_error([fitted.tree], [rows])
@@ -109,10 +112,6 @@ class Distillation(Value):
         optimism = mean_error(teachers, unseen) - before
         rise = mean_error([tree], [rows]) - before
         kept = rise <= min(self.most_rise * optimism, before)
-        verdict = "" if kept else ", which fits too badly and is not taken"
-        recipe.say(
-            f"distilled from {len(teachers)} trees: {tree.n_leaves} leaves{verdict}"
-        )
         return fitted._replace(tree=tree, student_rows=learned) if kept else fitted
 
 

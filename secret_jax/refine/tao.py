@@ -214,6 +214,7 @@ def alternate(
     first_errors = best_errors = _errors(current, check)
     best, n_sweeps = current, 0
     active = np.ones(tree.n_nodes, bool)
+    stage = recipe.stage("choosing the splits again")
     for sweep in range(1, options.max_sweeps + 1):
         before = objectives[-1]
         for level in range(current.max_depth - 1, -1, -1):
@@ -221,10 +222,15 @@ def alternate(
                 current, costs, level, active, used, recipe, least, options
             )
             objectives.append(float(costs[0]))
+            done = sweep - level / current.max_depth
+            stage.at(
+                done,
+                options.max_sweeps,
+                f"pass {sweep} of at most {options.max_sweeps}",
+            )
         errors = _errors(current, check)
         if check is None or errors.sum() < best_errors.sum():
             best, best_errors, n_sweeps = current, errors, sweep
-        recipe.say(f"sweep {sweep}: objective {before:.6g} to {objectives[-1]:.6g}")
         if objectives[-1] > before * (1 - options.tol):
             break
         if sweep - n_sweeps >= options.patience:

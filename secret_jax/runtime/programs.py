@@ -28,7 +28,7 @@ def enable_compilation_cache(folder: str | os.PathLike[str] | None = None) -> Pa
     The first fit of a process compiles its programs, which takes longer than fitting;
     with the cache only the very first process of a machine does. Call it before the
     first fit. It sets options of JAX for the whole process, which is why nothing in
-    this package calls it by itself; the command line does with ``--cache``.
+    this package calls it by itself; the command line does unless told ``--no-cache``.
 
     Parameters
     ----------

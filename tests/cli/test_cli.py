@@ -43,6 +43,17 @@ def make_table(n_rows: int = 300) -> pd.DataFrame:
     return frame
 
 
+@pytest.fixture(scope="module", autouse=True)
+def kept():
+    """How often programs were to be kept: this process goes on without that."""
+    calls: list[None] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            main_module, "enable_compilation_cache", lambda: calls.append(None)
+        )
+        yield calls
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("cli")
@@ -83,7 +94,7 @@ def process(*arguments: object, folder: Path) -> subprocess.CompletedProcess[str
         capture_output=True,
         text=True,
         cwd=folder,
-        env=os.environ | {"PYTHONPATH": source},
+        env=os.environ | {"PYTHONPATH": source, "XDG_CACHE_HOME": str(folder / "kept")},
         timeout=300,
     )
 
@@ -179,7 +190,7 @@ def test_fit_finds_the_kink_that_least_squares_misses(run, table, tmp_path):
     report = tmp_path / "report"
     code, out, err = run("fit", table, "--target", "cost", "--report", report, *QUICK)
     assert code == 0
-    assert "level 0" in err
+    assert "fitting models" in err
     content = json.loads((report / "errors.json").read_text())
     scores = content["errors"]
     straight = scores["ordinary least squares"]
@@ -555,3 +566,49 @@ def test_no_command_shows_the_commands(run):
     assert (code, out) == (2, "")
     assert "predict with a saved model" in err
     assert_fails(run("fti"), "invalid choice: 'fti'")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "n_calls"),
+    [("", 1), ("--cache", 1), ("--no-cache", 0), ("--no-cache --cache", 1)],
+)
+def test_programs_are_kept_unless_that_is_refused_before_or_after_the_command(
+    run, model, kept, arguments, n_calls
+):
+    for command in (f"{arguments} show {{}}", f"show {{}} {arguments}"):
+        kept.clear()
+        assert run(*command.format(model).split())[0] == 0
+        assert len(kept) == n_calls
+    if arguments == "--no-cache":
+        assert run("--no-cache", "show", model)[0] == 0
+        assert not kept
+
+
+def test_a_folder_of_programs_that_cannot_be_made_is_an_error_only_if_asked_for(
+    run, model, monkeypatch
+):
+    def refused():
+        raise PermissionError(13, "Permission denied", "/cache")
+
+    monkeypatch.setattr(main_module, "enable_compilation_cache", refused)
+    assert run("show", model)[0] == 0
+    assert_fails(run("show", model, "--cache"), "/cache: Permission denied")
+
+
+def test_a_quiet_fit_says_results_warnings_and_errors_only(run, table, tmp_path):
+    arguments = ("--target", "cost", "--max-depth", "0", *QUICK)
+    loud = run("fit", table, *arguments)
+    assert "growing" in loud[2]
+    for quiet in (("--quiet", "fit", table), ("fit", table, "--quiet")):
+        assert run(*quiet, *arguments) == (0, loud[1], "")
+    missing = tmp_path / "missing.csv"
+    result = run("fit", missing, *arguments, "--quiet")
+    assert result[2].count("\n") == 1
+    assert_fails(result, "there is no file")
+
+
+def test_progress_in_a_pipe_is_a_line_for_a_stage(run, table):
+    _, _, err = run("fit", table, "--target", "cost", "--max-depth", "1", *QUICK)
+    assert "\r" not in err
+    stages = [line[6:] for line in err.splitlines() if line.startswith("00:0")]
+    assert stages[:3] == ["reading the columns", "growing 6 trees", "fitting models"]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from configurations import crease, every_configuration, regressor, shop, tree_bytes
 
+from secret_jax.fit import fit_tree
 from secret_jax.grow import grower as grow_module
 from secret_jax.grow.batches import find_splits
 from secret_jax.tree.structure import SplitKind, StopReason, Tree
@@ -205,12 +208,25 @@ def test_training_rows_end_in_the_leaf_in_which_they_were_counted(
     assert np.array_equal(at_leaf[tree.is_leaf], tree.weight[tree.is_leaf])
 
 
-def test_progress_names_every_level(capsys):
-    model = grown("paper", verbose=1)
-    lines = capsys.readouterr().err.splitlines()
-    levels = [line for line in lines if line.startswith("level ")]
-    assert len(levels) == model.depth_ + 1
-    assert levels[0] == "level 0: 1 nodes, 1 split"
+def test_growing_tells_how_far_it_has_come_and_the_models_of_all_nodes():
+    model = regressor("paper", prune=None)
+    heard: list = []
+    plan = replace(model._plan(), progress=heard.append)
+    fitted, _ = fit_tree(plan, model._given(*crease(128), None), None)
+    tree = fitted.tree
+    growing = [step for step in heard if step.stage == "growing"]
+    assert {step.detail for step in growing} == {
+        f"level {depth + 1}" for depth in range(tree.max_depth + 1)
+    }
+    done = [step.done / step.total for step in growing]
+    assert done[0] == 0
+    assert done == sorted(done)
+    # The root's search is one of 1 + log2(128 / least) that its rows may go through.
+    searches = 1 + np.log2(128 / (0.05 * 128))
+    first = min(share for share in done if share > 0)
+    assert first == pytest.approx(1 / searches)
+    models = [step for step in heard if step.stage == "fitting models"]
+    assert (models[-1].done, models[-1].total) == (tree.n_nodes, tree.n_nodes)
 
 
 def test_a_fit_compiles_few_programs_and_a_second_one_none():

@@ -15,6 +15,7 @@ from random_trees import with_gates
 
 from secret_jax import Blend, RefinementWarning, SecretRegressor, SoftGates
 from secret_jax.data.rows import Rows
+from secret_jax.fit import fit_tree, refine_tree
 from secret_jax.refine.soft import starts as starts_module
 from secret_jax.refine.soft.parameters import forward, to_parameters, to_tree
 from secret_jax.refine.soft.steps import (
@@ -258,8 +259,14 @@ def test_refinement_without_pruning_rows_is_refused():
             SecretRegressor(refine=refine, prune=None).fit(*crease())
 
 
-def test_progress_is_told(capsys):
-    fit(FEW, verbose=1)
-    told = capsys.readouterr().err
-    assert "starts in training" in told
-    assert "on rows that did not choose it" in told
+def test_training_tells_how_many_of_its_steps_are_done():
+    model = SecretRegressor(refine=FEW, random_state=0, min_samples_split=0.05)
+    heard: list = []
+    plan = dataclasses.replace(model._plan(), progress=heard.append)
+    fitted, prepared = fit_tree(plan, model._given(*crease(256), None), None)
+    refine_tree(plan, prepared, fitted)
+    told = [step for step in heard if step.stage == "training gates"]
+    done = [step.done for step in told]
+    assert done == [FEW.chunk * (1 + i) for i in range(len(done))]
+    assert {step.total for step in told} == {FEW.max_steps}
+    assert all(step.detail.endswith(" starts") for step in told)

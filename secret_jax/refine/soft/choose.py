@@ -80,7 +80,8 @@ class SoftGates(SoftOptions):
             for tree in trees
             for width in self.widths
         ]
-        trainer.train(starts, recipe.progress)
+        trainer.train(starts, recipe.stage("training gates"))
+        recipe.stage("comparing with the hard tree").at()
         # A start whose error explodes has no best parameters.
         sound = [start for start in starts if np.isfinite(start.best_error)]
         if not sound:
@@ -89,12 +90,6 @@ class SoftGates(SoftOptions):
         best = sound[0]
         soft_error = trainer.crossed_error(sound)
         hard_error = trainer.hard_error(fitted.candidates)
-        recipe.say(
-            f"soft tree of {best.origin.n_leaves} leaves from gates of "
-            f"{best.width:g} deviations, {best.best_step} steps: mean squared error "
-            f"{soft_error:.4g} on rows that did not choose it, hard tree "
-            f"{hard_error:.4g}"
-        )
         # The comparison is of single trainings; the mean of several errs less, and so
         # does a hard tree that learned from several.
         allowance = 0.0
@@ -108,11 +103,16 @@ class SoftGates(SoftOptions):
             )
         committee, rows = sound[: self.n_committee], fitted.training
         if fitted.refit:
-            committee = [trainer.trained_again(start) for start in committee]
+            committee = [
+                trainer.trained_again(
+                    start, recipe.stage(f"training {k} of {len(committee)} again")
+                )
+                for k, start in enumerate(committee, 1)
+            ]
             rows = fitted.all_rows()
         tree = committee[0].tree
         if len(committee) > 1:
-            tree = distilled(trainer, committee)
+            tree = distilled(trainer, committee, recipe.stage("training one for all"))
         return Refined(measured(tree, rows, recipe.leaf), best.best_step)
 
 

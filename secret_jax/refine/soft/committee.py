@@ -15,6 +15,7 @@ from secret_jax.data.rows import Table
 from secret_jax.refine.distillation import between
 from secret_jax.refine.soft.starts import Start, Trainer
 from secret_jax.refine.soft.steps import TrainingData, initial_state
+from secret_jax.runtime.progress import UNTOLD, Stage
 from secret_jax.tree.routing import values
 from secret_jax.tree.structure import Tree
 
@@ -22,7 +23,7 @@ from secret_jax.tree.structure import Tree
 _CHUNKS_PER_POINTS = 8
 
 
-def distilled(trainer: Trainer, committee: list[Start]) -> Tree:
+def distilled(trainer: Trainer, committee: list[Start], stage: Stage = UNTOLD) -> Tree:
     """The tree that comes closest to the mean of a committee.
 
     Parameters
@@ -30,6 +31,7 @@ def distilled(trainer: Trainer, committee: list[Start]) -> Tree:
     trainer : Trainer
     committee : list of Start
         Trained, the best first.
+    stage : Stage, optional
 
     Returns
     -------
@@ -47,15 +49,18 @@ def distilled(trainer: Trainer, committee: list[Start]) -> Tree:
             state=initial_state(member.best),
             structure=member.structure._replace(start=member.best),
         )
-        choices.append(_trained(trainer, student, teachers))
+        choices.append(_trained(trainer, student, teachers, stage))
     test = _student_data(trainer, teachers)
     return min(choices, key=lambda tree: _distance(tree, test))
 
 
-def _trained(trainer: Trainer, student: Start, teachers: list[Tree]) -> Tree:
+def _trained(
+    trainer: Trainer, student: Start, teachers: list[Tree], stage: Stage
+) -> Tree:
     n_chunks = -(-trainer.options.distil_steps // trainer.options.chunk)
     data = _student_data(trainer, teachers)
     for i in range(n_chunks):
+        stage.at(i, n_chunks)
         if i and i % _CHUNKS_PER_POINTS == 0:
             data = _student_data(trainer, teachers)
         trainer.advance([student], len(data.targets), data)

@@ -8,7 +8,6 @@ import jax
 import numpy as np
 
 from secret_jax.data.rows import Rows, join
-from secret_jax.grow.grower import Progress
 from secret_jax.models.attach import attach_one
 from secret_jax.models.errors import squared_error
 from secret_jax.models.interface import LeafModel
@@ -33,6 +32,7 @@ from secret_jax.refine.soft.steps import (
     train_chunk,
 )
 from secret_jax.runtime.devices import on_accelerator
+from secret_jax.runtime.progress import UNTOLD, Stage
 from secret_jax.runtime.shapes import bucket, next_power_of_two, padded
 from secret_jax.tree.structure import Tree
 
@@ -194,7 +194,7 @@ class Trainer:
                 start.state = jax.tree.map(lambda array, i=i: array[i], state)
         return np.concatenate([np.asarray(error, np.float64) for error in errors])
 
-    def train(self, starts: list[Start], progress: Progress | None = None) -> None:
+    def train(self, starts: list[Start], stage: Stage = UNTOLD) -> None:
         """Train until all have stopped; each start keeps its best parameters."""
         options = self.options
         epoch = self.n_training / self.batch_size
@@ -216,23 +216,20 @@ class Trainer:
             if step >= options.screen_steps and len(active) > options.n_kept:
                 active.sort(key=lambda start: start.best_error)
                 active = active[: options.n_kept]
-            if progress is not None and step % (8 * options.chunk) == 0:
-                lowest = min(start.best_error for start in starts)
-                progress(
-                    f"step {step}: {len(active)} of {len(starts)} starts in training, "
-                    f"least mean squared error {lowest / self.judged.weight.sum():.4g}"
-                )
+            stage.at(step, options.max_steps, f"{len(active)} of {len(starts)} starts")
             if not active:
                 break
 
-    def trained_again(self, start: Start) -> Start:
+    def trained_again(self, start: Start, stage: Stage = UNTOLD) -> Start:
         """A start trained on all rows for as many epochs; itself if it diverged."""
         tree = attach_one(start.origin, self.all_rows, self.leaf)
         again = self.start(tree, self.all_rows, start.width)
         n_steps = min(
             start.best_step * self.n_rows / self.n_training, self.options.max_steps
         )
-        for _ in range(max(1, round(n_steps / self.options.chunk))):
+        n_chunks = max(1, round(n_steps / self.options.chunk))
+        for chunk in range(n_chunks):
+            stage.at(chunk, n_chunks)
             self.advance([again], self.n_rows)
         again.best, again.best_step = again.state.average, start.best_step
         limit = _DIVERGED * squared_error(start.tree, self.all_rows)
