@@ -11,6 +11,7 @@ import numpy as np
 from secret_jax.data.columns import (
     ReadTable,
     categories_of,
+    codes_of,
     made_up_names,
     numbers,
     positions,
@@ -22,6 +23,9 @@ from secret_jax.data.schema import Role, TableSchema, match_columns
 # With fewer rows of a kind the coefficient of its indicator would be mostly noise.
 # Weights count, and their sums are rounded.
 _ROWS_PER_INDICATOR = 30 - 1e-6
+# Where rows are few, fewer will do: this share of them, shrinkage and cross-validation
+# say what their coefficient is worth.
+_SHARE_OF_FEW, _LEAST_OF_FEW = 0.05, 5 - 1e-6
 # A side of fewer rows is no leaf: the least "auto" leaf has five.
 _LEAST_MISSING = 5 - 1e-6
 
@@ -165,7 +169,15 @@ def learn_schema(
         categories_of(columns[i][used], names[i], allow_missing)
         for i in discrete_columns
     ]
-    chosen = _indicators(categories, float(weight.sum()), options.category_indicators)
+    counts = [
+        np.bincount(
+            codes_of(columns[i][used], values, names[i], allow_missing),
+            weight[used],
+            minlength=len(values),
+        )
+        for i, values in zip(discrete_columns, categories, strict=True)
+    ]
+    chosen = _indicators(counts, options.category_indicators)
     n_inserted = len(chosen) + len(modelled)
 
     def with_indicators(values: np.ndarray, value: float) -> np.ndarray:
@@ -250,14 +262,25 @@ def _wanted(choice: bool | str, enough: bool) -> bool:
 
 
 def _indicators(
-    categories: list[tuple[Any, ...]], n_rows: float, choice: bool | str
+    counts: list[np.ndarray], choice: bool | str
 ) -> tuple[tuple[int, int], ...]:
-    """Attribute and code of the categories that the models see."""
+    """Attribute and code of the categories that the models see.
+
+    Rare categories are pooled: the models do not tell them apart.
+
+    Parameters
+    ----------
+    counts : list of ndarray of shape (n_categories,)
+        Weight of the rows of each category, per attribute.
+    choice : bool or "auto"
+    """
     chosen = []
-    for attribute, values in enumerate(categories):
-        frequent = n_rows >= _ROWS_PER_INDICATOR * len(values)
-        if len(values) > 1 and _wanted(choice, frequent):
-            # Of two categories one says it all.
-            codes = range(1 if len(values) == 2 else 0, len(values))
-            chosen += [(attribute, code) for code in codes]
+    for attribute, count in enumerate(counts):
+        total = float(count.sum())
+        share = max(_LEAST_OF_FEW, _SHARE_OF_FEW * total)
+        least = min(_ROWS_PER_INDICATOR, share)
+        frequent = (count >= least) & (total - count >= least)
+        codes = [code for code, there in enumerate(frequent) if _wanted(choice, there)]
+        # Of two categories one says it all.
+        chosen += [(attribute, code) for code in codes[1 if len(count) == 2 else 0 :]]
     return tuple(chosen)

@@ -12,7 +12,7 @@ from secret_jax.data.rows import Table
 from secret_jax.inspect.equations import LinearSplit, Side, split_in_original_units
 from secret_jax.inspect.frame import installed_backend
 from secret_jax.inspect.printing import entry, quoted
-from secret_jax.inspect.shares import split_levels
+from secret_jax.inspect.shares import node_levels, split_levels
 from secret_jax.inspect.words import split_sentence
 from secret_jax.tree.routing import leaf_shares_of
 from secret_jax.tree.structure import Tree
@@ -42,15 +42,16 @@ class Explanation:
     values : ndarray of shape (n_rows, n_columns), object
         What the rows hold.
     baseline : float
-        What the equation of the root says where every number is at its training mean.
-        Without indicators of categories in the equations that is the mean of the
-        target.
+        Where the root starts: what its equation says at the mean of the training rows,
+        which is the mean of the target; with ``background``, the mean prediction of
+        those rows.
     linear : ndarray of shape (n_rows, n_columns), float64
-        Slope of the leaf's equation times the deviation of the column from its training
-        mean (of indicators of categories: the coefficient of the row's category).
+        Slope of the leaf's equation times the deviation of the column from its mean in
+        the leaf (of categories: of their indicators).
     splits : ndarray of shape (n_rows, n_columns), float64
-        What the splits on the column, on the way to the leaf, change in the value of
-        the equation at the training means. A split on several columns is shared by the
+        What the splits on the column change on the way to the leaf: the step from the
+        level of a node, its equation at the center of its own rows, to that of its
+        child. A split on several columns is shared by the
         squares of their standardised coefficients.
     contributions : ndarray of shape (n_rows, n_columns), float64
         ``linear + splits``.
@@ -175,18 +176,19 @@ def explain(
 
     Notes
     -----
-    The leaf's equation is read at the training means of the columns and then moved to
-    the row, column by column (its *linear* part). Its value at the means differs from
-    that of the root; along the way every split changes the equation a little, and that
-    change is the contribution of the columns that the split asks for. Of a soft tree
-    the terms of all leaves are mixed by their shares of the row.
+    On the way down every split moves the level, what a node's equation says at the
+    center of its own rows and usually their mean, and that step is due to the columns
+    that the split asks for. From the center of the leaf the equation is then moved to
+    the row, column by column (its *linear* part). Of a soft tree the terms of all
+    leaves are mixed by their shares of the row.
     """
     schema, inputs = tree.schema, np.array(tree.schema.input_columns, int)
     n_rows, n_columns = len(table.x), len(schema.names)
     scale = schema.target_scale
     leaves = np.flatnonzero(tree.is_leaf)
     coefficient = np.asarray(tree.coefficient[:, 0], np.float64)
-    slope, level = coefficient[leaves, 1:], coefficient[:, 0]
+    slope, level = coefficient[leaves, 1:], node_levels(tree)
+    center = tree.center[leaves]
     to_input = np.zeros((schema.n_regressors, n_columns))
     to_input[np.arange(schema.n_regressors), inputs[: schema.n_regressors]] = 1.0
     of_splits = split_levels(tree)[leaves]
@@ -200,9 +202,10 @@ def explain(
         x = part.x[:, : schema.n_regressors].astype(np.float64)
         shares = leaf_shares_of(tree, part).astype(np.float64)
         shares /= shares.sum(axis=1, keepdims=True)
-        linear[block] = (x * (shares @ slope)) @ to_input
+        moved = x * (shares @ slope) - shares @ (slope * center)
+        linear[block] = moved @ to_input
         splits[block] = shares @ of_splits
-        value = x @ slope.T + level[leaves]
+        value = x @ slope.T + coefficient[leaves, 0]
         if tree.clip_leaves or not tree.is_soft:
             clipped = np.clip(value, low[leaves], high[leaves])
             clipping[block] = (shares * (clipped - value)).sum(axis=1)

@@ -43,15 +43,27 @@ def split_columns(tree: Tree, node: int) -> np.ndarray:
     return column_shares(schema, np.asarray(tree.direction[node], np.float64) ** 2)
 
 
+def node_levels(tree: Tree) -> np.ndarray:
+    """What the equation of every node says at the center of the node's own rows.
+
+    Returns
+    -------
+    ndarray of shape (n_nodes,), float64
+        In standardised units.
+    """
+    coefficient = np.asarray(tree.coefficient[:, 0], np.float64)
+    return coefficient[:, 0] + np.einsum("nj,nj->n", coefficient[:, 1:], tree.center)
+
+
 def split_levels(tree: Tree) -> np.ndarray:
-    """By how much the splits above a node move its intercept from that of the root.
+    """By how much the splits above a node move its level from that of the root.
 
     Returns
     -------
     ndarray of shape (n_nodes, n_columns), float64
         In standardised units, by the input columns that the splits ask for.
     """
-    level = np.asarray(tree.coefficient[:, 0, 0], np.float64)
+    level = node_levels(tree)
     moved = np.zeros((tree.n_nodes, len(tree.schema.names)))
     for node in range(1, tree.n_nodes):  # parents come before their children
         parent = int(tree.parent[node])

@@ -75,8 +75,7 @@ class RssSplits(SplitFinder):
     max_split_features : int or None, default=None
         Most attributes of an oblique split: fewer read better. None: all.
     sparse_terms : tuple of int, default=(2, 3, 5)
-        An oblique split competes with versions of itself in so many attributes, without
-        indicators of categories,
+        An oblique split competes with versions of itself in so many attributes,
     sparse_loss : float, default=0.05
         and yields to the shortest one that loses at most this share of its gain.
     n_thresholds : int, default=16
@@ -244,7 +243,6 @@ class _Prepared(NamedTuple):
     covariance: jax.Array  # (n_columns, n_columns) of z
     min_weight: jax.Array
     allowed: jax.Array  # (n_columns,), 1 where a direction may go, else 0
-    plain: jax.Array  # (n_columns,), the same, and 0 for indicators of categories
     axis: Projections
     n_model: int
 
@@ -318,15 +316,15 @@ def _prepared(
         basis, residual, batch.weight, n_model=n_model, ridge=finder.ridge
     )
     back = whitener if loading is None else matmul(whitener, loading.T)
-    allowed = batch.allowed[: z.shape[1]].astype(z.dtype)
-    axis = projections(batch, leading_component(residual, batch.weight))
     columns = batch.columns
-    indicators = np.arange(
+    # A sum of categories is hard to read: sets of them are splits of their own.
+    indicators = slice(
         columns.n_regressors - columns.n_indicators, columns.n_regressors
     )
-    plain = allowed.at[indicators].set(0.0)
+    allowed = batch.allowed[: z.shape[1]].astype(z.dtype).at[indicators].set(0.0)
+    axis = projections(batch, leading_component(residual, batch.weight))
     return _Prepared(
-        *(z, rows, back, covariance, batch.min_weight, allowed, plain, axis, n_model)
+        z, rows, back, covariance, batch.min_weight, allowed, axis, n_model
     )
 
 
@@ -415,7 +413,7 @@ def _shortest(best: Candidates, node: _Prepared, finder: RssSplits) -> Candidate
     lengths = [kept for kept in finder.sparse_terms if kept < node.z.shape[1]]
     if not lengths:
         return best
-    full = (best.direction * node.plain)[None, :]
+    full = best.direction[None, :]
     directions = [sparse(full, node.covariance, kept, finder.ridge) for kept in lengths]
     short = _along(oriented(jnp.concatenate(directions)), node, finder)
     short = short._replace(gain=_exact(short, node).gain)
