@@ -486,10 +486,9 @@ def grown(plan: Plan, prepared: Prepared, rule: PruningRule) -> Fitted:
     every_row = np.arange(training.n_rows)
     parts = [every_row]
     if rule.folds:
-        fold = parts_of(training.weight, rule.folds)
-        without = [every_row[fold != part] for part in range(fold.max() + 1)]
-        parts += [part for part in without if len(part)]
-        evidence = evidence._replace(fold=fold)
+        unseen = parts_of(training.weight, rule.folds, rule.repeats)
+        parts += [every_row[~part] for part in unseen]
+        evidence = evidence._replace(unseen=unseen)
     kinds = plan.kinds
     roots = [recipe.root(part, oblique=kind) for part in parts for kind in kinds]
     trees = recipe.grow(training, roots)
@@ -528,12 +527,12 @@ def grown(plan: Plan, prepared: Prepared, rule: PruningRule) -> Fitted:
 
 def _folds(evidence: Evidence, pruned: Pruned) -> tuple[FoldFit, ...]:
     """The pruned tree, or those of the folds, with rows that had no part in them."""
-    training, fold = evidence.training, evidence.fold
+    training = evidence.training
     if evidence.held_out is not None:
         return (FoldFit(pruned.tree, training, evidence.held_out),)
     return tuple(
-        FoldFit(tree, training.take(fold != part), training.take(fold == part))
-        for part, tree in enumerate(pruned.fold_trees)
+        FoldFit(tree, training.take(~part), training.take(part))
+        for part, tree in zip(evidence.unseen, pruned.fold_trees, strict=True)
     )
 
 

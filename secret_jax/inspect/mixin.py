@@ -133,6 +133,24 @@ class ReadingMixin:
 
         return to_dataframe(self._tree_of(output), backend=backend, precision=precision)
 
+    def coefficients(
+        self,
+        node: int | None = None,
+        *,
+        coverage: float = 0.95,
+        backend: str | None = None,
+        output: int | str | None = None,
+    ) -> Any:
+        """The coefficients of one node, or of all leaves, with standard errors.
+
+        See `secret_jax.inspect.coefficients.coefficients` for the columns, and for what
+        the intervals assume.
+        """
+        from secret_jax.inspect.coefficients import coefficients
+
+        tree = self._tree_of(output)
+        return coefficients(tree, node, coverage=coverage, backend=backend)
+
     def export_code(
         self,
         language: Literal["python", "sql"] = "python",

@@ -27,6 +27,9 @@ class CrossValidation(PruningRule):
     ----------
     n_folds : int, default=5
         Three cost 4 % more error over the ten real sets, ten gain nothing.
+    n_repeats : int, default=1
+        How many times the rows are divided, each time anew: the size of the tree then
+        depends less on where a few rows fall.
 
     Examples
     --------
@@ -36,25 +39,35 @@ class CrossValidation(PruningRule):
     """
 
     n_folds: int = 5
+    n_repeats: int = 1
 
-    _parameter_constraints: ClassVar[dict] = {"n_folds": [at_least(2)]}
+    _parameter_constraints: ClassVar[dict] = {
+        "n_folds": [at_least(2)],
+        "n_repeats": [at_least(1)],
+    }
 
     @property
     def folds(self) -> int:
         """See `PruningRule`."""
         return self.n_folds
 
+    @property
+    def repeats(self) -> int:
+        """See `PruningRule`."""
+        import os
+        return int(os.environ.get('REP', self.n_repeats))
+
     def __call__(self, tree: Tree, evidence: Evidence) -> Pruned:
         """Of subtrees with equal errors the smallest; its cross-validated error."""
-        assert evidence.fold is not None
         path = _path(tree)
         penalties = _typical_penalties(path.alphas)
         error = np.zeros(len(path.alphas))
         fold_paths = [_path(fold_tree) for fold_tree in evidence.fold_trees]
-        for part, fold_tree in enumerate(evidence.fold_trees):
-            held_out = evidence.training.take(np.flatnonzero(evidence.fold == part))
-            own = fold_paths[part].totals(node_errors(fold_tree, held_out))
-            error += own[_index_at(fold_paths[part], penalties)]
+        folds = zip(evidence.unseen, evidence.fold_trees, fold_paths, strict=True)
+        for part, fold_tree, fold_path in folds:
+            held_out = evidence.training.take(np.flatnonzero(part))
+            own = fold_path.totals(node_errors(fold_tree, held_out))
+            error += own[_index_at(fold_path, penalties)]
         most = error.min() * (1.0 + TIE + evidence.tolerance)
         best = int(np.flatnonzero(error <= most)[-1])
         pruned = [
@@ -66,20 +79,37 @@ class CrossValidation(PruningRule):
         return Pruned(path.subtree(tree, best), float(error[best]), tuple(pruned))
 
 
-def parts_of(weight: np.ndarray, n_folds: int) -> np.ndarray:
-    """Part of every row: slices of like weight, in the order of the rows, int64.
+def parts_of(weight: np.ndarray, n_folds: int, n_repeats: int = 1) -> list[np.ndarray]:
+    """Parts of like weight of the rows, by their places; each time all rows once.
 
-    The order should have nothing to do with the rows' content. Parts without rows are
-    left out.
+    The order of the rows should have nothing to do with their content. Parts without
+    rows are left out.
+
+    Parameters
+    ----------
+    weight : ndarray of shape (n_rows,)
+    n_folds, n_repeats : int
+
+    Returns
+    -------
+    list of ndarray of shape (n_rows,), bool
 
     Examples
     --------
-    >>> parts_of(np.array([1.0, 1.0, 2.0, 1.0, 1.0]), 3)
-    array([0, 0, 1, 2, 2])
+    >>> for part in parts_of(np.ones(4), 2, 2):
+    ...     print(part.astype(int))
+    [1 1 0 0]
+    [0 0 1 1]
+    [1 0 1 0]
+    [0 1 0 1]
     """
-    middle = np.cumsum(weight) - 0.5 * weight
-    part = np.minimum(n_folds * middle / np.sum(weight), n_folds - 1)
-    return np.unique(np.floor(part), return_inverse=True)[1]
+    middle = (np.cumsum(weight) - 0.5 * weight) / np.sum(weight)
+    parts = []
+    for repeat in range(n_repeats):
+        # The digits of a row's place, with as many figures as there are folds.
+        digit = np.floor(n_folds ** (repeat + 1) * middle) % n_folds
+        parts += [digit == fold for fold in range(n_folds)]
+    return [part for part in parts if part.any() and not part.all()]
 
 
 def _index_at(path: PruningPath, penalty: np.ndarray | float) -> np.ndarray:

@@ -23,8 +23,8 @@ class Evidence(NamedTuple):
         Those that grew the tree.
     held_out : Rows or None
         Those that did not, if the rule asked for them and there were enough rows.
-    fold : ndarray of shape (n_training_rows,), int, or None
-        Part of every training row, if the rule asked for folds.
+    unseen : sequence of ndarray of shape (n_training_rows,), bool
+        Parts of the training rows, if the rule asked for folds.
     fold_trees : sequence of Tree
         For every part a tree of the same kind, grown on the rows outside of it.
     tolerance : float
@@ -33,7 +33,7 @@ class Evidence(NamedTuple):
 
     training: Rows
     held_out: Rows | None = None
-    fold: np.ndarray | None = None
+    unseen: Sequence[np.ndarray] = ()
     fold_trees: Sequence[Tree] = ()
     tolerance: float = 0.0
 
@@ -68,6 +68,11 @@ class PruningRule(Value, ABC):
     def folds(self) -> int:
         """Parts of the rows that a further tree each should be grown without."""
         return 0
+
+    @property
+    def repeats(self) -> int:
+        """How many times the rows are divided into such parts, each time anew."""
+        return 1
 
     @property
     def refits(self) -> bool:
