@@ -143,7 +143,9 @@ class SecretRegressor(ReadingMixin, RegressorMixin, NestedParameters):
     discrete_features, split_features : sequence of str or int, or bool mask, optional
         Columns that are discrete, or continuous but only split on. By default text,
         boolean and categorical columns of a DataFrame are discrete, and all others are
-        regressors.
+        regressors. Ordered categories are split by their order. Dates are split on
+        their year, month, weekday, and hour if they have one, and the days since 1970
+        are a regressor.
     indicators : bool or "auto", default="auto"
         Whether linear models and oblique splits see indicators of categories and of
         missing values. "auto": of the attributes with 30 or more rows a category, and
@@ -182,6 +184,8 @@ class SecretRegressor(ReadingMixin, RegressorMixin, NestedParameters):
         Leaves before pruning.
     conformity_scores_, conformity_weight_ : ndarray of shape (n_calibration_rows,)
         Only after `conformalize`: rising scores and their rows' weights.
+    reading_ : dict
+        Only of models from the command line: how the columns of their files are read.
     n_refine_steps_ : int
         Gradient steps after which the held-out rows stopped ``refine="soft"``, passes
         over the splits of ``refine="tao"``, or 0.
@@ -391,6 +395,7 @@ class SecretRegressor(ReadingMixin, RegressorMixin, NestedParameters):
         self.n_leaves_grown_ = finished.fitted.n_leaves_grown
         self.n_refine_steps_ = 0
         self._forget_calibration()
+        self.__dict__.pop("reading_", None)
         if plan.refine is not None:
             with computing_on(self.device, self.max_memory):
                 refined = refine_tree(plan, finished)

@@ -1,7 +1,8 @@
-"""The commands of the command line: demo, fit, predict, show.
+"""The commands of the command line that grow trees: demo and fit.
 
 Each takes the parsed arguments of `secret_jax.cli.main`, prints its result to standard
 output and its progress to standard error, and imports what is slow only when it runs.
+`secret_jax.cli.saved` has the commands for models that were saved.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import importlib.util
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from secret_jax.cli.evaluation import Evaluation
-    from secret_jax.cli.table_file import TableFile
+    from secret_jax.cli.reading.files import TableFile
+    from secret_jax.cli.reading.table import Reading
     from secret_jax.estimator import SecretRegressor
 
 PROGRAM = "secret-jax"
@@ -35,9 +37,16 @@ _SAME_NAME = (
     "refine",
     "min_samples_split",
     "min_samples_leaf",
+    "min_gain",
     "max_leaf_nodes",
     "max_depth",
+    "max_split_samples",
+    "missing_values",
+    "device",
+    "max_memory",
 )
+# Of those, and of two more, what is yes, no and none to a person.
+_ANSWERS = {"yes": True, "no": False, "none": None, "all": None}
 
 
 class CommandError(Exception):
@@ -46,7 +55,7 @@ class CommandError(Exception):
 
 def demo(arguments: argparse.Namespace) -> None:
     """Grow a tree on data that comes with a dependency, and draw it."""
-    _check_picture(arguments.out)
+    check_picture(arguments.out)
     _require("pandas", "data", "hold the table")
     print(
         "How large is a cell nucleus? The area of 569 nuclei under the microscope,\n"
@@ -70,7 +79,7 @@ def demo(arguments: argparse.Namespace) -> None:
     )
     print(evaluation.model.export_text().rstrip("\n"))
     print(f"\n{score_table(evaluation)}\n")
-    _draw(evaluation.model, arguments.out)
+    draw(evaluation.model, arguments.out)
     print(f"The picture of the tree is in {arguments.out}")
     print(f"Now your own table:  {PROGRAM} fit FILE.csv --target COLUMN")
 
@@ -87,26 +96,26 @@ def _demo_table() -> tuple[pd.DataFrame, pd.Series]:
 
 def fit(arguments: argparse.Namespace) -> None:
     """Grow a tree on a file, measure it beside the baselines, save and report it."""
-    if not 0 <= arguments.test_fraction < 1:
+    arguments.target = _target(arguments)
+    if arguments.calibrate + arguments.test_fraction >= 1:
         raise CommandError(
-            f"--test-fraction is {arguments.test_fraction:g}; it must be at least 0 "
-            "(which measures no errors) and below 1"
+            f"--calibrate {arguments.calibrate:g} and --test-fraction "
+            f"{arguments.test_fraction:g} leave no rows to grow a tree on"
         )
-    if arguments.seed < 0:
-        raise CommandError(f"--seed is {arguments.seed}; it must be at least 0")
     if arguments.report is not None:
         _require("matplotlib", "plot", "draw a picture")
         os.makedirs(arguments.report, exist_ok=True)
     if arguments.out is not None:
-        _check_output(arguments.out)
-    table = _read(arguments.file)
-    X, y = _features_and_target(table, arguments)
+        check_output(arguments.out)
+    model = _chosen_model(arguments)
+    X, y, reading = _features_and_target(read(arguments.file), arguments)
+    aside, X, y = _set_aside(X, y, arguments)
 
     from secret_jax.cli.evaluation import evaluate
 
-    with _flags_for_parameters():
+    with flags_for_parameters():
         evaluation = evaluate(
-            _chosen_model(arguments),
+            model,
             X,
             y,
             test_fraction=arguments.test_fraction,
@@ -117,6 +126,8 @@ def fit(arguments: argparse.Namespace) -> None:
         say(f"growing the tree again on all {len(X)} rows")
         evaluation.model.fit(X, y)
     evaluation.model.set_params(verbose=0)
+    _calibrate(evaluation, aside, arguments)
+    evaluation.model.reading_ = reading.to_json()
     result = _result_text(evaluation, arguments.refit_all)
     print(result)
     if arguments.report is not None:
@@ -131,64 +142,134 @@ def fit(arguments: argparse.Namespace) -> None:
         say("nothing was saved; --out MODEL keeps the tree, --report DIR a picture too")
 
 
+def _target(arguments: argparse.Namespace) -> str:
+    """The column to predict, which may be named in two places."""
+    given = {arguments.target, arguments.positional_target} - {None}
+    if len(given) == 1:
+        return given.pop()
+    raise CommandError(
+        f"two columns to predict were named, {arguments.positional_target!r} and "
+        f"{arguments.target!r}; name one"
+        if given
+        else f"name the column to predict: {PROGRAM} fit FILE TARGET, or --target "
+        f"COLUMN; see {PROGRAM} fit --help"
+    )
+
+
 def _features_and_target(
     table: TableFile, arguments: argparse.Namespace
-) -> tuple[pd.DataFrame, pd.Series]:
+) -> tuple[pd.DataFrame, pd.Series, Reading]:
     """The columns to learn from and the target, checked before rows are taken apart."""
     import numpy as np
+    import pandas as pd
 
-    from secret_jax.cli.table_file import known_column, number_column, refuse_infinity
+    from secret_jax.cli.reading.files import refuse_infinity
+    from secret_jax.cli.reading.learning import (
+        ReadingOptions,
+        learn_reading,
+        target_rows,
+    )
+    from secret_jax.cli.reading.problems import known_column
     from secret_jax.data.columns import read_columns
     from secret_jax.data.roles import ColumnOptions, learn_schema
 
     columns = [str(column) for column in table.frame.columns]
     target = known_column(arguments.target, columns, "--target names")
-    for flag in ("discrete", "split_only", "drop"):
+    for flag in ("discrete", "split_only", "drop", "id", "text", "number", "dates"):
         for name in getattr(arguments, flag):
             known_column(name, columns, f"--{flag.replace('_', '-')} names")
             if name == target:
                 raise CommandError(f"{name!r} is the target; name it in no other role")
-    y = number_column(table, target)
-    X = table.frame.drop(columns=[target, *arguments.drop])
-    if X.shape[1] == 0:
-        raise CommandError(f"no columns are left to predict {target!r} from")
-    refuse_infinity(
+    names = [n for n in columns if n != target and n not in arguments.drop]
+    used = (*arguments.discrete, *arguments.split_only)
+    learned = learn_reading(
         table,
-        X.columns,
-        "delete the value or the row, or leave the column out (--drop)",
+        target,
+        names,
+        ReadingOptions(
+            thousands=arguments.thousands,
+            decimal=arguments.decimal,
+            dates=arguments.dates,
+            missing=tuple(arguments.na),
+            ids=tuple(arguments.id),
+            texts=tuple(arguments.text),
+            numbers=tuple(arguments.number),
+            discrete=tuple(arguments.discrete),
+            used=used,
+        ),
     )
-    with _flags_for_parameters(), table.placing():
-        schema = learn_schema(
+    table, values, notes = target_rows(table, target, learned.reading)
+    for note in (*learned.notes, *notes):
+        say(f"  {note}")
+    names = [name for name in names if name not in learned.left_out]
+    if not names:
+        raise CommandError(f"no columns are left to predict {target!r} from")
+    X = learned.reading.apply(table, names)
+    y = pd.Series(values, name=target, index=X.index)
+    refuse_infinity(
+        table, X, "delete the value or the row, or leave the column out (--drop)"
+    )
+    with flags_for_parameters(), table.placing():
+        learn_schema(
             read_columns(X),
-            y.to_numpy()[:, None],
-            np.ones(len(y)),
+            values[:, None],
+            np.ones(len(values)),
             ColumnOptions(
                 discrete_features=arguments.discrete,
                 split_features=arguments.split_only,
                 missing="mean",
             ),
         )
-    for column, categories in zip(schema.discrete, schema.categories, strict=True):
-        if len(categories) > max(20, len(X) / 4):
-            name = schema.names[column]
-            say(
-                f"note: column {name!r} has {len(categories)} different values in "
-                f"{len(X)} rows; if it only names the rows, leave it out (--drop)"
-            )
-    return X, y
+    return X, y, learned.reading.only([*names, target])
+
+
+def _set_aside(
+    X: pd.DataFrame, y: pd.Series, arguments: argparse.Namespace
+) -> tuple[tuple[pd.DataFrame, pd.Series] | None, pd.DataFrame, pd.Series]:
+    """Rows for the widths of intervals alone, and the others."""
+    import numpy as np
+
+    n_aside = round(len(X) * arguments.calibrate)
+    if n_aside == 0:
+        return None, X, y
+    order = np.random.default_rng([arguments.seed, 1]).permutation(len(X))
+    aside, kept = np.sort(order[:n_aside]), np.sort(order[n_aside:])
+    return (X.iloc[aside], y.iloc[aside]), X.iloc[kept], y.iloc[kept]
+
+
+def _calibrate(
+    evaluation: Evaluation,
+    aside: tuple[pd.DataFrame, pd.Series] | None,
+    arguments: argparse.Namespace,
+) -> None:
+    """Calibrate intervals on rows set aside, or on held-out rows that stayed so."""
+    if aside is None and not arguments.refit_all:
+        aside = evaluation.held_out
+    if aside is not None:
+        evaluation.model.conformalize(*aside)
+        say(f"intervals are calibrated on {len(aside[1])} rows")
 
 
 def _chosen_model(arguments: argparse.Namespace) -> SecretRegressor:
     from secret_jax.estimator import SecretRegressor
 
     given = {name: getattr(arguments, name) for name in _SAME_NAME}
-    chosen: dict[str, Any] = {k: v for k, v in given.items() if v is not None}
-    if "oblique" in chosen:
-        chosen["oblique"] = {"yes": True, "no": False}.get(arguments.oblique, "auto")
-    if "prune" in chosen and arguments.prune == "none":
-        chosen["prune"] = None
+    for name in ("indicators", "distill"):
+        given[name] = getattr(arguments, name)
+    chosen = {
+        name: _ANSWERS.get(value, value) if isinstance(value, str) else value
+        for name, value in given.items()
+        if value is not None
+    }
     start = SecretRegressor.paper() if arguments.paper else SecretRegressor()
     start.set_params(**chosen)
+    if arguments.leaf_penalty is not None:
+        from secret_jax.prune.cost_complexity import CostComplexity
+
+        start.set_params(prune=CostComplexity(alpha=arguments.leaf_penalty))
+    if arguments.clip_margin is not None:
+        margin = _ANSWERS.get(arguments.clip_margin, arguments.clip_margin)
+        start.set_params(leaf__clip_margin=margin)
     if arguments.max_split_features is not None:
         if "splits__max_split_features" not in start.get_params():
             raise CommandError("--max-split-features goes with --splits rss only")
@@ -255,74 +336,25 @@ def _write_report(
     (folder / "errors.json").write_text(
         json.dumps(content, indent=2) + "\n", encoding="utf-8"
     )
-    _draw(evaluation.model, folder / "tree.png")
+    draw(evaluation.model, folder / "tree.png")
 
 
-def predict(arguments: argparse.Namespace) -> None:
-    """Predict the rows of a file with a saved model."""
-    if arguments.out is not None:
-        _check_output(arguments.out)
-    model = _load(arguments.model)
-    schema = model.tree_.schema
-    text_columns = [
-        schema.names[column]
-        for column, values in zip(schema.discrete, schema.categories, strict=True)
-        if all(value is None or isinstance(value, str) for value in values)
-    ]
-    table = _read(arguments.file, text_columns)
-
-    import pandas as pd
-
-    from secret_jax.cli.table_file import known_column, refuse_infinity
-
-    X = table.frame
-    if schema.named:
-        for name in schema.names:
-            known_column(name, list(X.columns), "the model needs the column")
-        X = X[list(schema.names)]
-    refuse_infinity(table, X.columns, "delete the value or the row")
-    with _flags_for_parameters(), table.placing():
-        predictions = pd.DataFrame({"prediction": model.predict(X)})
-    if arguments.out is None:
-        predictions.to_csv(sys.stdout, index=False)
-        return
-    from secret_jax.tree.file import replacing
-
-    with replacing(arguments.out) as file:
-        predictions.to_csv(file, index=False)
-    say(f"wrote {len(predictions)} predictions to {arguments.out}")
-
-
-def show(arguments: argparse.Namespace) -> None:
-    """Print a saved model, and draw it if asked to."""
-    if arguments.plot is not None:
-        _check_picture(arguments.plot)
-    model = _load(arguments.model)
-    print(model.export_text().rstrip("\n"))
-    if arguments.plot is not None:
-        _draw(model, arguments.plot)
-        say(f"wrote the picture to {arguments.plot}")
-
-
-def _read(path: str, text_columns: Sequence[str] = ()) -> TableFile:
+def read(path: str) -> TableFile:
+    """Read a file, and say what there is in it."""
     _require("pandas", "data", "read tables")
-    from secret_jax.cli.table_file import read_table
+    from secret_jax.cli.reading.files import read_file
 
-    say(f"reading {path}")
-    table = read_table(path, text_columns)
+    say(f"reading {'standard input' if path == '-' else path}")
+    table = read_file(path)
     rows, columns = table.frame.shape
     say(f"{rows} rows, {columns} columns")
+    for note in table.notes:
+        say(f"  {note}")
     return table
 
 
-def _load(path: str) -> SecretRegressor:
-    from secret_jax.estimator import SecretRegressor
-    from secret_jax.tree.file import load_model
-
-    return load_model(path, SecretRegressor)
-
-
-def _draw(model: SecretRegressor, path: str | Path) -> None:
+def draw(model: SecretRegressor, path: str | Path) -> None:
+    """Draw a tree to a file."""
     import matplotlib
 
     matplotlib.use("Agg")  # only files are drawn to, no display is needed
@@ -331,7 +363,7 @@ def _draw(model: SecretRegressor, path: str | Path) -> None:
     figure.savefig(path, dpi=150, bbox_inches="tight")
 
 
-def _check_output(path: str) -> None:
+def check_output(path: str) -> None:
     """Refuse a file that cannot be written before the work, not after it."""
     if os.path.isdir(path):
         raise CommandError(f"{path!r} is a folder; name a file in it")
@@ -342,8 +374,9 @@ def _check_output(path: str) -> None:
         raise CommandError(f"{path!r} cannot be written: {folder!r} is read-only")
 
 
-def _check_picture(path: str) -> None:
-    _check_output(path)
+def check_picture(path: str) -> None:
+    """Refuse what is no name of a picture, before the work."""
+    check_output(path)
     _require("matplotlib", "plot", "draw a picture")
     from matplotlib.backend_bases import FigureCanvasBase
 
@@ -362,7 +395,7 @@ def _require(module: str, extra: str, purpose: str) -> None:
 
 
 @contextmanager
-def _flags_for_parameters() -> Iterator[None]:
+def flags_for_parameters() -> Iterator[None]:
     """Say in errors "--discrete" for ``discrete_features``, and so on."""
     try:
         yield
@@ -373,6 +406,7 @@ def _flags_for_parameters() -> Iterator[None]:
             ("discrete_features", "--discrete"),
             ("split_features", "--split-only"),
             ("test_fraction", "--test-fraction"),
+            ("missing_values", "--missing-values"),
         ):
             message = message.replace(parameter, flag)
         raise CommandError(message) from None

@@ -23,6 +23,8 @@ from secret_jax.estimator import SecretRegressor
 if TYPE_CHECKING:
     import pandas as pd
 
+    from secret_jax.data.schema import TableSchema
+
 Score = dict[str, float | None]
 
 # Of the training rows of CART, to choose its size by: what a hold-out part is for us.
@@ -41,6 +43,8 @@ class Evaluation(NamedTuple):
         and its number of ``leaves``. Empty without held-out rows.
     seconds : float
         Of the fit.
+    held_out : tuple of (DataFrame, Series) or None
+        The rows that were measured on.
     """
 
     model: SecretRegressor
@@ -48,6 +52,7 @@ class Evaluation(NamedTuple):
     n_test: int
     scores: dict[str, Score]
     seconds: float
+    held_out: tuple[pd.DataFrame, pd.Series] | None = None
 
 
 def evaluate(
@@ -98,14 +103,15 @@ def evaluate(
     fitted = cast(SecretRegressor, clone(model)).fit(X_training, y_training)
     seconds = perf_counter() - started
     progress(f"fitted in {seconds:.1f} s")
-    scores = {}
+    scores, held_out = {}, None
     if n_test:
         progress(f"measuring on {n_test} held-out rows, beside two other methods")
         X_test, y_test = X.iloc[test], y.iloc[test].to_numpy()
+        held_out = X_test, y.iloc[test]
         score = errors(fitted.predict(X_test), y_test)
         scores["SECRET tree"] = score | {"leaves": fitted.n_leaves_}
         scores |= _baselines(fitted, X_training, y_training, X_test, y_test, seed)
-    return Evaluation(fitted, n_training, n_test, scores, seconds)
+    return Evaluation(fitted, n_training, n_test, scores, seconds, held_out)
 
 
 def _baselines(
@@ -134,6 +140,7 @@ def _baselines(
             [schema.names[column] for column in schema.continuous],
         ),
     )
+    X, X_test = (_attributes(schema, table) for table in (X, X_test))
     encoded, encoded_test = encoder.fit_transform(X), encoder.transform(X_test)
     linear = LinearRegression().fit(encoded, y)
     scores = {"ordinary least squares": errors(linear.predict(encoded_test), y_test)}
@@ -155,6 +162,14 @@ def _baselines(
     score = errors(chosen.predict(encoded_test), y_test)
     scores["CART (scikit-learn)"] = score | {"leaves": int(chosen.get_n_leaves())}
     return scores
+
+
+def _attributes(schema: TableSchema, X: pd.DataFrame) -> pd.DataFrame:
+    """A table with dates in parts, and ordered categories as places."""
+    import pandas as pd
+
+    columns = zip(schema.names, schema.columns_of(X), strict=True)
+    return pd.DataFrame(dict(columns), index=X.index)
 
 
 def errors(prediction: np.ndarray, y: np.ndarray) -> Score:

@@ -1,4 +1,4 @@
-"""The command line ``secret-jax``: demo, fit, predict, show.
+"""The command line ``secret-jax``: demo, fit, predict, explain, score, export, show.
 
 Results go to standard output, progress and notes to standard error. A failure is one
 line that says what to do, and a non-zero exit code. Everything slow is imported by the
@@ -8,7 +8,6 @@ command that needs it, so that ``--help`` is quick.
 from __future__ import annotations
 
 import argparse
-import csv
 import os
 import sys
 import warnings
@@ -17,7 +16,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from secret_jax import __version__
-from secret_jax.cli import commands
+from secret_jax.cli import commands, options
 from secret_jax.cli.commands import DEMO_PICTURE, PROGRAM, CommandError, quiet
 from secret_jax.runtime.programs import enable_compilation_cache
 
@@ -107,26 +106,18 @@ def _parser() -> argparse.ArgumentParser:
     )
     fit = command(
         "fit",
-        help="grow a tree on a CSV or Parquet file",
-        description="Grow a tree on a CSV or Parquet file. Prints the tree, and its "
-        "errors on held-out rows beside ordinary least squares and scikit-learn's "
-        "CART.",
-        epilog="Columns of text or booleans are discrete: split on, but not in the "
-        "models. All others are numbers: split on, and in the models.",
+        help="grow a tree on a table",
+        description="Grow a tree on a CSV, Parquet or Excel file. Prints the "
+        "tree, and its errors on held-out rows beside ordinary least squares and "
+        "scikit-learn's CART.",
+        epilog="Columns of text or booleans are discrete: split on, and in the "
+        "equations as 0 or 1 for each category if these have rows enough (see "
+        "--indicators). Columns of dates are split on by year, month and weekday. All "
+        "others are numbers: split on, and in the equations.",
     )
     fit.set_defaults(run=commands.fit)
     _add_fit_options(fit)
-    predict = command("predict", help="predict with a saved model")
-    predict.set_defaults(run=commands.predict)
-    predict.add_argument("model", metavar="MODEL", help="a file that fit --out wrote")
-    predict.add_argument("file", metavar="FILE", help="a CSV or Parquet file")
-    predict.add_argument(
-        "--out", metavar="FILE", help="a CSV file (default: standard output)"
-    )
-    show = command("show", help="print a saved model")
-    show.set_defaults(run=commands.show)
-    show.add_argument("model", metavar="MODEL", help="a file that fit --out wrote")
-    show.add_argument("--plot", metavar="PICTURE", help="also draw it (PNG, PDF, SVG)")
+    options.add_saved_commands(command)
     return parser
 
 
@@ -159,10 +150,12 @@ def _keep_programs(wanted: bool | None) -> None:
 
 
 def _add_fit_options(fit: argparse.ArgumentParser) -> None:
-    fit.add_argument("file", metavar="FILE", help="a CSV or Parquet file")
+    fit.add_argument("file", metavar="FILE", help=options.FILE_HELP)
     fit.add_argument(
-        "--target", metavar="COLUMN", required=True, help="the number to predict"
+        "positional_target", metavar="TARGET", nargs="?", help="the column to predict"
     )
+    fit.add_argument("-t", "--target", metavar="COLUMN", help="the same as TARGET")
+    options.add_reading_options(fit)
     columns = fit.add_argument_group("columns")
     for flag, purpose in (
         ("--discrete", "columns of numbers that are categories"),
@@ -170,7 +163,12 @@ def _add_fit_options(fit: argparse.ArgumentParser) -> None:
         ("--drop", "columns to leave out"),
     ):
         columns.add_argument(
-            flag, metavar="A,B", type=_names, action="extend", default=[], help=purpose
+            flag,
+            metavar="A,B",
+            type=options.names,
+            action="extend",
+            default=[],
+            help=purpose,
         )
     tree = fit.add_argument_group("tree")
     for flag, choices, purpose in (
@@ -212,17 +210,21 @@ def _add_fit_options(fit: argparse.ArgumentParser) -> None:
         tree.add_argument(
             flag,
             metavar="N",
-            type=_count_or_fraction,
+            type=options.count_or_share,
             help=f"{purpose}; 0.05 means 5 %% of the rows",
         )
     tree.add_argument(
         "--max-split-features",
         metavar="N",
-        type=int,
+        type=options.whole(1),
         help="most columns in one split",
     )
-    tree.add_argument("--max-leaf-nodes", metavar="N", type=int, help="most leaves")
-    tree.add_argument("--max-depth", metavar="N", type=int, help="most splits in a row")
+    for flag, least, purpose in (
+        ("--max-leaf-nodes", 1, "most leaves"),
+        ("--max-depth", 0, "most splits in a row"),
+    ):
+        tree.add_argument(flag, metavar="N", type=options.whole(least), help=purpose)
+    options.add_search_options(tree)
     tree.add_argument(
         "--paper",
         action="store_true",
@@ -232,17 +234,27 @@ def _add_fit_options(fit: argparse.ArgumentParser) -> None:
     run.add_argument(
         "--seed",
         metavar="N",
-        type=int,
+        type=options.whole(0),
         default=0,
         help="of everything that is random (default: %(default)s)",
     )
     run.add_argument(
         "--test-fraction",
         metavar="SHARE",
-        type=float,
+        type=options.real(0, below=1),
         default=0.2,
-        help="share of the rows to measure the errors on (default: %(default)s)",
+        help="share of the rows to measure the errors on; 0 measures none (default: "
+        "%(default)s)",
     )
+    run.add_argument(
+        "--calibrate",
+        metavar="SHARE",
+        type=options.real(0, below=1),
+        default=0.0,
+        help="share of the rows that only say how wide intervals are; without, the "
+        "rows that the errors are measured on do, unless --refit-all uses them up",
+    )
+    options.add_device_options(run)
     run.add_argument(
         "--refit-all",
         action="store_true",
@@ -255,26 +267,6 @@ def _add_fit_options(fit: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="write report.txt, tree.png and errors.json to this folder",
     )
-
-
-def _names(text: str) -> list[str]:
-    """Names separated by commas; one that holds a comma stands in double quotes."""
-    return next(csv.reader([text], skipinitialspace=True), [])
-
-
-def _count_or_fraction(text: str) -> float | str:
-    if text == "auto":
-        return text
-    try:
-        return int(text)
-    except ValueError:
-        pass
-    try:
-        return float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is no count and no fraction"
-        ) from None
 
 
 @contextmanager

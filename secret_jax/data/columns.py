@@ -31,10 +31,26 @@ class UnseenCategoryWarning(UserWarning):
     """A category that training never saw; the row goes to the larger child."""
 
 
+class OrderedText(np.ndarray):
+    """Declared categories in an order: objects, with their levels beside them.
+
+    Attributes
+    ----------
+    levels : tuple of str
+        From the least to the greatest.
+    """
+
+    levels: tuple[str, ...]
+
+    def __array_finalize__(self, other: Any) -> None:
+        self.levels = getattr(other, "levels", ())
+
+
 def read_columns(X: Any) -> ReadTable:
     """Columns of a table: a dict for a DataFrame with names, a list otherwise.
 
-    Numeric columns come back as they are, all others as bool or object.
+    Numeric columns come back as they are, dates as datetime64, ordered categories as
+    `OrderedText`, all others as bool or object.
     """
     frame = as_frame(X)
     if frame is not None:
@@ -90,12 +106,12 @@ def _array_columns(array: np.ndarray) -> list[np.ndarray]:
         )
     if np.iscomplexobj(array):
         raise ValueError("Complex data not supported: X holds complex numbers.")
-    if array.dtype.kind in "mM":
+    if array.dtype.kind == "m":
         raise ValueError(
-            f"X holds dates or times ({array.dtype}). Turn them into numbers (for "
-            "example days since a start) or into text."
+            f"X holds times ({array.dtype}). Turn them into numbers, for example of "
+            "seconds."
         )
-    if array.dtype.kind in "fiub":
+    if array.dtype.kind in "Mfiub":
         return list(array.T if array.dtype != bool else array.T.astype(np.float64))
     return [_object_column(column) for column in np.asarray(array, object).T]
 
@@ -108,29 +124,53 @@ def _series_values(series: nw.Series, name: str) -> np.ndarray:
     if dtype.is_numeric():
         values = series.to_numpy()
         if values.dtype == object:  # nullable integers and decimals
-            values = [np.nan if _is_missing(value) else value for value in values]
+            values = [np.nan if is_missing(value) else value for value in values]
         return np.asarray(values, np.float64) if isinstance(values, list) else values
-    if dtype in (nw.Categorical, nw.Enum):
+    if isinstance(dtype, nw.Enum):
+        levels = tuple(dtype.categories)
+        values = np.asarray(series.to_numpy(), object)
+        if all(isinstance(level, str) for level in levels):
+            values = values.view(OrderedText)
+            values.levels = levels
+        return values
+    if dtype == nw.Categorical:
         # Declared categories stay categories, even if they are numbers.
         return np.asarray(series.to_numpy(), object)
+    if dtype == nw.Datetime and getattr(dtype, "time_zone", None) is not None:
+        series = series.dt.replace_time_zone(None)  # the time on the wall
+    if dtype in (nw.Datetime, nw.Date):
+        return np.asarray(series.to_numpy(), "datetime64[s]")
     if dtype.is_temporal():
         raise ValueError(
-            f"Column {name!r} holds dates or times ({dtype}). Turn it into a number "
-            "(for example days since a start) or into text before fitting."
+            f"Column {name!r} holds times ({dtype}). Turn it into a number (for "
+            "example of hours) or into text before fitting."
         )
     return _object_column(np.asarray(series.to_numpy(), object))
 
 
 def _object_column(column: np.ndarray) -> np.ndarray:
-    """An object column: as numbers if nothing in it is text."""
+    """An object column: as numbers or dates if nothing in it is text."""
     if any(isinstance(value, str | bytes) for value in column):
         return column
+    # A period of pandas is the date on which it starts.
+    starts = [getattr(value, "start_time", value) for value in column]
+    there = [value for value in starts if not is_missing(value)]
+    if there and all(isinstance(v, datetime.date | np.datetime64) for v in there):
+        return np.array([_date(value) for value in starts], "datetime64[s]")
     try:
-        values = [np.nan if _is_missing(value) else value for value in column]
+        values = [np.nan if is_missing(value) else value for value in column]
         found = np.array([_real(value) for value in values], np.float64)
     except (TypeError, ValueError):
         return column
     return found if found.ndim == 1 else column  # not where cells are lists
+
+
+def _date(value: Any) -> np.datetime64:
+    if is_missing(value):
+        return np.datetime64("NaT")
+    if isinstance(value, datetime.datetime):
+        value = value.replace(tzinfo=None)  # the time on the wall
+    return np.datetime64(value, "s")
 
 
 def _real(value: Any) -> Any:
@@ -140,7 +180,7 @@ def _real(value: Any) -> Any:
     return value
 
 
-def _is_missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
     if value is None:
         return True
     try:
@@ -195,7 +235,7 @@ def numbers(column: np.ndarray, name: str, allow_missing: bool = False) -> np.nd
     """
     if column.dtype == object:
         column = np.array(
-            [np.nan if _is_missing(value) else value for value in column], object
+            [np.nan if is_missing(value) else value for value in column], object
         )
         _refuse_odd_cells(column, name)
         for row, value in enumerate(column):
@@ -231,7 +271,7 @@ def refuse_numbers_as_text(column: np.ndarray, name: str) -> None:
     _refuse_odd_cells(column, name)
     good, bad = 0, None
     for row, value in enumerate(column):
-        if _is_missing(value):  # has a message of its own
+        if is_missing(value):  # has a message of its own
             continue
         try:
             float(_real(value))
@@ -251,11 +291,11 @@ def _refuse_odd_cells(column: np.ndarray, name: str) -> None:
     values = column.tolist()
     odd = [kind for kind in set(map(type, values)) if _is_odd(kind)]
     for row, value in enumerate(values if odd else []):
-        if isinstance(value, tuple(odd)) and not _is_missing(value):
+        if isinstance(value, tuple(odd)) and not is_missing(value):
             raise ValueError(
                 f"Column {name!r} holds a {type(value).__name__} in row {row}: a cell "
-                "must hold a number, text, a boolean or nothing. Turn dates into "
-                "numbers or text, and spread lists over columns of their own."
+                "must hold a number, text, a boolean or nothing. Make a column "
+                "nothing but dates or none, and spread lists over columns of their own."
             )
 
 
@@ -296,7 +336,7 @@ def _plain_values(column: np.ndarray, name: str, allow_missing: bool) -> list[An
     column = column.astype(np.float64) if column.dtype.kind in "fiu" else column
     values = column.tolist()
     for row, value in enumerate(values):
-        if _is_missing(value):
+        if is_missing(value):
             if not allow_missing:
                 raise ValueError(
                     f"Input X contains NaN: discrete column {name!r}, row {row}. Fill "

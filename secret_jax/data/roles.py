@@ -8,13 +8,20 @@ from typing import Any
 
 import numpy as np
 
+from secret_jax.data.attributes import (
+    DAYS,
+    Dates,
+    attributes_of,
+    chosen_attributes,
+    places_in_order,
+)
 from secret_jax.data.columns import (
+    OrderedText,
     ReadTable,
     categories_of,
     codes_of,
     made_up_names,
     numbers,
-    positions,
     refuse_numbers_as_text,
 )
 from secret_jax.data.scaling import column_moments
@@ -126,14 +133,23 @@ def learn_schema(
     TableSchema
     """
     named = isinstance(table, dict)
-    columns = list(table.values()) if isinstance(table, dict) else table
-    names = tuple(table) if isinstance(table, dict) else made_up_names(len(columns))
+    if not isinstance(table, dict):
+        table = dict(zip(made_up_names(len(table)), table, strict=True))
+    attributes, dates = attributes_of(table)
+    columns, names = list(attributes.values()), tuple(attributes)
     used = weight > 0
     allow_missing = options.missing != "error"
-    roles = _roles(columns, names, options)
+    roles = _roles(columns, names, dates, options)
+    levels = tuple(
+        (i, column.levels)
+        for i, (column, role) in enumerate(zip(columns, roles, strict=True))
+        if isinstance(column, OrderedText) and role is not Role.DISCRETE
+    )
+    for i, its in levels:
+        columns[i] = places_in_order(names[i], columns[i], its)
     if others is not None:
         try:
-            below = match_columns(names, named, others)
+            below = match_columns(names, named, others, dates, levels)
             below = [
                 _checked(*column, allow_missing)
                 for column in zip(below, names, roles, strict=True)
@@ -200,16 +216,29 @@ def learn_schema(
         missing_split=tuple(split_only),
         missing_shares=tuple(shares),
         allow_missing=allow_missing,
+        dates=dates,
+        levels=levels,
         **_target_scaling(targets, weight, target_names),
     )
 
 
 def _roles(
-    columns: list[np.ndarray], names: tuple[str, ...], options: ColumnOptions
+    columns: list[np.ndarray],
+    names: tuple[str, ...],
+    dates: Dates,
+    options: ColumnOptions,
 ) -> list[Role]:
     """The role of every column: as it was asked for, or by what it holds."""
-    discrete = positions(options.discrete_features, names, "discrete_features")
-    split = positions(options.split_features, names, "split_features")
+    discrete, split = (
+        chosen_attributes(getattr(options, argument), names, dates, argument)
+        for argument in ("discrete_features", "split_features")
+    )
+    recurring = {
+        names.index(part)
+        for name, parts in dates
+        for part in parts
+        if part != f"{name} ({DAYS})"
+    }
     for both in sorted(discrete & split):
         raise ValueError(
             f"Column {names[both]!r} is named in both discrete_features and "
@@ -219,6 +248,8 @@ def _roles(
     for position, column in enumerate(columns):
         if position in discrete:
             roles.append(Role.DISCRETE)
+        elif isinstance(column, OrderedText) or position in recurring:
+            roles.append(Role.SPLIT)
         elif position in split:
             # Names the first value that is no number.
             numbers(column, names[position], options.missing != "error")

@@ -14,6 +14,15 @@ from typing import Any
 
 import numpy as np
 
+from secret_jax.data.attributes import (
+    Dates,
+    Levels,
+    calendar,
+    dates_again,
+    day_written,
+    input_names,
+    places_in_order,
+)
 from secret_jax.data.columns import ReadTable, listed, read_columns
 
 
@@ -32,7 +41,8 @@ class TableSchema:
     Attributes
     ----------
     names : tuple of str
-        One per input column, in the order seen in training.
+        One per input column, in the order seen in training. A column of dates stands
+        here as several, its parts (`secret_jax.data.attributes`).
     named : bool
         Whether the names came with the data (a DataFrame) or were made up.
     roles : tuple of Role
@@ -65,6 +75,11 @@ class TableSchema:
         Whether a missing value is no error.
     whole : tuple of int
         Input columns of continuous attributes that held only whole numbers.
+    dates : tuple of (str, tuple of str)
+        Columns of dates by name, each with the names of its parts.
+    levels : tuple of (int, tuple of str)
+        Input columns that are places of ordered categories, and these from the least to
+        the greatest.
     """
 
     names: tuple[str, ...]
@@ -85,6 +100,13 @@ class TableSchema:
     missing_shares: tuple[tuple[int, float], ...] = ()
     allow_missing: bool = True
     whole: tuple[int, ...] = ()
+    dates: Dates = ()
+    levels: Levels = ()
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """Names of the columns as they are handed over, dates in one piece."""
+        return input_names(self.names, self.dates)
 
     @property
     def n_columns(self) -> int:
@@ -229,12 +251,48 @@ class TableSchema:
         return np.asarray(value, np.float64) * self.target_scale + self.target_center
 
     def matching(self, columns: ReadTable) -> list[np.ndarray]:
-        """Columns of a table in the order of ``names``; an error if some lack."""
-        return match_columns(self.names, self.named, columns)
+        """Columns of a table in the order of ``names``; see `match_columns`."""
+        return match_columns(self.names, self.named, columns, self.dates, self.levels)
+
+    def place_written(self, column: int, place: int) -> tuple[str, str] | None:
+        """A place of an ordered attribute, and of what: None where numbers say it all.
+
+        Parameters
+        ----------
+        column : int
+            Position in ``names``.
+        place : int
+            Of an ordered category, or a day since 1970.
+
+        Returns
+        -------
+        (str, str) or None
+            Name of the column, and the category or the date.
+        """
+        levels = dict(self.levels).get(column)
+        if levels is not None:
+            return self.names[column], levels[min(max(place, 0), len(levels) - 1)]
+        for name, parts in self.dates:
+            if self.names[column] == parts[-1]:  # the days
+                return name, day_written(place)
+        return None
+
+    def by_input(self, values: np.ndarray) -> np.ndarray:
+        """Values of the attributes, summed over those of each column handed over."""
+        owner = {part: name for name, parts in self.dates for part in parts}
+        inputs = self.input_names
+        place = [inputs.index(owner.get(name, name)) for name in self.names]
+        summed = np.zeros(len(inputs))
+        np.add.at(summed, place, values)
+        return summed
 
 
 def match_columns(
-    names: tuple[str, ...], named: bool, columns: ReadTable
+    names: tuple[str, ...],
+    named: bool,
+    columns: ReadTable,
+    dates: Dates = (),
+    levels: Levels = (),
 ) -> list[np.ndarray]:
     """Columns of a table in the order of the names; an error if some lack.
 
@@ -244,25 +302,55 @@ def match_columns(
     named : bool
         Whether they came with the data: then columns are found by name.
     columns : dict or list of ndarray of shape (n_rows,)
+        Dates in one piece or as their parts, ordered categories as text or as their
+        places.
+    dates, levels : tuple
+        As in `TableSchema`.
     """
-    if isinstance(columns, list) or not named:
-        found = list(columns if isinstance(columns, list) else columns.values())
-        if len(found) != len(names):
+    found = _attributes(names, named, columns, dates)
+    for column, its in levels:
+        found[column] = places_in_order(names[column], found[column], its)
+    for name, column in zip(names, found, strict=True):
+        if column.dtype.kind == "M":
             raise ValueError(
-                f"X has {len(found)} features, but the tree was fitted with "
-                f"{len(names)} features: {listed(names)}."
+                f"Column {name!r} holds dates, and held none in training. Give it as it "
+                "was then."
             )
-        return found
-    missing = [name for name in names if name not in columns]
+    return found
+
+
+def _attributes(
+    names: tuple[str, ...], named: bool, columns: ReadTable, dates: Dates
+) -> list[np.ndarray]:
+    inputs = input_names(names, dates)
+    if isinstance(columns, list) or not named:
+        given = list(columns if isinstance(columns, list) else columns.values())
+        if len(given) == len(names):
+            return given
+        if len(given) != len(inputs):
+            raise ValueError(
+                f"X has {len(given)} features, but the tree was fitted with "
+                f"{len(inputs)} features: {listed(inputs)}."
+            )
+        columns = dict(zip(inputs, given, strict=True))
+    for name, parts in dates:
+        if name in columns and parts[0] not in columns:
+            made = calendar(name, dates_again(name, columns[name]))
+            others = {n: column for n, column in columns.items() if n != name}
+            columns = others | {part: made[part] for part in parts}
+    lacking = tuple(name for name in names if name not in columns)
     extra = [name for name in columns if name not in names]
-    if missing or extra:
+    if lacking or extra:
         problem = " and ".join(
             f"{what} {listed(which)}"
-            for what, which in (("lacks", missing), ("has the unknown", extra))
+            for what, which in (
+                ("lacks", input_names(lacking, dates)),
+                ("has the unknown", extra),
+            )
             if which
         )
         raise ValueError(
             f"X {problem}. The feature names should match those of the fit: "
-            f"{listed(names)}."
+            f"{listed(inputs)}."
         )
     return [columns[name] for name in names]

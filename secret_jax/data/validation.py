@@ -122,8 +122,7 @@ def warn_of_target_among_features(
     columns: Any, targets: np.ndarray, schema: TableSchema
 ) -> None:
     """Warn of columns that equal a target; ``columns`` as `read_columns` gives them."""
-    values = columns.values() if isinstance(columns, dict) else columns
-    for name, column in zip(schema.names, values, strict=True):
+    for name, column in zip(schema.names, schema.matching(columns), strict=True):
         if column.dtype.kind not in "fiu":
             continue
         for y in targets.T:

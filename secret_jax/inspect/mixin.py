@@ -51,7 +51,8 @@ class ReadingMixin:
 
         check_is_fitted(self)
         outputs = [self.tree_.output(i) for i in range(self.tree_.n_outputs)]
-        return np.mean([feature_importances(tree) for tree in outputs], axis=0)
+        shares = np.mean([feature_importances(tree) for tree in outputs], axis=0)
+        return self.tree_.schema.by_input(shares)
 
     @property
     def reading_cost_(self) -> int:
@@ -270,4 +271,11 @@ class ReadingMixin:
         values = np.empty((len(table.x), len(columns)), object)
         for position, column in enumerate(columns):
             values[:, position] = column.tolist()
+            if tree.schema.place_written(position, 0) is not None:
+                values[:, position] = [
+                    tree.schema.place_written(position, int(place))[1]  # pyright: ignore[reportOptionalSubscript]
+                    if place == place
+                    else None
+                    for place in values[:, position]
+                ]
         return explain(tree, table, values, precision=precision)

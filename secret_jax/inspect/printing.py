@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 # What cannot be taken for a number, an operator or the end of a list.
-_PLAIN_WORDS = re.compile(r"(?!.* - )[^\W\d][^\s{}<>=+,'\"]*(?: [^\s{}<>=+,'\"]+)*")
+_PLAIN_WORDS = re.compile(
+    r"(?!.* - )[^\W\d][^\s{}<>=+,'\"]*(?: [^\s{}<>=+,'\"]+)*|\d{4}-\d\d-\d\d"
+)
 # Sizes between which an exponent would be longer, or harder to read, than the zeros.
 _PLAIN_SIZES = 1e-4, 1e15
 # From here on thousands are set apart; years are not.

@@ -135,6 +135,11 @@ def split_parts(
         # The indicator is 1 where the value is missing.
         missing = (side == "left") == (not split.at_most)
         return [f"{quoted(split.terms[0].name)} is {'' if missing else 'not '}missing"]
+    place = _place(tree, split)
+    if place is not None:
+        name, level = place
+        bound = f"{split.sign(side)} {quoted(level)}{_remark(split, side)}"
+        return [f"{quoted(name)} {bound}"]
     split = rounded_split(split, precision)
     summands = [(term.factor, quoted(term.label)) for term in split.terms]
     terms = _sum(summands[:max_terms], bare=True)
@@ -142,6 +147,18 @@ def split_parts(
         terms.append("+ ...")
     bound = f"{split.sign(side)} {number(split.threshold)}"
     return [*terms, bound + _remark(split, side)]
+
+
+def _place(tree: Tree, split: LinearSplit) -> tuple[str, str] | None:
+    """The ordered column of a hard split, and the place that is compared with.
+
+    None where the split is on anything else than places: they say more by name.
+    """
+    if split.width > 0 or len(split.terms) != 1 or split.terms[0].asks != "number":
+        return None
+    threshold = split.threshold
+    place = math.floor(threshold) if split.at_most else math.ceil(threshold)
+    return tree.schema.place_written(split.terms[0].column, place)
 
 
 def _remark(split: LinearSplit, side: Side) -> str:

@@ -49,6 +49,7 @@ PANDAS_ROLES = {
     "string": (pd.array(list("abcabc"), "string"), Role.DISCRETE),
     "object": (pd.Series(list("abcabc"), dtype="object"), Role.DISCRETE),
     "category of text": (pd.Categorical(list("abcabc")), Role.DISCRETE),
+    "ordered category": (pd.Categorical(list("abcabc"), ordered=True), Role.SPLIT),
     "category of numbers": (pd.Categorical([1, 2, 3, 1, 2, 3]), Role.DISCRETE),
     "text of digits": (pd.Series(list("123123"), dtype="str"), Role.DISCRETE),
 }
@@ -68,7 +69,7 @@ POLARS_ROLES = {
     pl.Boolean: Role.DISCRETE,
     pl.String: Role.DISCRETE,
     pl.Categorical: Role.DISCRETE,
-    pl.Enum(["a", "b", "z"]): Role.DISCRETE,
+    pl.Enum(["a", "b", "z"]): Role.SPLIT,  # they are in an order
 }
 
 
@@ -334,9 +335,9 @@ def test_text_cannot_be_made_continuous():
         schema_of(frame, split_features=["grade"])
 
 
-def test_dates_are_refused_with_a_remedy():
-    frame = pd.DataFrame({"when": pd.date_range("2020-01-01", periods=3)})
-    with pytest.raises(ValueError, match=r"'when' holds dates.*number"):
+def test_times_are_refused_with_a_remedy():
+    frame = pd.DataFrame({"when": pd.to_timedelta([1, 2, 3], unit="h")})
+    with pytest.raises(ValueError, match=r"'when' holds times.*number"):
         schema_of(frame)
 
 

@@ -80,9 +80,9 @@ BAD_TABLES = {
     "one dimension": (lambda f: np.arange(3.0), ["2D array", "reshape"]),
     "complex numbers": (lambda f: np.full((60, 3), 1j), ["Complex data"]),
     "no table": (lambda f: "prices.csv", ["2D array"]),
-    "dates": (
-        lambda f: f.assign(width=pd.Timestamp("2020-02-02")),
-        ["'width'", "dates", "number"],
+    "times": (
+        lambda f: f.assign(width=pd.Timedelta("2h")),
+        ["'width'", "times", "number"],
     ),
 }
 

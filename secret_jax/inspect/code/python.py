@@ -9,6 +9,8 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from secret_jax.data.attributes import DAYS
+from secret_jax.data.schema import TableSchema
 from secret_jax.inspect.code.program import (
     Program,
     decisions,
@@ -29,7 +31,15 @@ from secret_jax.tree.structure import Tree
 _WIDTH = 88  # characters in a line, as most formatters have it
 # What the function uses itself: neither it nor a variable may have such a name.
 TAKEN = {"row", "columns", "min", "max", "float", "exp", "gate", "clip", "total"}
-TAKEN |= {"missing", "number"}
+TAKEN |= {"missing", "number", "calendar", "datetime"}
+# What a part of a date is in Python; `secret_jax.data.attributes` makes the same parts.
+_PARTS = {
+    "year": "value.year",
+    "month": "value.month",
+    "weekday": "value.isoweekday()",
+    "hour": "value.hour + value.minute / 60 + value.second / 3600",
+    DAYS: "value.toordinal() - 719163",
+}
 
 
 def python_code(tree: Tree, function_name: str, precision: int | None) -> str:
@@ -91,6 +101,27 @@ def _helpers(
     tree: Tree, program: Program, used: _Used, any_used: bool
 ) -> Iterator[str]:
     """The functions that the function calls."""
+    parts = {
+        part[len(name) + 2 : -1]
+        for name, its in tree.schema.dates
+        for part in its
+        if part in used.numbers or part in used.missing
+    }
+    if parts:
+        yield from ("from datetime import datetime", "", "")
+        yield from (
+            "def calendar(value, part):",
+            "    if value is None or value != value:",
+        )
+        yield "        return None"
+        yield "    if isinstance(value, str):"
+        yield "        value = datetime.fromisoformat(value)"
+        for part, text in _PARTS.items():
+            if part == "hour":
+                text = f"{text} if isinstance(value, datetime) else 0.0"
+            if part in parts:
+                yield from (f"    if part == {part!r}:", f"        return {text}")
+        yield from ("", "")
     if tree.is_soft:
         limit = repr(HARD_LOGIT)
         share = f"1.0 / (1.0 + exp(-min(max(distance, -{limit}), {limit})))"
@@ -110,8 +141,8 @@ def _helpers(
 
 def _variables(tree: Tree, names: dict[str, str], used: _Used) -> Iterator[str]:
     """What the row holds in the columns that are used."""
-    for name in tree.schema.names:
-        held = f"row[{name!r}]"
+    for position, name in enumerate(tree.schema.names):
+        held = _held(tree.schema, position)
         if name in used.numbers:
             mean = used.numbers[name]
             value = f"float({held})" if mean is None else f"number({held}, {mean!r})"
@@ -123,6 +154,19 @@ def _variables(tree: Tree, names: dict[str, str], used: _Used) -> Iterator[str]:
                 yield f"    {names[name]} = {held}"
         if name in used.missing:
             yield f"    {names[name]}_missing = missing({held})"
+
+
+def _held(schema: TableSchema, position: int) -> str:
+    """What a row holds in a column: a part of a date, or the place of a category."""
+    name = schema.names[position]
+    for column, parts in schema.dates:
+        if name in parts:
+            return f"calendar(row[{column!r}], {name[len(column) + 2 : -1]!r})"
+    levels = dict(schema.levels).get(position)
+    if levels is not None:
+        places = {level: float(place) for place, level in enumerate(levels)}
+        return f"{places!r}.get(row[{name!r}])"
+    return f"row[{name!r}]"
 
 
 def _decisions(tree: Tree, program: Program, names: dict[str, str]) -> Iterator[str]:

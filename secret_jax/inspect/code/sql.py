@@ -32,6 +32,7 @@ def sql_code(
 ) -> str:
     """The expression or statement; see `secret_jax.inspect.code.export.export_code`."""
     program = program_of(tree, precision)
+    _refuse_made_columns(tree, program)
     if tree.is_soft:
         expression = _mixture(tree, program)
     else:
@@ -40,6 +41,23 @@ def sql_code(
         return expression + "\n"
     name = _identifier(column_name)
     return f"SELECT *,\n{expression} AS {name}\nFROM {_identifier(table)}\n"
+
+
+def _refuse_made_columns(tree: Tree, program: Program) -> None:
+    """Raise if the tree asks for what a database would have to make first."""
+    schema = tree.schema
+    made = {part: (name, "dates") for name, parts in schema.dates for part in parts}
+    for column, _ in schema.levels:
+        made[schema.names[column]] = schema.names[column], "ordered categories"
+    for part in (*program.splits.values(), *program.models.values()):
+        terms = () if isinstance(part, CategorySplit) else part.terms
+        for term in terms:
+            if term.name in made:
+                name, kind = made[term.name]
+                raise ValueError(
+                    f"Column {name!r} holds {kind}, for which there is no SQL that all "
+                    "databases know. Export to Python, or fit on numbers in its place."
+                )
 
 
 def _decisions(tree: Tree, program: Program) -> Iterator[str]:

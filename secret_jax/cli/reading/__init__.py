@@ -1,0 +1,1 @@
+"""Tables as people have them: files, cells, and what the columns mean."""

@@ -1,0 +1,252 @@
+"""Files and standard input as tables of cells: CSV, Parquet and Excel.
+
+The content decides what a file is, not its name. Cells of CSV stay text here; what
+they mean is for `secret_jax.cli.reading.table`.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import os
+import re
+import sys
+import warnings
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from secret_jax.cli.reading.problems import TableFileError, did_you_mean
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_STANDARD_INPUT = "-"
+_START = 65536  # bytes that say what a file is
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+_OLD_EXCEL = b"\xd0\xcf\x11\xe0"
+
+
+class TableFile(NamedTuple):
+    """A table and where it came from.
+
+    Attributes
+    ----------
+    frame : pandas.DataFrame
+        Its index numbers the rows of the file, from 0. The cells of a CSV file are
+        text as they stand there.
+    path : str
+    lines : int
+        What to add to a row's number for the place people know: 2 for CSV and Excel,
+        whose header is line 1; 0 where rows are just numbered (Parquet).
+    separator : str
+        Between the cells of a CSV file; empty for others.
+    notes : tuple of str
+        What was found out, a sentence each.
+    """
+
+    frame: pd.DataFrame
+    path: str
+    lines: int
+    separator: str = ""
+    notes: tuple[str, ...] = ()
+
+    def place(self, row: int) -> str:
+        """Where a row of the frame, counted from 0, stands in the file."""
+        number = int(self.frame.index[row])
+        return f"line {number + self.lines}" if self.lines else f"row {number}"
+
+    @contextmanager
+    def placing(self) -> Iterator[None]:
+        """Replace "row 3" in the messages of errors by the row's place in the file."""
+        try:
+            yield
+        except ValueError as error:
+            message = re.sub(
+                r"\brow (\d+)", lambda match: self.place(int(match[1])), str(error)
+            )
+            raise TableFileError(message) from None
+
+
+def read_file(path: str) -> TableFile:
+    """Read a CSV, Parquet or Excel file, or standard input, as a table of cells.
+
+    Parameters
+    ----------
+    path : str
+        "-" is standard input. CSV files have a header; values are separated by commas,
+        semicolons, tabs or bars. Of an Excel file the first sheet is read.
+
+    Returns
+    -------
+    TableFile
+        With at least one row.
+
+    Raises
+    ------
+    TableFileError
+        If there is no such file, or no table in it; the message says why.
+    OSError
+        If the file cannot be opened.
+    """
+    name, source, start = _opened(path)
+    if start.startswith(b"PAR1"):
+        table = TableFile(_read_parquet(name, source), name, lines=0)
+    elif start.startswith(b"PK\x03\x04"):
+        table = _read_excel(name, source)
+    elif start.startswith(_OLD_EXCEL):
+        raise TableFileError(
+            f"{name!r} is an Excel file of the old kind (.xls); save it as .xlsx or CSV"
+        )
+    elif b"\0" in start and not start.startswith(_UTF16):
+        raise TableFileError(
+            f"{name!r} holds binary data, neither CSV nor Parquet nor Excel; export "
+            "the table as CSV in UTF-8"
+        )
+    else:
+        table = _read_text(name, source, start)
+    table.frame.columns = table.frame.columns.map(str)  # Parquet may have others
+    if len(table.frame) == 0:
+        raise TableFileError(f"{name!r} has a header, but no rows")
+    return table
+
+
+def _opened(path: str) -> tuple[str, str | io.BytesIO, bytes]:
+    """What to call a file, where to read it, and how it begins.
+
+    What can be read only once (standard input, a pipe) comes as its content.
+    """
+    if path == _STANDARD_INPUT:
+        content = sys.stdin.buffer.read()
+        return "standard input", io.BytesIO(content), content[:_START]
+    if not os.path.exists(path):
+        folder = os.path.dirname(path) or "."
+        siblings = os.listdir(folder) if os.path.isdir(folder) else []
+        hint = did_you_mean(os.path.basename(path), siblings)
+        raise TableFileError(f"there is no file {path!r}{hint}")
+    if os.path.isdir(path):
+        raise TableFileError(f"{path!r} is a folder; give a CSV, Parquet or Excel file")
+    with open(path, "rb") as file:
+        if os.path.isfile(path):
+            return path, path, file.read(_START)
+        content = file.read()
+    return path, io.BytesIO(content), content[:_START]
+
+
+def _read_parquet(name: str, source: str | io.BytesIO) -> pd.DataFrame:
+    import pandas as pd
+
+    if importlib.util.find_spec("pyarrow") is None:
+        raise TableFileError(
+            "pyarrow is needed to read Parquet files: pip install 'secret-jax[data]'"
+        )
+    try:
+        return pd.read_parquet(source).reset_index(drop=True)
+    except (ValueError, OSError) as error:  # pyarrow's errors are of these two kinds
+        raise TableFileError(f"{name!r} is a damaged Parquet file: {error}") from None
+
+
+def _read_excel(name: str, source: str | io.BytesIO) -> TableFile:
+    import pandas as pd
+
+    try:
+        with zipfile.ZipFile(source) as archive:
+            members = archive.namelist()
+    except zipfile.BadZipFile:
+        members = []
+    if "header.npy" in members:
+        raise TableFileError(f"{name!r} is a model, not a table")
+    if "xl/workbook.xml" not in members:
+        raise TableFileError(
+            f"{name!r} is an archive, but no Excel file (.xlsx) that can be read; save "
+            "the table as CSV"
+        )
+    if importlib.util.find_spec("openpyxl") is None:
+        raise TableFileError(
+            "openpyxl is needed to read Excel files: pip install 'secret-jax[data]', "
+            "or save the table as CSV"
+        )
+    if isinstance(source, io.BytesIO):
+        source.seek(0)
+    with pd.ExcelFile(source, engine="openpyxl") as book:
+        frame = book.parse(0, dtype=object, keep_default_na=False)
+        sheets = [str(sheet) for sheet in book.sheet_names]
+    frame = frame.where(frame.map(lambda cell: cell != ""), None).infer_objects()
+    notes = ()
+    if len(sheets) > 1:
+        notes = (f"{name}: the first of its {len(sheets)} sheets, {sheets[0]!r}",)
+    return TableFile(frame, name, lines=2, notes=notes)
+
+
+def _read_text(name: str, source: str | io.BytesIO, start: bytes) -> TableFile:
+    encoding = "utf-16" if start.startswith(_UTF16) else "utf-8-sig"
+    notes = []
+    header = re.split("\r|\n", start.decode(encoding, "replace"), maxsplit=1)[0]
+    separator = max(",;\t|", key=header.count)
+    try:
+        frame = _read_csv(name, source, separator, encoding)
+    except UnicodeDecodeError as error:
+        byte = error.object[error.start : error.start + 1]
+        try:
+            _whole_text(source).decode("cp1252")
+            encoding, called = "cp1252", "Windows-1252"
+        except UnicodeDecodeError:
+            encoding = called = "Latin-1"
+        frame = _read_csv(name, source, separator, encoding)
+        notes.append(
+            f"{name} is not UTF-8 and is read as {called}: the byte {byte[0]:#x} is "
+            f"{byte.decode(encoding)!r}"
+        )
+    return TableFile(frame, name, lines=2, separator=separator, notes=tuple(notes))
+
+
+def _whole_text(source: str | io.BytesIO) -> bytes:
+    if isinstance(source, io.BytesIO):
+        return source.getvalue()
+    with open(source, "rb") as file:
+        return file.read()
+
+
+def _read_csv(
+    name: str, source: str | IO[bytes], separator: str, encoding: str
+) -> pd.DataFrame:
+    import pandas as pd
+
+    if not isinstance(source, str):
+        source.seek(0)
+    options: dict[str, Any] = {"dtype": str, "na_filter": False}
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            return pd.read_csv(
+                source,
+                sep=separator,
+                encoding=encoding,
+                index_col=False,  # a line with too many values is an error, no index
+                **options,
+            )
+    except pd.errors.EmptyDataError:
+        raise TableFileError(f"{name!r} is empty") from None
+    except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
+        reason = str(error).strip().removeprefix("Error tokenizing data. C error: ")
+        raise TableFileError(
+            f"{name!r} is not a well-formed CSV file: {reason.rstrip('.')}. Each line "
+            f"must have as many values as the header, separated by {separator!r}"
+        ) from None
+
+
+def refuse_infinity(table: TableFile, frame: pd.DataFrame, remedy: str) -> None:
+    """Raise if a value is infinite, with its place and the remedy."""
+    for name, values in frame.items():
+        if values.dtype.kind != "f":
+            continue
+        infinite = np.isinf(values.to_numpy())
+        if infinite.any():
+            more = f" and {infinite.sum() - 1} more" if infinite.sum() > 1 else ""
+            place = table.place(int(infinite.argmax()))
+            raise TableFileError(
+                f"column {name!r} holds infinity in {place}{more}; {remedy}"
+            )

@@ -1,0 +1,253 @@
+"""The commands for saved models: predict, explain, score, export and show.
+
+Files are read as the file was that the model learned from.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from secret_jax.cli.commands import (
+    CommandError,
+    check_output,
+    check_picture,
+    draw,
+    flags_for_parameters,
+    read,
+    say,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from secret_jax.cli.reading.files import TableFile
+    from secret_jax.cli.reading.table import Reading
+    from secret_jax.estimator import SecretRegressor
+
+_DIGITS = 7  # that float32 carries
+
+
+def loaded(path: str) -> SecretRegressor:
+    """A saved model; a misspelt name is guessed."""
+    from secret_jax.cli.reading.problems import did_you_mean
+    from secret_jax.estimator import SecretRegressor
+    from secret_jax.tree.file import load_model
+
+    if not os.path.exists(path):
+        folder = os.path.dirname(path) or "."
+        siblings = os.listdir(folder) if os.path.isdir(folder) else []
+        hint = did_you_mean(os.path.basename(path), siblings)
+        raise CommandError(f"there is no file {path!r}{hint}")
+    return load_model(path, SecretRegressor)
+
+
+def predict(arguments: argparse.Namespace) -> None:
+    """Predict the rows of a file with a saved model."""
+    if arguments.out is not None:
+        check_output(arguments.out)
+    model = loaded(arguments.model)
+    if arguments.interval is not None:
+        _check_calibrated(model)
+    table, X, _ = _read_rows(model, arguments.file, arguments.keep)
+    with flags_for_parameters(), table.placing():
+        columns = _predictions(model, X, arguments)
+    for name in arguments.keep:
+        if name in columns:
+            raise CommandError(f"--keep names {name!r}, as a column of the output is")
+    kept = {name: table.frame[name] for name in arguments.keep}
+    _write_table(kept | columns, X.index, arguments.out, "predictions")
+
+
+def _predictions(
+    model: SecretRegressor, X: pd.DataFrame, arguments: argparse.Namespace
+) -> dict[str, list]:
+    prediction = model.predict(X)
+    columns = {}
+    if prediction.ndim == 1:
+        columns["prediction"] = _written(prediction)
+    else:
+        for name, values in zip(
+            model.tree_.schema.target_names, prediction.T, strict=True
+        ):
+            columns[f"prediction of {name}"] = _written(values)
+    if arguments.interval is not None:
+        lower, upper = model.predict_interval(X, coverage=arguments.interval)
+        columns |= {"lower": _written(lower), "upper": _written(upper)}
+    if arguments.leaf:
+        columns["leaf"] = model.apply(X).tolist()
+    return columns
+
+
+def _check_calibrated(model: SecretRegressor) -> None:
+    if not hasattr(model, "conformity_scores_"):
+        raise CommandError(
+            "--interval needs a model that knows how far off it may be: fit it with "
+            "--calibrate 0.2, or without --refit-all"
+        )
+
+
+def _written(values) -> list[str]:
+    """Numbers with as many digits as a prediction has.
+
+    Examples
+    --------
+    >>> _written([188485.04622061856, 0.1, 2.0, 1234567890.0])
+    ['188485', '0.1', '2', '1234568000']
+    """
+    return [repr(float(f"{v:.{_DIGITS}g}")).removesuffix(".0") for v in values]
+
+
+def explain(arguments: argparse.Namespace) -> None:
+    """Print why rows get their predictions, or write what each column adds."""
+    if arguments.out is not None:
+        check_output(arguments.out)
+    model = loaded(arguments.model)
+    table, X, _ = _read_rows(model, arguments.file, ())
+    if arguments.out is None:
+        X = X.iloc[: arguments.rows]
+    with flags_for_parameters(), table.placing():
+        why = model.explain(X)
+    if arguments.out is None:
+        texts = [
+            why.row_text(row).replace(f"row {row}", table.place(row), 1)
+            for row in range(len(why))
+        ]
+        print("\n\n".join(texts))
+        hidden = len(table.frame) - len(why)
+        if hidden > 0:
+            say(f"{hidden} more rows; --rows N prints more, --out FILE writes all")
+        return
+    frame = why.to_dataframe(backend="pandas")
+    numbers = frame.select_dtypes("floating").columns
+    columns = {
+        name: _written(frame[name]) if name in numbers else frame[name].tolist()
+        for name in frame.columns
+    }
+    _write_table(columns, frame.index, arguments.out, "explanations")
+
+
+def score(arguments: argparse.Namespace) -> None:
+    """Measure a saved model on a file that has the target."""
+    from secret_jax.cli.evaluation import errors, rounded
+    from secret_jax.cli.reading.learning import target_rows
+    from secret_jax.cli.reading.numbers import NumberFormat
+    from secret_jax.cli.reading.problems import known_column
+    from secret_jax.cli.reading.table import Reading
+
+    model = loaded(arguments.model)
+    target = model.tree_.schema.target_name
+    table, X, reading = _read_rows(model, arguments.file, (target,))
+    known_column(target, list(table.frame.columns), "the target of the model is")
+    if target not in reading.formats:
+        reading = Reading(formats={target: NumberFormat()}, missing=reading.missing)
+    rows, y, notes = target_rows(table, target, reading)
+    for note in notes:
+        say(f"  {note}")
+    with flags_for_parameters(), table.placing():
+        prediction = model.predict(X.loc[rows.frame.index])
+    found = errors(prediction, y)
+    print(f"{'Rows':<6}{len(y):>12,}")
+    for name, kind in (("RMSE", "rmse"), ("MAE", "mae"), ("R²", "r2")):
+        print(f"{name:<6}{rounded(found[kind]):>12}")
+
+
+def export(arguments: argparse.Namespace) -> None:
+    """Print a saved model as a program, or as text for Graphviz."""
+    from secret_jax.cli.reading.dates import DateFormat
+    from secret_jax.cli.reading.numbers import NumberFormat
+
+    if arguments.out is not None:
+        check_output(arguments.out)
+    if arguments.table is not None and arguments.language != "sql":
+        raise CommandError("--table goes with sql only")
+    if arguments.name is not None and arguments.language == "dot":
+        raise CommandError("--name goes with python and sql only")
+    model = loaded(arguments.model)
+    if arguments.language == "dot":
+        text = model.export_dot()
+    else:
+        text = model.export_code(
+            arguments.language, function_name=arguments.name, table=arguments.table
+        )
+        for name in model.tree_.schema.input_names:
+            chosen = _reading(model).formats[name]
+            if isinstance(chosen, NumberFormat) and not chosen.is_plain:
+                say(f"{name}: the program takes numbers, not the texts of the file")
+            if isinstance(chosen, DateFormat):
+                say(f"{name}: the program takes dates, or text as in 2024-02-29")
+    if arguments.out is None:
+        print(text.rstrip("\n"))
+        return
+    from secret_jax.tree.file import replacing
+
+    with replacing(arguments.out) as file:
+        file.write(text.encode())
+    say(f"wrote {arguments.out}")
+
+
+def show(arguments: argparse.Namespace) -> None:
+    """Print a saved model, and draw it if asked to."""
+    if arguments.plot is not None:
+        check_picture(arguments.plot)
+    model = loaded(arguments.model)
+    text = model.export_text(
+        max_depth=arguments.max_depth, precision=arguments.precision
+    )
+    print(text.rstrip("\n"))
+    if arguments.plot is not None:
+        draw(model, arguments.plot)
+        say(f"wrote the picture to {arguments.plot}")
+
+
+def _reading(model: SecretRegressor) -> Reading:
+    from secret_jax.cli.reading.table import Reading
+
+    if hasattr(model, "reading_"):
+        return Reading.from_json(model.reading_)
+    return Reading.of_schema(model.tree_.schema)
+
+
+def _read_rows(
+    model: SecretRegressor, path: str, kept: tuple[str, ...] | list[str]
+) -> tuple[TableFile, pd.DataFrame, Reading]:
+    """A file, its columns for the model, and how they are read."""
+    from secret_jax.cli.reading.files import refuse_infinity
+    from secret_jax.cli.reading.problems import known_column, some
+
+    table, schema, reading = read(path), model.tree_.schema, _reading(model)
+    columns = list(table.frame.columns)
+    needed = list(schema.input_names)
+    if not schema.named:
+        if len(columns) != len(needed):
+            raise CommandError(
+                f"{table.path!r} has {len(columns)} columns, but the model was fitted "
+                f"without names on {len(needed)}; give a file with just these, in order"
+            )
+        table.frame.columns = columns = needed
+    for name in needed:
+        known_column(name, columns, "the model needs the column")
+    for name in kept:
+        known_column(name, columns, "--keep names")
+    unused = [name for name in columns if name not in needed and name not in kept]
+    if unused:
+        say(f"  not used by the model: {some(unused, most=8)}")
+    X = reading.apply(table, needed)
+    refuse_infinity(table, X, "delete the value or the row")
+    return table, X, reading
+
+
+def _write_table(columns: dict, index: pd.Index, path: str | None, what: str) -> None:
+    import pandas as pd
+
+    frame = pd.DataFrame(columns, index=index)
+    if path is None:
+        frame.to_csv(sys.stdout, index=False)
+        return
+    from secret_jax.tree.file import replacing
+
+    with replacing(path) as file:
+        frame.to_csv(file, index=False)
+    say(f"wrote {len(frame)} {what} to {path}")

@@ -1,0 +1,225 @@
+"""Dates and ordered categories as attributes, in fit, predict, text and code."""
+
+from __future__ import annotations
+
+import datetime
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from secret_jax import SecretRegressor
+from secret_jax.data.attributes import calendar, day_written
+from secret_jax.data.columns import UnseenCategoryWarning, read_columns
+from secret_jax.data.roles import ColumnOptions, learn_schema
+from secret_jax.data.schema import Role, TableSchema
+
+SIZES = ["small", "medium", "large"]
+
+
+def make_table(n_rows: int = 400) -> tuple[pd.DataFrame, pd.Series]:
+    """A step in the middle of every year, a trend, and a step from medium to large."""
+    rng = np.random.default_rng(0)
+    days = pd.to_timedelta(rng.integers(0, 700, n_rows), unit="D")
+    frame = pd.DataFrame(
+        {
+            "sold": pd.Timestamp("2019-01-01") + days,
+            "a": rng.normal(size=n_rows),
+            "size": pd.Categorical(rng.choice(SIZES, n_rows), SIZES, ordered=True),
+        }
+    )
+    late = (frame["sold"].dt.month > 6).to_numpy(float)
+    y = 40 * late + 8 * (frame["size"] == "large") + 0.01 * days.days + frame["a"]
+    return frame, y.rename("price")
+
+
+def schema_of(X, **options) -> TableSchema:
+    table = read_columns(X)
+    n_rows = len(X)
+    y = np.arange(float(n_rows))[:, None]
+    return learn_schema(table, y, np.ones(n_rows), ColumnOptions(**options))
+
+
+@pytest.fixture(scope="module")
+def fitted() -> SecretRegressor:
+    model = SecretRegressor(
+        oblique=False,
+        splits="cart",
+        leaf="linear",
+        distill=False,
+        max_leaf_nodes=4,
+        random_state=0,
+    )
+    return model.fit(*make_table())
+
+
+def test_parts_are_those_of_the_calendar():
+    rng = np.random.default_rng(1)
+    stamps = pd.to_datetime(rng.integers(-3e9, 6e9, 1000), unit="s")
+    found = calendar("t", stamps.to_numpy().astype("datetime64[s]"))
+    expected = {
+        "t (year)": stamps.year,
+        "t (month)": stamps.month,
+        "t (weekday)": stamps.dayofweek + 1,
+        "t (hour)": stamps.hour + stamps.minute / 60 + stamps.second / 3600,
+        "t (days since 1970)": [stamp.toordinal() - 719163 for stamp in stamps],
+    }
+    for name, values in expected.items():
+        assert np.allclose(found[name], np.asarray(values, float)), name
+    written = [day_written(int(day)) for day in found["t (days since 1970)"]]
+    assert written == stamps.strftime("%Y-%m-%d").tolist()
+
+
+def test_hours_are_there_if_there_are_times_and_only_days_are_regressors():
+    frame = pd.DataFrame({"t": pd.date_range("2020-01-01", periods=40, freq="D")})
+    schema = schema_of(frame)
+    parts = ("t (year)", "t (month)", "t (weekday)", "t (days since 1970)")
+    assert schema.names == parts
+    assert schema.input_names == ("t",)
+    assert schema.roles == (*[Role.SPLIT] * 3, Role.REGRESSOR)
+    schema = schema_of(frame + pd.Timedelta("90min"))
+    assert schema.names == (*parts[:3], "t (hour)", parts[3])
+
+
+def test_a_column_of_dates_is_chosen_as_a_whole_or_by_its_parts():
+    frame = make_table(40)[0]
+    assert set(schema_of(frame, split_features=["sold"]).roles[:4]) == {Role.SPLIT}
+    assert schema_of(frame, split_features=[0]).roles[3] is Role.SPLIT
+    schema = schema_of(frame, discrete_features=["sold (month)", "size"])
+    assert schema.roles[1] is Role.DISCRETE
+    assert schema.categories[1] == ("large", "medium", "small")
+    with pytest.raises(ValueError, match=r"unknown column 'sale'.* 'sold', 'a', 'size"):
+        schema_of(frame, split_features=["sale"])
+
+
+def test_a_column_with_the_name_of_a_part_is_refused():
+    frame = make_table(40)[0].assign(**{"sold (year)": 1.0})
+    with pytest.raises(ValueError, match=r"dates of column 'sold' need .*\(year\)"):
+        schema_of(frame)
+
+
+def as_objects(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame.assign(sold=frame["sold"].dt.date, size=frame["size"].astype(str))
+
+
+SAME = {
+    "polars": pl.from_pandas,
+    "pyarrow": pa.Table.from_pandas,
+    "polars dates": lambda f: pl.from_pandas(f).with_columns(
+        pl.col("sold").cast(pl.Date)
+    ),
+    "text and objects": as_objects,
+    "periods": lambda f: f.assign(sold=f["sold"].dt.to_period("D")),
+    "a time zone": lambda f: f.assign(sold=f["sold"].dt.tz_localize("Asia/Tokyo")),
+    "another order of columns": lambda f: f[["size", "sold", "a"]],
+}
+
+
+@pytest.mark.parametrize("kind", SAME)
+def test_the_same_dates_and_levels_of_any_kind_predict_the_same(fitted, kind):
+    frame, _ = make_table()
+    expected = fitted.predict(frame)
+    assert np.array_equal(fitted.predict(SAME[kind](frame)), expected)
+
+
+@pytest.mark.parametrize("kind", ["polars", "periods", "a time zone"])
+def test_the_same_dates_and_levels_of_any_kind_fit_the_same(fitted, kind):
+    frame, y = make_table()
+    again = SecretRegressor(**fitted.get_params(deep=False))
+    again.fit(SAME[kind](frame), y.to_numpy())
+    assert np.array_equal(again.predict(frame), fitted.predict(frame))
+
+
+def test_dates_without_names_and_in_arrays():
+    frame, y = make_table()
+    model = SecretRegressor(
+        oblique=False, splits="cart", leaf="linear", max_depth=1, distill=False
+    )
+    dates = np.stack([frame["sold"].to_numpy()] * 2, axis=1)
+    assert "x0 (month) <= 6" in model.fit(dates, y).export_text()
+    expected = model.predict(dates)
+    assert np.array_equal(model.predict(dates.astype("datetime64[D]")), expected)
+    assert np.array_equal(model.predict(dates.astype(object)), expected)
+    assert model.n_features_in_ == 2
+    assert model.feature_importances_.shape == (2,)
+
+
+def test_text_and_explanations_name_months_levels_and_days(fitted):
+    text = fitted.export_text()
+    assert "if sold (month) <= 6" in text
+    assert "if size <= medium" in text
+    assert "else size > medium" in text
+    frame, _ = make_table()
+    why = str(fitted.explain(frame[:1]))
+    day, size = frame["sold"].iloc[0], frame["size"].iloc[0]
+    assert f"sold (days since 1970) = {day:%Y-%m-%d}" in why
+    assert f"size = {size}" in why
+    assert len(fitted.feature_importances_) == len(fitted.feature_names_in_) == 3
+    assert fitted.feature_importances_[0] > 0.8
+
+
+def test_a_split_on_the_days_is_printed_as_the_last_date_below_it():
+    days = pd.date_range("2021-01-01", periods=200, freq="D")
+    y = np.where(days <= "2021-04-10", 0.0, 1.0)
+    model = SecretRegressor(
+        oblique=False, splits="cart", leaf="constant", max_depth=1, distill=False
+    )
+    text = model.fit(pd.DataFrame({"day": days}), y).export_text()
+    assert "if day <= 2021-04-10" in text
+    assert "else day > 2021-04-10" in text
+
+
+def test_missing_dates_and_unknown_levels_count_as_missing(fitted):
+    frame, _ = make_table()
+    nothing = frame[:5].assign(sold=pd.NaT, size=None)
+    expected = fitted.predict(nothing)
+    assert np.isfinite(expected).all()
+    assert np.array_equal(fitted.predict(nothing.assign(sold=None)), expected)
+    with pytest.warns(UnseenCategoryWarning, match="'size' .* 'huge'.* no place"):
+        found = fitted.predict(nothing.assign(size="huge"))
+    assert np.array_equal(found, expected)
+
+
+def test_what_is_no_date_any_more_or_never_was_is_refused(fitted):
+    frame, _ = make_table()
+    with pytest.raises(ValueError, match=r"'sold' held dates .* 'Monday'.*to_datetime"):
+        fitted.predict(frame.assign(sold="Monday"))
+    with pytest.raises(ValueError, match=r"'a' holds dates, and held none"):
+        fitted.predict(frame.assign(a=frame["sold"]))
+    with pytest.raises(ValueError, match=r"X lacks 'sold'\. .* 'sold', 'a', 'size'"):
+        fitted.predict(frame.drop(columns="sold"))
+
+
+def test_a_saved_model_reads_the_same_dates(fitted, tmp_path):
+    frame, _ = make_table()
+    fitted.save(tmp_path / "dates.model")
+    loaded = SecretRegressor.load(tmp_path / "dates.model")
+    assert np.array_equal(loaded.predict(frame), fitted.predict(frame))
+    assert loaded.export_text() == fitted.export_text()
+
+
+def test_python_code_takes_dates_apart_and_sql_says_that_it_cannot(fitted):
+    frame, _ = make_table()
+    frame.loc[3, "sold"], frame.loc[4, "size"] = pd.NaT, None
+    scope: dict = {}
+    exec(fitted.export_code(), scope)
+    rows = frame.to_dict("records")
+    found = [scope["predict"](row) for row in rows]
+    assert np.allclose(found, fitted.predict(frame), atol=1e-4)
+    row = rows[0]
+    for same in (
+        row["sold"].isoformat(),
+        row["sold"].date(),
+        row["sold"].to_pydatetime(),
+    ):
+        assert scope["predict"](row | {"sold": same}) == found[0]
+    with pytest.raises(ValueError, match=r"holds (dates|ordered).*Export to Python"):
+        fitted.export_code("sql")
+
+
+def test_periods_are_the_dates_on_which_they_start():
+    frame = pd.DataFrame({"q": pd.period_range("2020Q1", periods=8, freq="Q")})
+    months = read_columns(frame)["q"].astype("datetime64[D]")
+    assert months[1] == np.datetime64(datetime.date(2020, 4, 1))
