@@ -69,7 +69,7 @@ class Cells(NamedTuple):
     Attributes
     ----------
     texts : list of str
-        Without blanks around them, each once.
+        Each once.
     codes : ndarray of shape (n_rows,), intp
         Positions in ``texts``; -1 where a cell is missing.
     missing : dict of str to int
@@ -81,8 +81,14 @@ class Cells(NamedTuple):
     missing: dict[str, int]
 
     @classmethod
-    def of(cls, column: pd.Series, missing: Sequence[str]) -> Cells:
-        """The cells of a column of text; numbers and dates in it are written out."""
+    def of(
+        cls, column: pd.Series, missing: Sequence[str], *, stripped: bool = True
+    ) -> Cells:
+        """The cells of a column of text; numbers and dates in it are written out.
+
+        Blanks around a text are never more than nothing; ``stripped``: nor do they
+        tell it from others.
+        """
         import pandas as pd
 
         codes, distinct = pd.factorize(column)
@@ -90,12 +96,14 @@ class Cells(NamedTuple):
         nothing, position, target = set(missing), {}, []
         found: dict[str, int] = {}
         for value, count in zip(distinct.tolist(), counts.tolist(), strict=True):
-            text = written(value)
+            kept = written(value)
+            text = kept.strip()
             if text in nothing:
                 found[text] = found.get(text, 0) + count
                 target.append(-1)
             else:
-                target.append(position.setdefault(text, len(position)))
+                one = text if stripped else kept
+                target.append(position.setdefault(one, len(position)))
         recoded = np.array([*target, -1], np.intp)[codes]
         return cls(list(position), recoded, found)
 
@@ -125,11 +133,11 @@ def written(value: Any) -> str:
     Examples
     --------
     >>> written(5.0), written(0.5), written(" a "), written(True)
-    ('5', '0.5', 'a', 'True')
+    ('5', '0.5', ' a ', 'True')
     """
     if isinstance(value, float | np.floating) and float(value).is_integer():
         value = int(value)
-    return str(value).strip()
+    return str(value)
 
 
 def format_to_json(chosen: ColumnFormat) -> dict[str, Any]:

@@ -172,7 +172,7 @@ def _read_excel(name: str, source: str | io.BytesIO) -> TableFile:
     if isinstance(source, io.BytesIO):
         source.seek(0)
     with pd.ExcelFile(source, engine="openpyxl") as book:
-        frame = book.parse(0, dtype=object, keep_default_na=False)
+        frame = pd.read_excel(book, sheet_name=0, dtype=object, keep_default_na=False)
         sheets = [str(sheet) for sheet in book.sheet_names]
     frame = frame.where(frame.map(lambda cell: cell != ""), None).infer_objects()
     notes = ()

@@ -142,7 +142,7 @@ def learn_reading(
         formats[name] = chosen
         if one.cells is not None:
             missing[name] = one.cells.missing
-        notes += _notes(name, one, chosen)
+        notes += _notes(name, one, chosen, name == target)
     notes += filter(None, [missing_sentence(missing)])
     learned = Reading(formats=formats, missing=reading.missing)
     return Learned(learned, tuple(left_out), tuple(notes))
@@ -309,7 +309,7 @@ def _names_rows(
     return ""
 
 
-def _notes(name: str, one: _Candidates, chosen: ColumnFormat) -> list[str]:
+def _notes(name: str, one: _Candidates, chosen: ColumnFormat, is_y: bool) -> list[str]:
     """What is said of a column that is used: nothing where all is plain."""
     cells = one.cells
     if cells is None or not cells.texts:
@@ -330,7 +330,7 @@ def _notes(name: str, one: _Candidates, chosen: ColumnFormat) -> list[str]:
                 f"{name}: {n_different} categories in {n_there} rows; if it only names "
                 f"the rows, leave it out (--id {name!r})"
             ]
-    if isinstance(chosen, NumberFormat) and _counts_rows(cells):
+    if isinstance(chosen, NumberFormat) and not is_y and _counts_rows(cells):
         return [
             f"{name}: counts the rows; if it only names them, leave it out "
             f"(--id {name!r})"

@@ -70,9 +70,9 @@ class Reading:
 
     def cells(self, table: TableFile, name: str, chosen: ColumnFormat) -> Cells:
         """The cells of a column in a format."""
-        verbatim = isinstance(chosen, Texts) and chosen.verbatim
-        missing = ("",) if verbatim else self.missing
-        return Cells.of(table.frame[name], missing)
+        is_text = isinstance(chosen, Texts)
+        missing = ("",) if is_text and chosen.verbatim else self.missing
+        return Cells.of(table.frame[name], missing, stripped=not is_text)
 
     def _column(
         self, table: TableFile, name: str, chosen: ColumnFormat
