@@ -316,7 +316,7 @@ def test_most_numbers_or_dates_but_not_all_are_refused_with_the_options(tmp_path
     with pytest.raises(
         TableFileError,
         match=r"'x' holds text in line 41 \('unknown', 1 of 40 values\), but most "
-        r"of it are numbers; mend it, .*--na 'unknown'.*--text 'x'",
+        r"of its values are numbers; mend it, .*--na 'unknown'.*--text 'x'",
     ):
         learned(tmp_path, lines(wrong, Y, header="x,y"))
     X, _, _ = learned(tmp_path, lines(wrong, Y, header="x,y"), missing=("unknown",))

@@ -242,7 +242,7 @@ def _refuse(table: TableFile, name: str, cells: Cells, bad: int, kind: str) -> N
     n_bad = int((cells.codes == bad).sum())
     raise TableFileError(
         f"column {name!r} holds text in {table.place(cells.first_row(bad))} "
-        f"({text!r}, {n_bad} of {n_rows} values), but most of it are {kind}; mend it, "
+        f"({text!r}, {n_bad} of {n_rows} values), but most of its values are {kind}; mend it, "
         f"count it as missing (--na {text!r}), or read the column as categories "
         f"(--text {name!r})"
     )
@@ -256,7 +256,8 @@ def _chosen(
     if len(formats) == 1 or one.cells is None:
         return formats[0]
     if isinstance(formats[0], DateFormat):
-        forms = " or ".join(f"'{name}:{form.format}'" for form in formats)  # type: ignore[union-attr]
+        dates = [form for form in formats if isinstance(form, DateFormat)]
+        forms = " or ".join(f"'{name}:{form.format}'" for form in dates)
         shown = one.cells.texts[0]
         raise TableFileError(
             f"column {name!r} holds dates such as {shown!r}, whose day may come before "

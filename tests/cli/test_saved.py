@@ -1,0 +1,291 @@
+"""Commands for saved models: their files are read as the one of the fit was."""
+
+from __future__ import annotations
+
+import io
+import sqlite3
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from secret_jax import SecretRegressor
+from secret_jax.cli.evaluation import errors
+from secret_jax.cli.main import main
+
+QUICK = ("--splits", "secret", "--oblique", "no", "--leaf", "linear")
+N = 300
+
+
+def plain_table() -> pd.DataFrame:
+    """A kink in ``length``, an offset in the second half of each year."""
+    rng = np.random.default_rng(0)
+    days = pd.to_timedelta(rng.integers(0, 700, N), unit="D")
+    frame = pd.DataFrame(
+        {
+            "id": np.arange(1, N + 1),
+            "length": np.round(rng.uniform(-3000, 3000, N)),
+            "weight": rng.integers(20, 90, N),
+            "sold": pd.Timestamp("2021-01-01") + days,
+            "grade": rng.choice(["1", "x", "y"], N),
+        }
+    )
+    kink = 4.0 * frame["length"].abs()
+    late = 5000.0 * (frame["sold"].dt.month > 6)
+    frame["cost"] = np.round(kink + late + 20 * frame["weight"])
+    return frame
+
+
+def as_people_write(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame.assign(
+        length=frame["length"].map("{:,.0f}".format),
+        weight=frame["weight"].map("{} kg".format),
+        sold=frame["sold"].dt.strftime("%d/%m/%Y"),
+        cost=frame["cost"].map("${:,.0f}".format),
+    )
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("saved") / "table.csv"
+    as_people_write(plain_table()).to_csv(path, index=False)
+    return path
+
+
+@pytest.fixture(scope="module")
+def model(table: Path) -> Path:
+    path = table.with_name("cost.model")
+    arguments = ["fit", table, "cost", "--out", path, *QUICK]
+    assert main([str(argument) for argument in arguments]) == 0
+    return path
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]):
+    """Run a command in this process; its exit code, output and error output."""
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        code = main([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call
+
+
+def assert_fails(result: tuple[int, str, str], message: str) -> None:
+    code, out, err = result
+    assert (code, out) == (2, "")
+    last = err.splitlines()[-1]
+    assert last.startswith("secret-jax: error: ")
+    with pytest.raises(ValueError, match=message):
+        raise ValueError(last)
+
+
+def expected(model: Path) -> np.ndarray:
+    frame = plain_table()[["length", "weight", "sold", "grade"]]
+    return SecretRegressor.load(model).predict(frame)
+
+
+def test_the_model_is_that_of_the_plain_table(run, model, tmp_path):
+    path = tmp_path / "plain.parquet"
+    plain_table().to_parquet(path)
+    result = run("fit", path, "cost", *QUICK, "--id", "id")
+    assert result[0] == 0, result[2]
+    assert run("show", model)[1].strip() in result[1]
+
+
+def test_other_files_are_read_as_the_first_one_was(run, model, table, tmp_path):
+    # Alone each of these rows would be ambiguous, or numbers where text was.
+    frame = as_people_write(plain_table())
+    digits = (frame["grade"] == "1") & (plain_table()["sold"].dt.day <= 12)
+    frame[digits].to_csv(tmp_path / "some.csv", index=False)
+    code, out, err = run("predict", model, tmp_path / "some.csv")
+    assert code == 0, err
+    found = pd.read_csv(io.StringIO(out))["prediction"].to_numpy()
+    assert digits.sum() > 10
+    assert found == pytest.approx(expected(model)[digits], rel=1e-6)
+    assert "not used by the model: id and cost" in err
+
+
+def test_a_cell_that_is_written_otherwise_is_an_error_not_another_number(
+    run, model, tmp_path
+):
+    frame = as_people_write(plain_table())
+    path = tmp_path / "other.csv"
+    frame.assign(sold="12/31/2021").to_csv(path, index=False)
+    assert_fails(run("predict", model, path), r"'sold' holds '12/31/2021' in line 2")
+    frame.assign(weight="3 lb").to_csv(path, index=False)
+    assert_fails(run("predict", model, path), r"'weight' holds '3 lb' in line 2, where")
+    frame.assign(length="1.234.567").to_csv(path, index=False)
+    assert_fails(run("explain", model, path), r"'length' holds '1.234.567' in line 2")
+
+
+def test_predictions_with_ids_intervals_and_leaves(run, model, table, tmp_path):
+    out_file = tmp_path / "out.csv"
+    code, out, err = run(
+        *("predict", model, table, "--keep", "id,sold", "--interval", 0.8, "--leaf"),
+        *("--out", out_file),
+    )
+    assert (code, out) == (0, ""), err
+    found = pd.read_csv(out_file)
+    columns = ["id", "sold", "prediction", "lower", "upper", "leaf"]
+    assert list(found.columns) == columns
+    assert found["id"].tolist() == list(range(1, N + 1))
+    assert found["sold"][0] == f"{plain_table()['sold'][0]:%d/%m/%Y}"
+    loaded = SecretRegressor.load(model)
+    X = plain_table()[["length", "weight", "sold", "grade"]]
+    lower, upper = loaded.predict_interval(X, coverage=0.8)
+    assert found["lower"].to_numpy() == pytest.approx(lower, rel=1e-6, abs=1e-3)
+    assert found["upper"].to_numpy() == pytest.approx(upper, rel=1e-6, abs=1e-3)
+    assert found["leaf"].tolist() == loaded.apply(X).tolist()
+    digits = [
+        len(cell.strip("-").replace(".", "").lstrip("0"))
+        for cell in pd.read_csv(out_file, dtype=str)["prediction"]
+    ]
+    assert max(digits) <= 7
+    assert "not used by the model: cost" in err
+
+
+def test_keep_names_columns_that_are_there_and_can_be_told_apart(run, model, table):
+    assert_fails(run("predict", model, table, "--keep", "ids"), "did you mean 'id'")
+    assert_fails(run("predict", model, table, "--interval", 1), "no number between 0")
+
+
+def test_rows_for_intervals_are_held_out_or_set_aside(run, table, tmp_path):
+    path = tmp_path / "aside.model"
+    few = ("fit", table, "cost", *QUICK, "--max-depth", 0, "--out", path)
+    code, _, err = run(*few)
+    assert code == 0
+    assert "intervals are calibrated on 60 rows" in err
+    assert len(SecretRegressor.load(path).conformity_scores_) == 60
+    code, _, err = run(*few, "--refit-all")
+    assert "calibrated" not in err
+    message = "fit it with --calibrate 0.2, or without --refit-all"
+    assert_fails(run("predict", path, table, "--interval", 0.9), message)
+    code, _, err = run(*few, "--refit-all", "--calibrate", 0.1)
+    assert "intervals are calibrated on 30 rows" in err
+    loaded = SecretRegressor.load(path)
+    assert len(loaded.conformity_scores_) == 30
+    assert loaded.tree_.weight[0] == 270
+    code, out, _ = run("predict", path, table, "--interval", 0.9)
+    assert out.splitlines()[0] == "prediction,lower,upper"
+
+
+def test_standard_input_is_predicted_and_fitted(run, model, table, monkeypatch):
+    class Standard:
+        buffer = io.BytesIO(table.read_bytes())
+
+    monkeypatch.setattr(sys, "stdin", Standard)
+    code, out, err = run("predict", model, "-")
+    assert code == 0, err
+    assert "reading standard input" in err
+    found = pd.read_csv(io.StringIO(out))["prediction"].to_numpy()
+    assert found == pytest.approx(expected(model), rel=1e-6)
+
+
+def test_explanations_name_lines_and_values_and_go_to_a_file(
+    run, model, table, tmp_path
+):
+    code, out, err = run("explain", model, table, "--rows", 2)
+    assert code == 0
+    assert out.startswith("line 2: cost = ")
+    assert "\nline 3: cost = " in out
+    assert "line 4" not in out
+    assert "298 more rows" in err
+    path = tmp_path / "why.csv"
+    assert run("explain", model, table, "--out", path)[0] == 0
+    frame = pd.read_csv(path)
+    sums = frame.drop(columns=["prediction", "leaf", "path"]).sum(axis=1)
+    assert sums.to_numpy() == pytest.approx(expected(model), rel=1e-5, abs=0.1)
+
+
+def test_score_measures_rows_with_a_target(run, model, table, tmp_path):
+    frame = as_people_write(plain_table())
+    frame.loc[[1, 4], "cost"] = ""
+    path = tmp_path / "new.csv"
+    frame.to_csv(path, index=False)
+    code, out, err = run("score", model, path)
+    assert code == 0
+    assert "2 rows have no cost and are left out: lines 3 and 6" in err
+    there = ~np.isin(np.arange(N), [1, 4])
+    truth = plain_table()["cost"].to_numpy()[there]
+    found = errors(expected(model)[there], truth)
+    values = dict(line.split() for line in out.splitlines())
+    assert values["Rows"] == "298"
+    assert float(values["RMSE"]) == pytest.approx(found["rmse"], rel=1e-3)
+    assert float(values["MAE"]) == pytest.approx(found["mae"], rel=1e-3)
+    assert float(values["R²"]) == pytest.approx(found["r2"], rel=1e-3)
+    frame.drop(columns="cost").to_csv(path, index=False)
+    assert_fails(run("score", model, path), "'cost', but there is no such column")
+
+
+def test_exported_python_predicts_what_the_model_predicts(run, model, tmp_path):
+    path = tmp_path / "cost.py"
+    code, _, err = run("export", model, "python", "--name", "cost", "--out", path)
+    assert code == 0
+    assert "length: the program takes numbers, not the texts of the file" in err
+    assert "sold: the program takes dates, or text as in 2024-02-29" in err
+    scope: dict = {}
+    exec(path.read_text(), scope)
+    rows = plain_table().to_dict("records")
+    found = [scope["cost"](row) for row in rows]
+    assert found == pytest.approx(expected(model), rel=1e-5)
+    code, out, _ = run("export", model, "dot")
+    assert out.startswith("digraph")
+    assert_fails(run("export", model, "python", "--table", "t"), "--table goes with sq")
+    assert_fails(run("export", model, "dot", "--name", "t"), "--name goes with python")
+
+
+def test_exported_sql_is_a_query(run, table, tmp_path):
+    path, frame = tmp_path / "few.model", plain_table().drop(columns=["id", "sold"])
+    frame.to_csv(tmp_path / "few.csv", index=False)
+    assert run("fit", tmp_path / "few.csv", "cost", *QUICK, "--out", path)[0] == 0
+    code, out, _ = run("export", path, "sql", "--table", "rows", "--name", "guess")
+    assert code == 0
+    with sqlite3.connect(":memory:") as base:
+        frame.to_sql("rows", base, index=False)
+        found = pd.read_sql(out, base)["guess"].to_numpy()
+    frame = frame.drop(columns="cost")
+    assert found == pytest.approx(SecretRegressor.load(path).predict(frame), rel=1e-5)
+
+
+def test_a_model_from_python_says_itself_how_files_are_read(run, tmp_path):
+    frame = plain_table().drop(columns="id")
+    X = frame.drop(columns="cost").assign(new=frame["weight"] > 50)
+    fitted = SecretRegressor(
+        oblique=False, splits="secret", leaf="linear", random_state=0
+    ).fit(X, frame["cost"])
+    fitted.save(tmp_path / "python.model")
+    X.to_csv(tmp_path / "rows.csv", index=False)
+    code, out, err = run("predict", tmp_path / "python.model", tmp_path / "rows.csv")
+    assert code == 0, err
+    found = pd.read_csv(io.StringIO(out))["prediction"].to_numpy()
+    assert found == pytest.approx(fitted.predict(X), rel=1e-6)
+    # Without names the columns are those of the file, in order.
+    numbers = X[["length", "weight"]].to_numpy()
+    fitted.fit(numbers, frame["cost"]).save(tmp_path / "python.model")
+    assert not hasattr(fitted, "reading_")
+    message = "has 5 columns, but the model was fitted without names on 2"
+    assert_fails(
+        run("predict", tmp_path / "python.model", tmp_path / "rows.csv"), message
+    )
+    X[["length", "weight"]].to_csv(tmp_path / "rows.csv", index=False)
+    _, out, _ = run("predict", tmp_path / "python.model", tmp_path / "rows.csv")
+    found = pd.read_csv(io.StringIO(out))["prediction"].to_numpy()
+    assert found == pytest.approx(fitted.predict(numbers), rel=1e-6)
+
+
+def test_another_fit_forgets_how_files_were_read(model):
+    loaded = SecretRegressor.load(model)
+    assert loaded.reading_["formats"]["length"]["thousands"] == ","
+    X = np.arange(40.0)[:, None]
+    assert not hasattr(loaded.fit(X, X[:, 0] ** 2), "reading_")
+
+
+def test_show_takes_the_options_of_the_text(run, model):
+    _, out, _ = run("show", model, "--max-depth", 0, "--precision", 2)
+    loaded = SecretRegressor.load(model)
+    assert out.strip() == loaded.export_text(max_depth=0, precision=2).strip()
+    assert_fails(run("show", model, "--precision", 0), "--precision: '0' is no whole")
