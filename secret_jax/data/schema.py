@@ -313,8 +313,8 @@ def match_columns(
     for name, column in zip(names, found, strict=True):
         if column.dtype.kind == "M":
             raise ValueError(
-                f"Column {name!r} holds dates, and held none in training. Give it as it "
-                "was then."
+                f"Column {name!r} holds dates, and held none in training. Give it as "
+                "it was then."
             )
     return found
 

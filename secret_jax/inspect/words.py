@@ -179,19 +179,26 @@ def _asks_whether_missing(tree: Tree, node: int, split: LinearSplit) -> bool:
 
 
 def missing_facts(tree: Tree) -> str:
-    """What missing numbers count as in sums; empty if none were missing."""
+    """What missing numbers count as in sums, and which columns hold none; or empty."""
     schema = tree.schema
-    means = []
+    means, nothing = [], []
     for column, share in schema.missing_shares:
+        if share >= 1:
+            nothing.append(quoted(schema.names[column]))
+            continue
         mean = number(schema.center[schema.position_of(column)], digits=4)
         percent = number(100 * share, digits=2)
         means.append(f"{quoted(schema.names[column])} {mean} ({percent} % missing)")
-    if not means:
-        return ""
-    hidden = len(means) - _COLUMNS_SHOWN
-    more = f" and {hidden} more" if hidden > 0 else ""
-    listed = ", ".join(means[:_COLUMNS_SHOWN])
-    return f"missing numbers count as means in sums: {listed}{more}"
+    facts = []
+    for fact, columns in (
+        ("missing numbers count as means in sums", means),
+        ("left out, without any value", nothing),
+    ):
+        hidden = len(columns) - _COLUMNS_SHOWN
+        more = f" and {hidden} more" if hidden > 0 else ""
+        if columns:
+            facts.append(f"{fact}: {', '.join(columns[:_COLUMNS_SHOWN])}{more}")
+    return "; ".join(facts)
 
 
 def _membership(

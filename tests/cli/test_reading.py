@@ -10,6 +10,7 @@ import json
 import os
 import sys
 from pathlib import Path
+from threading import Thread
 
 import numpy as np
 import pandas as pd
@@ -515,10 +516,7 @@ def test_standard_input_and_pipes_are_read_once(monkeypatch, tmp_path):
     assert table.path == "standard input"
     assert table.frame["a"].tolist() == ["é"]
     os.mkfifo(tmp_path / "pipe")
-    if os.fork() == 0:  # pragma: no cover
-        try:
-            (tmp_path / "pipe").write_bytes(content)
-        finally:
-            os._exit(0)
+    writer = Thread(target=(tmp_path / "pipe").write_bytes, args=(content,))
+    writer.start()
     assert read_file(str(tmp_path / "pipe")).frame["y"].tolist() == ["1"]
-    os.wait()
+    writer.join()

@@ -62,7 +62,7 @@ def test_parts_are_those_of_the_calendar():
     expected = {
         "t (year)": stamps.year,
         "t (month)": stamps.month,
-        "t (weekday)": stamps.dayofweek + 1,
+        "t (weekday)": stamps.day_of_week + 1,
         "t (hour)": stamps.hour + stamps.minute / 60 + stamps.second / 3600,
         "t (days since 1970)": [stamp.toordinal() - 719163 for stamp in stamps],
     }

@@ -242,8 +242,8 @@ def _refuse(table: TableFile, name: str, cells: Cells, bad: int, kind: str) -> N
     n_bad = int((cells.codes == bad).sum())
     raise TableFileError(
         f"column {name!r} holds text in {table.place(cells.first_row(bad))} "
-        f"({text!r}, {n_bad} of {n_rows} values), but most of its values are {kind}; mend it, "
-        f"count it as missing (--na {text!r}), or read the column as categories "
+        f"({text!r}, {n_bad} of {n_rows} values), but most of its values are {kind}; "
+        f"mend it, count it as missing (--na {text!r}), or read the column as categories "
         f"(--text {name!r})"
     )
 
