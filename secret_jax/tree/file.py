@@ -65,7 +65,7 @@ def save_tree(
     """
     schema = tree.schema
     arrays = {name: np.asarray(getattr(tree, name)) for name in ARRAY_FIELDS}
-    arrays |= {name: np.asarray(getattr(schema, name)) for name in _SCALING}
+    arrays |= {f"column_{name}": np.asarray(getattr(schema, name)) for name in _SCALING}
     header = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
@@ -265,7 +265,8 @@ def _read(path: str | os.PathLike[str]) -> tuple[Tree, dict[str, Any]]:
                 f"{header.get('package_version')}."
             )
         try:
-            arrays = {key: _member(archive, key) for key in ARRAY_FIELDS + _SCALING}
+            scaling = tuple(f"column_{name}" for name in _SCALING)
+            arrays = {key: _member(archive, key) for key in ARRAY_FIELDS + scaling}
             expected = header.pop("checksum")
             if expected != _checksum(header, arrays):
                 raise altered
@@ -316,7 +317,7 @@ def _schema_from_json(
 ) -> TableSchema:
     values: dict[str, Any] = {n: _tuples(value) for n, value in header.items()}
     values["roles"] = tuple(Role(role) for role in values["roles"])
-    values |= {name: arrays[name] for name in _SCALING}
+    values |= {name: arrays[f"column_{name}"] for name in _SCALING}
     return TableSchema(**values)
 
 
