@@ -222,6 +222,8 @@ class SecretRegressor(ReadingMixin, RegressorMixin, NestedParameters):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = CONSTRAINTS
 
+    reading_: dict[str, Any]
+
     def __init__(
         self,
         oblique: bool | Literal["auto"] = "auto",

@@ -12,7 +12,7 @@ import importlib.util
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -108,7 +108,8 @@ def fit(arguments: argparse.Namespace) -> None:
     if arguments.out is not None:
         check_output(arguments.out)
     model = _chosen_model(arguments)
-    X, y, reading = _features_and_target(read(arguments.file), arguments)
+    named_texts = {*arguments.text, *arguments.discrete, *arguments.dates}
+    X, y, reading = _features_and_target(read(arguments.file, named_texts), arguments)
     aside, X, y = _set_aside(X, y, arguments)
 
     from secret_jax.cli.evaluation import evaluate
@@ -339,13 +340,13 @@ def _write_report(
     draw(evaluation.model, folder / "tree.png")
 
 
-def read(path: str) -> TableFile:
+def read(path: str, text_columns: Collection[str] = ()) -> TableFile:
     """Read a file, and say what there is in it."""
     _require("pandas", "data", "read tables")
     from secret_jax.cli.reading.files import read_file
 
     say(f"reading {'standard input' if path == '-' else path}")
-    table = read_file(path)
+    table = read_file(path, text_columns)
     rows, columns = table.frame.shape
     say(f"{rows} rows, {columns} columns")
     for note in table.notes:

@@ -93,7 +93,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_common_options(common)
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND")
 
-    def command(name: str, **words: str) -> argparse.ArgumentParser:
+    def command(name: str, **words: Any) -> argparse.ArgumentParser:
         return subparsers.add_parser(name, parents=[common], **words)
 
     demo = command("demo", help="grow a tree on data that is at hand")

@@ -268,3 +268,6 @@ def add_saved_commands(command: Callable[..., argparse.ArgumentParser]) -> None:
     show.add_argument(
         "--precision", metavar="DIGITS", type=whole(1), help="significant digits"
     )
+    show.add_argument(
+        "--max-terms", metavar="N", type=whole(1), help="most terms of an equation"
+    )

@@ -194,7 +194,9 @@ def show(arguments: argparse.Namespace) -> None:
         check_picture(arguments.plot)
     model = loaded(arguments.model)
     text = model.export_text(
-        max_depth=arguments.max_depth, precision=arguments.precision
+        max_depth=arguments.max_depth,
+        precision=arguments.precision,
+        max_terms=arguments.max_terms,
     )
     print(text.rstrip("\n"))
     if arguments.plot is not None:
@@ -217,7 +219,8 @@ def _read_rows(
     from secret_jax.cli.reading.files import refuse_infinity
     from secret_jax.cli.reading.problems import known_column, some
 
-    table, schema, reading = read(path), model.tree_.schema, _reading(model)
+    schema, reading = model.tree_.schema, _reading(model)
+    table = read(path, {*reading.text_columns, *kept})
     columns = list(table.frame.columns)
     needed = list(schema.input_names)
     if not schema.named:

@@ -92,18 +92,23 @@ class Cells(NamedTuple):
         import pandas as pd
 
         codes, distinct = pd.factorize(column)
-        counts = np.bincount(codes[codes >= 0], minlength=len(distinct))
-        nothing, position, target = set(missing), {}, []
+        kept = [written(value) for value in distinct.tolist()]
+        texts = [text.strip() for text in kept]
+        nothing = set(missing)
+        gone = np.array([text in nothing for text in texts], bool)
         found: dict[str, int] = {}
-        for value, count in zip(distinct.tolist(), counts.tolist(), strict=True):
-            kept = written(value)
-            text = kept.strip()
-            if text in nothing:
-                found[text] = found.get(text, 0) + count
-                target.append(-1)
-            else:
-                one = text if stripped else kept
-                target.append(position.setdefault(one, len(position)))
+        if gone.any():
+            counts = np.bincount(codes[codes >= 0], minlength=len(texts))
+            for place in np.flatnonzero(gone).tolist():
+                text = texts[place]
+                found[text] = found.get(text, 0) + int(counts[place])
+        position: dict[str, int] = {}
+        target = [
+            -1 if is_gone else position.setdefault(text, len(position))
+            for text, is_gone in zip(
+                texts if stripped else kept, gone.tolist(), strict=True
+            )
+        ]
         recoded = np.array([*target, -1], np.intp)[codes]
         return cls(list(position), recoded, found)
 
@@ -135,6 +140,8 @@ def written(value: Any) -> str:
     >>> written(5.0), written(0.5), written(" a "), written(True)
     ('5', '0.5', ' a ', 'True')
     """
+    if isinstance(value, str):
+        return value
     if isinstance(value, float | np.floating) and float(value).is_integer():
         value = int(value)
     return str(value)

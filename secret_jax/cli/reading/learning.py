@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from secret_jax.cli.reading.files import TableFile
 from secret_jax.cli.reading.numbers import Found, NumberFormat, find_numbers
 from secret_jax.cli.reading.problems import TableFileError, some
 from secret_jax.cli.reading.table import Reading, fits_as_it_is, missing_sentence
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # A column of which more is of one kind is meant to be of it.
 _MOST = 0.5
@@ -152,12 +155,12 @@ def _candidates(
     table: TableFile, name: str, reading: Reading, options: ReadingOptions, is_y: bool
 ) -> _Candidates:
     """Formats that fit all cells of a column."""
-    column = table.frame[name]
+    column = cast("pd.Series", table.frame[name])
     if name in options.texts:
         chosen = Texts(verbatim=True)
         return _Candidates(reading.cells(table, name, chosen), (chosen,))
     for kind in (NumberFormat(), DateFormat(), Truths()):
-        if fits_as_it_is(column, kind):
+        if fits_as_it_is(column, kind) and name not in options.dates:
             return _Candidates(None, (kind,))
     cells = reading.cells(table, name, NumberFormat())
     if name in options.dates:
@@ -186,9 +189,9 @@ def _candidates(
 
 
 def _has_leading_zeros(cells: Cells) -> bool:
-    return any(re.fullmatch(r"0\d+", text) for text in cells.texts) and all(
-        text.isdigit() for text in cells.texts
-    )
+    texts = cells.texts
+    zeros = any(text[0] == "0" and len(text) > 1 for text in texts)
+    return zeros and all(text.isdigit() for text in texts)
 
 
 def _compact_dates(cells: Cells) -> tuple[ColumnFormat, ...]:
@@ -242,8 +245,9 @@ def _refuse(table: TableFile, name: str, cells: Cells, bad: int, kind: str) -> N
     n_bad = int((cells.codes == bad).sum())
     raise TableFileError(
         f"column {name!r} holds text in {table.place(cells.first_row(bad))} "
-        f"({text!r}, {n_bad} of {n_rows} values), but most of its values are {kind}; "
-        f"mend it, count it as missing (--na {text!r}), or read the column as categories "
+        f"({text!r}, {n_bad} of {n_rows} values), but most of its values are "
+        f"{kind}; mend it, count it as missing (--na {text!r}), or read the column as "
+        "categories "
         f"(--text {name!r})"
     )
 
@@ -372,7 +376,7 @@ def target_rows(
     TableFileError
         If a value is no finite number; the message says where.
     """
-    column = table.frame[target]
+    column = cast("pd.Series", table.frame[target])
     chosen = reading.formats[target]
     if fits_as_it_is(column, chosen):
         values = column.to_numpy(np.float64, na_value=np.nan)

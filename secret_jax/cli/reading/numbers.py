@@ -55,7 +55,7 @@ class NumberFormat:
             found = plain_numbers(texts)
         else:
             found = np.full(len(texts), np.nan)
-        for place in np.flatnonzero(np.isnan(found)):
+        for place in np.flatnonzero(np.isnan(found)).tolist():
             parts = _parts(texts[place])
             if (
                 parts is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -72,12 +72,14 @@ class Reading:
         """The cells of a column in a format."""
         is_text = isinstance(chosen, Texts)
         missing = ("",) if is_text and chosen.verbatim else self.missing
-        return Cells.of(table.frame[name], missing, stripped=not is_text)
+        return Cells.of(
+            cast("pd.Series", table.frame[name]), missing, stripped=not is_text
+        )
 
     def _column(
         self, table: TableFile, name: str, chosen: ColumnFormat
     ) -> pd.Series | np.ndarray:
-        column = table.frame[name]
+        column = cast("pd.Series", table.frame[name])
         if fits_as_it_is(column, chosen):
             return column
         cells = self.cells(table, name, chosen)
@@ -91,6 +93,12 @@ class Reading:
                 f"{chosen.sentence().split(':')[0]} are read; mend it"
             )
         return cells.spread(values)
+
+    @property
+    def text_columns(self) -> set[str]:
+        """Columns whose cells say more than plain numbers do."""
+        plain = NumberFormat()
+        return {name for name, one in self.formats.items() if one != plain}
 
     def only(self, names: Iterable[str]) -> Reading:
         """The reading of some columns."""
