@@ -13,8 +13,6 @@ from secret_jax.models.statistics import NodeStatistics
 from secret_jax.runtime.progress import UNTOLD, Stage
 from secret_jax.tree.structure import Tree
 
-# Directions with less of the largest variance are treated as dependent.
-_RANK_TOLERANCE = 1e-10
 # Regressors are standardised over the table: a smaller variance is rounding.
 _CONSTANT_VARIANCE = 1e-12
 
@@ -111,7 +109,9 @@ def least_squares(
     correlation = statistics.scatter[:, :n, :n] / (scale[:, :, None] * scale[:, None])
     moment = statistics.scatter[:, :n, n:] / scale[:, :, None]
     values, vectors = np.linalg.eigh(correlation)
-    kept = (values > _RANK_TOLERANCE * values[:, -1:]) & (values > 0)
+    # Directions with less of the largest variance are treated as dependent.
+    kept = values > statistics.rounding[:, None] * np.maximum(values[:, -1:], 0.0)
+    kept &= values > 0
     coordinate = np.einsum("nij,nio->njo", vectors, moment)
     inverse = np.where(kept, 1.0 / np.where(kept, values, 1.0), 0.0)
     slopes = np.einsum("nij,njo->noi", vectors, coordinate * inverse[:, :, None])

@@ -28,6 +28,9 @@ from secret_jax.runtime.shapes import next_power_of_two
 _TILE = 64
 # Blocks in which most leaves fill their tiles, and that stay in a cache.
 _SMALLEST_BLOCK, _LARGEST_BLOCK = 1 << 15, 1 << 17
+# Eigenvalues of dependent columns, over the largest one: of products of float64 numbers
+# (of columns in float32) up to 1e-14, of float32 ones up to 1e-8.
+_ROUNDING_64, _ROUNDING_32 = 1e-10, 1e-6
 
 
 class NodeStatistics(NamedTuple):
@@ -42,6 +45,8 @@ class NodeStatistics(NamedTuple):
         Sums of products about the mean.
     lower, upper : ndarray of shape (n_nodes, n_outputs), float64
         Range of the outputs; inf and -inf where there is no row.
+    rounding : ndarray of shape (n_nodes,), float64
+        Share of a scatter's largest eigenvalue below which the others may be rounding.
     """
 
     weight: np.ndarray
@@ -49,6 +54,7 @@ class NodeStatistics(NamedTuple):
     scatter: np.ndarray
     lower: np.ndarray
     upper: np.ndarray
+    rounding: np.ndarray
 
     @property
     def n_outputs(self) -> int:
@@ -81,6 +87,7 @@ class NodeStatistics(NamedTuple):
             self.scatter[:, kept[:, None], kept],
             self.lower[:, part],
             self.upper[:, part],
+            self.rounding,
         )
 
 
@@ -93,6 +100,7 @@ def no_statistics(n_nodes: int, n_regressors: int, n_outputs: int) -> NodeStatis
         scatter=np.zeros((n_nodes, width, width)),
         lower=np.full((n_nodes, n_outputs), np.inf),
         upper=np.full((n_nodes, n_outputs), -np.inf),
+        rounding=np.full(n_nodes, _ROUNDING_64),
     )
 
 
@@ -120,6 +128,7 @@ def add(
         own[touched] = new
     np.minimum.at(statistics.lower, node, more.lower)
     np.maximum.at(statistics.upper, node, more.upper)
+    np.maximum.at(statistics.rounding, node, more.rounding)
 
 
 def sum_upwards(
@@ -289,4 +298,5 @@ def tile_statistics(
         *added_up(Moments(*found), first_tile),
         lower=np.minimum.reduceat(in_order, begin, axis=0),
         upper=np.maximum.reduceat(in_order, begin, axis=0),
+        rounding=np.full(len(occupied), _ROUNDING_32),
     )

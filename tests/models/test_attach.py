@@ -100,6 +100,22 @@ def test_every_node_has_the_model_of_the_rows_that_reach_it(
     assert squared_error(tree, rows) == pytest.approx(leaf_error, rel=1e-4)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_of_many_dependent_columns_the_model_is_that_of_least_norm(seed):
+    """Products of float32 numbers blur the directions that do not vary."""
+    rows = rows_of(seed, 40_000)
+    x = rows.table.x.astype(np.float64)
+    x[:, 2] = x[:, 0] + x[:, 1]
+    rows = rows._replace(table=rows.table._replace(x=x.astype(np.float32)))
+    tree = attach_one(tree_of("root", 0), rows, LeastSquares(clip_margin=None))
+    root = np.sqrt(rows.weight)[:, None]
+    deviation = np.sqrt(np.average(x**2, axis=0, weights=rows.weight))
+    design = np.column_stack([np.ones(len(x)), x / deviation])
+    expected = np.linalg.lstsq(root * design, root * rows.targets, rcond=1e-6)[0].T
+    expected[:, 1:] /= deviation
+    np.testing.assert_allclose(tree.coefficient[0], expected, atol=1e-3)
+
+
 @pytest.mark.parametrize("n_outputs", [1, 2])
 @pytest.mark.parametrize("leaf", [LeastSquares(), Ridge(), Constant()], ids=repr)
 def test_several_trees_at_once_are_as_one_by_one(tolerance, leaf, n_outputs):

@@ -253,7 +253,8 @@ def test_the_complexity_is_that_of_the_whole_covariance_matrix(rng, n_outputs):
     scatter = roots @ roots.transpose(0, 2, 1)
     unused = np.zeros((3, n_outputs))
     mean = np.zeros((3, width))
-    statistics = NodeStatistics(weight, mean, scatter, unused, unused)
+    rounding = np.zeros(3)
+    statistics = NodeStatistics(weight, mean, scatter, unused, unused, rounding)
     variance = np.array([0.3, 0.7])
     found = covariance_complexity(path, statistics, variance)
 

@@ -8,6 +8,7 @@ import warnings
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytest
 from configurations import crease, refusal, shop
 from handmade import SHAPES, build_tree, rows
@@ -270,3 +271,32 @@ def test_training_tells_how_many_of_its_steps_are_done():
     assert done == [FEW.chunk * (1 + i) for i in range(len(done))]
     assert {step.total for step in told} == {FEW.max_steps}
     assert all(step.detail.endswith(" starts") for step in told)
+
+
+@pytest.mark.parametrize("refine", [None, "blend", "tao", "soft"])
+@pytest.mark.parametrize("prune", ["holdout", "auto"])
+def test_a_table_of_nothing_but_categories(refine, prune):
+    """Splits on categories are no gates, so there is nothing to blend or to train."""
+    rng = np.random.default_rng(0)
+    X = rng.choice(["a", "b", "c", "d"], (128, 2)).astype(object)
+    y = 3.0 * (X[:, 0] == "a") + 2.0 * np.isin(X[:, 1], ["b", "c"])
+    y = y + 0.1 * rng.normal(size=128)
+    model = SecretRegressor(refine=refine, prune=prune, indicators=False)
+    told = warnings.catch_warnings()
+    if refine == "soft":
+        told = pytest.warns(RefinementWarning, match="no tree .* has a split to soften")
+    with told:
+        model.fit(X, y)
+    assert model.tree_.schema.n_columns == 0
+    assert set(model.tree_.kind) == {SplitKind.LEAF, SplitKind.DISCRETE}
+    assert not model.tree_.is_soft
+    assert model.score(X, y) > 0.95
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("refine", [None, "blend", "tao", "soft"])
+def test_servo(data_home, refine):
+    X = pd.read_csv(data_home / "servo.csv", dtype=str)
+    y = X.pop("class").astype(float)
+    model = fit(refine, X, y, indicators=False)
+    assert model.score(X, y) > 0.7

@@ -22,7 +22,7 @@ from secret_jax.refine.soft.committee import distilled
 from secret_jax.refine.soft.options import SoftOptions
 from secret_jax.refine.soft.starts import Trainer
 from secret_jax.tree.routing import apply, values
-from secret_jax.tree.structure import Tree
+from secret_jax.tree.structure import SplitKind, Tree
 
 # A start that is too large is cut at penalties that rise by this factor.
 _PENALTY_RISE = 1.1
@@ -136,7 +136,8 @@ def start_trees(candidates: tuple[Candidate, ...], options: SoftOptions) -> list
     Returns
     -------
     list of Tree
-        Each with at least one split and at most ``options.max_leaves`` leaves.
+        Each with at least one split that can be a gate, which those on categories
+        cannot, and at most ``options.max_leaves`` leaves.
     """
     trees: list[Tree] = []
     for candidate in candidates:
@@ -145,7 +146,8 @@ def start_trees(candidates: tuple[Candidate, ...], options: SoftOptions) -> list
             penalty = options.penalty
             while tree.n_leaves > options.max_leaves:
                 tree, penalty = penalised(tree, penalty), _PENALTY_RISE * penalty
-            if tree.n_leaves not in sizes:
+            gates = np.isin(tree.kind, (SplitKind.AXIS, SplitKind.OBLIQUE))
+            if tree.n_leaves not in sizes and gates.any():
                 trees.append(tree)
             sizes.add(tree.n_leaves)
     return trees

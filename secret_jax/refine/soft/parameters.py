@@ -219,12 +219,12 @@ def to_tree(tree: Tree, parameters: Parameters) -> Tree:
     for column, indicator in tree.schema.missing_columns:
         along[along[:, column] != 0, indicator] = 0
     one = (along != 0).sum(axis=1) == 1
-    length = np.where(one, np.maximum(np.abs(along).max(axis=1), _SHORTEST), length)
+    length = np.where(one, np.maximum(np.abs(along).sum(axis=1), _SHORTEST), length)
     direction[node] = steep / length[:, None]
     threshold[node] = offset / length
     width[node] = 1.0 / length
     kind[node] = np.where(one, SplitKind.AXIS, SplitKind.OBLIQUE)
-    attribute[node] = np.where(one, np.argmax(np.abs(along), axis=1), -1)
+    attribute[node] = np.where(one, (along != 0) @ np.arange(along.shape[1]), -1)
     coefficient = tree.coefficient.copy()
     coefficient[leaf] = np.asarray(parameters.coefficient)[: len(leaf)]
     return replace(
