@@ -9,6 +9,7 @@ text indicators, or in LightGBM its own categories.
 
 from __future__ import annotations
 
+import bisect
 import functools
 import importlib
 import importlib.metadata
@@ -208,43 +209,74 @@ def _ridge(data: Encoded, *, weakest: float, strongest: float) -> Fitted:
     return Fitted(model.predict, 1)
 
 
-def _cart(data: Encoded, *, sizes: int) -> Fitted:
-    """Cost-complexity pruning (Breiman et al. 1984), chosen on the pruning rows."""
+def _cart(data: Encoded, *, sizes: int, refit: bool) -> Fitted:
+    """Cost-complexity pruning (Breiman et al. 1984) to the size that prunes best.
 
-    def grow(alpha: float) -> DecisionTreeRegressor:
-        tree = DecisionTreeRegressor(ccp_alpha=alpha, random_state=data.seed % 2**31)
-        return tree.fit(data.X_train, data.y_train)
+    The size is chosen on the pruning rows; if it is refitted, all rows then give a tree
+    of at most so many leaves.
+    """
+    seed = data.seed % 2**31
+
+    def grow(X: Any, y: np.ndarray, alpha: float) -> DecisionTreeRegressor:
+        return DecisionTreeRegressor(ccp_alpha=alpha, random_state=seed).fit(X, y)
+
+    def alphas_of(X: Any, y: np.ndarray) -> np.ndarray:
+        tree = DecisionTreeRegressor(random_state=seed)
+        path = tree.cost_complexity_pruning_path(X, y)
+        return np.unique(np.maximum(path.ccp_alphas, 0.0))
 
     def error(tree: DecisionTreeRegressor) -> float:
         return float(np.mean((tree.predict(data.X_prune) - data.y_prune) ** 2))
 
-    path = DecisionTreeRegressor(
-        random_state=data.seed % 2**31
-    ).cost_complexity_pruning_path(data.X_train, data.y_train)
-    alphas = np.unique(np.maximum(path.ccp_alphas, 0.0))
+    train, both = (data.X_train, data.y_train), (data.X_both, data.y_both)
+    alphas = alphas_of(*train)
     # The few large ones make small trees, so they are all tried.
     last = np.unique(np.geomspace(1, len(alphas), sizes).astype(int))
-    best = min((grow(float(alphas[-i])) for i in last), key=error)
+    chosen = min((grow(*train, float(alphas[-i])) for i in last), key=error)
+    n_leaves = chosen.get_n_leaves()
+    if not refit:
+        return Fitted(chosen.predict, int(n_leaves))
+    alphas = alphas_of(*both)
+    # Leaves fall as the penalty rises, and the last penalty leaves only the root.
+    which = bisect.bisect_left(
+        alphas, -n_leaves, key=lambda alpha: -grow(*both, float(alpha)).get_n_leaves()
+    )
+    best = grow(*both, float(alphas[which]))
     return Fitted(best.predict, int(best.get_n_leaves()))
 
 
 def _lightgbm(
-    data: Encoded, *, patience: int, refit: bool = False, **settings: Any
+    data: Encoded,
+    *,
+    patience: int,
+    shapes: list[dict[str, int]],
+    refit: bool = False,
+    **settings: Any,
 ) -> Fitted:
-    """Boosting, stopped early by the pruning rows, perhaps refitted on all rows."""
+    """Boosting, stopped early by the pruning rows, perhaps refitted on all rows.
+
+    The pruning rows also choose among some shapes of its trees.
+    """
     lightgbm: Any = importlib.import_module("lightgbm")
     settings = {"random_state": data.seed % 2**31, "verbose": -1, **settings}
-    model = lightgbm.LGBMRegressor(**settings)
-    model.fit(
-        data.X_train,
-        data.y_train,
-        eval_set=[(data.X_prune, data.y_prune)],
-        callbacks=[lightgbm.early_stopping(patience, verbose=False)],
-    )
+
+    def stopped(shape: dict[str, int]) -> Any:
+        return lightgbm.LGBMRegressor(**settings, **shape).fit(
+            data.X_train,
+            data.y_train,
+            eval_set=[(data.X_prune, data.y_prune)],
+            callbacks=[lightgbm.early_stopping(patience, verbose=False)],
+        )
+
+    models = [stopped(shape) for shape in shapes]
+    errors = [model.best_score_["valid_0"]["l2"] for model in models]
+    which = int(np.argmin(errors))
+    model = models[which]
     n_trees = max(model.best_iteration_, 1)
     if refit:
         settings["n_estimators"] = n_trees
-        model = lightgbm.LGBMRegressor(**settings).fit(data.X_both, data.y_both)
+        model = lightgbm.LGBMRegressor(**settings, **shapes[which])
+        model.fit(data.X_both, data.y_both)
     trees = model.booster_.dump_model(num_iteration=n_trees)["tree_info"]
     return Fitted(model.predict, sum(tree["num_leaves"] for tree in trees))
 
@@ -287,12 +319,18 @@ def _hrt(data: Encoded, *, depths: list[int], **settings: Any) -> Fitted:
 
 
 _MODULES = {"fast-model-trees": "pilot", "scikit-learn": "sklearn"}
+# Its defaults, and smaller trees with smaller leaves for tables of some hundred rows.
+_SHAPES = [
+    {"num_leaves": 31, "min_child_samples": 20},
+    {"num_leaves": 8, "min_child_samples": 5},
+]
 _BOOSTING = {"learning_rate": 0.05, "n_estimators": 5000, "patience": 50}
+_BOOSTING |= {"shapes": _SHAPES}
 _PEERS = {
     "ridge": _Peer(
         "scikit-learn", "indicators", _ridge, {"weakest": 1e-4, "strongest": 1e4}
     ),
-    "cart": _Peer("scikit-learn", "numbers", _cart, {"sizes": 40}),
+    "cart": _Peer("scikit-learn", "numbers", _cart, {"sizes": 40, "refit": True}),
     "lightgbm": _Peer("lightgbm", "categories", _lightgbm, _BOOSTING),
     "lightgbm_refitted": _Peer(
         "lightgbm", "categories", _lightgbm, {**_BOOSTING, "refit": True}

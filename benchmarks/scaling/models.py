@@ -92,10 +92,13 @@ _SEARCHES = {"exhaustive": 1.0, "sampled": 0.01}
 _LEAVES = 64
 GROWTH = tuple(name for name in _OURS if "growth" in name)
 SEARCHES = tuple(_SEARCHES)
-PEERS = ("linear", "cart", "lightgbm tree", "pilot")
+PEERS = ("linear", "cart", "lightgbm tree", "lightgbm two trees", "pilot")
 NAMES = (*_OURS, *_SEARCHES, *PEERS)
 OF_FIGURES = tuple(name for name in NAMES if name != "fit tao")
-OF_MILLION = ("fit", "fit tao", "lightgbm tree", "cart", "linear")
+OF_MILLION = (
+    *("fit", "fit tao", "lightgbm tree", "lightgbm two trees"),
+    *("cart", "linear"),
+)
 
 
 def contestants(names: Iterable[str], threads: int | None = None) -> list[Contestant]:
@@ -180,11 +183,17 @@ def _cart(threads: int | None, X: np.ndarray, y: np.ndarray, _: float) -> Fitted
     return Fitted(tree.predict, int(tree.get_n_leaves()))
 
 
-def _lightgbm(threads: int | None, X: np.ndarray, y: np.ndarray, _: float) -> Fitted:
-    """One tree with linear leaves."""
+def _lightgbm(
+    n_trees: int, threads: int | None, X: np.ndarray, y: np.ndarray, _: float
+) -> Fitted:
+    """One tree, or the sum of two.
+
+    The first tree of a ``linear_tree`` model has constant leaves; the second one fits
+    what it leaves with linear models.
+    """
     lightgbm: Any = importlib.import_module("lightgbm")
     model = lightgbm.LGBMRegressor(
-        n_estimators=1,
+        n_estimators=n_trees,
         learning_rate=1,
         num_leaves=_LEAVES,
         linear_tree=True,
@@ -216,6 +225,7 @@ _MODULES = {"fast-model-trees": "pilot", "scikit-learn": "sklearn"}
 _PEERS = {
     "linear": ("scikit-learn", _linear),
     "cart": ("scikit-learn", _cart),
-    "lightgbm tree": ("lightgbm", _lightgbm),
+    "lightgbm tree": ("lightgbm", functools.partial(_lightgbm, 1)),
+    "lightgbm two trees": ("lightgbm", functools.partial(_lightgbm, 2)),
     "pilot": ("fast-model-trees", _pilot),
 }

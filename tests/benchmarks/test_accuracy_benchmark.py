@@ -325,6 +325,61 @@ def test_the_size_of_cart_is_chosen_on_the_pruning_rows():
     assert np.mean((outcome.prediction - experiment.test.y) ** 2) < 0.02
 
 
+def test_cart_is_refitted_to_the_size_that_was_chosen():
+    rng = np.random.default_rng(0)
+
+    def part(n_rows, low):
+        X = pd.DataFrame({"x": rng.uniform(low, low + 1, n_rows)})
+        return Part(X, np.floor(4 * X["x"].to_numpy()))
+
+    # The pruning rows are the only ones beyond one, and are of four steps too.
+    experiment = Experiment(part(200, 0.0), part(200, 0.0), part(200, 0.0), [], 0)
+    beyond = part(200, 1.0)
+    both = Part(
+        pd.concat([experiment.prune.X, beyond.X]), np.r_[experiment.prune.y, beyond.y]
+    )
+    (peer,) = accuracy_peers.peers(["cart"], None, None)
+    assert peer.run(experiment).leaves == 4
+    outcome = peer.run(experiment._replace(prune=both, test=beyond))
+    assert outcome.leaves <= 4
+    assert outcome.prediction.mean() > 4.5  # the largest output of training is 3
+
+
+def test_the_pruning_rows_choose_the_shape_of_boosted_trees(monkeypatch):
+    made = []
+
+    class LGBMRegressor:
+        def __init__(self, **settings):
+            self.settings = settings
+            self.best_iteration_ = settings["num_leaves"]
+            small = settings["num_leaves"] == 8
+            self.best_score_ = {"valid_0": {"l2": 1.0 if small else 2.0}}
+            dump = {"tree_info": [{"num_leaves": 3}] * 2}
+            self.booster_ = types.SimpleNamespace(dump_model=lambda **_: dump)
+
+        def fit(self, X, y, **options):
+            made.append((len(X), self.settings, "eval_set" in options))
+            return self
+
+        def predict(self, X):
+            return np.zeros(len(X))
+
+    fake = types.SimpleNamespace(
+        LGBMRegressor=LGBMRegressor, early_stopping=lambda *a, **k: None
+    )
+    monkeypatch.setitem(sys.modules, "lightgbm", fake)
+    X = pd.DataFrame({"n": [1.0, 2, 3, 4]})
+    parts = [Part(X.iloc[rows], np.array(rows, float)) for rows in ([0, 1], [2], [3])]
+    (peer,) = accuracy_peers.peers(["lightgbm_refitted"], None, None)
+    outcome = peer.run(Experiment(*parts, discrete=[], seed=5))
+    shapes = [(31, 20), (8, 5), (8, 5)]
+    asked = [(s["num_leaves"], s["min_child_samples"]) for _, s, _ in made]
+    assert asked == shapes
+    assert [(n, judged) for n, _, judged in made] == [(2, True), (2, True), (3, False)]
+    assert [s["n_estimators"] for _, s, _ in made] == [5000, 5000, 8]
+    assert outcome.leaves == 6
+
+
 def test_models_that_the_estimator_refuses_are_left_out_in_words(monkeypatch, capsys):
     settings = {
         "wrong_value": accuracy_ours.Setting({"oblique": "perhaps"}),

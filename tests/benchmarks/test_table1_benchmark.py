@@ -43,6 +43,7 @@ def record(**changed) -> Record:
         repeat=0,
         min_samples_split=0.01,
         mode="paper",
+        start="rows",
         synthetic_rows=None,
         mse=4.5,
         leaves_grown=60,
@@ -139,14 +140,45 @@ def test_summary_judges_linear_leaves_and_the_constant_ones_of_cart():
 
 def test_table_sets_our_figures_beside_the_printed_ones():
     records = [record(mse=4.5), record(mse=4.6, repeat=1)]
+    others = [record(mse=m, repeat=i, start="component") for i, m in enumerate((1, 3))]
+    records += [*others, record(mse=7.0, split="oblique", start="component")]
     lines = table1_report.table_text(table1_report.make_cells(records)).splitlines()
+    assert len(lines) == 3  # a line for the start that is judged
     cells = [cell.strip() for cell in lines[-1].strip("|").split("|")]
-    assert cells[:7] == [
+    assert cells[:8] == [
         *("abalone", "linear", "axis", "2"),
-        *("4.550 ± 0.050", "4.67 ± 0.04", "4.63 ± 0.04"),
+        *("4.550 ± 0.050", "2.0 ± 1.0", "4.67 ± 0.04", "4.63 ± 0.04"),
     ]
-    assert cells[7:] == ["4.89", "60.0", "10.0", "1.00", "holds"]
+    assert cells[8:] == ["4.89", "60.0", "10.0", "1.00", "holds"]
     assert len({len(line) for line in lines}) == 1
+
+
+def test_the_start_of_the_paper_is_judged_and_the_other_one_alone_is_too():
+    def said(*starts):
+        records = [
+            record(mse=mse, repeat=i, start=start)
+            for start, mse in starts
+            for i in range(2)
+        ]
+        cells = table1_report.make_cells(records)
+        assert len(cells) == len(starts)
+        return table1_report.summary_text(cells)
+
+    assert "SECRET holds on 1 of" in said(("rows", 4.0), ("component", 99.0))
+    assert "SECRET holds on 0 of" in said(("rows", 99.0), ("component", 4.0))
+    assert "SECRET holds on 1 of" in said(("component", 4.0))
+    assert "SECRET holds on 1 of" in said((None, 4.0))
+
+
+def test_models_start_as_the_run_says():
+    def splits(**changed):
+        fields = asdict(record(**changed))
+        made = {name: fields[name] for name in table1_report.Run.__dataclass_fields__}
+        return table1.make_model(table1_report.Run(**made)).splits
+
+    assert splits().start == "rows"
+    assert splits(start="component").start == "component"
+    assert splits(start=None, mode="default") == "rss"
 
 
 def test_figures_show_two_digits_of_their_standard_error():
@@ -158,8 +190,13 @@ def test_figures_show_two_digits_of_their_standard_error():
 
 def test_all_cells_of_the_paper_are_planned():
     runs = table1.planned_runs(table1.parse_options([]))
-    assert len(set(runs)) == len(runs) == 100 * (11 * 4 + 1)
-    assert {run.repeat for run in runs[:45]} == {0}
+    assert len(set(runs)) == len(runs) == 100 * 2 * (11 * 4 + 1)
+    assert {run.repeat for run in runs[:90]} == {0}
+    assert {run.start for run in runs} == {"rows", "component"}
+    runs = table1.planned_runs(table1.parse_options(["--starts", "rows"]))
+    assert len(runs) == 100 * (11 * 4 + 1)
+    default = table1.planned_runs(table1.parse_options(["--mode", "default"]))
+    assert {run.start for run in default} == {None}
     cart = {(run.leaf, run.split) for run in runs if run.set == "cart"}
     assert cart == {("constant", "axis")}
     assert {run.synthetic_rows for run in runs if run.set == "fried"} == {16384}
@@ -183,7 +220,8 @@ def fits(monkeypatch):
 
 def test_a_stopped_run_goes_on_where_it_was_stopped(fits, tmp_path, capsys):
     out = tmp_path / "new" / "table1.jsonl"
-    base = ["--sets", "3dsin", "--synthetic-rows", "8", "--out", str(out)]
+    base = ["--sets", "3dsin", "--synthetic-rows", "8", "--starts", "rows"]
+    base += ["--out", str(out)]
     table1.main([*base, "--repeats", "2"])
     assert len(fits) == 8
     complete = out.read_bytes()
@@ -210,7 +248,8 @@ def test_a_stopped_run_goes_on_where_it_was_stopped(fits, tmp_path, capsys):
 )
 def test_runs_with_other_settings_are_kept_apart(fits, tmp_path, capsys, other):
     out = tmp_path / "table1.jsonl"
-    base = ["--sets", "3dsin", "--repeats", "2", "--out", str(out)]
+    base = ["--sets", "3dsin", "--repeats", "2", "--starts", "rows"]
+    base += ["--out", str(out)]
     table1.main([*base, "--synthetic-rows", "8"])
     with pytest.raises(SystemExit, match="no runs with these options"):
         table1.main([*base, "--synthetic-rows", "8", *other, "--summary-only"])
@@ -223,7 +262,8 @@ def test_runs_with_other_settings_are_kept_apart(fits, tmp_path, capsys, other):
 
 def test_summary_only_fits_nothing(fits, tmp_path, capsys):
     out = tmp_path / "table1.jsonl"
-    options = ["--sets", "fried", "--out", str(out), "--summary-only"]
+    options = ["--sets", "fried", "--starts", "rows", "--summary-only"]
+    options += ["--out", str(out)]
     with pytest.raises(SystemExit, match="no runs with these options"):
         table1.main(options)
     runs = table1.planned_runs(table1.parse_options(options))[:8]
@@ -293,6 +333,7 @@ def test_synthetic_parts_are_independent():
 def test_a_tiny_real_run(tmp_path, capsys):
     out = tmp_path / "table1.jsonl"
     chosen = ["--sets", "3dsin", "--leaves", "linear", "--splits", "axis"]
+    chosen += ["--starts", "rows"]
     table1.main(
         [*chosen, "--synthetic-rows", "256", "--repeats", "2", "--out", str(out)]
     )

@@ -54,10 +54,11 @@ def export_code(
     -----
     The code computes in float64 what `predict` computes in float32. The two differ by
     less than 3e-5 standard deviations of the target, or 3e-4 if the tree has gates, on
-    all tables of the tests. Splits on one column change sides at exactly the same value; a row
-    within float32 rounding of the threshold of a sum of columns may go the other way.
-    Categories that training never saw go to the larger side, as in `predict`. Missing
-    values (None or NaN in Python, NULL in SQL) are what they are in `predict`.
+    all tables of the tests. Splits on one column change sides at exactly the same
+    value; a row within float32 rounding of the threshold of a sum of columns may go the
+    other way. Categories that training never saw go to the larger side, as in
+    `predict`. Missing values (None or NaN in Python, NULL in SQL) are what they are in
+    `predict`.
 
     In SQL a NaN is no NULL: databases that have it (DuckDB) order it among the numbers,
     so turn it into NULL first (``NULLIF(x, 'NaN')``). Most databases take names that
