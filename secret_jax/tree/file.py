@@ -25,6 +25,7 @@ import numpy as np
 
 from secret_jax.data.schema import Role, TableSchema
 from secret_jax.runtime.values import Value, value_class
+from secret_jax.tree.sound import flaw_of
 from secret_jax.tree.structure import ARRAY_FIELDS, Tree
 
 FORMAT = "secret_jax model"
@@ -194,6 +195,10 @@ def load_model(path: str | os.PathLike[str], model_class: type) -> Any:
             f"{_package_version()}: {error}. Load it with the version that wrote it."
         ) from None
     for name, value in fitted.items():
+        if not name.endswith("_") or name.startswith("_") or hasattr(model, name):
+            raise ModelFileError(
+                f"{os.fspath(path)!r} sets {name!r}, which is no fitted attribute."
+            )
         setattr(model, name, value)
     model.tree_ = tree
     return model
@@ -279,6 +284,12 @@ def _read(path: str | os.PathLike[str]) -> tuple[Tree, dict[str, Any]]:
         clip_margin=header["clip_margin"],
         clip_leaves=header["clip_leaves"],
     )
+    try:
+        flaw = flaw_of(tree)
+    except (IndexError, KeyError, TypeError, ValueError):
+        flaw = "its schema or an array is of another kind"
+    if flaw:
+        raise ModelFileError(f"{name} holds no sound tree: {flaw}. Save it again.")
     return tree, header["extra"]
 
 

@@ -1,0 +1,110 @@
+"""Whether the arrays of a tree fit each other, for trees that come from a file."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from secret_jax.data.schema import TableSchema
+from secret_jax.tree.structure import ARRAY_FIELDS, SplitKind, Tree
+
+
+def flaw_of(tree: Tree) -> str:
+    """What is wrong with a tree, in words; empty if nothing is.
+
+    A sound tree can be walked: every index points to something that is there, and
+    every way from the root down ends in a leaf.
+
+    Parameters
+    ----------
+    tree : Tree
+
+    Returns
+    -------
+    str
+    """
+    return _flaw_of_schema(tree.schema) or _flaw_of_shapes(tree) or _flaw_of_nodes(tree)
+
+
+def _flaw_of_schema(schema: TableSchema) -> str:
+    n_names, n_columns = len(schema.names), schema.n_columns
+    named = (
+        *(*schema.continuous, *schema.discrete),
+        *(*schema.missing_modelled, *schema.missing_split),
+    )
+    if not _within(named, n_names) or len(schema.roles) != n_names:
+        return "the schema names a column that is not there"
+    if not set(schema.missing_modelled + schema.missing_split) <= set(
+        schema.continuous
+    ):
+        return "the schema has gaps in a column that holds no numbers"
+    if len(schema.categories) != len(schema.discrete):
+        return "the schema has no categories for a discrete column"
+    for attribute, code in schema.indicators:
+        inside = _within([attribute], len(schema.discrete))
+        if not inside or not _within([code], len(schema.categories[attribute])):
+            return "the schema indicates a category that is not there"
+    if not schema.n_indicators <= schema.n_regressors <= n_columns:
+        return "the schema has another number of regressors than columns for them"
+    if schema.center.shape != (n_columns,) or schema.scale.shape != (n_columns,):
+        return "the schema has no center or scale for a column"
+    n_outputs = len(schema.target_names)
+    scales = len(schema.target_centers), len(schema.target_scales)
+    return "" if scales == (n_outputs, n_outputs) else "an output has no scale"
+
+
+def _flaw_of_shapes(tree: Tree) -> str:
+    schema, n_nodes = tree.schema, len(tree.left)
+    n_outputs, width = len(schema.target_names), 1 + schema.n_regressors
+    most = max(map(len, schema.categories), default=0)
+    shapes = {
+        "direction": (n_nodes, schema.n_columns),
+        "coefficient": (n_nodes, n_outputs, width),
+        **dict.fromkeys(("lower", "upper", "train_error"), (n_nodes, n_outputs)),
+    }
+    for name in ARRAY_FIELDS:
+        found = getattr(tree, name).shape
+        wanted = shapes.get(name, (n_nodes, *found[1:]))
+        if found != wanted or not n_nodes:
+            return f"{name} has the shape {found} in place of {wanted}"
+    if tree.goes_left.ndim != 2 or tree.goes_left.shape[1] < most:
+        return f"goes_left has no column for each of {most} categories"
+    return ""
+
+
+def _flaw_of_nodes(tree: Tree) -> str:
+    """Of children, depths and attributes."""
+    n_nodes = tree.n_nodes
+    whole = ("left", "right", "parent", "depth", "kind", "attribute", "stop_reason")
+    for name in whole:
+        if getattr(tree, name).shape != (n_nodes,) or getattr(tree, name).dtype != "i4":
+            return f"{name} is no column of whole numbers"
+    inner = np.flatnonzero(tree.left >= 0)
+    child = np.concatenate([tree.left[inner], tree.right[inner]])
+    above = np.concatenate([inner, inner])
+    # Each node but the root is the child of one node that comes before it.
+    if not np.array_equal(np.sort(child), np.arange(1, n_nodes)) or (
+        (child <= above).any() or (tree.right[tree.left < 0] >= 0).any()
+    ):
+        return "its nodes make no tree"
+    if tree.parent[0] >= 0 or (tree.parent[child] != above).any():
+        return "a node names a parent that is none"
+    if tree.depth[0] != 0 or (tree.depth[child] != tree.depth[above] + 1).any():
+        return "a node does not lie below its parent"
+    if ((tree.kind == SplitKind.LEAF) != (tree.left < 0)).any() or not _within(
+        tree.kind, len(SplitKind)
+    ):
+        return "a node has a kind of split that it cannot have"
+    for kind, most in (
+        (SplitKind.AXIS, tree.schema.n_columns),
+        (SplitKind.DISCRETE, len(tree.schema.discrete)),
+    ):
+        if not _within(tree.attribute[tree.kind == kind], most):
+            return "a split asks for an attribute that is not there"
+    return ""
+
+
+def _within(positions: object, most: int) -> bool:
+    """Whether all of them are whole numbers from zero up to below the most."""
+    array = np.asarray(positions)
+    whole = array.size == 0 or array.dtype.kind in "iu"
+    return bool(whole and ((array >= 0) & (array < most)).all())
