@@ -195,7 +195,8 @@ def load_model(path: str | os.PathLike[str], model_class: type) -> Any:
             f"{_package_version()}: {error}. Load it with the version that wrote it."
         ) from None
     for name, value in fitted.items():
-        if not name.endswith("_") or name.startswith("_") or hasattr(model, name):
+        fitted_name = name.endswith("_") and not name.startswith("_")
+        if not fitted_name or hasattr(model_class, name) or name == "tree_":
             raise ModelFileError(
                 f"{os.fspath(path)!r} sets {name!r}, which is no fitted attribute."
             )
