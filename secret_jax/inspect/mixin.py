@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from secret_jax.inspect.explain import Explanation
+    from secret_jax.inspect.stability import Stability
 
 
 class ReadingMixin:
@@ -279,3 +280,38 @@ class ReadingMixin:
                     for place in values[:, position]
                 ]
         return explain(tree, table, values, precision=precision)
+
+    def stability(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        sample_weight: Any = None,
+        n_resamples: int = 30,
+        method: Literal["bootstrap", "subsample"] = "bootstrap",
+        fraction: float = 0.8,
+        random_state: Any = None,
+    ) -> Stability:
+        """How much of the tree stays when it is grown on resamples of the rows.
+
+        See `secret_jax.inspect.stability.stability` for the parameters.
+
+        Returns
+        -------
+        secret_jax.inspect.stability.Stability
+            Frequencies of columns, thresholds, categories, sizes, and how far the
+            predictions lie apart; ``print`` it, or call its ``plot()``.
+        """
+        from secret_jax.inspect.stability import stability
+
+        check_is_fitted(self)
+        return stability(
+            self,
+            X,
+            y,
+            sample_weight=sample_weight,
+            n_resamples=n_resamples,
+            method=method,
+            fraction=fraction,
+            random_state=random_state,
+        )
