@@ -201,7 +201,8 @@ def stability(
         for done in range(n_resamples):
             stage.at(done, n_resamples, f"{done + 1} of {n_resamples}")
             drawn = resampled(weight, random, method, fraction)
-            again = clone(model).set_params(verbose=0)
+            again: Any = clone(model)
+            again.set_params(verbose=0)
             with warnings.catch_warnings():
                 # What a resample lacks is no news to whoever has all rows.
                 warnings.simplefilter("ignore", UserWarning)

@@ -98,5 +98,6 @@ def _draw_thresholds(ax: Axes, stability: Stability, name: str) -> None:
         ax.axvline(threshold, color=DARK_COLOR, linewidth=1.5)
     ax.set_xlabel(f"thresholds of {name} (lines: the tree's)", fontsize=FONT_SIZE)
     ax.set_ylabel("splits", fontsize=FONT_SIZE)
+    ax.locator_params(axis="y", integer=True)
     ax.tick_params(labelsize=TICK_SIZE)
     open_frame(ax)
