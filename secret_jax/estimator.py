@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, ClassVar, Literal, overload
@@ -44,6 +43,7 @@ from secret_jax.refine.interface import Refinement, RefinementWarning
 from secret_jax.runtime.devices import computing_on
 from secret_jax.runtime.progress_line import shown
 from secret_jax.runtime.values import is_real
+from secret_jax.runtime.warning import warn
 from secret_jax.splits.interface import SplitFinder
 from secret_jax.splits.secret import SecretSplits
 from secret_jax.tree import routing
@@ -402,11 +402,7 @@ class SecretRegressor(ReadingMixin, RegressorMixin, NestedParameters):
             with computing_on(self.device, self.max_memory):
                 refined = refine_tree(plan, finished)
             if refined.refusal:
-                warnings.warn(
-                    f"The hard tree was kept: {refined.refusal}.",
-                    RefinementWarning,
-                    stacklevel=3,
-                )
+                warn(f"The hard tree was kept: {refined.refusal}.", RefinementWarning)
             self.tree_, self.n_refine_steps_ = refined.tree, refined.n_steps
         return self
 
@@ -702,7 +698,8 @@ class SecretRegressor(ReadingMixin, RegressorMixin, NestedParameters):
     def _tree_and_rows(self, X: Any) -> tuple[Tree, Table]:
         check_is_fitted(self)
         X = validated(self, X, reset=False)
-        return self.tree_, encode(self.tree_.schema, X)
+        asked = self.tree_.asked_attributes
+        return self.tree_, encode(self.tree_.schema, X, asked)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

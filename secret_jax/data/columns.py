@@ -8,12 +8,13 @@ only while it is looked at.
 from __future__ import annotations
 
 import datetime
-import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import narwhals as nw
 import numpy as np
+
+from secret_jax.runtime.warning import warn
 
 NO_TABLE = (
     "X is no table of shape (n_rows, n_columns): its rows differ in length, or its "
@@ -67,12 +68,20 @@ def read_columns(X: Any) -> ReadTable:
     return _array_columns(array)
 
 
+def refuse_complex(array: Any, name: str) -> None:
+    """Refuse complex numbers; scikit-learn would print them all."""
+    if np.iscomplexobj(array):
+        raise ValueError(
+            f"Complex data not supported: {name} holds complex numbers. Give real and "
+            "imaginary parts apart."
+        )
+
+
 def read_target(y: Any) -> np.ndarray:
     """A target as float64; an error if it holds anything but real numbers."""
     try:
         values = np.asarray(y)
-        if np.iscomplexobj(values):
-            raise ValueError("Complex data not supported")
+        refuse_complex(values, "y")
         if values.dtype.kind in "mM":
             raise ValueError(f"dates or times ({values.dtype}) are none")
         return np.asarray(values, np.float64)
@@ -104,8 +113,7 @@ def _array_columns(array: np.ndarray) -> list[np.ndarray]:
             "with array.reshape(-1, 1) if it has a single feature, or "
             "array.reshape(1, -1) if it is a single sample."
         )
-    if np.iscomplexobj(array):
-        raise ValueError("Complex data not supported: X holds complex numbers.")
+    refuse_complex(array, "X")
     if array.dtype.kind == "m":
         raise ValueError(
             f"X holds times ({array.dtype}). Turn them into numbers, for example of "
@@ -349,17 +357,31 @@ def _plain_values(column: np.ndarray, name: str, allow_missing: bool) -> list[An
 
 def codes_of(
     column: np.ndarray, categories: tuple[Any, ...], name: str, allow_missing: bool
-) -> np.ndarray:
+) -> tuple[np.ndarray, set[Any]]:
+    """Codes of the values, -1 for those that are no category, and what these are."""
     position = {category: code for code, category in enumerate(categories)}
     values = _plain_values(column, name, allow_missing)
     codes = np.array([position.get(value, -1) for value in values], np.int32)
-    unseen = {values[row] for row in np.flatnonzero(codes < 0)} - {None}
-    if unseen:
-        shown = listed(sorted(map(str, unseen)))
-        warnings.warn(
-            f"Column {name!r} holds categories that training never saw: {shown}. "
-            f"Their rows go to the larger child at each split on {name!r}.",
-            UnseenCategoryWarning,
-            stacklevel=2,
-        )
-    return codes
+    return codes, {values[row] for row in np.flatnonzero(codes < 0)} - {None}
+
+
+def warn_of_unseen(unseen: Mapping[str, set[Any]]) -> None:
+    """One warning for all columns with categories that training never saw.
+
+    Parameters
+    ----------
+    unseen : dict of str to set
+        Column to these categories.
+    """
+    if not unseen:
+        return
+    held = "; ".join(
+        f"column {name!r} holds {listed(sorted(map(str, values)))}"
+        for name, values in unseen.items()
+    )
+    warn(
+        f"There are categories that training never saw: {held}. Their rows go to the "
+        "larger child at a split on the column; equations and sums count them as none "
+        "of the known categories.",
+        UnseenCategoryWarning,
+    )

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from secret_jax.data.columns import ReadTable, codes_of, numbers, read_columns
+from secret_jax.data.columns import (
+    ReadTable,
+    codes_of,
+    numbers,
+    read_columns,
+    warn_of_unseen,
+)
 from secret_jax.data.device import FAR, encode_on_device, is_resident
 from secret_jax.data.rows import Table
 from secret_jax.data.scaling import row_block
@@ -32,7 +39,7 @@ class ReadColumns(NamedTuple):
         return ReadColumns([column[index] for column in self.values], self.codes[index])
 
 
-def encode(schema: TableSchema, X: Any) -> Table:
+def encode(schema: TableSchema, X: Any, asked: Collection[int] | None = None) -> Table:
     """Encode rows for a schema.
 
     Parameters
@@ -40,6 +47,8 @@ def encode(schema: TableSchema, X: Any) -> Table:
     schema : TableSchema
     X : array-like or DataFrame of shape (n_rows, n_columns)
         DataFrame columns are found by name, in any order, if training saw names.
+    asked : collection of int, optional
+        Discrete attributes whose unseen categories deserve a warning; by default all.
 
     Returns
     -------
@@ -58,11 +67,14 @@ def encode(schema: TableSchema, X: Any) -> Table:
             if x is not None:
                 return Table(x, np.zeros((len(X), 0), np.int32))
         X = np.asarray(X)
-    return encoded(schema, matched(schema, read_columns(X)))
+    return encoded(schema, matched(schema, read_columns(X), asked=asked))
 
 
 def matched(
-    schema: TableSchema, table: ReadTable, used: np.ndarray | None = None
+    schema: TableSchema,
+    table: ReadTable,
+    used: np.ndarray | None = None,
+    asked: Collection[int] | None = None,
 ) -> ReadColumns:
     """Match the columns of a table with a schema.
 
@@ -73,18 +85,22 @@ def matched(
         As `secret_jax.data.columns.read_columns` gives it.
     used : ndarray of shape (n_rows,), bool, optional
         Rows to keep; by default all.
+    asked : collection of int, optional
+        As in `encode`.
     """
     columns = schema.matching(table)
     if used is not None and not used.all():
         columns = [column[used] for column in columns]
     codes = np.empty((len(columns[0]), len(schema.discrete)), np.int32)
+    unseen = {}
     for attribute, column in enumerate(schema.discrete):
-        codes[:, attribute] = codes_of(
-            columns[column],
-            schema.categories[attribute],
-            schema.names[column],
-            schema.allow_missing,
+        name = schema.names[column]
+        codes[:, attribute], found = codes_of(
+            columns[column], schema.categories[attribute], name, schema.allow_missing
         )
+        if found and (asked is None or attribute in asked):
+            unseen[name] = found
+    warn_of_unseen(unseen)
     values = [
         numbers(columns[i], schema.names[i], schema.allow_missing)
         if columns[i].dtype == object

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -14,9 +13,10 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from secret_jax.data.columns import NO_TABLE, as_frame, read_target
+from secret_jax.data.columns import NO_TABLE, as_frame, read_target, refuse_complex
 from secret_jax.data.device import check_array, is_resident
 from secret_jax.data.schema import TableSchema
+from secret_jax.runtime.warning import warn
 
 # Beyond, whole numbers have gaps between them and are weights like any others.
 _MOST_COPIES = 2.0**53
@@ -33,6 +33,7 @@ def validated(model: BaseEstimator, X: Any, *, reset: bool) -> Any:
         return X
     if as_frame(X) is None:
         try:
+            refuse_complex(X, "X")
             return validate_data(
                 model, X, reset=reset, dtype=None, ensure_all_finite=False
             )
@@ -60,6 +61,7 @@ def validated_targets(y: Any, X: Any) -> np.ndarray:
         )
     try:
         array = np.asarray(y)
+        refuse_complex(array, "y")
         several = array.ndim == 2 and array.shape[1] > 1
         values = array if several else column_or_1d(y, warn=True)
     except (TypeError, ValueError) as error:
@@ -129,11 +131,9 @@ def warn_of_target_among_features(
             # Most columns differ from the target in the first rows.
             same = all((column[:n] == y[:n]).all() for n in (_FIRST_ROWS, None))
             if same and y.min() < y.max():
-                warnings.warn(
+                warn(
                     f"Column {name!r} equals the target in every row, so the tree only "
-                    "repeats it. Drop the column if it is the target itself.",
-                    UserWarning,
-                    stacklevel=6,
+                    "repeats it. Drop the column if it is the target itself."
                 )
 
 

@@ -13,7 +13,6 @@ import io
 import json
 import os
 import secrets
-import warnings
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,6 +24,7 @@ import numpy as np
 
 from secret_jax.data.schema import Role, TableSchema
 from secret_jax.runtime.values import Value, value_class
+from secret_jax.runtime.warning import warn
 from secret_jax.tree.sound import flaw_of
 from secret_jax.tree.structure import ARRAY_FIELDS, Tree
 
@@ -138,11 +138,9 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
         try:
             parameters[name] = _to_json(value)
         except TypeError:
-            warnings.warn(
+            warn(
                 f"The parameter {name}={value!r} cannot be kept in a model file; the "
-                "loaded model will have the default. Predictions do not depend on it.",
-                UserWarning,
-                stacklevel=3,
+                "loaded model will have the default. Predictions do not depend on it."
             )
     fitted = {}
     for name, value in vars(model).items():

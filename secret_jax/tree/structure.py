@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import IntEnum
+from functools import cached_property
 
 import numpy as np
 
@@ -182,6 +183,22 @@ class Tree:
     def is_soft(self) -> bool:
         """Whether any split is a gate, so that predictions mix the leaves."""
         return bool((self.gate_width > 0).any())
+
+    @cached_property
+    def asked_attributes(self) -> frozenset[int]:
+        """Discrete attributes that a split, or an equation of a leaf, asks for."""
+        discrete = self.attribute[self.kind == SplitKind.DISCRETE]
+        first = self.schema.n_regressors - self.schema.n_indicators
+        slopes = self.coefficient[self.is_leaf][:, :, 1:]
+        read = (slopes != 0).any(axis=(0, 1))
+        in_sums = (self.direction != 0).any(axis=0)
+        in_sums[: len(read)] |= read
+        indicated = [
+            attribute
+            for position, (attribute, _) in enumerate(self.schema.indicators, first)
+            if in_sums[position]
+        ]
+        return frozenset([*discrete.tolist(), *indicated])
 
     def clip_range(self) -> tuple[np.ndarray, np.ndarray]:
         """Lowest and highest prediction of each node, shape (n_nodes, n_outputs)."""

@@ -277,7 +277,7 @@ def test_of_several_outputs_none_is_the_only_one(what):
         getattr(schema, what)
 
 
-def test_unseen_categories_get_one_warning_per_column():
+def test_unseen_categories_get_one_warning():
     schema = schema_of(shuffled_frame())
     other = shuffled_frame().assign(grade=["z", "a", "y", "z", "b", "y"])
     with pytest.warns(UnseenCategoryWarning) as caught:

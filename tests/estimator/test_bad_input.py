@@ -389,12 +389,44 @@ def test_unseen_categories_get_one_warning_and_finite_predictions(configuration)
 
 
 def test_every_column_with_unseen_categories_is_named_once(frame, price):
-    model = regressor("paper", max_depth=0)
-    model.fit(frame.assign(size=frame["colour"]), price)
+    random = np.random.default_rng(0)
+    X = pd.DataFrame(random.choice(list("ab"), (400, 3)), columns=["one", "two", "no"])
+    y = 4.0 * (X["one"] == "a") + 2.0 * (X["two"] == "a")
+    model = SecretRegressor(
+        oblique=False, splits="cart", leaf="constant", prune=None, max_depth=2
+    ).fit(X, y)
+    assert set(model.to_dataframe(backend="pandas")["attribute"].dropna()) == {
+        "one",
+        "two",
+    }
     with pytest.warns(UnseenCategoryWarning) as caught:
-        model.predict(frame.assign(size="huge", colour="violet"))
-    columns = [re.findall(r"'(\w+)' holds", str(w.message))[0] for w in caught]
-    assert columns == ["colour", "size"]
+        model.predict(X.assign(one="huge", two="violet", no="new"))
+    (warning,) = caught
+    columns = re.findall(r"'(\w+)' holds '(\w+)'", str(warning.message))
+    assert columns == [("one", "huge"), ("two", "violet")]
+    assert warning.filename == __file__
+    model.predict(X.assign(no="new"))  # no warning: nothing asks for the column
+
+
+def test_an_equation_that_asks_for_a_column_is_reason_enough_for_a_warning():
+    random = np.random.default_rng(0)
+    X = pd.DataFrame(
+        {"x": random.normal(size=400), "kind": random.choice(["a", "b"], 400)}
+    )
+    y = X["x"] + 3.0 * (X["kind"] == "a")
+    model = SecretRegressor(oblique=False, max_depth=0, random_state=0).fit(X, y)
+    with pytest.warns(UnseenCategoryWarning, match="none of the known categories"):
+        model.predict(X.assign(kind="c"))
+
+
+def test_complex_numbers_are_named_and_not_printed():
+    for X, y in (
+        (np.full((60, 3), 1j), np.ones(60)),
+        (np.ones((60, 3)), np.full(60, 1j)),
+    ):
+        with pytest.raises(ValueError, match="Complex data not supported") as caught:
+            SecretRegressor().fit(X, y)
+        assert len(str(caught.value)) < 200
 
 
 def test_unseen_categories_in_the_pruning_set_are_only_a_warning(frame, price):
