@@ -91,4 +91,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOMES])
+    """What the package is for; completion need not offer how it is made."""
+    return [*__all__, "__version__"]

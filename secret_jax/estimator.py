@@ -520,6 +520,14 @@ class SecretRegressor(ReadingMixin, RegressorMixin, NestedParameters):
         check_is_fitted(self)
         return self.tree_.max_depth
 
+    def get_n_leaves(self) -> int:
+        """Number of leaves, as scikit-learn's trees tell it: ``n_leaves_``."""
+        return self.n_leaves_
+
+    def get_depth(self) -> int:
+        """Longest path from the root to a leaf, as scikit-learn's trees tell it."""
+        return self.depth_
+
     @overload
     def predict(self, X: Any, return_std: Literal[False] = False) -> np.ndarray: ...
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.data.rows import Table
 from secret_jax.inspect.arguments import MOST_BARS, MOST_CATEGORIES, MOST_TERMS
+from secret_jax.inspect.other_names import no_other_names, renamed
 from secret_jax.tree.structure import Tree
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ class ReadingMixin:
         # The splits are the same for all outputs.
         return costs[0].splits + sum(cost.leaves for cost in costs)
 
+    @no_other_names
     def export_text(
         self,
         *,
@@ -78,16 +80,18 @@ class ReadingMixin:
         show_models: Literal["leaves", "all", "none"] = "leaves",
         max_terms: int | None = None,
         max_categories: int | None = MOST_CATEGORIES,
+        feature_names: Sequence[str] | None = None,
         output: int | str | None = None,
     ) -> str:
         """The tree as indented text, in the units and column names of the data.
 
-        See `secret_jax.inspect.text.export_text` for the parameters.
+        See `secret_jax.inspect.text.export_text` for the parameters. ``feature_names``
+        are other names for the columns, one for each.
         """
         from secret_jax.inspect.text import export_text
 
         return export_text(
-            self._tree_of(output),
+            renamed(self._tree_of(output), feature_names),
             max_depth=max_depth,
             precision=precision,
             show_models=show_models,
@@ -95,6 +99,7 @@ class ReadingMixin:
             max_categories=max_categories,
         )
 
+    @no_other_names
     def export_dot(
         self,
         *,
@@ -103,16 +108,18 @@ class ReadingMixin:
         max_terms: int | None = MOST_TERMS,
         max_categories: int | None = MOST_CATEGORIES,
         rotate: bool = False,
+        feature_names: Sequence[str] | None = None,
         output: int | str | None = None,
     ) -> str:
         """The tree as text for Graphviz.
 
-        See `secret_jax.inspect.dot.export_dot` for the parameters.
+        See `secret_jax.inspect.dot.export_dot` for the parameters. ``feature_names``
+        are other names for the columns, one for each.
         """
         from secret_jax.inspect.dot import export_dot
 
         return export_dot(
-            self._tree_of(output),
+            renamed(self._tree_of(output), feature_names),
             max_depth=max_depth,
             precision=precision,
             max_terms=max_terms,
@@ -176,22 +183,28 @@ class ReadingMixin:
             table=table,
         )
 
+    @no_other_names
     def plot_tree(
         self,
         *,
         ax: Axes | None = None,
         max_depth: int | None = None,
         precision: int | None = None,
+        feature_names: Sequence[str] | None = None,
         output: int | str | None = None,
     ) -> Axes:
         """Draw the tree, with the splits and equations in the units of the data.
 
         See `secret_jax.inspect.plot.tree.plot_tree` for the parameters.
+        ``feature_names`` are other names for the columns, one for each.
         """
         from secret_jax.inspect.plot.tree import plot_tree
 
         return plot_tree(
-            self._tree_of(output), ax=ax, max_depth=max_depth, precision=precision
+            renamed(self._tree_of(output), feature_names),
+            ax=ax,
+            max_depth=max_depth,
+            precision=precision,
         )
 
     def plot_partition(

@@ -622,3 +622,14 @@ def test_progress_in_a_pipe_is_a_line_for_a_stage(run, table):
     assert "\r" not in err
     stages = [line[6:] for line in err.splitlines() if line.startswith("00:0")]
     assert stages[:3] == ["reading the columns", "growing 6 trees", "fitting models"]
+
+
+def test_the_package_is_the_command_line_too():
+    done = subprocess.run(
+        [sys.executable, "-m", "secret_jax", "--version"],
+        capture_output=True,
+        text=True,
+        cwd=Path(commands.__file__).parents[2],
+        check=True,
+    )
+    assert done.stdout.startswith("secret-jax ")

@@ -370,7 +370,7 @@ def test_a_model_can_be_fitted_again_to_another_table():
 def test_the_names_that_the_package_offers():
     assert secret_jax.SecretRegressor is SecretRegressor
     assert issubclass(secret_jax.UnseenCategoryWarning, UserWarning)
-    assert set(dir(secret_jax)) >= set(secret_jax.__all__)
+    assert set(dir(secret_jax)) == {*secret_jax.__all__, "__version__"}
     for name in secret_jax.__all__:
         assert getattr(secret_jax, name).__name__ == name
     with pytest.raises(AttributeError, match="SecretRegresor"):
@@ -394,3 +394,11 @@ assert state() == before
         [sys.executable, "-c", code], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_sizes_have_the_names_of_scikit_learns_trees():
+    model = shared("paper")
+    assert model.get_n_leaves() == int(model.tree_.is_leaf.sum()) > 1
+    assert model.get_depth() == len(model.decision_path(crease()[0])[0]) - 1
+    with pytest.raises(NotFittedError):
+        SecretRegressor().get_depth()
