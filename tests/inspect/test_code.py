@@ -198,7 +198,29 @@ def test_keyword_arguments_and_the_name_of_the_function():
     assert isinstance(value, float)
     assert scope["price_of"](row | {"unused": None}) == value
     assert 'AS "it\'s"' in export_code(tree, "sql", function_name="it's", table="t")
-    assert "FROM" not in export_code(tree, "sql")
+    assert 'FROM "t"' in export_code(tree, "sql", table="t")
+    assert 'FROM "' not in export_code(tree, "sql")  # a table is the user's to name
+    assert "FROM" not in export_code(build_tree(CHAIN, seed=0, clip_margin=None), "sql")
+
+
+def test_a_sum_is_written_once_however_it_is_clipped():
+    free, clipped = (
+        export_code(build_tree(CHAIN, seed=0, clip_margin=margin), "sql")
+        for margin in (None, 0.1)
+    )
+    for column in ('* COALESCE("a"', '* COALESCE("b"'):
+        assert clipped.count(column) == free.count(column) > 0
+
+
+def test_columns_may_have_the_names_that_the_query_makes():
+    tree = random_tree(5, 12)
+    names = ("leaf", "value", "leaves", "sums", "tree_leaf", "x", "y")
+    odd = dataclasses.replace(tree.schema, names=names)
+    frame = random_frame(5)
+    found = by_sql(
+        dataclasses.replace(tree, schema=odd), frame.set_axis(list(names), axis=1)
+    )
+    np.testing.assert_allclose(found, predicted(tree, frame), atol=1e-4)
 
 
 def test_categories_of_all_plain_kinds():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from secret_jax.inspect.code.program import (
 )
 from secret_jax.inspect.equations import (
     CategorySplit,
-    LinearModel,
     LinearSplit,
     Side,
     Term,
@@ -35,8 +34,11 @@ def sql_code(
     _refuse_made_columns(tree, program)
     if tree.is_soft:
         expression = _mixture(tree, program)
+    elif tree.clip_margin is None:
+        values = {leaf: _sum_of(program, leaf) for leaf in _leaves(tree)}
+        expression = "\n".join(_decisions(tree, program, values))
     else:
-        expression = "\n".join(_decisions(tree, program))
+        expression = _clipped_leaves(tree, program)
     if table is None:
         return expression + "\n"
     name = _identifier(column_name)
@@ -60,7 +62,13 @@ def _refuse_made_columns(tree: Tree, program: Program) -> None:
                 )
 
 
-def _decisions(tree: Tree, program: Program) -> Iterator[str]:
+def _leaves(tree: Tree) -> list[int]:
+    return np.flatnonzero(tree.is_leaf).tolist()
+
+
+def _decisions(
+    tree: Tree, program: Program, values: Mapping[int, str]
+) -> Iterator[str]:
     """One CASE for a chain of nodes, with another in each of its branches."""
     for step in decisions(tree):
         indent = "  " * step.depth
@@ -70,19 +78,51 @@ def _decisions(tree: Tree, program: Program) -> Iterator[str]:
             condition = _condition(program.splits[step.node], step.nested)
             yield f"{indent}WHEN {condition} THEN"
             continue
-        value = _value(program.models[step.node])
+        value = values[step.node]
         if step.first:
             yield indent + value
         else:
             yield from (f"{indent}ELSE", f"{indent}  {value}", f"{indent}END")
 
 
-def _mixture(tree: Tree, program: Program) -> str:
-    """A query without a table: gates and leaves first, then their mixture, clipped."""
+def _clipped_leaves(tree: Tree, program: Program) -> str:
+    """A query without a table: the leaf, its sum, and the sum clipped.
+
+    There is no standard function that clips, and a CASE that does names the sum three
+    times; so the sum has a name.
+    """
+    prefix = _free_prefix(tree, ("leaf", "value"))
+    leaf, value = f"{prefix}leaf", f"{prefix}value"
+    leaves = _leaves(tree)
+
+    def chosen(values: Iterable[str]) -> str:
+        pairs = zip(leaves, values, strict=True)
+        lines = "\n".join(f"WHEN {node} THEN {text}" for node, text in pairs)
+        return f"CASE {leaf}\n{lines}\nEND"
+
+    models = [program.models[node] for node in leaves]
+    numbers = _decisions(tree, program, {node: str(node) for node in leaves})
+    sums = chosen(_sum_of(program, node) for node in leaves)
+    clipped = chosen(_clipped(value, model.low, model.high) for model in models)
+    return (
+        f"(SELECT {clipped}\nFROM (\nSELECT {leaf}, {sums} AS {value}\nFROM (\nSELECT\n"
+        + "\n".join(numbers)
+        + f"\nAS {leaf}) AS {prefix}leaves) AS {prefix}sums)"
+    )
+
+
+def _free_prefix(tree: Tree, names: tuple[str, ...]) -> str:
+    """What makes names that no column begins with."""
     taken = {name.lower() for name in tree.schema.names}
     prefix = ""
-    while any(name.startswith((f"{prefix}gate", f"{prefix}leaf")) for name in taken):
+    while any(name.startswith(tuple(prefix + own for own in names)) for name in taken):
         prefix += "tree_"
+    return prefix
+
+
+def _mixture(tree: Tree, program: Program) -> str:
+    """A query without a table: gates and leaves first, then their mixture, clipped."""
+    prefix = _free_prefix(tree, ("gate", "leaf"))
     gates, products = [], []
     share = {0: ""}
     for node in range(tree.n_nodes):
@@ -145,8 +185,8 @@ def _share(split: LinearSplit | CategorySplit) -> str:
     )
 
 
-def _value(model: LinearModel) -> str:
-    return _clipped(_sum(model.intercept, model.terms), model.low, model.high)
+def _sum_of(program: Program, node: int) -> str:
+    return _sum(program.models[node].intercept, program.models[node].terms)
 
 
 def _clipped(text: str, low: float, high: float) -> str:
