@@ -187,7 +187,7 @@ def learn_schema(
     ]
     counts = [
         np.bincount(
-            codes_of(columns[i][used], values, names[i], allow_missing),
+            codes_of(columns[i][used], values, names[i], allow_missing)[0],
             weight[used],
             minlength=len(values),
         )

@@ -208,7 +208,7 @@ def test_a_sum_is_written_once_however_it_is_clipped():
         export_code(build_tree(CHAIN, seed=0, clip_margin=margin), "sql")
         for margin in (None, 0.1)
     )
-    for column in ('* COALESCE("a"', '* COALESCE("b"'):
+    for column in ('"a"', '"b"'):
         assert clipped.count(column) == free.count(column) > 0
 
 
