@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -9,6 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.data.rows import Table
+from secret_jax.data.validation import validated_targets
 from secret_jax.inspect.arguments import MOST_BARS, MOST_CATEGORIES, MOST_TERMS
 from secret_jax.inspect.other_names import no_other_names, renamed
 from secret_jax.tree.structure import Tree
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 
     from secret_jax.inspect.explain import Explanation
     from secret_jax.inspect.stability import Stability
+
+_NOTEBOOK_BYTES = 200_000  # a notebook keeps what it has shown
 
 
 class ReadingMixin:
@@ -183,7 +187,78 @@ class ReadingMixin:
             table=table,
         )
 
+    def to_html(
+        self,
+        X: Any = None,
+        y: Any = None,
+        *,
+        comparison: Mapping[str, Mapping[str, Any]] | None = None,
+        title: str | None = None,
+        max_points: int = 300,
+        output: int | str | None = None,
+    ) -> str:
+        """The tree as a page of HTML to give away: one file that needs no network.
+
+        Parameters
+        ----------
+        X, y : optional
+            Rows that were not used in `fit`, and their targets: for errors, points in
+            the leaves, and the ways of some rows through the tree.
+        comparison, title, max_points : optional
+            See `secret_jax.inspect.report.page.report_page`.
+        output : int or str, optional
+            Which one, of several.
+
+        Returns
+        -------
+        str
+
+        Raises
+        ------
+        ImportError
+            If jinja2 is not installed.
+        ValueError
+            If only one of X and y is given, or they do not match.
+        """
+        from secret_jax.inspect.report.held_out import HeldOut
+        from secret_jax.inspect.report.page import report_page
+
+        tree = self._tree_of(output)
+        rows = None
+        if (X is None) != (y is None):
+            raise ValueError("Give both X and y, or neither of them.")
+        if X is not None:
+            _, table = self._tree_and_rows(X)
+            actual = validated_targets(y, X)
+            which = self.tree_.schema.target_names.index(tree.schema.target_name)
+            if actual.shape[1] != self.tree_.n_outputs:
+                raise ValueError(
+                    f"y has {actual.shape[1]} columns, but the tree has "
+                    f"{self.tree_.n_outputs} outputs; give one for each."
+                )
+            columns = tree.schema.columns_of(X)
+            rows = HeldOut.of(tree, table.on_host(), columns, actual[:, which])
+        return report_page(
+            tree, rows, comparison=comparison, title=title, max_points=max_points
+        )
+
     @no_other_names
+    def _repr_html_inner(self) -> str:
+        """What a notebook shows: the tree that folds; unfitted, scikit-learn's box."""
+        known = hasattr(self, "tree_") and importlib.util.find_spec("jinja2")
+        if not known:
+            return super()._repr_html_inner()  # pyright: ignore[reportAttributeAccessIssue]
+        from secret_jax.inspect.report.page import tree_fragment
+
+        outputs = [self.tree_.output(i) for i in range(self.tree_.n_outputs)]
+        return tree_fragment(outputs, _NOTEBOOK_BYTES)
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+        bundle = super()._repr_mimebundle_(**options)  # pyright: ignore[reportAttributeAccessIssue]
+        if "text/html" in bundle:
+            bundle["text/html"] = self._repr_html_inner()
+        return bundle
+
     def plot_tree(
         self,
         *,

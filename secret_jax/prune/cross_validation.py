@@ -54,7 +54,6 @@ class CrossValidation(PruningRule):
     @property
     def repeats(self) -> int:
         """See `PruningRule`."""
-        import os
         return self.n_repeats
 
     def __call__(self, tree: Tree, evidence: Evidence) -> Pruned:

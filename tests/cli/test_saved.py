@@ -287,5 +287,7 @@ def test_another_fit_forgets_how_files_were_read(model):
 def test_show_takes_the_options_of_the_text(run, model):
     _, out, _ = run("show", model, "--max-depth", 0, "--precision", 2, "--max-terms", 1)
     loaded = SecretRegressor.load(model)
-    assert out.strip() == loaded.export_text(max_depth=0, precision=2, max_terms=1).strip()
+    assert (
+        out.strip() == loaded.export_text(max_depth=0, precision=2, max_terms=1).strip()
+    )
     assert_fails(run("show", model, "--precision", 0), "--precision: '0' is no whole")

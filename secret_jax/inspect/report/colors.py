@@ -1,0 +1,49 @@
+"""Colours of means, without a library that draws."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+# Of viridis, evenly spaced: dark for the lowest, bright for the highest.
+_SHADES = (
+    *("#440154", "#482878", "#3e4a89", "#31688e", "#26828e"),
+    *("#1f9e89", "#35b779", "#6ece58", "#b5de2b", "#fde725"),
+)
+
+
+class Scale:
+    """From the lowest to the highest of some values, as colours.
+
+    Examples
+    --------
+    >>> scale = Scale([2.0, 3.0, 4.0])
+    >>> scale.color(2.0), scale.color(4.0)
+    ('#440154', '#fde725')
+    """
+
+    shades = _SHADES
+
+    def __init__(self, values: Iterable[float]):
+        known = [value for value in values if math.isfinite(value)]
+        self.low, self.high = min(known, default=0.0), max(known, default=0.0)
+
+    def color(self, value: float) -> str:
+        """The colour of a value, ``"#rrggbb"``; of the middle if all are the same."""
+        share = 0.5
+        if self.high > self.low and math.isfinite(value):
+            share = min(max((value - self.low) / (self.high - self.low), 0.0), 1.0)
+        place = share * (len(_SHADES) - 1)
+        first = min(int(place), len(_SHADES) - 2)
+        part = place - first
+        mixed = [
+            round((1 - part) * int(one, 16) + part * int(other, 16))
+            for one, other in zip(
+                _channels(_SHADES[first]), _channels(_SHADES[first + 1]), strict=True
+            )
+        ]
+        return "#" + "".join(f"{channel:02x}" for channel in mixed)
+
+
+def _channels(color: str) -> tuple[str, str, str]:
+    return color[1:3], color[3:5], color[5:7]
