@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import io
 import subprocess
 import sys
-from functools import lru_cache
+from contextlib import contextmanager
+from functools import lru_cache, partial
 
 import numpy as np
 import pandas as pd
@@ -26,6 +26,7 @@ from sklearn.exceptions import NotFittedError
 
 import secret_jax
 from secret_jax import Constant, HoldOut, LeastSquares, SecretRegressor, SecretSplits
+from secret_jax import estimator as estimator_module
 from secret_jax.data.schema import Role
 from secret_jax.parameters import NAMED
 from secret_jax.tree.structure import SplitKind
@@ -325,19 +326,16 @@ def test_a_refit_uses_the_rows_of_the_holdout_too():
     assert not np.array_equal(once.coefficient[0], twice.coefficient[0])
 
 
-class InterruptingStream(io.StringIO):
-    """Interrupts the program when the given line is about to be written."""
+@contextmanager
+def interrupting(wanted, level):
+    """Progress that interrupts the program when growing enters a level."""
 
-    def __init__(self, line: int):
-        super().__init__()
-        self.line = line
+    def progress(event):
+        assert wanted
+        if event.stage.startswith("growing") and event.detail == f"level {level + 1}":
+            raise KeyboardInterrupt
 
-    def write(self, text: str) -> int:
-        if text.startswith("level "):
-            if self.line == 0:
-                raise KeyboardInterrupt
-            self.line -= 1
-        return super().write(text)
+    yield progress
 
 
 @pytest.mark.parametrize("level", [0, 1, 2])
@@ -349,7 +347,8 @@ def test_an_interrupted_fit_leaves_the_model_as_it_was(
     before, prediction = dict(vars(fitted)), fitted.predict(shop()[0])
     unfitted = clone(fitted)
     for model in (fitted.set_params(verbose=1), unfitted.set_params(verbose=1)):
-        monkeypatch.setattr(sys, "stderr", InterruptingStream(level))
+        shown = partial(interrupting, level=level)
+        monkeypatch.setattr(estimator_module, "shown", shown)
         with pytest.raises(KeyboardInterrupt):
             model.fit(*crease(seed=1))
     monkeypatch.undo()
