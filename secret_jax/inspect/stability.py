@@ -111,7 +111,7 @@ class Stability:
     @property
     def in_original(self) -> np.ndarray:
         """Whether the fitted tree splits on each column, bool."""
-        return self.original.at_depth.any(axis=1)
+        return np.asarray(self.original.at_depth.any(axis=1))
 
     def order(self) -> np.ndarray:
         """Columns that any tree splits on, the most frequent first."""
