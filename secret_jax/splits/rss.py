@@ -72,9 +72,9 @@ class RssSplits(SplitFinder):
 
     Attributes
     ----------
-    max_split_features : int or None, default=None
+    max_split_features : int or None, default=5
         Most attributes of an oblique split: fewer read better. None: all.
-    sparse_terms : tuple of int, default=(2, 3, 5)
+    sparse_terms : tuple of int, default=(2, 3)
         An oblique split competes with versions of itself in so many attributes,
     sparse_loss : float, default=0.05
         and yields to the shortest one that loses at most this share of its gain.
@@ -122,8 +122,8 @@ class RssSplits(SplitFinder):
     8
     """
 
-    max_split_features: int | None = None
-    sparse_terms: tuple[int, ...] = (2, 3, 5)
+    max_split_features: int | None = 5
+    sparse_terms: tuple[int, ...] = (2, 3)
     sparse_loss: float = 0.05
     n_thresholds: int = 16
     em_starts: bool = True
