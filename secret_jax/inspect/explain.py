@@ -12,6 +12,7 @@ from secret_jax.data.rows import Table
 from secret_jax.inspect.equations import LinearSplit, Side, split_in_original_units
 from secret_jax.inspect.frame import installed_backend
 from secret_jax.inspect.printing import entry, quoted
+from secret_jax.inspect.shapley import shapley_values
 from secret_jax.inspect.shares import node_levels, split_levels
 from secret_jax.inspect.words import split_sentence
 from secret_jax.tree.routing import leaf_shares_of
@@ -124,6 +125,30 @@ class Explanation:
         ]
         return "\n".join(lines)
 
+    def to_shap(self) -> Any:
+        """The contributions as a ``shap.Explanation``, for the pictures of that library.
+
+        Returns
+        -------
+        shap.Explanation
+            Clipping is part of the base values, so that each row adds up.
+
+        Raises
+        ------
+        ImportError
+            If shap is not installed.
+        """
+        try:
+            import shap  # pyright: ignore[reportMissingImports]
+        except ImportError:
+            raise ImportError("to_shap needs shap: pip install shap.") from None
+        return shap.Explanation(
+            values=self.contributions,
+            base_values=self.baseline + self.clipping,
+            data=self.values,
+            feature_names=list(self.names),
+        )
+
     def to_dataframe(self, *, backend: str | None = None) -> Any:
         """The contributions as a DataFrame.
 
@@ -156,7 +181,12 @@ class Explanation:
 
 
 def explain(
-    tree: Tree, table: Table, values: np.ndarray, *, precision: int | None = None
+    tree: Tree,
+    table: Table,
+    values: np.ndarray,
+    *,
+    precision: int | None = None,
+    background: Table | None = None,
 ) -> Explanation:
     """Take the predictions for some rows apart.
 
@@ -169,6 +199,9 @@ def explain(
         The rows as they were given, for the words.
     precision : int, optional
         Significant digits of the words, as in `secret_jax.inspect.text.export_text`.
+    background : Table, optional
+        Rows against which the contributions are measured, as Shapley values
+        (`secret_jax.inspect.shapley`); all of them are then in ``linear``.
 
     Returns
     -------
@@ -217,6 +250,9 @@ def explain(
         share[block] = shares[np.arange(len(x)), largest]
     baseline = float(schema.restore_target(level[0]))
     linear, splits, clipping = linear * scale, splits * scale, clipping * scale
+    if background is not None:
+        linear, baseline = shapley_values(tree, table, background)
+        splits, clipping = np.zeros_like(linear), np.zeros(n_rows)
     words = {node: path_sentence(tree, node, precision) for node in set(leaf.tolist())}
     return Explanation(
         target=schema.target_name,

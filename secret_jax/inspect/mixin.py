@@ -326,6 +326,7 @@ class ReadingMixin:
         X: Any,
         *,
         precision: int | None = None,
+        background: Any = None,
         output: int | str | None = None,
     ) -> Explanation:
         """Why rows get their predictions: ways in words and additive contributions.
@@ -335,6 +336,10 @@ class ReadingMixin:
         X : array-like or DataFrame of shape (n_rows, n_features)
         precision : int, optional
             Significant digits of the words; see `export_text`.
+        background : array-like or DataFrame of shape (n_others, n_features), optional
+            Contributions are then interventional Shapley values against these rows, as
+            SHAP means them, instead of what the splits and the equation on the row's
+            own way add; see `secret_jax.inspect.shapley`.
         output : int or str, optional
             Which one, of several.
 
@@ -355,6 +360,9 @@ class ReadingMixin:
         from secret_jax.inspect.explain import explain
 
         _, table = self._tree_and_rows(X)
+        others = None
+        if background is not None:
+            others = self._tree_and_rows(background)[1].on_host()
         tree = self._tree_of(output)
         columns = tree.schema.columns_of(X)
         values = np.empty((len(table.x), len(columns)), object)
@@ -367,7 +375,7 @@ class ReadingMixin:
                     else None
                     for place in values[:, position]
                 ]
-        return explain(tree, table, values, precision=precision)
+        return explain(tree, table, values, precision=precision, background=others)
 
     def stability(
         self,
