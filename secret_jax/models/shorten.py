@@ -25,6 +25,8 @@ from secret_jax.tree.structure import SplitKind, Tree
 _BORROWED = 30.0
 # Regressors are standardised over the table: a smaller variance is rounding.
 _CONSTANT = 1e-10
+# Terms whose worth differs by a smaller share are worth the same.
+_TIE = 1e-6
 # A column is a copy of others where they leave no more than this share of its variance
 # unsaid; where an equation cannot do without copies, the next one holds.
 _COPIES = (1e-3, 1e-6, 1e-9)
@@ -203,7 +205,8 @@ def _forward(
         usable = (left > copy * variance) & (variance > _CONSTANT)
         usable[chosen] = False
         worth = np.where(usable, moment**2 / np.where(usable, left, 1.0), 0.0)
-        best = int(np.argmax(worth))
+        # The first of those that are equal but for rounding, whatever order rows have.
+        best = int(np.argmax(worth >= (1.0 - _TIE) * worth.max(initial=0.0)))
         if worth.size == 0 or worth[best] <= 0:
             break
         pivot = np.sqrt(left[best])
@@ -230,7 +233,7 @@ def _backward(
         slopes = inverse @ moment[chosen]
         unsaid = variance - moment[chosen] @ slopes
         worth = slopes**2 / np.diagonal(inverse)
-        least = int(np.argmin(worth))
+        least = int(np.argmax(worth <= (1.0 + _TIE) * worth.min()))
         if unsaid + worth[least] > limit:
             break
         chosen = np.delete(chosen, least)
