@@ -90,6 +90,13 @@ def make_appendable(path: Path) -> None:
         file.truncate(file.read().rfind(b"\n") + 1)
 
 
+def standard_error(runs: np.ndarray) -> np.ndarray:
+    """Of the mean over the first axis; NaN of a single run."""
+    if len(runs) < 2:
+        return np.full(runs.shape[1:], np.nan)
+    return runs.std(axis=0, ddof=1) / len(runs) ** 0.5
+
+
 def say_what_is_done(n_planned: int, n_missing: int, path: Path) -> None:
     """Say on standard error how many of the planned fits a file holds."""
     if n_missing < n_planned:

@@ -473,7 +473,9 @@ class SecretRegressor(ReadingMixin, RegressorMixin, NestedParameters):
             ``ccp_alphas``, ndarray of shape (n_subtrees,), rising from 0, and
             ``impurities``, of the same shape: the mean squared training error, in units
             of the target squared and summed over the targets, of the subtree that
-            ``CostComplexity(alpha=alpha)`` keeps.
+            ``CostComplexity(alpha=alpha)`` keeps. Of very many rows (see
+            ``max_split_samples``) both are measured on the sample that grows the tree,
+            before all rows give its models.
 
         References
         ----------

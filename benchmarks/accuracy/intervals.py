@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.shared import standard_error
 from secret_jax import SecretRegressor, UnseenCategoryWarning
 from secret_jax.datasets import load
 
@@ -61,7 +62,7 @@ def main(argv: list[str] | None = None) -> None:
             )
             for seed in range(options.seeds)
         ]
-        mean, error = np.mean(runs, axis=0), np.std(runs, axis=0) / len(runs) ** 0.5
+        mean, error = np.mean(runs, axis=0), standard_error(np.array(runs))
         held, width = (f"{m:.3f} ± {e:.3f}" for m, e in zip(mean, error, strict=True))
         print(f"{name:<18}{held:>18}{width:>22}", flush=True)
 

@@ -20,7 +20,8 @@ import pandas as pd
 from sklearn.compose import make_column_transformer
 from sklearn.impute import SimpleImputer
 
-from benchmarks.shared import Experiment, Part
+from benchmarks.accuracy.data import not_numeric
+from benchmarks.shared import Experiment, Part, standard_error
 from secret_jax import SecretRegressor
 from secret_jax.datasets import load
 
@@ -76,7 +77,7 @@ def lightgbm(given: Experiment) -> np.ndarray:
     def encoded(X: pd.DataFrame) -> pd.DataFrame:
         levels = {
             name: sorted(given.train.X[name].dropna().unique(), key=str)
-            for name in given.discrete
+            for name in not_numeric(given.train.X)  # numbers as in `accuracy`
         }
         return X.assign(
             **{
@@ -152,7 +153,7 @@ def main(argv: list[str] | None = None) -> None:
         for method in names:
             found = np.array(errors[method])
             every[method].append(float(found.mean()))
-            cells += f"{found.mean():>10.4f} ±{found.std() / len(found) ** 0.5:.4f}"
+            cells += f"{found.mean():>10.4f} ±{standard_error(found):.4f}"
         print(f"{name:<12}{share:>8.0%}{cells}", flush=True)
     means = {m: float(np.exp(np.mean(np.log(found)))) for m, found in every.items()}
     cells = "".join(f"{means[m]:>10.4f}        " for m in names)

@@ -23,8 +23,8 @@ def node_deviations(tree: Tree) -> np.ndarray:
 
     Neither the choice of the splits nor the clipping of predictions is allowed for,
     and outputs are taken to vary alike within a leaf. Since splits are chosen, the
-    deviation is usually too small (by a fifth, in the middle, over ten real tables):
-    for intervals with a promise see `conformal_factor`.
+    deviation is usually too small: for intervals with a promise see
+    `conformal_factor`.
 
     Parameters
     ----------

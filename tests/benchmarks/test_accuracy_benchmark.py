@@ -20,7 +20,7 @@ from benchmarks.accuracy import ours as accuracy_ours
 from benchmarks.accuracy import peers as accuracy_peers
 from benchmarks.accuracy.peers import Candidate, Outcome
 from benchmarks.accuracy.report import Record, Results, report
-from benchmarks.shared import Experiment, Part, read_records
+from benchmarks.shared import Experiment, Part, read_records, standard_error
 from benchmarks.table1 import __main__ as table1
 from secret_jax import RssSplits, SecretRegressor
 from secret_jax.parameters import NAMED, value_of
@@ -497,3 +497,9 @@ def test_a_tiny_real_run(tmp_path, capsys):
     assert 0.2 < records["ridge"].error < 0.4
     assert records["default"].error < records["ridge"].error
     assert "error / ridge" in capsys.readouterr().out
+
+
+def test_standard_errors_are_those_of_few_runs():
+    runs = np.array([[1.0, 10.0], [2.0, 10.0], [3.0, 40.0]])
+    np.testing.assert_allclose(standard_error(runs), [1 / np.sqrt(3), 10.0])
+    assert np.isnan(standard_error(runs[:1])).all()

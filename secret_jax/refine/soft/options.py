@@ -53,8 +53,8 @@ class SoftOptions(Refinement):
     n_committee : int, default=4
         Best starts that are trained again on all rows and averaged; 1: the best alone.
     committee_gain : float, default=0.05
-        Share of the error that averaging saves: 4 to 7 % over the ten real sets. The
-        comparison with the hard tree, which is of single trainings, allows for it.
+        Share of the error that averaging is taken to save. The comparison with the hard
+        tree, which is of single trainings, allows for it.
     distil_steps : int, default=1024
         Steps of the one tree that learns the committee's mean.
     jitter : float, default=0.5
