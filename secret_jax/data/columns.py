@@ -70,7 +70,7 @@ def read_columns(X: Any) -> ReadTable:
 
 def refuse_complex(array: Any, name: str) -> None:
     """Refuse complex numbers; scikit-learn would print them all."""
-    if np.iscomplexobj(array):
+    if np.iscomplexobj(np.asarray(array)):
         raise ValueError(
             f"Complex data not supported: {name} holds complex numbers. Give real and "
             "imaginary parts apart."
