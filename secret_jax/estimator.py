@@ -41,6 +41,7 @@ from secret_jax.prune.path import training_path
 from secret_jax.refine.distillation import Distillation
 from secret_jax.refine.interface import Refinement, RefinementWarning
 from secret_jax.runtime.devices import computing_on
+from secret_jax.runtime.parallel import one_thread_for_products
 from secret_jax.runtime.progress_line import shown
 from secret_jax.runtime.values import is_real
 from secret_jax.runtime.warning import warn
@@ -116,9 +117,11 @@ class SecretRegressor(ReadingMixin, RegressorMixin, NestedParameters):
         node's full model by at most this share of the noise variance in the node. 0.05
         is terse, 0.01 cautious, 0 keeps all terms. Leaves that ``refine="soft"`` has
         trained together keep theirs.
-    tolerance : float, default=0.0
+    tolerance : float, default=0.02
         How much more error, as a share, a smaller tree may have where rows that did not
-        grow the trees compare them (``prune`` by cross-validation or held-out rows).
+        grow the trees compare them (``prune`` by cross-validation or held-out rows): of
+        trees that can hardly be told apart the smaller one reads better. 0: the one of
+        least error.
     min_samples_split : int, float or "auto", default="auto"
         A node with fewer rows is not split; a float is a fraction of the rows that
         grow the tree. "auto" is half a per cent of them; of few rows, two
@@ -236,7 +239,7 @@ class SecretRegressor(ReadingMixin, RegressorMixin, NestedParameters):
         refine: Literal["tao", "blend", "soft"] | Refinement | None = None,
         distill: bool | Distillation = True,
         tau: float = 0.03,
-        tolerance: float = 0.0,
+        tolerance: float = 0.02,
         min_samples_split: float | Literal["auto"] = "auto",
         min_samples_leaf: float | Literal["auto"] = "auto",
         min_gain: float | Literal["auto"] = "auto",
@@ -374,7 +377,7 @@ class SecretRegressor(ReadingMixin, RegressorMixin, NestedParameters):
         tree. The KeyboardInterrupt is passed on in both cases.
         """
         plan = self._plan()
-        with shown(self.verbose) as progress:
+        with shown(self.verbose) as progress, one_thread_for_products():
             return self._fit(
                 replace(plan, progress=progress), X, y, sample_weight, prune_set
             )

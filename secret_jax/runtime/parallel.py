@@ -7,7 +7,10 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from typing import Any, TypeVar
+
+from threadpoolctl import threadpool_limits
 
 from secret_jax.runtime.devices import carried
 
@@ -23,6 +26,15 @@ _THREAD = threading.local()
 
 def _begin_work() -> None:
     _THREAD.works = True
+
+
+def one_thread_for_products() -> AbstractContextManager[Any]:
+    """Within it NumPy's products take one thread each.
+
+    Our own threads run beside them: with as many again per product they would only get
+    in each other's way, and a table of a hundred columns took six times as long.
+    """
+    return threadpool_limits(1, user_api="blas")
 
 
 def in_blocks(
