@@ -35,6 +35,8 @@ _SAME_NAME = (
     "splits",
     "prune",
     "refine",
+    "tau",
+    "tolerance",
     "min_samples_split",
     "min_samples_leaf",
     "min_gain",

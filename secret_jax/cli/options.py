@@ -176,6 +176,19 @@ def add_search_options(tree: argparse._ArgumentGroup) -> None:
         "range; none: any far",
     )
     tree.add_argument(
+        "--tau",
+        metavar="SHARE",
+        type=real(0),
+        help="how short the equations are: what they may leave out, as a share of the "
+        "noise in a leaf (default: 0.03; 0: nothing)",
+    )
+    tree.add_argument(
+        "--tolerance",
+        metavar="SHARE",
+        type=real(0),
+        help="how much more error a smaller tree may have (default: 0.02)",
+    )
+    tree.add_argument(
         "--leaf-penalty",
         metavar="ALPHA",
         type=real(0),

@@ -126,7 +126,7 @@ class Explanation:
         return "\n".join(lines)
 
     def to_shap(self) -> Any:
-        """The contributions as a ``shap.Explanation``, for the pictures of that library.
+        """The contributions as a ``shap.Explanation``, for that library's pictures.
 
         Returns
         -------
