@@ -106,6 +106,7 @@ def fit(arguments: argparse.Namespace) -> None:
         )
     if arguments.report is not None:
         _require("matplotlib", "plot", "draw a picture")
+        _require("jinja2", "plot", "write a page")
         os.makedirs(arguments.report, exist_ok=True)
     if arguments.out is not None:
         check_output(arguments.out)
@@ -135,7 +136,10 @@ def fit(arguments: argparse.Namespace) -> None:
     print(result)
     if arguments.report is not None:
         _write_report(Path(arguments.report), arguments, evaluation, result)
-        say(f"wrote report.txt, tree.png and errors.json to {arguments.report}")
+        say(
+            "wrote report.html, report.txt, tree.png and errors.json to "
+            f"{arguments.report}"
+        )
     if arguments.out is not None:
         from secret_jax.tree.file import save_model
 
@@ -303,6 +307,7 @@ def _write_report(
     folder: Path, arguments: argparse.Namespace, evaluation: Evaluation, result: str
 ) -> None:
     from secret_jax import __version__
+    from secret_jax.cli.evaluation import TREE
 
     parameters = evaluation.model.get_params()
     options = {
@@ -340,6 +345,19 @@ def _write_report(
         json.dumps(content, indent=2) + "\n", encoding="utf-8"
     )
     draw(evaluation.model, folder / "tree.png")
+    # After growing again, the held-out rows are no longer held out.
+    known = None if arguments.refit_all else evaluation.held_out
+    before = f"the tree of the {evaluation.n_training:,} training rows"
+    page = evaluation.model.to_html(
+        *(known or (None, None)),
+        comparison={
+            before if name == TREE else name: score
+            for name, score in evaluation.scores.items()
+            if name != TREE or arguments.refit_all
+        },
+        title=f"{arguments.target} from {Path(arguments.file).name}",
+    )
+    (folder / "report.html").write_text(page, encoding="utf-8")
 
 
 def read(path: str, text_columns: Collection[str] = ()) -> TableFile:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from secret_jax.data.schema import TableSchema
 
+TREE = "SECRET tree"  # its name among the methods
 Score = dict[str, float | None]
 
 # Of the training rows of CART, to choose its size by: what a hold-out part is for us.
@@ -109,7 +110,7 @@ def evaluate(
         X_test, y_test = X.iloc[test], y.iloc[test].to_numpy()
         held_out = X_test, y.iloc[test]
         score = errors(fitted.predict(X_test), y_test)
-        scores["SECRET tree"] = score | {"leaves": fitted.n_leaves_}
+        scores[TREE] = score | {"leaves": fitted.n_leaves_}
         scores |= _baselines(fitted, X_training, y_training, X_test, y_test, seed)
     return Evaluation(fitted, n_training, n_test, scores, seconds, held_out)
 

@@ -265,7 +265,7 @@ def _add_fit_options(fit: argparse.ArgumentParser) -> None:
     run.add_argument(
         "--report",
         metavar="DIR",
-        help="write report.txt, tree.png and errors.json to this folder",
+        help="write report.html, report.txt, tree.png, errors.json to this folder",
     )
 
 

@@ -251,7 +251,8 @@ def term_words(term: PrintedTerm, max_categories: int | None = MOST_CATEGORIES) 
         if category is None:
             return f"[{term.name} is missing]"
         return f"[{term.name} = {category}]"
-    return f"[{' '.join(_membership(term.name, term.categories, (), max_categories))}]"
+    own = term.categories  # there is no other side to list instead
+    return f"[{' '.join(_membership(term.name, own, own, max_categories))}]"
 
 
 def _sum(summands: Sequence[tuple[float, str]], *, bare: bool = False) -> list[str]:

@@ -199,6 +199,10 @@ def test_fit_finds_the_kink_that_least_squares_misses(run, table, tmp_path):
     assert content["parameters"]["random_state"] == 0
     assert out.strip() in (report / "report.txt").read_text()
     assert (report / "tree.png").read_bytes().startswith(b"\x89PNG")
+    page = (report / "report.html").read_text(encoding="utf-8")
+    assert f"<title>cost from {Path(table).name}</title>" in page
+    assert "ordinary least squares" in page
+    assert f"<b>{scores['SECRET tree']['rmse']:.3g} ± " in page
 
 
 def test_errors_are_those_of_the_saved_model_on_rows_it_never_saw(

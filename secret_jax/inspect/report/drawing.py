@@ -8,9 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from secret_jax.inspect.printing import number
-
-_SUFFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
-_GROUPED = 1e4  # below it a number is as short without a suffix
+from secret_jax.inspect.report.words import short
 
 
 class Tick(NamedTuple):
@@ -59,27 +57,13 @@ class Histogram(NamedTuple):
     zero: float
 
 
-def short(value: float) -> str:
-    """A number for an axis.
-
-    Examples
-    --------
-    >>> [short(value) for value in (0.25, 1500, 150_000, -2.5e6)]
-    ['0.25', '1500', '150k', '-2.5M']
-    """
-    for size, suffix in _SUFFIXES:
-        if abs(value) >= max(size, _GROUPED):
-            return number(value / size, digits=3) + suffix
-    return number(value, digits=3)
-
-
 def ticks(low: float, high: float, length: float, most: int = 4) -> list[Tick]:
     """Round numbers between two ends, at their places along a length.
 
     Examples
     --------
     >>> [tick.label for tick in ticks(0.3, 10.2, 100)]
-    ['5', '10']
+    ['2.5', '5', '7.5', '10']
     """
     span = high - low
     if not span > 0:

@@ -159,6 +159,6 @@ def _line(
         numbers,
         number(error, digits=_DIGITS),
         "" if uncertainty is None else f"± {number(uncertainty, digits=2)}",
-        "–" if explained is None else f"{explained:.3f}",
+        "-" if explained is None else f"{explained:.3f}",
         error,
     )

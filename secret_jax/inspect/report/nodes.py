@@ -11,11 +11,11 @@ import numpy as np
 from secret_jax.inspect.explain import path_sentence
 from secret_jax.inspect.printing import counted_leaves, counted_rows, number
 from secret_jax.inspect.report.colors import Scale
+from secret_jax.inspect.report.words import in_steps
 from secret_jax.inspect.words import clip_facts, model_parts, split_sentence
 from secret_jax.tree.structure import StopReason, Tree
 from secret_jax.tree.totals import leaves_below
 
-_DIGITS_OF_MEAN = 1e-2  # steps of it, in standard deviations of the target
 _DIGITS = 3
 _MOST_TERMS = 24  # of an equation
 
@@ -129,7 +129,7 @@ def _view(
         mean=in_steps(mean, target),
         deviation=number(deviation * target, digits=_DIGITS),
         error=number(math.sqrt(squared_error) * target, digits=_DIGITS),
-        r2="–" if math.isnan(explained) else f"{explained:.2f}",
+        r2="-" if math.isnan(explained) else f"{explained:.2f}",
         share=share,
         color=scale.color(mean),
         is_end=is_end,
@@ -138,11 +138,6 @@ def _view(
         remark="; ".join(filter(None, [clip_facts(tree, node), reason])),
         n_closed=int(tree.depth[node]) - next_depth if is_end else 0,
     )
-
-
-def in_steps(value: float, target_scale: float) -> str:
-    """A value of the target, to a hundredth of its standard deviation."""
-    return number(round(value, round(-math.log10(_DIGITS_OF_MEAN * target_scale))))
 
 
 def means(tree: Tree) -> np.ndarray:

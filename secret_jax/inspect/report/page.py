@@ -12,7 +12,6 @@ from secret_jax.inspect.arguments import check_count
 from secret_jax.inspect.cost import reading_cost
 from secret_jax.inspect.importances import feature_importances
 from secret_jax.inspect.printing import counted, counted_leaves, counted_rows, number
-from secret_jax.inspect.report.coefficients import Coefficient, coefficients
 from secret_jax.inspect.report.colors import Scale
 from secret_jax.inspect.report.drawing import Scatter, histogram, scatter
 from secret_jax.inspect.report.held_out import (
@@ -23,8 +22,10 @@ from secret_jax.inspect.report.held_out import (
     r_squared,
     with_bars,
 )
-from secret_jax.inspect.report.nodes import NodeView, in_steps, means, shown_nodes
+from secret_jax.inspect.report.nodes import NodeView, means, shown_nodes
+from secret_jax.inspect.report.terms import TermLine, term_lines
 from secret_jax.inspect.report.ways import example_ways
+from secret_jax.inspect.report.words import in_steps
 from secret_jax.inspect.words import missing_facts, mixture_facts
 from secret_jax.tree.structure import Tree
 
@@ -40,10 +41,10 @@ _HISTOGRAM = 460, 220
 
 
 class Card(NamedTuple):
-    """A leaf: what is said of it, its coefficients, and its rows as points."""
+    """A leaf: what is said of it, its terms, and its rows as points."""
 
     view: NodeView
-    coefficients: list[Coefficient]
+    terms: list[TermLine]
     n_hidden: int
     scatter: Scatter | None
 
@@ -214,7 +215,7 @@ def _cards(
     for view in shown_nodes(tree, scale):
         if view.node not in chosen:
             continue
-        lines, n_hidden = coefficients(tree, view.node)
+        lines, n_hidden = term_lines(tree, view.node)
         points = None
         if rows is not None and max_points and (rows.leaf == view.node).any():
             here = rows.leaf == view.node

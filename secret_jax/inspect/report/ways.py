@@ -9,7 +9,7 @@ import numpy as np
 from secret_jax.inspect.explain import explain
 from secret_jax.inspect.printing import entry, number, quoted
 from secret_jax.inspect.report.held_out import HeldOut
-from secret_jax.inspect.report.nodes import in_steps
+from secret_jax.inspect.report.words import in_steps
 from secret_jax.tree.structure import Tree
 
 _MOST_ROWS = 40

@@ -1,0 +1,354 @@
+"""The page of HTML: well formed, escaped, on its own, and true."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+from random_trees import NAMES, encode, random_rows, random_tree, with_gates
+from sklearn import config_context
+
+from secret_jax import SecretRegressor
+from secret_jax.inspect.explain import explain
+from secret_jax.inspect.report.colors import Scale
+from secret_jax.inspect.report.drawing import histogram, ticks
+from secret_jax.inspect.report.held_out import (
+    HeldOut,
+    error_and_uncertainty,
+    errors_by_size,
+)
+from secret_jax.inspect.report.nodes import shown_nodes
+from secret_jax.inspect.report.page import report_page, tree_fragment
+from secret_jax.tree.routing import apply, predict, values_at
+
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+_VOID = {"meta", "link", "br"}
+_STRANGE = "<b onclick='x'>\"&amp;</b>"
+_SCRIPT = "</script><script>document.title='broken'</script>"
+
+
+class Reader(HTMLParser):
+    """Checks that tags close, and collects what is on the page."""
+
+    def __init__(self, html: str):
+        super().__init__()
+        self.stack: list[str] = []
+        self.tags: list[tuple[str, dict]] = []
+        self.text: list[str] = []
+        self.feed(html)
+        self.close()
+        assert not self.stack
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag not in _VOID:
+            self.stack.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.stack.pop() == tag
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+    def count(self, tag: str) -> int:
+        return sum(found == tag for found, _ in self.tags)
+
+    @property
+    def ids(self) -> list[str]:
+        return [attrs["id"] for _, attrs in self.tags if "id" in attrs]
+
+
+def held_out(tree, n_rows: int = 200) -> HeldOut:
+    columns = random_rows(5, n_rows)
+    table = encode(columns)
+    noise = np.random.default_rng(0).normal(0, 0.5, n_rows)
+    return HeldOut.of(tree, table, columns, predict(tree, table) + noise)
+
+
+def renamed(tree, target: str, column: str, category: str):
+    schema = tree.schema
+    names = (schema.names[0], column, *schema.names[2:])
+    categories = tuple((category, *values[1:]) for values in schema.categories)
+    schema = dataclasses.replace(
+        schema, names=names, categories=categories, target_names=(target,)
+    )
+    return dataclasses.replace(tree, schema=schema)
+
+
+@pytest.fixture(scope="module")
+def tree():
+    return random_tree(4, 8)
+
+
+@pytest.mark.parametrize("n_leaves", [1, 2, 8, 30])
+@pytest.mark.parametrize("with_rows", [False, True])
+def test_every_node_is_on_the_page_once(n_leaves, with_rows):
+    tree = random_tree(4, n_leaves)
+    page = Reader(report_page(tree, held_out(tree) if with_rows else None))
+    assert len(page.ids) == len(set(page.ids))
+    nodes = {f"n{node}" for node in range(tree.n_nodes)}
+    leaves = {f"leaf{node}" for node in np.flatnonzero(tree.is_leaf)}
+    assert nodes | leaves <= set(page.ids)
+    links = [attrs["href"][1:] for tag, attrs in page.tags if tag == "a"]
+    assert set(links) <= set(page.ids)
+    assert ("one linear model" in page.text) == with_rows
+
+
+def test_children_stand_in_their_parents(tree):
+    html = report_page(tree)
+    start = {n: html.index(f'id="n{n}"') for n in range(tree.n_nodes)}
+    depth = {}
+    for node, place in start.items():
+        before = html[html.index('<div id="tree">') : place]
+        depth[node] = before.count("<details") - before.count("</details")
+    assert depth == dict(enumerate(tree.depth.tolist()))
+    assert all(start[tree.left[n]] < start[tree.right[n]] for n in range(3))
+
+
+def test_facts_are_those_of_the_tree(tree):
+    tree = dataclasses.replace(
+        tree, deviation=np.full((tree.n_nodes, 1), 0.8), spread=tree.spread
+    )
+    views = shown_nodes(tree, Scale([0.0, 1.0]))
+    assert sorted(view.node for view in views) == list(range(tree.n_nodes))
+    for view in views:
+        error = tree.train_error[view.node, 0]
+        assert float(view.r2) == pytest.approx(1 - error / 0.64, abs=0.006)
+        assert float(view.error) == pytest.approx(np.sqrt(error) * 3.2, rel=5e-3)
+        mean = 9.9 + 3.2 * tree.mean[view.node, 0]
+        assert float(view.mean) == pytest.approx(mean, abs=0.06)
+        assert view.share == tree.weight[view.node] / 1000
+
+
+def test_names_cannot_leave_their_place(tree):
+    strange = renamed(tree, _SCRIPT, _STRANGE, _SCRIPT)
+    columns = random_rows(5, 60)
+    for column in (1, 5):
+        first = tree.schema.categories[(column - 1) // 4][0]
+        columns[column][columns[column] == first] = _SCRIPT
+    rows = held_out(tree, 60)._replace(columns=columns)
+    plain = Reader(report_page(tree, held_out(tree, 60)))
+    page = Reader(report_page(strange, rows))
+    for tag in ("script", "b", "li", "td"):
+        assert page.count(tag) == plain.count(tag)
+    assert not any("onclick" in attrs for _, attrs in page.tags)
+    assert _SCRIPT in page.text  # as words
+    repr_page = Reader(tree_fragment([strange], 10**6))
+    assert repr_page.count("script") == 0
+
+
+def test_the_page_asks_for_nothing(tree):
+    html = report_page(tree, held_out(tree))
+    page = Reader(html)
+    for tag, attrs in page.tags:
+        for name in ("src", "href", "action", "srcset", "data"):
+            assert attrs.get(name, "#").startswith(("#", "data:")), (tag, attrs)
+    assert not re.search(r"https?:|url\(|@import|fetch\(|XMLHttp", html)
+    (policy,) = [a["content"] for _, a in page.tags if "http-equiv" in a]
+    assert policy.startswith("default-src 'none'")
+
+
+def test_errors_of_cut_trees_are_those_of_their_models(tree):
+    tree = dataclasses.replace(tree, train_error=1e-3 + 0.1 / (1 + tree.depth[:, None]))
+    rows = held_out(tree)
+    lines = errors_by_size(tree, rows)
+    sizes = [line.leaves for line in lines]
+    assert sizes[0] == 1
+    assert sizes[-1] == 8
+    assert sizes == sorted(set(sizes))
+    whole = np.sqrt(np.mean((rows.actual - rows.prediction) ** 2))
+    assert lines[-1].bar == pytest.approx(whole)
+    root = values_at(tree, rows.table, np.zeros(len(rows.actual), int))[:, 0]
+    residual = rows.actual - tree.schema.restore_target(root)
+    assert lines[0].bar == pytest.approx(np.sqrt(np.mean(residual**2)), rel=1e-5)
+    assert float(lines[0].r2) == pytest.approx(
+        1 - np.mean(residual**2) / np.var(rows.actual), abs=1e-3
+    )
+
+
+def test_uncertainty_is_that_of_repeated_samples():
+    rng = np.random.default_rng(0)
+    repeated = [error_and_uncertainty(rng.standard_t(9, 400)) for _ in range(600)]
+    errors, uncertainty = np.array(repeated).T
+    assert uncertainty.mean() == pytest.approx(errors.std(), rel=0.1)
+
+
+@pytest.mark.parametrize("soft", [False, True])
+def test_ways_are_those_of_the_explanation(tree, soft):
+    tree = with_gates(tree) if soft else tree
+    rows = held_out(tree)
+    html = report_page(tree, rows)
+    found = re.search(r'id="ways">(.*?)</script>', html, re.S)
+    assert found is not None
+    ways = json.loads(found[1])
+    assert len(ways) == 40
+    leaf = apply(tree, rows.table)
+    predicted = [rows.prediction[way["row"]] for way in ways]
+    assert predicted == sorted(predicted)
+    chosen = np.array([way["row"] for way in ways])
+    values = np.array([[c[row] for c in rows.columns] for row in chosen], object)
+    why = explain(tree, rows.table.take(chosen), values)
+    for i, way in enumerate(ways):
+        assert way["path"][0] == 0
+        if not soft:
+            assert way["path"][-1] == leaf[way["row"]]
+        assert all(tree.parent[b] == a for a, b in pairwise(way["path"]))
+        total = 3.2 * sum(step[2] for step in way["steps"])
+        assert total == pytest.approx(why.prediction[i])
+
+
+def test_marks_are_round_and_inside():
+    for low, high in ((0.0, 1.0), (-3e5, 7.7e6), (41.9, 42.07), (-1e-6, 2e-6)):
+        marks = ticks(low, high, 100.0)
+        assert 2 <= len(marks) <= 5
+        assert all(0 <= mark.place <= 100 for mark in marks)
+        assert len({mark.label for mark in marks}) == len(marks)
+
+
+def test_bars_count_every_row(rng):
+    values = np.r_[rng.normal(size=500), 1e6]
+    drawn = histogram(values, 400, 200, 21)
+    tallest = max(bar.height for bar in drawn.bars)
+    counts = np.array([bar.height for bar in drawn.bars]) / tallest
+    assert tallest == pytest.approx(200)
+    end = 1.25 * np.quantile(np.abs(values), 0.98)
+    largest = np.histogram(np.clip(values, -end, end), 21, (-end, end))[0].max()
+    assert counts.sum() * largest == pytest.approx(501, rel=2e-3)
+
+
+def fitted(tree) -> SecretRegressor:
+    model = SecretRegressor()
+    model.tree_ = tree
+    model.n_features_in_ = len(NAMES)
+    model.feature_names_in_ = np.array(NAMES, object)
+    return model
+
+
+def test_an_estimator_shows_its_tree(tree):
+    model = fitted(tree)
+    for html in (model._repr_html_(), model._repr_mimebundle_()["text/html"]):
+        page = Reader(html)
+        assert page.count("details") == 7
+        assert not page.ids  # a notebook shows several
+    assert "text/html" in SecretRegressor()._repr_mimebundle_()
+    assert "sj-tree" not in SecretRegressor()._repr_html_()
+    with config_context(display="text"):
+        assert not hasattr(model, "_repr_html_")
+        assert "text/html" not in model._repr_mimebundle_()
+    two = Reader(fitted(random_tree(4, 3, n_outputs=2))._repr_html_())
+    assert any("rings1: 3 leaves" in text for text in two.text)
+
+
+def test_a_large_tree_is_cut_in_a_notebook():
+    tree = random_tree(2, 120)
+    full, small = (tree_fragment([tree], limit) for limit in (10**7, 30_000))
+    assert len(small.encode()) <= 30_000 < len(full.encode())
+    assert "export_text() shows the whole tree" in small
+    assert "export_text()" not in full
+    below = re.findall(r"… (\d+) lea", small)
+    ends = Reader(small).count("li") - small.count("<details")
+    assert sum(map(int, below)) + ends - len(below) == 120
+
+
+def test_rows_are_given_as_to_predict(tree):
+    model = fitted(tree)
+    X = pd.DataFrame(dict(zip(NAMES, random_rows(5, 50), strict=True)))
+    y = model.predict(X) + np.tile([1.0, -3.0], 25)
+    html = model.to_html(X[list(reversed(NAMES))], y, title="A <title>")
+    assert "A &lt;title&gt;" in html
+    # Squares of 1 and 9: their mean is 5, their standard deviation 4.04.
+    assert "<b>2.24 ± 0.13</b>" in html
+    scores = {"another": {"rmse": 2.0, "r2": None, "leaves": 3}}
+    assert "another" in model.to_html(comparison=scores)
+    with pytest.raises(ValueError, match="Give both X and y"):
+        model.to_html(X)
+    with pytest.raises(ValueError, match="inconsistent numbers"):
+        model.to_html(X, y[1:])
+    several = fitted(random_tree(4, 3, n_outputs=2))
+    with pytest.raises(ValueError, match="Say which one"):
+        several.to_html()
+    both = several.predict(X)
+    page = several.to_html(X, both, output="rings1")
+    assert "rings1" in page
+    assert "0 ± 0" in page
+    with pytest.raises(ValueError, match="2 outputs"):
+        several.to_html(X, both[:, 0], output="rings1")
+
+
+_CHECKS = """
+<script>
+(function () {
+  function shown(id) { return document.getElementById(id).checkVisibility(); }
+  var said = {errors: window.mistakes};
+  document.getElementById("fold").click();
+  said.folded = shown("n1");
+  document.querySelector("#tree summary").click();
+  said.clicked = shown("n1");
+  document.getElementById("unfold").click();
+  said.all = Array.from(document.querySelectorAll("#tree li")).every(
+    function (one) { return shown(one.id); });
+  document.getElementById("fold").click();
+  var choice = document.getElementById("row");
+  said.rows = choice.options.length - 1;
+  choice.value = "3";
+  choice.dispatchEvent(new Event("change"));
+  said.way = Array.from(document.querySelectorAll("li.way")).map(
+    function (one) { return one.id; });
+  said.visible = said.way.every(shown);
+  said.steps = document.getElementById("steps").rows.length;
+  said.wide = document.documentElement.scrollWidth - window.innerWidth;
+  said.requests = performance.getEntriesByType("resource").length;
+  said.strange = document.title;
+  var result = document.createElement("pre");
+  result.id = "said";
+  result.textContent = JSON.stringify(said);
+  document.body.appendChild(result);
+})();
+</script>
+</body>
+"""
+_WATCH = (
+    "<script>window.mistakes = []; window.onerror = "
+    "function (text) { window.mistakes.push(text); }; "
+    "document.addEventListener('securitypolicyviolation', "
+    "function (e) { window.mistakes.push(e.violatedDirective); });</script>"
+)
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
+def test_a_browser_folds_and_shows_ways(tree, tmp_path):
+    strange = renamed(tree, _SCRIPT, _STRANGE, _SCRIPT)
+    html = report_page(strange, held_out(tree))
+    html = html.replace('<meta charset="utf-8">', f'<meta charset="utf-8">{_WATCH}', 1)
+    page = tmp_path / "page.html"
+    page.write_text(html.replace("</body>", _CHECKS), encoding="utf-8")
+    command = [
+        *(CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic"),
+        *("--no-first-run", "--disable-background-networking", "--disable-sync"),
+        *("--disable-component-update", f"--user-data-dir={tmp_path / 'profile'}"),
+        *("--window-size=500,900", "--dump-dom", page.as_uri()),
+    ]
+    done = subprocess.run(command, capture_output=True, timeout=120, check=True)
+    found = re.search(r'id="said">(.*?)</pre>', done.stdout.decode(), re.S)
+    assert found is not None
+    said = json.loads(found[1].replace("&lt;", "<").replace("&gt;", ">"))
+    assert said["errors"] == []
+    assert (said["folded"], said["clicked"], said["all"]) == (False, True, True)
+    assert said["rows"] == 40
+    assert said["way"][0] == "n0"
+    assert said["visible"]
+    assert said["steps"] >= 3
+    assert said["wide"] <= 0  # nothing reaches beyond a narrow window
+    assert said["requests"] == 0
+    assert said["strange"] == _SCRIPT
