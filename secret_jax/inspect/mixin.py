@@ -263,7 +263,7 @@ class ReadingMixin:
         self,
         *,
         ax: Axes | None = None,
-        max_depth: int | None = None,
+        max_depth: int | Literal["auto"] | None = "auto",
         precision: int | None = None,
         feature_names: Sequence[str] | None = None,
         output: int | str | None = None,
@@ -289,6 +289,7 @@ class ReadingMixin:
         *,
         at: Mapping[Any, Any] | None = None,
         data: tuple[Any, Any] | None = None,
+        average: bool = False,
         resolution: int = 400,
         ax: Axes | None = None,
         output: int | str | None = None,
@@ -300,7 +301,14 @@ class ReadingMixin:
         from secret_jax.inspect.plot.partition import plot_partition
 
         return plot_partition(
-            self._tree_of(output), x, y, at=at, data=data, resolution=resolution, ax=ax
+            self._tree_of(output),
+            x,
+            y,
+            at=at,
+            data=data,
+            average=average,
+            resolution=resolution,
+            ax=ax,
         )
 
     def plot_leaf(

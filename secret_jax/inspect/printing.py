@@ -16,6 +16,8 @@ _PLAIN_WORDS = re.compile(
 _PLAIN_SIZES = 1e-4, 1e15
 # From here on thousands are set apart; years are not.
 _GROUPED = 1e4
+_SUFFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
+_DIGITS_OF_MARKS = 6
 # Weights that add up to a whole number but for their rounding are so many rows.
 _WHOLE = 1e-6
 
@@ -41,6 +43,20 @@ def number(value: float, digits: int | None = None) -> str:
         whole, point, rest = plain.partition(".")
         return f"{int(whole):,}{point}{rest}"
     return np.format_float_scientific(value, trim="-", exp_digits=1)
+
+
+def short_number(value: float) -> str:
+    """A round number for an axis, without its zeros.
+
+    Examples
+    --------
+    >>> [short_number(value) for value in (0.25, 1500, 150_000, -2.5e6)]
+    ['0.25', '1500', '150k', '-2.5M']
+    """
+    for size, suffix in _SUFFIXES:
+        if abs(value) >= max(size, _GROUPED):
+            return number(value / size, digits=_DIGITS_OF_MARKS) + suffix
+    return number(value, digits=_DIGITS_OF_MARKS)
 
 
 def quoted(name: Any) -> str:

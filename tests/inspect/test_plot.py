@@ -19,6 +19,7 @@ from matplotlib.patches import FancyBboxPatch, PathPatch
 from random_trees import NAMES, random_tree
 
 from secret_jax.inspect.plot.tree import plot_tree
+from secret_jax.tree.structure import StopReason
 
 
 @pytest.fixture(autouse=True)
@@ -55,7 +56,7 @@ def with_long_names(tree):
 @pytest.mark.parametrize("long_names", [False, True])
 def test_boxes_do_not_touch_and_hold_their_text(n_leaves, long_names):
     tree = random_tree(n_leaves, n_leaves)
-    ax = plot_tree(with_long_names(tree) if long_names else tree)
+    ax = plot_tree(with_long_names(tree) if long_names else tree, max_depth=None)
     boxes = extents(ax, FancyBboxPatch)
     assert len(boxes) == tree.n_nodes
     for one, other in itertools.combinations(boxes, 2):
@@ -69,7 +70,7 @@ def test_boxes_do_not_touch_and_hold_their_text(n_leaves, long_names):
         assert page.y0 <= extent.y0 <= extent.y1 <= page.y1
         if text.get_text() in ("yes", "no"):
             assert not any(box.overlaps(extent) for box in boxes)
-        elif not text.get_text().startswith("rings: "):
+        elif not text.get_text().startswith(("rings: ", "mean of rings")):
             middle = (extent.y0 + extent.y1) / 2
             assert any(
                 box.x0 <= extent.x0
@@ -87,7 +88,9 @@ def test_every_split_and_leaf_is_described():
     assert nodes == set(range(tree.n_nodes))
     assert texts(ax).count("yes") == texts(ax).count("no") == tree.n_leaves - 1
     assert "rings: 8 leaves, 1,000 rows" in said
-    assert len(re.findall(r"^\[\d+\] .* rows? \(.* %\), error ", said, re.M)) == 8
+    assert (
+        len(re.findall(r"^\[\d+\] .* rows? \(.* %\), mean .*, error ", said, re.M)) == 8
+    )
 
 
 def test_the_yes_branch_is_the_upper_one_and_edges_show_the_share_of_rows():
@@ -109,19 +112,19 @@ def test_the_yes_branch_is_the_upper_one_and_edges_show_the_share_of_rows():
     assert np.diff(widths) * np.diff(shares) > 0
 
 
-def test_color_follows_the_outputs():
+def test_color_follows_the_mean_of_the_target():
     tree = random_tree(4, 8)
     level = np.arange(tree.n_nodes, dtype=float)
-    tree = replace(tree, lower=level[:, None] - 1, upper=level[:, None] + 1)
+    tree = replace(tree, mean=level[:, None])
     ax = plot_tree(tree)
     boxes = [patch for patch in ax.patches if type(patch) is FancyBboxPatch]
     colors = {to_rgba(box.get_facecolor()) for box in boxes}
     viridis = matplotlib.colormaps["viridis"]
-    leaves = np.flatnonzero(tree.is_leaf)
     assert {viridis(0.0), viridis(1.0)} <= colors
     (bar,) = ax.child_axes
-    limits = tree.schema.restore_target(level[leaves[[0, -1]]])
+    limits = tree.schema.restore_target(level[[0, -1]])
     np.testing.assert_allclose(bar.get_xlim(), limits)
+    assert "mean of rings" in texts(ax)
 
 
 def test_max_depth_draws_inner_nodes_with_their_model():
@@ -131,6 +134,30 @@ def test_max_depth_draws_inner_nodes_with_their_model():
     below = re.findall(r"(\d) (?:leaf|leaves) below", "\n".join(texts(ax)))
     ends = sum(bool(tree.is_leaf[child]) for child in (tree.left[0], tree.right[0]))
     assert sum(map(int, below)) + ends == 8
+
+
+@pytest.mark.parametrize("n_leaves", [21, 30, 60])
+def test_a_large_tree_is_cut_where_it_can_be_read(n_leaves):
+    tree = random_tree(n_leaves, n_leaves)
+    ax = plot_tree(tree)
+    (title,) = (text for text in texts(ax) if text.startswith("rings: "))
+    depth = int(re.findall(r"the upper (\d) of (\d+) levels", title)[0][0])
+    whole = plot_tree(tree, max_depth=depth)
+    assert texts(ax) == texts(whole)
+    ends = [text for text in texts(ax) if re.search(r", error ", text)]
+    assert len(ends) <= 20
+    assert "levels" not in "".join(texts(plot_tree(tree, max_depth=None)))
+
+
+def test_one_leaf_says_its_whole_equation_and_that_no_split_pays():
+    tree = random_tree(0, 1)
+    said = texts(plot_tree(tree))
+    assert "no split pays: this is a linear regression" in said
+    assert not any("smaller" in line for line in said)
+    assert sum(name in line for name in NAMES for line in said) >= 4
+    stopped = replace(tree, stop_reason=np.array([StopReason.MAX_DEPTH], np.int32))
+    said = texts(plot_tree(stopped))
+    assert "max_depth reached: this is a linear regression" in said
 
 
 def test_precision_reaches_the_numbers():

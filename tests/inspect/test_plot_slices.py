@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import re
 
 import matplotlib.pyplot as plt
@@ -13,13 +14,15 @@ from handmade import BUSHY, CHAIN, STUMP, build_tree
 from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.path import Path
 from random_trees import NAMES, random_rows, random_tree, with_gates
+from scipy.spatial import cKDTree
 
+from secret_jax import SecretRegressor
 from secret_jax.data.encoding import encode
 from secret_jax.data.rows import Table
-from secret_jax.inspect.equations import model_in_original_units
 from secret_jax.inspect.plot.leaf import plot_leaf
 from secret_jax.inspect.plot.partition import plot_partition
 from secret_jax.inspect.plot.slices import pieces
+from secret_jax.inspect.plot.support import far_from_rows
 from secret_jax.tree.routing import apply, predict
 from secret_jax.tree.structure import SplitKind
 
@@ -147,18 +150,145 @@ def test_columns_that_cannot_be_drawn(arguments, message):
         plot_partition(random_tree(3, 6), *arguments)
 
 
-def test_bars_are_slopes_per_deviation():
+def test_bars_are_what_columns_move_in_the_node():
     tree = random_tree(3, 6)
+    spread = np.tile([0.5, 2.0, 0.0, 0.1], (tree.n_nodes, 1))
+    tree = dataclasses.replace(tree, spread=spread)
     (ax,) = plot_leaf(tree, 0)
-    model = model_in_original_units(tree, 0)
+    moved = 3.2 * tree.coefficient[0, 0, 1:] * spread[0]
+    order = [i for i in np.argsort(-np.abs(moved)) if moved[i] != 0]
     widths = [bar.get_width() for bar in ax.patches]
-    effects = [term.factor * term.spread for term in model.terms]
-    np.testing.assert_allclose(widths, effects)
-    assert [label.get_text() for label in ax.get_yticklabels()] == list(model.names)
+    # Coefficients are rounded in steps of a thousandth of the target's deviation.
+    np.testing.assert_allclose(widths, moved[order], atol=2e-3 * 3.2)
+    names = np.array(["length", "shell weight", "a - b", "2nd (kg)"])[order]
+    labels = [label.get_text() for label in ax.get_yticklabels()]
+    assert len(labels) == 3  # one column is the same for all rows
+    for label, name in zip(labels, names, strict=True):
+        assert name in label
     assert ax.get_title(loc="left").startswith("[0] all rows\n1,000 rows")
+    assert "among the node's rows" in ax.get_xlabel()
     (ax,) = plot_leaf(tree, 0, max_terms=2)
     assert len(ax.patches) == 2
-    assert "2 smaller ones not shown" in ax.get_xlabel()
+    assert "1 smaller ones not shown" in ax.get_xlabel()
+
+
+def apart(axis) -> bool:
+    boxes = [
+        label.get_window_extent()
+        for label in axis.get_ticklabels()
+        if label.get_text() and label.get_visible()
+    ]
+    return not any(
+        one.overlaps(other) for one, other in itertools.combinations(boxes, 2)
+    )
+
+
+@pytest.mark.parametrize("scale", [1e-7, 1.0, 3e5, 2e12])
+def test_numbers_at_the_axes_stand_apart(scale):
+    tree, rows = random_tree(3, 6), frame(0, 200)
+    schema = dataclasses.replace(
+        tree.schema, target_scales=(scale,), target_centers=(scale / 3,)
+    )
+    tree = dataclasses.replace(tree, schema=schema)
+    leaf = apply(tree, encode(schema, rows))
+    axes = plot_leaf(tree, int(leaf[0]), rows, predict(tree, encode(schema, rows)))
+    axes.append(plot_partition(tree, "length", "2nd (kg)", resolution=10))
+    for ax in axes:
+        ax.figure.canvas.draw()
+        assert apart(ax.xaxis)
+        assert apart(ax.yaxis)
+
+
+@pytest.fixture(scope="module")
+def houses():
+    rng = np.random.default_rng(0)
+    n_rows = 400
+    kind = rng.choice(["a hut", "house"], n_rows, p=[0.2, 0.8])
+    age = np.floor(rng.exponential(30, n_rows))
+    X = pd.DataFrame({"age": age, "area": rng.normal(120, 30, n_rows), "kind": kind})
+    y = X["area"] - 0.2 * age + 20.0 * (kind == "house") + rng.normal(size=n_rows)
+    return SecretRegressor(max_depth=0).fit(X, y), X, y
+
+
+def test_what_is_not_there_is_not_drawn(houses):
+    model, X, y = houses
+    for data in (None, (X, y)):
+        ax = model.plot_partition("age", "area", data=data, resolution=10)
+        assert ax.get_xlim()[0] == pytest.approx(0, abs=1e-4)
+        assert ax.get_xlim()[1] < 1.1 * X["age"].max()
+        assert ax.get_ylim()[0] > X["area"].min() - 5
+        assert "kind = house" in ax.get_title(loc="left")
+
+
+def test_rows_without_a_value_stand_apart(houses):
+    model, X, y = houses
+    gaps = X.assign(age=np.where(np.arange(len(X)) < 7, np.nan, X["age"]))
+    ax = model.plot_partition("age", "area", data=(gaps, y), resolution=10)
+    drawn = [c for c in ax.collections if isinstance(c, PathCollection)]
+    known, missing = (c.get_offsets() for c in drawn)
+    assert (len(known), len(missing)) == (393, 7)
+    np.testing.assert_allclose(missing[:, 0], ax.get_xlim()[0], atol=1e-6)
+    np.testing.assert_allclose(missing[:, 1], X["area"][:7], rtol=1e-5)
+    assert ax.get_xlabel() == "age (triangles: missing, 7 rows)"
+
+
+def test_places_far_from_all_rows_are_pale(houses):
+    model, X, y = houses
+    near = model.plot_partition("area", data=(X, y))
+    assert "far from" not in near.get_title(loc="left")
+    far = model.plot_partition("area", data=(X, y), at={"age": 2000})
+    assert "dotted: far from every row" in far.get_title(loc="left")
+    assert {line.get_linestyle() for line in far.lines} == {":"}
+    surface = model.plot_partition("age", "area", data=(X, y), resolution=10)
+    assert "pale: far from every row" in surface.get_title(loc="left")
+    veil = surface.images[1].get_array()[:, :, 3]
+    # Old and large at once: nobody lives there. Where most rows are, it is clear.
+    assert veil[-1, -1] > 0.5
+    assert veil[24, 2] == 0
+
+
+def test_far_is_farther_than_rows_are_from_each_other(houses):
+    model, X, _ = houses
+    tree = model.tree_
+    rows = encode(tree.schema, X)
+    places = Table(rows.x[:50] + 4.0 * np.arange(50)[:, None] / 50, rows.codes[:50])
+    found = far_from_rows(tree, rows, places)
+    tree_of_rows = cKDTree(rows.x)
+    limit = np.quantile(tree_of_rows.query(rows.x, 2)[0][:, 1], 0.99)
+    expected = tree_of_rows.query(places.x)[0] > limit
+    np.testing.assert_array_equal(found, expected)
+    assert 0 < expected.sum() < 50
+
+
+def test_the_mean_over_rows_is_partial_dependence():
+    tree, rows = random_tree(3, 10), frame(1, 40)
+    y = np.zeros(40)
+    ax = plot_partition(
+        tree, "length", data=(rows, y), average=True, at={"sex": "F", "age": 50.0}
+    )
+    (curve,) = [line for line in ax.lines if len(line.get_xdata()) > 2]
+    assert "mean prediction for 40 of the rows with sex = F, age = 50" in ax.get_title(
+        loc="left"
+    )
+    for place in (0, 70, 200):
+        length = curve.get_xdata()[place]
+        changed = rows.assign(length=length, sex="F", age=50.0)
+        mean = predict(tree, encode(tree.schema, changed)).mean()
+        assert curve.get_ydata()[place] == pytest.approx(mean, rel=1e-5)
+    with pytest.raises(ValueError, match="give data="):
+        plot_partition(tree, "length", average=True)
+    ax = plot_partition(tree, "length", "age", data=(rows, y), average=True)
+    lines = [c for c in ax.collections if isinstance(c, LineCollection)]
+    assert not any(line.get_segments() for line in lines)
+    assert not ax.texts
+
+
+def test_numbers_of_leaves_do_not_cover_each_other():
+    for seed in range(4):
+        ax = plot_partition(random_tree(seed, 30), "length", "age", resolution=10)
+        ax.figure.canvas.draw()
+        boxes = [text.get_window_extent() for text in ax.texts]
+        assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
 
 
 def test_rows_of_the_node_are_drawn_against_their_prediction():

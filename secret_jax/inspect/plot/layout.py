@@ -12,6 +12,9 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
+from secret_jax.inspect.one_leaf import one_leaf_sentence
 from secret_jax.inspect.plot.style import FONT_SIZE
 from secret_jax.inspect.printing import counted_leaves
 from secret_jax.inspect.words import model_parts, node_facts, split_parts
@@ -21,7 +24,7 @@ from secret_jax.tree.totals import leaves_below
 # Lengths are inches, so that text of the font size is legible.
 LINE_HEIGHT = 0.165
 PADDING = 0.09
-ROW_HEIGHT = 0.56  # of a leaf: two lines, their padding, and as little as keeps apart
+ROW_GAP = 0.05  # between two leaves
 COLUMN_GAP = 0.55  # room for an edge and its answer
 MARGIN = 0.2
 HEADER = 0.5
@@ -36,6 +39,10 @@ _SPLIT_TERMS = 3
 _SPLIT_CATEGORIES = 3
 _LEAF_TERMS = 2  # at least, however long
 _LEAF_CHARACTERS = 76
+_EQUATION_LINES = 24  # of all leaves together; each has one at least
+_MOST_EQUATION_LINES = 14
+# A tree is drawn down to where it has so many ends, unless a depth is asked for.
+_MOST_ENDS, _MOST_LEVELS = 20, 6
 _ENDS = -1  # the column of the leaves; the others are levels of inner nodes
 
 
@@ -52,7 +59,18 @@ class Box:
 
     @property
     def height(self) -> float:
-        return len(self.lines) * LINE_HEIGHT + 2 * PADDING
+        return _height(self.lines)
+
+
+def readable_depth(tree: Tree) -> int | None:
+    """The deepest level that a picture has room for; None: all of them."""
+    if tree.n_leaves <= _MOST_ENDS and tree.max_depth <= _MOST_LEVELS:
+        return None
+    leaves = np.bincount(tree.depth[tree.is_leaf], minlength=tree.max_depth + 1)
+    nodes = np.bincount(tree.depth)
+    # The ends of a tree that is cut at a level: its leaves above, all nodes on it.
+    ends = np.cumsum(leaves) - leaves + nodes
+    return min(max(int(np.flatnonzero(ends <= _MOST_ENDS)[-1]), 1), _MOST_LEVELS)
 
 
 def boxes_of(tree: Tree, max_depth: int | None, precision: int) -> dict[int, Box]:
@@ -72,23 +90,21 @@ def boxes_of(tree: Tree, max_depth: int | None, precision: int) -> dict[int, Box
     """
     tree = _with_short_names(tree)
     n_leaves = leaves_below(tree)
+    ends = _ends(tree, max_depth)
+    n_lines = min(max(_EQUATION_LINES // len(ends), 1), _MOST_EQUATION_LINES)
     lines: dict[int, tuple[str, ...]] = {}
-    middle: dict[int, float] = {}
-    ends: set[int] = set()
 
-    def place(node: int) -> float:
-        if tree.is_leaf[node] or tree.depth[node] == max_depth:
+    def write(node: int) -> None:
+        if node in ends:
             below = "" if tree.is_leaf[node] else counted_leaves(n_leaves[node])
-            lines[node] = _end_lines(tree, node, precision, below)
-            middle[node] = HEADER + ROW_HEIGHT * (len(ends) + 0.5)
-            ends.add(node)
-        else:
-            lines[node] = _split_lines(tree, node, precision)
-            sides = place(int(tree.left[node])), place(int(tree.right[node]))
-            middle[node] = sum(sides) / 2
-        return middle[node]
+            lines[node] = _end_lines(tree, node, precision, below, n_lines)
+            return
+        lines[node] = _split_lines(tree, node, precision)
+        for child in (tree.left[node], tree.right[node]):
+            write(int(child))
 
-    place(0)
+    write(0)
+    middle = _middles(tree, ends, lines)
     column = {n: _ENDS if n in ends else int(tree.depth[n]) for n in sorted(lines)}
     width: dict[int, float] = defaultdict(float)
     for node in lines:
@@ -111,6 +127,39 @@ def boxes_of(tree: Tree, max_depth: int | None, precision: int) -> dict[int, Box
     }
 
 
+def _ends(tree: Tree, max_depth: int | None) -> set[int]:
+    """Nodes below which nothing is drawn, and to which a way leads that is drawn."""
+    ends = tree.is_leaf.copy()
+    if max_depth is not None:
+        ends = (ends & (tree.depth < max_depth)) | (tree.depth == max_depth)
+    return set(np.flatnonzero(ends).tolist())
+
+
+def _middles(
+    tree: Tree, ends: set[int], lines: dict[int, tuple[str, ...]]
+) -> dict[int, float]:
+    """Where the boxes stand: leaves below each other, inner nodes between children.
+
+    Inner nodes of one level are at least two rows apart, so a row of half the height of
+    the tallest of them keeps these apart, too.
+    """
+    tallest = max((_height(lines[n]) for n in lines if n not in ends), default=0.0)
+    below, middle = HEADER, {}
+    for node in lines:  # the left side before the right
+        if node in ends:
+            row = max(_height(lines[node]), tallest / 2) + ROW_GAP
+            middle[node] = below + row / 2
+            below += row
+    for node in sorted(set(lines) - ends, reverse=True):  # children before parents
+        sides = middle[int(tree.left[node])], middle[int(tree.right[node])]
+        middle[node] = sum(sides) / 2
+    return middle
+
+
+def _height(lines: tuple[str, ...]) -> float:
+    return len(lines) * LINE_HEIGHT + 2 * PADDING
+
+
 def _split_lines(tree: Tree, node: int, precision: int) -> tuple[str, ...]:
     parts = split_parts(
         tree,
@@ -125,20 +174,42 @@ def _split_lines(tree: Tree, node: int, precision: int) -> tuple[str, ...]:
             lines[-1] += " " + part
         else:
             lines.append("    " + part)
-    return tuple(lines)
+    rows_and_mean, _, _ = node_facts(tree, node).partition(", error ")
+    return (*lines, rows_and_mean)
 
 
-def _end_lines(tree: Tree, node: int, precision: int, below: str) -> tuple[str, ...]:
+def _end_lines(
+    tree: Tree, node: int, precision: int, below: str, n_lines: int
+) -> tuple[str, ...]:
     """The equation as far as there is room, and what is known about the rows."""
-    n_terms = len(tree.schema.names)
-    while True:
-        parts = model_parts(tree, node, precision=precision, max_terms=n_terms)
-        equation = " ".join(parts[1:])
-        if len(equation) <= _LEAF_CHARACTERS or n_terms <= _LEAF_TERMS:
-            break
-        n_terms = min(n_terms, len(parts)) - 1
     facts = f"[{node}] {node_facts(tree, node)}"
-    return equation, f"{facts}, {below} below" if below else facts
+    remark = [f"{facts}, {below} below" if below else facts]
+    if tree.n_leaves == 1:
+        remark.append(one_leaf_sentence(tree))
+    n_terms = len(tree.schema.labels)
+    while True:
+        parts = model_parts(
+            tree,
+            node,
+            precision=precision,
+            max_terms=n_terms,
+            max_categories=_SPLIT_CATEGORIES,
+        )
+        equation = _wrapped(parts[1:])
+        if len(equation) <= n_lines or n_terms <= _LEAF_TERMS:
+            return (*equation, *remark)
+        n_terms = min(n_terms, len(parts)) - 1
+
+
+def _wrapped(parts: list[str]) -> list[str]:
+    """Parts of a sum in lines."""
+    lines = parts[:1]
+    for part in parts[1:]:
+        if len(lines[-1]) + 1 + len(part) <= _LEAF_CHARACTERS:
+            lines[-1] += " " + part
+        else:
+            lines.append("    " + part)
+    return lines
 
 
 def _with_short_names(tree: Tree) -> Tree:

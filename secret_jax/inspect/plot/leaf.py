@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from typing import TYPE_CHECKING, Any
 
@@ -21,9 +22,11 @@ from secret_jax.inspect.plot.style import (
     evenly_spaced,
     import_matplotlib,
     open_frame,
+    round_marks,
 )
 from secret_jax.inspect.printing import counted, number, quoted
-from secret_jax.inspect.words import clip_facts, node_facts
+from secret_jax.inspect.rounding import PrintedTerm, printed_model
+from secret_jax.inspect.words import clip_facts, node_facts, term_words
 from secret_jax.tree.routing import predict, walk
 from secret_jax.tree.structure import Tree
 
@@ -32,9 +35,11 @@ if TYPE_CHECKING:
 
 _UP, _DOWN = MIDDLE_COLOR, DARK_COLOR  # bars to the right and to the left
 _MOST_POINTS = 5000
-_LONGEST_NAME = 32
+_LONGEST_NAME = 44
 _PRECISION = 2  # digits of the words
-_TITLE_CHARACTERS, _TITLE_LINES = 68, 3
+_PRECISION_OF_BARS = 3
+_CATEGORIES = 2  # of a name that are listed
+_TITLE_CHARACTERS, _TITLE_LINES = 58, 3
 
 
 def plot_leaf(
@@ -75,10 +80,11 @@ def plot_leaf(
 
     Notes
     -----
-    Bars are coefficients times one standard deviation of their column in training, in
-    units of the target, so they compare; the numbers beside them are the coefficients
-    per unit of the column. Of an indicator of a category they are the same. In a soft
-    tree a row reaches the leaf of its larger shares, and is predicted by the mixture.
+    Bars are coefficients times one standard deviation of their column among the rows of
+    the node, in units of the target, so they compare, those of categories too; the
+    numbers beside them are the coefficients per unit of the column. What is the same
+    for all rows of the node moves nothing, and is not shown. In a soft tree a row
+    reaches the leaf of its larger shares, and is predicted by the mixture.
 
     Examples
     --------
@@ -95,8 +101,10 @@ def plot_leaf(
     if with_rows != (y is not None):
         raise ValueError("Give both X and y, or neither of them.")
     target = read_target(y) if with_rows else None
-    axes = _axes(pyplot, ax, 1 + with_rows, len(model.names[:max_terms]))
-    _draw_bars(axes[0], tree, node, model, max_terms)
+    _, terms, _ = printed_model(model, _PRECISION_OF_BARS)
+    terms = [term for term in terms if term.effect > 0]
+    axes = _axes(pyplot, ax, 1 + with_rows, len(terms[:max_terms]))
+    _draw_bars(axes[0], tree, node, model, terms, max_terms)
     if target is not None:
         _draw_fit(axes[1], tree, node, model, X, target)
     return axes
@@ -128,21 +136,29 @@ def _several(ax: Any) -> list[Any]:
 
 
 def _draw_bars(
-    ax: Any, tree: Tree, node: int, model: LinearModel, max_terms: int | None
+    ax: Any,
+    tree: Tree,
+    node: int,
+    model: LinearModel,
+    terms: list[PrintedTerm],
+    max_terms: int | None,
 ) -> None:
-    shown = len(model.names) if max_terms is None else max_terms
-    effect = np.array([term.factor * term.spread for term in model.terms[:shown]])
+    shown = terms[:max_terms]
+    effect = np.array([math.copysign(term.effect, term.factor) for term in shown])
     names = [
-        textwrap.shorten(str(n), _LONGEST_NAME, placeholder="..") for n in model.names
+        textwrap.shorten(
+            term_words(term, _CATEGORIES), _LONGEST_NAME, placeholder=" ..]"
+        )
+        for term in shown
     ]
     place = np.arange(len(effect))
     ax.barh(place, effect, color=np.where(effect > 0, _UP, _DOWN), height=0.7)
     ax.axvline(0, color="0.2", lw=0.8)
-    ax.set_yticks(place, names[:shown], fontsize=FONT_SIZE, parse_math=False)
+    ax.set_yticks(place, names, fontsize=FONT_SIZE, parse_math=False)
     ax.set_ylim(max(len(effect), 1) - 0.4, -0.6)
     for i, value in enumerate(effect):
         ax.annotate(
-            number(model.terms[i].factor, digits=3),
+            number(shown[i].factor, digits=3),
             (value, i),
             xytext=(3 if value > 0 else -3, 0),
             textcoords="offset points",
@@ -151,20 +167,21 @@ def _draw_bars(
             ha="left" if value > 0 else "right",
             va="center",
         )
-    ax.margins(x=0.18)
+    ax.margins(x=0.28)
     if not len(effect):
         constant = number(model.intercept, digits=4)
         ax.text(0.5, 0.5, f"constant: {constant}", transform=ax.transAxes, ha="center")
         ax.set_xticks([])
-    hidden = len(model.names) - len(effect)
+    hidden = len(terms) - len(effect)
     more = f" ({hidden} smaller ones not shown)" if hidden else ""
     ax.set_xlabel(
-        f"{model.target} per standard deviation of the column{more}",
+        f"moves {quoted(model.target)} by one standard deviation of the column\n"
+        f"among the {_place(tree, node)} rows{more}",
         fontsize=FONT_SIZE,
         parse_math=False,
     )
     facts = [node_facts(tree, node), clip_facts(tree, node, _PRECISION)]
-    facts = ", ".join(filter(None, facts))
+    facts = textwrap.fill(", ".join(filter(None, facts)), _TITLE_CHARACTERS)
     words = textwrap.fill(
         f"[{node}] {path_sentence(tree, node, _PRECISION)}",
         _TITLE_CHARACTERS,
@@ -172,7 +189,13 @@ def _draw_bars(
         placeholder=" ...",
     )
     ax.set_title(f"{words}\n{facts}", fontsize=FONT_SIZE, loc="left", parse_math=False)
+    if len(effect):
+        round_marks(ax.xaxis)
     _plain(ax)
+
+
+def _place(tree: Tree, node: int) -> str:
+    return "leaf's" if tree.is_leaf[node] else "node's"
 
 
 def _draw_fit(
@@ -214,6 +237,8 @@ def _draw_fit(
     ax.set_ylabel(
         f"actual {quoted(model.target)}", fontsize=FONT_SIZE, parse_math=False
     )
+    round_marks(ax.xaxis)
+    round_marks(ax.yaxis)
     _plain(ax)
 
 

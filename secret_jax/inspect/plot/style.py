@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from secret_jax.inspect.printing import short_number
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
@@ -47,3 +49,11 @@ def open_frame(ax: Axes) -> None:
 def evenly_spaced(n_rows: int, most: int) -> np.ndarray:
     """Rows that are drawn: all, or ``most`` evenly spaced ones."""
     return np.unique(np.linspace(0, n_rows - 1, min(n_rows, most)).astype(int))
+
+
+def round_marks(axis: Any, most: int = 5) -> None:
+    """A few round numbers on an axis, short enough to stand apart."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    axis.set_major_locator(MaxNLocator(most))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: short_number(value)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -13,9 +13,10 @@ from secret_jax.inspect.plot.layout import (
     LINE_HEIGHT,
     MARGIN,
     PADDING,
-    ROW_HEIGHT,
+    ROW_GAP,
     Box,
     boxes_of,
+    readable_depth,
     text_width,
 )
 from secret_jax.inspect.plot.style import (
@@ -24,9 +25,13 @@ from secret_jax.inspect.plot.style import (
     check_axes,
     import_matplotlib,
 )
-from secret_jax.inspect.printing import counted_leaves, counted_rows
+from secret_jax.inspect.printing import (
+    counted,
+    counted_leaves,
+    counted_rows,
+    short_number,
+)
 from secret_jax.tree.structure import Tree
-from secret_jax.tree.totals import leaf_totals
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,8 +45,8 @@ _COLOR_BAR_TOP, _COLOR_BAR_LABEL = 0.35, 0.48  # above the lower edge
 # Sizes of text, of the font size.
 _TITLE, _ANSWER, _SMALL = 1.2, 0.85, 0.8
 _TITLE_WIDER = 1.3  # than the same words in the font size: it is bold, too
+_ALONE = 0.95, 0.95, 0.95, 1.0  # colour of a box that is compared with none
 _THINNEST, _THICKEST = 0.6, 9.6  # points; edges to no rows and to all
-_TRIFLE = 1e-12  # rows; lets a leaf without any keep its own colour
 _BRIGHTNESS = 0.299, 0.587, 0.114  # of red, green and blue (ITU-R BT.601)
 
 
@@ -49,7 +54,7 @@ def plot_tree(
     tree: Tree,
     *,
     ax: Axes | None = None,
-    max_depth: int | None = None,
+    max_depth: int | Literal["auto"] | None = "auto",
     precision: int | None = None,
 ) -> Axes:
     """Draw the tree, with the splits and equations in the units of the data.
@@ -59,10 +64,11 @@ def plot_tree(
     tree : Tree
     ax : matplotlib Axes, optional
         Where to draw; the text is scaled to fit. By default a figure of the size that
-        the tree needs is made: half an inch per leaf, two to three per level. Of trees
-        with hundreds of leaves draw the top with ``max_depth``.
-    max_depth : int, optional
+        the tree needs is made: half an inch per leaf, two to three per level.
+    max_depth : int or None, default="auto"
         Deepest level that is drawn; inner nodes on it are drawn with their own model.
+        "auto" draws up to six levels, as many as have at most 20 ends, and says so;
+        None: all.
     precision : int, optional
         Significant digits relative to the effect, 2 by default; see `export_text`.
 
@@ -81,18 +87,23 @@ def plot_tree(
     -----
     The numbers in brackets are those of the nodes, as `apply` gives them. Where the
     condition of a box holds, the way leads up. Edges are as wide as their share of the
-    training rows. Only the largest terms are shown; `export_text` shows them all.
+    training rows; boxes are coloured by the mean of the target in the node. The terms
+    that move most in a leaf are shown as far as there is room; `export_text` shows all.
     """
     pyplot, ScalarMappable = import_matplotlib()
-    check_count("max_depth", max_depth)
+    depth = readable_depth(tree) if max_depth == "auto" else max_depth
+    check_count("max_depth", depth)
     digits = _PRECISION if precision is None else checked_precision(precision)
-    boxes = boxes_of(tree, max_depth, digits)
+    boxes = boxes_of(tree, depth, digits)
     leaves = counted_leaves(tree.n_leaves)
     soft = "soft splits, " if tree.is_soft else ""
     title = f"{tree.schema.target_name}: {leaves}, {soft}{counted_rows(tree.weight[0])}"
+    if depth is not None and depth < tree.max_depth:
+        title += f"; the upper {depth} of {counted(tree.max_depth, 'level', 'levels')}"
     right = max(box.right for box in boxes.values())
     width = max(right, MARGIN + _TITLE_WIDER * text_width(title)) + MARGIN
-    height = max(box.middle for box in boxes.values()) + ROW_HEIGHT / 2 + _FOOTER
+    lowest = max(box.middle + box.height / 2 for box in boxes.values())
+    height = lowest + ROW_GAP + (_FOOTER if len(boxes) > 1 else MARGIN)
     shrink = min(1.0, _LARGEST_FIGURE / max(width, height))
     if ax is not None:
         check_axes(ax)
@@ -101,7 +112,7 @@ def plot_tree(
     ).add_axes((0, 0, 1, 1))
     scale = _fit(axes, width, height)
 
-    level = _typical_output(tree)
+    level = tree.schema.restore_target(tree.mean[:, 0])
     color = ScalarMappable(cmap=COLORS)
     color.set_clim(
         min(level[node] for node in boxes), max(level[node] for node in boxes)
@@ -110,21 +121,12 @@ def plot_tree(
         if node:
             _draw_edge(axes, tree, boxes[int(tree.parent[node])], box, scale)
         cut = box.is_end and not tree.is_leaf[node]
-        _draw_box(axes, box, color.to_rgba(level[node]), "--" if cut else "-", scale)
+        fill = color.to_rgba(level[node]) if len(boxes) > 1 else _ALONE
+        _draw_box(axes, box, fill, "--" if cut else "-", scale)
     _write(axes, MARGIN, HEADER / 2, title, _TITLE * scale, weight="bold")
     if len(boxes) > 1:
         _draw_color_bar(axes, color, tree.schema.target_name, height, scale)
     return axes
-
-
-def _typical_output(tree: Tree) -> np.ndarray:
-    """Middle of each leaf's outputs, averaged over the leaves below an inner node.
-
-    Shape (n_nodes,), float64, in units of the target.
-    """
-    weight = tree.weight + _TRIFLE
-    level = leaf_totals(tree, weight * (tree.lower + tree.upper)[:, 0] / 2)
-    return tree.schema.restore_target(level / leaf_totals(tree, weight))
 
 
 def _fit(ax: Axes, width: float, height: float) -> float:
@@ -221,6 +223,7 @@ def _draw_color_bar(
     assert figure is not None
     figure.colorbar(color, cax=bar_axes, orientation="horizontal")
     bar_axes.locator_params(axis="x", nbins=4)
+    bar_axes.xaxis.set_major_formatter(lambda value, _: short_number(value))
     bar_axes.tick_params(labelsize=_SMALL * FONT_SIZE * scale, length=2 * scale, pad=1)
-    label = f"{target}: middle of the range of the outputs"
+    label = f"mean of {target}"
     _write(ax, MARGIN, height - _COLOR_BAR_LABEL, label, _SMALL * scale)

@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from secret_jax.inspect.printing import number
-from secret_jax.inspect.report.words import short
+from secret_jax.inspect.printing import number, short_number
 
 
 class Tick(NamedTuple):
@@ -67,12 +66,12 @@ def ticks(low: float, high: float, length: float, most: int = 4) -> list[Tick]:
     """
     span = high - low
     if not span > 0:
-        return [Tick(length / 2, short(low))]
+        return [Tick(length / 2, short_number(low))]
     power = 10.0 ** math.floor(math.log10(span / most))
     step = next(f * power for f in (1, 2, 2.5, 5, 10, 20) if span / (f * power) <= most)
     first, last = math.ceil(low / step), math.floor(high / step)
     return [
-        Tick(round(length * (i * step - low) / span, 1), short(i * step))
+        Tick(round(length * (i * step - low) / span, 1), short_number(i * step))
         for i in range(first, last + 1)
     ]
 

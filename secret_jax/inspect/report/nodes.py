@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from secret_jax.inspect.explain import path_sentence
+from secret_jax.inspect.one_leaf import one_leaf_sentence
 from secret_jax.inspect.printing import counted_leaves, counted_rows, number
 from secret_jax.inspect.report.colors import Scale
 from secret_jax.inspect.report.words import in_steps
@@ -118,8 +119,7 @@ def _view(
         condition = split_sentence(tree, parent, side=side)
     leaf = bool(tree.is_leaf[node])
     reason = StopReason(int(tree.stop_reason[node])).sentence if leaf else ""
-    if leaf and not node:
-        reason = f"no split pays: this is a linear regression ({reason})"
+    reason = one_leaf_sentence(tree) or reason
     return NodeView(
         node=node,
         condition=condition,
