@@ -11,6 +11,7 @@ from secret_jax.inspect.arguments import (
     check_count,
     checked_precision,
 )
+from secret_jax.inspect.colors import Scale
 from secret_jax.inspect.printing import counted_leaves, counted_rows
 from secret_jax.inspect.words import model_parts, node_facts, split_parts
 from secret_jax.tree.structure import StopReason, Tree
@@ -52,8 +53,8 @@ def export_dot(
     str
         A directed graph. The names of its nodes and the numbers in brackets are those
         that `apply` gives; where the condition of a box holds, the way is "yes". Edges
-        are as wide as their share of the training rows. A leaf's tooltip says why it
-        was not split.
+        are as wide as their share of the training rows, boxes coloured by the mean of
+        the target. A leaf's tooltip says why it was not split.
 
     Raises
     ------
@@ -76,10 +77,12 @@ def export_dot(
     lines = [
         "digraph tree {",
         f"    graph [label={_quoted([title])}, labelloc=t, rankdir={direction}];",
-        '    node [shape=box, style=rounded, fontname="Helvetica"];',
+        '    node [shape=box, style="rounded,filled", fontname="Helvetica"];',
         '    edge [fontname="Helvetica"];',
     ]
     n_leaves = leaves_below(tree)
+    mean = tree.schema.restore_target(tree.mean[:, 0])
+    scale = Scale(mean.tolist())
     for node in _drawn(tree, max_depth):
         leaf = bool(tree.is_leaf[node])
         facts = node_facts(tree, node)
@@ -90,7 +93,7 @@ def export_dot(
                 more = f", tooltip={_quoted([reason])}"
             else:
                 facts += f", {counted_leaves(n_leaves[node])} below"
-                more = ', style="rounded,dashed"'
+                more = ', style="rounded,filled,dashed"'
         else:
             parts = split_parts(
                 tree,
@@ -101,6 +104,11 @@ def export_dot(
             )
             more = ""
         label = [*_wrapped(f"[{node}] {' '.join(parts)}"), facts]
+        if tree.n_nodes > 1:
+            color, ink = scale.color(mean[node]), scale.ink(mean[node])
+        else:
+            color, ink = "white", "black"  # it is compared with none
+        more += f', fillcolor="{color}", fontcolor={ink}'
         lines.append(f"    {node} [label={_quoted(label)}{more}];")
         if node:
             parent = int(tree.parent[node])

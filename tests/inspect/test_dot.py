@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+import matplotlib
 import numpy as np
 import pytest
+from matplotlib.colors import to_rgb
 from random_trees import random_tree
 
 from secret_jax import SecretRegressor
@@ -87,7 +89,7 @@ def test_deep_trees_are_cut_and_rotated():
     cut = [node for node in (1, 2) if not tree.is_leaf[node]]
     assert cut
     for node in cut:
-        assert boxes[node]["style"] == "rounded,dashed"
+        assert boxes[node]["style"] == "rounded,filled,dashed"
         assert "leaves below" in boxes[node]["label"]
         assert "rings =" in boxes[node]["label"]
 
@@ -108,7 +110,7 @@ def test_long_sums_and_lists_are_shortened():
     boxes, *_ = parse(export_dot(tree, max_terms=1, max_categories=1))
     leaf = int(np.flatnonzero(tree.is_leaf)[0])
     words = model_equation(tree, leaf, max_terms=1)
-    assert words.endswith("+ ...")
+    assert words.endswith("+ ... 3 smaller terms")
     assert in_one_line(boxes[leaf]["label"]) == f"[{leaf}] {words}"
 
 
@@ -131,3 +133,16 @@ def test_the_estimator_writes_it(rng):
 def test_wrong_options_are_refused(option, error):
     with pytest.raises(error, match=next(iter(option))):
         export_dot(random_tree(0, 2), **option)
+
+
+def test_boxes_are_coloured_by_the_mean():
+    tree = random_tree(4, 8)
+    level = np.arange(tree.n_nodes, dtype=float)[:, None]
+    boxes, _, _ = parse(export_dot(replace(tree, mean=level)))
+    viridis = matplotlib.colormaps["viridis"]
+    for node, box in boxes.items():
+        color = to_rgb(viridis(node / (tree.n_nodes - 1)))
+        np.testing.assert_allclose(to_rgb(box["fillcolor"]), color, atol=0.06)
+        assert box["fontcolor"] == ("black" if node > 8 else "white")
+    (alone,) = parse(export_dot(random_tree(0, 1)))[0].values()
+    assert (alone["fillcolor"], alone["fontcolor"]) == ("white", "black")

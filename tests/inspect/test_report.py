@@ -18,7 +18,7 @@ from sklearn import config_context
 
 from secret_jax import SecretRegressor
 from secret_jax.inspect.explain import explain
-from secret_jax.inspect.report.colors import Scale
+from secret_jax.inspect.colors import Scale
 from secret_jax.inspect.report.drawing import histogram, ticks
 from secret_jax.inspect.report.held_out import (
     HeldOut,

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from secret_jax.inspect.colors import Scale
 from secret_jax.inspect.explain import path_sentence
 from secret_jax.inspect.one_leaf import one_leaf_sentence
 from secret_jax.inspect.printing import counted_leaves, counted_rows, number
-from secret_jax.inspect.report.colors import Scale
 from secret_jax.inspect.report.words import in_steps
 from secret_jax.inspect.words import clip_facts, model_parts, split_sentence
 from secret_jax.tree.structure import StopReason, Tree

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from secret_jax.inspect.arguments import check_count
+from secret_jax.inspect.colors import Scale
 from secret_jax.inspect.cost import reading_cost
 from secret_jax.inspect.importances import feature_importances
 from secret_jax.inspect.printing import counted, counted_leaves, counted_rows, number
-from secret_jax.inspect.report.colors import Scale
 from secret_jax.inspect.report.drawing import Scatter, histogram, scatter
 from secret_jax.inspect.report.held_out import (
     HeldOut,

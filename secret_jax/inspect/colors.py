@@ -10,6 +10,7 @@ _SHADES = (
     *("#440154", "#482878", "#3e4a89", "#31688e", "#26828e"),
     *("#1f9e89", "#35b779", "#6ece58", "#b5de2b", "#fde725"),
 )
+_BRIGHTNESS = 0.299, 0.587, 0.114  # of red, green and blue (ITU-R BT.601)
 
 
 class Scale:
@@ -43,6 +44,13 @@ class Scale:
             )
         ]
         return "#" + "".join(f"{channel:02x}" for channel in mixed)
+
+    def ink(self, value: float) -> str:
+        """What is read on that colour: black or white."""
+        channels = [int(part, 16) / 255 for part in _channels(self.color(value))]
+        weighed = zip(channels, _BRIGHTNESS, strict=True)
+        bright = sum(share * weight for share, weight in weighed)
+        return "black" if bright > 0.5 else "white"
 
 
 def _channels(color: str) -> tuple[str, str, str]:
