@@ -17,8 +17,8 @@ from random_trees import NAMES, encode, random_rows, random_tree, with_gates
 from sklearn import config_context
 
 from secret_jax import SecretRegressor
-from secret_jax.inspect.explain import explain
 from secret_jax.inspect.colors import Scale
+from secret_jax.inspect.explain import explain
 from secret_jax.inspect.report.drawing import histogram, ticks
 from secret_jax.inspect.report.held_out import (
     HeldOut,

@@ -103,4 +103,5 @@ class Slice:
         at = self.rows.table.x[drawn][:, self.positions].astype(np.float64)
         known = self.known()[drawn]
         at = np.where(known, at, self.box[:, 0])
-        return drawn, self.center + self.scale * at, ~known.all(axis=1)
+        lacks = np.asarray(~known.all(axis=1))
+        return drawn, self.center + self.scale * at, lacks
