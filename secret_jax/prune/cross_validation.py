@@ -57,18 +57,29 @@ class CrossValidation(PruningRule):
         return self.n_repeats
 
     def __call__(self, tree: Tree, evidence: Evidence) -> Pruned:
-        """Of subtrees with equal errors the smallest; its cross-validated error."""
+        """The smallest subtree that can hardly be told from the best; its error.
+
+        Its cross-validated error is higher by no more than the tolerance, and by no
+        more than one standard error of the difference, which the folds show in pairs.
+        """
         path = _path(tree)
         penalties = _typical_penalties(path.alphas)
-        error = np.zeros(len(path.alphas))
         fold_paths = [_path(fold_tree) for fold_tree in evidence.fold_trees]
         folds = zip(evidence.unseen, evidence.fold_trees, fold_paths, strict=True)
-        for part, fold_tree, fold_path in folds:
+        errors = np.zeros((len(fold_paths), len(path.alphas)))
+        for which, (part, fold_tree, fold_path) in enumerate(folds):
             held_out = evidence.training.take(np.flatnonzero(part))
             own = fold_path.totals(node_errors(fold_tree, held_out))
-            error += own[_index_at(fold_path, penalties)]
-        most = error.min() * (1.0 + TIE + evidence.tolerance)
-        best = int(np.flatnonzero(error <= most)[-1])
+            errors[which] = own[_index_at(fold_path, penalties)]
+        error = errors.sum(axis=0)
+        least = error.min()
+        difference = errors - errors[:, [int(np.argmin(error))]]
+        # The rows of one repeat are those of the others: more folds, but not more rows.
+        unsure = np.sqrt(len(errors) * self.n_repeats) * difference.std(
+            axis=0, ddof=min(1, len(errors) - 1)
+        )
+        allowed = np.minimum(evidence.tolerance * least, unsure)
+        best = int(np.flatnonzero(error <= least * (1.0 + TIE) + allowed)[-1])
         pruned = [
             fold_path.subtree(fold_tree, int(_index_at(fold_path, penalties[best])))
             for fold_path, fold_tree in zip(
