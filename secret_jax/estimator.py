@@ -117,11 +117,13 @@ class SecretRegressor(ReadingMixin, RegressorMixin, NestedParameters):
         node's full model by at most this share of the noise variance in the node. 0.05
         is terse, 0.01 cautious, 0 keeps all terms. Leaves that ``refine="soft"`` has
         trained together keep theirs.
-    tolerance : float, default=0.02
+    tolerance : float, default=0.03
         How much more error, as a share, a smaller tree may have where rows that did not
         grow the trees compare them (``prune`` by cross-validation or held-out rows): of
-        trees that can hardly be told apart the smaller one reads better. 0: the one of
-        least error.
+        trees that can hardly be told apart the smaller one reads better. It is
+        multiplied by the root of the share of the variance that stays unexplained: the
+        size of a tree that explains nearly everything matters. 0: the tree of least
+        error.
     min_samples_split : int, float or "auto", default="auto"
         A node with fewer rows is not split; a float is a fraction of the rows that
         grow the tree. "auto" is half a per cent of them; of few rows, two
@@ -239,7 +241,7 @@ class SecretRegressor(ReadingMixin, RegressorMixin, NestedParameters):
         refine: Literal["tao", "blend", "soft"] | Refinement | None = None,
         distill: bool | Distillation = True,
         tau: float = 0.03,
-        tolerance: float = 0.02,
+        tolerance: float = 0.03,
         min_samples_split: float | Literal["auto"] = "auto",
         min_samples_leaf: float | Literal["auto"] = "auto",
         min_gain: float | Literal["auto"] = "auto",

@@ -498,9 +498,10 @@ def grown(plan: Plan, prepared: Prepared, rule: PruningRule) -> Fitted:
         pruning.at(which, len(kinds))
         whole, *fold_trees = trees[which :: len(kinds)]
         pruned.append(rule(whole, evidence._replace(fold_trees=fold_trees)))
-    least = min(found.value for found in pruned) + 0.0
-    # Without oblique splits where the errors cannot be told apart.
-    most = least + plan.tolerance * abs(least)
+    least = most = min(found.value for found in pruned)
+    if rule.folds or held_out is not None:
+        # Without oblique splits where the errors can hardly be told apart.
+        most = least + evidence.tolerated(least, rule.repeats)
     best = next(which for which, found in enumerate(pruned) if found.value <= most)
     candidates = [
         Candidate(tree, found.tree)

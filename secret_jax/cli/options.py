@@ -186,7 +186,7 @@ def add_search_options(tree: argparse._ArgumentGroup) -> None:
         "--tolerance",
         metavar="SHARE",
         type=real(0),
-        help="how much more error a smaller tree may have (default: 0.02)",
+        help="how much more error a smaller tree may have (default: 0.03)",
     )
     tree.add_argument(
         "--leaf-penalty",

@@ -78,7 +78,7 @@ class CrossValidation(PruningRule):
         unsure = np.sqrt(len(errors) * self.n_repeats) * difference.std(
             axis=0, ddof=min(1, len(errors) - 1)
         )
-        allowed = np.minimum(evidence.tolerance * least, unsure)
+        allowed = np.minimum(evidence.tolerated(least, self.n_repeats), unsure)
         best = int(np.flatnonzero(error <= least * (1.0 + TIE) + allowed)[-1])
         pruned = [
             fold_path.subtree(fold_tree, int(_index_at(fold_path, penalties[best])))

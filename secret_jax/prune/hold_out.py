@@ -73,7 +73,7 @@ class HoldOut(PruningRule):
         if evidence.tolerance > 0:
             error = node_errors(found, evidence.held_out)
             path = weakest_links(found, error)
-            most = best[0] * (1.0 + evidence.tolerance)
+            most = best[0] + evidence.tolerated(best[0])
             smallest = int(np.flatnonzero(path.totals(error) <= most)[-1])
             found = path.subtree(found, smallest)
         return Pruned(found, float(best[0]))

@@ -28,7 +28,7 @@ class Evidence(NamedTuple):
     fold_trees : sequence of Tree
         For every part a tree of the same kind, grown on the rows outside of it.
     tolerance : float
-        Share of the least error by which that of a smaller tree may be higher.
+        Of the error of a smaller tree; see `tolerated`.
     """
 
     training: Rows
@@ -36,6 +36,24 @@ class Evidence(NamedTuple):
     unseen: Sequence[np.ndarray] = ()
     fold_trees: Sequence[Tree] = ()
     tolerance: float = 0.0
+
+    def tolerated(self, error: float, n_repeats: int = 1) -> float:
+        """How much higher than the least error that of a smaller tree may be.
+
+        The tolerance is for targets of which nothing is explained. The less is left
+        unexplained the more a small loss weighs, and what is exact stays exact: it is
+        multiplied by the root of the unexplained share.
+
+        Parameters
+        ----------
+        error : float
+            The least squared error, summed over rows and outputs in standardised units.
+        n_repeats : int
+            How often each row is counted in it.
+        """
+        rows = self.training if self.held_out is None else self.held_out
+        total = n_repeats * rows.weight.sum() * rows.targets.shape[1]
+        return self.tolerance * error * min(error / total, 1.0) ** 0.5
 
 
 class Pruned(NamedTuple):
