@@ -30,7 +30,7 @@ from secret_jax.tree.structure import ARRAY_FIELDS, Tree
 
 FORMAT = "secret_jax model"
 # Raised when older files can no longer be read; those before the first release are not.
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 
 _HEADER = "header"
 _SCALING = ("center", "scale")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from secret_jax.data.schema import TableSchema
-from secret_jax.tree.structure import ARRAY_FIELDS, SplitKind, Tree
+from secret_jax.tree.structure import ARRAY_FIELDS, OUTPUT_FIELDS, SplitKind, Tree
 
 
 def flaw_of(tree: Tree) -> str:
@@ -30,6 +30,7 @@ def _flaw_of_schema(schema: TableSchema) -> str:
     named = (
         *(*schema.continuous, *schema.discrete),
         *(*schema.missing_modelled, *schema.missing_split),
+        *schema.whole,
     )
     if not _within(named, n_names) or len(schema.roles) != n_names:
         return "the schema names a column that is not there"
@@ -58,8 +59,9 @@ def _flaw_of_shapes(tree: Tree) -> str:
     most = max(map(len, schema.categories), default=0)
     shapes = {
         "direction": (n_nodes, schema.n_columns),
-        "coefficient": (n_nodes, n_outputs, width),
-        **dict.fromkeys(("lower", "upper", "train_error"), (n_nodes, n_outputs)),
+        **dict.fromkeys(("center", "spread"), (n_nodes, schema.n_regressors)),
+        **dict.fromkeys(OUTPUT_FIELDS, (n_nodes, n_outputs)),
+        **dict.fromkeys(("coefficient", "standard_error"), (n_nodes, n_outputs, width)),
     }
     for name in ARRAY_FIELDS:
         found = getattr(tree, name).shape

@@ -20,7 +20,10 @@ from secret_jax.tree.routing import values, walk
 from secret_jax.tree.structure import ARRAY_FIELDS, SplitKind, Tree
 
 P = 3
-NUMBERS = ("coefficient", "lower", "upper", "weight", "train_error", "degrees")
+NUMBERS = (
+    *("coefficient", "lower", "upper", "weight", "train_error", "degrees"),
+    *("mean", "deviation", "center", "spread", "standard_error"),
+)
 
 
 def tree_of(shape: str, seed: int, n_outputs: int = 1) -> Tree:
@@ -96,6 +99,14 @@ def test_every_node_has_the_model_of_the_rows_that_reach_it(
         )
         np.testing.assert_allclose(tree.weight[node], weight[inside].sum(), **close)
         assert tree.degrees[node] == 1 + P
+        for found, values in (
+            ((tree.mean, tree.deviation), targets[inside]),
+            ((tree.center, tree.spread), x[inside].astype(float)),
+        ):
+            mean = np.average(values, axis=0, weights=weight[inside])
+            square = np.average((values - mean) ** 2, axis=0, weights=weight[inside])
+            np.testing.assert_allclose(found[0][node], mean, **close)
+            np.testing.assert_allclose(found[1][node], np.sqrt(square), **close)
     leaf_error = tree.train_error[tree.is_leaf].sum(axis=1) @ tree.weight[tree.is_leaf]
     assert squared_error(tree, rows) == pytest.approx(leaf_error, rel=1e-4)
 

@@ -81,6 +81,11 @@ def example_tree(
         weight=np.array([10.0, 4, 6, 3, 3]),
         train_error=np.stack([error, error / 3], axis=1)[:, :n_outputs],
         degrees=np.array([3.0, 2.0, 1.5, 1.0, 1.0]),
+        mean=model[:, :, 0] / 3,
+        deviation=model[:, :, 1] ** 2,
+        center=model[:, 0, :1] * third,
+        spread=np.array([[third], [0.0], [5e-324], [1.0], [1e300]]),
+        standard_error=np.where(model > 0, np.nan, -model),
         gate_width=np.array([0.0, 0.25, 0.0, 0.0, 0.0], np.float32),
         gain=np.array([0.4, 0, 0.2, 0, 0], np.float32),
         schema=schema,
@@ -288,7 +293,9 @@ def test_no_altered_byte_changes_the_tree(saved):
     [
         {"coefficient": np.zeros((5, 1, 2))},
         {"threshold": np.zeros(5)},
-        {"center": np.zeros(2)},
+        {"center": np.zeros((5, 1))},
+        {"standard_error": np.zeros((5, 1, 2))},
+        {"column_center": np.zeros(2)},
         {"left": np.array([{}] * 5, object)},
     ],
 )

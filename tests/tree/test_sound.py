@@ -67,7 +67,11 @@ def test_only_fitted_attributes_are_set(tmp_path, name):
 
 
 @pytest.mark.parametrize(
-    "name", ["direction", "coefficient", "goes_left", "lower", "threshold", "left"]
+    "name",
+    [
+        *("direction", "coefficient", "goes_left", "lower", "threshold", "left"),
+        *("mean", "deviation", "center", "spread", "standard_error"),
+    ],
 )
 def test_an_array_of_another_shape_is_found(name):
     tree = random_tree(5, 12)
@@ -87,6 +91,7 @@ def test_an_array_of_another_shape_is_found(name):
         ("center", np.zeros(2)),
         ("target_scales", ()),
         ("missing_split", (1,)),
+        ("whole", (7,)),
         ("roles", ()),
     ],
 )

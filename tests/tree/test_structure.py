@@ -23,8 +23,8 @@ from secret_jax.tree.structure import (
 
 def assert_same_arrays(found: Tree, expected: Tree) -> None:
     for name in ARRAY_FIELDS:
-        assert np.array_equal(getattr(found, name), getattr(expected, name)), name
-        assert getattr(found, name).dtype == getattr(expected, name).dtype, name
+        array, other = getattr(found, name), getattr(expected, name)
+        np.testing.assert_array_equal(array, other, name, strict=True)  # NaN is NaN
 
 
 def test_the_arrays_of_a_tree_cannot_be_written_to():
