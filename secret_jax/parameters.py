@@ -234,7 +234,7 @@ def plan_of(
         max_leaf_nodes=parameters["max_leaf_nodes"],
         max_split_samples=parameters["max_split_samples"],
         columns=columns,
-        tau=parameters["tau"],
-        tolerance=parameters["tolerance"],
+        tau=float(parameters["tau"]),
+        tolerance=float(parameters["tolerance"]),
         seed=seed if splits.is_random else 0,
     )

@@ -58,15 +58,15 @@ def shortened(tree: Tree, statistics: NodeStatistics, tau: float) -> Tree:
     pivoted partial Cholesky, the most useful first, until the part of b'Cb that they
     leave unsaid is at most ``tau s²``; those that can be spared go again. The slopes
     are those of the projection, C_AA⁻¹ (C b)_A. Levels of an attribute with like
-    coefficients may enter together as one term. A column that splits above have fixed
-    is part of the constant.
+    coefficients may enter together as one term. What splits above have fixed is part of
+    the constant.
     """
     n = statistics.n_regressors
     if n == 0:
         return tree
     weight = np.maximum(tree.weight, 1e-300)
     noise = noise_variance(tree)
-    fixed = _fixed(tree, statistics)
+    varying = _varying(tree, statistics)
     coefficient = tree.coefficient.copy()
     standard_error = np.full(coefficient.shape, np.nan)
     moments: dict[int, np.ndarray] = {}
@@ -80,7 +80,7 @@ def shortened(tree: Tree, statistics: NodeStatistics, tau: float) -> Tree:
             total = statistics.weight[node]
             own = own / total if total > 0 else np.zeros_like(own)
             covariance = share * own + (1.0 - share) * moments[parent]
-        covariance = np.where(fixed[node] | fixed[node][:, None], 0.0, covariance)
+        covariance = varying[node] @ covariance @ varying[node]
         moments[node] = covariance
         mean = statistics.mean[node, :n]
         for output in range(tree.n_outputs):
@@ -102,27 +102,40 @@ def shortened(tree: Tree, statistics: NodeStatistics, tau: float) -> Tree:
     return replace(tree, standard_error=standard_error)
 
 
-def _fixed(tree: Tree, statistics: NodeStatistics) -> np.ndarray:
-    """Regressors that do not vary in a node, because splits above asked for them.
+def _varying(
+    tree: Tree, statistics: NodeStatistics
+) -> Float[np.ndarray, "n_nodes n_regressors n_regressors"]:
+    """Projections on what splits above a node have not fixed in it.
 
-    Returns
-    -------
-    ndarray of shape (n_nodes, n_regressors), bool
+    Fixed is a regressor of a column that was asked for and does not vary any more, and
+    a sum of such regressors: that of the indicators of the categories that are left.
     """
     schema, n = tree.schema, statistics.n_regressors
     columns = np.array(schema.input_columns[:n])
-    square = np.einsum("nii->ni", statistics.scatter)[:, :n]
-    constant = square <= _CONSTANT * np.maximum(statistics.weight, 1.0)[:, None]
-    asked = np.zeros((tree.n_nodes, n), bool)
+    varying = np.tile(np.eye(n), (tree.n_nodes, 1, 1))
+    asked: list[set[int]] = [set()]
     for node in range(1, tree.n_nodes):  # parents come before their children
         parent = int(tree.parent[node])
-        asked[node] = asked[parent]
-        if tree.kind[parent] == SplitKind.DISCRETE:
-            asked[node] |= columns == schema.discrete[tree.attribute[parent]]
-        elif tree.kind[parent] == SplitKind.AXIS:
-            column = schema.input_columns[tree.attribute[parent]]
-            asked[node] |= columns == column
-    return asked & constant
+        asked.append(asked[parent] | _asked(tree, parent))
+        constant = _CONSTANT * max(statistics.weight[node], 1.0)
+        for column in asked[node]:
+            own = np.flatnonzero(columns == column)
+            place = np.ix_(own, own)
+            square, axes = np.linalg.eigh(statistics.scatter[node][place])
+            rounding = statistics.rounding[node] * square.max(initial=0.0)
+            axes = axes[:, square > max(constant, rounding)]
+            varying[node][place] = axes @ axes.T
+    return varying
+
+
+def _asked(tree: Tree, node: int) -> set[int]:
+    """The input column that a split on one column asks for."""
+    schema, attribute = tree.schema, int(tree.attribute[node])
+    if tree.kind[node] == SplitKind.DISCRETE:
+        return {schema.discrete[attribute]}
+    if tree.kind[node] == SplitKind.AXIS:
+        return {schema.input_columns[attribute]}
+    return set()
 
 
 def _terms(
@@ -172,6 +185,7 @@ def _short(
     Returns
     -------
     slopes, variance : ndarray of shape (n_regressors,), float64
+        NaN: that of a slope that the others leave open.
     """
     said = covariance @ full
     crossed = covariance @ member
@@ -187,7 +201,8 @@ def _short(
     inverse = np.linalg.inv(gram[np.ix_(chosen, chosen)])
     variance = np.einsum("ik,kl,il->i", of_terms, inverse, of_terms)
     slopes = of_terms @ (inverse @ moment[chosen]) if unsaid <= limit else full
-    return slopes, np.maximum(variance, 0.0)
+    known = (variance > 0) | (slopes == 0)
+    return slopes, np.where(known, np.maximum(variance, 0.0), np.nan)
 
 
 def _forward(
@@ -205,10 +220,10 @@ def _forward(
         usable = (left > copy * variance) & (variance > _CONSTANT)
         usable[chosen] = False
         worth = np.where(usable, moment**2 / np.where(usable, left, 1.0), 0.0)
-        # The first of those that are equal but for rounding, whatever order rows have.
-        best = int(np.argmax(worth >= (1.0 - _TIE) * worth.max(initial=0.0)))
-        if worth.size == 0 or worth[best] <= 0:
+        most = worth.max(initial=0.0)
+        if most <= 0:
             break
+        best = int(np.flatnonzero(worth >= (1.0 - _TIE) * most)[0])
         pivot = np.sqrt(left[best])
         column = (gram[:, best] - factors @ factors[best]) / pivot
         rest = moment[best] / pivot
@@ -227,13 +242,16 @@ def _backward(
     variance: float,
     limit: float,
 ) -> np.ndarray:
-    """The chosen terms without those that can be spared, the least useful first."""
+    """The chosen terms without those that can be spared, the least useful first.
+
+    Of equal ones the last that was chosen.
+    """
     while len(chosen):
         inverse = np.linalg.inv(gram[np.ix_(chosen, chosen)])
         slopes = inverse @ moment[chosen]
         unsaid = variance - moment[chosen] @ slopes
         worth = slopes**2 / np.diagonal(inverse)
-        least = int(np.argmax(worth <= (1.0 + _TIE) * worth.min()))
+        least = int(np.flatnonzero(worth <= (1.0 + _TIE) * worth.min())[-1])
         if unsaid + worth[least] > limit:
             break
         chosen = np.delete(chosen, least)

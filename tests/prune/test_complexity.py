@@ -114,7 +114,7 @@ def test_the_path_is_that_of_scikit_learn():
 @every_configuration
 def test_each_penalty_of_the_path_gives_its_error(configuration):
     X, y = crease()
-    model = regressor(configuration, prune=None)
+    model = regressor(configuration, prune=None, tau=0)  # the path is of full models
     path = model.cost_complexity_pruning_path(X, y)
     assert not hasattr(model, "tree_")
     grown = model.fit(X, y).n_leaves_
@@ -189,14 +189,34 @@ def test_constant_outputs_and_single_rows():
         assert regressor("paper", prune=rule).fit(X[:1], [2.0]).predict(X[:1]) == [2.0]
 
 
-def test_parts_have_like_weight_and_keep_their_order():
+@pytest.mark.parametrize("n_repeats", [1, 2, 3])
+def test_parts_have_like_weight_and_hold_every_row_once_a_time(n_repeats):
     weight = np.random.default_rng(0).integers(1, 5, 1000).astype(float)
-    fold = parts_of(weight, 5)
-    assert (np.diff(fold) >= 0).all()
-    np.testing.assert_allclose(
-        np.bincount(fold, weight), weight.sum() / 5, atol=weight.max()
-    )
-    assert parts_of(np.ones(3), 5).max() < 5
+    parts = np.array(parts_of(weight, 5, n_repeats))
+    assert parts.shape == (5 * n_repeats, 1000)
+    rounds = parts.reshape(n_repeats, 5, 1000)
+    assert (rounds.sum(axis=1) == 1).all()
+    # A part is made of so many runs of rows, each off by one row at most.
+    for repeat, these in enumerate(rounds):
+        runs = 5**repeat
+        np.testing.assert_allclose(
+            these @ weight, weight.sum() / 5, atol=runs * weight.max()
+        )
+    # The first time the rows are cut in order.
+    assert (np.diff(np.argmax(rounds[0], axis=0)) >= 0).all()
+
+
+def test_rows_of_one_part_are_in_all_parts_the_next_time():
+    """Trees that were grown without the same rows would say the same twice."""
+    parts = np.array(parts_of(np.ones(1000), 5, 2)).astype(int)
+    np.testing.assert_array_equal(parts[:5] @ parts[5:].T, np.full((5, 5), 40))
+
+
+def test_no_part_is_empty_or_holds_all_rows():
+    for n_rows in range(1, 12):
+        for part in parts_of(np.ones(n_rows), 5, 2):
+            assert 0 < part.sum() < n_rows or n_rows == 1
+    assert parts_of(np.ones(1), 5, 2) == []
 
 
 def test_cross_validation_measures_trees_on_rows_they_have_not_seen():
@@ -299,21 +319,21 @@ def test_the_path_of_several_outputs_is_in_units_of_the_targets():
 def test_cross_validation_adds_up_the_outputs():
     """The definition, by hand, for trees of two outputs."""
     tree, rows = fitted_tree(2)
-    fold = parts_of(rows.weight, 3)
+    unseen = parts_of(rows.weight, 3)
     fold_trees = [fitted_tree(2, random_state=seed)[0] for seed in range(3)]
     for seed, own in enumerate(fold_trees):  # any trees will do, of several sizes
         cut = weakest_links(own, training_errors(own), 1 + model_degrees(own))
         fold_trees[seed] = cut.subtree(own, seed)
     pruned = CrossValidation(n_folds=3)(
-        tree, Evidence(rows, fold=fold, fold_trees=fold_trees)
+        tree, Evidence(rows, unseen=unseen, fold_trees=fold_trees)
     )
     whole = weakest_links(tree, training_errors(tree), 1 + model_degrees(tree))
     alphas = np.append(whole.alphas, np.inf)
     typical = np.sqrt(alphas[:-1] * alphas[1:])
     error = np.zeros(len(typical))
-    for part, own in enumerate(fold_trees):
+    for part, own in zip(unseen, fold_trees, strict=True):
         path = weakest_links(own, training_errors(own), 1 + model_degrees(own))
-        held_out = rows.take(fold == part)
+        held_out = rows.take(part)
         for index, penalty in enumerate(typical):
             which = np.flatnonzero(path.alphas <= penalty)[-1]
             subtree = path.subtree(own, which)

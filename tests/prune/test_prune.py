@@ -169,11 +169,12 @@ def test_a_pruned_model_is_never_worse_on_the_pruning_set(configuration, table):
     X, y = pruning_set(make)
     # Refitted on the pruning rows, a model would no longer be the one that was pruned.
     kept = HoldOut(refit=False)
-    model = regressor(configuration).set_params(prune=kept, oblique=True)
+    # What is pruned has full models.
+    model = regressor(configuration).set_params(prune=kept, oblique=True, tau=0)
     pruned = model.fit(*make(), prune_set=(X, y))
     error = np.mean((pruned.predict(X) - y) ** 2)
     for changes in ({"prune": None}, {"prune": kept, "max_depth": 0}):
-        other = regressor(configuration, oblique=True, **changes)
+        other = regressor(configuration, oblique=True, tau=0, **changes)
         other.fit(*make())
         assert error <= np.mean((other.predict(X) - y) ** 2) * (1 + 1e-4)
 
@@ -181,8 +182,10 @@ def test_a_pruned_model_is_never_worse_on_the_pruning_set(configuration, table):
 @every_configuration
 def test_a_pruned_model_is_a_subtree_of_the_grown_one(configuration):
     X, y = crease()
-    grown = regressor(configuration, prune=None, oblique=True).fit(X, y)
-    pruned = regressor(configuration, prune=HoldOut(refit=False), oblique=True)
+    # The noise by which equations are shortened is that of the pruned tree.
+    full = {"oblique": True, "tau": 0}
+    grown = regressor(configuration, prune=None, **full).fit(X, y)
+    pruned = regressor(configuration, prune=HoldOut(refit=False), **full)
     pruned.fit(X, y, prune_set=pruning_set(crease))
     assert pruned.n_leaves_grown_ == grown.n_leaves_
     assert pruned.n_leaves_ < grown.n_leaves_
