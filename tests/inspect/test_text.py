@@ -30,15 +30,31 @@ from secret_jax.tree.routing import predict
 from secret_jax.tree.structure import SplitKind, Tree
 
 
+_NUMBER = r"\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?"
+_TERM = re.compile(
+    rf"([+-]?) ?(?:({_NUMBER}) )?(?:@(\d)|\(@(\d) ([+-]) ({_NUMBER})\))"
+    rf"|([+-]?) ?({_NUMBER})"
+)
+
+
+def value_of(text: str) -> float:
+    """A printed number; thousands are set apart."""
+    return float(text.replace(",", ""))
+
+
 def sum_of_terms(text: str, columns: list[np.ndarray]) -> np.ndarray:
     """What a printed sum is worth in every row; ``@3`` stands for column 3."""
     total = np.zeros(len(columns[0]))
-    number = r"\d+(?:\.\d+)?(?:e[+-]?\d+)?"
-    for term in re.finditer(rf"([+-]?) ?(?:({number}) @(\d)|({number})|@(\d))", text):
-        sign, factor, column, constant, lone = term.groups()
-        value = float(factor or constant or 1) * (-1 if sign == "-" else 1)
-        if column or lone:
-            total += value * columns[int(column or lone)]
+    for term in _TERM.finditer(text):
+        sign, factor, lone, moved, to, by, before, constant = term.groups()
+        value = value_of(factor or constant or "1")
+        if "-" in (sign, before):
+            value = -value
+        if lone or moved:
+            column = columns[int(lone or moved)].astype(float)
+            if moved:
+                column = column + value_of(by) * (-1 if to == "-" else 1)
+            total += value * column
         else:
             total += value
     return total
@@ -52,7 +68,7 @@ def holds(condition: str, columns: list[np.ndarray]) -> np.ndarray:
         return ~within if " not in " in condition else within
     left, sign, right = re.fullmatch(r"(.*) (<=|>=|<|>) (.*)", condition).groups()
     compare = {"<=": np.less_equal, ">=": np.greater_equal, "<": np.less}
-    return compare.get(sign, np.greater)(sum_of_terms(left, columns), float(right))
+    return compare.get(sign, np.greater)(sum_of_terms(left, columns), value_of(right))
 
 
 def predict_by_text(text: str, columns: list[np.ndarray]) -> np.ndarray:
@@ -74,7 +90,7 @@ def predict_by_text(text: str, columns: list[np.ndarray]) -> np.ndarray:
             statements.append(f"{len(indent) // 4} {body}")
         elif "rows (" in body:
             statements[-1] += " ;" + body
-        elif "leaf:" not in body:
+        else:
             statements[-1] += " " + body.strip()
     for statement in statements:
         level, node, body = re.fullmatch(r"(\d+) \[(\d+)\] (.*)", statement).groups()
@@ -93,7 +109,7 @@ def predict_by_text(text: str, columns: list[np.ndarray]) -> np.ndarray:
             value = sum_of_terms(equation, columns)
             clip = re.search(r"clipped to \[(.*), (.*)\]", facts)
             if clip:
-                value = np.clip(value, *map(float, clip.groups()))
+                value = np.clip(value, *map(value_of, clip.groups()))
             assert np.isnan(result[way[-1]]).all(), "two leaves for one row"
             result[way[-1]] = value[way[-1]]
     return result
@@ -158,9 +174,9 @@ def linear_tree(direction, threshold, coefficient=(0, 0, 0, 0, 0), **changes) ->
 def test_oblique_split_begins_with_the_largest_effect_and_a_factor_of_one():
     tree = linear_tree([-0.5, 2, 0, 0, 0], 0.25)
     # 2 (w - 1990)/8 - 0.5 (l - 0.52)/0.12 <= 0.25, times 8/2.
-    assert split_sentence(tree, 0) == "shell weight - 16.67 length <= 1982.332"
+    assert split_sentence(tree, 0) == "shell weight - 16.6667 length <= 1982.333316"
     assert split_sentence(tree, 0, side="right") == (
-        "shell weight - 16.67 length > 1982.332"
+        "shell weight - 16.6667 length > 1982.333316"
     )
 
 
@@ -170,18 +186,22 @@ def test_negative_first_coefficient_turns_the_inequality_round():
     assert split_sentence(tree, 0, side="right") == "shell weight < 1989"
 
 
-def test_rounded_split_is_right_at_the_center():
+@pytest.mark.parametrize("width", [0.0, 0.5])
+def test_rounded_split_is_right_at_the_center(width):
     tree = linear_tree([0.3, -0.7, 0.2, 1e-5, 0.111], 0.3)
+    tree = replace(tree, gate_width=np.array([width, 0, 0], np.float32))
     exact = split_in_original_units(tree, 0)
     assert isinstance(exact, LinearSplit)
     rounded = rounded_split(exact, 2)
     assert "2nd (kg)" in exact.names
-    assert "2nd (kg)" not in rounded.names
+    # Only of a gate a term may be left out: no row may change sides.
+    assert ("2nd (kg)" in rounded.names) == (width == 0)
     slack, rounded_slack = (
         split.threshold - sum(term.factor * term.center for term in split.terms)
         for split in (exact, rounded)
     )
-    assert abs(rounded_slack - slack) < 0.002 * exact.terms[0].spread
+    close = (0.002 if width else 1e-6) * exact.terms[0].spread
+    assert abs(rounded_slack - slack) < close
 
 
 def test_terms_are_sorted_by_effect_and_dropped_only_below_the_rounding():
@@ -191,12 +211,32 @@ def test_terms_are_sorted_by_effect_and_dropped_only_below_the_rounding():
     assert model.names == ("shell weight", "length", "a - b", "2nd (kg)")
     assert rounded_model(model).names == model.names[:3]
     assert rounded_model(model, 4).names == model.names
-    # 0.5 * 3.2 + 9.9 at the center, less what the terms are there.
-    equation = model_equation(tree, 1)
-    assert (
-        equation == "rings = -146.69 + 0.08 shell weight + 2.67 length + 80000 'a - b'"
+    # 0.5 * 3.2 + 9.9 at the center, less 2.67 * 0.52; the other two columns are far
+    # from zero and counted from their means.
+    assert model_equation(tree, 1) == (
+        "rings = 10.11 + 0.08 (shell weight - 1990) + 2.67 length "
+        "+ 80,000 ('a - b' + 3e-5)"
     )
-    assert model_equation(tree, 1, max_terms=1).endswith("+ 0.08 shell weight + ...")
+    # What is not shown counts as in the mean: 2.67 * 0.52 is back.
+    assert model_equation(tree, 1, max_terms=1) == (
+        "rings = 11.5 + 0.08 (shell weight - 1990) + ... 2 smaller terms"
+    )
+
+
+def test_terms_are_sorted_by_what_they_move_in_their_node():
+    tree = linear_tree([1, 0, 0, 0, 0], 0, (0.5, 0.1, 0.2, 0.05, 0.02))
+    spread = np.ones((3, 4))
+    spread[1] = [1.0, 0.1, 10.0, 0.0]
+    tree = replace(tree, spread=spread)
+    names = ("a - b", "length", "shell weight", "2nd (kg)")
+    model = model_in_original_units(tree, 1)
+    assert model.names == names
+    np.testing.assert_allclose(
+        [term.effect for term in model.terms], [3.2 * 0.5, 3.2 * 0.1, 3.2 * 0.02, 0]
+    )
+    assert model_in_original_units(tree, 2).names == (
+        *("shell weight", "length", "a - b", "2nd (kg)"),
+    )
 
 
 def test_constant_model_is_a_number_without_clipping():
@@ -274,15 +314,20 @@ def test_facts_of_a_leaf():
         lower=np.full((3, 1), -1.0),
         upper=np.full((3, 1), 1.0),
         clip_margin=0.1,
+        mean=np.array([[0.0], [0.2], [3000.0]]),
     )
     lines = export_text(tree).splitlines()
-    assert lines[0] == "rings: a tree of 2 leaves, depth 1, grown on 1,500 rows"
+    assert lines[0] == (
+        "rings: a tree of 2 leaves, depth 1, 5 numbers to read, grown on 1,500 rows"
+    )
     first = lines.index("|   [1] rings = -2.37 + 26.67 length")
     assert lines[first + 1 : first + 3] == [
-        "|       1,203 rows (80.2 %), error 1.6, clipped to [6.06, 13.74]",
-        "|       leaf: its subtree did not pay when the tree was pruned",
+        "|       1,203 rows (80.2 %), mean 10.5, error 1.6, clipped to [6.06, 13.74]",
+        lines[first - 1].replace("if", "else").replace("<=", ">"),
     ]
-    assert "297 rows (19.8 %), error 0, clipped" in export_text(tree)
+    assert lines[-1].endswith(
+        "297 rows (19.8 %), mean 9,609.9, error 0, clipped to [6.06, 13.74]"
+    )
 
 
 def test_max_depth_shows_the_models_of_the_last_level():
@@ -313,7 +358,9 @@ def test_lines_are_wrapped_between_terms():
 
 def test_a_single_leaf():
     text = export_text(random_tree(0, 1))
-    assert text.startswith("rings: a tree of 1 leaf, depth 0, grown on 1,000 rows\n")
+    assert text.startswith(
+        "rings: a tree of 1 leaf, depth 0, 8 numbers to read, grown on 1,000 rows\n"
+    )
     assert "[0] rings = " in text
 
 
@@ -361,7 +408,8 @@ def test_the_estimator_has_the_options_of_the_functions(function):
     _, *options, output = of_method.parameters.values()
     tree, *expected = of_function.parameters.values()
     assert tree.name == "tree"
-    assert options == expected
+    # Functions read a tree with the names it has; the method may give it others.
+    assert [option for option in options if option.name != "feature_names"] == expected
     # A function reads a tree of one output; the method says which one that is.
     assert (output.name, output.default) == ("output", None)
     assert output.kind is inspect.Parameter.KEYWORD_ONLY
