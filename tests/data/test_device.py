@@ -99,13 +99,13 @@ def test_rows_on_a_device_stay_there(data, resident, monkeypatch):
     options = SMALL | {"max_split_samples": 128}
     expected = SecretRegressor(**options).fit(X, y)
     seen = []
-    attach_source = fit.attach_source
+    source_statistics = fit.source_statistics
 
-    def attach(tree, sources, leaf):
+    def statistics(tree, sources):
         seen.extend(sources)
-        return attach_source(tree, sources, leaf)
+        return source_statistics(tree, sources)
 
-    monkeypatch.setattr(fit, "attach_source", attach)
+    monkeypatch.setattr(fit, "source_statistics", statistics)
     model = SecretRegressor(**options).fit(jnp.asarray(X), y)
     assert [type(source) for source in seen] == [DeviceRows]
     assert isinstance(seen[0].x, jax.Array)

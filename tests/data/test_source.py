@@ -220,7 +220,8 @@ def test_many_copies_of_few_rows_give_the_tree_of_weights():
 
 def test_all_rows_give_the_models_of_a_tree_that_a_sample_grew():
     X, y = make_fried(6000, random_state=0)
-    model = SecretRegressor(prune=None, leaf=LeastSquares(clip_margin=None), **SMALL)
+    leaf = LeastSquares(clip_margin=None)
+    model = SecretRegressor(prune=None, leaf=leaf, tau=0, **SMALL)
     tree = model.fit(X, y).tree_
     assert tree.weight[0] == 6000
     leaf = model.apply(X)

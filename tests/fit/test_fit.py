@@ -67,19 +67,19 @@ def prepared(prune_rows=None):
 
 @pytest.mark.parametrize("rule", [Unpruned(), CrossValidation(), CostComplexity()])
 def test_rules_that_hold_nothing_out_train_on_all_rows(rule):
-    evidence = divided(prepared(), rule, seed=0)
+    evidence = divided(prepared(), rule)
     assert (evidence.training.n_rows, evidence.held_out) == (100, None)
-    with_others = divided(prepared(rows(30, first=100)), rule, seed=0)
+    with_others = divided(prepared(rows(30, first=100)), rule)
     values = np.sort(with_others.training.targets[:, 0])
     np.testing.assert_array_equal(values, np.arange(130))
     assert with_others.held_out is None
 
 
 def test_a_hold_out_is_the_last_part_by_hash_or_what_is_given():
-    evidence = divided(prepared(), HoldOut(fraction=0.3), seed=0)
+    evidence = divided(prepared(), HoldOut(fraction=0.3))
     np.testing.assert_array_equal(evidence.training.targets[:, 0], np.arange(70))
     np.testing.assert_array_equal(evidence.held_out.targets[:, 0], np.arange(70, 100))
-    evidence = divided(prepared(rows(30, first=100)), HoldOut(), seed=0)
+    evidence = divided(prepared(rows(30, first=100)), HoldOut())
     assert evidence.training.n_rows == 100
     np.testing.assert_array_equal(evidence.held_out.targets[:, 0], np.arange(100, 130))
 
