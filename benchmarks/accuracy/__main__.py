@@ -131,6 +131,7 @@ def fit_one(run: Run, candidate: Candidate, experiment: Experiment) -> Record:
         seconds=round(outcome.seconds, 4),
         rows=len(experiment.train.y),
         columns=experiment.train.X.shape[1],
+        numbers=outcome.numbers,
     )
 
 

@@ -25,7 +25,12 @@ REAL = (
 )
 BUNDLED = ("diabetes", "digits", "iris_petal_width", "wine_proline")
 SYNTHETIC = tuple(GENERATORS)
-GROUPS = {"real": REAL, "bundled": BUNDLED, "synthetic": SYNTHETIC}
+# Tables as people bring them: text, gaps, codes, calendars.
+TABLES = (
+    *("ames", "saratoga", "sacramento", "bikeshare", "gapminder", "epa2021", "servo"),
+    "births",
+)
+GROUPS = {"real": REAL, "bundled": BUNDLED, "synthetic": SYNTHETIC, "tables": TABLES}
 MANIFEST = "manifest.json"
 
 

@@ -112,7 +112,11 @@ def ours(names: Iterable[str], code: str) -> list[Candidate]:
 
 def key_of(name: str, code: str) -> str:
     """Key of one of our models, by the code that ran and its settings."""
-    setting = (VARIANTS | ABLATIONS)[name]
+    return key_of_setting((VARIANTS | ABLATIONS)[name], code)
+
+
+def key_of_setting(setting: Setting, code: str) -> str:
+    """Key of a model that differs from the default by a setting."""
     parameters = setting.parameters.items()
     settings = ", ".join(f"{name}={value!r}" for name, value in parameters)
     start = "paper" if setting.paper else "default"
@@ -121,7 +125,13 @@ def key_of(name: str, code: str) -> str:
 
 
 def _run(name: str, experiment: Experiment) -> Outcome:
-    setting = (VARIANTS | ABLATIONS)[name]
+    return run_setting((VARIANTS | ABLATIONS)[name], experiment)
+
+
+def run_setting(
+    setting: Setting, experiment: Experiment, held_out: bool = True
+) -> Outcome:
+    """Fit a model of ours, on all rows but the test's if none are to be held out."""
     train, prune, test = experiment[:3]
     discrete = not_numeric(train.X) if setting.numbers else experiment.discrete
     model = _model(setting).set_params(
@@ -130,14 +140,16 @@ def _run(name: str, experiment: Experiment) -> Outcome:
     with warnings.catch_warnings():
         # In small sets some categories occur in the pruning or the test part only.
         warnings.simplefilter("ignore", UnseenCategoryWarning)
-        if model.prune in ("auto", "holdout") or isinstance(model.prune, HoldOut):
+        holds_out = model.prune in ("auto", "holdout")
+        if held_out and (holds_out or isinstance(model.prune, HoldOut)):
             fit = functools.partial(model.fit, *train, prune_set=tuple(prune))
         else:
             fit = functools.partial(model.fit, *_joined(experiment))
         started = time.perf_counter()
         fit()
         seconds = time.perf_counter() - started
-        return Outcome(model.predict(test.X), model.n_leaves_, seconds)
+        prediction = model.predict(test.X)
+    return Outcome(prediction, model.n_leaves_, seconds, model.reading_cost_)
 
 
 def _joined(experiment: Experiment) -> tuple[Any, Any]:

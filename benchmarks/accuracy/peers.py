@@ -4,12 +4,16 @@ Peers that need no rows to choose their size train on the training and the pruni
 together. Every peer gets the encoding of discrete columns that suits it best: ridge
 indicators; the others numbers where the column holds numbers, whatever the paper takes
 for discrete (indicators double the error of CART and LightGBM on auto_mpg), and for
-text indicators, or in LightGBM its own categories.
+text indicators, or in LightGBM its own categories. Missing cells of text are a
+category, but for LightGBM, which takes them as they are; missing numbers stay missing
+where the peer takes them (CART, LightGBM, Cubist), for the others they are means, with
+indicators of having been missing.
 """
 
 from __future__ import annotations
 
 import bisect
+import collections
 import functools
 import importlib
 import importlib.metadata
@@ -23,21 +27,31 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import RidgeCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 
 from benchmarks.accuracy.data import not_numeric
+from benchmarks.accuracy.reading import (
+    numbers_of_cubist,
+    numbers_of_lightgbm,
+    numbers_of_pilot,
+)
 from benchmarks.shared import Experiment
 
 
 class Outcome(NamedTuple):
-    """What one fit gave: predictions for the test rows, leaves or rules, seconds."""
+    """What one fit gave: predictions for the test rows, leaves or rules, seconds.
+
+    And the numbers that a reader has to read, where they are counted.
+    """
 
     prediction: np.ndarray
     leaves: int
     seconds: float
+    numbers: int | None = None
 
 
 class Candidate(NamedTuple):
@@ -71,10 +85,11 @@ class Encoded(NamedTuple):
 
 
 class Fitted(NamedTuple):
-    """A fitted peer: how it predicts, and its leaves (of all trees) or rules."""
+    """A fitted peer: how it predicts, leaves (of all trees) or rules, numbers."""
 
     predict: Callable[[Any], np.ndarray]
     leaves: int
+    numbers: int | None = None
 
 
 def peers(
@@ -97,7 +112,7 @@ def peers(
 
 class _Peer(NamedTuple):
     package: str
-    encoding: Literal["indicators", "numbers", "categories"]
+    encoding: Literal["indicators", "numbers", "categories", "text"]
     fit: Callable[..., Fitted]
     settings: dict[str, Any]
 
@@ -130,7 +145,7 @@ def _run(peer: _Peer, threads: int | None, experiment: Experiment) -> Outcome:
         fitted = peer.fit(data, **settings)
         seconds = time.perf_counter() - started
         prediction = np.asarray(fitted.predict(data.X_test), np.float64).ravel()
-    return Outcome(prediction, fitted.leaves, seconds)
+    return Outcome(prediction, fitted.leaves, seconds, fitted.numbers)
 
 
 def _indicators(experiment: Experiment) -> Encoded:
@@ -141,8 +156,7 @@ def _indicators(experiment: Experiment) -> Encoded:
         numeric = [column for column in X.columns if column not in seen]
         blocks = [X[numeric].to_numpy(np.float64)]
         for column, values in seen.items():
-            cells = X[column].to_numpy(object)[:, None]
-            blocks.append((cells == values).astype(np.float64))
+            blocks.append((_cells(X[column])[:, None] == values).astype(np.float64))
         return np.hstack(blocks)
 
     return _encoded(experiment, encode, np.vstack)
@@ -165,13 +179,47 @@ def _native(experiment: Experiment) -> Encoded:
         # LightGBM refuses names with punctuation; columns keep their order.
         names = {column: f"c{i}" for i, column in enumerate(X.columns)}
         for column, values in seen.items():
-            X[column] = pandas.Categorical(X[column], categories=values)
+            known = [value for value in values if value is not None]
+            cells = X[column].where(X[column].isin(known))
+            X[column] = pandas.Categorical(cells, categories=known)
         return X.rename(columns=names)
 
     return _encoded(experiment, encode, pandas.concat)
 
 
-_ENCODINGS = {"indicators": _indicators, "numbers": _numbers, "categories": _native}
+def _text(experiment: Experiment) -> Encoded:
+    """DataFrames whose names and categories are letters and digits.
+
+    A category that the test part alone has becomes the commonest one.
+    """
+    import pandas
+
+    experiment = _text_only(experiment)
+    seen = _categories(experiment)
+    known = pandas.concat([experiment.train.X, experiment.prune.X])
+
+    def encode(X: Any) -> Any:
+        columns = {}
+        for i, column in enumerate(X.columns):
+            if column in seen:
+                codes = {value: f"v{code}" for code, value in enumerate(seen[column])}
+                cells = map(codes.get, _cells(known[column]))
+                commonest = collections.Counter(cells).most_common(1)[0][0]
+                found = [codes.get(cell, commonest) for cell in _cells(X[column])]
+                columns[f"x{i}"] = np.array(found, object)
+            else:
+                columns[f"x{i}"] = X[column].to_numpy(np.float64)
+        return pandas.DataFrame(columns)
+
+    return _encoded(experiment, encode, pandas.concat)
+
+
+_ENCODINGS = {
+    "indicators": _indicators,
+    "numbers": _numbers,
+    "categories": _native,
+    "text": _text,
+}
 
 
 def _text_only(experiment: Experiment) -> Experiment:
@@ -179,12 +227,20 @@ def _text_only(experiment: Experiment) -> Experiment:
 
 
 def _categories(experiment: Experiment) -> dict[str, np.ndarray]:
+    """Values of discrete columns before the test; None where cells are missing."""
     parts = (experiment.train.X, experiment.prune.X)
     seen = {}
     for column in experiment.discrete:
-        values = {value for X in parts for value in X[column].tolist()}
+        values = {value for X in parts for value in _cells(X[column])}
         seen[column] = np.array(sorted(values, key=str), object)
     return seen
+
+
+def _cells(column: Any) -> np.ndarray:
+    """A column of a DataFrame as objects, those that are missing as None."""
+    cells = column.to_numpy(object, copy=True)
+    cells[column.isna().to_numpy()] = None
+    return cells
 
 
 def _encoded(experiment: Experiment, encode: Callable, join: Callable) -> Encoded:
@@ -204,9 +260,16 @@ def _encoded(experiment: Experiment, encode: Callable, join: Callable) -> Encode
 def _ridge(data: Encoded, *, weakest: float, strongest: float) -> Fitted:
     """Least squares with a penalty by leave-one-out cross-validation."""
     penalties = np.geomspace(weakest, strongest, 33)
-    model = make_pipeline(StandardScaler(), RidgeCV(penalties))
+    ridge = RidgeCV(penalties)
+    model = make_pipeline(_filled(), StandardScaler(), ridge)
     model.fit(data.X_both, data.y_both)
-    return Fitted(model.predict, 1)
+    coefficients = int(np.count_nonzero(ridge.coef_))
+    return Fitted(model.predict, 1, 1 + coefficients)
+
+
+def _filled() -> SimpleImputer:
+    """Means where numbers are missing, and columns that say where."""
+    return SimpleImputer(add_indicator=True, keep_empty_features=True)
 
 
 def _cart(data: Encoded, *, sizes: int, refit: bool) -> Fitted:
@@ -235,14 +298,14 @@ def _cart(data: Encoded, *, sizes: int, refit: bool) -> Fitted:
     chosen = min((grow(*train, float(alphas[-i])) for i in last), key=error)
     n_leaves = chosen.get_n_leaves()
     if not refit:
-        return Fitted(chosen.predict, int(n_leaves))
+        return Fitted(chosen.predict, int(n_leaves), int(chosen.tree_.node_count))
     alphas = alphas_of(*both)
     # Leaves fall as the penalty rises, and the last penalty leaves only the root.
     which = bisect.bisect_left(
         alphas, -n_leaves, key=lambda alpha: -grow(*both, float(alpha)).get_n_leaves()
     )
     best = grow(*both, float(alphas[which]))
-    return Fitted(best.predict, int(best.get_n_leaves()))
+    return Fitted(best.predict, int(best.get_n_leaves()), int(best.tree_.node_count))
 
 
 def _lightgbm(
@@ -278,7 +341,8 @@ def _lightgbm(
         model = lightgbm.LGBMRegressor(**settings, **shapes[which])
         model.fit(data.X_both, data.y_both)
     trees = model.booster_.dump_model(num_iteration=n_trees)["tree_info"]
-    return Fitted(model.predict, sum(tree["num_leaves"] for tree in trees))
+    leaves = sum(tree["num_leaves"] for tree in trees)
+    return Fitted(model.predict, leaves, numbers_of_lightgbm(trees))
 
 
 def _cubist(data: Encoded, **settings: Any) -> Fitted:
@@ -286,23 +350,29 @@ def _cubist(data: Encoded, **settings: Any) -> Fitted:
     cubist: Any = importlib.import_module("cubist")
     model = cubist.Cubist(**settings, random_state=data.seed % 4096)
     model.fit(data.X_both, data.y_both)
-    rules = re.findall(r'rules="(\d+)"', str(getattr(model, "model_", "")))
-    return Fitted(model.predict, sum(map(int, rules)))
+    text = str(getattr(model, "model_", ""))
+    rules = re.findall(r'rules="(\d+)"', text)
+    return Fitted(model.predict, sum(map(int, rules)), numbers_of_cubist(text))
 
 
 def _pilot(data: Encoded, **settings: Any) -> Fitted:
     """Linear model trees with BIC (Raymaekers, Rousseeuw, Verdonck & Yao 2024)."""
     pilot: Any = importlib.import_module("pilot")
     model = pilot.PILOT(**settings)
-    model.train(data.X_both, data.y_both)
-    kinds = list(model.tree_summary()["node_type"])
-    return Fitted(model.predict, kinds.count("con"))
+    filled = _filled().fit(data.X_both)
+    model.train(filled.transform(data.X_both), data.y_both)
+    summary = model.tree_summary()
+    return Fitted(
+        lambda X: model.predict(filled.transform(X)),
+        list(summary["node_type"]).count("con"),
+        numbers_of_pilot(summary),
+    )
 
 
 def _hrt(data: Encoded, *, depths: list[int], **settings: Any) -> Fitted:
     """Hinge regression trees on standardised columns, depth by the pruning rows."""
     hrt: Any = importlib.import_module("hrt")
-    scaler = StandardScaler().fit(data.X_train)
+    scaler = make_pipeline(_filled(), StandardScaler()).fit(data.X_train)
     train, prune = scaler.transform(data.X_train), scaler.transform(data.X_prune)
     best, lowest = None, np.inf
     for depth in depths:
@@ -343,6 +413,7 @@ _PEERS = {
     ),
     "cubist": _Peer("cubist", "numbers", _cubist, {"n_committees": 1}),
     "cubist_on_indicators": _Peer("cubist", "indicators", _cubist, {"n_committees": 1}),
+    "cubist_on_text": _Peer("cubist", "text", _cubist, {"n_committees": 1}),
     "pilot": _Peer("fast-model-trees", "numbers", _pilot, {"max_depth": 20}),
     "hrt": _Peer(
         "hrt",

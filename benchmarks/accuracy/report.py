@@ -54,6 +54,8 @@ class Record(Run):
         Wall time of the fit, pruning and choosing the size included.
     rows, columns : int
         Of the training part.
+    numbers : int or None
+        What a reader has to read, see `benchmarks.accuracy.reading`; None: not counted.
     """
 
     error: float
@@ -62,6 +64,7 @@ class Record(Run):
     seconds: float
     rows: int
     columns: int
+    numbers: int | None = None
 
 
 class Figure(NamedTuple):
@@ -109,9 +112,10 @@ class Results:
         return list(dict.fromkeys(name for _, name in self._of))
 
     def values(self, model: str, name: str, field: str = "error") -> list[float]:
-        """One field of a model's records of a set, in the order of the seeds."""
+        """One field of a model's records of a set, where known, by seed."""
         records = self._of.get((model, name), {})
-        return [float(getattr(records[seed], field)) for seed in sorted(records)]
+        values = [getattr(records[seed], field) for seed in sorted(records)]
+        return [float(value) for value in values if value is not None]
 
     def log_ratios(self, first: str, second: str, name: str) -> dict[int, float]:
         """Logarithms of the ratio of two models' errors on a set, by seed.
@@ -198,12 +202,13 @@ def comparison_table(
     best = [results.best(name) for name in kept]
     head = ["model", f"error / {baseline}", "sets", "lower on", "best of all on"]
     lines = [[*head, "seconds, median", "leaves, median"]]
+    lines[0].append("numbers, median")
     for model in results.models:
         ratio, error = results.ratio(model, baseline, exclude)
         means = results.mean_errors(model, baseline)
-        seconds, leaves = (
+        seconds, leaves, numbers = (
             [v for name in kept for v in results.values(model, name, field)]
-            for field in ("seconds", "leaves")
+            for field in ("seconds", "leaves", "numbers")
         )
         lines.append(
             [
@@ -214,6 +219,7 @@ def comparison_table(
                 str(best.count(model)),
                 f"{np.median(seconds):.2f}" if seconds else "-",
                 f"{np.median(leaves):.0f}" if leaves else "-",
+                f"{np.median(numbers):.0f}" if numbers else "-",
             ]
         )
     return markdown(lines)
@@ -261,6 +267,7 @@ def report(results: Results, baseline: str, exclude: Sequence[str] = ()) -> str:
             comparison_table(results, baseline, left_out),
             ratio_matrix(results, left_out),
         ]
-    for field, title in (("seconds", "Seconds"), ("leaves", "Leaves or rules")):
+    titles = {"seconds": "Seconds", "leaves": "Leaves or rules"}
+    for field, title in (titles | {"numbers": "Numbers to read"}).items():
         parts += [f"### {title}, median over the seeds", median_table(results, field)]
     return "\n\n".join(parts)

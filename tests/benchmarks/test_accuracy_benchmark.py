@@ -496,6 +496,9 @@ def test_a_tiny_real_run(tmp_path, capsys):
     # A quarter of Fried's variance is beyond linear models, 4 % is noise.
     assert 0.2 < records["ridge"].error < 0.4
     assert records["default"].error < records["ridge"].error
+    assert records["ridge"].numbers == 1 + 10
+    sizes = [records[name] for name in ("default", "no_pruning")]
+    assert sizes[0].leaves < sizes[0].numbers < sizes[1].numbers
     assert "error / ridge" in capsys.readouterr().out
 
 

@@ -1,0 +1,235 @@
+"""Numbers to read, tables with gaps, and error against numbers."""
+
+from __future__ import annotations
+
+import math
+import sys
+import types
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from benchmarks.accuracy import data as accuracy_data
+from benchmarks.accuracy import frontier
+from benchmarks.accuracy import peers as accuracy_peers
+from benchmarks.accuracy.peers import Candidate, Outcome
+from benchmarks.accuracy.reading import (
+    numbers_of_cubist,
+    numbers_of_lightgbm,
+    numbers_of_pilot,
+)
+from benchmarks.accuracy.report import Record, Results, report
+from benchmarks.shared import Experiment, Part
+from secret_jax import SecretRegressor
+
+RULES = """id="Cubist 2.07 GPL Edition 2026-01-01"
+att="x0" mean="3.1" sd="1.3" min="1" max="8"
+entries="1"
+rules="3"
+conds="3" cover="56" mean="16.8" loval="14" hival="23" esterr="0.9"
+type="2" att="x0" cut="3.5" result=">"
+type="3" att="x1" elts="v8","v20","v6"
+type="2" att="x2" val="N/A"
+coeff="22.6" att="x0" coeff="-1.75" att="x2" coeff="0.39"
+conds="1" cover="3" mean="34.3" loval="32" hival="37" esterr="3.3"
+type="3" att="x1" elts="v4"
+coeff="34"
+conds="0" cover="3" mean="34.3" loval="32" hival="37" esterr="3.3"
+coeff="1" att="x0" coeff="2"
+"""
+
+
+def experiment_with_gaps() -> Experiment:
+    """Five rows: a number and a text that are missing once, each before the test."""
+    X = pd.DataFrame(
+        {
+            "a size, in m": [1.0, np.nan, 3.0, 4.0, np.nan],
+            "town": ["x, y", "z", "z", None, "new"],
+        }
+    )
+    parts = [Part(X.iloc[r], np.array(r, float)) for r in ([0, 1], [2, 3], [4])]
+    return Experiment(*parts, discrete=["town"], seed=0)
+
+
+def record(model: str, name: str, seed: int, error: float, numbers: int | None):
+    run = {"set": name, "model": model, "seed": seed, "data": "", "key": "k"}
+    made = {"mse": error, "leaves": 1, "seconds": 0.1, "rows": 8, "columns": 2}
+    return Record(**run, **made, error=error, numbers=numbers)
+
+
+def test_rules_of_cubist_count_conditions_constants_and_coefficients():
+    # Three conditions and an equation of three; one and one; none and two.
+    assert numbers_of_cubist(RULES) == (3 + 3) + (1 + 1) + 2
+
+
+def test_boosted_trees_count_thresholds_values_and_coefficients():
+    constant = {"num_leaves": 3, "tree_structure": {"left_child": {"leaf_value": 1.0}}}
+    leaves = [{"leaf_const": 0.1, "leaf_coeff": [1.0, 2.0]}, {"leaf_coeff": []}]
+    split = {"left_child": leaves[0], "right_child": leaves[1]}
+    linear = {"num_leaves": 2, "tree_structure": split}
+    assert numbers_of_lightgbm([constant]) == 2 + 3
+    assert numbers_of_lightgbm([constant, linear]) == 5 + (1 + 2 + 2)
+
+
+def test_nodes_of_pilot_count_thresholds_constants_and_slopes():
+    nodes = [
+        ("lin", 1.0, 2.0, np.nan, np.nan),
+        ("blin", 1.0, 2.0, 3.0, 4.0),
+        ("con", 0.5, np.nan, np.nan, np.nan),
+        ("pconc", 1.0, np.nan, 3.0, np.nan),
+        ("pcon", 1.0, 0.0, 3.0, 0.0),
+        ("con", 0.0, np.nan, np.nan, np.nan),
+    ]
+    columns = ["intercept_left", "slope_left", "intercept_right", "slope_right"]
+    summary = pd.DataFrame(nodes, columns=["node_type", *columns])
+    assert numbers_of_pilot(summary) == 2 + 5 + 1 + 3 + 3 + 0
+
+
+def test_trees_and_linear_models_are_counted_where_they_are_fitted():
+    rng = np.random.default_rng(0)
+
+    def part():
+        X = pd.DataFrame({"x": rng.uniform(size=100), "c": list("uvwx") * 25})
+        return Part(X, np.floor(4 * X["x"].to_numpy()))
+
+    experiment = Experiment(part(), part(), part(), ["c"], 0)
+    cart, ridge = accuracy_peers.peers(["cart", "ridge"], None, None)
+    assert cart.run(experiment).numbers == 3 + 4
+    assert ridge.run(experiment).numbers == 1 + 1 + 4
+
+
+def test_missing_text_is_a_category_and_missing_numbers_are_said():
+    experiment = experiment_with_gaps()
+    encoded = accuracy_peers._numbers(experiment)
+    # The size, then indicators of a missing town, of "x, y" and of "z".
+    np.testing.assert_array_equal(
+        encoded.X_both[:, 1:], [[0, 1, 0], [0, 0, 1], [0, 0, 1], [1, 0, 0]]
+    )
+    np.testing.assert_array_equal(encoded.X_both[:, 0], [1, np.nan, 3, 4])
+    filled = accuracy_peers._filled().fit(encoded.X_both)
+    found = filled.transform(encoded.X_both)
+    np.testing.assert_allclose(found[:, 0], [1, 8 / 3, 3, 4])
+    np.testing.assert_array_equal(found[:, -1], [0, 1, 0, 0])
+    for peer in accuracy_peers.peers(["ridge", "cart"], None, None):
+        assert np.isfinite(peer.run(experiment).prediction).all()
+    native = accuracy_peers._native(experiment).X_both
+    assert list(native["c1"].isna()) == [False, False, False, True]
+
+
+def test_cubist_gets_text_as_letters_and_unseen_categories_as_the_commonest():
+    encoded = accuracy_peers._text(experiment_with_gaps())
+    assert list(encoded.X_both) == ["x0", "x1"]
+    known = list(encoded.X_both["x1"])
+    assert len(set(known)) == 3
+    assert known[1] == known[2] == encoded.X_test["x1"].iloc[0]
+    assert all(value.isalnum() for value in known)
+    assert np.isnan(encoded.X_test["x0"].iloc[0])
+
+
+def test_numbers_of_cubist_reach_the_outcome(monkeypatch):
+    class Cubist:
+        model_ = RULES
+
+        def __init__(self, **settings):
+            pass
+
+        def fit(self, X, y):
+            return self
+
+        def predict(self, X):
+            return np.zeros(len(X))
+
+    monkeypatch.setitem(sys.modules, "cubist", types.SimpleNamespace(Cubist=Cubist))
+    (peer,) = accuracy_peers.peers(["cubist_on_text"], None, None)
+    outcome = peer.run(experiment_with_gaps())
+    assert (outcome.leaves, outcome.numbers) == (3, 10)
+
+
+def test_tables_keep_their_gaps(tmp_path):
+    frame = pd.DataFrame({"size": [1, 2, None, 4, 5], "town": [*list("abcd"), None]})
+    frame.assign(price=range(5)).to_csv(tmp_path / "servo.csv", index=False)
+    assert "servo" in accuracy_data.GROUPS["tables"]
+    read = accuracy_data.read(accuracy_data.named_source("servo", str(tmp_path), 0))
+    assert list(read.X.isna().sum()) == [1, 1]
+    assert (len(read.y), read.discrete) == (5, ["town"])
+
+
+def test_reports_show_numbers_and_where_they_were_not_counted():
+    rows = [record("a", "one", s, 0.5, n) for s, n in enumerate([10, 20])]
+    text = report(Results([*rows, record("b", "one", 0, 0.1, None)]), "b")
+    assert "numbers, median" in text
+    cells = text.split("### Numbers to read, median over the seeds")[1].split("|")
+    assert [cell.strip() for cell in cells if cell.strip()][-3:] == ["one", "15", "-"]
+
+
+def test_all_tables_are_a_geometric_mean_of_means_over_splits():
+    results = Results(
+        [
+            record("a", "one", 0, 0.1, 10),
+            record("a", "one", 1, 0.3, 30),
+            record("a", "two", 0, 0.8, 5),
+            record("b", "one", 0, 0.1, 3),
+        ]
+    )
+    found = frontier.with_overall(results)
+    assert found["a"]["all tables"] == pytest.approx((math.sqrt(0.16), 10))
+    assert "all tables" not in found["b"]
+    line = frontier.frontier_table(results).splitlines()[2]
+    assert [cell.strip() for cell in line.strip("|").split("|")] == [
+        *("a", "0.2000 / 20", "0.8000 / 5", "0.4000 / 10")
+    ]
+
+
+def test_settings_differ_and_fit_all_rows_but_those_of_the_test(monkeypatch):
+    asked = []
+
+    def fit(self, X, y, sample_weight=None, *, prune_set=None):
+        asked.append((len(y), prune_set, self.tau, self.tolerance))
+        raise InterruptedError
+
+    monkeypatch.setattr(SecretRegressor, "fit", fit)
+    own = frontier.own_candidates("code")
+    assert own["tau 0.03"] is own["tolerance 0"]
+    experiment = accuracy_data.make_experiment(
+        accuracy_data.named_source("friedman2_noise", None, 40), 0
+    )
+    for candidate in dict.fromkeys(own.values()):
+        with pytest.raises(InterruptedError):
+            candidate.run(experiment)
+    assert {rows for rows, *_ in asked} == {80}
+    assert {prune_set for _, prune_set, *_ in asked} == {None}
+    along = [(tau, 0.0) for tau in (0.0, 0.01, 0.03, 0.05, 0.1)]
+    along += [(0.03, tolerance) for tolerance in (0.01, 0.02, 0.05, 0.1)]
+    assert [(tau, tolerance) for *_, tau, tolerance in asked] == along
+
+
+def test_the_command_prints_a_table_and_writes_a_picture(tmp_path, monkeypatch, capsys):
+    def model(name, level, numbers):
+        def run(experiment):
+            prediction = np.full(len(experiment.test.y), level)
+            return Outcome(prediction, 1, 0.1, numbers)
+
+        return Candidate(name, "k", run)
+
+    own = {
+        name: model("default" if name == "tau 0.03" else name, float(i), 5 + i)
+        for i, name in enumerate([*frontier.TAU, *frontier.TOLERANCE])
+        if name != "tolerance 0"
+    }
+    own["tolerance 0"] = own["tau 0.03"]
+    theirs = [model("cubist", 2.0, 40), model(frontier.HORIZON, 1.5, 4000)]
+    monkeypatch.setattr(frontier, "own_candidates", lambda code: own)
+    monkeypatch.setattr(frontier, "peers", lambda *arguments: theirs)
+    for name in ("first", "second"):
+        frame = pd.DataFrame({"x": range(20), "y": np.arange(20) % 5})
+        frame.to_csv(tmp_path / f"{name}.csv", index=False)
+    chosen = ["--data", str(tmp_path), "--tables", "first", "second"]
+    out = tmp_path / "results" / "frontier.jsonl"
+    frontier.main([*chosen, "--splits", "1", "--out", str(out)])
+    printed = capsys.readouterr().out
+    assert printed.count("| default ") == 1
+    assert out.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
+    assert len(out.read_text().splitlines()) == 2 * (9 + 2)
+    frontier.main([*chosen, "--splits", "1", "--out", str(out), "--summary-only"])
+    assert capsys.readouterr().out == printed
