@@ -29,14 +29,19 @@ from benchmarks.shared import (
     run_of,
     whole_number,
 )
+from secret_jax import SecretRegressor
 
-DEFAULT = Setting()
-TAU = {
-    f"tau {tau:g}": Setting({"tau": tau} if tau != 0.03 else {})
-    for tau in (0.0, 0.01, 0.03, 0.05, 0.1)
-}
+DEFAULT = SecretRegressor().get_params(deep=False)
+
+
+def _changed(name: str, value: float) -> Setting:
+    """The default with another value of a parameter."""
+    return Setting({name: value} if value != DEFAULT[name] else {})
+
+
+TAU = {f"tau {tau:g}": _changed("tau", tau) for tau in (0.0, 0.01, 0.03, 0.05, 0.1)}
 TOLERANCE = {
-    f"tolerance {share:g}": Setting({"tolerance": share} if share else {})
+    f"tolerance {share:g}": _changed("tolerance", share)
     for share in (0.0, 0.01, 0.02, 0.05, 0.1)
 }
 LINES = {"ours along tau": TAU, "ours along tolerance": TOLERANCE}
@@ -61,7 +66,7 @@ def own_candidates(code: str) -> dict[str, Candidate]:
     for name, setting in (pair for line in LINES.values() for pair in line.items()):
         key = f"{key_of_setting(setting, code)} on all rows"
         run = functools.partial(run_setting, setting, held_out=False)
-        title = "default" if setting == DEFAULT else name
+        title = name if setting.parameters else "default"
         found[name] = of_key.setdefault(key, Candidate(title, key, run))
     return found
 

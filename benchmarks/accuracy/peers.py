@@ -263,7 +263,7 @@ def _ridge(data: Encoded, *, weakest: float, strongest: float) -> Fitted:
     ridge = RidgeCV(penalties)
     model = make_pipeline(_filled(), StandardScaler(), ridge)
     model.fit(data.X_both, data.y_both)
-    coefficients = int(np.count_nonzero(ridge.coef_))
+    coefficients = int(np.count_nonzero(np.asarray(ridge.coef_, np.float64)))
     return Fitted(model.predict, 1, 1 + coefficients)
 
 
