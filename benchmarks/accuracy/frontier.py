@@ -71,6 +71,17 @@ def own_candidates(code: str) -> dict[str, Candidate]:
     return found
 
 
+def complete(records: Iterable[Record]) -> list[Record]:
+    """Records of the splits of a table that all models with records of it have."""
+    records = list(records)
+    splits: dict[str, dict[str, set[int]]] = {}
+    for record in records:
+        of_models = splits.setdefault(record.set, {})
+        of_models.setdefault(record.model, set()).add(record.seed)
+    shared = {name: set.intersection(*found.values()) for name, found in splits.items()}
+    return [record for record in records if record.seed in shared[record.set]]
+
+
 def points(results: Results) -> dict[str, dict[str, Point]]:
     """Of every model by table: means over the splits."""
     found: dict[str, dict[str, Point]] = {}
@@ -115,47 +126,61 @@ def frontier_table(results: Results) -> str:
 
 
 def draw(results: Results, path: Path) -> None:
-    """A panel per table and one for all: error against numbers on a log axis."""
+    """A panel per table and one for all: error against numbers, on log axes."""
     found = with_overall(results)
     names = [*results.sets, "all tables"] if len(results.sets) > 1 else results.sets
     n_columns = min(3, len(names))
     figure, axes = plots.new_figure(
         -(-len(names) // n_columns), n_columns, width=4.6, height=3.7
     )
-    own = own_candidates("")
-    theirs = [model for model in READABLE if model in found]
-    looks = plots.styles([*LINES, HORIZON, *theirs])
     for axis, name in zip(axes.flat, names, strict=False):
-        for line, settings in LINES.items():
-            along = [found.get(own[setting].name, {}).get(name) for setting in settings]
-            _draw_line(axis, line, [p for p in along if p is not None], looks[line])
-        if name in found.get(HORIZON, {}):
-            label = f"{HORIZON} (far right)"
-            colour = looks[HORIZON].color
-            height = found[HORIZON][name].error
-            axis.axhline(height, color=colour, linestyle="--", linewidth=1, label=label)
-        for model in theirs:
-            if name in found[model]:
-                _draw_line(axis, model, [found[model][name]], looks[model])
-        axis.set_xscale("log")
-        axis.set_title(name)
-        axis.set_xlabel("numbers to read")
-        axis.set_ylabel("test MSE / variance")
+        of_models = {
+            model: found[model][name] for model in found if name in found[model]
+        }
+        _draw_panel(axis, name, of_models)
     for axis in axes.flat[len(names) :]:
         axis.set_visible(False)
+    # The same numbers are at the same place in all panels.
+    limits = [axis.get_xlim() for axis in axes.flat[: len(names)]]
+    for axis in axes.flat:
+        axis.set_xlim(min(low for low, _ in limits), max(high for _, high in limits))
     handles, labels = axes.flat[len(names) - 1].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
+    figure.legend(handles, labels, loc="outside lower center", ncols=5, frameon=False)
     plots.save(figure, path)
 
 
-def _draw_line(
-    axis: Any, label: str, along: Sequence[Point], look: plots.Style
-) -> None:
-    errors, numbers = [p.error for p in along], [p.numbers for p in along]
-    size = 5 if len(along) > 1 else 7
-    axis.plot(
-        numbers, errors, label=label, markersize=size, linewidth=1.2, **look._asdict()
-    )
+def _draw_panel(axis: Any, title: str, of_models: dict[str, Point]) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    own = own_candidates("")
+    lines = {
+        line: [of_models[own[s].name] for s in settings if own[s].name in of_models]
+        for line, settings in LINES.items()
+    }
+    lines |= {name: [of_models[name]] for name in READABLE if name in of_models}
+    looks = plots.styles([*LINES, HORIZON, *READABLE])
+    for line, along in lines.items():
+        look = looks[line]._asdict() | ({"linestyle": "-"} if line in LINES else {})
+        size = 5 if line in LINES else 8
+        numbers, errors = [p.numbers for p in along], [p.error for p in along]
+        axis.plot(numbers, errors, label=line, markersize=size, linewidth=1.2, **look)
+    if "default" in of_models:
+        error, numbers = of_models["default"]
+        ring = {"marker": "o", "markersize": 12, "markerfacecolor": "none"}
+        ring |= {"color": "black", "linestyle": "none"}
+        axis.plot([numbers], [error], label="ours by default", **ring)
+    if HORIZON in of_models:
+        error, numbers = of_models[HORIZON]
+        axis.axhline(error, color=looks[HORIZON].color, linestyle="--", label=HORIZON)
+        where = {"xy": (1, error), "xycoords": ("axes fraction", "data")}
+        where |= {"xytext": (-2, 3), "textcoords": "offset points", "ha": "right"}
+        axis.annotate(f"{numbers:,.0f} numbers", fontsize=8, **where)
+    axis.set(xscale="log", yscale="log", title=title)
+    axis.set(xlabel="numbers to read", ylabel="test MSE / variance")
+    for side, marks in ((axis.xaxis, (1, 2, 5)), (axis.yaxis, (1, 1.5, 2, 3, 4, 5, 7))):
+        side.set_major_locator(LogLocator(subs=marks))
+        side.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        side.set_minor_formatter(NullFormatter())
 
 
 def parse_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
@@ -187,7 +212,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if not options.summary_only:
         records.extend(make_missing(tasks, tuple(records), options.out))
     made = {run_of(record, Run): record for record in records}
-    results = Results(made[run] for run, _, _ in tasks if run in made)
+    results = Results(complete(made[run] for run, _, _ in tasks if run in made))
     if not results.sets:
         raise SystemExit(f"{options.out} holds no fits with these options and code.")
     print(f"Code {options.code}. Test MSE over the variance / numbers to read.\n")

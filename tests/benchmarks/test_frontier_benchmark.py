@@ -181,6 +181,12 @@ def test_all_tables_are_a_geometric_mean_of_means_over_splits():
     ]
 
 
+def test_only_splits_that_all_models_have_count():
+    both = [record(model, "one", 0, 0.5, 3) for model in "ab"]
+    more = [record("a", "one", 1, 0.5, 3), record("a", "two", 1, 0.5, 3)]
+    assert frontier.complete([*both, *more]) == [*both, more[1]]
+
+
 def test_settings_differ_and_fit_all_rows_but_those_of_the_test(monkeypatch):
     asked = []
 
