@@ -63,6 +63,19 @@ def test_rules_of_cubist_count_conditions_constants_and_coefficients():
     assert numbers_of_cubist(RULES) == (3 + 3) + (1 + 1) + 2
 
 
+def test_rules_are_counted_as_the_package_itself_reads_them():
+    cubist = pytest.importorskip("cubist")
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"a": rng.uniform(size=400), "b": rng.uniform(size=400)})
+    X["c"] = np.array(["v0", "v1", "v2"])[rng.integers(3, size=400)]
+    y = np.where(X["a"] > 0.5, 3 * X["b"], -X["a"]) + 5 * (X["c"] == "v1")
+    model = cubist.Cubist(n_committees=1).fit(X, y)
+    coefficients = model.coeffs_.drop(columns=["committee", "rule"])
+    expected = len(model.splits_) + int(coefficients.notna().sum().sum())
+    assert len(model.splits_) > 2
+    assert numbers_of_cubist(model.model_) == expected
+
+
 def test_boosted_trees_count_thresholds_values_and_coefficients():
     constant = {"num_leaves": 3, "tree_structure": {"left_child": {"leaf_value": 1.0}}}
     leaves = [{"leaf_const": 0.1, "leaf_coeff": [1.0, 2.0]}, {"leaf_coeff": []}]
