@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
@@ -161,6 +163,21 @@ def test_the_picture_has_a_bar_for_each_share_and_a_line_for_each_threshold(foun
     (line,) = size.lines
     assert line.get_xdata()[0] == pytest.approx(found.original.thresholds["size"][0])
     assert len(found.plot(max_columns=0)) == 1
+    pyplot.close("all")
+
+
+def test_thresholds_between_the_same_values_are_one_place_in_the_picture(found):
+    # They differ by the rounding of float32, which an axis would show as its range.
+    from matplotlib import pyplot
+
+    around = 2023.5 + 1e-4 * np.linspace(-1, 1, 8)
+    original = found.original._replace(thresholds={"size": [2023.5 + 1e-5]})
+    same = replace(found, thresholds={"size": around}, original=original)
+    _, size = same.plot()
+    assert [bar.get_height() for bar in size.patches if bar.get_height()] == [8]
+    (line,) = size.lines
+    assert list(line.get_xdata()) == [2023.5, 2023.5]
+    assert np.ptp(size.get_xlim()) > 0.5
     pyplot.close("all")
 
 

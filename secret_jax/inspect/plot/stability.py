@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _BINS = 24
+_DIGITS = 6  # of thresholds; what is beyond is the rounding of float32
 _WIDTH, _ROW_HEIGHT, _LEAST_HEIGHT = 7.5, 0.28, 1.6
 _ROOT_COLOR = DARK_COLOR
 
@@ -93,11 +95,20 @@ def _draw_frequencies(ax: Axes, stability: Stability, order: np.ndarray) -> None
 
 
 def _draw_thresholds(ax: Axes, stability: Stability, name: str) -> None:
-    ax.hist(stability.thresholds[name], bins=_BINS, color=MIDDLE_COLOR)
-    for threshold in stability.original.thresholds.get(name, []):
+    found = _rounded(stability.thresholds[name])
+    ax.hist(found, bins=_BINS, color=MIDDLE_COLOR)
+    for threshold in _rounded(stability.original.thresholds.get(name, [])):
         ax.axvline(threshold, color=DARK_COLOR, linewidth=1.5)
     ax.set_xlabel(f"thresholds of {name} (lines: the tree's)", fontsize=FONT_SIZE)
     ax.set_ylabel("splits", fontsize=FONT_SIZE)
     ax.locator_params(axis="y", integer=True)
     ax.tick_params(labelsize=TICK_SIZE)
     open_frame(ax)
+
+
+def _rounded(thresholds: Sequence[float] | np.ndarray) -> np.ndarray:
+    """To the digits that are meant: splits between the same values are one place."""
+    values = np.asarray(thresholds, float)
+    largest = np.abs(values).max(initial=0.0)
+    magnitude = np.floor(np.log10(largest)) if largest > 0 else 0
+    return np.round(values, int(_DIGITS - 1 - magnitude))
