@@ -118,12 +118,12 @@ class SecretRegressor(ReadingMixin, RegressorMixin, NestedParameters):
         is terse, 0.01 cautious, 0 keeps all terms. Leaves that ``refine="soft"`` has
         trained together keep theirs.
     tolerance : float, default=0.03
-        How much more error, as a share, a smaller tree may have where rows that did not
-        grow the trees compare them (``prune`` by cross-validation or held-out rows): of
-        trees that can hardly be told apart the smaller one reads better. It is
-        multiplied by the root of the share of the variance that stays unexplained: the
-        size of a tree that explains nearly everything matters. 0: the tree of least
-        error.
+        How much more error, as a share, a tree of half as many leaves may have where
+        rows that did not grow the trees compare them (``prune`` by cross-validation or
+        held-out rows): of trees that can hardly be told apart the smaller one reads
+        better. It is multiplied by the root of the share of the variance that stays
+        unexplained: a tree that explains nearly everything may be large. 0: the tree of
+        least error.
     min_samples_split : int, float or "auto", default="auto"
         A node with fewer rows is not split; a float is a fraction of the rows that
         grow the tree. "auto" is half a per cent of them; of few rows, two

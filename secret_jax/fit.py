@@ -498,11 +498,7 @@ def grown(plan: Plan, prepared: Prepared, rule: PruningRule) -> Fitted:
         pruning.at(which, len(kinds))
         whole, *fold_trees = trees[which :: len(kinds)]
         pruned.append(rule(whole, evidence._replace(fold_trees=fold_trees)))
-    least = most = min(found.value for found in pruned)
-    if rule.folds or held_out is not None:
-        # Without oblique splits where the errors can hardly be told apart.
-        most = least + evidence.tolerated(least, rule.repeats)
-    best = next(which for which, found in enumerate(pruned) if found.value <= most)
+    best = min(range(len(kinds)), key=lambda which: pruned[which].value)
     candidates = [
         Candidate(tree, found.tree)
         for tree, found in zip(trees[: len(kinds)], pruned, strict=True)

@@ -57,36 +57,26 @@ class CrossValidation(PruningRule):
         return self.n_repeats
 
     def __call__(self, tree: Tree, evidence: Evidence) -> Pruned:
-        """The smallest subtree that can hardly be told from the best; its error.
-
-        Its cross-validated error is higher by no more than the tolerance, and by no
-        more than one standard error of the difference, which the folds show in pairs.
-        """
+        """The subtree of the least error with the price of its size, and that error."""
         path = _path(tree)
         penalties = _typical_penalties(path.alphas)
         fold_paths = [_path(fold_tree) for fold_tree in evidence.fold_trees]
         folds = zip(evidence.unseen, evidence.fold_trees, fold_paths, strict=True)
-        errors = np.zeros((len(fold_paths), len(path.alphas)))
-        for which, (part, fold_tree, fold_path) in enumerate(folds):
+        error = np.zeros(len(path.alphas))
+        for part, fold_tree, fold_path in folds:
             held_out = evidence.training.take(np.flatnonzero(part))
             own = fold_path.totals(node_errors(fold_tree, held_out))
-            errors[which] = own[_index_at(fold_path, penalties)]
-        error = errors.sum(axis=0)
-        least = error.min()
-        difference = errors - errors[:, [int(np.argmin(error))]]
-        # The rows of one repeat are those of the others: more folds, but not more rows.
-        unsure = np.sqrt(len(errors) * self.n_repeats) * difference.std(
-            axis=0, ddof=min(1, len(errors) - 1)
-        )
-        allowed = np.minimum(evidence.tolerated(least, self.n_repeats), unsure)
-        best = int(np.flatnonzero(error <= least * (1.0 + TIE) + allowed)[-1])
+            error += own[_index_at(fold_path, penalties)]
+        n_leaves = path.totals(np.ones(tree.n_nodes))
+        value = evidence.priced(error, n_leaves, self.n_repeats)
+        best = int(np.flatnonzero(value <= value.min() * (1 + TIE))[-1])
         pruned = [
             fold_path.subtree(fold_tree, int(_index_at(fold_path, penalties[best])))
             for fold_path, fold_tree in zip(
                 fold_paths, evidence.fold_trees, strict=True
             )
         ]
-        return Pruned(path.subtree(tree, best), float(error[best]), tuple(pruned))
+        return Pruned(path.subtree(tree, best), float(value[best]), tuple(pruned))
 
 
 def parts_of(weight: np.ndarray, n_folds: int, n_repeats: int = 1) -> list[np.ndarray]:

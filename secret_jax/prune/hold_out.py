@@ -55,9 +55,9 @@ class HoldOut(PruningRule):
         return self.refit
 
     def __call__(self, tree: Tree, evidence: Evidence) -> Pruned:
-        """Smallest subtree with the least error, and that error, summed over rows.
+        """The subtree of the least error with the price of its size, and that error.
 
-        With a tolerance the smallest on its weakest-link path whose error is within it.
+        Of those on the weakest-link path of the one with the least error itself.
         """
         if evidence.held_out is None:
             return Pruned(tree, 0.0)
@@ -70,10 +70,9 @@ class HoldOut(PruningRule):
             keep[node] = below < own[node] * (1 - TIE)
             best[node] = np.where(keep[node], below, own[node])
         found = compact(tree, keep)
-        if evidence.tolerance > 0:
-            error = node_errors(found, evidence.held_out)
-            path = weakest_links(found, error)
-            most = best[0] + evidence.tolerated(best[0])
-            smallest = int(np.flatnonzero(path.totals(error) <= most)[-1])
-            found = path.subtree(found, smallest)
-        return Pruned(found, float(best[0]))
+        error = node_errors(found, evidence.held_out)
+        path = weakest_links(found, error)
+        n_leaves = path.totals(np.ones(found.n_nodes))
+        value = evidence.priced(path.totals(error), n_leaves)
+        cheapest = int(np.flatnonzero(value <= value.min() * (1 + TIE))[-1])
+        return Pruned(path.subtree(found, cheapest), float(value[cheapest]))

@@ -28,7 +28,7 @@ class Evidence(NamedTuple):
     fold_trees : sequence of Tree
         For every part a tree of the same kind, grown on the rows outside of it.
     tolerance : float
-        Of the error of a smaller tree; see `tolerated`.
+        What a halving of the leaves may cost, see `priced`.
     """
 
     training: Rows
@@ -37,23 +37,31 @@ class Evidence(NamedTuple):
     fold_trees: Sequence[Tree] = ()
     tolerance: float = 0.0
 
-    def tolerated(self, error: float, n_repeats: int = 1) -> float:
-        """How much higher than the least error that of a smaller tree may be.
+    def priced(
+        self, error: np.ndarray, n_leaves: np.ndarray, n_repeats: int = 1
+    ) -> np.ndarray:
+        """Errors of subtrees with a price for their size: the least is the best.
 
-        The tolerance is for targets of which nothing is explained. The less is left
-        unexplained the more a small loss weighs, and what is exact stays exact: it is
-        multiplied by the root of the unexplained share.
+        A tree of twice as many leaves must err less by the tolerance, as a share, times
+        the root of the share of the variance that the best one leaves unexplained: what
+        is nearly exact is not given up for a shorter text.
 
         Parameters
         ----------
-        error : float
-            The least squared error, summed over rows and outputs in standardised units.
+        error : ndarray of shape (n_subtrees,)
+            Squared, summed over rows and outputs in standardised units.
+        n_leaves : ndarray of shape (n_subtrees,)
         n_repeats : int
-            How often each row is counted in it.
+            How often each row is counted in the error.
+
+        Returns
+        -------
+        ndarray of shape (n_subtrees,), float64
         """
         rows = self.training if self.held_out is None else self.held_out
         total = n_repeats * rows.weight.sum() * rows.targets.shape[1]
-        return self.tolerance * error * min(error / total, 1.0) ** 0.5
+        unexplained = min(float(np.min(error)) / total, 1.0)
+        return error * (1.0 + self.tolerance * unexplained**0.5) ** np.log2(n_leaves)
 
 
 class Pruned(NamedTuple):
