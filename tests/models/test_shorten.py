@@ -1,0 +1,282 @@
+"""Short equations: what they promise, on statistics of rows drawn by hand."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from handmade import SHAPES, build_tree
+
+from secret_jax import LeastSquares, Ridge
+from secret_jax.data.roles import numeric_schema
+from secret_jax.data.rows import Rows, Table
+from secret_jax.data.schema import Role
+from secret_jax.models.attach import attach_one, node_statistics
+from secret_jax.models.shorten import shortened
+from secret_jax.tree.noise import noise_variance
+from secret_jax.tree.routing import values, walk
+from secret_jax.tree.structure import SplitKind, Tree
+
+P = 6
+FULL = LeastSquares(clip_margin=None)
+# Rows for which those of the parent count in the second moments.
+BORROWED = 30.0
+
+
+def tree_of(shape: str, seed: int, n_columns: int = P, n_outputs: int = 1) -> Tree:
+    """A tree of splits on single numbers, all of them regressors."""
+    tree = build_tree(SHAPES[shape], seed, n_outputs=n_outputs)
+    rng, inner = np.random.default_rng(seed), ~tree.is_leaf
+    attribute = np.where(inner, rng.integers(0, n_columns, tree.n_nodes), -1)
+    schema = numeric_schema(
+        np.zeros(n_columns),
+        np.ones(n_columns),
+        np.ones((2, n_outputs)) * [[-1.0], [1.0]],
+        np.ones(2),
+        allow_missing=True,
+        target_names=tuple(f"y{i}" for i in range(n_outputs)),
+    )
+    wide = np.zeros((tree.n_nodes, n_columns))
+    return dataclasses.replace(
+        tree,
+        schema=schema,
+        kind=np.where(inner, SplitKind.AXIS, SplitKind.LEAF).astype(np.int32),
+        attribute=attribute.astype(np.int32),
+        direction=(np.eye(n_columns)[attribute] * inner[:, None]).astype(np.float32),
+        threshold=(0.3 * rng.normal(size=tree.n_nodes) * inner).astype(np.float32),
+        goes_left=np.zeros((tree.n_nodes, 0), bool),
+        coefficient=np.zeros((tree.n_nodes, n_outputs, 1 + n_columns)),
+        center=wide,
+        spread=wide,
+    )
+
+
+def rows_of(x: np.ndarray, targets: np.ndarray, weight=None) -> Rows:
+    table = Table(x.astype(np.float32), np.zeros((len(x), 0), np.int32))
+    targets = targets.reshape(len(x), -1)
+    weight = np.ones(len(x)) if weight is None else np.asarray(weight, float)
+    return Rows(table, targets, weight)
+
+
+def noisy_rows(seed: int = 0, n_rows: int = 600, n_columns: int = P) -> Rows:
+    """Correlated columns of falling use, and noise."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n_rows, n_columns))
+    x = x @ (np.eye(n_columns) + 0.4 * rng.normal(size=(n_columns, n_columns)))
+    slopes = 0.5 ** np.arange(n_columns)
+    y = x @ slopes + np.abs(x[:, 0]) + 0.5 * rng.normal(size=n_rows)
+    return rows_of(x, y)
+
+
+def both(tree: Tree, rows: Rows, tau: float, leaf=FULL) -> tuple[Tree, Tree]:
+    """With full and with short equations."""
+    full = attach_one(tree, rows, leaf)
+    return full, shortened(full, node_statistics(full, rows), tau)
+
+
+def second_moments(tree: Tree, rows: Rows) -> list[np.ndarray]:
+    """Of the columns about their means in every node, the parents' as thirty rows."""
+    path = walk(tree, rows.table)[0]
+    found: list[np.ndarray] = []
+    for node in range(tree.n_nodes):
+        inside = (path == node).any(axis=0)
+        x, weight = rows.table.x[inside].astype(float), rows.weight[inside]
+        own = np.cov(x.T, aweights=weight, ddof=0).reshape(x.shape[1], x.shape[1])
+        if node:
+            share = weight.sum() / (weight.sum() + BORROWED)
+            own = share * own + (1 - share) * found[tree.parent[node]]
+        found.append(own)
+    return found
+
+
+@pytest.mark.parametrize("leaf", [FULL, Ridge(clip_margin=None)], ids=repr)
+@pytest.mark.parametrize("shape", ["root", "bushy"])
+@pytest.mark.parametrize("tau", [0.003, 0.03, 0.3])
+def test_what_is_left_unsaid_is_a_small_share_of_the_noise(tau, shape, leaf):
+    rows = noisy_rows()
+    full, short = both(tree_of(shape, 0), rows, tau, leaf)
+    noise = noise_variance(full)
+    spared = 0
+    for node, moments in enumerate(second_moments(full, rows)):
+        b, a = full.coefficient[node, 0, 1:], short.coefficient[node, 0, 1:]
+        unsaid = (b - a) @ moments @ (b - a)
+        assert unsaid <= tau * noise[node, 0] * (1 + 1e-6)
+        # The slopes are those of the projection on the columns that are left.
+        chosen = np.flatnonzero(a)
+        inside = moments[np.ix_(chosen, chosen)]
+        expected = np.linalg.solve(inside, (moments @ b)[chosen])
+        np.testing.assert_allclose(a[chosen], expected, rtol=1e-4, atol=1e-6)
+        # None of them can be spared.
+        for out in chosen:
+            rest = chosen[chosen != out]
+            slopes = np.zeros(P)
+            inside = moments[np.ix_(rest, rest)]
+            slopes[rest] = np.linalg.solve(inside, (moments @ b)[rest])
+            assert (b - slopes) @ moments @ (b - slopes) > tau * noise[node, 0]
+        spared += P - len(chosen)
+    assert spared > 0
+
+
+@pytest.mark.parametrize("n_outputs", [1, 2])
+def test_the_mean_prediction_and_the_errors_of_every_node_are_right(n_outputs):
+    rows = noisy_rows(3)
+    rng = np.random.default_rng(3)
+    more = rows.table.x[:, 1:2] * 2.0 + rng.normal(size=(len(rows.targets), 1))
+    targets = np.hstack([rows.targets, more])[:, :n_outputs]
+    rows = rows._replace(targets=targets)
+    full, short = both(tree_of("bushy", 0, n_outputs=n_outputs), rows, 0.1)
+    path = walk(full, rows.table)[0]
+    for node in range(full.n_nodes):
+        inside = (path == node).any(axis=0)
+        assert inside.any()
+        design = np.column_stack([np.ones(inside.sum()), rows.table.x[inside]])
+        before, after = (design @ t.coefficient[node].T for t in (full, short))
+        np.testing.assert_allclose(after.mean(0), before.mean(0), atol=1e-6)
+        error = np.mean((after - targets[inside]) ** 2, axis=0)
+        np.testing.assert_allclose(short.train_error[node], error, rtol=1e-5)
+    assert (short.coefficient == 0).sum() > (full.coefficient == 0).sum()
+    np.testing.assert_array_equal(short.degrees, full.degrees)
+
+
+def test_no_tau_keeps_the_models():
+    rows = noisy_rows()
+    full, same = both(tree_of("chain", 0), rows, 0.0)
+    np.testing.assert_array_equal(same.coefficient, full.coefficient)
+    np.testing.assert_array_equal(same.train_error, full.train_error)
+    assert np.isfinite(same.standard_error).all()
+
+
+@pytest.mark.parametrize("tau", [0.03, 0.5])
+def test_what_is_exactly_linear_stays_exact(tau):
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(300, P)).astype(np.float32).astype(float)
+    rows = rows_of(x, x @ [1.0, 0.0, -0.01, 0.0, 1e-3, 0.5] + 2.0)
+    _, short = both(tree_of("stump", 0), rows, tau)
+    prediction = values(short, rows.table)
+    np.testing.assert_allclose(prediction, rows.targets, atol=2e-5)
+
+
+def test_weights_are_repetitions():
+    rows = noisy_rows(7, 200)
+    weight = np.random.default_rng(7).integers(1, 4, 200)
+    tree = tree_of("bushy", 2)
+    _, by_weight = both(tree, rows._replace(weight=weight.astype(float)), 0.1)
+    _, by_copies = both(tree, rows.take(np.repeat(np.arange(200), weight)), 0.1)
+    for name in ("coefficient", "standard_error", "train_error"):
+        np.testing.assert_allclose(
+            getattr(by_weight, name), getattr(by_copies, name), rtol=1e-7, atol=1e-9
+        )
+
+
+def test_order_and_units_of_the_columns_do_not_matter():
+    rows = noisy_rows(8)
+    tree = tree_of("root", 0)
+    _, short = both(tree, rows, 0.1)
+    order, units = np.random.default_rng(8).permutation(P), 2.0 ** np.arange(-2, P - 2)
+    turned = rows_of(rows.table.x[:, order] * units, rows.targets)
+    _, other = both(tree, turned, 0.1)
+    for name in ("coefficient", "standard_error"):
+        expected = getattr(short, name)[:, :, 1:][:, :, order] / units
+        found = getattr(other, name)[:, :, 1:]
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-9)
+    assert 0 < (short.coefficient == 0).sum() < P
+
+
+@pytest.mark.parametrize("shift", [0.0, 1e-5])
+def test_a_copy_of_a_column_gets_no_term(shift):
+    """Whose share of the slope least squares of least norm has given to it."""
+    rng = np.random.default_rng(9)
+    x = rng.normal(size=(400, 3))
+    x = np.column_stack([x, x[:, 0] + shift * rng.normal(size=400)])
+    rows = rows_of(x, 2 * x[:, 0] + x[:, 1] + 0.3 * rng.normal(size=400))
+    _, short = both(tree_of("root", 0, 4), rows, 0.03, Ridge(clip_margin=None))
+    slopes = short.coefficient[0, 0, 1:]
+    assert np.count_nonzero(slopes[[0, 3]]) == 1
+    assert slopes[[0, 3]].sum() == pytest.approx(2, abs=0.1)
+
+
+def colours(rng: np.random.Generator, n_rows: int) -> tuple[Tree, Rows]:
+    """A split on a colour of four, whose indicators are the regressors beside one."""
+    tree = build_tree(SHAPES["stump"], 0)
+    names = ("red", "green", "blue", "white")
+    schema = dataclasses.replace(
+        tree.schema,
+        names=("colour", "a"),
+        roles=(Role.DISCRETE, Role.REGRESSOR),
+        continuous=(1,),
+        n_regressors=5,
+        center=np.zeros(5),
+        scale=np.ones(5),
+        categories=(names,),
+        indicators=tuple((0, code) for code in range(4)),
+    )
+    wide = np.zeros((3, 5))
+    tree = dataclasses.replace(
+        tree,
+        schema=schema,
+        kind=np.array([SplitKind.DISCRETE, 0, 0], np.int32),
+        attribute=np.array([0, -1, -1], np.int32),
+        direction=wide.astype(np.float32),
+        goes_left=np.array([[1, 1, 0, 0], [0] * 4, [0] * 4], bool),
+        coefficient=np.zeros((3, 1, 6)),
+        center=wide,
+        spread=wide,
+    )
+    code = rng.integers(0, 4, n_rows)
+    a = rng.normal(size=n_rows)
+    x = np.column_stack([a, np.eye(4)[code]]).astype(np.float32)
+    y = a + np.array([5.0, 5.0, -5.0, -2.0])[code] + 0.3 * rng.normal(size=n_rows)
+    table = Table(x, code[:, None].astype(np.int32))
+    return tree, Rows(table, y[:, None], np.ones(n_rows))
+
+
+@pytest.mark.parametrize("n_rows", [40, 400])
+def test_what_the_path_fixes_has_no_term(n_rows):
+    """Neither the colours that went the other way nor the sum of those that did not."""
+    tree, rows = colours(np.random.default_rng(1), n_rows)
+    _, short = both(tree, rows, 0.03, Ridge(clip_margin=None))
+    left, right = short.coefficient[1:, 0, 1:]
+    # Red and green are worth the same: of the indicators nothing is left to say.
+    np.testing.assert_array_equal(left[1:], 0.0)
+    # Blue and white differ by three: one of them says it.
+    assert (right[1:3] == 0).all()
+    assert np.count_nonzero(right[3:]) == 1
+    assert right[4] - right[3] == pytest.approx(3.0, abs=0.5)
+
+
+def test_levels_with_like_coefficients_are_one_term():
+    tree, rows = colours(np.random.default_rng(2), 400)
+    alone = dataclasses.replace(
+        tree,
+        left=np.full(3, -1, np.int32),
+        right=np.full(3, -1, np.int32),
+        kind=np.zeros(3, np.int32),
+    )
+    _, short = both(alone, rows, 0.05, Ridge(clip_margin=None))
+    of_colours = short.coefficient[0, 0, 2:]
+    assert of_colours[0] == of_colours[1]
+    assert len(set(of_colours.tolist())) == 3
+
+
+def test_standard_errors_of_a_full_root_are_those_of_the_textbook():
+    """sqrt(s² diag((X'X)⁻¹)), of the columns and of the mean, as every package has it."""
+    rows = noisy_rows(11, 120)
+    full, same = both(tree_of("root", 0), rows, 0.0)
+    x, y = rows.table.x.astype(float), rows.targets[:, 0]
+    design = np.column_stack([np.ones(len(x)), x - x.mean(axis=0)])
+    fitted = design @ np.linalg.lstsq(design, y, rcond=None)[0]
+    variance = np.sum((y - fitted) ** 2) / (len(x) - 1 - P)
+    expected = np.sqrt(variance * np.diag(np.linalg.inv(design.T @ design)))
+    np.testing.assert_allclose(same.standard_error[0, 0], expected, rtol=1e-5)
+
+
+def test_a_slope_that_others_leave_open_has_no_standard_error():
+    rng = np.random.default_rng(12)
+    x = rng.normal(size=(200, 2))
+    x = np.column_stack([x, x[:, 0]])
+    rows = rows_of(x, x[:, 0] + rng.normal(size=200))
+    _, same = both(tree_of("root", 0, 3), rows, 0.0, Ridge(clip_margin=None))
+    assert (same.coefficient[0, 0, [1, 3]] != 0).all()
+    assert np.isnan(same.standard_error[0, 0, [1, 3]]).sum() == 1
+    assert np.isfinite(same.standard_error[0, 0, [0, 2]]).all()
