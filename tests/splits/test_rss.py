@@ -81,7 +81,8 @@ def test_oblique_splits_of_few_attributes():
     def plane(x):
         return np.abs(x[..., 0] + 0.9 * x[..., 1] + 0.1 * x[..., 2])
 
-    dense, sparse = find(batch(plane)), find(batch(plane), max_split_features=2)
+    dense = find(batch(plane), sparse_terms=())
+    sparse = find(batch(plane), max_split_features=2, sparse_terms=())
     assert (np.count_nonzero(dense.direction, axis=1) == 3).all()
     assert (np.asarray(sparse.direction) != 0).tolist() == [[True, True, False]] * 2
     assert (sparse.gain > 0.8 * dense.gain).all()
@@ -92,6 +93,18 @@ def test_oblique_splits_of_few_attributes():
     tree = model.fit(X, plane(X)).tree_
     assert (np.count_nonzero(tree.direction, axis=1) <= 2).all()
     assert (np.count_nonzero(tree.direction, axis=1) == 2).any()
+
+
+def test_a_sum_yields_to_the_shortest_that_loses_little():
+    def plane(x):
+        return np.abs(x[..., 0] + 0.9 * x[..., 1] + 0.2 * x[..., 2])
+
+    dense = find(batch(plane), sparse_terms=())
+    for loss in (0.0, 0.05, 0.9):
+        found = find(batch(plane), sparse_terms=(2,), sparse_loss=loss)
+        assert (found.gain >= (1 - loss) * dense.gain * (1 - 1e-5)).all()
+        n_terms = np.count_nonzero(found.direction, axis=1)
+        assert (n_terms == {0.0: 3, 0.9: 2}.get(loss, n_terms)).all()
 
 
 def test_a_node_does_not_feel_its_neighbours():

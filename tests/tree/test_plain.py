@@ -1,0 +1,171 @@
+"""Plain numbers of splits: few digits, and every row keeps its way."""
+
+from __future__ import annotations
+
+import dataclasses
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from random_trees import encode, random_rows, random_tree
+
+from secret_jax import SecretRegressor
+from secret_jax.data.rows import Table
+from secret_jax.inspect.equations import LinearSplit, split_in_original_units
+from secret_jax.inspect.rounding import rounded_split
+from secret_jax.tree.plain import plain_number, with_plain_splits
+from secret_jax.tree.routing import walk
+from secret_jax.tree.structure import SplitKind, Tree
+
+MARGIN = 0.1  # of the gap between the rows on the two sides
+
+
+def digits(value: float) -> int:
+    """Significant digits of the shortest decimal that is this number."""
+    return len(Decimal(repr(value)).normalize().as_tuple().digits)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_no_row_changes_its_way(seed):
+    tree = random_tree(seed, 12)
+    table = encode(random_rows(seed, 400))
+    plain = with_plain_splits(tree, table)
+    np.testing.assert_array_equal(walk(plain, table)[0], walk(tree, table)[0])
+    assert not np.array_equal(plain.threshold, tree.threshold)
+    # Only thresholds and directions are touched, and no split gets other columns.
+    for name in ("left", "right", "kind", "attribute", "goes_left", "coefficient"):
+        np.testing.assert_array_equal(getattr(plain, name), getattr(tree, name))
+    assert not ((plain.direction != 0) & (tree.direction == 0)).any()
+
+
+def gaps(tree: Tree, table: Table) -> dict[int, tuple[float, float]]:
+    """Between which values an axis split lies, in the units of the data."""
+    path, schema, found = walk(tree, table)[0], tree.schema, {}
+    for node in np.flatnonzero(tree.kind == SplitKind.AXIS):
+        here = path[tree.depth[node]] == node
+        if not here.any():
+            continue
+        attribute = tree.attribute[node]
+        value = schema.center[attribute] + schema.scale[attribute] * table.x[
+            here, attribute
+        ].astype(float)
+        left = path[tree.depth[node] + 1][here] == tree.left[node]
+        if left.any() and not left.all():
+            found[int(node)] = float(value[left].max()), float(value[~left].min())
+    return found
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_thresholds_are_the_shortest_decimals_between_the_rows(seed):
+    tree = random_tree(seed, 12, kinds=(SplitKind.AXIS,))
+    table = encode(random_rows(seed, 300))
+    plain = with_plain_splits(tree, table)
+    between = gaps(plain, table)
+    assert len(between) >= 4
+    for node, (low, high) in between.items():
+        split = split_in_original_units(plain, node)
+        assert isinstance(split, LinearSplit)
+        at, gap = rounded_split(split).threshold, high - low
+        # Far enough from both sides, but for the rounding of float32.
+        close = 1e-6 * tree.schema.scale[tree.attribute[node]]
+        assert low + MARGIN * gap - close <= at <= high - MARGIN * gap + close
+        # No decimal with one place less lies there.
+        exponent = Decimal(repr(at)).normalize().as_tuple().exponent
+        assert isinstance(exponent, int)
+        step = 10.0 ** (exponent + 1)
+        shorter = np.ceil((low + MARGIN * gap + close) / step) * step
+        assert shorter > high - MARGIN * gap - close
+
+
+@pytest.mark.parametrize(
+    ("low", "high"), [(0.1234, 0.1239), (-5.0, 17.0), (1e6, 1e6 + 3), (-2e-9, -1e-9)]
+)
+def test_a_plain_number_is_between(low, high):
+    found = plain_number(low, high)
+    assert low <= found <= high
+    # A decimal of as many digits as tell the two apart, and one more, is there.
+    assert (
+        digits(found) <= np.ceil(np.log10(max(abs(low), abs(high)) / (high - low))) + 1
+    )
+
+
+def whole_table(n_rows: int = 400) -> tuple[pd.DataFrame, np.ndarray]:
+    rng = np.random.default_rng(0)
+    age = rng.integers(18, 90, n_rows)
+    size = np.round(rng.normal(size=n_rows), 3)
+    y = np.where(age <= 41, 3.0, -3.0) + size + 0.1 * rng.normal(size=n_rows)
+    return pd.DataFrame({"age": age, "size": size}), y
+
+
+@pytest.fixture(scope="module")
+def whole():
+    X, y = whole_table()
+    model = SecretRegressor(oblique=False, max_leaf_nodes=4, prune=None)
+    return model.fit(X, y), X, y
+
+
+def test_whole_numbers_are_split_half_a_step_beyond_them(whole):
+    model, X, _ = whole
+    tree = model.tree_
+    assert tree.schema.whole == (0,)
+    assert tree.attribute[0] == 0
+    threshold = split_in_original_units(tree, 0).threshold
+    last = int(threshold)
+    assert threshold == pytest.approx(last + 0.5, abs=1e-4)
+    assert f"[0] if age <= {last}\n" in model.export_text()
+    assert f"[0] else age > {last}\n" in model.export_text()
+    # Other values go where the whole numbers next to them go.
+    other = X.head(4).assign(age=[last, last + 0.4, last + 0.6, last + 1])
+    below = model.apply(X[X["age"] <= last])
+    assert np.isin(model.apply(other), below).tolist() == [True, True, False, False]
+
+
+def test_gates_and_single_leaves_stay_as_they_are():
+    table = encode(random_rows(0, 300))
+    tree = random_tree(0, 6, kinds=(SplitKind.AXIS, SplitKind.OBLIQUE))
+    width = np.where(tree.is_leaf, 0, 0.5).astype(np.float32)
+    soft = dataclasses.replace(tree, gate_width=width)
+    same = with_plain_splits(soft, table)
+    np.testing.assert_array_equal(same.threshold, tree.threshold)
+    np.testing.assert_array_equal(same.direction, tree.direction)
+    leaf = with_plain_splits(random_tree(0, 1), table)
+    assert leaf.n_nodes == 1
+
+
+def test_a_second_time_changes_no_way_and_no_number_that_is_read():
+    tree, table = random_tree(3, 12), encode(random_rows(3, 400))
+    once = with_plain_splits(tree, table)
+    twice = with_plain_splits(once, table)
+    np.testing.assert_array_equal(walk(once, table)[0], walk(twice, table)[0])
+    for node in gaps(once, table):
+        numbers = [
+            rounded_split(split_in_original_units(t, node)).threshold
+            for t in (once, twice)
+        ]
+        assert numbers[0] == pytest.approx(numbers[1], rel=1e-9)
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("name", ["abalone", "boston", "kin8nm"])
+def test_rows_of_real_tables_keep_their_way(data_home: Path, name, monkeypatch):
+    """The trees before and after, in a fit."""
+    path = data_home / f"{name}.csv"
+    frame = pd.read_csv(path).head(500)
+    y = frame.pop(frame.columns[-1]).to_numpy(float)
+    seen = []
+
+    def remembered(tree: Tree, table: Table) -> Tree:
+        plain = with_plain_splits(tree, table)
+        seen.append((tree, plain, table))
+        return plain
+
+    monkeypatch.setattr("secret_jax.fit.with_plain_splits", remembered)
+    SecretRegressor(prune=None, distill=False, max_leaf_nodes=12).fit(frame, y)
+    ((before, after, table),) = seen
+    assert before.n_leaves > 4
+    np.testing.assert_array_equal(walk(before, table)[0], walk(after, table)[0])
+    for node in gaps(after, table):
+        split = split_in_original_units(after, node)
+        assert digits(rounded_split(split).threshold) <= 5
