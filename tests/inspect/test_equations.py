@@ -1,0 +1,244 @@
+"""Printed equations: merged levels, columns far from zero, terms that are left out."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from handmade import LEAF, build_tree
+from random_trees import encode, random_rows, random_tree, with_gates
+from test_text import predict_by_text
+
+from secret_jax.data.columns import read_columns
+from secret_jax.data.encoding import encode as encode_with
+from secret_jax.data.roles import ColumnOptions, learn_schema
+from secret_jax.inspect.coefficients import CENTER, coefficients
+from secret_jax.inspect.cost import reading_cost
+from secret_jax.inspect.equations import model_in_original_units
+from secret_jax.inspect.printing import number
+from secret_jax.inspect.rounding import printed_model
+from secret_jax.inspect.text import export_text
+from secret_jax.inspect.words import model_equation
+from secret_jax.tree.routing import predict
+from secret_jax.tree.structure import SplitKind, Tree
+
+CITIES = ("Bern", "Köln", "Oslo", "Łódź")
+
+
+def houses(n_rows: int = 400) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    return pd.DataFrame(
+        {
+            "Year": rng.integers(1950, 2000, n_rows),
+            "area": rng.uniform(10, 90, n_rows),
+            "city": rng.choice(CITIES, n_rows, p=[0.4, 0.3, 0.2, 0.1]),
+        }
+    )
+
+
+def one_leaf(slopes: tuple[float, ...]) -> tuple[Tree, pd.DataFrame]:
+    """A single equation of year, area and the four cities, in units of the data."""
+    X = houses()
+    y = np.random.default_rng(1).normal(100, 50, len(X))
+    options = ColumnOptions(category_indicators="auto")
+    ones = np.ones(len(X))
+    schema = learn_schema(read_columns(X), y[:, None], ones, options, ("rent",))
+    x = encode_with(schema, X).on_host().x
+    in_units = np.asarray(slopes) * schema.scale / schema.target_scale
+    leaf = build_tree([LEAF], 0)
+    tree = dataclasses.replace(
+        leaf,
+        schema=schema,
+        direction=np.zeros((1, x.shape[1]), np.float32),
+        goes_left=np.zeros((1, 4), bool),
+        coefficient=np.array([[[0.3, *in_units]]]),
+        center=x.mean(axis=0, dtype=float)[None],
+        spread=x.std(axis=0, dtype=float)[None],
+        standard_error=np.full((1, 1, 7), 0.25),
+        weight=np.array([400.0]),
+    )
+    return tree, X
+
+
+SLOPES = (-2.0, 1.5, 30.0, 0.0, 30.0, -12.0)
+
+
+def by_hand(equation: str, X: pd.DataFrame) -> np.ndarray:
+    """What a printed equation says, knowing nothing else."""
+    text = equation.removeprefix("rent = ").replace(",", "")
+    text = text.replace("(Year", "*(Year").replace(" area", " *area")
+    text = re.sub(r"(?<=\d) \[", " *[", text)
+    listed = r"\[city in \{([^}]*)\}\]"
+    text = re.sub(listed, lambda m: f"isin({m[1].split()!r})", text)
+    text = re.sub(r"\[city = (\w+)\]", r"isin(['\1'])", text)
+    names = {"Year": X["Year"].to_numpy(), "area": X["area"].to_numpy()}
+    isin = X["city"].isin
+    found = eval(text, {}, names | {"isin": lambda c: isin(c).to_numpy() * 1.0})
+    return np.broadcast_to(found, len(X))
+
+
+def test_equal_levels_are_one_term_and_a_far_column_is_counted_from_a_round_number():
+    tree, X = one_leaf(SLOPES)
+    equation = model_equation(tree, 0)
+    assert "[city in {Bern, Oslo}]" in equation
+    assert "[city = Łódź]" in equation
+    assert "Köln" not in equation
+    assert re.search(r"\(Year - 19\d0\)", equation)
+    expected = predict(tree, encode_with(tree.schema, X))
+    spread = tree.schema.target_scale
+    np.testing.assert_allclose(by_hand(equation, X), expected, atol=0.01 * spread)
+    exact = by_hand(model_equation(tree, 0, precision=12), X)
+    np.testing.assert_allclose(exact, expected, atol=1e-4 * spread)
+
+
+@pytest.mark.parametrize("max_terms", [0, 1, 2, 3])
+def test_what_is_left_out_counts_as_in_the_mean(max_terms):
+    tree, X = one_leaf(SLOPES)
+    model = model_in_original_units(tree, 0)
+    constant, terms, n_hidden = printed_model(model, 12, max_terms)
+    assert (len(terms), n_hidden) == (max_terms, 4 - max_terms)
+    effects = [term.effect for term in printed_model(model, 12)[1]]
+    assert effects == sorted(effects, reverse=True)
+    assert [term.effect for term in terms] == effects[:max_terms]
+    # The mean over the rows stays what it is.
+    at_mean = constant + sum(term.factor * (term.here - term.at) for term in terms)
+    expected = predict(tree, encode_with(tree.schema, X)).mean()
+    assert at_mean == pytest.approx(expected, rel=1e-5)
+    more = f"{n_hidden} smaller term" + ("s" if n_hidden > 1 else "")
+    assert model_equation(tree, 0, max_terms=max_terms).endswith(f"+ ... {more}")
+
+
+def test_effects_are_what_one_standard_deviation_in_the_node_moves():
+    tree, X = one_leaf(SLOPES)
+    effect = {
+        t.name: t.effect
+        for t in printed_model(model_in_original_units(tree, 0))[1]
+        if t.asks == "number"
+    }
+    assert effect["Year"] == pytest.approx(2.0 * X["Year"].std(ddof=0), rel=1e-3)
+    assert effect["area"] == pytest.approx(1.5 * X["area"].std(ddof=0), rel=1e-3)
+    merged = [
+        t
+        for t in printed_model(model_in_original_units(tree, 0))[1]
+        if len(t.categories) == 2
+    ][0]
+    inside = X["city"].isin(["Bern", "Oslo"])
+    assert merged.here == pytest.approx(inside.mean())
+    assert merged.effect == pytest.approx(30 * inside.std(ddof=0), rel=1e-3)
+
+
+def test_thousands_are_set_apart_from_ten_thousand_on():
+    found = [number(v) for v in (1999.0, 9999.5, 10000.0, -1234567.25, 0.5, 1e14)]
+    expected = ["1999", "9999.5", "10,000", "-1,234,567.25", "0.5"]
+    assert found == [*expected, "100,000,000,000,000"]
+
+
+_NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?(?!\w)")
+
+
+def counted(text: str, tree: Tree) -> int:
+    """Numbers and sets in a printed tree, by what is printed."""
+    body = text.split("\n\n", 1)[1]
+    body = body.replace("'2nd (kg)'", "kg").replace("'a - b'", "ab")
+    total, lines = 0, []
+    for line in body.splitlines():
+        if re.match(r"[| ]*\[\d+\]", line) or not lines:
+            lines.append(line)
+        else:
+            lines[-1] += " " + line.strip("| ")
+    for line in lines:
+        statement = re.sub(r"^[| ]*\[\d+\] ", "", line)
+        if statement.startswith("else"):
+            continue
+        if statement.startswith("if"):
+            if " in {" in statement:
+                total += 1
+                continue
+            left = re.split(r" [<>]=? ", statement)[0]
+            total += len(_NUMBER.findall(statement))
+            n_terms = 1 + len(re.findall(r" [+-] ", left))
+            # The first factor of a sum is one, which is not written.
+            total += n_terms > 1
+            continue
+        equation = re.split(r" [\d,]+ rows? \(", statement)[0]
+        equation = equation.split(" = ", 1)[1]
+        total += len(_NUMBER.findall(equation))
+    return total
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("kinds", [(1,), (2,), (1, 2, 3)])
+def test_the_reading_cost_is_the_count_of_numbers_in_the_text(seed, kinds):
+    tree = random_tree(seed, 9, kinds=kinds)
+    text = export_text(tree, max_categories=None)
+    cost = reading_cost(tree)
+    assert counted(text, tree) == cost.total
+    assert f", {cost.total} numbers to read," in text
+    assert cost.splits == sum(
+        1 + (int(np.count_nonzero(tree.direction[node])) if kind == 2 else 0)
+        for node, kind in enumerate(tree.kind)
+        if kind != SplitKind.LEAF
+    )
+
+
+def test_the_numbers_of_a_gate_are_its_widths_and_its_shares():
+    tree = random_tree(1, 5, kinds=(SplitKind.AXIS,))
+    hard, soft = reading_cost(tree), reading_cost(with_gates(tree, hard_share=0.0))
+    assert soft.splits == hard.splits + 2 * 4
+    assert soft.leaves == hard.leaves
+
+
+def test_coefficients_are_those_of_the_equation():
+    tree, X = one_leaf(SLOPES)
+    table = coefficients(tree, backend="pandas")
+    assert table["node"].tolist() == [0] * 6
+    assert table["term"][0] == CENTER
+    by_term = table.set_index("term")
+    slope = {
+        "Year": -2.0,
+        "area": 1.5,
+        "[city = Bern]": 30.0,
+        "[city = Oslo]": 30.0,
+        "[city = Łódź]": -12.0,
+    }
+    for term, value in slope.items():
+        assert by_term.loc[term, "coefficient"] == pytest.approx(value)
+    mean = predict(tree, encode_with(tree.schema, X)).mean()
+    assert by_term.loc[CENTER, "coefficient"] == pytest.approx(mean, rel=1e-5)
+    assert by_term.loc["area", "center"] == pytest.approx(X["area"].mean(), rel=1e-5)
+    expected = 1.5 * X["area"].std(ddof=0)
+    assert by_term.loc["area", "effect"] == pytest.approx(expected, rel=1e-5)
+    # 1.96 standard errors, which are a quarter of what the target is measured in.
+    error = 0.25 * tree.schema.target_scale / X["area"].std(ddof=0)
+    assert by_term.loc["area", "standard_error"] == pytest.approx(error, rel=1e-5)
+    assert by_term.loc["area", "high"] == pytest.approx(1.5 + 1.959964 * error)
+    assert by_term.loc["area", "low"] == pytest.approx(1.5 - 1.959964 * error)
+    narrow = coefficients(tree, 0, coverage=0.5, backend="pandas").set_index("term")
+    assert narrow.loc["area", "high"] == pytest.approx(1.5 + 0.6744898 * error)
+
+
+@pytest.mark.parametrize("coverage", [0, 1, -0.5, "much", True])
+def test_a_coverage_that_is_none_is_refused(coverage):
+    with pytest.raises(ValueError, match=r"coverage must be a float in \(0, 1\)"):
+        coefficients(random_tree(0, 3), coverage=coverage)
+
+
+def test_coefficients_of_all_leaves_or_of_one_node():
+    tree = random_tree(0, 5)
+    table = coefficients(tree, backend="pandas")
+    assert set(table["node"]) == set(np.flatnonzero(tree.is_leaf))
+    assert set(coefficients(tree, 0, backend="pandas")["node"]) == {0}
+    with pytest.raises(ValueError, match="Node 99 does not exist"):
+        coefficients(tree, 99)
+    assert table["standard_error"].isna().all()
+
+
+def test_centred_columns_of_random_trees_are_read_as_they_predict():
+    tree, columns = random_tree(7, 8, kinds=(SplitKind.DISCRETE,)), random_rows(7, 200)
+    text = export_text(tree, precision=16, max_categories=None)
+    assert "(shell weight - 1990)" in text
+    expected = predict(tree, encode(columns))
+    np.testing.assert_allclose(predict_by_text(text, columns), expected, atol=1e-4)
