@@ -115,3 +115,24 @@ def test_quick_start_finds_what_was_put_in(capsys, monkeypatch):
     assert lengths["all terms"] > 1.5 * lengths["the default"] > lengths["terse"]
     assert 0.86 < scope["inside"] < 0.94
     assert "<html" in scope["page"]
+
+
+def test_the_readme_shows_pictures_that_are_there_and_small():
+    readme = (FOLDER.parent / "README.md").read_text(encoding="utf-8")
+    shown = re.findall(r"!\[.+?\]\((notebooks/figures/.+?)\)", readme)
+    assert {FOLDER.parent / path for path in shown} == set(FOLDER.glob("*/*.png"))
+    assert max((FOLDER.parent / path).stat().st_size for path in shown) < 150_000
+
+
+@pytest.mark.data
+def test_the_tree_of_the_readme(data_home):
+    make = runpy.run_path(str(FOLDER / "figures" / "make.py"))
+    model, score, line = make["bike_tree"](data_home)
+    readme = (FOLDER.parent / "README.md").read_text(encoding="utf-8")
+    said = f"six leaves, R² {score:.2f} on hours that it has not seen, where one linear"
+    assert model.n_leaves_ == 6
+    assert f"{said} model has {line:.2f}" in readme
+    text = model.export_text()
+    conditions = re.findall(r"^.*\] (?:if|else) hour .*$", readme, re.MULTILINE)
+    assert len(conditions) == 5
+    assert all(line in text for line in conditions)
