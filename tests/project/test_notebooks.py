@@ -112,7 +112,7 @@ def test_quick_start_finds_what_was_put_in(capsys, monkeypatch):
     for term, true in {"temperature": 9.0, "wind": -3.0}.items():
         assert abs(table.loc[term, "coefficient"] / true - 1) < 0.15
     lengths = scope["table"]["numbers to read"]
-    assert lengths["all terms"] > 1.5 * lengths["the default"] > lengths["terse"]
+    assert lengths["all there is"] > 1.5 * lengths["the default"] > lengths["terse"]
     assert 0.86 < scope["inside"] < 0.94
     assert "<html" in scope["page"]
 
