@@ -34,16 +34,17 @@ from secret_jax import SecretRegressor
 DEFAULT = SecretRegressor().get_params(deep=False)
 
 
-def _changed(name: str, value: float) -> Setting:
-    """The default with another value of a parameter."""
-    return Setting({name: value} if value != DEFAULT[name] else {})
+def _along(name: str, *values: float) -> dict[str, Setting]:
+    """The default with other values of a parameter; its own is among them."""
+    every = sorted({*values, DEFAULT[name]})
+    return {
+        f"{name} {value:g}": Setting({name: value} if value != DEFAULT[name] else {})
+        for value in every
+    }
 
 
-TAU = {f"tau {tau:g}": _changed("tau", tau) for tau in (0.0, 0.01, 0.03, 0.05, 0.1)}
-TOLERANCE = {
-    f"tolerance {share:g}": _changed("tolerance", share)
-    for share in (0.0, 0.01, 0.02, 0.05, 0.1)
-}
+TAU = _along("tau", 0.0, 0.01, 0.03, 0.05, 0.1)
+TOLERANCE = _along("tolerance", 0.0, 0.01, 0.02, 0.05, 0.1)
 LINES = {"ours along tau": TAU, "ours along tolerance": TOLERANCE}
 READABLE = ("cubist", "cubist_on_text", "cart", "pilot", "ridge")
 HORIZON = "lightgbm_refitted"

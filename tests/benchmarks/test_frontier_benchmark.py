@@ -218,8 +218,10 @@ def test_settings_differ_and_fit_all_rows_but_those_of_the_test(monkeypatch):
     assert {rows for rows, *_ in asked} == {80}
     assert {prune_set for _, prune_set, *_ in asked} == {None}
     default = SecretRegressor()
-    along = [(tau, default.tolerance) for tau in (0.0, 0.01, 0.03, 0.05, 0.1)]
-    along += [(default.tau, share) for share in (0.0, 0.01, 0.02, 0.05, 0.1)]
+    taus = sorted({0.0, 0.01, 0.03, 0.05, 0.1, default.tau})
+    shares = sorted({0.0, 0.01, 0.02, 0.05, 0.1, default.tolerance})
+    along = [(tau, default.tolerance) for tau in taus]
+    along += [(default.tau, share) for share in shares]
     # The default is on both lines, and fitted once.
     assert len(asked) == len(along) - 1
     assert [found[2:] for found in asked] == list(dict.fromkeys(along))
@@ -233,12 +235,10 @@ def test_the_command_prints_a_table_and_writes_a_picture(tmp_path, monkeypatch, 
 
         return Candidate(name, "k", run)
 
-    own = {
-        name: model("default" if name == "tau 0.03" else name, float(i), 5 + i)
-        for i, name in enumerate([*frontier.TAU, *frontier.TOLERANCE])
-        if name != "tolerance 0"
-    }
-    own["tolerance 0"] = own["tau 0.03"]
+    own = frontier.own_candidates("code")
+    kinds = {candidate.name: candidate for candidate in own.values()}
+    models = {name: model(name, float(i), 5 + i) for i, name in enumerate(kinds)}
+    own = {name: models[candidate.name] for name, candidate in own.items()}
     theirs = [model("cubist", 2.0, 40), model(frontier.HORIZON, 1.5, 4000)]
     monkeypatch.setattr(frontier, "own_candidates", lambda code: own)
     monkeypatch.setattr(frontier, "peers", lambda *arguments: theirs)
@@ -251,6 +251,6 @@ def test_the_command_prints_a_table_and_writes_a_picture(tmp_path, monkeypatch, 
     printed = capsys.readouterr().out
     assert printed.count("| default ") == 1
     assert out.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
-    assert len(out.read_text().splitlines()) == 2 * (9 + 2)
+    assert len(out.read_text().splitlines()) == 2 * (len(models) + 2)
     frontier.main([*chosen, "--splits", "1", "--out", str(out), "--summary-only"])
     assert capsys.readouterr().out == printed
