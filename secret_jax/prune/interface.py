@@ -13,7 +13,6 @@ from secret_jax.data.rows import Rows
 from secret_jax.runtime.values import Value
 from secret_jax.tree.structure import Tree
 
-
 # So many leaves are read at a glance: a reader gains nothing by fewer.
 _AT_A_GLANCE = 4
 
@@ -48,8 +47,8 @@ class Evidence(NamedTuple):
 
         A tree of twice as many leaves must err less by the tolerance, as a share, times
         the root of the share of the variance that the best one leaves unexplained: what
-        is nearly exact is not given up for a shorter text. Up to four leaves are read at
-        a glance, and cost nothing.
+        is nearly exact is not given up for a shorter text. Up to four leaves are read
+        at a glance, and cost nothing.
 
         Parameters
         ----------
