@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from secret_jax.inspect.shares import column_shares, split_columns
+from secret_jax.inspect.shares import in_proportion, split_columns, sum_variances
 from secret_jax.tree.structure import Tree
 
 # The share of the variance that rounding leaves of a constant target.
@@ -31,8 +31,8 @@ def feature_importances(tree: Tree) -> np.ndarray:
     to the variance of what it changes in the equation, columns taken as independent:
 
     - The part of the root's equation goes to its columns, by slope squared times
-      the variance of the column in training; that of an indicator is p (1 - p), with p
-      the share of its rows.
+      the variance of the column in training; of categories it is that of the sum of
+      their indicators' terms.
     - A split changes the equations of its children. By how much they differ from the
       equation of the node at the center of the child's own rows is due to the columns
       that the split asks for (`split_columns`). A changed slope, times the variance of
@@ -58,8 +58,8 @@ def feature_importances(tree: Tree) -> np.ndarray:
         return np.zeros(len(schema.names))
     coefficient = np.asarray(tree.coefficient[:, 0], np.float64)
     error = weight * tree.train_error[:, 0]
-    of_root = (coefficient[0, 1:] * tree.spread[0]) ** 2
-    importance = max(weight[0] - error[0], 0.0) * column_shares(schema, of_root)
+    of_root = sum_variances(tree, 0, coefficient[0, 1:])
+    importance = max(weight[0] - error[0], 0.0) * in_proportion(of_root)
     for node in np.flatnonzero(~tree.is_leaf):
         children = [int(tree.left[node]), int(tree.right[node])]
         saved = max(float(error[node] - error[children].sum()), 0.0)
@@ -67,12 +67,15 @@ def feature_importances(tree: Tree) -> np.ndarray:
         slopes = change[:, 1:]
         level = change[:, 0] + np.einsum("cj,cj->c", slopes, tree.center[children])
         alone = float(weight[children] @ level**2)
-        joint = weight[children] @ (slopes * tree.spread[children]) ** 2
+        joint = sum(
+            weight[child] * sum_variances(tree, child, slope)
+            for child, slope in zip(children, slopes, strict=True)
+        )
         of_split = split_columns(tree, int(node))
         total = alone + joint.sum()
         if total > 0:
             half = 0.5 * joint.sum() / total
-            of_split = (1.0 - half) * of_split + half * column_shares(schema, joint)
+            of_split = (1.0 - half) * of_split + half * in_proportion(joint)
         importance += saved * of_split
     total = importance.sum()
     explained = total > _ROUNDING * weight[0]

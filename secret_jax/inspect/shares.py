@@ -26,7 +26,39 @@ def column_shares(schema: TableSchema, parts: np.ndarray) -> np.ndarray:
     """
     shares = np.zeros(len(schema.names))
     np.add.at(shares, np.array(schema.input_columns[: len(parts)], int), parts)
-    return shares / max(shares.sum(), _NOTHING)
+    return in_proportion(shares)
+
+
+def in_proportion(parts: np.ndarray) -> np.ndarray:
+    """Parts that are not negative as shares of their sum; zeros stay zeros."""
+    return parts / max(parts.sum(), _NOTHING)
+
+
+def sum_variances(tree: Tree, node: int, slopes: np.ndarray) -> np.ndarray:
+    """Variance of what every input column adds to a sum, among the rows of a node.
+
+    Parameters
+    ----------
+    tree : Tree
+    node : int
+    slopes : ndarray of shape (n_regressors,)
+
+    Returns
+    -------
+    ndarray of shape (n_columns,), float64
+        Of the indicators of a column together: a row has one category only.
+    """
+    schema = tree.schema
+    columns = np.array(schema.input_columns[: len(slopes)], int)
+    first = len(slopes) - schema.n_indicators
+    categories = slice(first, first + len(schema.indicators))
+    square = (slopes * tree.spread[node]) ** 2
+    share, worth = tree.center[node, categories], slopes[categories]
+    square[categories] = share * worth**2
+    variance, mean = np.zeros((2, len(schema.names)))
+    np.add.at(variance, columns, square)
+    np.add.at(mean, columns[categories], share * worth)
+    return np.maximum(variance - mean**2, 0.0)
 
 
 def split_columns(tree: Tree, node: int) -> np.ndarray:

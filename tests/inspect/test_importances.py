@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
+import pandas as pd
 import pytest
 from configurations import shop
 from handmade import BUSHY, STUMP, build_tree
@@ -15,6 +16,7 @@ from sklearn.inspection import permutation_importance
 from secret_jax import SecretRegressor
 from secret_jax.datasets import make_fried
 from secret_jax.inspect.importances import feature_importances
+from secret_jax.inspect.shares import sum_variances
 from secret_jax.tree.structure import SplitKind
 
 
@@ -119,6 +121,53 @@ def test_categories_count_for_their_column():
     assert height > 0
     cost = permutation_importance(model, X, y, random_state=0).importances_mean
     assert np.argmax(cost) == np.argmax([width, colour, height])
+
+
+def test_an_interaction_with_a_category_is_shared_with_the_column():
+    """Of y = ±3 width + 8 bright + height: 16 by colour, 9 by both, 1 by height."""
+    X, y = shop(512)
+    model = SecretRegressor(prune=None, max_leaf_nodes=2, min_samples_split=0.5)
+    model.fit(X, y)
+    np.testing.assert_allclose(
+        model.feature_importances_,
+        np.array([4.5, 16 + 4.5, 1]) / 26,
+        atol=0.05,
+    )
+
+
+def test_the_indicators_of_a_column_vary_together(rng):
+    """What a column of categories adds, against the variance of the rows."""
+    tree = random_tree(0, 3)
+    schema = dataclasses.replace(
+        tree.schema,
+        n_regressors=7,
+        center=np.zeros(8),
+        scale=np.ones(8),
+        indicators=((0, 0), (0, 1), (0, 2)),
+    )
+    code = rng.integers(0, 3, 500)
+    x = np.column_stack([rng.normal(size=(500, 4)), np.eye(3)[code]])
+    spread, center = (np.tile(s, (tree.n_nodes, 1)) for s in (x.std(0), x.mean(0)))
+    tree = dataclasses.replace(tree, schema=schema, center=center, spread=spread)
+    for worth in ([3.0, 3.0, 3.0], [1.0, -2.0, 0.0]):
+        slopes = np.array([1.0, 0.5, 0.0, -2.0, *worth])
+        found = sum_variances(tree, 1, slopes)
+        of_numbers = (slopes[:4] * x[:, :4].std(axis=0)) ** 2
+        np.testing.assert_allclose(found[[0, 2, 3, 6]], of_numbers)
+        assert found[1] == pytest.approx(np.var(x[:, 4:] @ worth), abs=1e-12)
+
+
+def test_a_rare_category_counts_for_its_few_rows():
+    """One row in a hundred: as much as permuting the column costs."""
+    rng = np.random.default_rng(4)
+    kind = np.where(rng.uniform(size=2000) < 0.01, "rare", "usual").astype(object)
+    X = pd.DataFrame({"a": rng.normal(size=2000), "kind": kind})
+    y = X["a"] + 2.0 * (kind == "rare") + 0.1 * rng.normal(size=2000)
+    model = SecretRegressor(max_depth=2, prune=None).fit(X, y)
+    cost = permutation_importance(model, X, y, random_state=0).importances_mean
+    found = model.feature_importances_
+    np.testing.assert_allclose(found, cost / cost.sum(), atol=0.02)
+    assert 0.01 < found[1] < 0.1
 
 
 def test_an_unfitted_model_has_none():
