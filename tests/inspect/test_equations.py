@@ -120,11 +120,11 @@ def test_effects_are_what_one_standard_deviation_in_the_node_moves():
     }
     assert effect["Year"] == pytest.approx(2.0 * X["Year"].std(ddof=0), rel=1e-3)
     assert effect["area"] == pytest.approx(1.5 * X["area"].std(ddof=0), rel=1e-3)
-    merged = [
-        t
-        for t in printed_model(model_in_original_units(tree, 0))[1]
-        if len(t.categories) == 2
-    ][0]
+    merged = next(
+        term
+        for term in printed_model(model_in_original_units(tree, 0))[1]
+        if len(term.categories) == 2
+    )
     inside = X["city"].isin(["Bern", "Oslo"])
     assert merged.here == pytest.approx(inside.mean())
     assert merged.effect == pytest.approx(30 * inside.std(ddof=0), rel=1e-3)

@@ -29,7 +29,6 @@ from secret_jax.inspect.words import model_equation, split_sentence
 from secret_jax.tree.routing import predict
 from secret_jax.tree.structure import SplitKind, Tree
 
-
 _NUMBER = r"\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?"
 _TERM = re.compile(
     rf"([+-]?) ?(?:({_NUMBER}) )?(?:@(\d)|\(@(\d) ([+-]) ({_NUMBER})\))"

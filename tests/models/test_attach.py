@@ -99,12 +99,12 @@ def test_every_node_has_the_model_of_the_rows_that_reach_it(
         )
         np.testing.assert_allclose(tree.weight[node], weight[inside].sum(), **close)
         assert tree.degrees[node] == 1 + P
-        for found, values in (
+        for found, given in (
             ((tree.mean, tree.deviation), targets[inside]),
             ((tree.center, tree.spread), x[inside].astype(float)),
         ):
-            mean = np.average(values, axis=0, weights=weight[inside])
-            square = np.average((values - mean) ** 2, axis=0, weights=weight[inside])
+            mean = np.average(given, axis=0, weights=weight[inside])
+            square = np.average((given - mean) ** 2, axis=0, weights=weight[inside])
             np.testing.assert_allclose(found[0][node], mean, **close)
             np.testing.assert_allclose(found[1][node], np.sqrt(square), **close)
     leaf_error = tree.train_error[tree.is_leaf].sum(axis=1) @ tree.weight[tree.is_leaf]

@@ -260,9 +260,9 @@ def test_levels_with_like_coefficients_are_one_term():
 
 
 def test_standard_errors_of_a_full_root_are_those_of_the_textbook():
-    """sqrt(s² diag((X'X)⁻¹)), of the columns and of the mean, as every package has it."""
+    """sqrt(s² diag((X'X)⁻¹)), of the columns and of the mean, by hand."""
     rows = noisy_rows(11, 120)
-    full, same = both(tree_of("root", 0), rows, 0.0)
+    _, same = both(tree_of("root", 0), rows, 0.0)
     x, y = rows.table.x.astype(float), rows.targets[:, 0]
     design = np.column_stack([np.ones(len(x)), x - x.mean(axis=0)])
     fitted = design @ np.linalg.lstsq(design, y, rcond=None)[0]
