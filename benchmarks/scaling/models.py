@@ -222,7 +222,7 @@ def _pilot(threads: int | None, X: np.ndarray, y: np.ndarray, _: float) -> Fitte
 
 
 _MODULES = {"fast-model-trees": "pilot", "scikit-learn": "sklearn"}
-_PEERS = {
+_PEERS: dict[str, tuple[str, Callable[..., Any]]] = {
     "linear": ("scikit-learn", _linear),
     "cart": ("scikit-learn", _cart),
     "lightgbm tree": ("lightgbm", functools.partial(_lightgbm, 1)),

@@ -67,10 +67,10 @@ def feature_importances(tree: Tree) -> np.ndarray:
         slopes = change[:, 1:]
         level = change[:, 0] + np.einsum("cj,cj->c", slopes, tree.center[children])
         alone = float(weight[children] @ level**2)
-        joint = sum(
-            weight[child] * sum_variances(tree, child, slope)
+        joint = weight[children] @ [
+            sum_variances(tree, child, slope)
             for child, slope in zip(children, slopes, strict=True)
-        )
+        ]
         of_split = split_columns(tree, int(node))
         total = alone + joint.sum()
         if total > 0:
