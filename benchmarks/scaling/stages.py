@@ -104,7 +104,7 @@ STAGES = (
         within=_GROWING,
     ),
     _stage("models of the nodes", _TREES, "attach"),
-    _stage("models of the nodes", _FIT, "attach_one", "attach_source"),
+    _stage("models of the nodes", _FIT, "attach_one", "_measured"),
     _stage(_GROWING, _TREES, "Recipe.grow"),
     *(
         _stage(_PRUNING, f"secret_jax.prune.{module}:", f"{rule}.__call__")
