@@ -345,6 +345,20 @@ def test_cross_validation_adds_up_the_outputs():
     assert len(pruned.fold_trees) == 3
 
 
+@pytest.mark.parametrize("n_repeats", [1, 2])
+def test_a_larger_tolerance_never_keeps_more_leaves(n_repeats):
+    tree, rows = fitted_tree(min_samples_leaf=3)
+    unseen = parts_of(rows.weight, 2, n_repeats)
+    given = Evidence(rows, unseen=unseen, fold_trees=[tree] * len(unseen))
+    rule = CrossValidation(n_folds=2, n_repeats=n_repeats)
+    sizes = [
+        rule(tree, given._replace(tolerance=tolerance)).tree.n_leaves
+        for tolerance in (0.0, 0.02, 0.1, 0.5, 5.0)
+    ]
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[0] > sizes[-1]
+
+
 def test_two_identical_outputs_are_pruned_as_one_at_twice_the_penalty():
     X, y = crease(256)
     y = y + np.random.default_rng(0).normal(size=len(y))
