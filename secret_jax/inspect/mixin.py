@@ -242,7 +242,6 @@ class ReadingMixin:
             tree, rows, comparison=comparison, title=title, max_points=max_points
         )
 
-    @no_other_names
     def _repr_html_inner(self) -> str:
         """What a notebook shows: the tree that folds; unfitted, scikit-learn's box."""
         known = hasattr(self, "tree_") and importlib.util.find_spec("jinja2")
@@ -259,6 +258,7 @@ class ReadingMixin:
             bundle["text/html"] = self._repr_html_inner()
         return bundle
 
+    @no_other_names
     def plot_tree(
         self,
         *,
