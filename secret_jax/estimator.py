@@ -70,8 +70,9 @@ class SecretRegressor(ReadingMixin, RegressorMixin, NestedParameters):
     oblique : bool or "auto", default="auto"
         Whether splits may be linear inequalities in several attributes. "auto" grows
         a tree without and a tree with them side by side and keeps the one with the
-        lower error on rows that did not grow it, or of the lower information criterion
-        (without either, the tree without them).
+        lower error, with the price of its size (see ``tolerance``), on rows that did
+        not grow it, or of the lower information criterion (without either, the tree
+        without them).
     splits : {"rss", "secret", "cart", "guide"} or SplitFinder, default="rss"
         How splits are found: by how much better two linear models fit than one
         (`RssSplits`), by the paper's mixture (`SecretSplits`), by the variance of the
@@ -122,8 +123,8 @@ class SecretRegressor(ReadingMixin, RegressorMixin, NestedParameters):
         rows that did not grow the trees compare them (``prune`` by cross-validation or
         held-out rows): of trees that can hardly be told apart the smaller one reads
         better. It is multiplied by the root of the share of the variance that stays
-        unexplained: a tree that explains nearly everything may be large. 0: the tree of
-        least error.
+        unexplained: a tree that explains nearly everything may be large. Up to four
+        leaves cost nothing. 0: the tree of least error.
     min_samples_split : int, float or "auto", default="auto"
         A node with fewer rows is not split; a float is a fraction of the rows that
         grow the tree. "auto" is half a per cent of them; of few rows, two
@@ -152,10 +153,10 @@ class SecretRegressor(ReadingMixin, RegressorMixin, NestedParameters):
         their year, month, weekday, and hour if they have one, and the days since 1970
         are a regressor.
     indicators : bool or "auto", default="auto"
-        Whether linear models and oblique splits see indicators of categories and of
-        missing values. "auto": of the attributes with 30 or more rows a category, and
-        of the columns with 30 or more missing values and others. Only with
-        ``splits="rss"``.
+        Whether linear models see indicators of categories and of missing values.
+        "auto": of the categories with 30 or more rows and as many others (of fewer than
+        600 rows, with 5 % of them, but at least 5), and of the columns with 30 or more
+        missing values and others. Only with ``splits="rss"``.
     missing_values : {"learn", "mean", "error"}, default="learn"
         What a missing number is (NaN, None, pandas.NA, a null). "learn": splits on one
         attribute learn the side of its missing values, or split them from the others;
@@ -413,7 +414,6 @@ class SecretRegressor(ReadingMixin, RegressorMixin, NestedParameters):
 
     def _plan(self) -> Plan:
         """The parameters, checked, as what a fit is to do."""
-        seed = 0
         try:
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         except ValueError as error:

@@ -103,6 +103,7 @@ STAGES = (
         *("host_statistics", "source_statistics"),
         within=_GROWING,
     ),
+    _stage("statistics while growing", _FIT, "source_statistics", within=_GROWING),
     _stage("models of the nodes", _TREES, "attach"),
     _stage("models of the nodes", _FIT, "attach_one", "_measured"),
     _stage(_GROWING, _TREES, "Recipe.grow"),

@@ -8,13 +8,13 @@ the order, which are only split on: their steps need not be alike.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from secret_jax.data.columns import UnseenCategoryWarning, is_missing, listed, positions
+from secret_jax.runtime.warning import warn
 
 # Columns of dates by name, each with the names of the attributes in its place.
 Dates: TypeAlias = tuple[tuple[str, tuple[str, ...]], ...]
@@ -121,12 +121,11 @@ def places_in_order(
     values = column.tolist()
     unseen = {v for v in values if not is_missing(v) and v not in position}
     if unseen:
-        warnings.warn(
+        warn(
             f"Column {name!r} holds categories that training never saw: "
             f"{listed(sorted(map(str, unseen)))}. They have no place in the order and "
             "count as missing.",
             UnseenCategoryWarning,
-            stacklevel=2,
         )
     return np.array([position.get(value, np.nan) for value in values], np.float64)
 

@@ -51,10 +51,11 @@ def coefficients(
     Returns
     -------
     DataFrame or Table of ``backend``
-        One row per term, in the order of the printed equation, after a first row for
-        the value at the center of the node's rows:
+        One row per term, the one that moves the prediction most first, after a first
+        row for the value at the center of the node's rows. Categories that share a
+        number, and are printed together, have a row each:
 
-        - ``node``, ``term`` (as it is printed), ``column``.
+        - ``node``, ``term`` (as it is printed alone), ``column``.
         - ``coefficient`` in units of the target per unit of the column; of an indicator
           the difference to rows without it.
         - ``standard_error``, and ``low`` and ``high`` of the interval; NaN in trees

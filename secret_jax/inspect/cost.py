@@ -19,8 +19,8 @@ class ReadingCost(NamedTuple):
     Attributes
     ----------
     splits : int
-        One for each threshold and each set of categories, and one for each column of a
-        sum.
+        One for each threshold and each set of categories, one for each column of a sum,
+        and two for each gate: its width, and the shares of a row on its two sides.
     leaves : int
         Constants, coefficients, and the numbers that columns are counted from.
     """
@@ -35,7 +35,9 @@ class ReadingCost(NamedTuple):
 
 
 def reading_cost(tree: Tree, precision: int | None = None) -> ReadingCost:
-    """How many numbers `export_text` prints in the splits and the leaves.
+    """How many numbers there are to read in the splits and the leaves.
+
+    Of a tree with hard splits those that `export_text` prints.
 
     Parameters
     ----------

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from secret_jax.tree.degrees import model_degrees
-from secret_jax.tree.noise import ROUNDING, noise_variance
+from secret_jax.tree.noise import noise_variance
 from secret_jax.tree.structure import Tree
 
 # Ranks and sums of weights may be rounding errors away from a whole number.
@@ -38,7 +38,7 @@ def node_deviations(tree: Tree) -> np.ndarray:
     degrees = np.minimum(model_degrees(tree), tree.weight)
     noise = noise_variance(tree)[:, 0]
     variance = noise * (1.0 + degrees / np.maximum(tree.weight, 1.0))
-    return np.maximum(np.sqrt(variance), ROUNDING) * tree.schema.target_scale
+    return np.sqrt(variance) * tree.schema.target_scale
 
 
 def conformity_scores(

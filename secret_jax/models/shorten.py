@@ -59,11 +59,10 @@ def shortened(tree: Tree, statistics: NodeStatistics, tau: float) -> Tree:
     leave unsaid is at most ``tau s²``; those that can be spared go again. The slopes
     are those of the projection, C_AA⁻¹ (C b)_A. Levels of an attribute with like
     coefficients may enter together as one term. What splits above have fixed is part of
-    the constant.
+    the constant. Where rounding keeps all columns together from saying enough, the full
+    model stays.
     """
     n = statistics.n_regressors
-    if n == 0:
-        return tree
     weight = np.maximum(tree.weight, 1e-300)
     noise = noise_variance(tree)
     varying = _varying(tree, statistics)

@@ -31,7 +31,7 @@ def noise_variance(tree: Tree) -> np.ndarray:
     Returns
     -------
     ndarray of shape (n_nodes, n_outputs), float64
-        In standardised units; positive.
+        In standardised units; at least what float32 rounds away.
     """
     degrees = np.minimum(model_degrees(tree), tree.weight)
     error = leaf_totals(tree, tree.train_error * tree.weight[:, None])
@@ -42,5 +42,6 @@ def noise_variance(tree: Tree) -> np.ndarray:
     for node in range(1, tree.n_nodes):
         above = noise[tree.parent[node]]
         own = np.maximum(per_degree[node], _QUIETEST * above)
-        noise[node] = above * (own / above) ** (free[node] / (free[node] + _BORROWED))
+        own = above * (own / above) ** (free[node] / (free[node] + _BORROWED))
+        noise[node] = np.maximum(own, ROUNDING**2)
     return noise

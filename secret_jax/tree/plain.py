@@ -36,7 +36,8 @@ def with_plain_splits(tree: Tree, table: Table) -> Tree:
     ----------
     tree : Tree
     table : Table
-        Rows that grew it. Each keeps its way; gates stay as they are.
+        Rows that grew it. Each keeps its way (of more than 65,536 the first ones do);
+        gates stay as they are.
 
     Returns
     -------

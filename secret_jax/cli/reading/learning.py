@@ -391,7 +391,8 @@ def target_rows(
         shown = [cells.texts[cells.codes[row]] for row in bad]
     if len(bad):
         there_are = "there is 1" if len(bad) == 1 else f"there are {len(bad)}"
-        remedy = f"mend such values or delete their rows ({there_are}), or --na"
+        remedy = f"mend such values or delete their rows ({there_are}), or "
+        remedy += f"count them as missing (--na {shown[0]!r})"
         if len(bad) == there.sum():
             numeric = [n for n, one in reading.formats.items() if _is_number(one)]
             numeric.remove(target)
