@@ -49,7 +49,7 @@ from secret_jax.refine.interface import (
 from secret_jax.runtime.progress import Note, Progress, Stage, silent
 from secret_jax.runtime.values import is_integer
 from secret_jax.splits.interface import SplitFinder
-from secret_jax.tree.plain import with_plain_splits
+from secret_jax.tree.plain import ROWS_LOOKED_AT, with_plain_splits
 from secret_jax.tree.structure import Tree
 
 # With more rows ``prune="auto"`` holds some out: five more trees would take too long.
@@ -305,7 +305,10 @@ def _measured(
     tree = with_plain_splits(tree, rows.table)
     sources = _sources(prepared, fitted.refit)
     if not sources:
-        return tree, node_statistics(tree, rows)
+        statistics = node_statistics(tree, rows)
+        if rows.n_rows > ROWS_LOOKED_AT:  # others may have changed sides
+            tree = with_statistics(tree, statistics, plan.leaf)
+        return tree, statistics
     Stage("fitting models on all rows", plan.progress).at()
     statistics = source_statistics(tree, sources)
     return with_statistics(tree, statistics, plan.leaf), statistics

@@ -71,11 +71,6 @@ def attach_one(tree: Tree, rows: Rows, leaf: LeafModel) -> Tree:
     return attach([tree], [rows], leaf)[0]
 
 
-def attach_source(tree: Tree, sources: Sequence[RowSource], leaf: LeafModel) -> Tree:
-    """Give every node of a tree its model from all rows of some sources."""
-    return with_statistics(tree, source_statistics(tree, sources), leaf)
-
-
 def node_statistics(tree: Tree, rows: Rows) -> NodeStatistics:
     """Statistics of every node of a tree from one pass over rows."""
     if rows.n_rows > _FLOAT64_ROWS:

@@ -38,7 +38,7 @@ def shortened(tree: Tree, statistics: NodeStatistics, tau: float) -> Tree:
     Parameters
     ----------
     tree : Tree
-        A single hard tree with models.
+        A single tree with models; gates are taken as hard splits.
     statistics : NodeStatistics
         Of the rows that it is to describe.
     tau : float

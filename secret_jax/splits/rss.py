@@ -317,7 +317,8 @@ def _prepared(
     )
     back = whitener if loading is None else matmul(whitener, loading.T)
     columns = batch.columns
-    # A sum of categories is hard to read: sets of them are splits of their own.
+    # Sums of indicators are hard to read: sets of categories, and the side of missing
+    # values, are splits of their own.
     indicators = slice(
         columns.n_regressors - columns.n_indicators, columns.n_regressors
     )
@@ -416,7 +417,8 @@ def _shortest(best: Candidates, node: _Prepared, finder: RssSplits) -> Candidate
     full = best.direction[None, :]
     directions = [sparse(full, node.covariance, kept, finder.ridge) for kept in lengths]
     short = _along(oriented(jnp.concatenate(directions)), node, finder)
-    short = short._replace(gain=_exact(short, node).gain)
+    exact = _exact(short, node).gain
+    short = short._replace(gain=jnp.where(jnp.isfinite(short.gain), exact, -jnp.inf))
     least = best.gain - finder.sparse_loss * jnp.abs(best.gain)
     oblique = best.kind == SplitKind.OBLIQUE
     # One attribute alone is another kind of split.

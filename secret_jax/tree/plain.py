@@ -22,7 +22,7 @@ _MARGIN = 0.1
 # Digits of the factors of a sum, relative to the largest effect.
 _MOST_DIGITS = 5
 # Rows that are looked at: of a larger sample the first ones, in hash order.
-_MOST_ROWS = 1 << 16
+ROWS_LOOKED_AT = 1 << 16
 # Relative rounding of encoded values, float32.
 _ROUNDING = 1e-6
 # Digits of a float64.
@@ -44,7 +44,7 @@ def with_plain_splits(tree: Tree, table: Table) -> Tree:
     Tree
         Its schema knows which columns hold whole numbers only.
     """
-    table = table.take(slice(_MOST_ROWS))
+    table = table.take(slice(ROWS_LOOKED_AT))
     x = np.asarray(table.x)
     schema = replace(tree.schema, whole=whole_columns(tree.schema, x))
     tree = replace(tree, schema=schema)
@@ -129,7 +129,7 @@ def _plain_axis(
     if schema.input_columns[attribute] in schema.whole:
         low, high = round(low), round(high)
         # Half a step beyond the last whole number on the left.
-        plain = plain_number(low, high - 1) if high - 1 > low else low
+        plain = plain_number(low, high - 1)
         plain = math.floor(plain) + 0.5
     else:
         plain = plain_number(low + margin, high - margin)

@@ -14,7 +14,13 @@ from secret_jax.data.roles import numeric_schema
 from secret_jax.data.rows import Rows, Table, join
 from secret_jax.data.source import EncodedRows
 from secret_jax.models import attach as attaching
-from secret_jax.models.attach import attach, attach_one, attach_source, node_statistics
+from secret_jax.models.attach import (
+    attach,
+    attach_one,
+    node_statistics,
+    source_statistics,
+    with_statistics,
+)
 from secret_jax.models.errors import squared_error
 from secret_jax.tree.routing import values, walk
 from secret_jax.tree.structure import ARRAY_FIELDS, SplitKind, Tree
@@ -171,7 +177,8 @@ def test_many_rows_give_the_models_of_few(monkeypatch):
 def test_sources_together_are_all_their_rows():
     tree = tree_of("bushy", 0, 2)
     parts = [rows_of(seed, 900, 2) for seed in range(3)]
-    found = attach_source(tree, [EncodedRows(part) for part in parts], Ridge())
+    statistics = source_statistics(tree, [EncodedRows(part) for part in parts])
+    found = with_statistics(tree, statistics, Ridge())
     expected = attach_one(tree, join(parts), Ridge())
     for name in STRUCTURE_FIELDS:
         assert np.array_equal(getattr(found, name), getattr(expected, name)), name
