@@ -248,7 +248,8 @@ def test_many_columns_score_by_their_leading_components():
 
 def test_a_rare_low_value_is_a_cut():
     rng = np.random.default_rng(9)
-    rare = (rng.random(2000) > 0.01).astype(float)
+    # Of the 128 rows that the quantiles are taken from some hold it.
+    rare = (rng.random(2000) > 0.03).astype(float)
     X = np.c_[rare, rng.normal(size=(2000, 2))]
     y = np.where(rare == 0, 5 * X[:, 1], -X[:, 1]) + 0.1 * rng.normal(size=2000)
     model = SecretRegressor(
