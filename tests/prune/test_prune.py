@@ -164,7 +164,11 @@ TABLES = {"numbers": crease, "with a colour": shop}
 
 @pytest.mark.parametrize("table", TABLES)
 @every_configuration
-def test_a_pruned_model_is_never_worse_on_the_pruning_set(configuration, table):
+def test_a_pruned_model_is_never_worse_on_the_pruning_set(
+    configuration, table, monkeypatch
+):
+    # Thresholds become plain numbers between rows that train; others may cross them.
+    monkeypatch.setattr("secret_jax.fit.with_plain_splits", lambda tree, _: tree)
     make = TABLES[table]
     X, y = pruning_set(make)
     # Refitted on the pruning rows, a model would no longer be the one that was pruned.
@@ -177,8 +181,7 @@ def test_a_pruned_model_is_never_worse_on_the_pruning_set(configuration, table):
     for changes in ({"prune": None}, {"prune": kept, "max_depth": 0}):
         other = regressor(configuration, **full, **changes)
         other.fit(*make())
-        # A threshold is a plain number between rows that train: others may cross.
-        assert error <= np.mean((other.predict(X) - y) ** 2) * (1 + 0.02)
+        assert error <= np.mean((other.predict(X) - y) ** 2) * (1 + 1e-4)
 
 
 @every_configuration
