@@ -68,7 +68,7 @@ class CrossValidation(PruningRule):
             own = fold_path.totals(node_errors(fold_tree, held_out))
             error += own[_index_at(fold_path, penalties)]
         n_leaves = path.totals(np.ones(tree.n_nodes))
-        value = evidence.priced(error, n_leaves, self.n_repeats)
+        value = evidence.priced(error, n_leaves)
         best = int(np.flatnonzero(value <= value.min() * (1 + TIE))[-1])
         pruned = [
             fold_path.subtree(fold_tree, int(_index_at(fold_path, penalties[best])))
@@ -83,7 +83,7 @@ def parts_of(weight: np.ndarray, n_folds: int, n_repeats: int = 1) -> list[np.nd
     """Parts of like weight of the rows, by their places; each time all rows once.
 
     The order of the rows should have nothing to do with their content. Parts without
-    rows are left out.
+    rows are left out, and so are divisions of rows that were told apart before.
 
     Parameters
     ----------
@@ -104,12 +104,15 @@ def parts_of(weight: np.ndarray, n_folds: int, n_repeats: int = 1) -> list[np.nd
     [0 1 0 1]
     """
     middle = (np.cumsum(weight) - 0.5 * weight) / np.sum(weight)
-    parts = []
+    n_folds = min(n_folds, max(len(weight), 2))
+    parts: list[np.ndarray] = []
     for repeat in range(n_repeats):
         # The digits of a row's place, with as many figures as there are folds.
         digit = np.floor(n_folds ** (repeat + 1) * middle) % n_folds
-        parts += [digit == fold for fold in range(n_folds)]
-    return [part for part in parts if part.any() and not part.all()]
+        parts += [digit == fold for fold in np.unique(digit)]
+        if n_folds ** (repeat + 1) >= len(weight):
+            break  # further digits tell no row from another
+    return [part for part in parts if not part.all()]
 
 
 def _index_at(path: PruningPath, penalty: np.ndarray | float) -> np.ndarray:

@@ -40,9 +40,7 @@ class Evidence(NamedTuple):
     fold_trees: Sequence[Tree] = ()
     tolerance: float = 0.0
 
-    def priced(
-        self, error: np.ndarray, n_leaves: np.ndarray, n_repeats: int = 1
-    ) -> np.ndarray:
+    def priced(self, error: np.ndarray, n_leaves: np.ndarray) -> np.ndarray:
         """Errors of subtrees with a price for their size: the least is the best.
 
         A tree of twice as many leaves must err less by the tolerance, as a share, times
@@ -53,17 +51,17 @@ class Evidence(NamedTuple):
         Parameters
         ----------
         error : ndarray of shape (n_subtrees,)
-            Squared, summed over rows and outputs in standardised units.
+            Squared, summed over the rows that each tree had not seen, and over outputs,
+            in standardised units.
         n_leaves : ndarray of shape (n_subtrees,)
-        n_repeats : int
-            How often each row is counted in the error.
 
         Returns
         -------
         ndarray of shape (n_subtrees,), float64
         """
         rows = self.training if self.held_out is None else self.held_out
-        total = n_repeats * rows.weight.sum() * rows.targets.shape[1]
+        counted = sum(rows.weight[part].sum() for part in self.unseen)
+        total = (counted or rows.weight.sum()) * rows.targets.shape[1]
         unexplained = min(float(np.min(error)) / total, 1.0)
         doublings = np.log2(np.maximum(n_leaves / _AT_A_GLANCE, 1.0))
         return error * (1.0 + self.tolerance * unexplained**0.5) ** doublings

@@ -92,7 +92,7 @@ def plain_number(low: float, high: float) -> float:
 
     Examples
     --------
-    >>> plain_number(2.31, 2.38), plain_number(990.0, 1234.5), plain_number(2.0, 3.0)
+    >>> plain_number(2.31, 2.39), plain_number(990.0, 1234.5), plain_number(2.0, 3.0)
     (2.35, 1000.0, 2.0)
     """
     middle = 0.5 * (low + high)

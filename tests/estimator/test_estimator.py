@@ -65,7 +65,7 @@ def test_fit_changes_no_parameter():
 def test_the_setting_of_the_paper():
     model = SecretRegressor.paper(oblique=False, leaf="constant", random_state=3)
     expected = {
-        "splits": SecretSplits(n_starts=1),
+        "splits": SecretSplits(start="rows", n_starts=1),
         "splits__gain": "normal",
         "splits__n_starts": 1,
         "oblique": False,
@@ -233,7 +233,9 @@ def test_leaves_from_the_mixture_are_its_own_and_survive_pruning():
     X, y = planes(64)
     y = y + 0.5 * np.random.default_rng(1).normal(size=64)
     models = {
-        leaf: regressor("secret", leaf=leaf, max_depth=1).fit(X, y, prune_set=(X, y))
+        leaf: regressor("secret", leaf=leaf, max_depth=1, tau=0.0, distill=False).fit(
+            X, y, prune_set=(X, y)
+        )
         for leaf in ("linear", "implied")
     }
     linear, mixture = models["linear"].tree_, models["implied"].tree_

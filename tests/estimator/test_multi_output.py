@@ -37,17 +37,27 @@ FEW = SoftGates(
 REFINEMENTS: dict[str, dict[str, Any]] = {
     "none": {"prune": "holdout"},
     "blend": {"prune": "holdout", "refine": "blend"},
-    "tao": {"prune": None, "max_leaf_nodes": 6, "refine": Tao(margin=0.0)},
+    "tao": {
+        "prune": None,
+        "oblique": True,
+        "max_leaf_nodes": 3,
+        "refine": Tao(margin=0.0),
+    },
     "soft": {"prune": "holdout", "refine": FEW},
 }
 every_refinement = pytest.mark.parametrize("refine", REFINEMENTS)
 
 
-def creases(n_rows: int = 128, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Two outputs of other units that bend in one place."""
+def creases(
+    n_rows: int = 128, seed: int = 0, bend: float = 0.0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Two outputs of other units that bend in one place, sharply or over a width."""
     X, y = crease(n_rows, seed)
     noise = np.random.default_rng(seed + 1).normal(size=n_rows)
-    other = np.abs(4 * X[:, 0] + X[:, 1]) - 3 * X[:, 2] + 0.2 * noise
+    across = 4 * X[:, 0] + X[:, 1]
+    sharp, round_ = np.abs(across), np.hypot(across, bend)
+    y = y + round_ - sharp
+    other = round_ - 3 * X[:, 2] + 0.2 * noise
     return X, np.c_[y, 1000 + np.round(100 * other * 64) / 64]
 
 
@@ -147,8 +157,9 @@ def test_all_outputs_take_one_way_through_the_tree(refine):
 
 @every_refinement
 def test_a_refinement_does_all_outputs_good_or_no_harm(refine):
-    X, Y = creases(256)
-    X_test, Y_test = creases(1024, seed=5)
+    # Where the bend is round there is something to refine.
+    X, Y = creases(256, bend=4.0)
+    X_test, Y_test = creases(1024, seed=5, bend=4.0)
     plain = regressor("default", **REFINEMENTS[refine] | {"refine": None}).fit(X, Y)
     model = regressor("default", **REFINEMENTS[refine]).fit(X, Y)
     found = model.predict(X_test)

@@ -325,7 +325,7 @@ def test_facts_of_a_leaf():
         lines[first - 1].replace("if", "else").replace("<=", ">"),
     ]
     assert lines[-1].endswith(
-        "297 rows (19.8 %), mean 9,609.9, error 0, clipped to [6.06, 13.74]"
+        "297 rows (19.8 %), mean 9609.9, error 0, clipped to [6.06, 13.74]"
     )
 
 

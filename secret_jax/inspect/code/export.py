@@ -74,8 +74,8 @@ def export_code(
     --------
     >>> import numpy as np
     >>> from secret_jax import SecretRegressor
-    >>> X = np.arange(40.0)[:, None]
-    >>> y = np.where(X[:, 0] < 20, 3.0, 8.0)
+    >>> X = np.arange(30.0)[:, None]
+    >>> y = np.where(X[:, 0] < 15, 3.0, 8.0)
     >>> model = SecretRegressor(distill=False, random_state=0).fit(X, y)
     >>> scope = {}
     >>> exec(model.export_code(function_name="level"), scope)
@@ -83,8 +83,7 @@ def export_code(
     3.0
     >>> print(model.export_code("sql", table="rows"))
     SELECT *,
-    CASE
-    WHEN ...
+    ...
     FROM "rows"
     """
     if precision is not None:

@@ -91,7 +91,8 @@ def plot_tree(
     that move most in a leaf are shown as far as there is room; `export_text` shows all.
     """
     pyplot, ScalarMappable = import_matplotlib()
-    depth = readable_depth(tree) if max_depth == "auto" else max_depth
+    automatic = isinstance(max_depth, str) and max_depth == "auto"
+    depth = readable_depth(tree) if automatic else max_depth
     check_count("max_depth", depth)
     digits = _PRECISION if precision is None else checked_precision(precision)
     boxes = boxes_of(tree, depth, digits)
