@@ -58,8 +58,8 @@ def assert_same_tree(ours, reference, X):
         values = X[:, theirs.feature[other]]
         inside = values[reached[other]]
         spread = 1e-6 * values.std()
-        between = np.sort([threshold, theirs.threshold[other]]) + [spread, -spread]
-        assert not ((inside > between[0]) & (inside < between[1])).any()
+        low, high = sorted([threshold, theirs.threshold[other]])
+        assert not ((inside > low + spread) & (inside < high - spread)).any()
         pairs.append((int(tree.left[node]), theirs.children_left[other]))
         pairs.append((int(tree.right[node]), theirs.children_right[other]))
 

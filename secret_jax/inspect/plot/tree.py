@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
@@ -91,8 +91,9 @@ def plot_tree(
     that move most in a leaf are shown as far as there is room; `export_text` shows all.
     """
     pyplot, ScalarMappable = import_matplotlib()
-    automatic = isinstance(max_depth, str) and max_depth == "auto"
-    depth = readable_depth(tree) if automatic else max_depth
+    if isinstance(max_depth, str) and max_depth == "auto":
+        max_depth = readable_depth(tree)
+    depth = cast("int | None", max_depth)
     check_count("max_depth", depth)
     digits = _PRECISION if precision is None else checked_precision(precision)
     boxes = boxes_of(tree, depth, digits)
