@@ -30,9 +30,7 @@ if TYPE_CHECKING:
     from secret_jax.refine.interface import RefinementWarning as RefinementWarning
     from secret_jax.refine.soft.choose import SoftGates as SoftGates
     from secret_jax.refine.tao import Tao as Tao
-    from secret_jax.runtime.programs import (
-        enable_compilation_cache as enable_compilation_cache,
-    )
+    from secret_jax.runtime.programs import keep_programs as keep_programs
     from secret_jax.splits.cart import CartSplits as CartSplits
     from secret_jax.splits.guide import GuideSplits as GuideSplits
     from secret_jax.splits.interface import Node as Node
@@ -78,7 +76,7 @@ _HOMES = {
     "SplitFinder": "splits.interface",
     "Tao": "refine.tao",
     "UnseenCategoryWarning": "data.columns",
-    "enable_compilation_cache": "runtime.programs",
+    "keep_programs": "runtime.programs",
 }
 __all__ = sorted(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll]
 

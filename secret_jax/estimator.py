@@ -13,6 +13,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import Bunch, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from secret_jax.data.device import is_resident
 from secret_jax.data.encoding import encode
 from secret_jax.data.rows import Table
 from secret_jax.data.validation import (
@@ -49,6 +50,9 @@ from secret_jax.splits.interface import SplitFinder
 from secret_jax.splits.secret import SecretSplits
 from secret_jax.tree import routing
 from secret_jax.tree.structure import Tree, hardened
+
+# Of rows that may go the short way.
+_FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
 
 class SecretRegressor(ReadingMixin, RegressorMixin, NestedParameters):
@@ -170,8 +174,9 @@ class SecretRegressor(ReadingMixin, RegressorMixin, NestedParameters):
         the same in every fit.
     device : str or None, default=None
         Where to compute: "cpu", "gpu", "tpu", or one of several as in "gpu:1". None:
-        where JAX prefers, which is an accelerator if it sees one. A fitted model
-        predicts there too, or where JAX prefers if the device is gone.
+        where JAX prefers, which is an accelerator if it sees one; but up to 131,072
+        rows in the memory of the host on the processor, which is faster for so few. A
+        fitted model predicts there too, or where JAX prefers if the device is gone.
     max_memory : int or None, default=None
         Most memory of the device, in MiB, for one step over the rows, which go through
         in tiles. None: 1024 on an accelerator, tiles that suit its caches on a
@@ -390,7 +395,7 @@ class SecretRegressor(ReadingMixin, RegressorMixin, NestedParameters):
     ) -> SecretRegressor:
         names_before = fitted_names(self)
         try:
-            with computing_on(self.device, self.max_memory):
+            with self._computing(X):
                 given = self._given(X, y, sample_weight)
                 others = self._pruning_rows(prune_set, given.targets.shape[1])
                 together = others is not None and len(prune_set) == 3
@@ -405,7 +410,7 @@ class SecretRegressor(ReadingMixin, RegressorMixin, NestedParameters):
         self._forget_calibration()
         self.__dict__.pop("reading_", None)
         if plan.refine is not None:
-            with computing_on(self.device, self.max_memory):
+            with self._computing(X):
                 refined = refine_tree(plan, finished)
             if refined.refusal:
                 warn(f"The hard tree was kept: {refined.refusal}.", RefinementWarning)
@@ -502,7 +507,7 @@ class SecretRegressor(ReadingMixin, RegressorMixin, NestedParameters):
         plan = model._plan()
         with (
             shown(self.verbose) as progress,
-            computing_on(self.device, self.max_memory),
+            self._computing(X),
         ):
             given, _ = _scaled(model._given(X, y, sample_weight))
             fitted = fit_tree(replace(plan, progress=progress), given, None).fitted
@@ -562,7 +567,11 @@ class SecretRegressor(ReadingMixin, RegressorMixin, NestedParameters):
         deviation : ndarray of the same shape, float64
             Only with ``return_std``.
         """
-        with self._predicting():
+        if not return_std and self._is_plain_row(X):
+            short = routing.predict_one(self.tree_, X)
+            if short is not None:
+                return short
+        with self._computing(X, fall_back=True):
             prediction = routing.predict(*self._tree_and_rows(X))
         if not return_std:
             return prediction
@@ -654,7 +663,7 @@ class SecretRegressor(ReadingMixin, RegressorMixin, NestedParameters):
 
     def apply(self, X: Any) -> np.ndarray:
         """Leaf of every row, shape (n_rows,), int32."""
-        with self._predicting():
+        with self._computing(X, fall_back=True):
             return routing.apply(*self._tree_and_rows(X))
 
     def decision_path(self, X: Any) -> np.ndarray:
@@ -665,7 +674,7 @@ class SecretRegressor(ReadingMixin, RegressorMixin, NestedParameters):
         ndarray of shape (n_rows, depth + 1), int32
             Node ids from the root down; below its leaf a row has -1.
         """
-        with self._predicting():
+        with self._computing(X, fall_back=True):
             path = routing.walk(*self._tree_and_rows(X))[0].T.copy()
         path[:, 1:][path[:, 1:] == path[:, :-1]] = -1
         return path
@@ -706,9 +715,28 @@ class SecretRegressor(ReadingMixin, RegressorMixin, NestedParameters):
 
         return load_model(path, cls)
 
-    def _predicting(self) -> AbstractContextManager[None]:
+    def _is_plain_row(self, X: Any) -> bool:
+        """Whether there is nothing to check: one row of floats, columns by place."""
+        return (
+            type(X) is np.ndarray
+            and X.shape == (1, self.__dict__.get("n_features_in_"))
+            and X.dtype in _FLOATS
+            and "tree_" in self.__dict__
+            and "feature_names_in_" not in self.__dict__
+        )
+
+    def _computing(
+        self, X: Any, fall_back: bool = False
+    ) -> AbstractContextManager[None]:
+        """On the device of the parameters; where it is None, on one that suits X."""
         # A model that was fitted on a GPU predicts on a machine that has none.
-        return computing_on(self.device, self.max_memory, fall_back=True)
+        shape = getattr(X, "shape", None) or (
+            (len(X),) if isinstance(X, list | tuple) else None
+        )
+        n_rows = None if is_resident(X) or not isinstance(shape, tuple) else shape[0]
+        return computing_on(
+            self.device, self.max_memory, fall_back=fall_back, n_rows=n_rows
+        )
 
     def _tree_and_rows(self, X: Any) -> tuple[Tree, Table]:
         check_is_fitted(self)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 # Also for the subprocesses that tests start.
@@ -28,6 +29,31 @@ install_import_hook(
 
 # An implicit float32 with int32 (or float64) promotion in the package is an error.
 jax.config.update("jax_numpy_dtype_promotion", "strict")
+
+from secret_jax.runtime.programs import forget_programs, keep_programs  # noqa: E402
+
+# A process may have so many maps of memory; every program takes some.
+_MOST_MAPS = 20_000
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _programs(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Workers share what they compile, and leave the user's folder alone."""
+    own = tmp_path_factory.getbasetemp()
+    shared = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+    folder = shared / "programs"
+    os.environ["SECRET_JAX_CACHE"] = str(folder)
+    keep_programs(folder)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _few_programs() -> Iterator[None]:
+    """Programs of other modules make room before there are too many."""
+    yield
+    maps = Path("/proc/self/maps")
+    if maps.exists() and maps.read_bytes().count(b"\n") > _MOST_MAPS:
+        forget_programs()
+        jax.clear_caches()
 
 
 @pytest.fixture

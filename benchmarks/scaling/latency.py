@@ -27,8 +27,7 @@ import sys, time
 started = time.perf_counter()
 import secret_jax
 from secret_jax.datasets import load
-if sys.argv[2]:
-    secret_jax.enable_compilation_cache(sys.argv[2])
+secret_jax.keep_programs(sys.argv[2] or None)
 data = load("abalone", sys.argv[1] or None)
 secret_jax.SecretRegressor(random_state=0).fit(data.X, data.y)
 print(time.perf_counter() - started)

@@ -18,7 +18,6 @@ from typing import Any
 from secret_jax import __version__
 from secret_jax.cli import commands, options
 from secret_jax.cli.commands import DEMO_PICTURE, PROGRAM, CommandError, quiet
-from secret_jax.runtime.programs import enable_compilation_cache
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -126,9 +125,9 @@ def _add_common_options(parser: argparse.ArgumentParser) -> None:
         "--cache",
         action=argparse.BooleanOptionalAction,
         default=argparse.SUPPRESS,
-        help="keep compiled programs on disk (in JAX_COMPILATION_CACHE_DIR, or the "
-        "user's cache folder), so that the next run starts faster; it does unless told "
-        "not to",
+        help="keep compiled programs on disk (in the folder that SECRET_JAX_CACHE "
+        "names, or the user's cache folder), so that the next run starts faster; it "
+        "does unless told not to",
     )
     parser.add_argument(
         "--quiet",
@@ -139,14 +138,11 @@ def _add_common_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _keep_programs(wanted: bool | None) -> None:
-    """Enable the compilation cache, but for a folder that cannot be made."""
-    if wanted is False:
-        return
-    try:
-        enable_compilation_cache()
-    except OSError:
-        if wanted:
-            raise
+    """Keep programs as ever, or nowhere; a folder asked for says why it cannot be."""
+    if wanted is not None:
+        from secret_jax.runtime.programs import keep_programs  # help does without JAX
+
+        keep_programs(wanted)
 
 
 def _add_fit_options(fit: argparse.ArgumentParser) -> None:

@@ -6,7 +6,6 @@ other table is read on the host. Sums of tiles are added up on the host in float
 
 from __future__ import annotations
 
-import functools
 from typing import Any, TypeGuard
 
 import jax
@@ -17,6 +16,7 @@ from secret_jax.data.sampling import sampling_factors, sampling_hash, sampling_l
 from secret_jax.runtime.devices import rows_at_once
 from secret_jax.runtime.linalg import AnyArray
 from secret_jax.runtime.moments import Moments, added_up
+from secret_jax.runtime.programs import program
 
 # Float32 sums of so many numbers keep six digits; the tiles are added up in float64.
 _TILE = 1024
@@ -55,7 +55,7 @@ def check_array(X: jax.Array) -> None:
         )
 
 
-@functools.partial(jax.jit, static_argnames=("size",))
+@program(static_argnames=("size",))
 def rows_from(x: AnyArray, start: AnyArray, *, size: int) -> jax.Array:
     """``size`` rows from ``start`` on; the last row stands for those past the end."""
     index = jnp.minimum(start + jnp.arange(size), x.shape[0] - 1)
@@ -72,7 +72,7 @@ def block_of(x: AnyArray, rows: slice, size: int) -> AnyArray:
     return rows_from(x, rows.start, size=size)
 
 
-@jax.jit
+@program()
 def _tile_sums(x: AnyArray, n_rows: AnyArray) -> tuple[jax.Array, ...]:
     """Count, first row, mean from it, scatter and range of each tile and column."""
     tiles = x.astype(jnp.float32).reshape(-1, _TILE, x.shape[1])
@@ -98,7 +98,7 @@ def moments_on_device(X: jax.Array) -> tuple[np.ndarray, np.ndarray] | None:
         If there is a value that is no finite number: then the host says which.
     """
     n_rows, n_columns = X.shape
-    size = max(rows_at_once(16 * n_columns, _BLOCK), _TILE)
+    size = max(rows_at_once(16 * n_columns, _BLOCK, n_rows), _TILE)
     found = []
     for start in range(0, n_rows, size):
         n_inside = min(size, n_rows - start)
@@ -118,7 +118,7 @@ def moments_on_device(X: jax.Array) -> tuple[np.ndarray, np.ndarray] | None:
     return np.where(low == high, low, center), np.where(constant, 1.0, scale)
 
 
-@jax.jit
+@program()
 def _standardised(
     x: AnyArray, center: AnyArray, rest: AnyArray, scale: AnyArray
 ) -> jax.Array:
@@ -144,7 +144,7 @@ def encode_on_device(
     return _standardised(X, coarse, rest, scale.astype(np.float32))
 
 
-@jax.jit
+@program()
 def _hashed(x: AnyArray, targets: AnyArray, factors: AnyArray) -> jax.Array:
     joint = jnp.concatenate([x.astype(jnp.float32), targets], axis=1)
     return sampling_hash(joint, factors)
@@ -159,7 +159,7 @@ def rows_chosen_on_device(
     """
     n_rows, n_columns = X.shape
     factors = sampling_factors(n_columns + targets.shape[1], seed)
-    size = rows_at_once(16 * len(factors), _BLOCK)
+    size = rows_at_once(16 * len(factors), _BLOCK, n_rows)
     limit, found = sampling_limit(share), []
     for start in range(0, n_rows, size):
         rows = slice(start, min(start + size, n_rows))

@@ -7,7 +7,6 @@ batch are taken one after the other, on accelerators side by side.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
@@ -24,7 +23,7 @@ from secret_jax.runtime.devices import on_accelerator, rows_at_once
 from secret_jax.runtime.hashing import random_numbers
 from secret_jax.runtime.linalg import AnyArray
 from secret_jax.runtime.parallel import N_WORKERS, side_by_side
-from secret_jax.runtime.programs import small_steps
+from secret_jax.runtime.programs import program, small_steps
 from secret_jax.runtime.shapes import bucket, padded
 from secret_jax.splits.interface import Columns, Node, Split, SplitFinder
 
@@ -33,6 +32,9 @@ from secret_jax.splits.interface import Columns, Node, Split, SplitFinder
 _BATCH_ROWS = 1 << 14
 # Smaller nodes are padded to this size: one program more would cost seconds to compile.
 _SMALLEST_SAMPLE = 512
+
+# Side by side padding is computed: batches have a power of four times so many nodes.
+_FEWEST_TOGETHER = 4
 
 _NOTHING: Mapping[str, np.ndarray] = MappingProxyType({})
 
@@ -74,11 +76,7 @@ def over_nodes(split: Any, batch: Any, n_nodes: AnyArray, *, together: bool) -> 
     return jax.lax.fori_loop(0, n_nodes, add, nothing)
 
 
-@functools.partial(
-    jax.jit,
-    static_argnames=("finder", "together"),
-    compiler_options=small_steps(),
-)
+@program(static_argnames=("finder", "together"), compiler_options=small_steps())
 def find_splits(
     nodes: Node, n_nodes: AnyArray, *, finder: SplitFinder, together: bool
 ) -> Split:
@@ -273,9 +271,10 @@ class Search:
         width = np.array([bucket(n, smallest=_SMALLEST_SAMPLE) for n in n_rows])
         for size in np.unique(width[chosen])[::-1].tolist():
             alike = np.flatnonzero(chosen & (width == size))
-            n_padded = self._nodes_at_once(size)
-            # Every processor gets its share, even of few nodes.
-            n_together = min(n_padded, -(-len(alike) // N_WORKERS))
+            n_padded = n_together = self._nodes_at_once(size, len(alike))
+            if not self._together:
+                # Every processor gets its share, even of few nodes.
+                n_together = min(n_padded, -(-len(alike) // N_WORKERS))
             column = np.arange(size)
             for first in range(0, len(alike), n_together):
                 part = alike[first : first + n_together]
@@ -283,8 +282,12 @@ class Search:
                 position = np.where(inside, level.start[part, None] + column, 0)
                 yield _Sample(part, self._places.order[position], inside, n_padded)
 
-    def _nodes_at_once(self, size: int) -> int:
-        return max(1, rows_at_once(self._row_bytes, _BATCH_ROWS) // size)
+    def _nodes_at_once(self, size: int, n_nodes: int) -> int:
+        """Nodes of a batch, of which some may be padding."""
+        most = max(1, rows_at_once(self._row_bytes, _BATCH_ROWS) // size)
+        if not self._together:
+            return most  # padding is never computed: one program for all levels
+        return min(most, bucket(n_nodes, smallest=_FEWEST_TOGETHER))
 
     def _programs_to_come(self, level: Level, n_rows: np.ndarray) -> Iterator[_Sample]:
         """Batches of padding at the first level: all programs compile side by side."""
@@ -299,7 +302,7 @@ class Search:
         size = bucket(largest, smallest=_SMALLEST_SAMPLE)
         while size >= narrowest:
             nothing = np.zeros((0, size), np.int64)
-            n_padded = self._nodes_at_once(size)
+            n_padded = self._nodes_at_once(size, 0)
             yield _Sample(nothing[:, 0], nothing, nothing > 0, n_padded)
             size //= 4
 

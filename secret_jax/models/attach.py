@@ -87,7 +87,8 @@ def source_statistics(tree: Tree, sources: Sequence[RowSource]) -> NodeStatistic
     n_regressors, n_outputs = schema.n_regressors, schema.n_outputs
     leaves = np.flatnonzero(tree.is_leaf)
     number = np.cumsum(tree.is_leaf) - 1
-    block = tile_block(len(leaves), n_regressors + n_outputs)
+    most_rows = max((source.n_rows for source in sources), default=0)
+    block = tile_block(len(leaves), n_regressors + n_outputs, most_rows)
 
     def part(rows: Rows) -> tuple[np.ndarray, NodeStatistics]:
         group = number[apply(tree, rows.table)]

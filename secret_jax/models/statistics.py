@@ -21,6 +21,7 @@ from secret_jax.data.rows import Rows
 from secret_jax.runtime.devices import in_32_bits, rows_at_once
 from secret_jax.runtime.linalg import AnyArray, safe_divide
 from secret_jax.runtime.moments import Moments, added_up, grouped
+from secret_jax.runtime.programs import program
 from secret_jax.runtime.shapes import next_power_of_two
 
 # Rows of a tile: half of them is what a leaf wastes in a block, and float32 sums of so
@@ -194,7 +195,7 @@ def slice_statistics(
     return statistics
 
 
-def tile_block(n_groups: int, width: int) -> int:
+def tile_block(n_groups: int, width: int, n_rows: int) -> int:
     """How many rows `tile_statistics` should be given at once.
 
     Parameters
@@ -203,13 +204,15 @@ def tile_block(n_groups: int, width: int) -> int:
         Leaves.
     width : int
         Regressors and outputs.
+    n_rows : int
+        Of the largest source.
     """
     wanted = next_power_of_two(2 * _TILE * n_groups)
     suitable = min(max(wanted, _SMALLEST_BLOCK), _LARGEST_BLOCK)
-    return rows_at_once(4 * (4 * width + width**2 // _TILE + 4), suitable)
+    return rows_at_once(4 * (4 * width + width**2 // _TILE + 4), suitable, n_rows)
 
 
-@jax.jit
+@program()
 def _tile_moments(
     x: Float[AnyArray, "n_rows n_regressors"],
     targets: Float[AnyArray, "n_rows n_outputs"],

@@ -9,11 +9,16 @@ from typing import Any
 
 import jax
 
+from secret_jax.runtime.shapes import next_power_of_two
+
 _PLATFORMS = ("cpu", "gpu", "cuda", "rocm", "tpu")
 # The fewest rows that go through a device together.
 LEAST_ROWS = 1024
 # Without a limit an accelerator takes so much for one step; processors have caches.
 _ACCELERATOR_BYTES = 1 << 30
+
+# With fewer rows an accelerator waits for its launches longer than processors compute.
+_FEW_ROWS = 1 << 17
 
 _MAX_MEMORY: contextvars.ContextVar[int | None] = contextvars.ContextVar(
     "max_memory", default=None
@@ -50,18 +55,24 @@ def device_named(name: str) -> Any:
 
 @contextmanager
 def computing_on(
-    device: str | None, max_memory: int | None, *, fall_back: bool = False
+    device: str | None,
+    max_memory: int | None,
+    *,
+    fall_back: bool = False,
+    n_rows: int | None = None,
 ) -> Iterator[None]:
     """Compute on a device, with a bound on the memory of a step, inside a with block.
 
     Parameters
     ----------
     device : str or None
-        As for `device_named`; None: what JAX prefers.
+        As for `device_named`; None: what JAX prefers, but a processor for few rows.
     max_memory : int or None
         MiB.
     fall_back : bool
         Where the device does not exist, compute on what JAX prefers.
+    n_rows : int, optional
+        How many rows of the host there are to compute with.
 
     Raises
     ------
@@ -75,6 +86,8 @@ def computing_on(
         except ValueError:
             if not fall_back:
                 raise
+    elif n_rows is not None and n_rows <= _FEW_ROWS and _preferred() is None:
+        chosen = _processor()
     token = _MAX_MEMORY.set(max_memory)
     try:
         with (
@@ -94,17 +107,32 @@ def computing_on(
         _MAX_MEMORY.reset(token)
 
 
+def _processor() -> Any:
+    """The processor, where JAX prefers something else and has one."""
+    if jax.default_backend() == "cpu":
+        return None
+    try:
+        return jax.devices("cpu")[0]
+    except RuntimeError:  # JAX was told to have accelerators only
+        return None
+
+
 def _preferred() -> Any:
     """The device of the surrounding ``jax.default_device``, if there is one."""
     return jax.config.jax_default_device  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def on_accelerator() -> bool:
-    """Whether what is compiled now runs on something else than processors."""
+def chosen_device() -> Any:
+    """The device that what is called now would run on."""
     device = _preferred()
     if device is None:
-        return jax.default_backend() != "cpu"
-    return getattr(device, "platform", device) != "cpu"
+        return jax.devices()[0]
+    return jax.devices(device)[0] if isinstance(device, str) else device
+
+
+def on_accelerator() -> bool:
+    """Whether what is compiled now runs on something else than processors."""
+    return chosen_device().platform != "cpu"
 
 
 def in_32_bits() -> AbstractContextManager[Any]:
@@ -134,7 +162,7 @@ def carried(function: Callable[..., Any]) -> Callable[..., Any]:
     return function_there
 
 
-def rows_at_once(row_bytes: int, usual: int) -> int:
+def rows_at_once(row_bytes: int, usual: int, n_rows: int | None = None) -> int:
     """How many rows may go through the device together.
 
     Parameters
@@ -143,6 +171,8 @@ def rows_at_once(row_bytes: int, usual: int) -> int:
         Memory that a step takes for each row.
     usual : int
         Rows that suit the caches of a processor, a power of two.
+    n_rows : int, optional
+        How many there are: an accelerator takes no block that is larger.
 
     Returns
     -------
@@ -164,4 +194,10 @@ def rows_at_once(row_bytes: int, usual: int) -> int:
             f"which take {needed} MiB here. Set max_memory={needed} or more, or None."
         )
     rows = max(1 << (rows.bit_length() - 1), LEAST_ROWS)
-    return rows if on_accelerator() else min(rows, usual)
+    if not on_accelerator():
+        return min(rows, usual)
+    return (
+        rows
+        if n_rows is None
+        else min(rows, max(next_power_of_two(n_rows), LEAST_ROWS))
+    )

@@ -1,12 +1,27 @@
-"""Compiling: faster programs of many small steps, and programs kept on disk."""
+"""Programs: functions compiled once for every shape, and kept from then on.
+
+A program found in the folder of `secret_jax.runtime.program_files` is neither traced
+nor lowered nor compiled: the first fit of a process is nearly as fast as a later one.
+"""
 
 from __future__ import annotations
 
+import functools
 import os
+import threading
+import weakref
+from collections.abc import Callable, Hashable
+from dataclasses import fields, is_dataclass
 from pathlib import Path
+from typing import Any
 
-# Programs that compile faster are not worth a file: reading one takes about as long.
-_LEAST_SECONDS = 0.1
+import jax
+import numpy as np
+from jax.core import Tracer
+from jax.experimental import serialize_executable
+
+from secret_jax.runtime.devices import chosen_device
+from secret_jax.runtime.program_files import ProgramFolder, default_folder, key_of
 
 
 def small_steps() -> dict[str, bool] | None:
@@ -22,47 +37,233 @@ def small_steps() -> dict[str, bool] | None:
     return {"xla_cpu_use_fusion_emitters": False} if known else None
 
 
-def enable_compilation_cache(folder: str | os.PathLike[str] | None = None) -> Path:
-    """Keep compiled programs in a folder, from now on and for every later process.
+_FOLDER: list[ProgramFolder | None] = []
 
-    The first fit of a process compiles its programs, which takes longer than fitting;
-    with the cache only the very first process of a machine does. Call it before the
-    first fit. It sets options of JAX for the whole process, which is why nothing in
-    this package calls it by itself; the command line does unless told ``--no-cache``.
+
+def _folder() -> ProgramFolder | None:
+    if not _FOLDER:
+        _FOLDER.append(default_folder())
+    return _FOLDER[0]
+
+
+def keep_programs(
+    folder: str | os.PathLike[str] | bool | None = True,
+    *,
+    max_megabytes: int = 512,
+) -> Path | None:
+    """Say where compiled programs are kept between processes, or that they are not.
+
+    Compiling takes longer than fitting. So programs are kept on disk without being
+    asked, in the folder that the environment variable ``SECRET_JAX_CACHE`` names
+    (``off``: nowhere), or else in the user's cache folder. What it holds is code: the
+    folder must be the user's own, and nobody else may write to it.
 
     Parameters
     ----------
-    folder : path, optional
-        Made if it does not exist. By default that of the environment variable
-        ``JAX_COMPILATION_CACHE_DIR``, or else ``secret-jax`` in the user's cache
-        folder.
+    folder : path or bool, default=True
+        True: the usual folder. False or None: none.
+    max_megabytes : int, default=512
+        What was not used for longest is deleted beyond.
 
     Returns
     -------
-    Path
-        The folder.
-
-    Raises
-    ------
-    OSError
-        If the folder cannot be made.
+    Path or None
+        Where they are kept.
 
     Examples
     --------
     >>> import secret_jax
-    >>> folder = secret_jax.enable_compilation_cache()  # doctest: +SKIP
+    >>> folder = secret_jax.keep_programs("~/programs")  # doctest: +SKIP
+    >>> secret_jax.keep_programs(False)  # doctest: +SKIP
     """
-    import jax
+    if max_megabytes <= 0:
+        raise ValueError(
+            f"max_megabytes is {max_megabytes!r}; it must be positive. To keep "
+            "nothing, say keep_programs(False)."
+        )
+    chosen = None
+    if folder is True:
+        usual = default_folder()
+        folder = None if usual is None else usual.path
+    if folder:
+        chosen = ProgramFolder(
+            Path(folder).expanduser(), named=True, most_bytes=max_megabytes << 20
+        )
+    _FOLDER[:] = [chosen]
+    return None if chosen is None else chosen.path
 
-    if folder is None:
-        folder = os.environ.get("JAX_COMPILATION_CACHE_DIR") or _user_folder()
-    path = Path(folder).expanduser()
-    path.mkdir(parents=True, exist_ok=True)
-    jax.config.update("jax_compilation_cache_dir", str(path))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", _LEAST_SECONDS)
-    return path
+
+_PROGRAMS: weakref.WeakSet[Program] = weakref.WeakSet()
 
 
-def _user_folder() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA")
-    return (Path(base) if base else Path.home() / ".cache") / "secret-jax"
+def forget_programs() -> None:
+    """Drop all programs of this process; those on disk stay."""
+    for each in list(_PROGRAMS):
+        each.forget()
+
+
+class Program:
+    """A function of arrays, compiled for every shape, dtype and device it meets.
+
+    Parameters
+    ----------
+    function : callable
+        Pure; from pytrees of arrays to a pytree of arrays.
+    static_argnames : tuple of str
+        Keyword arguments that are part of the program: hashable values.
+    compiler_options : dict, optional
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        static_argnames: tuple[str, ...],
+        compiler_options: dict[str, Any] | None,
+    ):
+        functools.update_wrapper(self, function)
+        self._function, self._static_names = function, frozenset(static_argnames)
+        self._options = compiler_options
+        self._jit = jax.jit(function, static_argnames=static_argnames)
+        self._compiled: dict[Hashable, Callable[..., Any]] = {}
+        self._locks: dict[Hashable, threading.Lock] = {}
+        _PROGRAMS.add(self)
+
+    def __call__(self, *arguments: Any, **more: Any) -> Any:
+        static = {k: v for k, v in more.items() if k in self._static_names}
+        traced = {k: v for k, v in more.items() if k not in self._static_names}
+        leaves, structure = jax.tree.flatten((arguments, traced))
+        device = _device_of(leaves)
+        if device is None:  # inside another program, or on several devices
+            return self._jit(*arguments, **more)
+        shapes = tuple(map(_shape, leaves))
+        key = (device, structure, shapes, tuple(sorted(static.items())), _settings())
+        program = self._compiled.get(key)
+        if program is None:
+            with self._locks.setdefault(key, threading.Lock()):
+                program = self._compiled.get(key)
+                if program is None:
+                    program = self._made(leaves, structure, shapes, static, device)
+                    self._compiled[key] = program
+        return program(*leaves)
+
+    @property
+    def n_compiled(self) -> int:
+        """How many programs there are by now."""
+        return len(self._compiled)
+
+    def forget(self) -> None:
+        """Drop what was compiled in this process."""
+        self._compiled.clear()
+        self._jit.clear_cache()
+
+    def _made(
+        self, leaves: list[Any], structure: Any, shapes: Any, static: dict, device: Any
+    ) -> Callable[..., Any]:
+        folder = _folder() if all(map(_is_known, static.values())) else None
+        key = ""
+        if folder is not None:
+            key = key_of(
+                f"{self._function.__module__}.{self._function.__qualname__}",
+                *(device.platform, device.device_kind, device.id, str(structure)),
+                *(
+                    shapes,
+                    sorted(static.items()),
+                    sorted((self._options or {}).items()),
+                ),
+                _settings(),
+            )
+            found = folder.read(key)
+            if found is not None:
+                try:
+                    return _loaded(found, len(leaves), device)
+                except Exception:  # of a machine that only looked alike
+                    folder.forget(key)
+
+        def flat(*leaves: Any) -> list[Any]:
+            arguments, traced = jax.tree.unflatten(structure, leaves)
+            result = self._function(*arguments, **traced, **static)
+            outer.append(jax.tree.structure(result))
+            return jax.tree.leaves(result)
+
+        outer: list[Any] = []
+        flat.__name__ = self._function.__name__
+        compiled = (
+            jax.jit(flat, compiler_options=self._options).lower(*leaves).compile()
+        )
+        if folder is not None:
+            payload = _serialized(compiled)
+            if payload is not None:
+                whole = jax.tree.unflatten(outer[0], range(outer[0].num_leaves))
+                folder.write(key, (payload, whole))
+        return _called(compiled, outer[0])
+
+
+def program(
+    *,
+    static_argnames: tuple[str, ...] = (),
+    compiler_options: dict[str, Any] | None = None,
+) -> Callable[[Callable[..., Any]], Program]:
+    """Make a function a `Program`: the package's ``jax.jit``."""
+    return lambda function: Program(function, static_argnames, compiler_options)
+
+
+def _settings() -> tuple[Any, ...]:
+    """Settings of JAX that programs are made with."""
+    names = ("jax_enable_x64", "jax_default_matmul_precision")
+    return tuple(getattr(jax.config, name) for name in names)
+
+
+def _called(compiled: Any, structure: Any) -> Callable[..., Any]:
+    return lambda *leaves: jax.tree.unflatten(structure, compiled(*leaves))
+
+
+def _serialized(compiled: Any) -> bytes | None:
+    try:
+        return serialize_executable.serialize(compiled)[0]
+    except Exception:  # not every device's programs can be
+        return None
+
+
+def _loaded(found: Any, n_leaves: int, device: Any) -> Callable[..., Any]:
+    payload, whole = found
+    structure = jax.tree.structure(whole)
+    compiled = serialize_executable.deserialize_and_load(
+        payload,
+        jax.tree.structure(((0,) * n_leaves, {})),
+        jax.tree.structure([0] * structure.num_leaves),
+        backend=device.client,
+        execution_devices=[device],
+    )
+    return _called(compiled, structure)
+
+
+def _shape(leaf: Any) -> tuple[Any, ...]:
+    """What a program knows of an argument."""
+    if isinstance(leaf, jax.Array):
+        return leaf.shape, leaf.dtype.name, leaf.weak_type
+    if isinstance(leaf, np.ndarray | np.generic):
+        return leaf.shape, leaf.dtype.name, False
+    return (), type(leaf).__name__, True
+
+
+def _device_of(leaves: list[Any]) -> Any:
+    """The one device where a program would run; None if it is no single one."""
+    found = set()
+    for leaf in leaves:
+        if isinstance(leaf, Tracer):
+            return None
+        if isinstance(leaf, jax.Array) and leaf.committed:
+            found |= leaf.devices()
+    if len(found) > 1:
+        return None
+    return found.pop() if found else chosen_device()
+
+
+def _is_known(value: Any) -> bool:
+    """Whether a static value is made of this package's classes: the key knows them."""
+    if is_dataclass(value) and not isinstance(value, type):
+        own = type(value).__module__.partition(".")[0] == __name__.partition(".")[0]
+        return own and all(_is_known(getattr(value, f.name)) for f in fields(value))
+    if isinstance(value, tuple):
+        return all(map(_is_known, value))
+    return value is None or isinstance(value, bool | int | float | str)

@@ -20,8 +20,10 @@ from secret_jax.data.rows import Table
 from secret_jax.runtime.devices import in_32_bits, rows_at_once
 from secret_jax.runtime.linalg import AnyArray
 from secret_jax.runtime.parallel import ROW_BLOCK, in_blocks
+from secret_jax.runtime.programs import program
 from secret_jax.runtime.shapes import bucket, next_power_of_two, padded
 from secret_jax.tree.decision import goes_left
+from secret_jax.tree.one_row import OneRow
 from secret_jax.tree.soft import (
     SoftRouting,
     few_rows,
@@ -156,7 +158,7 @@ def _leaf_place(
     return jax.lax.fori_loop(0, depth, lambda _, place: below(place), root)
 
 
-@jax.jit
+@program()
 def _leaf(
     routing: _Routing, x: jax.Array, codes: jax.Array, depth: jax.Array
 ) -> tuple[jax.Array]:
@@ -164,7 +166,7 @@ def _leaf(
     return (routing.node_id[_leaf_place(routing, x, codes, depth)],)
 
 
-@jax.jit
+@program()
 def _leaf_value(
     routing: _Routing, x: jax.Array, codes: jax.Array, depth: jax.Array
 ) -> tuple[jax.Array]:
@@ -172,7 +174,7 @@ def _leaf_value(
     return (_value(routing, x, _leaf_place(routing, x, codes, depth)),)
 
 
-@functools.partial(jax.jit, static_argnames=("max_depth",))
+@program(static_argnames=("max_depth",))
 def _path_and_values(
     routing: _Routing, x: jax.Array, codes: jax.Array, *, max_depth: int
 ) -> tuple[jax.Array, jax.Array]:
@@ -339,6 +341,26 @@ def leaf_shares_of(tree: Tree, table: Table) -> np.ndarray:
         return reached.astype(np.float32)
     (shares,) = _computed(shares_of_rows, table, _padded_once(tree, _soft_routing))
     return shares[: tree.n_leaves].T
+
+
+def predict_one(tree: Tree, X: np.ndarray) -> np.ndarray | None:
+    """Prediction for one row of raw numbers, the short way.
+
+    Parameters
+    ----------
+    tree : Tree
+    X : ndarray of shape (1, n_columns), float32 or float64
+
+    Returns
+    -------
+    ndarray of shape (1,), float64, or None
+        None where the row has to go the usual way; see `OneRow.predict`.
+    """
+    lists = _padded_once(tree, OneRow.of)
+    if lists is None or X.shape[1] != len(lists.center):
+        return None
+    value = lists.predict(X[0])
+    return None if value is None else np.array([value])
 
 
 def apply(tree: Tree, table: Table) -> np.ndarray:

@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from secret_jax.runtime.linalg import AnyArray, matmul
+from secret_jax.runtime.programs import program
 from secret_jax.tree.decision import goes_left as decide
 
 # Beyond it a gate is as good as hard: exp(-100) is nothing beside any other leaf.
@@ -204,7 +205,7 @@ def _logits(routing: SoftRouting, beyond: AnyArray, codes: AnyArray, xp: Any) ->
     return xp.where(is_gate, xp.clip(soft, -HARD_LOGIT, HARD_LOGIT), hard)
 
 
-@jax.jit
+@program()
 def shares_of_rows(
     routing: SoftRouting, x: jax.Array, codes: jax.Array
 ) -> tuple[jax.Array]:
@@ -212,7 +213,7 @@ def shares_of_rows(
     return (_shares(routing, x, codes).T,)
 
 
-@jax.jit
+@program()
 def mixed_prediction(
     routing: SoftRouting, x: jax.Array, codes: jax.Array
 ) -> tuple[jax.Array]:

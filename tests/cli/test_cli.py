@@ -19,6 +19,7 @@ from secret_jax.cli import main as main_module
 from secret_jax.cli.main import main
 from secret_jax.estimator import SecretRegressor
 from secret_jax.parameters import CONSTRAINTS, NAMED
+from secret_jax.runtime import programs
 from secret_jax.runtime.values import check_constraints
 from secret_jax.tree.file import load_model
 
@@ -45,12 +46,10 @@ def make_table(n_rows: int = 300) -> pd.DataFrame:
 
 @pytest.fixture(scope="module", autouse=True)
 def kept():
-    """How often programs were to be kept: this process goes on without that."""
-    calls: list[None] = []
+    """Whether programs were to be kept: this process goes on without that."""
+    calls: list[bool] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            main_module, "enable_compilation_cache", lambda: calls.append(None)
-        )
+        patch.setattr(programs, "keep_programs", calls.append)
         yield calls
 
 
@@ -583,30 +582,16 @@ def test_no_command_shows_the_commands(run):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "n_calls"),
-    [("", 1), ("--cache", 1), ("--no-cache", 0), ("--no-cache --cache", 1)],
+    ("arguments", "calls"),
+    [("", []), ("--cache", [True]), ("--no-cache", [False])],
 )
 def test_programs_are_kept_unless_that_is_refused_before_or_after_the_command(
-    run, model, kept, arguments, n_calls
+    run, model, kept, arguments, calls
 ):
     for command in (f"{arguments} show {{}}", f"show {{}} {arguments}"):
         kept.clear()
         assert run(*command.format(model).split())[0] == 0
-        assert len(kept) == n_calls
-    if arguments == "--no-cache":
-        assert run("--no-cache", "show", model)[0] == 0
-        assert not kept
-
-
-def test_a_folder_of_programs_that_cannot_be_made_is_an_error_only_if_asked_for(
-    run, model, monkeypatch
-):
-    def refused():
-        raise PermissionError(13, "Permission denied", "/cache")
-
-    monkeypatch.setattr(main_module, "enable_compilation_cache", refused)
-    assert run("show", model)[0] == 0
-    assert_fails(run("show", model, "--cache"), "/cache: Permission denied")
+        assert kept == calls
 
 
 def test_a_quiet_fit_says_results_warnings_and_errors_only(run, table, tmp_path):

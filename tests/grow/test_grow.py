@@ -230,9 +230,9 @@ def test_growing_tells_how_far_it_has_come_and_the_models_of_all_nodes():
 
 def test_a_fit_compiles_few_programs_and_a_second_one_none():
     def n_programs_of(n_rows):
-        before = find_splits._cache_size()
+        before = find_splits.n_compiled
         grown("paper", n_rows=n_rows, min_samples_split=10)
-        return find_splits._cache_size() - before
+        return find_splits.n_compiled - before
 
     # Samples are padded to 64 or 256 rows.
     assert n_programs_of(128) <= 2

@@ -23,6 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 
 import secret_jax
 from secret_jax import SecretRegressor, SoftGates
+from secret_jax.runtime.programs import Program
 
 FEW = SoftGates(
     max_steps=64,
@@ -142,8 +143,8 @@ def compiled_programs() -> int:
     for module in pkgutil.walk_packages(secret_jax.__path__, "secret_jax."):
         if not module.name.endswith("__main__"):
             for value in vars(import_module(module.name)).values():
-                if callable(getattr(value, "_cache_size", None)):
-                    total += value._cache_size()
+                if isinstance(value, Program):
+                    total += value.n_compiled
     return total
 
 

@@ -21,6 +21,7 @@ from refusals import assert_meant, only_deserved_warnings
 from strange_tables import COLUMNS, MANY, Case, cases, drawn
 
 from secret_jax import CostComplexity, HoldOut, RssSplits, SecretRegressor, SecretSplits
+from secret_jax.runtime.programs import forget_programs
 
 # Rows of 64 to 128, unlike the options that follow, decide which programs are compiled.
 _FEW = {
@@ -98,6 +99,7 @@ _fits = itertools.count(1)
 def _forget_programs() -> None:
     """Thousands of programs would use up the memory maps of the process."""
     if next(_fits) % 250 == 0:
+        forget_programs()
         jax.clear_caches()
 
 

@@ -20,7 +20,7 @@ from secret_jax.models.statistics import (
 def group_statistics(x, targets, weight, group, n_groups, block=None) -> NodeStatistics:
     """Of all groups, block by block."""
     n_regressors, n_outputs = x.shape[1], targets.shape[1]
-    block = block or tile_block(n_groups, n_regressors + n_outputs)
+    block = block or tile_block(n_groups, n_regressors + n_outputs, len(x))
     rows = Rows(Table(x, np.zeros((len(x), 0), np.int32)), targets, weight)
     statistics = no_statistics(n_groups, n_regressors, n_outputs)
     for start in range(0, len(x), block):

@@ -127,6 +127,18 @@ def test_layouts_of_memory_give_one_tree(data):
         assert np.array_equal(again.predict(other), expected)
 
 
+def test_few_rows_of_the_host_are_left_to_the_processor(monkeypatch):
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    processor = jax.devices("cpu")[0]
+    for n_rows, expected in ((10, processor), (1 << 17, processor), (1 << 18, None)):
+        with computing_on(None, None, n_rows=n_rows):
+            assert jax.config.jax_default_device is expected
+    with computing_on(None, None):
+        assert jax.config.jax_default_device is None
+    with jax.default_device(processor), computing_on(None, None, n_rows=1 << 20):
+        assert jax.config.jax_default_device is processor  # the caller has chosen
+
+
 @pytest.mark.gpu
 def test_a_gpu_gives_the_tree_of_the_processor(data):
     X, y = data

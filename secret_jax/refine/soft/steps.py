@@ -16,6 +16,7 @@ import optax
 
 from secret_jax.refine.soft.parameters import Parameters, Structure, forward
 from secret_jax.runtime.linalg import AnyArray
+from secret_jax.runtime.programs import program
 
 
 class TrainingData(NamedTuple):
@@ -85,7 +86,7 @@ def loss(
     return jnp.mean(data.weight[row] * squared) + l2 * penalty
 
 
-@jax.jit
+@program()
 def train_chunk(
     state: TrainingState,
     structure: Structure,
