@@ -19,7 +19,7 @@ import numpy as np
 from secret_jax.data.schema import TableSchema
 from secret_jax.grow.frontier import Level, Places
 from secret_jax.models.statistics import slice_statistics
-from secret_jax.runtime.devices import on_accelerator, rows_at_once
+from secret_jax.runtime.devices import in_32_bits, on_accelerator, rows_at_once
 from secret_jax.runtime.hashing import random_numbers
 from secret_jax.runtime.linalg import AnyArray
 from secret_jax.runtime.parallel import N_WORKERS, side_by_side
@@ -35,6 +35,11 @@ _SMALLEST_SAMPLE = 512
 
 # Side by side padding is computed: batches have a power of four times so many nodes.
 _FEWEST_TOGETHER = 4
+
+# Smaller tables are padded to so many rows, and so are the places.
+_FEWEST_HELD = 1 << 14
+# Where a node that comes without its rows names their places.
+_PLACE = "place"
 
 _NOTHING: Mapping[str, np.ndarray] = MappingProxyType({})
 
@@ -76,18 +81,76 @@ def over_nodes(split: Any, batch: Any, n_nodes: AnyArray, *, together: bool) -> 
     return jax.lax.fori_loop(0, n_nodes, add, nothing)
 
 
+class Held(NamedTuple):
+    """The rows of all places, on the device for the whole of a growth.
+
+    Attributes
+    ----------
+    x : Array of shape (n_rows, n_columns), float32
+    codes : Array of shape (n_rows, n_discrete), int32
+    row : Array of shape (n_places,), int32
+    targets : Array of shape (n_places, n_outputs), float32
+    weight : Array of shape (n_places,), float32
+    """
+
+    x: AnyArray
+    codes: AnyArray
+    row: AnyArray
+    targets: AnyArray
+    weight: AnyArray
+
+    @classmethod
+    def of(cls, places: Places) -> Held:
+        """Put the rows of places on the device, padded: few sizes, few programs."""
+        x, codes = places.table.on_host()
+        n_rows = bucket(len(x), smallest=_FEWEST_HELD)
+        n_places = bucket(len(places.row), smallest=_FEWEST_HELD)
+        with in_32_bits():
+            return jax.device_put(
+                cls(
+                    padded(x, n_rows),
+                    padded(np.maximum(codes, 0), n_rows),
+                    padded(places.row.astype(np.int32), n_places),
+                    padded(places.targets, n_places),
+                    padded(places.weight, n_places),
+                )
+            )
+
+    def filled(self, node: Node) -> Node:
+        """A node that names its places, with their rows; -1 is padding."""
+        place = node.extra[_PLACE]
+        inside = place >= 0
+        place = jnp.maximum(place, 0)
+        row = self.row[place]
+        return replace(
+            node,
+            x=self.x[row],
+            codes=self.codes[row],
+            targets=jnp.where(inside[:, None], self.targets[place], 0.0),
+            weight=jnp.where(inside, self.weight[place], 0.0),
+        )
+
+
 @program(static_argnames=("finder", "together"), compiler_options=small_steps())
 def find_splits(
-    nodes: Node, n_nodes: AnyArray, *, finder: SplitFinder, together: bool
+    nodes: Node,
+    n_nodes: AnyArray,
+    held: Held | None = None,
+    *,
+    finder: SplitFinder,
+    together: bool,
 ) -> Split:
     """Best splits of the first nodes of a batch.
 
     Parameters
     ----------
     nodes : Node
-        With a leading axis of nodes.
+        With a leading axis of nodes; with their rows, or else with their places among
+        the rows that are held.
     n_nodes : int or Array of shape (), int32
         The nodes after these are padding.
+    held : Held, optional
+        Without it nodes come with their rows.
     finder : SplitFinder
     together : bool
         As in `over_nodes`.
@@ -97,7 +160,8 @@ def find_splits(
     Split
         A node's split does not depend on the other nodes of the batch.
     """
-    return over_nodes(finder, nodes, n_nodes, together=together)
+    split = finder if held is None else lambda node: finder(held.filled(node))
+    return over_nodes(split, nodes, n_nodes, together=together)
 
 
 class Found(NamedTuple):
@@ -121,8 +185,7 @@ class _Sample(NamedTuple):
     """Places of several nodes in one padded shape."""
 
     index: np.ndarray  # which nodes
-    place: np.ndarray  # (len(index), n_rows)
-    inside: np.ndarray  # (len(index), n_rows), bool
+    place: np.ndarray  # (len(index), n_rows), -1 for padding
     n_padded: int  # nodes of the batch, with empty ones
 
 
@@ -155,6 +218,8 @@ class Search:
         self._finder, self._places, self._schema = finder, places, schema
         self._columns = Columns.of(schema, oblique=oblique)
         self._together, self._deep = on_accelerator(), deep
+        # Processors read the rows where they are.
+        self._held = Held.of(places) if self._together else None
         self._most = len(places.row) if sample is None else sample
         # Products of the columns, and what the finder holds of every attribute.
         width = schema.n_columns + 1 + places.targets.shape[1]
@@ -194,7 +259,11 @@ class Search:
             batch = self._batch(level, sample, coefficient, degrees, share, given)
             n_inside = len(sample.index)
             found = find_splits(
-                batch, n_inside, finder=self._finder, together=self._together
+                batch,
+                n_inside,
+                self._held,
+                finder=self._finder,
+                together=self._together,
             )
             if (found.child_models is None) == self._finder.implies_models:
                 raise TypeError(
@@ -280,7 +349,8 @@ class Search:
                 part = alike[first : first + n_together]
                 inside = column < n_rows[part, None]
                 position = np.where(inside, level.start[part, None] + column, 0)
-                yield _Sample(part, self._places.order[position], inside, n_padded)
+                place = np.where(inside, self._places.order[position], -1)
+                yield _Sample(part, place, n_padded)
 
     def _nodes_at_once(self, size: int, n_nodes: int) -> int:
         """Nodes of a batch, of which some may be padding."""
@@ -302,8 +372,7 @@ class Search:
         size = bucket(largest, smallest=_SMALLEST_SAMPLE)
         while size >= narrowest:
             nothing = np.zeros((0, size), np.int64)
-            n_padded = self._nodes_at_once(size, 0)
-            yield _Sample(nothing[:, 0], nothing, nothing > 0, n_padded)
+            yield _Sample(nothing[:, 0], nothing, self._nodes_at_once(size, 0))
             size //= 4
 
     def _batch(
@@ -320,22 +389,32 @@ class Search:
         def pad(values: np.ndarray, fill: float = 0) -> np.ndarray:
             return padded(values, sample.n_padded, fill)
 
-        row, inside = places.row[sample.place], sample.inside
-        x = pad(places.table.x[row])
-        weight = pad(np.where(inside, places.weight[sample.place], np.float32(0)))
-        targets = np.where(
-            inside[:, :, None], places.targets[sample.place], np.float32(0)
-        )
         columns = self._columns
         if self._together and len(index):
             # Side by side all nodes take as long as an oblique one.
             columns = replace(columns, oblique=bool(level.oblique[index[0]]))
         n_random = self._finder.n_random(self._schema.n_columns)
         min_weight = (level.min_leaf_weight[index] * share[index]).astype(np.float32)
+        extra = {name: pad(values[index]) for name, values in given.items()}
+        x = codes = targets = weight = None
+        here = self._held is None
+        if here or self._finder.needs_host_inputs(self._schema.n_columns):
+            inside, place = sample.place >= 0, np.maximum(sample.place, 0)
+            row = places.row[place]
+            x = pad(places.table.x[row])
+            weight = pad(np.where(inside, places.weight[place], np.float32(0)))
+            extra |= self._finder.host_inputs(x, weight, columns)
+        if here:
+            codes = pad(np.maximum(places.table.codes[row], 0))
+            targets = places.targets[place]
+            targets = pad(np.where(inside[:, :, None], targets, np.float32(0)))
+        else:
+            x = weight = None
+            extra[_PLACE] = pad(sample.place.astype(np.int32), -1)
         return Node(
             x=x,
-            codes=pad(np.maximum(places.table.codes[row], 0)),
-            targets=pad(targets),
+            codes=codes,
+            targets=targets,
             weight=weight,
             min_weight=pad(min_weight, np.inf),
             random=random_numbers(pad(level.key[index]), n_random),
@@ -343,7 +422,6 @@ class Search:
             degrees=pad(degrees[index].astype(np.float32)),
             oblique=pad(level.oblique[index]),
             allowed=pad(level.allowed[index]),
-            extra={name: pad(values[index]) for name, values in given.items()}
-            | self._finder.host_inputs(x, weight, columns),
+            extra=extra,
             columns=columns,
         )

@@ -172,7 +172,7 @@ def key_of(*parts: Any) -> str:
 def _surroundings() -> tuple[str, ...]:
     """What else a program depends on: sources, versions, the processor, flags."""
     import jax
-    import jaxlib
+    from jaxlib.version import __version__ as jaxlib_version
 
     package = Path(__file__).parent.parent
     sources = hashlib.sha256()
@@ -182,7 +182,7 @@ def _surroundings() -> tuple[str, ...]:
     return (
         sources.hexdigest(),
         jax.__version__,
-        jaxlib.__version__,
+        jaxlib_version,
         platform.platform(),
         _processor(),
         str(os.cpu_count()),

@@ -154,7 +154,7 @@ class Program:
     def forget(self) -> None:
         """Drop what was compiled in this process."""
         self._compiled.clear()
-        self._jit.clear_cache()
+        self._jit.clear_cache()  # pyright: ignore[reportAttributeAccessIssue]
 
     def _made(
         self, leaves: list[Any], structure: Any, shapes: Any, static: dict, device: Any

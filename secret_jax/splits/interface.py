@@ -187,6 +187,11 @@ class SplitFinder(Value, ABC):
         del n_columns
         return 0
 
+    def needs_host_inputs(self, n_columns: int) -> bool:
+        """Whether `host_inputs` makes anything of tables of so many columns."""
+        del n_columns
+        return False
+
     def host_inputs(
         self, x: np.ndarray, weight: np.ndarray, columns: Columns
     ) -> dict[str, np.ndarray]:

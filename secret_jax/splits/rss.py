@@ -179,11 +179,15 @@ class RssSplits(SplitFinder):
         """Directions of the random starts, in the columns and the residual."""
         return self.n_random_starts * (n_columns + 1)
 
+    def needs_host_inputs(self, n_columns: int) -> bool:
+        """Loadings of the columns where they are too many to stand for themselves."""
+        return n_columns > self.most_regressors
+
     def host_inputs(
         self, x: np.ndarray, weight: np.ndarray, columns: Columns
     ) -> dict[str, np.ndarray]:
-        """Loadings of the columns where they are too many to stand for themselves."""
-        if x.shape[2] <= self.most_regressors:
+        """Loadings of the columns, if they are needed."""
+        if not self.needs_host_inputs(x.shape[2]):
             return {}
         most, n = self.most_regressors, columns.n_regressors
         return {"loading": _loadings(x, weight, n, most)}

@@ -37,6 +37,8 @@ _Padded = TypeVar("_Padded")
 
 # Up to so many rows a call of a compiled program costs more than the work.
 _FEW_ROWS = 128
+# Rows of folds and of small tables: their paths need no program of their own.
+_FEW_WALKED = 4096
 # Padding of fewer rows costs less than a program of its own; blocks hold so many
 # numbers as stay in a processor's cache (8 MiB).
 _SMALLEST_BLOCK, _BLOCK_NUMBERS = 1024, 1 << 21
@@ -430,9 +432,16 @@ def walk(tree: Tree, table: Table) -> tuple[np.ndarray, np.ndarray]:
     -------
     path : ndarray of shape (depth + 1, n_rows), int32
         Node ids from the root down; below its leaf a row repeats the leaf.
-    prediction : ndarray of shape (depth + 1, n_outputs, n_rows), float32
+    prediction : ndarray of shape (depth + 1, n_outputs, n_rows)
         In standardised units, clipped as the tree clips.
     """
+    if len(table.x) <= _FEW_WALKED:
+        table = table.on_host()
+        steps = [np.zeros(len(table.x), np.int32)]
+        for _ in range(tree.max_depth):
+            steps.append(descend(tree, table, steps[-1], 1))
+        found = [values_at(tree, table, node).T for node in steps]
+        return np.stack(steps), np.stack(found)
     max_depth = next_power_of_two(max(tree.max_depth, 4))
     function = functools.partial(_path_and_values, max_depth=max_depth)
     path, prediction = _computed(function, table, _padded_once(tree, _routing))

@@ -32,7 +32,8 @@ jax.monitoring.register_event_duration_secs_listener(
 )
 rng = np.random.default_rng(0)
 X = rng.normal(size=(200, 2))
-model = SecretRegressor(splits="secret", oblique=False, random_state=0).fit(X, X[:, 0] ** 2)
+y = X[:, 0] ** 2
+model = SecretRegressor(splits="secret", oblique=False, random_state=0).fit(X, y)
 print(len(compiled), find_splits.n_compiled, model.predict(X).sum().hex())
 print(jax.config.jax_compilation_cache_dir)
 """

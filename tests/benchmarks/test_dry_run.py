@@ -1,0 +1,61 @@
+"""What a fit asks of an accelerator, counted without one: bounds that hold a design."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from benchmarks.device.dry_run import counted, demands_of, main
+from secret_jax import SecretRegressor
+from secret_jax.datasets import make_fried
+
+
+@pytest.mark.parametrize("rows", [1000, 4000])
+def test_batches_are_of_the_size_of_their_level(rows):
+    found = demands_of(rows, 10)
+    assert found.nodes > 100
+    assert found.nodes <= found.padded_nodes <= 3 * found.nodes
+    assert found.programs <= 60
+    assert found.compiled <= 12
+    assert 4 * 10 * rows < found.bytes_to_device < 1e8
+
+
+def test_a_fit_of_a_sample_sends_its_rows_a_few_times_only():
+    found = demands_of(200_000, 5)
+    assert found.padded_nodes <= 3 * found.nodes
+    # Rows of 5 float32 and a target, for routing and for the models.
+    assert found.bytes_to_device < 6 * 200_000 * 4 * 6
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"oblique": True},
+        {"oblique": False},
+        {"prune": None},
+        {"prune": "holdout"},
+        {"splits": "secret"},
+        {"refine": "tao"},
+    ],
+    ids=lambda parameters: "-".join(map(str, *parameters.items())),
+)
+def test_the_tree_is_the_one_without(parameters):
+    X, y = make_fried(600, n_features=4, random_state=0)
+    model = SecretRegressor(random_state=0, **parameters)
+    expected = model.fit(X, y).predict(X)
+    with counted() as demands:
+        found = model.fit(X, y)
+    assert demands.nodes > 0
+    assert np.array_equal(found.predict(X), expected)
+
+
+def test_the_command_prints_one_object_or_a_table(capsys):
+    main(["--rows", "300", "--columns", "4", "--json"])
+    found = json.loads(capsys.readouterr().out)
+    assert (found["rows"], found["columns"]) == (300, 4)
+    assert found["padded_nodes"] >= found["nodes"] > 0
+    assert {"programs", "bytes_to_device"} <= found.keys()
+    main(["--rows", "300", "--columns", "4"])
+    assert "| 300 x 4 |" in capsys.readouterr().out
