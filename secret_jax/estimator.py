@@ -508,6 +508,7 @@ class SecretRegressor(ReadingMixin, RegressorMixin, NestedParameters):
         with (
             shown(self.verbose) as progress,
             self._computing(X),
+            one_thread_for_products(),
         ):
             given, _ = _scaled(model._given(X, y, sample_weight))
             fitted = fit_tree(replace(plan, progress=progress), given, None).fitted

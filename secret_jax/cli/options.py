@@ -186,8 +186,8 @@ def add_search_options(tree: argparse._ArgumentGroup) -> None:
         "--tolerance",
         metavar="SHARE",
         type=real(0),
-        help="how much more error a tree of half as many leaves may have (default: "
-        "0.03; 0: none)",
+        help="how much more error a tree of half as many leaves may have, where there "
+        "are more than four (default: 0.03; 0: none)",
     )
     tree.add_argument(
         "--leaf-penalty",

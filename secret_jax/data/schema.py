@@ -277,6 +277,30 @@ class TableSchema:
                 return name, day_written(place)
         return None
 
+    def as_written(self, columns: Sequence[np.ndarray]) -> np.ndarray:
+        """Values of the columns in the words of the data: categories and dates.
+
+        Parameters
+        ----------
+        columns : sequence of ndarray of shape (n_rows,)
+            Those of ``names``, with places in place of ordered categories and dates.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_columns), object
+        """
+        values = np.empty((len(columns[0]), len(columns)), object)
+        for position, column in enumerate(columns):
+            found = np.asarray(column).tolist()
+            if self.place_written(position, 0) is not None:
+                written = (
+                    None if place != place else self.place_written(position, int(place))
+                    for place in found
+                )
+                found = [what and what[1] for what in written]
+            values[:, position] = found
+        return values
+
     def by_input(self, values: np.ndarray) -> np.ndarray:
         """Values of the attributes, summed over those of each column handed over."""
         owner = {part: name for name, parts in self.dates for part in parts}

@@ -396,25 +396,23 @@ class Search:
         n_random = self._finder.n_random(self._schema.n_columns)
         min_weight = (level.min_leaf_weight[index] * share[index]).astype(np.float32)
         extra = {name: pad(values[index]) for name, values in given.items()}
-        x = codes = targets = weight = None
-        here = self._held is None
-        if here or self._finder.needs_host_inputs(self._schema.n_columns):
-            inside, place = sample.place >= 0, np.maximum(sample.place, 0)
-            row = places.row[place]
-            x = pad(places.table.x[row])
-            weight = pad(np.where(inside, places.weight[place], np.float32(0)))
+        at = sample.place
+        if self._held is not None:
+            extra[_PLACE] = pad(at.astype(np.int32), -1)
+            if not self._finder.needs_host_inputs(self._schema.n_columns):
+                at = at[:, :0]
+        inside, place = at >= 0, np.maximum(at, 0)
+        row = places.row[place]
+        x = pad(places.table.x[row])
+        codes = pad(np.maximum(places.table.codes[row], 0))
+        targets = np.where(inside[:, :, None], places.targets[place], np.float32(0))
+        weight = pad(np.where(inside, places.weight[place], np.float32(0)))
+        if at.shape[1]:
             extra |= self._finder.host_inputs(x, weight, columns)
-        if here:
-            codes = pad(np.maximum(places.table.codes[row], 0))
-            targets = places.targets[place]
-            targets = pad(np.where(inside[:, :, None], targets, np.float32(0)))
-        else:
-            x = weight = None
-            extra[_PLACE] = pad(sample.place.astype(np.int32), -1)
         return Node(
             x=x,
             codes=codes,
-            targets=targets,
+            targets=pad(targets),
             weight=weight,
             min_weight=pad(min_weight, np.inf),
             random=random_numbers(pad(level.key[index]), n_random),

@@ -372,17 +372,7 @@ class ReadingMixin:
         if background is not None:
             others = self._tree_and_rows(background)[1].on_host()
         tree = self._tree_of(output)
-        columns = tree.schema.columns_of(X)
-        values = np.empty((len(table.x), len(columns)), object)
-        for position, column in enumerate(columns):
-            values[:, position] = column.tolist()
-            if tree.schema.place_written(position, 0) is not None:
-                values[:, position] = [
-                    tree.schema.place_written(position, int(place))[1]  # pyright: ignore[reportOptionalSubscript]
-                    if place == place
-                    else None
-                    for place in values[:, position]
-                ]
+        values = tree.schema.as_written(tree.schema.columns_of(X))
         return explain(tree, table, values, precision=precision, background=others)
 
     def stability(

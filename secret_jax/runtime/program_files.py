@@ -168,19 +168,28 @@ def key_of(*parts: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def _sources() -> str:
+    """A hash of the package's own files."""
+    package = Path(__file__).parent.parent
+    sources = hashlib.sha256()
+    for path in sorted(package.rglob("*.py")):
+        sources.update(path.relative_to(package).as_posix().encode())
+        sources.update(path.read_bytes())
+    return sources.hexdigest()
+
+
+# Read when they are imported: what is edited later is not what runs in this process.
+_SOURCES = _sources()
+
+
 @functools.cache
 def _surroundings() -> tuple[str, ...]:
     """What else a program depends on: sources, versions, the processor, flags."""
     import jax
     from jaxlib.version import __version__ as jaxlib_version
 
-    package = Path(__file__).parent.parent
-    sources = hashlib.sha256()
-    for path in sorted(package.rglob("*.py")):
-        sources.update(path.relative_to(package).as_posix().encode())
-        sources.update(path.read_bytes())
     return (
-        sources.hexdigest(),
+        _SOURCES,
         jax.__version__,
         jaxlib_version,
         platform.platform(),

@@ -17,6 +17,7 @@ from random_trees import NAMES, encode, random_rows, random_tree, with_gates
 from sklearn import config_context
 
 from secret_jax import SecretRegressor
+from secret_jax.data import encoding
 from secret_jax.inspect.colors import Scale
 from secret_jax.inspect.explain import explain
 from secret_jax.inspect.report.drawing import histogram, ticks
@@ -27,6 +28,7 @@ from secret_jax.inspect.report.held_out import (
 )
 from secret_jax.inspect.report.nodes import shown_nodes
 from secret_jax.inspect.report.page import report_page, tree_fragment
+from secret_jax.inspect.report.ways import example_ways
 from secret_jax.tree.routing import apply, predict, values_at
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
@@ -352,3 +354,23 @@ def test_a_browser_folds_and_shows_ways(tree, tmp_path):
     assert said["wide"] <= 0  # nothing reaches beyond a narrow window
     assert said["requests"] == 0
     assert said["strange"] == _SCRIPT
+
+
+def test_ways_of_rows_say_dates_and_categories_in_words():
+    rng = np.random.default_rng(0)
+    days = pd.to_timedelta(rng.integers(0, 900, 300), "D")
+    sizes = ["small", "middle", "large"]
+    frame = pd.DataFrame(
+        {
+            "when": pd.Timestamp("2020-01-01") + days,
+            "size": pd.Categorical(rng.choice(sizes, 300), sizes, ordered=True),
+        }
+    )
+    y = 2.0 * frame["size"].cat.codes + (frame["when"] > pd.Timestamp("2021-03-01"))
+    tree = SecretRegressor().fit(frame, y + 0.1 * rng.normal(size=300)).tree_
+    columns = tree.schema.columns_of(frame)
+    table = encoding.encode(tree.schema, frame).on_host()
+    ways = example_ways(tree, HeldOut.of(tree, table, columns, y.to_numpy()))
+    steps = " ".join(what for way in ways for what, *_ in way["steps"])
+    assert re.search(r"size = (small|middle|large)", steps)
+    assert re.search(r"days since 1970\) = 202\d-\d\d-\d\d", steps)

@@ -448,7 +448,7 @@ def test_a_value_of_ones_own_cannot_be_kept_and_is_announced(tmp_path, value):
     ("leaf", "reason"),
     [
         ({"value": "SecretRegressor", "fields": {}}, "SecretRegressor is no value"),
-        ({"value": "keep_programs", "fields": {}}, "cache is no value"),
+        ({"value": "keep_programs", "fields": {}}, "programs is no value"),
         ({"value": "UnseenCategoryWarning", "fields": {}}, "Warning is no value"),
         ({"value": "importlib", "fields": {}}, "importlib is no value"),
         ({"value": "NoSuchThing", "fields": {}}, "NoSuchThing is no value"),

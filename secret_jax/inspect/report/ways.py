@@ -36,9 +36,8 @@ def example_ways(tree: Tree, rows: HeldOut) -> list[dict[str, Any]]:
     order = np.argsort(rows.prediction, kind="stable")
     places = np.linspace(0, len(order) - 1, min(len(order), _MOST_ROWS))
     chosen = order[np.unique(places.astype(int))]
-    values = np.empty((len(chosen), len(rows.columns)), object)
-    for position, column in enumerate(rows.columns):
-        values[:, position] = np.asarray(column)[chosen].tolist()
+    columns = [np.asarray(column)[chosen] for column in rows.columns]
+    values = tree.schema.as_written(columns)
     why = explain(tree, rows.table.take(chosen), values)
     scale = tree.schema.target_scale
     ways = []
