@@ -1,1 +1,1 @@
-"""The command line: `secret-jax demo`, `fit`, `predict`, `show`."""
+"""The command line: `secret-jax demo`, `fit`, `predict`, `show`, `warmup`, others."""

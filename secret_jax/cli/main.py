@@ -1,4 +1,4 @@
-"""The command line ``secret-jax``: demo, fit, predict, explain, score, export, show.
+"""The command line ``secret-jax``: its commands, and how failures are told.
 
 Results go to standard output, progress and notes to standard error. A failure is one
 line that says what to do, and a non-zero exit code. Everything slow is imported by the
@@ -18,6 +18,7 @@ from typing import Any
 from secret_jax import __version__
 from secret_jax.cli import commands, options
 from secret_jax.cli.commands import DEMO_PICTURE, PROGRAM, CommandError, quiet
+from secret_jax.cli.warmup import add_warmup
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -117,6 +118,13 @@ def _parser() -> argparse.ArgumentParser:
     fit.set_defaults(run=commands.fit)
     _add_fit_options(fit)
     options.add_saved_commands(command)
+    add_warmup(
+        command(
+            "warmup",
+            help="compile before anybody waits for it",
+            description="Compile what tables of some widths need, and keep it on disk.",
+        )
+    )
     return parser
 
 

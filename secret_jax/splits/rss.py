@@ -272,12 +272,13 @@ def _best_split(finder: RssSplits, batch: Node) -> Split:
 
     node = _prepared(z, residual, batch, finder)
     axis = _axis_candidates(node, finder)
+    along_axes = _finalists(axis, node, finder)
 
     def best_along_axes():
-        return _best(_finalists(axis, node, finder))
+        return _best(along_axes)
 
     def best_of_all():
-        finalists = _finalists(axis, node, finder)
+        finalists = along_axes
         directions = _proposals(batch, node, axis, finder)
         if len(directions):
             proposed = _oblique(jnp.concatenate(directions), node, finder)
