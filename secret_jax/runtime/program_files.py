@@ -87,12 +87,13 @@ class ProgramFolder:
                 return
             body = zlib.compress(pickle.dumps(value), 1)
             with tempfile.NamedTemporaryFile(dir=self.path, delete=False) as file:
-                file.write(_MAGIC + hashlib.sha256(body).digest() + body)
-            try:
-                os.replace(file.name, self._file(key))
-            except OSError:
-                os.unlink(file.name)
-                raise
+                try:
+                    file.write(_MAGIC + hashlib.sha256(body).digest() + body)
+                    file.close()
+                    os.replace(file.name, self._file(key))
+                except OSError:  # a full disk, say
+                    os.unlink(file.name)
+                    raise
             self._keep_small()
         except OSError as error:
             self._refuse(f"cannot be written to ({error})")
@@ -104,11 +105,12 @@ class ProgramFolder:
         with self._lock:
             if self._usable is None:
                 try:
-                    self._usable = _is_ours(self.path.stat())
+                    ours = _is_ours(self.path.stat())
                 except OSError:
                     return False
-                if not self._usable:
-                    self._usable = None
+                if ours:
+                    self._usable = True
+                else:
                     self._refuse(
                         "belongs to another user, or others may write to it, and what "
                         "it holds would be run (chmod 700 mends the latter)"
@@ -130,7 +132,8 @@ class ProgramFolder:
 
     def _keep_small(self) -> None:
         with os.scandir(self.path) as entries:
-            files = [(e.stat(), e.path) for e in entries if e.name.endswith(_SUFFIX)]
+            # With what a killed process has left.
+            files = [(entry.stat(), entry.path) for entry in entries if entry.is_file()]
         excess = sum(status.st_size for status, _ in files) - self._most_bytes
         for status, path in sorted(files, key=lambda file: file[0].st_mtime):
             if excess <= 0:

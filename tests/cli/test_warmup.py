@@ -22,6 +22,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_a_fit_of_these_columns_finds_its_programs(folder: Path, capsys):
+    programs.forget_programs()  # those of other tests
     assert main(["warmup", "--columns", "3", "--rows", "200"]) == 0
     assert f"Programs are kept in {folder}" in capsys.readouterr().out
     kept = sorted(folder.iterdir())

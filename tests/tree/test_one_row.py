@@ -61,11 +61,12 @@ def test_what_is_no_ordinary_number_goes_the_usual_way(value):
 
 def test_trees_that_need_more_have_no_short_way():
     X, y = crease(128)
-    assert OneRow.of(regressor("default").fit(X, y).tree_) is not None
-    assert OneRow.of(regressor("default").fit(X, np.c_[y, -y]).tree_) is None
-    assert OneRow.of(regressor("default").fit(*shop(128)).tree_) is None
-    named = regressor("default").fit(pd.DataFrame(X, columns=["a", "b", "c"]), y)
+    leaf = regressor("default", max_depth=0, prune=None)  # nothing is compiled
+    assert OneRow.of(leaf.fit(X, y).tree_) is not None
+    assert OneRow.of(leaf.fit(X, np.c_[y, -y]).tree_) is None
+    assert OneRow.of(leaf.fit(*shop(128)).tree_) is None
+    named = leaf.fit(pd.DataFrame(X, columns=["a", "b", "c"]), y)
     with pytest.warns(UserWarning, match="does not have valid feature names"):
         named.predict(X[:1])
     with pytest.raises(ValueError, match="4 features"):
-        regressor("default").fit(X, y).predict(np.zeros((1, 4)))
+        leaf.fit(X, y).predict(np.zeros((1, 4)))

@@ -141,7 +141,7 @@ def test_an_unseen_category_goes_to_the_larger_child(larger_left):
 
 
 def test_a_row_depends_neither_on_the_other_rows_nor_on_the_blocks(monkeypatch):
-    tree, table = build_tree(BUSHY, seed=1), rows(3000)
+    tree, table = build_tree(BUSHY, seed=1), rows(5000)
     expected, leaf = predict(tree, table), apply(tree, table)
     monkeypatch.setattr(routing, "_SMALLEST_BLOCK", 256)
     monkeypatch.setattr(routing, "ROW_BLOCK", 256)
