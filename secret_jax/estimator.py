@@ -175,7 +175,7 @@ class SecretRegressor(ReadingMixin, RegressorMixin, NestedParameters):
     device : str or None, default=None
         Where to compute: "cpu", "gpu", "tpu", or one of several as in "gpu:1". None:
         where JAX prefers, which is an accelerator if it sees one; but up to 131,072
-        rows in the memory of the host on the processor, which is faster for so few. A
+        rows in the memory of the host on the processor, which launches cost less. A
         fitted model predicts there too, or where JAX prefers if the device is gone.
     max_memory : int or None, default=None
         Most memory of the device, in MiB, for one step over the rows, which go through

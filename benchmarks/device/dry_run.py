@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -55,35 +56,38 @@ class Demands:
 @contextmanager
 def counted() -> Iterator[Demands]:
     """Within it fits believe in an accelerator, and what they ask of it is counted."""
-    demands, shapes = Demands(), set()
-    original = Program.__call__
+    demands, kinds, lock = Demands(), set(), threading.Lock()
+    original, put = Program.__call__, jax.device_put
+
+    def sent(leaves: list[Any]) -> None:
+        arrays = [leaf for leaf in leaves if isinstance(leaf, np.ndarray)]
+        demands.bytes_to_device += sum(array.nbytes for array in arrays)
 
     def call(self: Program, *arguments: Any, **more: Any) -> Any:
         name = self.__name__  # pyright: ignore[reportAttributeAccessIssue]
         leaves = jax.tree.leaves((arguments, more))
-        arrays = [leaf for leaf in leaves if isinstance(leaf, np.ndarray)]
-        demands.bytes_to_device += sum(array.nbytes for array in arrays)
-        demands.programs += 1
-        demands.calls[name] = demands.calls.get(name, 0) + 1
-        static = tuple(sorted((k, str(v)) for k, v in more.items()))
-        shapes.add((name, static, *((array.shape, array.dtype) for array in arrays)))
-        demands.compiled = len(shapes)
-        if name == "find_splits":
-            nodes, n_nodes, *_ = arguments
-            demands.nodes += int(n_nodes)
-            demands.padded_nodes += len(nodes.min_weight)
-            more["together"] = False
+        # Numbers are arguments like any others; what has a name is part of a program.
+        given = jax.tree.leaves(arguments)
+        kind = [(np.shape(a), str(getattr(a, "dtype", type(a)))) for a in given]
+        with lock:  # batches come from several threads
+            sent(leaves)
+            demands.programs += 1
+            demands.calls[name] = demands.calls.get(name, 0) + 1
+            kinds.add((name, str(sorted(more.items())), *kind))
+            demands.compiled = len(kinds)
+            if name == "find_splits":
+                nodes, n_nodes, *_ = arguments
+                demands.nodes += int(n_nodes)
+                demands.padded_nodes += len(nodes.min_weight)
+                more["together"] = False
         found = original(self, *arguments, **more)
-        for leaf in jax.tree.leaves(found):
-            demands.bytes_from_device += leaf.nbytes
+        with lock:
+            demands.bytes_from_device += sum(a.nbytes for a in jax.tree.leaves(found))
         return found
 
-    put = jax.device_put
-
     def put_there(values: Any, *arguments: Any, **more: Any) -> Any:
-        leaves = jax.tree.leaves(values)
-        arrays = [leaf for leaf in leaves if isinstance(leaf, np.ndarray)]
-        demands.bytes_to_device += sum(array.nbytes for array in arrays)
+        with lock:
+            sent(jax.tree.leaves(values))
         return put(values, *arguments, **more)
 
     accelerator = SimpleNamespace(platform="gpu")

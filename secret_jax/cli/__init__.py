@@ -1,1 +1,1 @@
-"""The command line: `secret-jax demo`, `fit`, `predict`, `show`, `warmup`, others."""
+"""The command line `secret-jax`: grow trees, read and use them, compile ahead."""

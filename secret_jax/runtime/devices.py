@@ -17,7 +17,8 @@ LEAST_ROWS = 1024
 # Without a limit an accelerator takes so much for one step; processors have caches.
 _ACCELERATOR_BYTES = 1 << 30
 
-# With fewer rows an accelerator waits for its launches longer than processors compute.
+# With fewer rows an accelerator should wait for its launches longer than processors
+# compute: reckoned from counts of launches, not measured.
 _FEW_ROWS = 1 << 17
 
 _MAX_MEMORY: contextvars.ContextVar[int | None] = contextvars.ContextVar(
@@ -196,8 +197,5 @@ def rows_at_once(row_bytes: int, usual: int, n_rows: int | None = None) -> int:
     rows = max(1 << (rows.bit_length() - 1), LEAST_ROWS)
     if not on_accelerator():
         return min(rows, usual)
-    return (
-        rows
-        if n_rows is None
-        else min(rows, max(next_power_of_two(n_rows), LEAST_ROWS))
-    )
+    most = rows if n_rows is None else max(next_power_of_two(n_rows), LEAST_ROWS)
+    return min(rows, most)

@@ -82,10 +82,13 @@ class ProgramFolder:
     def write(self, key: str, value: Any) -> None:
         """Keep something under a key; other processes see all of it or nothing."""
         try:
+            body = zlib.compress(pickle.dumps(value), 1)
+        except Exception:  # of classes that cannot be pickled: it is compiled again
+            return
+        try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             if not self._trusted():
                 return
-            body = zlib.compress(pickle.dumps(value), 1)
             with tempfile.NamedTemporaryFile(dir=self.path, delete=False) as file:
                 try:
                     file.write(_MAGIC + hashlib.sha256(body).digest() + body)

@@ -583,7 +583,12 @@ def test_no_command_shows_the_commands(run):
 
 @pytest.mark.parametrize(
     ("arguments", "calls"),
-    [("", []), ("--cache", [True]), ("--no-cache", [False])],
+    [
+        ("", []),
+        ("--cache", [True]),
+        ("--no-cache", [False]),
+        ("--no-cache --cache", [True]),
+    ],
 )
 def test_programs_are_kept_unless_that_is_refused_before_or_after_the_command(
     run, model, kept, arguments, calls

@@ -206,7 +206,7 @@ def _one_by_one(X: Any) -> list[Any]:
 _EXACT = ("normal", "ties", "two values", "constant", "skewed", "heavy tails", "rising")
 
 
-@drawn(5)
+@drawn(8)
 @given(
     st.integers(0, 2**32 - 1),
     st.lists(st.sampled_from(_EXACT), min_size=3, max_size=3),
