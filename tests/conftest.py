@@ -8,6 +8,8 @@ from pathlib import Path
 
 # Also for the subprocesses that tests start.
 os.environ.setdefault("MPLBACKEND", "Agg")
+# Tests compile much and compute little.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
 import jax
 import numpy as np
@@ -30,7 +32,9 @@ install_import_hook(
 # An implicit float32 with int32 (or float64) promotion in the package is an error.
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 
-from secret_jax.runtime.programs import forget_programs, keep_programs  # noqa: E402
+from secret_jax.runtime import programs  # noqa: E402
+
+programs.OPTIMIZATION_LEVEL = 0
 
 # A process may have so many maps of memory; every program takes some.
 _MOST_MAPS = 20_000
@@ -43,7 +47,7 @@ def _programs(tmp_path_factory: pytest.TempPathFactory) -> None:
     shared = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
     folder = shared / "programs"
     os.environ["SECRET_JAX_CACHE"] = str(folder)
-    keep_programs(folder)
+    programs.keep_programs(folder)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -52,7 +56,7 @@ def _few_programs() -> Iterator[None]:
     yield
     maps = Path("/proc/self/maps")
     if maps.exists() and maps.read_bytes().count(b"\n") > _MOST_MAPS:
-        forget_programs()
+        programs.forget_programs()
         jax.clear_caches()
 
 

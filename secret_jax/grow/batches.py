@@ -18,14 +18,15 @@ import numpy as np
 
 from secret_jax.data.schema import TableSchema
 from secret_jax.grow.frontier import Level, Places
+from secret_jax.grow.padding import Padding
 from secret_jax.models.statistics import slice_statistics
 from secret_jax.runtime.devices import in_32_bits, on_accelerator, rows_at_once
 from secret_jax.runtime.hashing import random_numbers
 from secret_jax.runtime.linalg import AnyArray
 from secret_jax.runtime.parallel import N_WORKERS, side_by_side
-from secret_jax.runtime.programs import program, small_steps
+from secret_jax.runtime.programs import program
 from secret_jax.runtime.shapes import bucket, padded
-from secret_jax.splits.interface import Columns, Node, Split, SplitFinder
+from secret_jax.splits.interface import Node, Split, SplitFinder
 
 # Most padded rows of one batch, unless a single node has more: eight nodes of the
 # default sample are enough to make a call of a program cheap.
@@ -100,16 +101,15 @@ class Held(NamedTuple):
     weight: AnyArray
 
     @classmethod
-    def of(cls, places: Places) -> Held:
+    def of(cls, places: Places, x: np.ndarray, codes: np.ndarray) -> Held:
         """Put the rows of places on the device, padded: few sizes, few programs."""
-        x, codes = places.table.on_host()
         n_rows = bucket(len(x), smallest=_FEWEST_HELD)
         n_places = bucket(len(places.row), smallest=_FEWEST_HELD)
         with in_32_bits():
             return jax.device_put(
                 cls(
                     padded(x, n_rows),
-                    padded(np.maximum(codes, 0), n_rows),
+                    padded(codes, n_rows),
                     padded(places.row.astype(np.int32), n_places),
                     padded(places.targets, n_places),
                     padded(places.weight, n_places),
@@ -131,7 +131,7 @@ class Held(NamedTuple):
         )
 
 
-@program(static_argnames=("finder", "together"), compiler_options=small_steps())
+@program(static_argnames=("finder", "together"), small_steps=True)
 def find_splits(
     nodes: Node,
     n_nodes: AnyArray,
@@ -216,16 +216,25 @@ class Search:
         deep: bool = True,
     ):
         self._finder, self._places, self._schema = finder, places, schema
-        self._columns = Columns.of(schema, oblique=oblique)
+        self._padding = Padding.of(schema, oblique=oblique)
+        x, codes = places.table.on_host()
+        self._x = self.wider(x)
+        self._codes = self._padding.wider_codes(np.maximum(codes, 0))
         self._together, self._deep = on_accelerator(), deep
         # Processors read the rows where they are.
-        self._held = Held.of(places) if self._together else None
+        self._held = None
+        if self._together:
+            self._held = Held.of(places, self._x, self._codes)
         self._most = len(places.row) if sample is None else sample
         # Products of the columns, and what the finder holds of every attribute.
-        width = schema.n_columns + 1 + places.targets.shape[1]
-        n_attributes = width + len(schema.discrete)
+        width = self._padding.n_columns + 1 + places.targets.shape[1]
+        n_attributes = width + self._padding.n_discrete
         numbers = width * (width + 1) // 2 + n_attributes * finder.numbers_per_cell
         self._row_bytes = 4 * numbers
+
+    def wider(self, values: np.ndarray) -> np.ndarray:
+        """Values with the columns along their last axis, padded as nodes have them."""
+        return self._padding.wider(values)
 
     def find(
         self,
@@ -239,7 +248,8 @@ class Search:
         ----------
         level : Level
         given : dict of str to ndarray with a leading axis of nodes
-            What nodes find in their ``extra`` beside the finder's own inputs.
+            What nodes find in their ``extra`` beside the finder's own inputs; what is
+            of every column made `wider` before.
         after : callable, optional
             Called with the weight of the nodes of each batch that was searched, in the
             thread that did.
@@ -270,10 +280,12 @@ class Search:
                     f"{type(self._finder).__name__} should give child_models if, and "
                     "only if, implies_models is True."
                 )
+            found = jax.tree.map(lambda some: np.asarray(some)[:n_inside], found)
+            found = self._padding.narrower(found, self._schema.n_regressors)
             for every, some in zip(
                 jax.tree.leaves(splits), jax.tree.leaves(found), strict=True
             ):
-                every[sample.index] = np.asarray(some)[:n_inside]
+                every[sample.index] = some
             after(float(level.weight[sample.index].sum()))
 
         def jobs() -> Iterator[_Sample]:
@@ -287,7 +299,7 @@ class Search:
 
     def _no_splits(self, n_nodes: int) -> Split:
         """Leaves, to be filled in."""
-        schema, columns = self._schema, self._columns
+        schema, columns = self._schema, self._padding.columns
         n_outputs = self._places.targets.shape[1]
         child_models = None
         if self._finder.implies_models:
@@ -389,22 +401,23 @@ class Search:
         def pad(values: np.ndarray, fill: float = 0) -> np.ndarray:
             return padded(values, sample.n_padded, fill)
 
-        columns = self._columns
+        padding = self._padding
+        columns = padding.columns
         if self._together and len(index):
             # Side by side all nodes take as long as an oblique one.
-            columns = replace(columns, oblique=bool(level.oblique[index[0]]))
-        n_random = self._finder.n_random(self._schema.n_columns)
+            oblique = columns.oblique and bool(level.oblique[index[0]])
+            columns = replace(columns, oblique=oblique)
+        n_random = self._finder.n_random(padding.n_columns)
         min_weight = (level.min_leaf_weight[index] * share[index]).astype(np.float32)
         extra = {name: pad(values[index]) for name, values in given.items()}
         at = sample.place
         if self._held is not None:
             extra[_PLACE] = pad(at.astype(np.int32), -1)
-            if not self._finder.needs_host_inputs(self._schema.n_columns):
+            if not self._finder.needs_host_inputs(padding.n_columns):
                 at = at[:, :0]
         inside, place = at >= 0, np.maximum(at, 0)
         row = places.row[place]
-        x = pad(places.table.x[row])
-        codes = pad(np.maximum(places.table.codes[row], 0))
+        x, codes = pad(self._x[row]), pad(self._codes[row])
         targets = np.where(inside[:, :, None], places.targets[place], np.float32(0))
         weight = pad(np.where(inside, places.weight[place], np.float32(0)))
         if at.shape[1]:
@@ -416,10 +429,16 @@ class Search:
             weight=weight,
             min_weight=pad(min_weight, np.inf),
             random=random_numbers(pad(level.key[index]), n_random),
-            coefficient=pad(coefficient[index].astype(np.float32)),
+            coefficient=pad(
+                padding.wider_models(coefficient[index].astype(np.float32))
+            ),
             degrees=pad(degrees[index].astype(np.float32)),
             oblique=pad(level.oblique[index]),
-            allowed=pad(level.allowed[index]),
+            allowed=pad(padding.wider_allowed(level.allowed[index])),
             extra=extra,
             columns=columns,
+            roles=jax.tree.map(
+                lambda a: np.broadcast_to(a, (sample.n_padded, *a.shape)),
+                padding.roles,
+            ),
         )

@@ -381,7 +381,10 @@ def proposed(
     frontier = Level.of_slices(
         stop - n_sampled, stop, sampled_weight, least * share, oblique, tree.schema
     )
-    present = {"direction": tree.direction[nodes], "threshold": tree.threshold[nodes]}
+    present = {
+        "direction": search.wider(tree.direction[nodes]),
+        "threshold": tree.threshold[nodes],
+    }
     return _with_splits(tree, nodes, search.find(frontier, present).splits)
 
 

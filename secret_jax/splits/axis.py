@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from secret_jax.runtime.linalg import leading_eigenvectors, matmul, safe_divide
-from secret_jax.splits.interface import Node, Split
+from secret_jax.splits.interface import Node, Roles, Split
 from secret_jax.tree.structure import SplitKind
 
 # A category of n rows is ranked by its mean times n / (n + 2): as if two more rows of
@@ -43,8 +43,10 @@ class Projections(NamedTuple):
     ----------
     projection : Array of shape (n, n_rows)
         Values of a continuous attribute, ranks of the categories of a discrete one.
-    kind, attribute : ndarray of shape (n,), int
-    direction : ndarray of shape (n, n_columns), float32
+    kind : ndarray of shape (n,), int
+    attribute : Array of shape (n,), int32
+        -1 is padding.
+    direction : Array of shape (n, n_columns), float32
         Of attributes with missing values, which side these go to; else zero.
     weight : Array of shape (n, n_rows), or None
         The rows whose values may be thresholds, where these are not all.
@@ -55,8 +57,8 @@ class Projections(NamedTuple):
 
     projection: jax.Array
     kind: np.ndarray
-    attribute: np.ndarray
-    direction: np.ndarray
+    attribute: jax.Array
+    direction: jax.Array
     weight: jax.Array | None
     value: jax.Array | None
     allowed: jax.Array
@@ -66,10 +68,10 @@ class Projections(NamedTuple):
         return Candidates(
             gain=jnp.where(self.allowed, gain, -jnp.inf),
             projection=self.projection,
-            direction=jnp.asarray(self.direction, self.projection.dtype),
+            direction=self.direction,
             threshold=threshold,
             kind=jnp.asarray(self.kind, jnp.int32),
-            attribute=jnp.asarray(self.attribute),
+            attribute=self.attribute,
         )
 
 
@@ -83,8 +85,8 @@ class _Missing(NamedTuple):
     projection: jax.Array  # (n, n_rows); missing ones lie beyond
     value: jax.Array  # (n, n_rows); missing ones count as means
     weight: jax.Array  # (n, n_rows); zero for missing ones
-    direction: np.ndarray  # (n, n_columns)
-    attribute: np.ndarray  # (n,)
+    direction: jax.Array  # (n, n_columns)
+    attribute: jax.Array  # (n,)
 
 
 def projections(node: Node, score: Float[Array, " n_rows"]) -> Projections:
@@ -102,17 +104,13 @@ def projections(node: Node, score: Float[Array, " n_rows"]) -> Projections:
     Projections
     """
     n_columns, n_discrete = node.x.shape[1], node.codes.shape[1]
-    n_plain = node.columns.n_regressors - node.columns.n_indicators
-    with_missing = {column for column, _ in node.columns.missing}
-    plain = [*range(n_plain), *range(node.columns.n_regressors, n_columns)]
-    column = np.array(
-        [indicator for _, indicator in node.columns.missing if indicator not in plain]
-        + [column for column in plain if column not in with_missing],
-        np.int32,
+    roles = roles_of(node)
+    projection = node.x.T[jnp.maximum(roles.thresholded, 0)]
+    n_axis = len(roles.thresholded)
+    kind = np.repeat([SplitKind.AXIS, SplitKind.DISCRETE], [n_axis, n_discrete])
+    attribute = jnp.concatenate(
+        [roles.thresholded, np.arange(n_discrete, dtype=np.int32)]
     )
-    projection = node.x.T[column]
-    kind = np.repeat([SplitKind.AXIS, SplitKind.DISCRETE], [len(column), n_discrete])
-    attribute = np.concatenate([column, np.arange(n_discrete, dtype=np.int32)])
     if n_discrete:
 
         def ranked(codes):
@@ -127,21 +125,25 @@ def projections(node: Node, score: Float[Array, " n_rows"]) -> Projections:
 
         ranks = jax.lax.map(ranked, node.codes.T)
         projection = jnp.concatenate([projection, ranks])
-    direction = np.zeros((len(kind), n_columns), np.float32)
+    direction = jnp.zeros((len(kind), n_columns), node.x.dtype)
     weight = value = None
-    if node.columns.missing:
-        missing = _missing(node)
+    if len(roles.missing):
+        missing = _missing(node, roles.missing)
         shape = (len(kind), node.x.shape[0])
         weight = jnp.concatenate([jnp.broadcast_to(node.weight, shape), missing.weight])
         value = jnp.concatenate([projection, missing.value])
         projection = jnp.concatenate([projection, missing.projection])
-        direction = np.concatenate([direction, missing.direction])
-        attribute = np.concatenate([attribute, missing.attribute])
+        direction = jnp.concatenate([direction, missing.direction])
+        attribute = jnp.concatenate([attribute, missing.attribute])
         kind = np.concatenate([kind, np.full(len(missing.attribute), SplitKind.AXIS)])
     place = attribute + np.where(kind == SplitKind.DISCRETE, n_columns, 0)
-    return Projections(
-        projection, kind, attribute, direction, weight, value, node.allowed[place]
-    )
+    allowed = (attribute >= 0) & node.allowed[jnp.maximum(place, 0)]
+    return Projections(projection, kind, attribute, direction, weight, value, allowed)
+
+
+def roles_of(node: Node) -> Roles:
+    """The roles of a node's columns, where none are given those of plain numbers."""
+    return Roles.alike(node.x.shape[1]) if node.roles is None else node.roles
 
 
 def leading_component(values: jax.Array, weight: jax.Array) -> jax.Array:
@@ -152,9 +154,9 @@ def leading_component(values: jax.Array, weight: jax.Array) -> jax.Array:
     return matmul(values, leading_eigenvectors(covariance, 1)[0])
 
 
-def _missing(batch: Node) -> _Missing:
-    column, indicator = np.array(batch.columns.missing, np.int32).T
-    value, missing = batch.x.T[column], batch.x.T[indicator] > 0
+def _missing(batch: Node, pairs: jax.Array) -> _Missing:
+    column, indicator = pairs[:, 0], jnp.maximum(pairs[:, 1], 0)
+    value, missing = batch.x.T[jnp.maximum(column, 0)], batch.x.T[indicator] > 0
     weight = jnp.where(missing, 0.0, batch.weight)
     observed = weight > 0
     lowest = jnp.min(jnp.where(observed, value, jnp.inf), axis=1, keepdims=True)
@@ -163,13 +165,13 @@ def _missing(batch: Node) -> _Missing:
     before = jnp.where(missing, jnp.where(lowest < jnp.inf, lowest, 0.0), value)
     after = jnp.nextafter(jnp.where(highest > -jnp.inf, highest, 0.0), jnp.inf)
     after = jnp.where(missing, after, value)
-    unit = np.eye(batch.x.shape[1], dtype=np.float32)[indicator]
+    unit = jnp.eye(batch.x.shape[1], dtype=batch.x.dtype)[indicator]
     return _Missing(
         projection=jnp.concatenate([before, after]),
         value=jnp.concatenate([value, value]),
         weight=jnp.concatenate([weight, weight]),
-        direction=np.concatenate([-unit, unit]),
-        attribute=np.concatenate([column, column]),
+        direction=jnp.concatenate([-unit, unit]),
+        attribute=jnp.concatenate([column, column]),
     )
 
 
@@ -215,7 +217,7 @@ def split_of(
     length = jnp.sqrt(jnp.sum(oblique**2))
     length = jnp.where(length > 0, length, 1.0)
     axis = jax.nn.one_hot(pick.attribute, n_columns, dtype=center.dtype)
-    if node.columns.missing:
+    if len(roles_of(node).missing):
         # A missing value counts as the mean of the side that it goes to.
         indicator = jnp.abs(pick.direction)
         goes_left = jnp.sum(pick.direction) < 0

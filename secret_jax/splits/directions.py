@@ -214,14 +214,18 @@ def sparse(
     Array of shape (n_directions, n_attributes)
     """
     n_attributes = direction.shape[1]
-    identity = jnp.eye(n_attributes, dtype=direction.dtype)
+    n_kept = min(n_kept, n_attributes)
+    identity = jnp.eye(n_kept, dtype=direction.dtype)
 
     def refit(direction):
-        rank = jnp.argsort(jnp.argsort(-jnp.abs(direction)))
-        kept = ((rank < n_kept) & (direction != 0)).astype(direction.dtype)
-        moment = kept * matmul(covariance, direction)
+        size, place = jax.lax.top_k(jnp.abs(direction), n_kept)
+        kept = (size > 0).astype(direction.dtype)
+        among = covariance[place]
+        moment = kept * matmul(among, direction)
         both = kept[:, None] * kept[None, :]
-        matrix = both * covariance + jnp.diag(1 - kept) + ridge * identity
-        return kept * guarded_solve(matrix, moment, 0.0)
+        matrix = both * among[:, place] + jnp.diag(1 - kept) + ridge * identity
+        chosen = place[:, None] == jnp.arange(n_attributes)
+        found = kept * guarded_solve(matrix, moment, 0.0)
+        return matmul(found, chosen.astype(direction.dtype))
 
     return unit_vectors(jax.vmap(refit)(direction))

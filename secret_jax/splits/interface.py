@@ -15,48 +15,55 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 import numpy as np
 
-from secret_jax.data.schema import TableSchema
 from secret_jax.models.interface import LeafModel
 from secret_jax.runtime.linalg import AnyArray
-from secret_jax.runtime.shapes import next_power_of_two
 from secret_jax.runtime.values import Value
 
 
 @dataclass(frozen=True)
 class Columns:
-    """What a compiled program knows of a table: which column is what.
+    """What a compiled program knows of a table: with padding, so that many share it.
 
     Attributes
     ----------
     n_regressors : int
         The first columns, which the models use.
-    n_indicators : int
-        The last of these: indicators of categories or of missing values. Those of
-        categories are split on only together with others.
-    missing : tuple of (int, int)
-        Columns with missing values, each with the column of its indicator.
     n_categories : int
-        Most categories of a discrete attribute, padded.
+        Most categories of a discrete attribute.
     oblique : bool
         Whether any node may be split obliquely.
     """
 
     n_regressors: int
-    n_indicators: int = 0
-    missing: tuple[tuple[int, int], ...] = ()
     n_categories: int = 1
     oblique: bool = True
 
+
+class Roles(NamedTuple):
+    """Which column is what: the same for all nodes, and no part of the program.
+
+    Attributes
+    ----------
+    thresholded : Array of shape (n_thresholded,), int32
+        Columns without gaps that axis splits may cut; -1 is padding.
+    missing : Array of shape (n_missing, 2), int32
+        Columns with missing values, each with the column of its indicator; -1 is
+        padding.
+    combined : Array of shape (n_columns,), bool
+        Columns that oblique splits may combine: all but indicators.
+    """
+
+    thresholded: AnyArray
+    missing: AnyArray
+    combined: AnyArray
+
     @classmethod
-    def of(cls, schema: TableSchema, *, oblique: bool) -> Columns:
-        """The columns of a schema."""
-        most = max((len(c) for c in schema.categories), default=1)
+    def alike(cls, n_columns: int) -> Roles:
+        """Columns of numbers without gaps."""
         return cls(
-            n_regressors=schema.n_regressors,
-            n_indicators=schema.n_indicators,
-            missing=schema.missing_columns,
-            n_categories=next_power_of_two(most),
-            oblique=oblique,
+            np.arange(n_columns, dtype=np.int32),
+            np.zeros((0, 2), np.int32),
+            np.ones(n_columns, bool),
         )
 
 
@@ -64,7 +71,7 @@ class Columns:
     jax.tree_util.register_dataclass,
     data_fields=[
         *("x", "codes", "targets", "weight", "min_weight", "random", "coefficient"),
-        *("degrees", "oblique", "allowed", "extra"),
+        *("degrees", "oblique", "allowed", "extra", "roles"),
     ],
     meta_fields=["columns"],
 )
@@ -95,8 +102,12 @@ class Node:
         Attributes that it may be split on.
     extra : pytree of Arrays
         What `SplitFinder.host_inputs` gave.
+    roles : Roles, or None
+        None: columns of numbers without gaps, and no padding.
     columns : Columns
         Static: the same for all nodes of a batch.
+
+    Columns and discrete attributes may be padding: without spread, and not allowed.
     """
 
     x: AnyArray
@@ -111,6 +122,7 @@ class Node:
     allowed: AnyArray
     extra: Any
     columns: Columns
+    roles: Roles | None = None
 
 
 class Split(NamedTuple):

@@ -29,6 +29,7 @@ from secret_jax.splits.axis import (
     Projections,
     leading_component,
     projections,
+    roles_of,
     split_of,
 )
 from secret_jax.splits.directions import (
@@ -321,13 +322,10 @@ def _prepared(
         basis, residual, batch.weight, n_model=n_model, ridge=finder.ridge
     )
     back = whitener if loading is None else matmul(whitener, loading.T)
-    columns = batch.columns
     # Sums of indicators are hard to read: sets of categories, and the side of missing
     # values, are splits of their own.
-    indicators = slice(
-        columns.n_regressors - columns.n_indicators, columns.n_regressors
-    )
-    allowed = batch.allowed[: z.shape[1]].astype(z.dtype).at[indicators].set(0.0)
+    combined = roles_of(batch).combined & batch.allowed[: z.shape[1]]
+    allowed = combined.astype(z.dtype)
     axis = projections(batch, leading_component(residual, batch.weight))
     return _Prepared(
         z, rows, back, covariance, batch.min_weight, allowed, axis, n_model
