@@ -20,7 +20,12 @@ from secret_jax.data.schema import TableSchema
 from secret_jax.grow.frontier import Level, Places
 from secret_jax.grow.padding import Padding
 from secret_jax.models.statistics import slice_statistics
-from secret_jax.runtime.devices import in_32_bits, on_accelerator, rows_at_once
+from secret_jax.runtime.devices import (
+    in_32_bits,
+    is_out_of_memory,
+    on_accelerator,
+    rows_at_once,
+)
 from secret_jax.runtime.hashing import random_numbers
 from secret_jax.runtime.linalg import AnyArray
 from secret_jax.runtime.parallel import N_WORKERS, side_by_side
@@ -188,6 +193,13 @@ class _Sample(NamedTuple):
     place: np.ndarray  # (len(index), n_rows), -1 for padding
     n_padded: int  # nodes of the batch, with empty ones
 
+    def halves(self) -> Iterator[_Sample]:
+        """The same nodes in batches of half the size."""
+        size = -(-self.n_padded // 2)
+        for first in range(0, max(len(self.index), 1), size):
+            part = slice(first, first + size)
+            yield _Sample(self.index[part], self.place[part], size)
+
 
 class Search:
     """Finds the splits of levels, whatever the finder.
@@ -266,6 +278,15 @@ class Search:
         splits = self._no_splits(n_nodes)
 
         def search(sample: _Sample) -> None:
+            try:
+                search_at_once(sample)
+            except jax.errors.JaxRuntimeError as error:
+                if not is_out_of_memory(error) or sample.n_padded == 1:
+                    raise
+                for half in sample.halves():
+                    search(half)
+
+        def search_at_once(sample: _Sample) -> None:
             batch = self._batch(level, sample, coefficient, degrees, share, given)
             n_inside = len(sample.index)
             found = find_splits(

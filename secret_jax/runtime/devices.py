@@ -97,7 +97,7 @@ def computing_on(
         ):
             yield
     except jax.errors.JaxRuntimeError as error:
-        if "RESOURCE_EXHAUSTED" not in str(error):
+        if not is_out_of_memory(error):
             raise
         limit = "no limit" if max_memory is None else f"{max_memory} MiB"
         raise MemoryError(
@@ -106,6 +106,13 @@ def computing_on(
         ) from error
     finally:
         _MAX_MEMORY.reset(token)
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether a program failed because its device has too little memory."""
+    return isinstance(error, jax.errors.JaxRuntimeError) and (
+        "RESOURCE_EXHAUSTED" in str(error)
+    )
 
 
 def _processor() -> Any:

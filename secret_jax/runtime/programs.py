@@ -23,7 +23,6 @@ from jax.experimental import serialize_executable
 from secret_jax.runtime.devices import chosen_device
 from secret_jax.runtime.program_files import ProgramFolder, default_folder, key_of
 
-
 # How hard LLVM tries, from 0 to 3, with chains of small steps on processors: at 1 they
 # are as fast as at 3, and compiled in four fifths of the time (jaxlib 0.10.2).
 OPTIMIZATION_LEVEL = 1

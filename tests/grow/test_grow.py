@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import jax
 import numpy as np
 import pytest
 from configurations import crease, every_configuration, regressor, shop, tree_bytes
 
+from secret_jax import SecretRegressor
 from secret_jax.fit import fit_tree
 from secret_jax.grow import grower as grow_module
 from secret_jax.grow.batches import find_splits
@@ -238,3 +240,28 @@ def test_a_fit_compiles_few_programs_and_a_second_one_none():
     assert n_programs_of(128) <= 2
     for n_rows in (127, 100, 65):
         assert n_programs_of(n_rows) == 0
+
+
+def test_a_batch_that_does_not_fit_into_memory_is_halved(rng, monkeypatch):
+    X = rng.normal(size=(600, 3))
+    y = np.where(X[:, 0] > 0, 3 * X[:, 1], -X[:, 2]) + 0.1 * rng.normal(size=600)
+    model = SecretRegressor(oblique=False, prune=None, max_depth=3)
+    expected = tree_bytes(model.fit(X, y).tree_)
+    sizes = []
+
+    def small(most):
+        def search(nodes, *arguments, **more):
+            sizes.append(len(nodes.x))
+            if len(nodes.x) > most:
+                raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory")
+            return find_splits(nodes, *arguments, **more)
+
+        return search
+
+    monkeypatch.setattr("secret_jax.grow.batches.find_splits", small(8))
+    assert tree_bytes(model.fit(X, y).tree_) == expected
+    assert max(sizes) > 8
+    assert min(sizes) == 8
+    monkeypatch.setattr("secret_jax.grow.batches.find_splits", small(0))
+    with pytest.raises(MemoryError, match="max_memory"):
+        model.fit(X, y)
