@@ -218,10 +218,11 @@ def _loadings(
     n_other = min(n_columns - n_regressors, most - n_model)
     loading = np.zeros((len(x), n_columns, n_model + n_other), np.float32)
     for node in np.flatnonzero(weight.any(axis=1)):  # the others are padding
-        share = weight[node].astype(np.float64) / weight[node].sum()
+        share = weight[node] / weight[node].sum()
         centred = x[node] - share @ x[node]
         deviation = np.sqrt(share @ centred**2)
-        centred /= np.where(deviation > _CONSTANT, deviation, np.inf)
+        centred /= np.where(deviation > _CONSTANT, deviation, np.float32(np.inf))
+        # Float32 is enough for what only scores splits, and half the time.
         covariance = (share[:, None] * centred).T @ centred
         model, other = slice(n_regressors), slice(n_regressors, None)
         loading[node, model, :n_model] = _components(covariance[model, model], n_model)
