@@ -21,7 +21,7 @@ from secret_jax.grow.frontier import Level, Places
 from secret_jax.models.statistics import slice_statistics
 from secret_jax.runtime.devices import in_32_bits, on_accelerator, rows_at_once
 from secret_jax.runtime.hashing import random_numbers
-from secret_jax.runtime.linalg import AnyArray
+from secret_jax.runtime.linalg import AnyArray, written_out
 from secret_jax.runtime.parallel import N_WORKERS, side_by_side
 from secret_jax.runtime.programs import program, small_steps
 from secret_jax.runtime.shapes import bucket, padded
@@ -65,7 +65,8 @@ def over_nodes(split: Any, batch: Any, n_nodes: AnyArray, *, together: bool) -> 
         one after the other.
     """
     if together:
-        return jax.vmap(split)(batch)
+        with written_out():
+            return jax.vmap(split)(batch)
     n_padded = len(jax.tree.leaves(batch)[0])
 
     def node_at(i):
