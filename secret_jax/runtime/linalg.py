@@ -28,6 +28,9 @@ else:
 
 HIGHEST = jax.lax.Precision.HIGHEST
 
+# So many squarings may follow each other before a matrix is scaled again.
+_MOST_SQUARINGS = 3
+
 _WRITTEN_OUT: contextvars.ContextVar[bool] = contextvars.ContextVar(
     "written_out", default=False
 )
@@ -37,9 +40,9 @@ _WRITTEN_OUT: contextvars.ContextVar[bool] = contextvars.ContextVar(
 def written_out() -> Iterator[None]:
     """Short loops that are traced within are written out, step by step.
 
-    An accelerator starts several kernels for every turn of a loop, some of them to copy
-    what it carries, but few for steps that stand side by side. Processors keep loops:
-    they compile faster. The numbers are the same.
+    An accelerator starts several kernels for every turn of a loop, some of them only to
+    copy what it carries, but few for steps that stand one after the other. Processors
+    keep their loops: they compile faster. The numbers are the same.
     """
     token = _WRITTEN_OUT.set(True)
     try:
@@ -48,9 +51,20 @@ def written_out() -> Iterator[None]:
         _WRITTEN_OUT.reset(token)
 
 
+def is_written_out() -> bool:
+    """Whether loops that are traced now are written out."""
+    return _WRITTEN_OUT.get()
+
+
 def turns(n: int, step: Callable[[Any, Any], Any], start: Any) -> Any:
-    """``step(i, state)`` for i below n, a loop or `written_out`."""
-    if not _WRITTEN_OUT.get():
+    """``step(i, state)`` for all i below n, as a loop or written out.
+
+    Examples
+    --------
+    >>> turns(3, lambda i, state: state + i, 0).item()
+    3
+    """
+    if not is_written_out():
         return jax.lax.fori_loop(0, n, step, start)
     state = start
     for i in range(n):
@@ -89,9 +103,8 @@ def safe_divide(numerator: Any, denominator: Any, xp: Any = jnp) -> Any:
 def unit_vectors(vectors: jax.Array) -> jax.Array:
     """Vectors along the last axis with length one; what has none becomes zero."""
     sound = jnp.isfinite(vectors).all(axis=-1, keepdims=True)
-    vectors = jnp.where(sound, vectors, 0.0)
     length = jnp.sqrt(jnp.sum(vectors**2, axis=-1, keepdims=True))
-    return vectors / jnp.where(length > 0, length, 1.0)
+    return jnp.where(sound, vectors / jnp.where(length > 0, length, 1.0), 0.0)
 
 
 def inverse_cholesky(
@@ -125,30 +138,56 @@ def inverse_cholesky(
     n = matrix.shape[0]
     if n == 0:
         return matrix, jnp.ones(0, bool)
+    if is_written_out():
+        inverse = _inverse_written_out(matrix, tolerance)
+        return inverse, jnp.diagonal(inverse) > 0
     index = jnp.arange(n)
 
-    def factor(pivot, ok):
-        return jnp.where(ok, 1.0 / jnp.sqrt(jnp.where(ok, pivot, 1.0)), 0.0)
+    def eliminate(j, both):
+        factor = _factor(both[j, j], tolerance)
+        row = factor * both[j]
+        below = jnp.where(index > j, factor * both[:, j], 0.0)
+        rest = both - below[:, None] * row[None, :]
+        return jnp.where(index[:, None] == j, row[None, :], rest)
 
-    def eliminate(pair, both):
-        """Two pivots at once: half the steps, of the same operations on each number."""
-        j, k = 2 * pair, jnp.minimum(2 * pair + 1, n - 1)
-        first = factor(both[j, j], both[j, j] > tolerance)
-        row = first * both[j]
-        below = jnp.where(index > j, first * both[:, j], 0.0)
-        pivot = both[k, k] - below[k] * row[k]
-        second = factor(pivot, (pivot > tolerance) & (k > j))
-        next_row = second * (both[k] - below[k] * row)
-        next_below = second * (both[:, k] - below * row[k])
-        next_below = jnp.where(index > k, next_below, 0.0)
-        rest = both - below[:, None] * row - next_below[:, None] * next_row
-        rest = jnp.where((index[:, None] == k) & (k > j), next_row, rest)
-        return jnp.where(index[:, None] == j, row, rest)
-
-    # Side by side with the identity: one operation on one array for each step.
+    # Side by side with the identity: one operation on one array for each column.
     both = jnp.concatenate([matrix, jnp.eye(n, dtype=matrix.dtype)], axis=1)
-    inverse = turns(-(-n // 2), eliminate, both)[:, n:]
+    inverse = jax.lax.fori_loop(0, n, eliminate, both)[:, n:]
     return inverse, jnp.diagonal(inverse) > 0
+
+
+def _factor(pivot: jax.Array, tolerance: jax.Array | float) -> jax.Array:
+    ok = pivot > tolerance
+    return jnp.where(ok, 1.0 / jnp.sqrt(jnp.where(ok, pivot, 1.0)), 0.0)
+
+
+def _inverse_written_out(
+    matrix: Float[Array, "n n"], tolerance: jax.Array | float
+) -> Float[Array, "n n"]:
+    """The inverse factor by the same operations on each number, two pivots a step.
+
+    In place: what has been eliminated makes room for a column of the inverse. A step
+    is one kernel. The barriers keep a compiler from merging steps: each would then be
+    computed again for everything that reads it.
+    """
+    n = len(matrix)
+    index = jnp.arange(n)
+    for first in range(0, n, 2):
+        pivots, rows, belows = range(first, min(first + 2, n)), [], []
+        for pivot in pivots:
+            row, column = matrix[pivot], matrix[:, pivot]
+            for earlier, above, below in zip(pivots, rows, belows, strict=False):
+                row = jnp.where(index == earlier, 0.0, row) - below[pivot] * above
+                column = column - below * above[pivot]
+            factor = _factor(column[pivot], tolerance)
+            rows.append(factor * jnp.where(index == pivot, 1.0, row))
+            belows.append(jnp.where(index > pivot, factor * column, 0.0))
+        for pivot, row, below in zip(pivots, rows, belows, strict=True):
+            matrix = jnp.where(index == pivot, 0.0, matrix) - below[:, None] * row
+        for pivot, row in zip(pivots, rows, strict=True):
+            matrix = jnp.where(index[:, None] == pivot, row, matrix)
+        matrix = jax.lax.optimization_barrier(matrix)
+    return jnp.where(index <= index[:, None], matrix, 0.0)
 
 
 def guarded_solve(
@@ -198,12 +237,17 @@ def leading_eigenvectors(
         size = jnp.max(jnp.abs(matrix))
         return matrix / jnp.where(size > 0, size, 1.0)
 
-    def squared(_, matrix):
-        matrix = normed(matrix)
-        return matmul(matrix, matrix)
+    def squared(i, matrix):
+        if not is_written_out():
+            matrix = normed(matrix)
+            return matmul(matrix, matrix)
+        # Three squarings of a matrix of such size are far from any overflow, and a sum
+        # of products is a kernel with what is before it.
+        matrix = matrix if i % _MOST_SQUARINGS else normed(matrix)
+        return jnp.sum(matrix[:, :, None] * matrix, axis=1)
 
     def take(rest, _):
-        power = jax.lax.fori_loop(0, n_squarings + 1, squared, rest)
+        power = turns(n_squarings + 1, squared, rest)
         # Nearly v v': every column is along v.
         vector = unit_vectors(normed(power[jnp.argmax(jnp.diagonal(power))]))
         # In the square, eigenvalues of opposite sign tie; this takes one of the two.
@@ -214,6 +258,12 @@ def leading_eigenvectors(
         outside = jnp.eye(len(rest), dtype=rest.dtype) - jnp.outer(vector, vector)
         return matmul(outside, matmul(rest, outside)), vector
 
+    if is_written_out():
+        rest, found = normed(matrix), []
+        for _ in range(n):
+            rest, vector = take(rest, None)
+            found.append(vector)
+        return jnp.stack(found)
     return jax.lax.scan(take, normed(matrix), None, length=n)[1]
 
 
