@@ -186,8 +186,10 @@ def _inverse_written_out(
             matrix = jnp.where(index == pivot, 0.0, matrix) - below[:, None] * row
         for pivot, row in zip(pivots, rows, strict=True):
             matrix = jnp.where(index[:, None] == pivot, row, matrix)
+        if pivots[-1] == n - 1:
+            matrix = jnp.where(index <= index[:, None], matrix, 0.0)
         matrix = jax.lax.optimization_barrier(matrix)
-    return jnp.where(index <= index[:, None], matrix, 0.0)
+    return matrix
 
 
 def guarded_solve(

@@ -21,6 +21,8 @@ from secret_jax.runtime.linalg import (
     leading_eigenvectors,
     matmul,
     safe_divide,
+    turns,
+    unit_vectors,
     weighted_moments,
 )
 from secret_jax.runtime.values import TupleOf, at_least, real
@@ -372,11 +374,11 @@ def _axis_candidates(node: _Prepared, finder: RssSplits) -> Candidates:
 
 def _oblique(coordinates: jax.Array, node: _Prepared, finder: RssSplits) -> Candidates:
     """Splits along directions given in the coordinates, by approximate gain."""
-    direction = oriented(matmul(coordinates, node.back) * node.allowed)
+    direction = matmul(coordinates, node.back) * node.allowed
     if finder.max_split_features:
-        kept = finder.max_split_features
-        direction = oriented(sparse(direction, node.covariance, kept, finder.ridge))
-    return _along(direction, node, finder)
+        kept, direction = finder.max_split_features, unit_vectors(direction)
+        direction = sparse(direction, node.covariance, kept, finder.ridge)
+    return _along(oriented(direction), node, finder)
 
 
 def _along(direction: jax.Array, node: _Prepared, finder: RssSplits) -> Candidates:
@@ -421,9 +423,9 @@ def _shortest(best: Candidates, node: _Prepared, finder: RssSplits) -> Candidate
     lengths = [kept for kept in finder.sparse_terms if kept < node.z.shape[1]]
     if not lengths:
         return best
-    full = best.direction[None, :]
-    directions = [sparse(full, node.covariance, kept, finder.ridge) for kept in lengths]
-    short = _along(oriented(jnp.concatenate(directions)), node, finder)
+    full = jnp.broadcast_to(best.direction, (len(lengths), len(best.direction)))
+    directions = sparse(full, node.covariance, np.array(lengths), finder.ridge)
+    short = _along(oriented(directions), node, finder)
     exact = _exact(short, node).gain
     short = short._replace(gain=jnp.where(jnp.isfinite(short.gain), exact, -jnp.inf))
     least = best.gain - finder.sparse_loss * jnp.abs(best.gain)
@@ -520,7 +522,7 @@ def _hinges(
         return jax.tree.map(choose, (new, new_models), (current, models))
 
     steps = finder.hinge_steps
-    return jax.lax.fori_loop(0, steps, step, start)[0]
+    return turns(steps, step, start)[0]
 
 
 def _merge(first: Any, second: Any) -> Any:
