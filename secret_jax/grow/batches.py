@@ -65,7 +65,7 @@ def over_nodes(split: Any, batch: Any, n_nodes: AnyArray, *, together: bool) -> 
         one after the other.
     """
     if together:
-        with written_out():
+        with written_out(on_accelerator()):
             return jax.vmap(split)(batch)
     n_padded = len(jax.tree.leaves(batch)[0])
 

@@ -28,7 +28,8 @@ else:
 
 HIGHEST = jax.lax.Precision.HIGHEST
 
-# So many squarings may follow each other before a matrix is scaled again.
+# Written out, so many squarings of a matrix follow each other before it is scaled
+# again: far from any overflow.
 _MOST_SQUARINGS = 3
 
 _WRITTEN_OUT: contextvars.ContextVar[bool] = contextvars.ContextVar(
@@ -37,14 +38,14 @@ _WRITTEN_OUT: contextvars.ContextVar[bool] = contextvars.ContextVar(
 
 
 @contextmanager
-def written_out() -> Iterator[None]:
+def written_out(wanted: bool = True) -> Iterator[None]:
     """Short loops that are traced within are written out, step by step.
 
     An accelerator starts several kernels for every turn of a loop, some of them only to
     copy what it carries, but few for steps that stand one after the other. Processors
-    keep their loops: they compile faster. The numbers are the same.
+    keep their loops: they compile faster. The numbers are the same, but for rounding.
     """
-    token = _WRITTEN_OUT.set(True)
+    token = _WRITTEN_OUT.set(wanted)
     try:
         yield
     finally:
@@ -75,6 +76,16 @@ def turns(n: int, step: Callable[[Any, Any], Any], start: Any) -> Any:
 def matmul(a: jax.Array, b: jax.Array) -> jax.Array:
     """Matrix product in full float32: TF32 is not enough for a Gram matrix."""
     return jnp.matmul(a, b, precision=HIGHEST)
+
+
+def small_matmul(a: jax.Array, b: jax.Array) -> jax.Array:
+    """`matmul` of small matrices, or with a vector: a part of other kernels.
+
+    Written out it is a sum of products, which a compiler joins to what is around it.
+    """
+    if not is_written_out():
+        return matmul(a, b)
+    return jnp.sum(a * b if b.ndim == 1 else a[:, :, None] * b, axis=1)
 
 
 def safe_divide(numerator: Any, denominator: Any, xp: Any = jnp) -> Any:
@@ -240,13 +251,9 @@ def leading_eigenvectors(
         return matrix / jnp.where(size > 0, size, 1.0)
 
     def squared(i, matrix):
-        if not is_written_out():
+        if not is_written_out() or i % _MOST_SQUARINGS == 0:
             matrix = normed(matrix)
-            return matmul(matrix, matrix)
-        # Three squarings of a matrix of such size are far from any overflow, and a sum
-        # of products is a kernel with what is before it.
-        matrix = matrix if i % _MOST_SQUARINGS else normed(matrix)
-        return jnp.sum(matrix[:, :, None] * matrix, axis=1)
+        return small_matmul(matrix, matrix)
 
     def take(rest, _):
         power = turns(n_squarings + 1, squared, rest)
@@ -261,7 +268,7 @@ def leading_eigenvectors(
         return matmul(outside, matmul(rest, outside)), vector
 
     if is_written_out():
-        rest, found = normed(matrix), []
+        rest, found = matrix, []
         for _ in range(n):
             rest, vector = take(rest, None)
             found.append(vector)

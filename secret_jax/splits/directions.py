@@ -19,6 +19,7 @@ from secret_jax.runtime.linalg import (
     leading_eigenvectors,
     matmul,
     safe_divide,
+    small_matmul,
     turns,
     unit_vectors,
 )
@@ -169,7 +170,7 @@ def mixture_labels(
         covariance = gram[1:, 1:] / mass - mean[:, None] * mean[None, :]
         floor = _FLOOR * jnp.eye(n_joint, dtype=gram.dtype)
         inverse, independent = inverse_cholesky(covariance + floor, _LEAST_PIVOT)
-        precision = matmul(inverse.T, inverse)
+        precision = small_matmul(inverse.T, inverse)
         diagonal = jnp.where(independent, jnp.diagonal(inverse), 1.0)
         pulled = matmul(precision, mean)
         constant = (
@@ -225,7 +226,7 @@ def sparse(
         before = before | ((size[None, :] == size[:, None]) & earlier)
         rank = jnp.sum(before, axis=1)
         kept = ((rank < n_kept) & (direction != 0)).astype(direction.dtype)
-        moment = kept * matmul(covariance, direction)
+        moment = kept * small_matmul(covariance, direction)
         both = kept[:, None] * kept[None, :]
         matrix = both * covariance + jnp.diag(1 - kept) + ridge * identity
         return kept * guarded_solve(matrix, moment, 0.0)
