@@ -13,13 +13,15 @@ from dataclasses import dataclass, field
 
 # What names or views an array, and takes no kernel.
 _FREE = frozenset(
-    "after-all bitcast constant copy-done get-tuple-element opt-barrier parameter "
-    "partition-id replica-id tuple".split()
+    (
+        *("after-all", "bitcast", "constant", "copy-done", "get-tuple-element"),
+        *("opt-barrier", "parameter", "partition-id", "replica-id", "tuple"),
+    )
 )
 _HEAD = re.compile(r"^(?P<entry>ENTRY )?%?(?P<name>[\w.\-]+) .*\{\s*$")
 # After the type, which ends with a bracket and perhaps a layout.
 _OPERATION = re.compile(r"[\])}] ([a-z][\w\-]*)\(")
-_TURNS = re.compile(r'known_trip_count\W+n\W+(\d+)')
+_TURNS = re.compile(r"known_trip_count\W+n\W+(\d+)")
 
 
 @dataclass
@@ -128,7 +130,8 @@ def _added_up(
             for name in _named(line, "to_apply", "calls"):
                 total.add(of(name))
         elif not operation.startswith("async-"):
-            product = "gemm" in line.split(" metadata=")[0] or operation == "dot"
+            target = line if operation == "custom-call" else line.split(" = ")[0]
+            product = "gemm" in target or operation == "dot"
             place = {_place(line, frames): 1}
             total.add(Launches(kernels=1, products=product, places=Counter(place)))
     return total
