@@ -27,7 +27,7 @@ from secret_jax.runtime.devices import (
     rows_at_once,
 )
 from secret_jax.runtime.hashing import random_numbers
-from secret_jax.runtime.linalg import AnyArray
+from secret_jax.runtime.linalg import AnyArray, written_out
 from secret_jax.runtime.parallel import N_WORKERS, side_by_side
 from secret_jax.runtime.programs import program
 from secret_jax.runtime.shapes import bucket, padded
@@ -71,7 +71,8 @@ def over_nodes(split: Any, batch: Any, n_nodes: AnyArray, *, together: bool) -> 
         one after the other.
     """
     if together:
-        return jax.vmap(split)(batch)
+        with written_out(on_accelerator()):
+            return jax.vmap(split)(batch)
     n_padded = len(jax.tree.leaves(batch)[0])
 
     def node_at(i):

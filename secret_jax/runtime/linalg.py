@@ -10,6 +10,9 @@ zero would poison the batch with NaN; here it drops that column and says so.
 
 from __future__ import annotations
 
+import contextvars
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import jax
@@ -25,10 +28,64 @@ else:
 
 HIGHEST = jax.lax.Precision.HIGHEST
 
+# Written out, so many squarings of a matrix follow each other before it is scaled
+# again: far from any overflow.
+_MOST_SQUARINGS = 3
+
+_WRITTEN_OUT: contextvars.ContextVar[bool] = contextvars.ContextVar(
+    "written_out", default=False
+)
+
+
+@contextmanager
+def written_out(wanted: bool = True) -> Iterator[None]:
+    """Short loops that are traced within are written out, step by step.
+
+    An accelerator starts several kernels for every turn of a loop, some of them only to
+    copy what it carries, but few for steps that stand one after the other. Processors
+    keep their loops: they compile faster. The numbers are the same, but for rounding.
+    """
+    token = _WRITTEN_OUT.set(wanted)
+    try:
+        yield
+    finally:
+        _WRITTEN_OUT.reset(token)
+
+
+def is_written_out() -> bool:
+    """Whether loops that are traced now are written out."""
+    return _WRITTEN_OUT.get()
+
+
+def turns(n: int, step: Callable[[Any, Any], Any], start: Any) -> Any:
+    """``step(i, state)`` for all i below n, as a loop or written out.
+
+    Examples
+    --------
+    >>> turns(3, lambda i, state: state + i, 0).item()
+    3
+    """
+    if not is_written_out():
+        return jax.lax.fori_loop(0, n, step, start)
+    state = start
+    for i in range(n):
+        state = step(i, state)
+    return state
+
 
 def matmul(a: jax.Array, b: jax.Array) -> jax.Array:
     """Matrix product in full float32: TF32 is not enough for a Gram matrix."""
     return jnp.matmul(a, b, precision=HIGHEST)
+
+
+def small_matmul(a: jax.Array, b: jax.Array) -> jax.Array:
+    """`matmul` of small matrices, or with a vector: a part of other kernels.
+
+    Written out it is a sum of products, which a compiler joins to what is around it.
+    """
+    if not is_written_out():
+        return matmul(a, b)
+    return jnp.sum(a * b if b.ndim == 1 else a[:, :, None] * b, axis=1)
 
 
 def safe_divide(numerator: Any, denominator: Any, xp: Any = jnp) -> Any:
@@ -57,9 +114,8 @@ def safe_divide(numerator: Any, denominator: Any, xp: Any = jnp) -> Any:
 def unit_vectors(vectors: jax.Array) -> jax.Array:
     """Vectors along the last axis with length one; what has none becomes zero."""
     sound = jnp.isfinite(vectors).all(axis=-1, keepdims=True)
-    vectors = jnp.where(sound, vectors, 0.0)
     length = jnp.sqrt(jnp.sum(vectors**2, axis=-1, keepdims=True))
-    return vectors / jnp.where(length > 0, length, 1.0)
+    return jnp.where(sound, vectors / jnp.where(length > 0, length, 1.0), 0.0)
 
 
 def inverse_cholesky(
@@ -93,12 +149,13 @@ def inverse_cholesky(
     n = matrix.shape[0]
     if n == 0:
         return matrix, jnp.ones(0, bool)
+    if is_written_out():
+        inverse = _inverse_written_out(matrix, tolerance)
+        return inverse, jnp.diagonal(inverse) > 0
     index = jnp.arange(n)
 
     def eliminate(j, both):
-        pivot = both[j, j]
-        ok = pivot > tolerance
-        factor = jnp.where(ok, 1.0 / jnp.sqrt(jnp.where(ok, pivot, 1.0)), 0.0)
+        factor = _factor(both[j, j], tolerance)
         row = factor * both[j]
         below = jnp.where(index > j, factor * both[:, j], 0.0)
         rest = both - below[:, None] * row[None, :]
@@ -108,6 +165,42 @@ def inverse_cholesky(
     both = jnp.concatenate([matrix, jnp.eye(n, dtype=matrix.dtype)], axis=1)
     inverse = jax.lax.fori_loop(0, n, eliminate, both)[:, n:]
     return inverse, jnp.diagonal(inverse) > 0
+
+
+def _factor(pivot: jax.Array, tolerance: jax.Array | float) -> jax.Array:
+    ok = pivot > tolerance
+    return jnp.where(ok, 1.0 / jnp.sqrt(jnp.where(ok, pivot, 1.0)), 0.0)
+
+
+def _inverse_written_out(
+    matrix: Float[Array, "n n"], tolerance: jax.Array | float
+) -> Float[Array, "n n"]:
+    """The inverse factor by the same operations on each number, two pivots a step.
+
+    In place: what has been eliminated makes room for a column of the inverse. A step
+    is one kernel. The barriers keep a compiler from merging steps: each would then be
+    computed again for everything that reads it.
+    """
+    n = len(matrix)
+    index = jnp.arange(n)
+    for first in range(0, n, 2):
+        pivots, rows, belows = range(first, min(first + 2, n)), [], []
+        for pivot in pivots:
+            row, column = matrix[pivot], matrix[:, pivot]
+            for earlier, above, below in zip(pivots, rows, belows, strict=False):
+                row = jnp.where(index == earlier, 0.0, row) - below[pivot] * above
+                column = column - below * above[pivot]
+            factor = _factor(column[pivot], tolerance)
+            rows.append(factor * jnp.where(index == pivot, 1.0, row))
+            belows.append(jnp.where(index > pivot, factor * column, 0.0))
+        for pivot, row, below in zip(pivots, rows, belows, strict=True):
+            matrix = jnp.where(index == pivot, 0.0, matrix) - below[:, None] * row
+        for pivot, row in zip(pivots, rows, strict=True):
+            matrix = jnp.where(index[:, None] == pivot, row, matrix)
+        if pivots[-1] == n - 1:
+            matrix = jnp.where(index <= index[:, None], matrix, 0.0)
+        matrix = jax.lax.optimization_barrier(matrix)
+    return matrix
 
 
 def guarded_solve(
@@ -157,12 +250,13 @@ def leading_eigenvectors(
         size = jnp.max(jnp.abs(matrix))
         return matrix / jnp.where(size > 0, size, 1.0)
 
-    def squared(_, matrix):
-        matrix = normed(matrix)
-        return matmul(matrix, matrix)
+    def squared(i, matrix):
+        if not is_written_out() or i % _MOST_SQUARINGS == 0:
+            matrix = normed(matrix)
+        return small_matmul(matrix, matrix)
 
     def take(rest, _):
-        power = jax.lax.fori_loop(0, n_squarings + 1, squared, rest)
+        power = turns(n_squarings + 1, squared, rest)
         # Nearly v v': every column is along v.
         vector = unit_vectors(normed(power[jnp.argmax(jnp.diagonal(power))]))
         # In the square, eigenvalues of opposite sign tie; this takes one of the two.
@@ -173,6 +267,12 @@ def leading_eigenvectors(
         outside = jnp.eye(len(rest), dtype=rest.dtype) - jnp.outer(vector, vector)
         return matmul(outside, matmul(rest, outside)), vector
 
+    if is_written_out():
+        rest, found = matrix, []
+        for _ in range(n):
+            rest, vector = take(rest, None)
+            found.append(vector)
+        return jnp.stack(found)
     return jax.lax.scan(take, normed(matrix), None, length=n)[1]
 
 

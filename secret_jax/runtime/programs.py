@@ -28,15 +28,20 @@ from secret_jax.runtime.program_files import ProgramFolder, default_folder, key_
 OPTIMIZATION_LEVEL = 1
 
 
-def _small_steps() -> dict[str, bool | int]:
+def _small_steps(platform: str) -> dict[str, bool | int]:
     """Compiler options for programs that are chains of many small steps.
 
-    XLA's older code generator for processors makes faster ones, in half the time
+    On GPUs their many tiny products are not worth a search for the best kernel. On
+    processors XLA's older code generator makes faster ones, in half the time
     (measured with jaxlib 0.10.2). It is gone from 0.11.1 on (tried with 0.11.0, 0.11.1,
     0.11.2 and 0.12.0), and an option that is not known is an error.
     """
     from jaxlib.version import __version__
 
+    if platform in ("gpu", "cuda"):
+        return {"xla_gpu_autotune_level": 0}
+    if platform != "cpu":
+        return {}
     options: dict[str, bool | int] = {
         "xla_backend_optimization_level": OPTIMIZATION_LEVEL
     }
@@ -169,8 +174,7 @@ class Program:
         self, leaves: list[Any], structure: Any, shapes: Any, static: dict, device: Any
     ) -> Callable[..., Any]:
         folder = _folder() if all(map(_is_known, static.values())) else None
-        on_processor = device.platform == "cpu"
-        options = _small_steps() if self._small_steps and on_processor else {}
+        options = _small_steps(device.platform) if self._small_steps else {}
         key = ""
         if folder is not None:
             key = key_of(

@@ -11,7 +11,7 @@ from typing import Protocol, runtime_checkable
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from secret_jax.runtime.linalg import (
     guarded_solve,
@@ -19,6 +19,8 @@ from secret_jax.runtime.linalg import (
     leading_eigenvectors,
     matmul,
     safe_divide,
+    small_matmul,
+    turns,
     unit_vectors,
 )
 from secret_jax.splits.scoring import (
@@ -84,18 +86,17 @@ def discriminants(
         mean = safe_divide(gram[0, 1:], mass)
         return mass, mean, gram[1:, 1:] - mass * mean[:, None] * mean[None, :]
 
-    def direction(first, second):
-        mass_first, mean_first, scatter_first = moments(first)
-        mass_second, mean_second, scatter_second = moments(second)
-        mass = mass_first + mass_second
-        within = safe_divide(scatter_first + scatter_second, mass)
+    def direction(packed):
+        masses, means, scatters = jax.vmap(moments)(packed)
+        mass = masses[0] + masses[1]
+        within = safe_divide(scatters[0] + scatters[1], mass)
         within = within + rows.penalty + floor
-        sound = jnp.minimum(mass_first, mass_second) > _EMPTY * mass
-        solved = guarded_solve(within, mean_first - mean_second, 0.0)
+        sound = jnp.minimum(masses[0], masses[1]) > _EMPTY * mass
+        solved = guarded_solve(within, means[0] - means[1], 0.0)
         return jnp.where(sound, solved, 0.0)
 
-    packed_first, packed_second = matmul(first, products), matmul(second, products)
-    return unit_vectors(jax.vmap(direction)(packed_first, packed_second))
+    packed = jnp.stack([matmul(first, products), matmul(second, products)], axis=1)
+    return unit_vectors(jax.vmap(direction)(packed))
 
 
 def hessian_directions(
@@ -169,7 +170,7 @@ def mixture_labels(
         covariance = gram[1:, 1:] / mass - mean[:, None] * mean[None, :]
         floor = _FLOOR * jnp.eye(n_joint, dtype=gram.dtype)
         inverse, independent = inverse_cholesky(covariance + floor, _LEAST_PIVOT)
-        precision = matmul(inverse.T, inverse)
+        precision = small_matmul(inverse.T, inverse)
         diagonal = jnp.where(independent, jnp.diagonal(inverse), 1.0)
         pulled = matmul(precision, mean)
         constant = (
@@ -187,13 +188,13 @@ def mixture_labels(
         both = jax.vmap(jax.vmap(log_density))(jnp.stack([first, total - first]))
         return jax.nn.sigmoid(matmul(both[0] - both[1], products.T))
 
-    return jax.lax.fori_loop(0, n_steps, step, responsibility)
+    return turns(n_steps, step, responsibility)
 
 
 def sparse(
     direction: Float[Array, "n_directions n_attributes"],
     covariance: Float[Array, "n_attributes n_attributes"],
-    n_kept: int,
+    n_kept: int | Int[np.ndarray, " n_directions"],
     ridge: float,
 ) -> Float[Array, "n_directions n_attributes"]:
     """The directions in few attributes that come closest to given ones.
@@ -206,7 +207,7 @@ def sparse(
     direction : Array of shape (n_directions, n_attributes)
         In standardised attributes; what is zero stays zero.
     covariance : Array of shape (n_attributes, n_attributes)
-    n_kept : int
+    n_kept : int or ndarray of shape (n_directions,), int
     ridge : float
 
     Returns
@@ -214,18 +215,25 @@ def sparse(
     Array of shape (n_directions, n_attributes)
     """
     n_attributes = direction.shape[1]
-    n_kept = min(n_kept, n_attributes)
-    identity = jnp.eye(n_kept, dtype=direction.dtype)
+    most = min(int(np.max(n_kept)), n_attributes)
+    identity = jnp.eye(most, dtype=direction.dtype)
+    index, order = jnp.arange(n_attributes), jnp.arange(most)
+    earlier = index[None, :] < index[:, None]
 
-    def refit(direction):
-        size, place = jax.lax.top_k(jnp.abs(direction), n_kept)
-        kept = (size > 0).astype(direction.dtype)
-        among = covariance[place]
-        moment = kept * matmul(among, direction)
+    def refit(direction, n_kept):
+        # Counted: a sort of so few takes longer.
+        size = jnp.abs(direction)
+        before = size[None, :] > size[:, None]
+        before = before | ((size[None, :] == size[:, None]) & earlier)
+        rank = jnp.sum(before, axis=1)
+        # The largest are taken out: a small system instead of one of all attributes.
+        place = jnp.sum(jnp.where(rank == order[:, None], index, 0), axis=1)
+        kept = ((size[place] > 0) & (order < n_kept)).astype(direction.dtype)
+        moment = kept * small_matmul(covariance[place], direction)
         both = kept[:, None] * kept[None, :]
-        matrix = both * among[:, place] + jnp.diag(1 - kept) + ridge * identity
-        chosen = place[:, None] == jnp.arange(n_attributes)
-        found = kept * guarded_solve(matrix, moment, 0.0)
-        return matmul(found, chosen.astype(direction.dtype))
+        matrix = both * covariance[place[:, None], place] + jnp.diag(1 - kept)
+        found = kept * guarded_solve(matrix + ridge * identity, moment, 0.0)
+        return jnp.sum(jnp.where(place[:, None] == index, found[:, None], 0.0), axis=0)
 
-    return unit_vectors(jax.vmap(refit)(direction))
+    each = jnp.broadcast_to(jnp.asarray(n_kept, jnp.int32), len(direction))
+    return unit_vectors(jax.vmap(refit)(direction, each))

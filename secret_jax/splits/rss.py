@@ -21,6 +21,8 @@ from secret_jax.runtime.linalg import (
     leading_eigenvectors,
     matmul,
     safe_divide,
+    turns,
+    unit_vectors,
     weighted_moments,
 )
 from secret_jax.runtime.values import TupleOf, at_least, real
@@ -44,6 +46,7 @@ from secret_jax.splits.discriminant import oriented
 from secret_jax.splits.interface import Columns, Node, Split, SplitFinder
 from secret_jax.splits.scoring import (
     NodeRows,
+    SideModels,
     fit_sides,
     node_rows,
     quantiles,
@@ -277,7 +280,7 @@ def _best_split(finder: RssSplits, batch: Node) -> Split:
     along_axes = _finalists(axis, node, finder)
 
     def best_along_axes():
-        return _best(along_axes)
+        return _best(along_axes[0])
 
     def best_of_all():
         finalists = along_axes
@@ -285,9 +288,10 @@ def _best_split(finder: RssSplits, batch: Node) -> Split:
         if len(directions):
             proposed = _oblique(jnp.concatenate(directions), node, finder)
             finalists = _merge(finalists, _finalists(proposed, node, finder))
+        found = finalists[0]
         if finder.n_hinge and finder.hinge_steps:
-            finalists = _merge(finalists, _hinges(finalists, node, finder))
-        return _shortest(_best(finalists), node, finder)
+            found = _merge(found, _hinges(finalists, node, finder))
+        return _shortest(_best(found), node, finder)
 
     if columns.oblique and z.shape[1] > 1:
         pick = jax.lax.cond(batch.oblique, best_of_all, best_along_axes)
@@ -369,11 +373,11 @@ def _axis_candidates(node: _Prepared, finder: RssSplits) -> Candidates:
 
 def _oblique(coordinates: jax.Array, node: _Prepared, finder: RssSplits) -> Candidates:
     """Splits along directions given in the coordinates, by approximate gain."""
-    direction = oriented(matmul(coordinates, node.back) * node.allowed)
+    direction = matmul(coordinates, node.back) * node.allowed
     if finder.max_split_features:
-        kept = finder.max_split_features
-        direction = oriented(sparse(direction, node.covariance, kept, finder.ridge))
-    return _along(direction, node, finder)
+        kept, direction = finder.max_split_features, unit_vectors(direction)
+        direction = sparse(direction, node.covariance, kept, finder.ridge)
+    return _along(oriented(direction), node, finder)
 
 
 def _along(direction: jax.Array, node: _Prepared, finder: RssSplits) -> Candidates:
@@ -393,17 +397,17 @@ def _along(direction: jax.Array, node: _Prepared, finder: RssSplits) -> Candidat
 
 def _finalists(
     candidates: Candidates, node: _Prepared, finder: RssSplits
-) -> Candidates:
-    """The most promising candidates, with their exact gains."""
+) -> tuple[Candidates, SideModels]:
+    """The most promising candidates, with their exact gains and their models."""
     n = min(finder.n_finalists, len(candidates.gain))
     chosen = candidates.take(jax.lax.top_k(candidates.gain, n)[1])
     exact = _exact(chosen, node)
     # What was ruled out before, such as an attribute that is not allowed, stays out.
     gain = jnp.where(jnp.isfinite(chosen.gain), exact.gain, -jnp.inf)
-    return chosen._replace(gain=gain)
+    return chosen._replace(gain=gain), exact
 
 
-def _exact(candidates: Candidates, node: _Prepared) -> Any:
+def _exact(candidates: Candidates, node: _Prepared) -> SideModels:
     """Models of both sides of each split, and how much they gain."""
     left = candidates.projection <= candidates.threshold[:, None]
     return fit_sides(node.rows, left, node.min_weight, n_model=node.n_model)
@@ -418,9 +422,9 @@ def _shortest(best: Candidates, node: _Prepared, finder: RssSplits) -> Candidate
     lengths = [kept for kept in finder.sparse_terms if kept < node.z.shape[1]]
     if not lengths:
         return best
-    full = best.direction[None, :]
-    directions = [sparse(full, node.covariance, kept, finder.ridge) for kept in lengths]
-    short = _along(oriented(jnp.concatenate(directions)), node, finder)
+    full = jnp.broadcast_to(best.direction, (len(lengths), len(best.direction)))
+    directions = sparse(full, node.covariance, np.array(lengths), finder.ridge)
+    short = _along(oriented(directions), node, finder)
     exact = _exact(short, node).gain
     short = short._replace(gain=jnp.where(jnp.isfinite(short.gain), exact, -jnp.inf))
     least = best.gain - finder.sparse_loss * jnp.abs(best.gain)
@@ -478,18 +482,18 @@ def _proposals(
     return directions + [more(rows, n_model=n_model) for more in finder.proposals]
 
 
-def _hinges(start: Candidates, node: _Prepared, finder: RssSplits) -> Candidates:
+def _hinges(
+    finalists: tuple[Candidates, SideModels], node: _Prepared, finder: RssSplits
+) -> Candidates:
     """Hinge steps from the best candidates, each kept only if the score improves.
 
     Both sides are fitted, each row is labelled by the side that predicts it better,
     weighted by how much, and LDA of the labels gives the next direction.
     """
     rows, n_model = node.rows, node.n_model
-    n = min(finder.n_hinge, len(start.gain))
-    start = start.take(jax.lax.top_k(start.gain, n)[1])
-
-    def sides(candidates):
-        return _exact(candidates, node)
+    gain = finalists[0].gain
+    chosen = jax.lax.top_k(gain, min(finder.n_hinge, len(gain)))[1]
+    start = jax.tree.map(lambda array: array[chosen], finalists)
 
     def error(model):
         slopes = model[:, 1:].transpose(0, 2, 1)
@@ -507,7 +511,7 @@ def _hinges(start: Candidates, node: _Prepared, finder: RssSplits) -> Candidates
         first = jnp.where(advantage > 0, bounded, 0.0)
         direction = discriminants(rows, first, bounded - first, n_model=n_model)
         new = _oblique(direction, node, finder)
-        new_models = sides(new)
+        new_models = _exact(new, node)
         new = new._replace(gain=new_models.gain)
         better = new.gain > current.gain * (1 + _LEAST_RISE)
 
@@ -517,9 +521,8 @@ def _hinges(start: Candidates, node: _Prepared, finder: RssSplits) -> Candidates
         return jax.tree.map(choose, (new, new_models), (current, models))
 
     steps = finder.hinge_steps
-    return jax.lax.fori_loop(0, steps, step, (start, sides(start)))[0]
+    return turns(steps, step, start)[0]
 
 
-def _merge(first: Candidates, second: Candidates) -> Candidates:
-    pairs = zip(first, second, strict=True)
-    return Candidates(*(jnp.concatenate(pair) for pair in pairs))
+def _merge(first: Any, second: Any) -> Any:
+    return jax.tree.map(lambda *pair: jnp.concatenate(pair), first, second)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -11,6 +12,7 @@ from secret_jax.runtime.linalg import (
     inverse_cholesky,
     leading_eigenvectors,
     weighted_moments,
+    written_out,
 )
 
 N = 5  # one shape, so one compiled program each
@@ -168,3 +170,29 @@ def test_constant_columns_have_exactly_no_deviation(rng):
 def test_moments_of_nothing_are_finite():
     result = moments(np.ones((200, 3), np.float32), np.zeros(200, np.float32))
     assert all(np.isfinite(array).all() for array in result)
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 8])
+def test_elimination_written_out_is_the_loop_to_the_bit(rng, n):
+    rows = rng.normal(size=(6, 40, n)).astype(np.float32)
+    rows[1, :, n // 2] = rows[1, :, 0]  # dependent columns
+    rows[2] = 0
+    matrix = np.einsum("kri,krj->kij", rows, rows)
+
+    def inverse(matrix):
+        return inverse_cholesky(matrix, 1e-4)
+
+    expected = jax.jit(jax.vmap(inverse))(matrix)
+    with written_out():
+        found = jax.jit(jax.vmap(lambda matrix: inverse(matrix)))(matrix)
+    for one, other in zip(found, expected, strict=True):
+        assert np.array_equal(one, other)
+
+
+def test_eigenvectors_written_out_are_those_of_the_loop(rng):
+    matrix = rng.normal(size=(7, 7)).astype(np.float32)
+    matrix = matrix + matrix.T
+    expected = leading_eigenvectors(jnp.asarray(matrix), 3)
+    with written_out():
+        found = leading_eigenvectors(jnp.asarray(matrix), 3)
+    np.testing.assert_allclose(np.abs(found), np.abs(expected), atol=1e-4)

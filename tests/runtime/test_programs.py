@@ -270,7 +270,7 @@ def test_a_whole_fit_is_the_same_from_kept_programs(folder):
 def test_small_steps_are_an_option_where_the_compiler_knows_it(monkeypatch, version):
     monkeypatch.setattr("jaxlib.version.__version__", version)
     known = version in ("0.10.2", "0.11.0")
-    assert ("xla_cpu_use_fusion_emitters" in programs._small_steps()) == known
+    assert ("xla_cpu_use_fusion_emitters" in programs._small_steps("cpu")) == known
 
 
 def test_this_compiler_knows_the_options():
