@@ -30,8 +30,8 @@ from secret_jax.splits.interface import Columns, Node, Split, SplitFinder
 # Most padded rows of one batch, unless a single node has more: eight nodes of the
 # default sample are enough to make a call of a program cheap.
 _BATCH_ROWS = 1 << 14
-# Smaller nodes are padded to this size: one program more would cost seconds to compile.
-_SMALLEST_SAMPLE = 512
+# Padded size of small nodes, unless a growth asks for another.
+SMALLEST_SAMPLE = 512
 
 # Side by side padding is computed: batches have a power of four times so many nodes.
 _FEWEST_TOGETHER = 4
@@ -203,6 +203,9 @@ class Search:
         Most rows of a node that are looked at; None: all.
     deep : bool
         Whether smaller nodes than those of the first level will come.
+    smallest : int, optional
+        Smaller nodes are padded to this size: one program more would cost seconds to
+        compile.
     """
 
     def __init__(
@@ -214,10 +217,12 @@ class Search:
         oblique: bool,
         sample: int | None,
         deep: bool = True,
+        smallest: int = SMALLEST_SAMPLE,
     ):
         self._finder, self._places, self._schema = finder, places, schema
         self._columns = Columns.of(schema, oblique=oblique)
         self._together, self._deep = on_accelerator(), deep
+        self._smallest = smallest
         # Processors read the rows where they are.
         self._held = Held.of(places) if self._together else None
         self._most = len(places.row) if sample is None else sample
@@ -337,7 +342,7 @@ class Search:
         self, level: Level, chosen: np.ndarray, n_rows: np.ndarray
     ) -> Iterator[_Sample]:
         """Nodes of like size together, each with a prefix of its rows; large first."""
-        width = np.array([bucket(n, smallest=_SMALLEST_SAMPLE) for n in n_rows])
+        width = np.array([bucket(n, smallest=self._smallest) for n in n_rows])
         for size in np.unique(width[chosen])[::-1].tolist():
             alike = np.flatnonzero(chosen & (width == size))
             n_padded = n_together = self._nodes_at_once(size, len(alike))
@@ -368,8 +373,8 @@ class Search:
         smallest = max(level.min_split_weight.min() / heaviest, 1.0)
         largest = int(n_rows.max())
         smallest = min(int(smallest), largest) if self._deep else largest
-        narrowest = bucket(smallest, smallest=_SMALLEST_SAMPLE)
-        size = bucket(largest, smallest=_SMALLEST_SAMPLE)
+        narrowest = bucket(smallest, smallest=self._smallest)
+        size = bucket(largest, smallest=self._smallest)
         while size >= narrowest:
             nothing = np.zeros((0, size), np.int64)
             yield _Sample(nothing[:, 0], nothing, self._nodes_at_once(size, 0))

@@ -66,6 +66,37 @@ def attach(
     return separated(forest, size.tolist())
 
 
+def attach_at(
+    trees: Sequence[Tree],
+    parts: Sequence[Rows],
+    leaves: Sequence[np.ndarray],
+    leaf: LeafModel,
+) -> list[Tree]:
+    """`attach` where it is known to which leaf every row goes: nothing is routed.
+
+    Parameters
+    ----------
+    trees : sequence of Tree
+    parts : sequence of Rows
+        Those that train each tree.
+    leaves : sequence of ndarray of shape (n_rows,), int
+        The leaf of each of them, as `secret_jax.grow.grower.grown` tells it.
+    leaf : LeafModel
+
+    Returns
+    -------
+    list of Tree
+    """
+    size = np.array([tree.n_nodes for tree in trees])
+    forest, first = joined(trees), np.cumsum(size) - size
+    node = np.concatenate(
+        [own + shift for own, shift in zip(leaves, first, strict=True)]
+    )
+    statistics = _statistics_at(forest, join(list(parts)), node)
+    forest = with_statistics(forest, statistics, leaf)
+    return separated(forest, size.tolist())
+
+
 def attach_one(tree: Tree, rows: Rows, leaf: LeafModel) -> Tree:
     """`attach` for a single tree."""
     return attach([tree], [rows], leaf)[0]
@@ -116,9 +147,13 @@ def host_statistics(tree: Tree, rows: Rows, root: np.ndarray) -> NodeStatistics:
     -------
     NodeStatistics
     """
+    return _statistics_at(tree, rows, descend(tree, rows.table, root, tree.max_depth))
+
+
+def _statistics_at(tree: Tree, rows: Rows, leaf: np.ndarray) -> NodeStatistics:
+    """Statistics of every node from rows whose leaves are known, in float64."""
     schema = tree.schema
     n_regressors, n_outputs = schema.n_regressors, schema.n_outputs
-    leaf = descend(tree, rows.table, root, tree.max_depth)
     order = np.argsort(leaf, kind="stable")
     occupied, first = np.unique(leaf[order], return_index=True)
     last = np.append(first, len(order))[1:]
