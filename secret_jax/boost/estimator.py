@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from secret_jax.boost.fit import Boosted, BoostPlan, Interrupted, boost
 from secret_jax.boost.options import SIZES, TreeRecipe, TreeSize
 from secret_jax.boost.race import Limits
+from secret_jax.boost.reading import BoosterReading
 from secret_jax.data.device import is_resident
 from secret_jax.data.encoding import encode
 from secret_jax.data.rows import Rows, Table, merged
@@ -50,7 +51,7 @@ _OF_THE_TREE = (
 )
 
 
-class SecretBoostingRegressor(RegressorMixin, BaseEstimator):
+class SecretBoostingRegressor(BoosterReading, RegressorMixin, BaseEstimator):
     """Boosted trees with linear models in their leaves.
 
     The first model is linear; every round adds a small tree with linear models that
@@ -104,7 +105,7 @@ class SecretBoostingRegressor(RegressorMixin, BaseEstimator):
     validation_errors_ : ndarray of shape (n_rounds_run + 1,)
         Mean squared error on rows left out, or on ``eval_set``, after each round, in
         units of the variance of the target. Empty if there were none.
-    size_errors_ : list of (TreeSize, float)
+    size_errors_ : list of [TreeSize, float]
         Sizes that raced, and the least of these errors of each.
     conformity_scores_, conformity_weight_ : ndarray of shape (n_rows,)
         What `predict_interval` is made of.
@@ -275,7 +276,7 @@ class SecretBoostingRegressor(RegressorMixin, BaseEstimator):
     def _keep(self, found: Boosted, rows: Rows) -> None:
         self.ensemble_ = found.ensemble
         self.validation_errors_ = np.array(found.errors)
-        self.size_errors_ = list(found.sizes)
+        self.size_errors_ = [[size, error] for size, error in found.sizes]
         self._boosted, self._rows = found, rows
         for name in ("conformity_scores_", "conformity_weight_"):
             self.__dict__.pop(name, None)
@@ -507,6 +508,19 @@ class SecretBoostingRegressor(RegressorMixin, BaseEstimator):
         """Number of targets."""
         check_is_fitted(self)
         return self.ensemble_.schema.n_outputs
+
+    def save(self, path: Any) -> None:
+        """Write the fitted model to one file; see `secret_jax.boost.file`."""
+        from secret_jax.boost.file import save_booster
+
+        save_booster(self, path)
+
+    @classmethod
+    def load(cls, path: Any) -> SecretBoostingRegressor:
+        """Read a model written by `save`."""
+        from secret_jax.boost.file import load_booster
+
+        return load_booster(path, cls)
 
     def _encoded(self, X: Any) -> Table:
         X = validated(self, X, reset=False)
