@@ -198,6 +198,8 @@ class SecretRegressor(ReadingMixin, RegressorMixin, NestedParameters):
         Only after `conformalize`: rising scores and their rows' weights.
     reading_ : dict
         Only of models from the command line: how the columns of their files are read.
+    distillation_ : dict
+        Only of trees that `SecretBoostingRegressor.distill` made: error and fidelity.
     n_refine_steps_ : int
         Gradient steps after which the held-out rows stopped ``refine="soft"``, passes
         over the splits of ``refine="tao"``, or 0.
@@ -235,6 +237,7 @@ class SecretRegressor(ReadingMixin, RegressorMixin, NestedParameters):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = CONSTRAINTS
 
     reading_: dict[str, Any]
+    distillation_: dict[str, Any]
 
     def __init__(
         self,
@@ -409,7 +412,8 @@ class SecretRegressor(ReadingMixin, RegressorMixin, NestedParameters):
         self.n_leaves_grown_ = finished.fitted.n_leaves_grown
         self.n_refine_steps_ = 0
         self._forget_calibration()
-        self.__dict__.pop("reading_", None)
+        for name in ("reading_", "distillation_"):
+            self.__dict__.pop(name, None)
         if plan.refine is not None:
             with self._computing(X):
                 refined = refine_tree(plan, finished)

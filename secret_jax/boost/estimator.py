@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from secret_jax.boost.distill import Teacher, distil, teacher_of
 from secret_jax.boost.fit import Boosted, BoostPlan, Interrupted, boost
 from secret_jax.boost.options import SIZES, TreeRecipe, TreeSize
 from secret_jax.boost.race import Limits
@@ -38,11 +39,15 @@ from secret_jax.estimator import SecretRegressor
 from secret_jax.fit import CheckedRows, Plan, read_rows
 from secret_jax.inspect.intervals import conformal_factor, conformity_scores
 from secret_jax.parameters import CONSTRAINTS, plan_of
+from secret_jax.prune.cross_validation import parts_of
+from secret_jax.refine.distillation import Distillation
+from secret_jax.refine.interface import RefinementWarning
 from secret_jax.runtime.devices import computing_on
 from secret_jax.runtime.parallel import one_thread_for_products
 from secret_jax.runtime.progress import Progress
 from secret_jax.runtime.progress_line import shown
 from secret_jax.runtime.values import at_least, check_constraints, is_integer, real
+from secret_jax.runtime.warning import warn
 
 # Parameters that say how a table is read, and where: those of the tree.
 _OF_THE_TREE = (
@@ -508,6 +513,113 @@ class SecretBoostingRegressor(BoosterReading, RegressorMixin, BaseEstimator):
         """Number of targets."""
         check_is_fitted(self)
         return self.ensemble_.schema.n_outputs
+
+    def distill(
+        self,
+        X: Any = None,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        max_leaf_nodes: int | None = None,
+        refine: Literal["soft"] | None = None,
+        oblique: bool | Literal["auto"] = "auto",
+        tau: float = 0.03,
+    ) -> SecretRegressor:
+        """One readable tree that has learned what the boosters say.
+
+        Parameters
+        ----------
+        X, y, sample_weight : optional
+            Rows to learn at, where those that trained the boosters are not at hand (a
+            model from a file). Of other rows nothing is left out, so ``max_leaf_nodes``
+            should be given.
+        max_leaf_nodes : int or None, default=None
+            Most leaves. None: students of the boosters of the folds say how many, on
+            rows that neither has seen.
+        refine : "soft" or None, default=None
+            "soft": gates and leaves are trained on what the boosters say, see
+            `SoftGates`; it is taken if it is better on rows held out.
+        oblique : bool or "auto", default="auto"
+        tau : float, default=0.03
+            How short the equations are, see `SecretRegressor`.
+
+        Returns
+        -------
+        SecretRegressor
+            Fitted. Its attribute ``distillation_`` is a dict: ``error``, the mean
+            squared error of such students on rows that neither they nor their teachers
+            have seen, and ``booster_error``, that of the boosters, in units of the
+            variance of the target; ``fidelity``, their R² to the boosters on these
+            rows; ``numbers``, how many there are to read. NaN where nobody can tell:
+            without folds, and error and fidelity of a soft tree.
+
+        Examples
+        --------
+        >>> from secret_jax import SecretBoostingRegressor
+        >>> from secret_jax.datasets import make_fried
+        >>> X, y = make_fried(400, random_state=0)
+        >>> booster = SecretBoostingRegressor(size=8, n_rounds=10).fit(X, y)
+        >>> tree = booster.distill(max_leaf_nodes=4)
+        >>> tree.n_leaves_, tree.distillation_["fidelity"] > 0.8
+        (4, True)
+        """
+        check_is_fitted(self)
+        model = SecretRegressor(
+            oblique=oblique,
+            refine=refine,
+            tau=tau,
+            max_leaf_nodes=max_leaf_nodes,
+            max_split_samples=2048,
+            **{name: getattr(self, name) for name in _OF_THE_TREE},
+        )
+        plan = plan_of(model.get_params(deep=False), type(model).__name__, seed=0)
+        if refine not in (None, "soft"):
+            raise ValueError(f"refine must be 'soft' or None. Got {refine!r}.")
+        with (
+            shown(self.verbose) as progress,
+            one_thread_for_products(),
+            self._computing(X),
+        ):
+            rows, teacher = self._teacher(X, y, sample_weight)
+            found = distil(
+                teacher,
+                rows,
+                replace(plan, progress=progress),
+                self.ensemble_.schema,
+                max_leaf_nodes=max_leaf_nodes,
+                soft=refine == "soft",
+                options=Distillation(),
+            )
+        if found.refusal:
+            warn(f"The hard tree was kept: {found.refusal}.", RefinementWarning)
+        for name, value in fitted_names(self).items():
+            setattr(model, name, value)
+        model.tree_ = found.tree
+        model.n_leaves_grown_, model.n_refine_steps_ = (
+            found.n_leaves_grown,
+            found.n_steps,
+        )
+        errors = self.validation_errors_[: 1 + self.n_rounds_]
+        of_folds = X is None and len(teacher.folds) > 0
+        model.distillation_ = {
+            "error": float(found.error),
+            "booster_error": float(errors[-1]) if of_folds else float("nan"),
+            "fidelity": float(found.fidelity),
+            "numbers": model.reading_cost_,
+        }
+        return model
+
+    def _teacher(self, X: Any, y: Any, sample_weight: Any) -> tuple[Rows, Teacher]:
+        ensemble = self.ensemble_
+        if X is None:
+            rows, boosted = self._some_rows(None), self._boosted
+            parts = parts_of(rows.weight, len(boosted.folds)) if boosted.folds else []
+            return rows, teacher_of(boosted, rows, parts)
+        X = validated(self, X, reset=False)
+        targets = validated_targets(y, X)
+        weight = validated_weight(sample_weight, X)
+        rows = merged(_encoded(ensemble.schema, X, targets, weight), ROW_ORDER)
+        return rows, Teacher(ensemble.values, ensemble.values(rows.table), [], [])
 
     def save(self, path: Any) -> None:
         """Write the fitted model to one file; see `secret_jax.boost.file`."""

@@ -63,7 +63,7 @@ SIZES = (
 
 
 # Cheaper than the search of a single tree: later trees mend what it misses.
-_SPLITS = RssSplits(em_starts=False, n_hinge=1, hinge_steps=2, fits_nodes=True)
+_SPLITS = RssSplits(em_starts=False, n_hinge=1, hinge_steps=2)
 _LEAF = Ridge()
 
 
@@ -94,7 +94,7 @@ class TreeRecipe:
     subsample: float = 0.7
     splits: SplitFinder = _SPLITS
     leaf: LeafModel = _LEAF
-    sample: int = 512
+    sample: int = 2048
     smallest_sample: int = 128
     most_rows: int = 1 << 16
     min_gain: float = 0.0

@@ -100,9 +100,6 @@ class RssSplits(SplitFinder):
         of a score grows with the square of their number.
     gcv_factor : float, default=1.2
         Of the nodes' own models, see `secret_jax.Ridge`.
-    fits_nodes : bool, default=False
-        Whether the search itself fits the nodes' own models, with ``ridge`` and without
-        a look at the parent's: faster for the many small trees of a booster.
     proposals : tuple of callable, default=()
         Further functions that propose oblique directions, see
         `secret_jax.splits.directions.Proposal`. Model files cannot hold them.
@@ -139,7 +136,6 @@ class RssSplits(SplitFinder):
     ridge: float = 3e-2
     most_regressors: int = 24
     gcv_factor: float = 1.2
-    fits_nodes: bool = False
     proposals: tuple[Proposal, ...] = ()
 
     _parameter_constraints: ClassVar[dict] = {
@@ -157,7 +153,6 @@ class RssSplits(SplitFinder):
         "ridge": [real(0.0, closed="neither")],
         "most_regressors": [at_least(1)],
         "gcv_factor": [real(0.0)],
-        "fits_nodes": ["boolean"],
         "proposals": [tuple],
     }
 
@@ -166,9 +161,9 @@ class RssSplits(SplitFinder):
     is_random: ClassVar[bool] = False
 
     @property
-    def node_model(self) -> Ridge | None:
-        """Splits are scored on the residual of this model; None: of the search's."""
-        return None if self.fits_nodes else Ridge(gcv_factor=self.gcv_factor)
+    def node_model(self) -> Ridge:
+        """Splits are scored on the residual of this model."""
+        return Ridge(gcv_factor=self.gcv_factor)
 
     @property
     def max_attributes(self) -> int | None:
@@ -301,12 +296,8 @@ def _best_split(finder: RssSplits, batch: Node) -> Split:
     # split itself and the second mean are two more.
     n_model = node.n_model
     spent = 2 + n_model - jnp.trace(node.rows.penalty[:n_model, :n_model])
-    degrees, square = batch.degrees, jnp.sum(spread**2 + offset**2)
-    if finder.fits_nodes:
-        degrees, left = spent - 1, node.rows.residual
-        square = unit**2 * safe_divide(jnp.sum(matmul(batch.weight, left**2)), total)
-    left_over = jnp.maximum(total - degrees, 1.0)
-    noise = total * square / left_over
+    left_over = jnp.maximum(total - batch.degrees, 1.0)
+    noise = total * jnp.sum(spread**2 + offset**2) / left_over
     chance_gain = noise * jnp.minimum(spent, _MOST_SPENT * total)
     return split_of(
         pick._replace(gain=pick.gain * unit**2),
@@ -327,12 +318,7 @@ def _prepared(
     loading = batch.extra.get("loading")
     basis = z if loading is None else matmul(z, loading)
     rows, whitener = node_rows(
-        basis,
-        residual,
-        batch.weight,
-        n_model=n_model,
-        ridge=finder.ridge,
-        fit_first=finder.fits_nodes,
+        basis, residual, batch.weight, n_model=n_model, ridge=finder.ridge
     )
     back = whitener if loading is None else matmul(whitener, loading.T)
     columns = batch.columns
@@ -342,7 +328,7 @@ def _prepared(
         columns.n_regressors - columns.n_indicators, columns.n_regressors
     )
     allowed = batch.allowed[: z.shape[1]].astype(z.dtype).at[indicators].set(0.0)
-    axis = projections(batch, leading_component(rows.residual, batch.weight))
+    axis = projections(batch, leading_component(residual, batch.weight))
     return _Prepared(
         z, rows, back, covariance, batch.min_weight, allowed, axis, n_model
     )

@@ -121,7 +121,6 @@ def node_rows(
     *,
     n_model: int,
     ridge: float,
-    fit_first: bool = False,
 ) -> tuple[NodeRows, jax.Array]:
     """Whiten the rows of a node and multiply their columns.
 
@@ -136,9 +135,6 @@ def node_rows(
         How many of the basis columns, the first ones, the models use.
     ridge : float
         Penalty of the models, in units of the attributes' variances.
-    fit_first : bool, default=False
-        Whether a model of that penalty is fitted to the residual first; what it leaves
-        is the residual of the rows.
 
     Returns
     -------
@@ -152,12 +148,6 @@ def node_rows(
     ridged = covariance + ridge * jnp.eye(n_coordinates, dtype=basis.dtype)
     whitener, _ = inverse_cholesky(ridged, 0.0)
     coordinates = matmul(basis, whitener.T)
-    if fit_first:
-        # The penalised covariance of the coordinates is the identity.
-        model = coordinates[:, :n_model]
-        slopes = matmul((share[:, None] * model).T, residual)
-        fitted = matmul(share, residual) + matmul(model, slopes)
-        residual = jnp.where(weight[:, None] > 0, residual - fitted, 0.0)
     design = jnp.concatenate(
         [
             jnp.ones_like(residual[:, :1]),
