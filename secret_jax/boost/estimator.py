@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, overload
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
@@ -376,6 +376,14 @@ class SecretBoostingRegressor(BoosterReading, RegressorMixin, BaseEstimator):
         except ValueError as error:
             raise ValueError(f"In eval_set: {error}") from None
         return rows
+
+    @overload
+    def predict(self, X: Any, return_std: Literal[False] = False) -> np.ndarray: ...
+
+    @overload
+    def predict(
+        self, X: Any, return_std: Literal[True]
+    ) -> tuple[np.ndarray, np.ndarray]: ...
 
     def predict(
         self, X: Any, return_std: bool = False
