@@ -86,7 +86,10 @@ def add_round(
         for root, part in zip(roots, parts, strict=True)
         if root.targets is not None
     ]
-    trees = attach_at(found.trees, training, found.leaves, recipe.leaf)
+    # What the search has fitted it has fitted by the leaf model, or else anew.
+    alike = recipe.leaf == recipe.splits.node_model
+    fitted = found.fitted if alike else None
+    trees = attach_at(found.trees, training, found.leaves, recipe.leaf, fitted)
     values = _values(trees, rows, parts, found.leaves)
     for each, tree, value in zip(boosters, trees, values, strict=True):
         step = recipe.learning_rate if each.trees else 1.0
@@ -134,7 +137,7 @@ def _values(
     others = np.ones((len(trees), n_rows), bool)
     for which, (tree, part, leaf) in enumerate(zip(trees, parts, leaves, strict=True)):
         place[which] = first
-        place[which, part] = first + leaf
+        place[which, part] = leaf
         others[which, part] = False
         first += tree.n_nodes
     which, row = np.nonzero(others)

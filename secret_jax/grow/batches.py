@@ -18,7 +18,7 @@ import numpy as np
 
 from secret_jax.data.schema import TableSchema
 from secret_jax.grow.frontier import Level, Places
-from secret_jax.models.statistics import slice_statistics
+from secret_jax.models.statistics import NodeStatistics, slice_statistics
 from secret_jax.runtime.devices import in_32_bits, on_accelerator, rows_at_once
 from secret_jax.runtime.hashing import random_numbers
 from secret_jax.runtime.linalg import AnyArray
@@ -174,11 +174,17 @@ class Found(NamedTuple):
         Share of the node's weight that the search saw.
     coefficient : ndarray of shape (n_nodes, n_outputs, 1 + n_regressors), float64
         Models of the nodes, if the finder asks for them.
+    degrees : ndarray of shape (n_nodes,), float64
+        Their degrees of freedom.
+    statistics : NodeStatistics or None
+        Of the rows that the search saw, where it fitted models to them.
     """
 
     splits: Split
     share: np.ndarray
     coefficient: np.ndarray
+    degrees: np.ndarray
+    statistics: NodeStatistics | None = None
 
 
 class _Sample(NamedTuple):
@@ -255,9 +261,10 @@ class Search:
         """
         n_nodes = len(level.node)
         if n_nodes == 0:
-            return Found(self._no_splits(0), np.zeros(0), level.base)
+            nothing = np.zeros(0)
+            return Found(self._no_splits(0), nothing, level.base, nothing)
         n_rows = np.minimum(level.stop - level.start, self._most)
-        coefficient, degrees = self._models(level, n_rows)
+        coefficient, degrees, statistics = self._models(level, n_rows)
         splits = self._no_splits(n_nodes)
 
         def search(sample: _Sample) -> None:
@@ -288,7 +295,7 @@ class Search:
 
         share = self._shares(level, n_rows)
         side_by_side(search, jobs())
-        return Found(splits, share, coefficient)
+        return Found(splits, share, coefficient, degrees, statistics)
 
     def _no_splits(self, n_nodes: int) -> Split:
         """Leaves, to be filled in."""
@@ -321,11 +328,11 @@ class Search:
 
     def _models(
         self, level: Level, n_rows: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The nodes' models, each shrunk toward its parent's, and their degrees."""
+    ) -> tuple[np.ndarray, np.ndarray, NodeStatistics | None]:
+        """The nodes' models, each shrunk toward its parent's, and what they are of."""
         model, places = self._finder.node_model, self._places
         if model is None:
-            return level.base, np.zeros(len(level.node))
+            return level.base, np.zeros(len(level.node)), None
         statistics = slice_statistics(
             places.table.x,
             places.row,
@@ -336,7 +343,8 @@ class Search:
             level.start,
             level.start + n_rows,
         )
-        return model.toward(statistics, level.base)
+        coefficient, degrees = model.toward(statistics, level.base)
+        return coefficient, degrees, statistics
 
     def _samples(
         self, level: Level, chosen: np.ndarray, n_rows: np.ndarray

@@ -119,13 +119,13 @@ class Builder:
         trees : list of Tree
         number : ndarray of shape (n_nodes,), int64
             What has become of every node in its tree: itself, or the leaf that the node
-            above it is.
+            above it is. Those of further trees count on.
         """
         order = np.argsort(self._tree, kind="stable")  # parents stay before children
         size = np.bincount(self._tree)
         number = np.empty(len(order), np.int64)
         number[order] = np.arange(len(order)) - np.repeat(np.cumsum(size) - size, size)
-        trees = []
+        trees, n_before = [], 0
         parts = np.split(order, np.cumsum(size)[:-1])
         for mine, most in zip(parts, max_leaf_nodes, strict=True):
             arrays: dict[str, Any] = {
@@ -136,11 +136,12 @@ class Builder:
                 arrays[name] = np.where(ids >= 0, number[ids], -1).astype(np.int32)
             tree = Tree(**arrays, schema=self._schema)
             kept = _best_first(tree, most)
-            number[mine] = number_in_compact(tree, kept)
+            number[mine] = n_before + number_in_compact(tree, kept)
             whole = bool(kept.all())
             trees.append(
                 tree if whole else compact(tree, kept, StopReason.MAX_LEAF_NODES)
             )
+            n_before += trees[-1].n_nodes
         return trees, number
 
     def _add(self, n_nodes: int) -> np.ndarray:

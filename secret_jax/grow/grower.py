@@ -21,6 +21,8 @@ from secret_jax.grow.best_first import BestFirst
 from secret_jax.grow.builder import Builder
 from secret_jax.grow.frontier import Level, Places, Root, partition
 from secret_jax.grow.way import Way
+from secret_jax.models.attach import FittedNodes, joined_nodes
+from secret_jax.models.interface import Models
 from secret_jax.runtime.parallel import in_blocks
 from secret_jax.runtime.progress import UNTOLD, Stage
 from secret_jax.runtime.slices import slice_positions
@@ -67,10 +69,14 @@ class Grown(NamedTuple):
         parents come before children and the root is first.
     leaves : list of ndarray of shape (n_rows,), int64
         Leaf of every row of each root, in the order in which the root names them.
+        Nodes count on through all trees.
+    fitted : FittedNodes
+        Models that the search has fitted to all rows of nodes.
     """
 
     trees: list[Tree]
     leaves: list[np.ndarray]
+    fitted: FittedNodes
 
 
 def grow(
@@ -127,6 +133,7 @@ def grown(
     ]
     room = BestFirst(limits)
     arrived = np.zeros(len(places.row), np.int64)
+    fitted: list[FittedNodes] = []
     depth = 0
     while len(level.node):
         way.enter(level, depth)
@@ -135,6 +142,15 @@ def grown(
         reason[no_room] = StopReason.MAX_LEAF_NODES
         searched = np.flatnonzero(reason == StopReason.SPLIT)
         found = search.find(level.take(searched), after=way.searched)
+        if found.statistics is not None:
+            seen = np.flatnonzero(found.share >= 1.0)
+            fitted.append(
+                FittedNodes(
+                    level.node[searched[seen]],
+                    Models(found.coefficient[seen], found.degrees[seen]),
+                    found.statistics.take(seen),
+                )
+            )
         reason[searched] = _stop_after_search(found.splits, options)
         splittable = np.flatnonzero(reason[searched] == StopReason.SPLIT)
         # The rows that the search saw stand for all rows of the node.
@@ -159,7 +175,8 @@ def grown(
         depth += 1
     trees, number = builder.finish(limits)
     stops = np.cumsum([len(root.rows) for root in roots])
-    return Grown(trees, np.split(number[arrived], stops[:-1]))
+    leaves = np.split(number[arrived], stops[:-1])
+    return Grown(trees, leaves, joined_nodes(fitted, schema, number))
 
 
 def _arrive(leaves: Level, places: Places, arrived: np.ndarray) -> None:

@@ -7,7 +7,7 @@ import heapq
 import numpy as np
 import pytest
 
-from secret_jax import CartSplits
+from secret_jax import CartSplits, RssSplits
 from secret_jax.data.columns import read_columns
 from secret_jax.data.encoding import encode
 from secret_jax.data.roles import ColumnOptions, learn_schema
@@ -74,18 +74,28 @@ def test_the_tree_is_the_best_part_of_the_whole(most, table, monkeypatch):
     assert sum(searched) < whole.n_nodes / 2
 
 
-def test_rows_know_their_leaves_and_models_need_no_routing(table):
+@pytest.mark.parametrize("finder", [CartSplits(), RssSplits(em_starts=False)])
+def test_rows_know_their_leaves_and_models_need_no_routing(finder, table):
     rows, schema = table
     half = np.arange(0, N_ROWS, 2)
-    roots = [root(max_leaf_nodes=6), root(rows=half, max_leaf_nodes=None)]
-    found = grown(rows, schema, OPTIONS, roots)
+    roots = [root(max_leaf_nodes=6), root(rows=half, max_leaf_nodes=9)]
+    options = GrowOptions(finder=finder, min_gain=0.0)
+    found = grown(rows, schema, options, roots)
     parts = [rows.take(each.rows) for each in roots]
+    before = 0
     for tree, part, leaves in zip(found.trees, parts, found.leaves, strict=True):
         start = np.zeros(part.n_rows, int)
         expected = descend(tree, part.table, start, tree.max_depth)
-        np.testing.assert_array_equal(leaves, expected)
+        np.testing.assert_array_equal(leaves - before, expected)
+        before += tree.n_nodes
     routed = attach(found.trees, parts, Ridge())
-    known = attach_at(found.trees, parts, found.leaves, Ridge())
-    for one, other in zip(routed, known, strict=True):
-        np.testing.assert_array_equal(one.coefficient, other.coefficient)
-        np.testing.assert_array_equal(one.weight, other.weight)
+    # The search of the second finder has fitted most of the models itself.
+    assert (len(found.fitted.node) > 10) == (finder.node_model is not None)
+    for fitted in (None, found.fitted):
+        known = attach_at(found.trees, parts, found.leaves, Ridge(), fitted)
+        for one, other in zip(routed, known, strict=True):
+            np.testing.assert_array_equal(one.left, other.left)
+            for name in ("coefficient", "weight", "train_error", "lower", "degrees"):
+                np.testing.assert_allclose(
+                    getattr(one, name), getattr(other, name), atol=2e-5, err_msg=name
+                )
