@@ -7,6 +7,10 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from secret_jax.boost.estimator import (
+        SecretBoostingRegressor as SecretBoostingRegressor,
+    )
+    from secret_jax.boost.options import TreeSize as TreeSize
     from secret_jax.data.columns import UnseenCategoryWarning as UnseenCategoryWarning
     from secret_jax.estimator import SecretRegressor as SecretRegressor
     from secret_jax.models.interface import LeafModel as LeafModel
@@ -69,12 +73,14 @@ _HOMES = {
     "RefinementWarning": "refine.interface",
     "Ridge": "models.ridge",
     "RssSplits": "splits.rss",
+    "SecretBoostingRegressor": "boost.estimator",
     "SecretRegressor": "estimator",
     "SecretSplits": "splits.secret",
     "SoftGates": "refine.soft.choose",
     "Split": "splits.interface",
     "SplitFinder": "splits.interface",
     "Tao": "refine.tao",
+    "TreeSize": "boost.options",
     "UnseenCategoryWarning": "data.columns",
     "keep_programs": "runtime.programs",
 }

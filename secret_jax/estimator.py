@@ -23,6 +23,7 @@ from secret_jax.data.validation import (
     restore_names,
     scaled_weight,
     validated,
+    validated_rows_beside,
     validated_targets,
     validated_weight,
 )
@@ -197,6 +198,8 @@ class SecretRegressor(ReadingMixin, RegressorMixin, NestedParameters):
         Only after `conformalize`: rising scores and their rows' weights.
     reading_ : dict
         Only of models from the command line: how the columns of their files are read.
+    distillation_ : dict
+        Only of trees that `SecretBoostingRegressor.distill` made: error and fidelity.
     n_refine_steps_ : int
         Gradient steps after which the held-out rows stopped ``refine="soft"``, passes
         over the splits of ``refine="tao"``, or 0.
@@ -234,6 +237,7 @@ class SecretRegressor(ReadingMixin, RegressorMixin, NestedParameters):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = CONSTRAINTS
 
     reading_: dict[str, Any]
+    distillation_: dict[str, Any]
 
     def __init__(
         self,
@@ -408,7 +412,8 @@ class SecretRegressor(ReadingMixin, RegressorMixin, NestedParameters):
         self.n_leaves_grown_ = finished.fitted.n_leaves_grown
         self.n_refine_steps_ = 0
         self._forget_calibration()
-        self.__dict__.pop("reading_", None)
+        for name in ("reading_", "distillation_"):
+            self.__dict__.pop(name, None)
         if plan.refine is not None:
             with self._computing(X):
                 refined = refine_tree(plan, finished)
@@ -445,23 +450,10 @@ class SecretRegressor(ReadingMixin, RegressorMixin, NestedParameters):
                 f"prune_set was given, but prune={self.prune!r} uses no such rows. "
                 "Set prune='auto' or 'holdout', or leave prune_set out."
             )
-        if not isinstance(prune_set, tuple | list) or len(prune_set) not in (2, 3):
-            raise ValueError(
-                "prune_set should be a pair (X, y) of rows to prune on, or a triple "
-                f"(X, y, sample_weight), got {type(prune_set).__name__}."
-            )
-        try:
-            X = validated(self, prune_set[0], reset=False)
-            targets = validated_targets(prune_set[1], X)
-            weight = checked_weight((*prune_set, None)[2], X)
-        except ValueError as error:
-            raise ValueError(f"In prune_set: {error}") from None
-        if targets.shape[1] != n_outputs:
-            raise ValueError(
-                f"prune_set has {targets.shape[1]} output(s), but y has {n_outputs}. "
-                "Give both the same columns."
-            )
-        return CheckedRows(X, targets, weight)
+        rows = validated_rows_beside(
+            self, prune_set, n_outputs, "prune_set", "prune on"
+        )
+        return CheckedRows(*rows)
 
     def cost_complexity_pruning_path(
         self, X: Any, y: Any, sample_weight: Any = None

@@ -21,8 +21,10 @@ from benchmarks.accuracy.peers import Candidate, Outcome
 from benchmarks.shared import Experiment, say
 from secret_jax import (
     HoldOut,
+    RefinementWarning,
     Ridge,
     RssSplits,
+    SecretBoostingRegressor,
     SecretRegressor,
     UnseenCategoryWarning,
 )
@@ -38,6 +40,10 @@ class Setting(NamedTuple):
         Of the estimator.
     paper : bool
         Start from `SecretRegressor.paper`.
+    booster : bool
+        `SecretBoostingRegressor`, or
+    student : dict or None
+        the tree that it teaches, by these parameters of its `distill`.
     numbers : bool
         Take columns of numbers as numbers, also where the paper takes them as
         discrete.
@@ -45,6 +51,8 @@ class Setting(NamedTuple):
 
     parameters: Mapping[str, Any] = {}
     paper: bool = False
+    booster: bool = False
+    student: Mapping[str, Any] | None = None
     numbers: bool = False
 
 
@@ -55,6 +63,10 @@ VARIANTS = {
     "blended": Setting({"refine": "blend"}),
     "refined_tao": Setting({"refine": "tao"}),
     "refined_soft": Setting({"refine": "soft"}),
+    "boosted": Setting(booster=True),
+    "boosted_single": Setting({"average": False}, booster=True),
+    "distilled": Setting(booster=True, student={}),
+    "distilled_soft": Setting(booster=True, student={"refine": "soft"}),
 }
 ABLATIONS = {
     "no_oblique_splits": Setting({"oblique": False}),
@@ -101,8 +113,9 @@ def ours(names: Iterable[str], code: str) -> list[Candidate]:
     for name in names:
         setting = (VARIANTS | ABLATIONS)[name]
         try:
-            parameters = _model(setting).get_params(deep=False)
-            plan_of(parameters, SecretRegressor.__name__, seed=0)
+            model = _model(setting)
+            if isinstance(model, SecretRegressor):
+                plan_of(model.get_params(deep=False), type(model).__name__, seed=0)
         except (TypeError, ValueError) as error:
             say(f"{name} is left out: {error}")
             continue
@@ -120,6 +133,8 @@ def key_of_setting(setting: Setting, code: str) -> str:
     parameters = setting.parameters.items()
     settings = ", ".join(f"{name}={value!r}" for name, value in parameters)
     start = "paper" if setting.paper else "default"
+    if setting.booster:
+        start = "booster" if setting.student is None else f"student {setting.student}"
     encoding = " numbers" if setting.numbers else ""
     return f"secret_jax {code}{encoding} {start}({settings})"
 
@@ -140,6 +155,8 @@ def run_setting(
     with warnings.catch_warnings():
         # In small sets some categories occur in the pruning or the test part only.
         warnings.simplefilter("ignore", UnseenCategoryWarning)
+        if isinstance(model, SecretBoostingRegressor):
+            return _boosted(model, setting, experiment)
         holds_out = model.prune in ("auto", "holdout")
         if held_out and (holds_out or isinstance(model.prune, HoldOut)):
             fit = functools.partial(model.fit, *train, prune_set=tuple(prune))
@@ -152,6 +169,25 @@ def run_setting(
     return Outcome(prediction, model.n_leaves_, seconds, model.reading_cost_)
 
 
+def _boosted(
+    model: SecretBoostingRegressor, setting: Setting, experiment: Experiment
+) -> Outcome:
+    """A booster of all rows but the test's, or the tree that it teaches."""
+    started = time.perf_counter()
+    model.fit(*_joined(experiment))
+    if setting.student is None:
+        seconds = time.perf_counter() - started
+        trees = [tree for booster in model.ensemble_.boosters for tree in booster]
+        leaves = sum(tree.n_leaves for tree in trees)
+        return Outcome(model.predict(experiment.test.X), leaves, seconds)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RefinementWarning)
+        tree = model.distill(**setting.student)
+    seconds = time.perf_counter() - started
+    prediction = tree.predict(experiment.test.X)
+    return Outcome(prediction, tree.n_leaves_, seconds, tree.reading_cost_)
+
+
 def _joined(experiment: Experiment) -> tuple[Any, Any]:
     import numpy as np
     import pandas
@@ -160,7 +196,9 @@ def _joined(experiment: Experiment) -> tuple[Any, Any]:
     return pandas.concat([train.X, prune.X]), np.concatenate([train.y, prune.y])
 
 
-def _model(setting: Setting) -> SecretRegressor:
+def _model(setting: Setting) -> SecretRegressor | SecretBoostingRegressor:
+    if setting.booster:
+        return SecretBoostingRegressor(**setting.parameters)
     model = SecretRegressor.paper() if setting.paper else SecretRegressor()
     return model.set_params(**setting.parameters)
 

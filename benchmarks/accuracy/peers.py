@@ -139,6 +139,8 @@ def _run(peer: _Peer, threads: int | None, experiment: Experiment) -> Outcome:
     settings = dict(peer.settings)
     if peer.package == "lightgbm":
         settings["n_jobs"] = threads
+    if peer.package == "catboost":
+        settings["thread_count"] = threads or -1
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # theirs, about names of columns and the like
         started = time.perf_counter()
@@ -345,6 +347,32 @@ def _lightgbm(
     return Fitted(model.predict, leaves, numbers_of_lightgbm(trees))
 
 
+def _catboost(
+    data: Encoded, *, patience: int, shapes: list[dict[str, int]], **settings: Any
+) -> Fitted:
+    """Boosted symmetric trees, stopped by the pruning rows, refitted on all rows."""
+    catboost: Any = importlib.import_module("catboost")
+    text = not_numeric(data.X_both)
+    settings |= {"cat_features": text, "random_seed": data.seed % 2**31}
+    settings |= {"verbose": False, "allow_writing_files": False}
+    models = []
+    for shape in shapes:
+        model = catboost.CatBoostRegressor(**settings, **shape)
+        model.fit(
+            data.X_train,
+            data.y_train,
+            eval_set=(data.X_prune, data.y_prune),
+            early_stopping_rounds=patience,
+        )
+        models.append(model)
+    errors = [model.get_best_score()["validation"]["RMSE"] for model in models]
+    which = int(np.argmin(errors))
+    settings["iterations"] = models[which].get_best_iteration() + 1
+    model = catboost.CatBoostRegressor(**settings, **shapes[which])
+    model.fit(data.X_both, data.y_both)
+    return Fitted(model.predict, int(np.sum(model.get_tree_leaf_counts())))
+
+
 def _cubist(data: Encoded, **settings: Any) -> Fitted:
     """Rules with linear models (Quinlan)."""
     cubist: Any = importlib.import_module("cubist")
@@ -410,6 +438,18 @@ _PEERS = {
     ),
     "lightgbm_linear": _Peer(
         "lightgbm", "categories", _lightgbm, {**_BOOSTING, "linear_tree": True}
+    ),
+    "lightgbm_linear_refitted": _Peer(
+        "lightgbm",
+        "categories",
+        _lightgbm,
+        {**_BOOSTING, "linear_tree": True, "refit": True},
+    ),
+    "catboost_refitted": _Peer(
+        "catboost",
+        "text",
+        _catboost,
+        {"iterations": 5000, "patience": 50, "shapes": [{"depth": 6}, {"depth": 4}]},
     ),
     "cubist": _Peer("cubist", "numbers", _cubist, {"n_committees": 1}),
     "cubist_on_indicators": _Peer("cubist", "indicators", _cubist, {"n_committees": 1}),

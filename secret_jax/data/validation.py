@@ -120,6 +120,40 @@ def scaled_weight(weight: np.ndarray) -> np.ndarray:
     return weight
 
 
+def validated_rows_beside(
+    model: BaseEstimator, given: Any, n_outputs: int, name: str, use: str
+) -> tuple[Any, np.ndarray, np.ndarray]:
+    """Further rows that are not for training: table, outputs, weights as given.
+
+    Parameters
+    ----------
+    model : BaseEstimator
+        Which has noted the features.
+    given : tuple (X, y) or (X, y, sample_weight)
+    n_outputs : int
+        Of the training rows.
+    name, use : str
+        Of the parameter, and what the rows are for, for messages.
+    """
+    if not isinstance(given, tuple | list) or len(given) not in (2, 3):
+        raise ValueError(
+            f"{name} should be a pair (X, y) of rows to {use}, or a triple "
+            f"(X, y, sample_weight), got {type(given).__name__}."
+        )
+    try:
+        X = validated(model, given[0], reset=False)
+        targets = validated_targets(given[1], X)
+        weight = checked_weight((*given, None)[2], X)
+    except ValueError as error:
+        raise ValueError(f"In {name}: {error}") from None
+    if targets.shape[1] != n_outputs:
+        raise ValueError(
+            f"{name} has {targets.shape[1]} output(s), but y has {n_outputs}. "
+            "Give both the same columns."
+        )
+    return X, targets, weight
+
+
 def warn_of_target_among_features(
     columns: Any, targets: np.ndarray, schema: TableSchema
 ) -> None:

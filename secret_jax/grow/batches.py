@@ -19,7 +19,7 @@ import numpy as np
 from secret_jax.data.schema import TableSchema
 from secret_jax.grow.frontier import Level, Places
 from secret_jax.grow.padding import Padding
-from secret_jax.models.statistics import slice_statistics
+from secret_jax.models.statistics import NodeStatistics, slice_statistics
 from secret_jax.runtime.devices import (
     in_32_bits,
     is_out_of_memory,
@@ -36,8 +36,8 @@ from secret_jax.splits.interface import Node, Split, SplitFinder
 # Most padded rows of one batch, unless a single node has more: eight nodes of the
 # default sample are enough to make a call of a program cheap.
 _BATCH_ROWS = 1 << 14
-# Smaller nodes are padded to this size: one program more would cost seconds to compile.
-_SMALLEST_SAMPLE = 512
+# Padded size of small nodes, unless a growth asks for another.
+SMALLEST_SAMPLE = 512
 
 # Side by side padding is computed: batches have a power of four times so many nodes.
 _FEWEST_TOGETHER = 4
@@ -180,11 +180,17 @@ class Found(NamedTuple):
         Share of the node's weight that the search saw.
     coefficient : ndarray of shape (n_nodes, n_outputs, 1 + n_regressors), float64
         Models of the nodes, if the finder asks for them.
+    degrees : ndarray of shape (n_nodes,), float64
+        Their degrees of freedom.
+    statistics : NodeStatistics or None
+        Of the rows that the search saw, where it fitted models to them.
     """
 
     splits: Split
     share: np.ndarray
     coefficient: np.ndarray
+    degrees: np.ndarray
+    statistics: NodeStatistics | None = None
 
 
 class _Sample(NamedTuple):
@@ -216,6 +222,9 @@ class Search:
         Most rows of a node that are looked at; None: all.
     deep : bool
         Whether smaller nodes than those of the first level will come.
+    smallest : int, optional
+        Smaller nodes are padded to this size: one program more would cost seconds to
+        compile.
     """
 
     def __init__(
@@ -227,6 +236,7 @@ class Search:
         oblique: bool,
         sample: int | None,
         deep: bool = True,
+        smallest: int = SMALLEST_SAMPLE,
     ):
         self._finder, self._places, self._schema = finder, places, schema
         self._padding = Padding.of(schema, oblique=oblique)
@@ -234,6 +244,7 @@ class Search:
         self._x = self.wider(x)
         self._codes = self._padding.wider_codes(np.maximum(codes, 0))
         self._together, self._deep = on_accelerator(), deep
+        self._smallest = smallest
         # Processors read the rows where they are.
         self._held = None
         if self._together:
@@ -273,9 +284,10 @@ class Search:
         """
         n_nodes = len(level.node)
         if n_nodes == 0:
-            return Found(self._no_splits(0), np.zeros(0), level.base)
+            nothing = np.zeros(0)
+            return Found(self._no_splits(0), nothing, level.base, nothing)
         n_rows = np.minimum(level.stop - level.start, self._most)
-        coefficient, degrees = self._models(level, n_rows)
+        coefficient, degrees, statistics = self._models(level, n_rows)
         splits = self._no_splits(n_nodes)
 
         def search(sample: _Sample) -> None:
@@ -317,7 +329,7 @@ class Search:
 
         share = self._shares(level, n_rows)
         side_by_side(search, jobs())
-        return Found(splits, share, coefficient)
+        return Found(splits, share, coefficient, degrees, statistics)
 
     def _no_splits(self, n_nodes: int) -> Split:
         """Leaves, to be filled in."""
@@ -350,11 +362,11 @@ class Search:
 
     def _models(
         self, level: Level, n_rows: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The nodes' models, each shrunk toward its parent's, and their degrees."""
+    ) -> tuple[np.ndarray, np.ndarray, NodeStatistics | None]:
+        """The nodes' models, each shrunk toward its parent's, and what they are of."""
         model, places = self._finder.node_model, self._places
         if model is None:
-            return level.base, np.zeros(len(level.node))
+            return level.base, np.zeros(len(level.node)), None
         statistics = slice_statistics(
             places.table.x,
             places.row,
@@ -365,13 +377,14 @@ class Search:
             level.start,
             level.start + n_rows,
         )
-        return model.toward(statistics, level.base)
+        coefficient, degrees = model.toward(statistics, level.base)
+        return coefficient, degrees, statistics
 
     def _samples(
         self, level: Level, chosen: np.ndarray, n_rows: np.ndarray
     ) -> Iterator[_Sample]:
         """Nodes of like size together, each with a prefix of its rows; large first."""
-        width = np.array([bucket(n, smallest=_SMALLEST_SAMPLE) for n in n_rows])
+        width = np.array([bucket(n, smallest=self._smallest) for n in n_rows])
         for size in np.unique(width[chosen])[::-1].tolist():
             alike = np.flatnonzero(chosen & (width == size))
             n_padded = n_together = self._nodes_at_once(size, len(alike))
@@ -402,8 +415,8 @@ class Search:
         smallest = max(level.min_split_weight.min() / heaviest, 1.0)
         largest = int(n_rows.max())
         smallest = min(int(smallest), largest) if self._deep else largest
-        narrowest = bucket(smallest, smallest=_SMALLEST_SAMPLE)
-        size = bucket(largest, smallest=_SMALLEST_SAMPLE)
+        narrowest = bucket(smallest, smallest=self._smallest)
+        size = bucket(largest, smallest=self._smallest)
         while size >= narrowest:
             nothing = np.zeros((0, size), np.int64)
             yield _Sample(nothing[:, 0], nothing, self._nodes_at_once(size, 0))

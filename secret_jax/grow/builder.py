@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from secret_jax.tree.structure import (
     StopReason,
     Tree,
     compact,
+    number_in_compact,
 )
 
 
@@ -102,14 +104,30 @@ class Builder:
             arrays["coefficient"][child] = splits.child_models.reshape(-1, *shape)
         return child
 
-    def finish(self, max_leaf_nodes: int | None) -> list[Tree]:
-        """The trees grown so far; their models are what the finder implied, or zero."""
+    def finish(
+        self, max_leaf_nodes: Sequence[int | None]
+    ) -> tuple[list[Tree], np.ndarray]:
+        """The trees grown so far; their models are what the finder implied, or zero.
+
+        Parameters
+        ----------
+        max_leaf_nodes : sequence of int or None
+            Of every tree.
+
+        Returns
+        -------
+        trees : list of Tree
+        number : ndarray of shape (n_nodes,), int64
+            What has become of every node in its tree: itself, or the leaf that the node
+            above it is. Those of further trees count on.
+        """
         order = np.argsort(self._tree, kind="stable")  # parents stay before children
         size = np.bincount(self._tree)
         number = np.empty(len(order), np.int64)
         number[order] = np.arange(len(order)) - np.repeat(np.cumsum(size) - size, size)
-        trees = []
-        for mine in np.split(order, np.cumsum(size)[:-1]):
+        trees, n_before = [], 0
+        parts = np.split(order, np.cumsum(size)[:-1])
+        for mine, most in zip(parts, max_leaf_nodes, strict=True):
             arrays: dict[str, Any] = {
                 name: self._arrays[name][mine] for name in ARRAY_FIELDS
             }
@@ -117,8 +135,14 @@ class Builder:
                 ids = arrays[name]
                 arrays[name] = np.where(ids >= 0, number[ids], -1).astype(np.int32)
             tree = Tree(**arrays, schema=self._schema)
-            trees.append(_best_first(tree, max_leaf_nodes))
-        return trees
+            kept = _best_first(tree, most)
+            number[mine] = n_before + number_in_compact(tree, kept)
+            whole = bool(kept.all())
+            trees.append(
+                tree if whole else compact(tree, kept, StopReason.MAX_LEAF_NODES)
+            )
+            n_before += trees[-1].n_nodes
+        return trees, number
 
     def _add(self, n_nodes: int) -> np.ndarray:
         first = len(self._arrays["left"])
@@ -128,21 +152,23 @@ class Builder:
         return np.arange(first, first + n_nodes)
 
 
-def _best_first(tree: Tree, max_leaf_nodes: int | None) -> Tree:
-    """The tree that best-first growth with at most so many leaves would have given.
+def _best_first(tree: Tree, max_leaf_nodes: int | None) -> np.ndarray:
+    """The nodes that best-first growth with at most so many leaves would have split.
 
     A node's split does not depend on when it is made, so the full tree can be cut
     afterwards: the largest gain is split first.
     """
     inner = ~tree.is_leaf
     if max_leaf_nodes is None or inner.sum() < max_leaf_nodes:
-        return tree
+        return np.ones(tree.n_nodes, bool)
     kept = np.zeros(tree.n_nodes, bool)
     heap = [(-float(tree.gain[0]), 0)]
-    while heap and kept.sum() < max_leaf_nodes - 1:
+    n_kept = 0
+    while heap and n_kept < max_leaf_nodes - 1:
         _, node = heapq.heappop(heap)
         kept[node] = True
+        n_kept += 1
         for child in (tree.left[node], tree.right[node]):
             if inner[child]:
                 heapq.heappush(heap, (-float(tree.gain[child]), int(child)))
-    return compact(tree, kept, StopReason.MAX_LEAF_NODES)
+    return kept

@@ -11,6 +11,7 @@ import numpy as np
 from secret_jax.data.rows import Rows, Table
 from secret_jax.data.schema import TableSchema
 from secret_jax.runtime.hashing import mix
+from secret_jax.runtime.slices import slice_positions
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -35,6 +36,8 @@ class Root:
         Likewise, in standardised units.
     allowed : ndarray of shape (n_columns + n_discrete,), bool, optional
         Encoded columns and discrete attributes that it may split on; by default all.
+    max_leaf_nodes : int, optional
+        In place of that of all trees.
     """
 
     rows: np.ndarray
@@ -45,6 +48,7 @@ class Root:
     weight: np.ndarray | None = None
     targets: np.ndarray | None = None
     allowed: np.ndarray | None = None
+    max_leaf_nodes: int | None = None
 
 
 class Places(NamedTuple):
@@ -238,16 +242,3 @@ def partition(
     ranked = np.argsort((2 * node + ~go_left).astype(narrow), kind="stable")
     order[position] = order[position[ranked]]
     return starts + np.bincount(node[go_left], minlength=len(starts))
-
-
-def slice_positions(starts: np.ndarray, stops: np.ndarray) -> np.ndarray:
-    """Positions covered by several slices, one slice after the other, int64.
-
-    Examples
-    --------
-    >>> slice_positions(np.array([2, 7]), np.array([4, 10]))
-    array([2, 3, 7, 8, 9])
-    """
-    length = stops - starts
-    offset = np.cumsum(length) - length
-    return np.arange(length.sum()) + np.repeat(starts - offset, length)

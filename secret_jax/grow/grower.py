@@ -16,12 +16,16 @@ import numpy as np
 
 from secret_jax.data.rows import Rows
 from secret_jax.data.schema import TableSchema
-from secret_jax.grow.batches import Search
+from secret_jax.grow.batches import SMALLEST_SAMPLE, Search
+from secret_jax.grow.best_first import BestFirst
 from secret_jax.grow.builder import Builder
-from secret_jax.grow.frontier import Level, Places, Root, partition, slice_positions
+from secret_jax.grow.frontier import Level, Places, Root, partition
 from secret_jax.grow.way import Way
+from secret_jax.models.attach import FittedNodes, joined_nodes
+from secret_jax.models.interface import Models
 from secret_jax.runtime.parallel import in_blocks
 from secret_jax.runtime.progress import UNTOLD, Stage
+from secret_jax.runtime.slices import slice_positions
 from secret_jax.splits.interface import Split, SplitFinder
 from secret_jax.tree.routing import left_of_splits
 from secret_jax.tree.structure import SplitKind, StopReason, Tree
@@ -43,6 +47,8 @@ class GrowOptions:
         A split must gain so many times what chance alone would
         (`secret_jax.splits.interface.Split`).
     max_depth, max_leaf_nodes : int or None
+    smallest_sample : int
+        Smaller nodes are padded to this size.
     """
 
     finder: SplitFinder
@@ -50,6 +56,27 @@ class GrowOptions:
     min_gain: float = 1.5
     max_depth: int | None = None
     max_leaf_nodes: int | None = None
+    smallest_sample: int = SMALLEST_SAMPLE
+
+
+class Grown(NamedTuple):
+    """Trees as they were grown.
+
+    Attributes
+    ----------
+    trees : list of Tree
+        One for every root, without models but those that the finder implied. In each,
+        parents come before children and the root is first.
+    leaves : list of ndarray of shape (n_rows,), int64
+        Leaf of every row of each root, in the order in which the root names them.
+        Nodes count on through all trees.
+    fitted : FittedNodes
+        Models that the search has fitted to all rows of nodes.
+    """
+
+    trees: list[Tree]
+    leaves: list[np.ndarray]
+    fitted: FittedNodes
 
 
 def grow(
@@ -59,6 +86,17 @@ def grow(
     roots: Sequence[Root],
     stage: Stage = UNTOLD,
 ) -> list[Tree]:
+    """Trees grown side by side; see `grown`."""
+    return grown(rows, schema, options, roots, stage).trees
+
+
+def grown(
+    rows: Rows,
+    schema: TableSchema,
+    options: GrowOptions,
+    roots: Sequence[Root],
+    stage: Stage = UNTOLD,
+) -> Grown:
     """Grow trees side by side, level by level.
 
     Parameters
@@ -74,9 +112,7 @@ def grow(
 
     Returns
     -------
-    list of Tree
-        One for every root, without models but those that the finder implied. In each,
-        parents come before children and the root is first.
+    Grown
     """
     places = Places.of(rows, roots)
     search = Search(
@@ -86,21 +122,44 @@ def grow(
         oblique=any(root.oblique for root in roots),
         sample=options.sample,
         deep=options.max_depth is None or options.max_depth > 1,
+        smallest=options.smallest_sample,
     )
     builder = Builder(schema, len(roots))
     level = Level.of(roots, places, schema)
     way = Way(level, stage, options.max_depth)
+    limits = [
+        options.max_leaf_nodes if root.max_leaf_nodes is None else root.max_leaf_nodes
+        for root in roots
+    ]
+    room = BestFirst(limits)
+    arrived = np.zeros(len(places.row), np.int64)
+    fitted: list[FittedNodes] = []
     depth = 0
     while len(level.node):
         way.enter(level, depth)
         reason = _stop_before_search(level, depth, options)
+        no_room = (reason == StopReason.SPLIT) & ~room.may_split(level.tree)
+        reason[no_room] = StopReason.MAX_LEAF_NODES
         searched = np.flatnonzero(reason == StopReason.SPLIT)
         found = search.find(level.take(searched), after=way.searched)
+        if found.statistics is not None:
+            seen = np.flatnonzero(found.share >= 1.0)
+            fitted.append(
+                FittedNodes(
+                    level.node[searched[seen]],
+                    Models(found.coefficient[seen], found.degrees[seen]),
+                    found.statistics.take(seen),
+                )
+            )
         reason[searched] = _stop_after_search(found.splits, options)
         splittable = np.flatnonzero(reason[searched] == StopReason.SPLIT)
-        splits = jax.tree.map(lambda array, at=splittable: array[at], found.splits)
         # The rows that the search saw stand for all rows of the node.
-        gain = (splits.gain / found.share[splittable]).astype(np.float32)
+        gain = (found.splits.gain / found.share).astype(np.float32)[splittable]
+        at = searched[splittable]
+        kept = room.of_use(level.tree[at], at, gain)
+        reason[at[~kept]] = StopReason.MAX_LEAF_NODES
+        splittable, gain = splittable[kept], gain[kept]
+        splits = jax.tree.map(lambda array, at=splittable: array[at], found.splits)
         parents = level.take(searched[splittable])
         division = _divide(parents, splits._replace(gain=gain), places)
         # A search that saw a sample of the rows may have misjudged the sides.
@@ -108,10 +167,22 @@ def grow(
         light = least < parents.min_leaf_weight * (1 - ROUNDING)
         reason[searched[splittable[light]]] = StopReason.MIN_SAMPLES_LEAF
         builder.stop(level.node, reason)
+        _arrive(level.take(reason != StopReason.SPLIT), places, arrived)
         base = found.coefficient[splittable[~light]]
+        split = searched[splittable[~light]]
+        room.descend(level.tree[split], split, gain[~light])
         level = _descend(division.take(~light), places, builder, base)
         depth += 1
-    return builder.finish(options.max_leaf_nodes)
+    trees, number = builder.finish(limits)
+    stops = np.cumsum([len(root.rows) for root in roots])
+    leaves = np.split(number[arrived], stops[:-1])
+    return Grown(trees, leaves, joined_nodes(fitted, schema, number))
+
+
+def _arrive(leaves: Level, places: Places, arrived: np.ndarray) -> None:
+    """Note the leaf of the rows of nodes that are not split, in place."""
+    place = places.order[slice_positions(leaves.start, leaves.stop)]
+    arrived[place] = np.repeat(leaves.node, leaves.stop - leaves.start)
 
 
 def _stop_before_search(level: Level, depth: int, options: GrowOptions) -> np.ndarray:

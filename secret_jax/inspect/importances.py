@@ -53,13 +53,35 @@ def feature_importances(tree: Tree) -> np.ndarray:
     >>> bool(model.feature_importances_[5:].sum() < 0.1)  # only the first five count
     True
     """
-    schema, weight = tree.schema, tree.weight
+    weight = tree.weight
     if weight[0] <= 0:
-        return np.zeros(len(schema.names))
+        return np.zeros(len(tree.schema.names))
+    importance = savings(tree, float(weight[0]))
+    total = importance.sum()
+    explained = total > _ROUNDING * weight[0]
+    return importance / total if explained else np.zeros_like(importance)
+
+
+def savings(tree: Tree, square: float) -> np.ndarray:
+    """Squared error that a tree saves through every input column.
+
+    Parameters
+    ----------
+    tree : Tree
+        Of one output.
+    square : float
+        Weighted sum of squares of what the tree was grown for, about its mean.
+
+    Returns
+    -------
+    ndarray of shape (n_columns,), float64
+        Not negative; see `feature_importances`.
+    """
+    weight = tree.weight
     coefficient = np.asarray(tree.coefficient[:, 0], np.float64)
     error = weight * tree.train_error[:, 0]
     of_root = sum_variances(tree, 0, coefficient[0, 1:])
-    importance = max(weight[0] - error[0], 0.0) * in_proportion(of_root)
+    importance = max(square - error[0], 0.0) * in_proportion(of_root)
     for node in np.flatnonzero(~tree.is_leaf):
         children = [int(tree.left[node]), int(tree.right[node])]
         saved = max(float(error[node] - error[children].sum()), 0.0)
@@ -77,6 +99,4 @@ def feature_importances(tree: Tree) -> np.ndarray:
             half = 0.5 * joint.sum() / total
             of_split = (1.0 - half) * of_split + half * in_proportion(joint)
         importance += saved * of_split
-    total = importance.sum()
-    explained = total > _ROUNDING * weight[0]
-    return importance / total if explained else np.zeros_like(importance)
+    return importance

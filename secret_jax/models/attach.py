@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
 from secret_jax.data.rows import Rows, join
+from secret_jax.data.schema import TableSchema
 from secret_jax.data.source import EncodedRows, RowSource
 from secret_jax.models.interface import LeafModel, Models, squared_errors
 from secret_jax.models.statistics import (
@@ -66,6 +68,101 @@ def attach(
     return separated(forest, size.tolist())
 
 
+class FittedNodes(NamedTuple):
+    """Nodes of trees side by side that have their models already.
+
+    Attributes
+    ----------
+    node : ndarray of shape (n_fitted,), int
+    models : Models
+    statistics : NodeStatistics
+        Of all their rows.
+    """
+
+    node: np.ndarray
+    models: Models
+    statistics: NodeStatistics
+
+
+def joined_nodes(
+    parts: Sequence[FittedNodes], schema: TableSchema, number: np.ndarray
+) -> FittedNodes:
+    """Fitted nodes together, by the numbers that nodes have by now.
+
+    Parameters
+    ----------
+    parts : sequence of FittedNodes
+    schema : TableSchema
+    number : ndarray of shape (n_nodes,), int
+        What has become of every node; that of a node that is gone is the node above it.
+    """
+    width, n_outputs = 1 + schema.n_regressors, schema.n_outputs
+    if not parts:
+        nothing = Models(np.zeros((0, n_outputs, width)), np.zeros(0))
+        none = no_statistics(0, schema.n_regressors, n_outputs)
+        return FittedNodes(np.zeros(0, np.int64), nothing, none)
+    node = np.concatenate([part.node for part in parts])
+    # Nodes come after those above them: the first of a number is the one that stayed.
+    stayed = np.unique(number, return_index=True)[1]
+    chosen = np.isin(node, stayed)
+
+    def together(arrays: Iterable[np.ndarray]) -> np.ndarray:
+        return np.concatenate(list(arrays))[chosen]
+
+    models = Models(*map(together, zip(*(part.models for part in parts), strict=True)))
+    each = zip(*(part.statistics for part in parts), strict=True)
+    statistics = NodeStatistics(*map(together, each))
+    return FittedNodes(number[node[chosen]], models, statistics)
+
+
+def attach_at(
+    trees: Sequence[Tree],
+    parts: Sequence[Rows],
+    leaves: Sequence[np.ndarray],
+    leaf: LeafModel,
+    fitted: FittedNodes | None = None,
+) -> list[Tree]:
+    """`attach` where it is known to which leaf every row goes: nothing is routed.
+
+    Parameters
+    ----------
+    trees : sequence of Tree
+    parts : sequence of Rows
+        Those that train each tree.
+    leaves : sequence of ndarray of shape (n_rows,), int
+        The leaf of each of them, as `secret_jax.grow.grower.grown` tells it: nodes
+        count on through the trees.
+    leaf : LeafModel
+    fitted : FittedNodes, optional
+        Nodes whose models by ``leaf`` are known.
+
+    Returns
+    -------
+    list of Tree
+    """
+    size = [tree.n_nodes for tree in trees]
+    forest, node = joined(trees), np.concatenate(leaves)
+    known = np.zeros(forest.n_nodes, bool)
+    if fitted is not None:
+        known[fitted.node] = True
+    if fitted is None or not known[~forest.is_leaf].all():
+        statistics = _statistics_at(forest, join(list(parts)), node)
+        return separated(with_statistics(forest, statistics, leaf), size)
+    new = np.flatnonzero(~known)
+    kept = [~known[own] for own in leaves]
+    rows = join([part.take(chosen) for part, chosen in zip(parts, kept, strict=True)])
+    statistics = _statistics_at(forest, rows, node[np.concatenate(kept)], sums=False)
+    for whole, own in zip(statistics, fitted.statistics, strict=True):
+        whole[fitted.node] = own
+    coefficient = np.zeros((forest.n_nodes, *fitted.models.coefficient.shape[1:]))
+    degrees = np.zeros(forest.n_nodes)
+    coefficient[fitted.node], degrees[fitted.node] = fitted.models
+    above = coefficient[forest.parent[new]] * (forest.parent[new] >= 0)[:, None, None]
+    coefficient[new], degrees[new] = leaf.toward(statistics.take(new), above)
+    models = Models(coefficient, degrees)
+    return separated(described(forest, statistics, models, leaf), size)
+
+
 def attach_one(tree: Tree, rows: Rows, leaf: LeafModel) -> Tree:
     """`attach` for a single tree."""
     return attach([tree], [rows], leaf)[0]
@@ -116,9 +213,18 @@ def host_statistics(tree: Tree, rows: Rows, root: np.ndarray) -> NodeStatistics:
     -------
     NodeStatistics
     """
+    return _statistics_at(tree, rows, descend(tree, rows.table, root, tree.max_depth))
+
+
+def _statistics_at(
+    tree: Tree, rows: Rows, leaf: np.ndarray, *, sums: bool = True
+) -> NodeStatistics:
+    """Statistics of every node from rows whose leaves are known, in float64.
+
+    Without ``sums`` inner nodes have none.
+    """
     schema = tree.schema
     n_regressors, n_outputs = schema.n_regressors, schema.n_outputs
-    leaf = descend(tree, rows.table, root, tree.max_depth)
     order = np.argsort(leaf, kind="stable")
     occupied, first = np.unique(leaf[order], return_index=True)
     last = np.append(first, len(order))[1:]
@@ -127,7 +233,8 @@ def host_statistics(tree: Tree, rows: Rows, root: np.ndarray) -> NodeStatistics:
     statistics = no_statistics(tree.n_nodes, n_regressors, n_outputs)
     for whole, own in zip(statistics, found, strict=True):
         whole[occupied] = own
-    sum_upwards(statistics, tree.parent, tree.depth)
+    if sums:
+        sum_upwards(statistics, tree.parent, tree.depth)
     return statistics
 
 

@@ -23,12 +23,15 @@ from secret_jax.runtime.linalg import AnyArray, safe_divide
 from secret_jax.runtime.moments import Moments, added_up, grouped
 from secret_jax.runtime.programs import program
 from secret_jax.runtime.shapes import next_power_of_two
+from secret_jax.runtime.slices import slice_positions
 
 # Rows of a tile: half of them is what a leaf wastes in a block, and float32 sums of so
 # few numbers keep their digits.
 _TILE = 64
 # Blocks in which most leaves fill their tiles, and that stay in a cache.
 _SMALLEST_BLOCK, _LARGEST_BLOCK = 1 << 15, 1 << 17
+# Slices of so many products, or of fewer, are summed up together.
+_FEW_PRODUCTS = 1 << 15
 # Eigenvalues of dependent columns, over the largest one: of products of float64 numbers
 # (of columns in float32) up to 1e-14, of float32 ones up to 1e-8.
 _ROUNDING_64, _ROUNDING_32 = 1e-10, 1e-6
@@ -176,11 +179,12 @@ def slice_statistics(
     """
     n_outputs = targets.shape[1]
     statistics = no_statistics(len(start), n_regressors, n_outputs)
-    for index, (first, last) in enumerate(zip(start, stop, strict=True)):
-        if first == last:
-            continue
-        place = order[first:last]
-        joint = np.empty((len(place), n_regressors + n_outputs))
+    width = n_regressors + n_outputs
+    small = (stop - start) * width**2 <= _FEW_PRODUCTS
+    _small_slices(statistics, small, x, row, targets, weight, order, start, stop)
+    for index in np.flatnonzero(~small):
+        place = order[start[index] : stop[index]]
+        joint = np.empty((len(place), width))
         joint[:, :n_regressors] = x[place if row is None else row[place], :n_regressors]
         joint[:, n_regressors:] = targets[place]
         statistics.lower[index] = joint[:, n_regressors:].min(axis=0)
@@ -193,6 +197,45 @@ def slice_statistics(
         statistics.mean[index] = mean
         statistics.scatter[index] = (own_weight[:, None] * joint).T @ joint
     return statistics
+
+
+def _small_slices(
+    statistics: NodeStatistics,
+    small: np.ndarray,
+    x: np.ndarray,
+    row: np.ndarray | None,
+    targets: np.ndarray,
+    weight: np.ndarray,
+    order: np.ndarray,
+    start: np.ndarray,
+    stop: np.ndarray,
+) -> None:
+    """`slice_statistics` of the small slices, all together, in place.
+
+    Their products are sums of runs: for each slice alone a call of NumPy would take
+    longer than the work.
+    """
+    occupied = np.flatnonzero(small & (stop > start))
+    if not len(occupied):
+        return
+    n = statistics.n_regressors
+    length = (stop - start)[occupied]
+    first = np.cumsum(length) - length
+    place = order[slice_positions(start[occupied], stop[occupied])]
+    joint = np.empty((len(place), n + statistics.n_outputs))
+    joint[:, :n] = x[place if row is None else row[place], :n]
+    joint[:, n:] = targets[place]
+    own = weight[place].astype(np.float64)
+    total = np.add.reduceat(own, first)
+    mean = np.add.reduceat(own[:, None] * joint, first) / total[:, None]
+    statistics.lower[occupied] = np.minimum.reduceat(joint[:, n:], first)
+    statistics.upper[occupied] = np.maximum.reduceat(joint[:, n:], first)
+    joint -= np.repeat(mean, length, axis=0)
+    weighted = own[:, None] * joint
+    for column in range(joint.shape[1]):
+        part = np.add.reduceat(weighted[:, column : column + 1] * joint, first)
+        statistics.scatter[occupied, column] = part
+    statistics.weight[occupied], statistics.mean[occupied] = total, mean
 
 
 def tile_block(n_groups: int, width: int, n_rows: int) -> int:

@@ -7,7 +7,7 @@ one tree that learns this mean keeps much of the gain (born-again trees, Breiman
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -94,7 +94,11 @@ class Distillation(Value):
         """
         recipe.stage("asking the trees of the folds").at()
         rows, teachers = fitted.training, [fold.tree for fold in fitted.folds]
-        learned = student_rows(rows, teachers, recipe.schema, self)
+
+        def said(table: Table) -> np.ndarray:
+            return mean_prediction(teachers, table)
+
+        learned = student_rows(rows, said, recipe.schema, self)
         learned = shuffled(learned, ROW_ORDER)
         ratio = float(learned.weight.sum() / rows.weight.sum())
         heavier = replace(
@@ -127,9 +131,10 @@ def mean_error(trees: Sequence[Tree], parts: Sequence[Rows]) -> float:
 
 def student_rows(
     rows: Rows,
-    teachers: Sequence[Tree],
+    said: Callable[[Table], np.ndarray],
     schema: TableSchema,
     options: Distillation,
+    at_rows: np.ndarray | None = None,
 ) -> Rows:
     """The rows and points between them, with what the teachers say of them.
 
@@ -137,14 +142,18 @@ def student_rows(
     ----------
     rows : Rows
         Those that grew the teachers.
-    teachers : sequence of Tree
+    said : callable
+        What the teachers say of a table, of shape (n_rows, n_outputs).
     schema : TableSchema
     options : Distillation
+    at_rows : ndarray of shape (n_rows, n_outputs), optional
+        What they say at the rows, if that is something else.
 
     Returns
     -------
     Rows
-        The rows first. The points weigh as much as the rows.
+        The rows first, then the points, in turn from each row. The points weigh as much
+        as the rows.
     """
     random = np.random.default_rng(ROW_ORDER)
     n_rows = rows.n_rows
@@ -154,14 +163,11 @@ def student_rows(
     share = random.uniform(0.0, options.reach, n_points)
     table = between(rows.table, schema, first, second, share)
     weight = rows.weight[first]
-    points = Rows(
-        table,
-        mean_prediction(teachers, table),
-        weight * (rows.weight.sum() / weight.sum()),
-    )
+    weight = weight * (rows.weight.sum() / weight.sum())
+    points = Rows(table, said(table), weight)
+    at_rows = said(rows.table) if at_rows is None else at_rows
     own = options.own_share
-    said = mean_prediction(teachers, rows.table)
-    targets = own * rows.targets + (1.0 - own) * said
+    targets = own * rows.targets + (1.0 - own) * at_rows
     return join([rows._replace(targets=targets), points])
 
 

@@ -14,7 +14,7 @@ import json
 import os
 import secrets
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
@@ -26,7 +26,7 @@ from secret_jax.data.schema import Role, TableSchema
 from secret_jax.runtime.values import Value, value_class
 from secret_jax.runtime.warning import warn
 from secret_jax.tree.sound import flaw_of
-from secret_jax.tree.structure import ARRAY_FIELDS, Tree
+from secret_jax.tree.structure import ARRAY_FIELDS, Tree, joined, separated
 
 FORMAT = "secret_jax model"
 # Raised when older files can no longer be read; those before the first release are not.
@@ -37,6 +37,8 @@ _SCALING = ("center", "scale")
 _ARCHIVE_START = b"PK\x03\x04"  # what every non-empty zip archive begins with
 _ARCHIVE_END = b"PK\x05\x06"  # and how the last 22 bytes of one begin
 _PLAIN = (str, int, float, bool)
+# Nodes of each tree, in the header of a file that holds several.
+_SIZES = "nodes_of_trees"
 
 
 class ModelFileError(ValueError):
@@ -103,7 +105,17 @@ def load_tree(path: str | os.PathLike[str]) -> Tree:
     OSError
         If the file cannot be opened.
     """
-    return _read(path)[0]
+    trees, extra = _read(path)
+    _refuse_several(path, extra)
+    return trees[0]
+
+
+def _refuse_several(path: str | os.PathLike[str], extra: dict[str, Any]) -> None:
+    if _SIZES in extra:
+        raise ModelFileError(
+            f"{os.fspath(path)!r} holds the {len(extra[_SIZES])} trees of a booster. "
+            "Read it with SecretBoostingRegressor.load."
+        )
 
 
 def save_model(model: Any, path: str | os.PathLike[str]) -> None:
@@ -133,6 +145,18 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     from sklearn.utils.validation import check_is_fitted
 
     check_is_fitted(model, "tree_")
+    save_tree(model.tree_, path, extra=state_of(model, leave_out="tree_"))
+
+
+def state_of(model: Any, leave_out: str) -> dict[str, Any]:
+    """Parameters and fitted attributes of an estimator, for the header of a file.
+
+    Parameters
+    ----------
+    model : estimator
+    leave_out : str
+        The fitted attribute that the arrays of the file hold.
+    """
     parameters = {}
     for name, value in model.get_params(deep=False).items():
         try:
@@ -144,7 +168,7 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
             )
     fitted = {}
     for name, value in vars(model).items():
-        if name.endswith("_") and not name.startswith("_") and name != "tree_":
+        if name.endswith("_") and not name.startswith("_") and name != leave_out:
             try:
                 fitted[name] = _to_json(value)
             except TypeError as error:
@@ -152,8 +176,7 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
                     f"The fitted attribute {name} cannot be kept in a model file: "
                     f"{error}."
                 ) from None
-    extra = {"parameters": parameters, "fitted": fitted}
-    save_tree(model.tree_, path, extra=extra)
+    return {"parameters": parameters, "fitted": fitted}
 
 
 def load_model(path: str | os.PathLike[str], model_class: type) -> Any:
@@ -178,7 +201,50 @@ def load_model(path: str | os.PathLike[str], model_class: type) -> Any:
     OSError
         If the file cannot be opened.
     """
-    tree, extra = _read(path)
+    trees, extra = _read(path)
+    _refuse_several(path, extra)
+    model = with_state(path, extra, model_class, "tree_")
+    model.tree_ = trees[0]
+    return model
+
+
+def load_trees(path: str | os.PathLike[str]) -> tuple[list[Tree], dict[str, Any]]:
+    """Read the trees of a booster's file, and what its header keeps beside them.
+
+    Raises
+    ------
+    ModelFileError
+        See `load_tree`; also if the file holds a single tree.
+    OSError
+        If the file cannot be opened.
+    """
+    trees, extra = _read(path)
+    if _SIZES not in extra:
+        raise ModelFileError(
+            f"{os.fspath(path)!r} holds a single tree, no booster. Read it with "
+            "SecretRegressor.load."
+        )
+    return trees, extra
+
+
+def save_trees(
+    trees: Sequence[Tree],
+    path: str | os.PathLike[str],
+    *,
+    extra: dict[str, Any],
+) -> None:
+    """Write several trees of one schema to one file; see `save_tree`."""
+    sizes = [tree.n_nodes for tree in trees]
+    save_tree(joined(trees), path, extra={**extra, _SIZES: sizes})
+
+
+def with_state(
+    path: str | os.PathLike[str],
+    extra: dict[str, Any],
+    model_class: type,
+    left_out: str,
+) -> Any:
+    """An estimator with the parameters and fitted attributes of `state_of`."""
     if "parameters" not in extra:
         raise ModelFileError(
             f"{os.fspath(path)!r} holds a tree without its estimator. "
@@ -194,12 +260,11 @@ def load_model(path: str | os.PathLike[str], model_class: type) -> Any:
         ) from None
     for name, value in fitted.items():
         fitted_name = name.endswith("_") and not name.startswith("_")
-        if not fitted_name or hasattr(model_class, name) or name == "tree_":
+        if not fitted_name or hasattr(model_class, name) or name == left_out:
             raise ModelFileError(
                 f"{os.fspath(path)!r} sets {name!r}, which is no fitted attribute."
             )
         setattr(model, name, value)
-    model.tree_ = tree
     return model
 
 
@@ -226,8 +291,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         temporary.unlink(missing_ok=True)
 
 
-def _read(path: str | os.PathLike[str]) -> tuple[Tree, dict[str, Any]]:
-    """The tree and the extra header of a model file, all of it checked."""
+def _read(path: str | os.PathLike[str]) -> tuple[list[Tree], dict[str, Any]]:
+    """The trees and the extra header of a model file, all of it checked."""
     name = repr(os.fspath(path))
     with open(path, "rb") as file:
         content = file.read()
@@ -283,13 +348,17 @@ def _read(path: str | os.PathLike[str]) -> tuple[Tree, dict[str, Any]]:
         clip_margin=header["clip_margin"],
         clip_leaves=header["clip_leaves"],
     )
+    sizes = header["extra"].get(_SIZES)
     try:
-        flaw = flaw_of(tree)
+        trees = [tree] if sizes is None else separated(tree, sizes)
+        flaw = next(filter(None, map(flaw_of, trees)), "")
+        if sizes is not None and (min(sizes) < 1 or sum(sizes) != tree.n_nodes):
+            flaw = "its trees have another number of nodes"
     except (IndexError, KeyError, TypeError, ValueError):
         flaw = "its schema or an array is of another kind"
     if flaw:
         raise ModelFileError(f"{name} holds no sound tree: {flaw}. Save it again.")
-    return tree, header["extra"]
+    return trees, header["extra"]
 
 
 def _member(archive: zipfile.ZipFile, name: str) -> np.ndarray:

@@ -286,10 +286,7 @@ def compact(
     """
     kept = ~tree.is_leaf & keep_children
     pruned = ~tree.is_leaf & ~kept
-    reachable = np.ones(tree.n_nodes, bool)
-    for node in range(1, tree.n_nodes):  # parents come before children
-        above = tree.parent[node]
-        reachable[node] = reachable[above] and kept[above]
+    reachable = _reachable(tree, kept)
     number = np.cumsum(reachable) - 1
     arrays = {name: getattr(tree, name) for name in ARRAY_FIELDS}
     for name, blank in LEAF_FIELDS.items():
@@ -301,6 +298,27 @@ def compact(
         ids = arrays[name]
         arrays[name] = np.where(ids >= 0, number[ids], -1).astype(np.int32)
     return replace(tree, **arrays)
+
+
+def number_in_compact(tree: Tree, keep_children: np.ndarray) -> np.ndarray:
+    """Where every node is found in the tree that `compact` makes, (n_nodes,), int64.
+
+    One that is no longer there is the leaf that a node above it has become.
+    """
+    reachable = _reachable(tree, ~tree.is_leaf & keep_children)
+    number = np.cumsum(reachable) - 1
+    for node in np.flatnonzero(~reachable):  # parents come before children
+        number[node] = number[tree.parent[node]]
+    return number
+
+
+def _reachable(tree: Tree, kept: np.ndarray) -> np.ndarray:
+    """Nodes below splits that are all kept."""
+    reachable = np.ones(tree.n_nodes, bool)
+    for node in range(1, tree.n_nodes):  # parents come before children
+        above = tree.parent[node]
+        reachable[node] = reachable[above] and kept[above]
+    return reachable
 
 
 def joined(trees: Sequence[Tree]) -> Tree:

@@ -380,6 +380,62 @@ def test_the_pruning_rows_choose_the_shape_of_boosted_trees(monkeypatch):
     assert outcome.leaves == 6
 
 
+def test_catboost_is_stopped_by_the_pruning_rows_and_refitted(monkeypatch):
+    made = []
+
+    class CatBoostRegressor:
+        def __init__(self, **settings):
+            self.settings = settings
+
+        def fit(self, X, y, **options):
+            made.append((len(X), self.settings, "eval_set" in options))
+
+        def get_best_score(self):
+            return {"validation": {"RMSE": float(self.settings["depth"])}}
+
+        def get_best_iteration(self):
+            return 6
+
+        def get_tree_leaf_counts(self):
+            return np.array([16, 16, 8])
+
+        def predict(self, X):
+            return np.zeros(len(X))
+
+    fake = types.SimpleNamespace(CatBoostRegressor=CatBoostRegressor)
+    monkeypatch.setitem(sys.modules, "catboost", fake)
+    X = pd.DataFrame({"n": [1.0, 2, 3, 4], "c": list("abab")})
+    parts = [Part(X.iloc[rows], np.array(rows, float)) for rows in ([0, 1], [2], [3])]
+    (peer,) = accuracy_peers.peers(["catboost_refitted"], None, None)
+    outcome = peer.run(Experiment(*parts, discrete=["c"], seed=5))
+    assert [s["depth"] for _, s, _ in made] == [6, 4, 4]
+    assert [s["iterations"] for _, s, _ in made] == [5000, 5000, 7]
+    assert [(n, judged) for n, _, judged in made] == [(2, True), (2, True), (3, False)]
+    assert all(s["cat_features"] == ["x1"] for _, s, _ in made)
+    assert outcome.leaves == 40
+
+
+def test_boosters_and_their_students_train_on_all_rows_but_the_tests():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.uniform(-1, 1, (300, 3)), columns=list("abc"))
+    y = np.sin(4 * X["a"].to_numpy()) + X["b"].to_numpy()
+    rows = np.split(np.arange(300), [150, 240])
+    experiment = Experiment(
+        *(Part(X.iloc[part], y[part]) for part in rows), discrete=[], seed=0
+    )
+    small = {"size": 4, "n_rounds": 3, "n_folds": 2}
+    booster = accuracy_ours.Setting(small, booster=True)
+    outcome = accuracy_ours.run_setting(booster, experiment)
+    assert outcome.leaves == 3 * (1 + 3 * 4)
+    student = booster._replace(student={"max_leaf_nodes": 3})
+    taught = accuracy_ours.run_setting(student, experiment)
+    assert (taught.leaves, taught.numbers > 3) == (3, True)
+    for found in (outcome, taught):
+        assert np.mean((found.prediction - y[240:]) ** 2) < 0.5 * np.var(y)
+    keys = {accuracy_ours.key_of_setting(s, "code") for s in (booster, student)}
+    assert len(keys) == 2
+
+
 def test_models_that_the_estimator_refuses_are_left_out_in_words(monkeypatch, capsys):
     settings = {
         "wrong_value": accuracy_ours.Setting({"oblique": "perhaps"}),

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import keyword
 import unicodedata
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 from secret_jax.inspect.arguments import check_choice, check_text, checked_precision
-from secret_jax.inspect.code.python import TAKEN, python_code
-from secret_jax.inspect.code.sql import sql_code
+from secret_jax.inspect.code.python import TAKEN, python_code, python_sum
+from secret_jax.inspect.code.sql import sql_code, sql_sum
 from secret_jax.tree.structure import Tree
 
 
@@ -86,6 +88,56 @@ def export_code(
     ...
     FROM "rows"
     """
+    name = checked_export(language, function_name, precision, table)
+    if language == "python":
+        return python_code(tree, name, precision)
+    return sql_code(tree, name, precision, table)
+
+
+def export_sum(
+    trees: Sequence[Tree],
+    steps: Sequence[float],
+    language: Literal["python", "sql"] = "python",
+    *,
+    function_name: str | None = None,
+    precision: int | None = None,
+    table: str | None = None,
+) -> str:
+    """A weighted sum of hard trees as a Python function, or as SQL.
+
+    Parameters
+    ----------
+    trees : sequence of Tree
+        Of one schema and one output.
+    steps : sequence of float
+        What each counts.
+    language, function_name, precision, table
+        As in `export_code`.
+
+    Returns
+    -------
+    str
+        See `export_code`.
+    """
+    name = checked_export(language, function_name, precision, table)
+    constant = trees[0].schema.target_center
+    parts = [_scaled(tree, step) for tree, step in zip(trees, steps, strict=True)]
+    if language == "python":
+        return python_sum(parts, constant, name, precision)
+    return sql_sum(parts, constant, name, precision, table)
+
+
+def _scaled(tree: Tree, step: float) -> Tree:
+    """A tree that says its part of a sum, in the units of the target."""
+    scale = (step * tree.schema.target_scale,)
+    schema = replace(tree.schema, target_centers=(0.0,), target_scales=scale)
+    return replace(tree, schema=schema)
+
+
+def checked_export(
+    language: str, function_name: str | None, precision: int | None, table: str | None
+) -> str:
+    """The name of the function or the column; errors for what cannot be."""
     if precision is not None:
         checked_precision(precision)
     check_choice("language", language, ("python", "sql"))
@@ -108,6 +160,5 @@ def export_code(
                 f"function_name is {name!r}, which the function itself uses. Choose a "
                 "name other than " + ", ".join(sorted(TAKEN - {name})) + "."
             )
-        return python_code(tree, name, precision)
-    name = "prediction" if function_name is None else function_name
-    return sql_code(tree, name, precision, table)
+        return name
+    return "prediction" if function_name is None else function_name

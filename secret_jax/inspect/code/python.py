@@ -48,7 +48,8 @@ def python_code(tree: Tree, function_name: str, precision: int | None) -> str:
     names = _local_names(tree.schema.names, function_name)
     used = _columns_used(program)
     any_used = bool(used.numbers or used.categories or used.missing)
-    lines = [*_helpers(tree, program, used, any_used)]
+    lowest = [program.low, *(model.low for model in program.models.values())]
+    lines = [*_helpers(tree, lowest, used, any_used)]
     summary = f"{tree.schema.target_name}: a tree of {counted_leaves(tree.n_leaves)}."
     lines += [
         f"def {function_name}(row=None, /, **columns):",
@@ -60,6 +61,62 @@ def python_code(tree: Tree, function_name: str, precision: int | None) -> str:
     lines += _variables(tree, names, used)
     body = _mixture if tree.is_soft else _decisions
     return "\n".join([*lines, *body(tree, program, names)]) + "\n"
+
+
+def python_sum(
+    trees: Sequence[Tree], constant: float, function_name: str, precision: int | None
+) -> str:
+    """The source of a function that adds up what hard trees say.
+
+    Each tree is a function of the columns that it reads.
+
+    Parameters
+    ----------
+    trees : sequence of Tree
+        Of one schema, but each with a scale of its target of its own.
+    constant : float
+        What is added to them.
+    function_name : str
+    precision : int or None
+    """
+    programs = [program_of(tree, precision) for tree in trees]
+    every = [_columns_used(program) for program in programs]
+    used = _Used({}, set(), set())
+    for own in every:
+        used.numbers.update(own.numbers)
+        used.categories.update(own.categories)
+        used.missing.update(own.missing)
+    any_used = bool(used.numbers or used.categories or used.missing)
+    schema = trees[0].schema
+    names = _local_names(schema.names, function_name)
+    clips = [model.low for program in programs for model in program.models.values()]
+    lines = list(_helpers(trees[0], [min(clips)], used, any_used))
+    calls = []
+    for number, (tree, program, own) in enumerate(
+        zip(trees, programs, every, strict=True)
+    ):
+        read = [
+            names[name] + ending
+            for name in schema.names
+            for ending, columns in (
+                ("", {*own.numbers, *own.categories}),
+                ("_missing", own.missing),
+            )
+            if name in columns
+        ]
+        call = f"tree_{number}({', '.join(read)})"
+        lines += [f"def {call}:", *_decisions(tree, program, names), "", ""]
+        calls.append(f"    total += {call}")
+    counted = f"{len(trees)} trees that add up"
+    lines += [
+        f"def {function_name}(row=None, /, **columns):",
+        f"    # {' '.join(schema.target_name.split())}: {counted}.",
+        "    # Columns come as keyword arguments or as one dict; others are ignored.",
+    ]
+    if any_used:
+        lines.append("    row = columns if row is None else row")
+    lines += [*_variables(trees[0], names, used), f"    total = {constant!r}"]
+    return "\n".join([*lines, *calls, "    return total"]) + "\n"
 
 
 class _Used(NamedTuple):
@@ -98,7 +155,7 @@ def _columns_used(program: Program) -> _Used:
 
 
 def _helpers(
-    tree: Tree, program: Program, used: _Used, any_used: bool
+    tree: Tree, lowest: Sequence[float], used: _Used, any_used: bool
 ) -> Iterator[str]:
     """The functions that the function calls."""
     parts = {
@@ -127,7 +184,6 @@ def _helpers(
         share = f"1.0 / (1.0 + exp(-min(max(distance, -{limit}), {limit})))"
         yield from ("from math import exp", "", "")
         yield from ("def gate(distance):", f"    return {share}", "", "")
-    lowest = [program.low, *(model.low for model in program.models.values())]
     if any(map(math.isfinite, lowest)):
         clipped = "min(max(value, low), high)"
         yield from ("def clip(value, low, high):", f"    return {clipped}", "", "")
@@ -282,7 +338,7 @@ def _local_names(names: tuple[str, ...], function_name: str) -> dict[str, str]:
         if not variable.isidentifier() or keyword.iskeyword(variable):
             variable = "x_" + variable
         while {variable, f"{variable}_missing"} & taken or re.fullmatch(
-            r"(left|share)_\d+", variable
+            r"(left|share|tree)_\d+", variable
         ):
             variable += "_"
         taken |= {variable, f"{variable}_missing"}

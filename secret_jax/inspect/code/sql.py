@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -30,15 +30,34 @@ def sql_code(
     tree: Tree, column_name: str, precision: int | None, table: str | None
 ) -> str:
     """The expression or statement; see `secret_jax.inspect.code.export.export_code`."""
+    return _statement(_expression(tree, precision), column_name, table)
+
+
+def sql_sum(
+    trees: Sequence[Tree],
+    constant: float,
+    column_name: str,
+    precision: int | None,
+    table: str | None,
+) -> str:
+    """The expression or statement that adds up what trees say, and a constant."""
+    each = [f"({_expression(tree, precision)})" for tree in trees]
+    total = _added([_number(constant), *each], " +\n")
+    return _statement(f"({total})", column_name, table)
+
+
+def _expression(tree: Tree, precision: int | None) -> str:
     program = program_of(tree, precision)
     _refuse_made_columns(tree, program)
     if tree.is_soft:
-        expression = _mixture(tree, program)
-    elif tree.clip_margin is None:
+        return _mixture(tree, program)
+    if tree.clip_margin is None:
         values = {leaf: _sum_of(program, leaf) for leaf in _leaves(tree)}
-        expression = "\n".join(_decisions(tree, program, values))
-    else:
-        expression = _clipped_leaves(tree, program)
+        return "\n".join(_decisions(tree, program, values))
+    return _clipped_leaves(tree, program)
+
+
+def _statement(expression: str, column_name: str, table: str | None) -> str:
     if table is None:
         return expression + "\n"
     name = _identifier(column_name)

@@ -1,0 +1,91 @@
+"""Model files of boosters: those of a tree, with all trees side by side."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from secret_jax.boost.model import ensemble_of
+from secret_jax.boost.options import TreeSize
+from secret_jax.tree.file import (
+    ModelFileError,
+    load_trees,
+    save_trees,
+    state_of,
+    with_state,
+)
+
+_LEFT_OUT = "ensemble_"
+
+
+def save_booster(model: Any, path: str | os.PathLike[str]) -> None:
+    """Write a fitted booster to one file: its trees, parameters and fitted state.
+
+    The rows that trained it are not in the file: a loaded model predicts, explains and
+    is exported, but `distill` asks for rows then, and ``warm_start`` begins anew.
+
+    Parameters
+    ----------
+    model : SecretBoostingRegressor
+    path : path-like
+        An existing file is replaced. No suffix is added.
+
+    Raises
+    ------
+    sklearn.exceptions.NotFittedError
+        If there are no trees yet.
+    ModelFileError, OSError
+        See `secret_jax.tree.file.save_model`.
+    """
+    check_is_fitted(model, _LEFT_OUT)
+    ensemble = model.ensemble_
+    about = {
+        "n_boosters": ensemble.n_boosters,
+        "learning_rate": ensemble.learning_rate,
+        "size": ensemble.size.get_params(),
+    }
+    trees = [tree for booster in ensemble.boosters for tree in booster]
+    extra = {**state_of(model, _LEFT_OUT), "booster": about}
+    save_trees(trees, path, extra=extra)
+
+
+def load_booster(path: str | os.PathLike[str], model_class: type) -> Any:
+    """Read a booster that `save_booster` wrote.
+
+    Parameters
+    ----------
+    path : path-like
+    model_class : type
+
+    Returns
+    -------
+    model_class
+        Fitted; its predictions are those of the model that was saved.
+
+    Raises
+    ------
+    ModelFileError, OSError
+        See `secret_jax.tree.file.load_model`.
+    """
+    trees, extra = load_trees(path)
+    model = with_state(path, extra, model_class, _LEFT_OUT)
+    try:
+        about = extra["booster"]
+        size, n_boosters = TreeSize(**about["size"]), int(about["n_boosters"])
+        size.check()
+        length, rest = divmod(len(trees), n_boosters)
+        if rest:
+            raise ValueError("the boosters are not of one length")
+        boosters = [trees[i * length : (i + 1) * length] for i in range(n_boosters)]
+        rate = float(about["learning_rate"])
+        if not np.isfinite(rate):
+            raise ValueError("the learning rate is no number")
+    except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
+        raise ModelFileError(
+            f"{os.fspath(path)!r} holds no sound booster: {error}. Save it again."
+        ) from None
+    model.ensemble_ = ensemble_of(boosters, rate, size)
+    return model

@@ -1,0 +1,101 @@
+"""What boosters are made of: sizes of their trees, and how they are grown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from sklearn.utils._param_validation import Interval, RealNotInt
+
+from secret_jax.models.interface import LeafModel
+from secret_jax.models.ridge import Ridge
+from secret_jax.runtime.values import Value, at_least, is_integer
+from secret_jax.splits.interface import SplitFinder
+from secret_jax.splits.rss import RssSplits
+
+
+@dataclass(frozen=True, kw_only=True)
+class TreeSize(Value):
+    """How large the trees of a booster are.
+
+    Attributes
+    ----------
+    max_leaf_nodes : int, default=16
+    min_samples_leaf : int or float, default=5
+        Least rows of a leaf, or the share of the rows that a tree sees.
+    oblique : bool, default=False
+        Whether splits may be linear inequalities in several attributes.
+
+    Examples
+    --------
+    >>> from secret_jax import SecretBoostingRegressor, TreeSize
+    >>> SecretBoostingRegressor(size=TreeSize(max_leaf_nodes=12)).size.max_leaf_nodes
+    12
+    """
+
+    max_leaf_nodes: int = 16
+    min_samples_leaf: float = 5
+    oblique: bool = False
+
+    _parameter_constraints: ClassVar[dict] = {
+        "max_leaf_nodes": [at_least(1)],
+        "min_samples_leaf": [
+            at_least(1),
+            Interval(RealNotInt, 0.0, 1.0, closed="neither"),
+        ],
+        "oblique": ["boolean"],
+    }
+
+    def least_weight(self, total: float) -> float:
+        """Least weight of a leaf of a tree whose rows have that weight."""
+        least = self.min_samples_leaf
+        return max(1.0, least if is_integer(least) else least * total)
+
+
+# Which is best differs by table: few leaves for small ones, many for maps and
+# calendars, oblique ones for smooth functions of many columns.
+SIZES = (
+    TreeSize(max_leaf_nodes=8, min_samples_leaf=0.01),
+    TreeSize(max_leaf_nodes=16),
+    TreeSize(max_leaf_nodes=32),
+    TreeSize(max_leaf_nodes=16, oblique=True),
+)
+
+
+# Cheaper than the search of a single tree: later trees mend what it misses.
+_SPLITS = RssSplits(em_starts=False, n_hinge=1, hinge_steps=2)
+_LEAF = Ridge()
+
+
+@dataclass(frozen=True, kw_only=True)
+class TreeRecipe:
+    """How the trees of all boosters of a fit are made.
+
+    Attributes
+    ----------
+    learning_rate : float
+        Share of each tree but the first in the prediction.
+    subsample : float
+        Share of a booster's rows that each tree sees.
+    splits : SplitFinder
+    leaf : LeafModel
+    sample : int
+        Most rows of a node that a search sees,
+    smallest_sample : int
+        and the padded size of small nodes.
+    most_rows : int
+        Most rows that a tree sees.
+    min_gain : float
+        A split must save so many noise variances for each coefficient that it adds.
+    seed : int
+    """
+
+    learning_rate: float = 0.2
+    subsample: float = 0.7
+    splits: SplitFinder = _SPLITS
+    leaf: LeafModel = _LEAF
+    sample: int = 2048
+    smallest_sample: int = 128
+    most_rows: int = 1 << 16
+    min_gain: float = 0.0
+    seed: int = 0

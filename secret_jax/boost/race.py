@@ -1,0 +1,171 @@
+"""How many rounds, and which size of trees: boosters that leave rows out tell.
+
+Sizes race: one whose boosters have fallen so far behind that what they still win could
+not bring them back is dropped, and so the best one costs little more than itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from secret_jax.boost.options import TreeRecipe, TreeSize
+from secret_jax.boost.rounds import Booster, add_round
+from secret_jax.data.rows import Rows
+from secret_jax.data.schema import TableSchema
+from secret_jax.runtime.progress import Stage
+
+# A size is out if even so many times what its last rounds won would not make it better
+# than the best is now. The curves fall like geometric series or faster.
+_RECENT, _MOST_TO_COME = 10, 3.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """When boosters stop.
+
+    Attributes
+    ----------
+    n_rounds : int or None
+        Exactly so many rounds; None: until the error on unseen rows no longer falls.
+    most_rounds : int
+        Of these at most.
+    patience : int
+        Rounds without a lower error after which a size stops.
+    """
+
+    n_rounds: int | None = None
+    most_rounds: int = 200
+    patience: int = 10
+
+    @property
+    def last(self) -> int:
+        """The last round that there may be."""
+        return self.most_rounds if self.n_rounds is None else self.n_rounds
+
+
+@dataclass(eq=False, kw_only=True)
+class Runner:
+    """The boosters of one size, and how they have done.
+
+    Attributes
+    ----------
+    size : TreeSize
+    boosters : list of Booster
+    errors : list of float
+        Mean squared error on unseen rows after each round, the first without any; in
+        units of the targets' variance.
+    best_round : int
+    unseen : ndarray of shape (n_rows, n_outputs), float64
+        What boosters predict, after the best round, for the rows that each has not
+        seen; NaN where every booster has seen a row.
+    """
+
+    size: TreeSize
+    boosters: list[Booster]
+    errors: list[float] = field(default_factory=list)
+    best_round: int = 0
+    unseen: np.ndarray | None = None
+
+    @property
+    def n_rounds(self) -> int:
+        """Rounds so far: the first tree, which is a single leaf, counts as none."""
+        return max(min(len(each.trees) for each in self.boosters) - 1, 0)
+
+    @property
+    def least(self) -> float:
+        """The least error so far."""
+        return min(self.errors)
+
+    def is_done(self, limits: Limits) -> bool:
+        """Whether no more rounds are needed."""
+        if not self.boosters[0].trees:
+            return False
+        if self.n_rounds >= limits.last:
+            return True
+        if limits.n_rounds is not None or not self.errors:
+            return False
+        return self.n_rounds - self.best_round >= limits.patience
+
+    def hopeless(self, best: float) -> bool:
+        """Whether the size can no longer be expected to come to an error."""
+        if len(self.errors) <= _RECENT:
+            return False
+        won = self.errors[-1 - _RECENT] - self.errors[-1]
+        return self.errors[-1] - _MOST_TO_COME * max(won, 0.0) > best
+
+    def note(self, rows: Rows, parts: Sequence[np.ndarray]) -> None:
+        """Measure the boosters, each on the rows that it has not seen."""
+        if not parts:
+            return
+        pairs = list(zip(self.boosters, parts, strict=True))
+        weight = sum(float(rows.weight[part].sum()) for part in parts)
+        error = sum(each.error(rows, part) for each, part in pairs)
+        self.errors.append(error / weight)
+        if len(self.errors) == 1 or error / weight < min(self.errors[:-1]):
+            self.best_round = self.n_rounds
+            self.unseen = np.full_like(rows.targets, np.nan)
+            for each, part in pairs:
+                self.unseen[part] = each.prediction[part]
+
+
+def race(
+    runners: Sequence[Runner],
+    rows: Rows,
+    parts: Sequence[np.ndarray],
+    schema: TableSchema,
+    recipe: TreeRecipe,
+    limits: Limits,
+    stage: Stage,
+) -> Runner:
+    """Let sizes run until their rounds are done; the best one.
+
+    Parameters
+    ----------
+    runners : sequence of Runner
+        One for every size; they change in place.
+    rows : Rows
+    parts : sequence of ndarray of int
+        Rows that each booster of a size has not seen; none: nothing is measured.
+    schema : TableSchema
+    recipe : TreeRecipe
+    limits : Limits
+    stage : Stage
+        Told of every round.
+
+    Returns
+    -------
+    Runner
+        That of the least error after its best round.
+    """
+    going = [runner for runner in runners if not runner.is_done(limits)]
+    while going:
+        rounds = max(runner.n_rounds for runner in going)
+        stage.at(rounds, limits.last, _told(runners))
+        boosters = [each for runner in going for each in runner.boosters]
+        add_round(boosters, rows, schema, recipe)
+        for runner in going:
+            runner.note(rows, parts)
+        going = [runner for runner in going if not runner.is_done(limits)]
+        if parts and limits.n_rounds is None:
+            best = min(runner.least for runner in runners if runner.errors)
+            going = [runner for runner in going if not runner.hopeless(best)]
+    measured = [runner for runner in runners if runner.errors]
+    if not measured:
+        return runners[0]
+    if limits.n_rounds is not None:
+        return min(measured, key=lambda runner: runner.errors[-1])
+    return min(measured, key=lambda runner: runner.least)
+
+
+def _told(runners: Sequence[Runner]) -> str:
+    measured = [runner for runner in runners if runner.errors]
+    if not measured:
+        return ""
+    best = min(measured, key=lambda runner: runner.least)
+    return (
+        f"{best.size.max_leaf_nodes} leaves: {best.least:.4g} of the variance "
+        "unexplained in unseen rows"
+    )

@@ -1,0 +1,199 @@
+"""Ways to read a fitted booster: importances, curves, interactions, programs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from secret_jax.boost.effects import (
+    Effect,
+    Interaction,
+    booster_importances,
+    effect,
+    interactions,
+)
+from secret_jax.boost.model import Ensemble
+from secret_jax.data.encoding import encode
+from secret_jax.data.rows import Rows
+from secret_jax.data.validation import validated, validated_weight
+from secret_jax.runtime.values import is_integer
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+class BoosterReading:
+    """Ways to read the ensemble of a fitted booster.
+
+    Of several outputs ``output``, a position or a name, says which one.
+    """
+
+    ensemble_: Ensemble
+    _rows: Rows
+
+    @property
+    def feature_importances_(self) -> np.ndarray:
+        """Share of every column in the saved squared error, shape (n_features_in_,).
+
+        See `secret_jax.boost.effects.booster_importances`; of several outputs the mean.
+        """
+        check_is_fitted(self)
+        schema = self.ensemble_.schema
+        each = [booster_importances(self.ensemble_, i) for i in range(schema.n_outputs)]
+        return schema.by_input(np.mean(each, axis=0))
+
+    def effect(
+        self,
+        column: str,
+        X: Any = None,
+        *,
+        n_points: int = 21,
+        output: int | str | None = None,
+    ) -> Effect:
+        """The average prediction for values of one column.
+
+        Parameters
+        ----------
+        column : str
+            Its name; parts of dates are columns of their own.
+        X : array-like or DataFrame, optional
+            Rows to average over; by default those that trained the model.
+        n_points : int, default=21
+            Quantiles of the column that are looked at, or all of fewer values.
+        output : int or str, optional
+
+        Returns
+        -------
+        Effect
+            ``values`` and ``mean``, of equal length; exact averages over the rows.
+
+        Examples
+        --------
+        >>> from secret_jax import SecretBoostingRegressor
+        >>> from secret_jax.datasets import make_fried
+        >>> X, y = make_fried(400, random_state=0)
+        >>> model = SecretBoostingRegressor(size=8, n_rounds=10).fit(X, y)
+        >>> curve = model.effect("x3", n_points=5)  # y rises by 10 with it
+        >>> bool(8 < curve.mean[-1] - curve.mean[0] < 11)
+        True
+        """
+        if not is_integer(n_points) or n_points < 2:
+            raise ValueError(
+                f"n_points must be a count of at least 2. Got {n_points!r}."
+            )
+        which = self._output(output)
+        return effect(self.ensemble_, self._some_rows(X), column, n_points, which)
+
+    def interactions(
+        self, X: Any = None, *, n_rows: int = 60, output: int | str | None = None
+    ) -> list[Interaction]:
+        """Pairs of columns whose effects do not add up, the strongest first.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame, optional
+            Rows to look at; by default those that trained the model.
+        n_rows : int, default=60
+            So many of them: the time grows with their square.
+        output : int or str, optional
+
+        Returns
+        -------
+        list of Interaction
+            See `secret_jax.boost.effects.interactions`.
+        """
+        which = self._output(output)
+        return interactions(self.ensemble_, self._some_rows(X), n_rows, which)
+
+    def plot_effects(
+        self,
+        columns: list[str] | None = None,
+        X: Any = None,
+        *,
+        n_points: int = 21,
+        most: int = 6,
+        output: int | str | None = None,
+    ) -> Figure:
+        """Draw the curves of columns, and the pairs that interact most.
+
+        Parameters
+        ----------
+        columns : list of str, optional
+            By default the ``most`` important ones.
+        X : array-like or DataFrame, optional
+            As in `effect`.
+        n_points : int, default=21
+        most : int, default=6
+            Curves and pairs at most.
+        output : int or str, optional
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+        """
+        from secret_jax.boost.plot import drawn_effects
+
+        which, rows = self._output(output), self._some_rows(X)
+        names = self.ensemble_.schema.names
+        if columns is None:
+            shares = booster_importances(self.ensemble_, which)
+            columns = [names[i] for i in np.argsort(-shares)[:most] if shares[i] > 0]
+        curves = [self.effect(c, X, n_points=n_points, output=output) for c in columns]
+        pairs = interactions(self.ensemble_, rows, 40, which)[:most]
+        return drawn_effects(curves, pairs, self.ensemble_.schema.target_names[which])
+
+    def export_code(
+        self,
+        language: Literal["python", "sql"] = "python",
+        *,
+        function_name: str | None = None,
+        precision: int | None = None,
+        table: str | None = None,
+        output: int | str | None = None,
+    ) -> str:
+        """All trees as a Python function, or as an SQL expression or query.
+
+        See `secret_jax.inspect.code.export.export_sum` for the parameters. With
+        ``average=False`` it is a sixth as long.
+        """
+        from secret_jax.inspect.code.export import export_sum
+
+        which = self._output(output)
+        trees, steps = zip(*self.ensemble_.trees(), strict=True)
+        return export_sum(
+            [tree.output(which) if tree.n_outputs > 1 else tree for tree in trees],
+            steps,
+            language,
+            function_name=function_name,
+            precision=precision,
+            table=table,
+        )
+
+    def _output(self, output: int | str | None) -> int:
+        check_is_fitted(self)
+        names = self.ensemble_.schema.target_names
+        if output is None and len(names) == 1:
+            return 0
+        if isinstance(output, str) and output in names:
+            return names.index(output)
+        if is_integer(output) and 0 <= output < len(names):
+            return int(output)
+        raise ValueError(
+            f"output={output!r} is none of the outputs: give one of "
+            f"{', '.join(map(repr, names))}, or a position below {len(names)}."
+        )
+
+    def _some_rows(self, X: Any, sample_weight: Any = None) -> Rows:
+        """Rows that were given, or those that trained the model."""
+        if X is None:
+            rows = self.__dict__.get("_rows")
+            if rows is None:
+                raise ValueError(
+                    "A model from a file knows no rows. Give some of them as X."
+                )
+            return rows
+        table = encode(self.ensemble_.schema, validated(self, X, reset=False)).on_host()  # pyright: ignore[reportArgumentType]
+        targets = np.zeros((len(table.x), self.ensemble_.schema.n_outputs))
+        return Rows(table, targets, validated_weight(sample_weight, X))

@@ -1,0 +1,18 @@
+"""Slices of arrays, many at once."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def slice_positions(starts: np.ndarray, stops: np.ndarray) -> np.ndarray:
+    """Positions covered by several slices, one slice after the other, int64.
+
+    Examples
+    --------
+    >>> slice_positions(np.array([2, 7]), np.array([4, 10]))
+    array([2, 3, 7, 8, 9])
+    """
+    length = stops - starts
+    offset = np.cumsum(length) - length
+    return np.arange(length.sum()) + np.repeat(starts - offset, length)

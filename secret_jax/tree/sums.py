@@ -1,0 +1,121 @@
+"""Weighted sums of many trees: their leaves and values for rows."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from secret_jax.data.rows import Table
+from secret_jax.runtime.programs import program
+from secret_jax.runtime.shapes import bucket, padded
+from secret_jax.tree.routing import (
+    _computed,
+    _leaf_place,
+    _Routing,
+    _routing,
+    _value,
+    descend,
+    values_at,
+)
+from secret_jax.tree.structure import Tree, joined
+
+# Few rows take the way of the host: a program is not worth its call.
+_FEW_ROWS = 128
+# Pairs of a row and a tree that are looked at together on the host.
+_MOST_PAIRS = 1 << 16
+# Sums of fewer trees are padded to so many: few programs.
+_FEWEST_TREES = 16
+
+
+class TreeSum:
+    """A sum of trees of one schema, ready to be asked.
+
+    Parameters
+    ----------
+    trees : sequence of Tree
+    steps : ndarray of shape (n_trees,), float64
+        What each tree counts.
+    """
+
+    def __init__(self, trees: list[Tree], steps: np.ndarray):
+        self.trees, self.steps = trees, np.asarray(steps, np.float64)
+        self._depth = max((tree.max_depth for tree in trees), default=0)
+        self._stack: tuple[_Routing, np.ndarray] | None = None
+        self._forest: tuple[Tree, np.ndarray] | None = None
+
+    def values(
+        self, table: Table, first: int = 0, last: int | None = None
+    ) -> np.ndarray:
+        """Sum of some of the trees, the first one up to the last one.
+
+        Parameters
+        ----------
+        table : Table
+        first, last : int, optional
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_outputs), float64
+            In standardised units.
+        """
+        last = len(self.trees) if last is None else last
+        if len(table.x) <= _FEW_ROWS:
+            return self._of_few(table.on_host(), first, last)
+        bounds = np.int32(first), np.int32(last), np.int32(self._depth)
+        stack, steps = self._padded()
+        (found,) = _computed(_sum_of_trees, table, stack, steps, *bounds)
+        return found.T.astype(np.float64)
+
+    def _of_few(self, table: Table, first: int, last: int) -> np.ndarray:
+        if self._forest is None:
+            size = [tree.n_nodes for tree in self.trees]
+            self._forest = joined(self.trees), np.cumsum(size) - size
+        forest, root = self._forest
+        n_rows = len(table.x)
+        total = np.zeros((n_rows, forest.n_outputs))
+        together = max(1, _MOST_PAIRS // max(n_rows, 1))
+        for begin in range(first, last, together):
+            some = np.arange(begin, min(begin + together, last))
+            pairs = table.take(np.tile(np.arange(n_rows), len(some)))
+            node = descend(forest, pairs, np.repeat(root[some], n_rows), self._depth)
+            value = values_at(forest, pairs, node).reshape(len(some), n_rows, -1)
+            total += np.einsum("t,tno->no", self.steps[some], value)
+        return total
+
+    def _padded(self) -> tuple[_Routing, np.ndarray]:
+        """The trees as the program takes them, made once, and of few shapes."""
+        if self._stack is None:
+            each = [_routing(tree) for tree in self.trees]
+            n_trees = bucket(len(each), smallest=_FEWEST_TREES)
+
+            def stacked(*arrays: np.ndarray) -> np.ndarray:
+                longest = max(len(array) for array in arrays)
+                same = [padded(array, longest) for array in arrays]
+                return padded(np.stack(same), n_trees)
+
+            routing = _Routing(*map(stacked, *each))
+            self._stack = routing, padded(self.steps.astype(np.float32), n_trees)
+        return self._stack
+
+
+@program()
+def _sum_of_trees(
+    stack: _Routing,
+    x: jax.Array,
+    codes: jax.Array,
+    steps: jax.Array,
+    first: jax.Array,
+    last: jax.Array,
+    depth: jax.Array,
+) -> tuple[jax.Array]:
+    """Weighted sum of the values of trees, one after the other, (n_outputs, n_rows)."""
+
+    def add(which: jax.Array, total: jax.Array) -> jax.Array:
+        routing = jax.tree.map(lambda array: array[which], stack)
+        place = _leaf_place(routing, x, codes, depth)
+        return total + steps[which] * _value(routing, x, place)
+
+    n_outputs = stack.coefficient.shape[2]
+    nothing = jnp.zeros((n_outputs, x.shape[0]), x.dtype)
+    return (jax.lax.fori_loop(first, last, add, nothing),)

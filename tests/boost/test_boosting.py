@@ -1,0 +1,297 @@
+"""Boosters: sums of trees that each learned what the sum before them missed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from configurations import refusal, shop, tree_bytes
+
+import secret_jax.boost.fit as boost_fit
+import secret_jax.boost.race as boost_race
+from secret_jax import SecretBoostingRegressor, SecretRegressor, TreeSize
+from secret_jax.data.encoding import encode
+from secret_jax.grow.batches import find_splits
+from secret_jax.prune.cross_validation import parts_of
+from secret_jax.tree import routing
+from secret_jax.tree.file import ModelFileError, load_tree
+
+SMALL = {"size": 4, "n_rounds": 4, "n_folds": 2}
+
+
+def wave(n_rows=300, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (n_rows, 3))
+    y = np.sin(4 * X[:, 0]) + X[:, 1] * (X[:, 2] > 0) + 0.1 * rng.normal(size=n_rows)
+    return X, y
+
+
+def gaps(n_rows=300, seed=0):
+    """The shop with holes in it."""
+    frame, price = shop(n_rows, seed)
+    frame.loc[::7, "width"] = np.nan
+    frame.loc[::11, "colour"] = None
+    return frame, price
+
+
+@pytest.fixture(scope="module")
+def model():
+    return SecretBoostingRegressor(**SMALL).fit(*wave())
+
+
+@pytest.fixture(scope="module")
+def holed():
+    return SecretBoostingRegressor(**SMALL).fit(*gaps())
+
+
+def test_the_prediction_is_the_mean_of_sums_of_trees(model):
+    X, _ = wave(500, seed=1)
+    ensemble = model.ensemble_
+    assert (ensemble.n_boosters, ensemble.n_rounds) == (3, 4)
+    table = encode(ensemble.schema, X)
+    each = []
+    for booster in ensemble.boosters:
+        assert [tree.n_leaves for tree in booster] == [1, 4, 4, 4, 4]
+        values = [routing.values(tree, table)[:, 0] for tree in booster]
+        each.append(values[0] + model.learning_rate * np.sum(values[1:], axis=0))
+    expected = ensemble.schema.restore_target(np.mean(each, axis=0))
+    np.testing.assert_allclose(model.predict(X), expected, atol=1e-5)
+    few = model.predict(X[:50])  # a way of their own
+    np.testing.assert_allclose(few, expected[:50], atol=1e-5)
+    stages = list(model.staged_predict(X))
+    assert len(stages) == 5
+    np.testing.assert_allclose(stages[-1], expected, atol=1e-5)
+
+
+def test_every_tree_learns_what_the_sum_before_it_misses(model):
+    """The leaf models of the booster of all rows, from its own residuals by NumPy."""
+    rows, booster = model._rows, model.ensemble_.boosters[-1]
+    sum_so_far = routing.values(booster[0], rows.table)
+    for number, tree in enumerate(booster[1:]):
+        target = rows.targets - sum_so_far
+        # What the tree saw of it: a tree of all rows would have these means.
+        assert abs(tree.mean[0, 0] - target.mean()) < 0.15
+        assert tree.weight[0] == round(0.7 * rows.n_rows)
+        value = routing.values(tree, rows.table)
+        assert ((target - value) ** 2).sum() < (target**2).sum()
+        sum_so_far = sum_so_far + model.learning_rate * value
+        assert number < 4
+
+
+def test_the_validation_error_is_that_of_rows_left_out(model):
+    rows = model._rows
+    squared = 0.0
+    parts = parts_of(rows.weight, 2)
+    for part, trees in zip(parts, model.ensemble_.boosters, strict=False):
+        values = [routing.values(tree, rows.table) for tree in trees]
+        total = values[0] + model.learning_rate * np.sum(values[1:], axis=0)
+        squared += float(((rows.targets - total)[part] ** 2).sum())
+    error = model.validation_errors_[-1]
+    np.testing.assert_allclose(error, squared / rows.n_rows, rtol=1e-4)
+    np.testing.assert_allclose(
+        model.deviation_,
+        np.sqrt(error) * model.ensemble_.schema.target_scale,
+        rtol=1e-4,
+    )
+    assert (np.diff(model.validation_errors_) < 0).all()
+
+
+def test_rounds_and_size_are_chosen_by_rows_left_out():
+    X, y = wave()
+    sizes = (TreeSize(max_leaf_nodes=2), TreeSize(max_leaf_nodes=4))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("secret_jax.boost.estimator.SIZES", sizes)
+        model = SecretBoostingRegressor(
+            learning_rate=0.5, n_folds=2, patience=3, max_rounds=30
+        ).fit(X, y)
+    least = dict((size.max_leaf_nodes, error) for size, error in model.size_errors_)
+    assert model.size_.max_leaf_nodes == min(least, key=least.get)
+    errors = model.validation_errors_
+    assert model.n_rounds_ == errors.argmin()
+    assert len(errors) in (model.n_rounds_ + 4, 31)
+
+
+def test_no_program_is_compiled_per_round(model):
+    before = find_splits.n_compiled
+    SecretBoostingRegressor(**SMALL | {"n_rounds": 9}).fit(*wave(280, seed=4))
+    assert find_splits.n_compiled == before
+
+
+def test_warm_start_goes_on_where_the_last_fit_stopped(model):
+    X, y = wave()
+    going = SecretBoostingRegressor(**SMALL, warm_start=True)
+    going.set_params(n_rounds=2).fit(X, y)
+    assert going.n_rounds_ == 2
+    going.set_params(n_rounds=4).fit(X, y)
+    np.testing.assert_allclose(going.predict(X), model.predict(X), atol=1e-5)
+    with refusal("n_rounds=3", "4 rounds", "warm_start"):
+        going.set_params(n_rounds=3).fit(X, y)
+    with refusal("learning_rate", "0.2"):
+        going.set_params(n_rounds=5, learning_rate=0.3).fit(X, y)
+
+
+def interrupted_at(number, monkeypatch):
+    add, calls = boost_race.add_round, []
+
+    def call(*given):
+        calls.append(len(calls))
+        if len(calls) == number:
+            raise KeyboardInterrupt
+        add(*given)
+
+    monkeypatch.setattr(boost_race, "add_round", call)
+    monkeypatch.setattr(boost_fit, "add_round", call)
+
+
+@pytest.mark.parametrize("number", [1, 3, 7])
+def test_an_interrupted_fit_changes_nothing(number, monkeypatch):
+    X, y = wave()
+    model = SecretBoostingRegressor(**SMALL | {"n_rounds": 1}).fit(X[:, :2], y)
+    before = model.predict(X[:, :2])
+    interrupted_at(number, monkeypatch)
+    with pytest.raises(KeyboardInterrupt):
+        model.set_params(n_rounds=4).fit(X, y)
+    assert model.n_features_in_ == 2
+    np.testing.assert_array_equal(model.predict(X[:, :2]), before)
+
+
+@pytest.mark.parametrize("number", [4, 8])
+def test_warm_start_keeps_the_rounds_so_far(number, model, monkeypatch):
+    X, y = wave()
+    going = SecretBoostingRegressor(**SMALL, warm_start=True)
+    with monkeypatch.context() as patch:
+        interrupted_at(number, patch)
+        with pytest.raises(KeyboardInterrupt):
+            going.fit(X, y)
+    assert going.n_rounds_ == min(number - 2, 4)
+    assert going.score(X, y) > 0.5
+    going.fit(X, y)
+    np.testing.assert_allclose(going.predict(X), model.predict(X), atol=1e-5)
+
+
+def test_an_evaluation_set_says_when_to_stop(model):
+    X, y = wave()
+    more, its = wave(200, seed=9)
+    alone = SecretBoostingRegressor(size=4, patience=2, max_rounds=12)
+    alone.fit(X, y, eval_set=(more, its))
+    assert alone.ensemble_.n_boosters == 1
+    scale = alone.ensemble_.schema.target_scale
+    error = np.mean((alone.predict(more) - its) ** 2) / scale**2
+    np.testing.assert_allclose(alone.validation_errors_.min(), error, rtol=1e-3)
+    # None of its rows train the trees.
+    fixed = SecretBoostingRegressor(size=4, n_rounds=alone.n_rounds_, average=False)
+    np.testing.assert_allclose(fixed.fit(X, y).predict(X), alone.predict(X), atol=1e-5)
+    for bad in ((more,), "rows", (more[:, :2], its), (more, its[:5])):
+        with refusal("eval_set"):
+            alone.fit(X, y, eval_set=bad)
+
+
+def test_an_evaluation_set_may_have_new_categories(holed):
+    frame, price = gaps()
+    more, its = gaps(60, seed=5)
+    more["colour"] = "violet"
+    model = SecretBoostingRegressor(size=4, n_rounds=2)
+    with pytest.warns(UserWarning, match="violet"):
+        model.fit(frame, price, eval_set=(more, its))
+    with refusal("eval_set", "unknown 'depth'"):
+        model.fit(frame, price, eval_set=(more.assign(depth=1.0), its))
+
+
+def test_rows_that_say_nothing():
+    X, _ = wave(20)
+    constant = SecretBoostingRegressor(**SMALL).fit(X, np.full(20, 7.0))
+    np.testing.assert_allclose(constant.predict(X), 7.0, rtol=1e-6)
+    one = SecretBoostingRegressor().fit(X[:1], [3.0])
+    assert one.n_rounds_ == 0
+    np.testing.assert_allclose(one.predict(X), 3.0)
+    missing = np.full((20, 1), np.nan)
+    unknown = SecretBoostingRegressor(**SMALL).fit(missing, np.arange(20.0))
+    # Trees of some of the rows see another mean.
+    np.testing.assert_allclose(unknown.predict(missing), 9.5, atol=1.0)
+    X, y = wave()
+    linear = SecretBoostingRegressor(n_rounds=0, average=False, size=4).fit(X, y)
+    leaf = SecretRegressor(max_depth=0, tau=0.0, prune=None).fit(X, y)
+    np.testing.assert_allclose(linear.predict(X), leaf.predict(X), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"size": 0},
+        {"size": TreeSize(max_leaf_nodes=0)},
+        {"learning_rate": 0.0},
+        {"n_rounds": -1},
+        {"subsample": 1.5},
+        {"n_folds": 1},
+        {"average": "mean"},
+        {"missing_values": "drop"},
+    ],
+    ids=lambda bad: next(iter(bad)),
+)
+def test_parameters_that_mean_nothing_are_refused(bad):
+    with refusal(next(iter(bad)).replace("size", "")):
+        SecretBoostingRegressor(**bad).fit(*wave(20))
+
+
+def test_files_bring_the_model_back(holed, tmp_path):
+    frame, _ = gaps(200, seed=2)
+    path = tmp_path / "booster.model"
+    holed.save(path)
+    again = SecretBoostingRegressor.load(path)
+    np.testing.assert_array_equal(again.predict(frame), holed.predict(frame))
+    np.testing.assert_array_equal(
+        again.predict_interval(frame), holed.predict_interval(frame)
+    )
+    assert again.get_params() == holed.get_params()
+    assert again.size_ == holed.size_
+    pairs = zip(again.ensemble_.boosters, holed.ensemble_.boosters, strict=True)
+    for one, other in pairs:
+        assert list(map(tree_bytes, one)) == list(map(tree_bytes, other))
+    with pytest.raises(ModelFileError, match="booster"):
+        SecretRegressor.load(path)
+    with pytest.raises(ModelFileError, match="booster"):
+        load_tree(path)
+    with refusal("file", "X"):
+        again.effect("width")
+    tree = tmp_path / "tree.model"
+    SecretRegressor(max_depth=0, prune=None).fit(*gaps()).save(tree)
+    with pytest.raises(ModelFileError, match="single tree"):
+        SecretBoostingRegressor.load(tree)
+
+
+def test_intervals_hold_what_they_promise():
+    X, y = wave(600)
+    model = SecretBoostingRegressor(**SMALL).fit(X[:300], y[:300])
+    for _ in range(2):
+        lower, upper = model.predict_interval(X[450:], coverage=0.8)
+        inside = ((lower <= y[450:]) & (y[450:] <= upper)).mean()
+        assert 0.65 < inside < 0.93
+        model.conformalize(X[300:450], y[300:450])
+
+
+def test_weights_are_numbers_of_rows(model):
+    X, y = wave()
+    weight = np.random.default_rng(0).integers(0, 3, len(y))
+    weighted = SecretBoostingRegressor(**SMALL).fit(X, y, weight)
+    rows = np.repeat(np.arange(len(y)), weight)
+    repeated = SecretBoostingRegressor(**SMALL).fit(X[rows], y[rows])
+    np.testing.assert_allclose(weighted.predict(X), repeated.predict(X), atol=1e-5)
+
+
+def test_several_outputs():
+    X, y = wave()
+    both = np.stack([y, 100 * X[:, 0] ** 2], axis=1)
+    model = SecretBoostingRegressor(**SMALL).fit(X, both)
+    assert model.predict(X).shape == both.shape
+    assert model.score(X, both) > 0.6
+    assert model.feature_importances_.sum() == pytest.approx(1.0)
+    with refusal("output"):
+        model.export_code()
+    curve = model.effect("x0", output=1, n_points=3)
+    by_hand = [model.predict(np.c_[np.full(300, v), X[:, 1:]]) for v in curve.values]
+    means = [each[:, 1].mean() for each in by_hand]
+    np.testing.assert_allclose(curve.mean, means, rtol=1e-4)
+
+
+def test_progress_tells_the_error(capsys):
+    SecretBoostingRegressor(**SMALL, verbose=1).fit(*wave())
+    assert "boosting" in capsys.readouterr().err

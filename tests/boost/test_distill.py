@@ -1,0 +1,93 @@
+"""One tree that has learned what boosters say."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from configurations import refusal
+
+from secret_jax import SecretBoostingRegressor, SecretRegressor
+from secret_jax.boost.distill import teacher_of
+from secret_jax.prune.cross_validation import parts_of
+from secret_jax.refine.distillation import Distillation, student_rows
+
+
+def wave(n_rows=300, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (n_rows, 3))
+    y = np.sin(4 * X[:, 0]) + X[:, 1] * (X[:, 2] > 0) + 0.3 * rng.normal(size=n_rows)
+    return X, y
+
+
+@pytest.fixture(scope="module")
+def booster():
+    return SecretBoostingRegressor(size=4, n_rounds=12, n_folds=2).fit(*wave())
+
+
+def test_the_student_says_what_the_boosters_say(booster, tmp_path):
+    X, y = wave(1000, seed=1)
+    tree = booster.distill(max_leaf_nodes=8)
+    assert isinstance(tree, SecretRegressor)
+    assert tree.n_leaves_ <= 8
+    told = tree.distillation_
+    teaching, learned = booster.predict(X), tree.predict(X)
+    fidelity = 1 - np.var(teaching - learned) / np.var(teaching)
+    assert abs(fidelity - told["fidelity"]) < 0.1
+    error = np.mean((learned - y) ** 2) / np.var(y)
+    assert abs(error - told["error"]) < 0.1
+    assert told["booster_error"] == booster.validation_errors_[-1]
+    assert told["numbers"] == tree.reading_cost_
+    # Training rows measured it.
+    assert tree.tree_.weight[0] == 300
+    path = tmp_path / "student.model"
+    tree.save(path)
+    again = SecretRegressor.load(path)
+    assert again.distillation_ == told
+    np.testing.assert_array_equal(again.predict(X), learned)
+    assert "x0" in tree.export_text()
+
+
+def test_labels_at_the_rows_are_half_those_of_boosters_that_have_not_seen_them(booster):
+    rows, boosted = booster._rows, booster._boosted
+    parts = parts_of(rows.weight, 2)
+    teacher = teacher_of(boosted, rows, parts)
+    schema = booster.ensemble_.schema
+    learned = student_rows(rows, teacher.said, schema, Distillation(), teacher.unseen)
+    n_rows = rows.n_rows
+    for part, said in zip(parts, teacher.folds, strict=True):
+        expected = 0.5 * rows.targets + 0.5 * said(rows.table)
+        found = learned.targets[:n_rows]
+        np.testing.assert_allclose(found[part], expected[part], atol=1e-5)
+    points = learned.take(slice(n_rows, None))
+    np.testing.assert_allclose(points.targets, teacher.said(points.table), atol=1e-5)
+    assert points.weight.sum() == pytest.approx(rows.weight.sum())
+
+
+def test_the_size_is_chosen_where_none_is_given(booster):
+    free = booster.distill()
+    assert 2 <= free.n_leaves_ <= free.n_leaves_grown_
+    assert np.isfinite(free.distillation_["error"])
+
+
+def test_a_model_from_a_file_asks_for_rows(booster, tmp_path):
+    path = tmp_path / "booster.model"
+    booster.save(path)
+    again = SecretBoostingRegressor.load(path)
+    with refusal("file", "X"):
+        again.distill()
+    X, y = wave()
+    tree = again.distill(X, y, max_leaf_nodes=5)
+    assert tree.n_leaves_ == 5
+    assert np.isnan(tree.distillation_["error"])
+    assert tree.score(X, y) > 0.5
+    with refusal("refine", "'tao'"):
+        booster.distill(refine="tao")
+
+
+def test_gates_learn_from_boosters_as_well(booster):
+    X, y = wave(1000, seed=1)
+    soft = booster.distill(max_leaf_nodes=6, refine="soft")
+    assert soft.n_leaves_ <= 6
+    hard = booster.distill(max_leaf_nodes=6)
+    assert soft.tree_.is_soft
+    assert soft.score(X, y) > hard.score(X, y) - 0.02

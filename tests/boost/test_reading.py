@@ -1,0 +1,89 @@
+"""What boosters tell: importances, curves, interactions, programs."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import numpy as np
+import pandas as pd
+import pytest
+from configurations import refusal, shop
+
+from secret_jax import SecretBoostingRegressor
+
+
+def holes(n_rows=300, seed=0):
+    frame, price = shop(n_rows, seed)
+    frame.loc[::7, "width"] = np.nan
+    frame.loc[::11, "colour"] = None
+    return frame, price
+
+
+@pytest.fixture(scope="module")
+def model():
+    return SecretBoostingRegressor(size=4, n_rounds=4, n_folds=2).fit(*holes())
+
+
+def test_importances_are_shares_of_what_is_explained(model):
+    shares = dict(zip(model.feature_names_in_, model.feature_importances_, strict=True))
+    assert sum(shares.values()) == pytest.approx(1.0)
+    assert min(shares.values()) > 0
+    # The price depends on width times colour, and a little on the height.
+    assert shares["colour"] > shares["height"]
+
+
+@pytest.mark.parametrize("column", ["width", "colour"])
+def test_a_curve_is_the_mean_prediction(column, model):
+    frame, _ = holes()
+    curve = model.effect(column, n_points=5)
+    assert curve.is_category == (column == "colour")
+    assert len(curve.values) == 5
+    for value, mean in zip(curve.values, curve.mean, strict=True):
+        changed = frame.assign(**{column: value})
+        changed[column] = changed[column].astype(frame[column].dtype)
+        assert model.predict(changed).mean() == pytest.approx(mean, abs=1e-4)
+    given = model.effect(column, frame, n_points=5)
+    np.testing.assert_allclose(given.mean, curve.mean, atol=1e-6)
+
+
+def test_curves_of_columns_that_are_not_there_are_refused(model):
+    with refusal("'depth'", "'width'"):
+        model.effect("depth")
+    with refusal("n_points"):
+        model.effect("width", n_points=1)
+
+
+def test_columns_that_interact_are_found_and_drawn(model):
+    first = model.interactions(n_rows=30)[0]
+    assert {first.first, first.second} == {"width", "colour"}
+    assert 0.05 < first.share < 1
+    figure = model.plot_effects(n_points=3)
+    labels = [axis.get_xlabel() for axis in figure.axes]
+    assert set(labels) >= {"width", "colour", "height"}
+    bars = figure.axes[3]
+    assert len(bars.patches) == 3
+
+
+def test_a_sum_has_no_interactions():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(300, 3))
+    model = SecretBoostingRegressor(size=4, n_rounds=0, n_folds=2).fit(X, X.sum(axis=1))
+    for pair in model.interactions(n_rows=20):
+        assert pair.share < 1e-8
+
+
+def test_exported_programs_predict_the_same(model):
+    frame, _ = holes(150, seed=3)
+    frame.loc[0, "colour"] = "violet"
+    with pytest.warns(UserWarning, match="violet"):
+        expected = model.predict(frame)
+    close = {"rtol": 0, "atol": 1e-4 * model.ensemble_.schema.target_scale}
+    scope: dict = {}
+    exec(model.export_code(), scope)
+    found = [scope["predict"](row) for row in frame.to_dict("records")]
+    np.testing.assert_allclose(found, expected, **close)
+    connection = sqlite3.connect(":memory:")
+    frame.to_sql("some rows", connection, index=False)
+    found = pd.read_sql(model.export_code("sql", table="some rows"), connection)
+    connection.close()
+    np.testing.assert_allclose(found["prediction"], expected, **close)

@@ -1,0 +1,101 @@
+"""Growth with a most number of leaves stops early, and makes the same trees."""
+
+from __future__ import annotations
+
+import heapq
+
+import numpy as np
+import pytest
+
+from secret_jax import CartSplits, RssSplits
+from secret_jax.data.columns import read_columns
+from secret_jax.data.encoding import encode
+from secret_jax.data.roles import ColumnOptions, learn_schema
+from secret_jax.data.rows import Rows
+from secret_jax.grow import grower
+from secret_jax.grow.frontier import Root
+from secret_jax.grow.grower import GrowOptions, grow, grown
+from secret_jax.models.attach import attach, attach_at
+from secret_jax.models.ridge import Ridge
+from secret_jax.tree.routing import descend
+
+N_ROWS = 400
+OPTIONS = GrowOptions(finder=CartSplits(), min_gain=0.0)
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(3)
+    X = rng.uniform(size=(N_ROWS, 3))
+    y = np.sin(9 * X[:, 0]) * X[:, 1] + rng.normal(size=N_ROWS)
+    schema = learn_schema(read_columns(X), y[:, None], np.ones(N_ROWS), ColumnOptions())
+    targets = schema.scale_targets(y[:, None])
+    return Rows(encode(schema, X), targets, np.ones(N_ROWS)), schema
+
+
+def root(**changes):
+    options = {"rows": np.arange(N_ROWS), "min_split_weight": 8, "min_leaf_weight": 4}
+    return Root(**(options | changes))
+
+
+def splits_best_first(tree, most):
+    """(gain, weight) of the splits that best-first growth makes, in its order."""
+    waiting, made = [(-tree.gain[0], 0)], []
+    while waiting and len(made) < most - 1:
+        gain, node = heapq.heappop(waiting)
+        made.append((-gain, int(tree.kind[node]), float(tree.threshold[node])))
+        for child in (tree.left[node], tree.right[node]):
+            if tree.left[child] >= 0:
+                heapq.heappush(waiting, (-tree.gain[child], child))
+    return sorted(made)
+
+
+@pytest.mark.parametrize("most", [1, 2, 5, 12])
+def test_the_tree_is_the_best_part_of_the_whole(most, table, monkeypatch):
+    rows, schema = table
+    whole, other = grow(rows, schema, OPTIONS, [root(), root(max_leaf_nodes=3)])
+    assert other.n_leaves == 3
+    assert whole.n_leaves > 30
+    searched = []
+    find = grower.Search.find
+
+    def counted(self, level, *given, **more):
+        searched.append(len(level.node))
+        return find(self, level, *given, **more)
+
+    monkeypatch.setattr(grower.Search, "find", counted)
+    (small,) = grow(rows, schema, OPTIONS, [root(max_leaf_nodes=most)])
+    assert small.n_leaves == most
+    inner = ~small.is_leaf
+    columns = (small.gain[inner], small.kind[inner], small.threshold[inner])
+    found = [tuple(map(float, split)) for split in zip(*columns, strict=True)]
+    expected = splits_best_first(whole, most)
+    np.testing.assert_allclose(sorted(found), expected, rtol=1e-6)
+    assert sum(searched) < whole.n_nodes / 2
+
+
+@pytest.mark.parametrize("finder", [CartSplits(), RssSplits(em_starts=False)])
+def test_rows_know_their_leaves_and_models_need_no_routing(finder, table):
+    rows, schema = table
+    half = np.arange(0, N_ROWS, 2)
+    roots = [root(max_leaf_nodes=6), root(rows=half, max_leaf_nodes=9)]
+    options = GrowOptions(finder=finder, min_gain=0.0)
+    found = grown(rows, schema, options, roots)
+    parts = [rows.take(each.rows) for each in roots]
+    before = 0
+    for tree, part, leaves in zip(found.trees, parts, found.leaves, strict=True):
+        start = np.zeros(part.n_rows, int)
+        expected = descend(tree, part.table, start, tree.max_depth)
+        np.testing.assert_array_equal(leaves - before, expected)
+        before += tree.n_nodes
+    routed = attach(found.trees, parts, Ridge())
+    # The search of the second finder has fitted most of the models itself.
+    assert (len(found.fitted.node) > 10) == (finder.node_model is not None)
+    for fitted in (None, found.fitted):
+        known = attach_at(found.trees, parts, found.leaves, Ridge(), fitted)
+        for one, other in zip(routed, known, strict=True):
+            np.testing.assert_array_equal(one.left, other.left)
+            for name in ("coefficient", "weight", "train_error", "lower", "degrees"):
+                np.testing.assert_allclose(
+                    getattr(one, name), getattr(other, name), atol=2e-5, err_msg=name
+                )
