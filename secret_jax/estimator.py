@@ -26,7 +26,7 @@ from secret_jax.data.validation import (
     validated_targets,
     validated_weight,
 )
-from secret_jax.fit import CheckedRows, Plan, fit_tree, refine_tree
+from secret_jax.fit import CheckedRows, Finished, Plan, fit_tree, refine_tree
 from secret_jax.inspect.intervals import (
     conformal_factor,
     conformity_scores,
@@ -48,6 +48,7 @@ from secret_jax.runtime.values import is_real
 from secret_jax.runtime.warning import warn
 from secret_jax.splits.interface import SplitFinder
 from secret_jax.splits.secret import SecretSplits
+from secret_jax.stream.mixin import StreamMixin
 from secret_jax.tree import routing
 from secret_jax.tree.structure import Tree, hardened
 
@@ -55,7 +56,7 @@ from secret_jax.tree.structure import Tree, hardened
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
 
-class SecretRegressor(ReadingMixin, RegressorMixin, NestedParameters):
+class SecretRegressor(StreamMixin, ReadingMixin, RegressorMixin, NestedParameters):
     """A readable regression tree with linear models in its leaves.
 
     Splits are proposed by the attributes, by two-component Gaussian mixtures with
@@ -404,13 +405,22 @@ class SecretRegressor(ReadingMixin, RegressorMixin, NestedParameters):
         except BaseException:
             restore_names(self, names_before)
             raise
+        return self._finish(plan, finished, self._computing(X))
+
+    def _finish(
+        self,
+        plan: Plan,
+        finished: Finished,
+        computing: AbstractContextManager[None],
+    ) -> SecretRegressor:
+        """Hand over a fitted tree, refined if that was asked for."""
         self.tree_ = finished.tree
         self.n_leaves_grown_ = finished.fitted.n_leaves_grown
         self.n_refine_steps_ = 0
         self._forget_calibration()
         self.__dict__.pop("reading_", None)
         if plan.refine is not None:
-            with self._computing(X):
+            with computing:
                 refined = refine_tree(plan, finished)
             if refined.refusal:
                 warn(f"The hard tree was kept: {refined.refusal}.", RefinementWarning)

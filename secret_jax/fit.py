@@ -278,7 +278,11 @@ def fit_tree(plan: Plan, given: CheckedRows, prune_set: CheckedRows | None) -> F
     -------
     Finished
     """
-    prepared = prepare(plan, given, prune_set)
+    return fit_prepared(plan, prepare(plan, given, prune_set))
+
+
+def fit_prepared(plan: Plan, prepared: Prepared) -> Finished:
+    """`fit_tree`, of rows that were read and measured."""
     columns = plan.columns
     long = what_takes_long(
         prepared.schema,
@@ -355,19 +359,19 @@ def prepare(plan: Plan, given: CheckedRows, prune_set: CheckedRows | None) -> Pr
     """Read and measure the rows, and take a sample of very many."""
     Stage("reading the columns", plan.progress).at()
     schema, source, prune_source = read_rows(plan, given, prune_set)
-    rows = source.sample(_enough_rows(plan, source.n_rows), ROW_ORDER)
-    share = _share(rows, source)
+    rows = source.sample(enough_rows(plan, source.n_rows), ROW_ORDER)
+    share = share_of(rows, source)
     sampled = share < 1.0
     prune_rows = None
     if prune_source is not None:
-        few = _enough_rows(plan, prune_source.n_rows)
+        few = enough_rows(plan, prune_source.n_rows)
         prune_rows = prune_source.sample(few, ROW_ORDER)
-        sampled = sampled or _share(prune_rows, prune_source) < 1.0
+        sampled = sampled or share_of(prune_rows, prune_source) < 1.0
     every_row = source if sampled else None
     return Prepared(schema, rows, share, every_row, prune_rows, prune_source)
 
 
-def _share(rows: Rows, source: RowSource) -> float:
+def share_of(rows: Rows, source: RowSource) -> float:
     """Share of a source's weight in some of its rows; 1 up to the rounding of sums."""
     share = float(rows.weight.sum() / source.total_weight)
     return share if share < 1.0 - ROUNDING else 1.0
@@ -435,11 +439,11 @@ def _stays(plan: Plan, X: jax.Array, weight: np.ndarray) -> bool:
     """Whether rows on a device are worth keeping there: many plain numbers."""
     columns = plan.columns
     plain = columns.discrete_features is None and columns.split_features is None
-    many = _enough_rows(plan, len(X)) < len(X)
+    many = enough_rows(plan, len(X)) < len(X)
     return plain and many and columns.use_regressors and bool(weight.all())
 
 
-def _enough_rows(plan: Plan, n_rows: int) -> int:
+def enough_rows(plan: Plan, n_rows: int) -> int:
     """Rows that are enough to grow and prune a tree on."""
     if plan.max_split_samples is None:
         return n_rows

@@ -8,7 +8,16 @@ from pathlib import Path
 PACKAGE = Path(__file__).parents[2] / "secret_jax"
 # From the ground up; CONTRIBUTING.md says what each room is for.
 FLOORS = ["datasets", "runtime", "data", "tree", "models", "splits", "grow", "prune"]
-FLOORS += ["refine", "inspect", "fit", "parameters", "estimator", "cli", "__main__"]
+FLOORS += [
+    "refine",
+    "inspect",
+    "fit",
+    "stream",
+    "parameters",
+    "estimator",
+    "cli",
+    "__main__",
+]
 
 
 def room(module: str) -> str:
