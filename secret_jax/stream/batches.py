@@ -85,6 +85,13 @@ class Batch(NamedTuple):
             offset=self.offset + (rows.start or 0),
         )
 
+    def choose(self, index: np.ndarray) -> Batch:
+        """Some of the rows, by their places."""
+        columns = {name: column[index] for name, column in self.columns.items()}
+        return self._replace(
+            columns=columns, targets=self.targets[index], weight=self.weight[index]
+        )
+
 
 class Layout(NamedTuple):
     """What all batches of a stream have in common.

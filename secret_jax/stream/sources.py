@@ -56,6 +56,8 @@ def opened(source: Any, wanted: Wanted, targets: bool = True) -> BatchSource:
     ImportError
         If pyarrow is needed and not there.
     """
+    if hasattr(source, "batches") and hasattr(source, "identity"):
+        return source
     if isinstance(source, str | os.PathLike):
         return ArrowBatches(_dataset(source), wanted)
     if type(source).__module__.partition(".")[0] == "pyarrow":
