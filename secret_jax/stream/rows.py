@@ -112,7 +112,8 @@ class StreamRows:
             _, arrays = from_bytes(content)
             found = type(sums)(*(arrays[str(i)] for i in range(len(sums))))
             node = np.flatnonzero(found[0])  # those of some weight
-            yield node, found.take(node)
+            if len(node):  # not where a process has no rows
+                yield node, found.take(node)
 
     def _own_results(
         self, function: Callable[[Rows], _Result], size: int, sums: Any
