@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from secret_jax.data.device import is_resident
 from secret_jax.data.encoding import encode
 from secret_jax.data.rows import Table
+from secret_jax.data.sharded import is_sharded, shard_rows
 from secret_jax.data.validation import (
     checked_weight,
     fitted_names,
@@ -35,6 +36,7 @@ from secret_jax.inspect.intervals import (
 from secret_jax.inspect.mixin import ReadingMixin
 from secret_jax.models.interface import LeafModel
 from secret_jax.models.least_squares import Constant, Implied, LeastSquares
+from secret_jax.models.sharded import predict_shards
 from secret_jax.parameters import CONSTRAINTS, NestedParameters, plan_of
 from secret_jax.prune.hold_out import HoldOut
 from secret_jax.prune.interface import PruningRule
@@ -583,7 +585,11 @@ class SecretRegressor(StreamMixin, ReadingMixin, RegressorMixin, NestedParameter
             if short is not None:
                 return short
         with self._computing(X, fall_back=True):
-            prediction = routing.predict(*self._tree_and_rows(X))
+            if is_sharded(X) and self._is_plain_hard_tree():
+                X = shard_rows(validated(self, X, reset=False))
+                prediction = predict_shards(self.tree_, X)
+            else:
+                prediction = routing.predict(*self._tree_and_rows(X))
         if not return_std:
             return prediction
         outputs = [self.tree_.output(i) for i in range(self.tree_.n_outputs)]
@@ -736,6 +742,11 @@ class SecretRegressor(StreamMixin, ReadingMixin, RegressorMixin, NestedParameter
             and "feature_names_in_" not in self.__dict__
         )
 
+    def _is_plain_hard_tree(self) -> bool:
+        """Whether rows in shards can be predicted where they lie."""
+        check_is_fitted(self)
+        return self.tree_.schema.is_plain and not self.tree_.is_soft
+
     def _computing(
         self, X: Any, fall_back: bool = False
     ) -> AbstractContextManager[None]:
@@ -744,7 +755,8 @@ class SecretRegressor(StreamMixin, ReadingMixin, RegressorMixin, NestedParameter
         shape = getattr(X, "shape", None) or (
             (len(X),) if isinstance(X, list | tuple) else None
         )
-        n_rows = None if is_resident(X) or not isinstance(shape, tuple) else shape[0]
+        resident = is_resident(X) or is_sharded(X)
+        n_rows = None if resident or not isinstance(shape, tuple) else shape[0]
         return computing_on(
             self.device, self.max_memory, fall_back=fall_back, n_rows=n_rows
         )

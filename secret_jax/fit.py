@@ -20,6 +20,12 @@ from secret_jax.data.roles import ColumnOptions, learn_schema, numeric_schema
 from secret_jax.data.rows import Rows, join, merged
 from secret_jax.data.sampling import ROW_ORDER, hold_out
 from secret_jax.data.schema import TableSchema
+from secret_jax.data.sharded import (
+    ShardedRows,
+    is_sharded,
+    moments_of_shards,
+    shard_rows,
+)
 from secret_jax.data.source import DeviceRows, EncodedRows, HostRows, RowSource
 from secret_jax.data.validation import warn_of_target_among_features
 from secret_jax.grow.cost import what_takes_long
@@ -387,8 +393,13 @@ def read_rows(
     """
     X, targets, weight, names = given
     allow_missing = plan.columns.missing != "error"
-    if is_resident(X):
-        measured = moments_on_device(X) if _stays(plan, X, weight) else None
+    if is_resident(X) or is_sharded(X):
+        measured = shards = None
+        if _stays(plan, X, weight) and is_sharded(X):
+            shards = shard_rows(X)
+            measured = moments_of_shards(shards)
+        elif _stays(plan, X, weight):
+            measured = moments_on_device(X)
         if measured is not None:
             schema = numeric_schema(
                 *measured,
@@ -397,7 +408,11 @@ def read_rows(
                 allow_missing=allow_missing,
                 target_names=names,
             )
-            source = DeviceRows(schema, X, targets, weight)
+            source: RowSource
+            if shards is None:
+                source = DeviceRows(schema, X, targets, weight)
+            else:
+                source = ShardedRows(schema, shards, targets, weight)
             return schema, source, _prune_source(schema, prune_set)
         X = np.asarray(X)
     table, others = read_columns(X), None
@@ -435,7 +450,7 @@ def _prune_source(
     return EncodedRows(rows if used.all() else rows.take(used))
 
 
-def _stays(plan: Plan, X: jax.Array, weight: np.ndarray) -> bool:
+def _stays(plan: Plan, X: Any, weight: np.ndarray) -> bool:
     """Whether rows on a device are worth keeping there: many plain numbers."""
     columns = plan.columns
     plain = columns.discrete_features is None and columns.split_features is None

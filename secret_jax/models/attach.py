@@ -8,8 +8,10 @@ from dataclasses import replace
 import numpy as np
 
 from secret_jax.data.rows import Rows, join
+from secret_jax.data.sharded import ShardedRows
 from secret_jax.data.source import EncodedRows, RowSource, blocks_into
 from secret_jax.models.interface import LeafModel, Models, squared_errors
+from secret_jax.models.sharded import sharded_statistics
 from secret_jax.models.statistics import (
     NodeStatistics,
     add,
@@ -97,6 +99,9 @@ def source_statistics(tree: Tree, sources: Sequence[RowSource]) -> NodeStatistic
 
     statistics = no_statistics(tree.n_nodes, n_regressors, n_outputs)
     for source in sources:
+        if isinstance(source, ShardedRows):
+            add(statistics, *sharded_statistics(tree, source))
+            continue
         for node, found in blocks_into(source, part, block, statistics):
             add(statistics, node, found)
     sum_upwards(statistics, tree.parent, tree.depth)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from stream_tables import SMALL, assert_same_model, mixed_table, pieces, write_parts
+from stream_tables import SMALL, mixed_table, pieces, write_parts
 
 import secret_jax
 from secret_jax import SecretRegressor
