@@ -585,10 +585,11 @@ class SecretRegressor(StreamMixin, ReadingMixin, RegressorMixin, NestedParameter
             if short is not None:
                 return short
         with self._computing(X, fall_back=True):
+            prediction = None
             if is_sharded(X) and self._is_plain_hard_tree():
-                X = shard_rows(validated(self, X, reset=False))
-                prediction = predict_shards(self.tree_, X)
-            else:
+                shards = shard_rows(validated(self, X, reset=False))
+                prediction = predict_shards(self.tree_, shards)
+            if prediction is None:
                 prediction = routing.predict(*self._tree_and_rows(X))
         if not return_std:
             return prediction

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
 from secret_jax.data.columns import read_columns

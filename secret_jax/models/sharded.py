@@ -186,15 +186,19 @@ def _predicted(
     depth: AnyArray,
     *,
     mesh: Mesh,
-) -> jax.Array:
-    """Predictions of every row, where it lies, shape (n_rows, n_outputs)."""
+) -> tuple[jax.Array, jax.Array]:
+    """Predictions of every row, where it lies, and whether shards are finite.
+
+    Shapes (n_rows, n_outputs) and (n_shards,).
+    """
     spec, whole = PartitionSpec(mesh.axis_names[0]), PartitionSpec()
 
     def on_shard(x: Any, given: Any) -> Any:
         center, rest, scale, routing, depth = given
         z = _encoded(x, center, rest, scale)
         codes = jnp.zeros((len(x), 0), jnp.int32)
-        return value_of_leaf(routing, z, codes, depth).T
+        finite = jnp.isfinite(x).all()[None]
+        return value_of_leaf(routing, z, codes, depth).T, finite
 
     given = center, rest, scale, routing, depth
     return jax.shard_map(
@@ -202,7 +206,7 @@ def _predicted(
     )(x, given)
 
 
-def predict_shards(tree: Tree, shards: RowShards) -> np.ndarray:
+def predict_shards(tree: Tree, shards: RowShards) -> np.ndarray | None:
     """Prediction for every row of shards, in the units of the target.
 
     Parameters
@@ -214,13 +218,17 @@ def predict_shards(tree: Tree, shards: RowShards) -> np.ndarray:
     Returns
     -------
     ndarray of shape (n_rows,), or (n_rows, n_outputs) of several outputs, float64
+    None
+        If there is a value that is no finite number: the host knows what to do.
     """
     with in_32_bits():
-        found = _predicted(
+        found, finite = _predicted(
             shards.x,
             *_scaling(tree),
             routing_of(tree),
             np.int32(tree.max_depth),
             mesh=shards.mesh,
         )
+    if not np.asarray(finite).all():
+        return None
     return tree.schema.restore_targets(np.asarray(found)[: shards.n_rows])
