@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     )
     from secret_jax.boost.options import TreeSize as TreeSize
     from secret_jax.data.columns import UnseenCategoryWarning as UnseenCategoryWarning
+    from secret_jax.data.sharded import RowShards as RowShards
+    from secret_jax.data.sharded import shard_rows as shard_rows
     from secret_jax.estimator import SecretRegressor as SecretRegressor
     from secret_jax.models.interface import LeafModel as LeafModel
     from secret_jax.models.interface import Models as Models
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from secret_jax.splits.interface import SplitFinder as SplitFinder
     from secret_jax.splits.rss import RssSplits as RssSplits
     from secret_jax.splits.secret import SecretSplits as SecretSplits
+    from secret_jax.stream.batches import StreamError as StreamError
 
 try:
     __version__ = version("secret-jax")
@@ -72,6 +75,7 @@ _HOMES = {
     "Refinement": "refine.interface",
     "RefinementWarning": "refine.interface",
     "Ridge": "models.ridge",
+    "RowShards": "data.sharded",
     "RssSplits": "splits.rss",
     "SecretBoostingRegressor": "boost.estimator",
     "SecretRegressor": "estimator",
@@ -79,10 +83,12 @@ _HOMES = {
     "SoftGates": "refine.soft.choose",
     "Split": "splits.interface",
     "SplitFinder": "splits.interface",
+    "StreamError": "stream.batches",
     "Tao": "refine.tao",
     "TreeSize": "boost.options",
     "UnseenCategoryWarning": "data.columns",
     "keep_programs": "runtime.programs",
+    "shard_rows": "data.sharded",
 }
 __all__ = sorted(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll]
 

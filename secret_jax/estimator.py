@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from secret_jax.data.device import is_resident
 from secret_jax.data.encoding import encode
 from secret_jax.data.rows import Table
+from secret_jax.data.sharded import is_sharded, shard_rows
 from secret_jax.data.validation import (
     checked_weight,
     fitted_names,
@@ -27,7 +28,7 @@ from secret_jax.data.validation import (
     validated_targets,
     validated_weight,
 )
-from secret_jax.fit import CheckedRows, Plan, fit_tree, refine_tree
+from secret_jax.fit import CheckedRows, Finished, Plan, fit_tree, refine_tree
 from secret_jax.inspect.intervals import (
     conformal_factor,
     conformity_scores,
@@ -36,6 +37,7 @@ from secret_jax.inspect.intervals import (
 from secret_jax.inspect.mixin import ReadingMixin
 from secret_jax.models.interface import LeafModel
 from secret_jax.models.least_squares import Constant, Implied, LeastSquares
+from secret_jax.models.sharded import predict_shards
 from secret_jax.parameters import CONSTRAINTS, NestedParameters, plan_of
 from secret_jax.prune.hold_out import HoldOut
 from secret_jax.prune.interface import PruningRule
@@ -49,6 +51,7 @@ from secret_jax.runtime.values import is_real
 from secret_jax.runtime.warning import warn
 from secret_jax.splits.interface import SplitFinder
 from secret_jax.splits.secret import SecretSplits
+from secret_jax.stream.mixin import StreamMixin
 from secret_jax.tree import routing
 from secret_jax.tree.structure import Tree, hardened
 
@@ -56,7 +59,7 @@ from secret_jax.tree.structure import Tree, hardened
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
 
-class SecretRegressor(ReadingMixin, RegressorMixin, NestedParameters):
+class SecretRegressor(StreamMixin, ReadingMixin, RegressorMixin, NestedParameters):
     """A readable regression tree with linear models in its leaves.
 
     Splits are proposed by the attributes, by two-component Gaussian mixtures with
@@ -408,6 +411,15 @@ class SecretRegressor(ReadingMixin, RegressorMixin, NestedParameters):
         except BaseException:
             restore_names(self, names_before)
             raise
+        return self._finish(plan, finished, self._computing(X))
+
+    def _finish(
+        self,
+        plan: Plan,
+        finished: Finished,
+        computing: AbstractContextManager[None],
+    ) -> SecretRegressor:
+        """Hand over a fitted tree, refined if that was asked for."""
         self.tree_ = finished.tree
         self.n_leaves_grown_ = finished.fitted.n_leaves_grown
         self.n_refine_steps_ = 0
@@ -415,7 +427,7 @@ class SecretRegressor(ReadingMixin, RegressorMixin, NestedParameters):
         for name in ("reading_", "distillation_"):
             self.__dict__.pop(name, None)
         if plan.refine is not None:
-            with self._computing(X):
+            with computing:
                 refined = refine_tree(plan, finished)
             if refined.refusal:
                 warn(f"The hard tree was kept: {refined.refusal}.", RefinementWarning)
@@ -565,7 +577,12 @@ class SecretRegressor(ReadingMixin, RegressorMixin, NestedParameters):
             if short is not None:
                 return short
         with self._computing(X, fall_back=True):
-            prediction = routing.predict(*self._tree_and_rows(X))
+            prediction = None
+            if is_sharded(X) and self._is_plain_hard_tree():
+                shards = shard_rows(validated(self, X, reset=False))
+                prediction = predict_shards(self.tree_, shards)
+            if prediction is None:
+                prediction = routing.predict(*self._tree_and_rows(X))
         if not return_std:
             return prediction
         outputs = [self.tree_.output(i) for i in range(self.tree_.n_outputs)]
@@ -718,6 +735,11 @@ class SecretRegressor(ReadingMixin, RegressorMixin, NestedParameters):
             and "feature_names_in_" not in self.__dict__
         )
 
+    def _is_plain_hard_tree(self) -> bool:
+        """Whether rows in shards can be predicted where they lie."""
+        check_is_fitted(self)
+        return self.tree_.schema.is_plain and not self.tree_.is_soft
+
     def _computing(
         self, X: Any, fall_back: bool = False
     ) -> AbstractContextManager[None]:
@@ -726,7 +748,8 @@ class SecretRegressor(ReadingMixin, RegressorMixin, NestedParameters):
         shape = getattr(X, "shape", None) or (
             (len(X),) if isinstance(X, list | tuple) else None
         )
-        n_rows = None if is_resident(X) or not isinstance(shape, tuple) else shape[0]
+        resident = is_resident(X) or is_sharded(X)
+        n_rows = None if resident or not isinstance(shape, tuple) else shape[0]
         return computing_on(
             self.device, self.max_memory, fall_back=fall_back, n_rows=n_rows
         )

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
 from secret_jax.data.columns import read_columns
@@ -20,6 +19,12 @@ from secret_jax.data.roles import ColumnOptions, learn_schema, numeric_schema
 from secret_jax.data.rows import Rows, join, merged
 from secret_jax.data.sampling import ROW_ORDER, hold_out
 from secret_jax.data.schema import TableSchema
+from secret_jax.data.sharded import (
+    ShardedRows,
+    is_sharded,
+    moments_of_shards,
+    shard_rows,
+)
 from secret_jax.data.source import DeviceRows, EncodedRows, HostRows, RowSource
 from secret_jax.data.validation import warn_of_target_among_features
 from secret_jax.grow.cost import what_takes_long
@@ -278,7 +283,11 @@ def fit_tree(plan: Plan, given: CheckedRows, prune_set: CheckedRows | None) -> F
     -------
     Finished
     """
-    prepared = prepare(plan, given, prune_set)
+    return fit_prepared(plan, prepare(plan, given, prune_set))
+
+
+def fit_prepared(plan: Plan, prepared: Prepared) -> Finished:
+    """`fit_tree`, of rows that were read and measured."""
     columns = plan.columns
     long = what_takes_long(
         prepared.schema,
@@ -355,19 +364,19 @@ def prepare(plan: Plan, given: CheckedRows, prune_set: CheckedRows | None) -> Pr
     """Read and measure the rows, and take a sample of very many."""
     Stage("reading the columns", plan.progress).at()
     schema, source, prune_source = read_rows(plan, given, prune_set)
-    rows = source.sample(_enough_rows(plan, source.n_rows), ROW_ORDER)
-    share = _share(rows, source)
+    rows = source.sample(enough_rows(plan, source.n_rows), ROW_ORDER)
+    share = share_of(rows, source)
     sampled = share < 1.0
     prune_rows = None
     if prune_source is not None:
-        few = _enough_rows(plan, prune_source.n_rows)
+        few = enough_rows(plan, prune_source.n_rows)
         prune_rows = prune_source.sample(few, ROW_ORDER)
-        sampled = sampled or _share(prune_rows, prune_source) < 1.0
+        sampled = sampled or share_of(prune_rows, prune_source) < 1.0
     every_row = source if sampled else None
     return Prepared(schema, rows, share, every_row, prune_rows, prune_source)
 
 
-def _share(rows: Rows, source: RowSource) -> float:
+def share_of(rows: Rows, source: RowSource) -> float:
     """Share of a source's weight in some of its rows; 1 up to the rounding of sums."""
     share = float(rows.weight.sum() / source.total_weight)
     return share if share < 1.0 - ROUNDING else 1.0
@@ -383,8 +392,13 @@ def read_rows(
     """
     X, targets, weight, names = given
     allow_missing = plan.columns.missing != "error"
-    if is_resident(X):
-        measured = moments_on_device(X) if _stays(plan, X, weight) else None
+    if is_resident(X) or is_sharded(X):
+        measured = shards = None
+        if _stays(plan, X, weight) and is_sharded(X):
+            shards = shard_rows(X)
+            measured = moments_of_shards(shards)
+        elif _stays(plan, X, weight):
+            measured = moments_on_device(X)
         if measured is not None:
             schema = numeric_schema(
                 *measured,
@@ -393,7 +407,11 @@ def read_rows(
                 allow_missing=allow_missing,
                 target_names=names,
             )
-            source = DeviceRows(schema, X, targets, weight)
+            source: RowSource
+            if shards is None:
+                source = DeviceRows(schema, X, targets, weight)
+            else:
+                source = ShardedRows(schema, shards, targets, weight)
             return schema, source, _prune_source(schema, prune_set)
         X = np.asarray(X)
     table, others = read_columns(X), None
@@ -431,15 +449,15 @@ def _prune_source(
     return EncodedRows(rows if used.all() else rows.take(used))
 
 
-def _stays(plan: Plan, X: jax.Array, weight: np.ndarray) -> bool:
+def _stays(plan: Plan, X: Any, weight: np.ndarray) -> bool:
     """Whether rows on a device are worth keeping there: many plain numbers."""
     columns = plan.columns
     plain = columns.discrete_features is None and columns.split_features is None
-    many = _enough_rows(plan, len(X)) < len(X)
+    many = enough_rows(plan, len(X)) < len(X)
     return plain and many and columns.use_regressors and bool(weight.all())
 
 
-def _enough_rows(plan: Plan, n_rows: int) -> int:
+def enough_rows(plan: Plan, n_rows: int) -> int:
     """Rows that are enough to grow and prune a tree on."""
     if plan.max_split_samples is None:
         return n_rows

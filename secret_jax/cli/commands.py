@@ -99,6 +99,11 @@ def _demo_table() -> tuple[pd.DataFrame, pd.Series]:
 def fit(arguments: argparse.Namespace) -> None:
     """Grow a tree on a file, measure it beside the baselines, save and report it."""
     arguments.target = _target(arguments)
+    if arguments.stream:
+        from secret_jax.cli.streaming import fit_streamed
+
+        fit_streamed(arguments, chosen_model(arguments))
+        return
     if arguments.calibrate + arguments.test_fraction >= 1:
         raise CommandError(
             f"--calibrate {arguments.calibrate:g} and --test-fraction "
@@ -110,7 +115,7 @@ def fit(arguments: argparse.Namespace) -> None:
         os.makedirs(arguments.report, exist_ok=True)
     if arguments.out is not None:
         check_output(arguments.out)
-    model = _chosen_model(arguments)
+    model = chosen_model(arguments)
     named_texts = {*arguments.text, *arguments.discrete, *arguments.dates}
     X, y, reading = _features_and_target(read(arguments.file, named_texts), arguments)
     aside, X, y = _set_aside(X, y, arguments)
@@ -257,7 +262,7 @@ def _calibrate(
         say(f"intervals are calibrated on {len(aside[1])} rows")
 
 
-def _chosen_model(arguments: argparse.Namespace) -> SecretRegressor:
+def chosen_model(arguments: argparse.Namespace) -> SecretRegressor:
     from secret_jax.estimator import SecretRegressor
 
     given = {name: getattr(arguments, name) for name in _SAME_NAME}

@@ -267,6 +267,18 @@ def _add_fit_options(fit: argparse.ArgumentParser) -> None:
     )
     run.add_argument("--out", metavar="MODEL", help="save the model in this file")
     run.add_argument(
+        "--stream",
+        action="store_true",
+        help="FILE is a folder of Parquet files (or one) that need not fit into "
+        "memory: it is read twice, a part at a time",
+    )
+    run.add_argument(
+        "--checkpoint",
+        metavar="DIR",
+        help="with --stream: keep in this folder how far the fit is, and go on from "
+        "there",
+    )
+    run.add_argument(
         "--report",
         metavar="DIR",
         help="write report.html, report.txt, tree.png, errors.json to this folder",

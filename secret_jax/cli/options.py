@@ -253,6 +253,12 @@ def add_saved_commands(command: Callable[..., argparse.ArgumentParser]) -> None:
     predict.add_argument(
         "--out", metavar="FILE", help="a CSV file (default: standard output)"
     )
+    predict.add_argument(
+        "--stream",
+        action="store_true",
+        help="FILE is a folder of Parquet files that need not fit into memory, and "
+        "--out a Parquet file",
+    )
     explain = of_model("explain", saved.explain, "say why rows get their predictions")
     explain.add_argument("file", metavar="FILE", help=FILE_HELP)
     explain.add_argument(

@@ -49,6 +49,11 @@ def predict(arguments: argparse.Namespace) -> None:
     if arguments.out is not None:
         check_output(arguments.out)
     model = loaded(arguments.model)
+    if arguments.stream:
+        from secret_jax.cli.streaming import predict_streamed
+
+        predict_streamed(arguments, model)
+        return
     if arguments.interval is not None:
         _check_calibrated(model)
     table, X, _ = _read_rows(model, arguments.file, arguments.keep)

@@ -21,7 +21,7 @@ NO_TABLE = (
     "cells hold lists."
 )
 # More would take gigabytes in the search, and say nothing.
-_MOST_CATEGORIES = 4096
+MOST_CATEGORIES = 4096
 
 
 # Columns by name, or in order where they have none; see `read_columns`.
@@ -318,11 +318,11 @@ def categories_of(
     column: np.ndarray, name: str, allow_missing: bool
 ) -> tuple[Any, ...]:
     """Sorted categories; None, for missing values, is the last."""
-    distinct = set(_plain_values(column, name, allow_missing))
-    if len(distinct) > _MOST_CATEGORIES:
+    distinct = set(plain_values(column, name, allow_missing))
+    if len(distinct) > MOST_CATEGORIES:
         raise ValueError(
             f"Column {name!r} has {len(distinct)} different categories, more than "
-            f"{_MOST_CATEGORIES}. Group the rare ones, or leave the column out if it "
+            f"{MOST_CATEGORIES}. Group the rare ones, or leave the column out if it "
             "only names the rows."
         )
     missing = (None,) if None in distinct else ()
@@ -336,7 +336,7 @@ def categories_of(
         )
 
 
-def _plain_values(column: np.ndarray, name: str, allow_missing: bool) -> list[Any]:
+def plain_values(column: np.ndarray, name: str, allow_missing: bool) -> list[Any]:
     """The values of a discrete column, None where they are missing."""
     if column.dtype == object:
         _refuse_odd_cells(column, name)
@@ -360,7 +360,7 @@ def codes_of(
 ) -> tuple[np.ndarray, set[Any]]:
     """Codes of the values, -1 for those that are no category, and what these are."""
     position = {category: code for code, category in enumerate(categories)}
-    values = _plain_values(column, name, allow_missing)
+    values = plain_values(column, name, allow_missing)
     codes = np.array([position.get(value, -1) for value in values], np.int32)
     return codes, {values[row] for row in np.flatnonzero(codes < 0)} - {None}
 

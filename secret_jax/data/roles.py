@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from secret_jax.data.attributes import (
     DAYS,
     Dates,
+    Levels,
     attributes_of,
     chosen_attributes,
     places_in_order,
@@ -24,7 +25,7 @@ from secret_jax.data.columns import (
     numbers,
     refuse_numbers_as_text,
 )
-from secret_jax.data.scaling import column_moments
+from secret_jax.data.scaling import ColumnMoments, column_moments
 from secret_jax.data.schema import Role, TableSchema, match_columns
 
 # With fewer rows of a kind the coefficient of its indicator would be mostly noise.
@@ -139,7 +140,7 @@ def learn_schema(
     columns, names = list(attributes.values()), tuple(attributes)
     used = weight > 0
     allow_missing = options.missing != "error"
-    roles = _roles(columns, names, dates, options)
+    roles = roles_of(columns, names, dates, options)
     levels = tuple(
         (i, column.levels)
         for i, (column, role) in enumerate(zip(columns, roles, strict=True))
@@ -157,15 +158,87 @@ def learn_schema(
         except ValueError as error:
             raise ValueError(f"In prune_set: {error}") from None
         columns = [np.concatenate(pair) for pair in zip(columns, below, strict=True)]
-    regressors = [i for i, role in enumerate(roles) if role is Role.REGRESSOR]
-    splits = [i for i, role in enumerate(roles) if role is Role.SPLIT]
-    continuous = regressors + splits
+    found = Attributes(names, named, roles, dates, levels)
+    continuous = found.of_role(Role.REGRESSOR, Role.SPLIT)
     measured = column_moments(
         [columns[i] for i in continuous],
         [names[i] for i in continuous],
         weight,
         allow_missing=allow_missing,
     )
+    discrete_columns = [i for i, role in enumerate(roles) if role is Role.DISCRETE]
+    categories = [
+        categories_of(columns[i][used], names[i], allow_missing)
+        for i in discrete_columns
+    ]
+    counts = [
+        np.bincount(
+            codes_of(columns[i][used], values, names[i], allow_missing)[0],
+            weight[used],
+            minlength=len(values),
+        )
+        for i, values in zip(discrete_columns, categories, strict=True)
+    ]
+    measured_targets = column_moments(
+        list(targets.T), target_names, weight, allow_missing=False, what="the target"
+    )
+    return schema_of(
+        found, measured, categories, counts, measured_targets, options, target_names
+    )
+
+
+class Attributes(NamedTuple):
+    """The attributes of a table, before anything is measured.
+
+    Attributes
+    ----------
+    names : tuple of str
+    named : bool
+    roles : list of Role
+    dates : tuple of (str, tuple of str)
+    levels : tuple of (int, tuple of str)
+        As those of `secret_jax.data.schema.TableSchema`.
+    """
+
+    names: tuple[str, ...]
+    named: bool
+    roles: list[Role]
+    dates: Dates
+    levels: Levels
+
+    def of_role(self, *wanted: Role) -> list[int]:
+        """Attributes of some roles, those of the first role first."""
+        return [i for role in wanted for i, its in enumerate(self.roles) if its is role]
+
+
+def schema_of(
+    attributes: Attributes,
+    measured: ColumnMoments,
+    categories: Sequence[tuple[Any, ...]],
+    counts: list[np.ndarray],
+    targets: ColumnMoments,
+    options: ColumnOptions,
+    target_names: tuple[str, ...],
+) -> TableSchema:
+    """A schema from what was measured.
+
+    Parameters
+    ----------
+    attributes : Attributes
+    measured : ColumnMoments
+        Of the regressors, then of what is only split on.
+    categories : sequence of tuple
+        Sorted categories of each discrete attribute.
+    counts : list of ndarray of shape (n_categories,)
+        Weight of the rows of each of them.
+    targets : ColumnMoments
+    options : ColumnOptions
+    target_names : tuple of str
+    """
+    names, named, roles, dates, levels = attributes
+    regressors = attributes.of_role(Role.REGRESSOR)
+    continuous = attributes.of_role(Role.REGRESSOR, Role.SPLIT)
+    discrete_columns = attributes.of_role(Role.DISCRETE)
     modelled, split_only = [], []
     fewest = np.minimum(measured.mass, measured.missing_mass)
     for i, fewer in zip(continuous, fewest, strict=True):
@@ -179,19 +252,6 @@ def learn_schema(
             continuous, measured.mass, measured.missing_mass, strict=True
         )
         if missing
-    ]
-    discrete_columns = [i for i, role in enumerate(roles) if role is Role.DISCRETE]
-    categories = [
-        categories_of(columns[i][used], names[i], allow_missing)
-        for i in discrete_columns
-    ]
-    counts = [
-        np.bincount(
-            codes_of(columns[i][used], values, names[i], allow_missing)[0],
-            weight[used],
-            minlength=len(values),
-        )
-        for i, values in zip(discrete_columns, categories, strict=True)
     ]
     chosen = _indicators(counts, options.category_indicators)
     n_inserted = len(chosen) + len(modelled)
@@ -215,14 +275,14 @@ def learn_schema(
         missing_modelled=tuple(modelled),
         missing_split=tuple(split_only),
         missing_shares=tuple(shares),
-        allow_missing=allow_missing,
+        allow_missing=options.missing != "error",
         dates=dates,
         levels=levels,
-        **_target_scaling(targets, weight, target_names),
+        **_scaling(targets, target_names),
     )
 
 
-def _roles(
+def roles_of(
     columns: list[np.ndarray],
     names: tuple[str, ...],
     dates: Dates,
@@ -280,6 +340,10 @@ def _target_scaling(
     measured = column_moments(
         list(targets.T), names, weight, allow_missing=False, what="the target"
     )
+    return _scaling(measured, names)
+
+
+def _scaling(measured: ColumnMoments, names: tuple[str, ...]) -> dict[str, Any]:
     return {
         "target_names": tuple(names),
         "target_centers": tuple(measured.center.tolist()),

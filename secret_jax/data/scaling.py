@@ -31,7 +31,7 @@ class ColumnMoments(NamedTuple):
     missing_mass: np.ndarray
 
 
-class _Sums(NamedTuple):
+class ColumnSums(NamedTuple):
     """What a block of rows adds up to; arrays of shape (n_columns,)."""
 
     mass: np.ndarray
@@ -74,15 +74,30 @@ def column_moments(
         If a value is infinite, missing where that is not allowed, or so large that the
         variance is no number.
     """
+    blocks = column_sums(columns, names, weight, allow_missing=allow_missing)
+    return moments_of(blocks, names, what)
+
+
+def column_sums(
+    columns: Sequence[np.ndarray],
+    names: Sequence[str],
+    weight: np.ndarray,
+    *,
+    allow_missing: bool,
+) -> list[ColumnSums]:
+    """Measure blocks of rows, for `moments_of`; parameters as of `column_moments`.
+
+    The blocks are `ROW_BLOCK` rows each but the last: a table in pieces of so many rows
+    has the blocks of the whole.
+    """
+    if not columns:
+        return []
     columns = [
         numbers(column, name, allow_missing) if column.dtype == object else column
         for column, name in zip(columns, names, strict=True)
     ]
-    if not columns:
-        nothing = np.zeros(0)
-        return ColumnMoments(nothing, nothing, nothing, nothing)
 
-    def sums(rows: slice) -> _Sums:
+    def sums(rows: slice) -> ColumnSums:
         values = row_block(columns, rows)
         if not np.isfinite(values).all():
             for column, name in zip(columns, names, strict=True):
@@ -94,8 +109,18 @@ def column_moments(
         with np.errstate(over="ignore", invalid="ignore"):
             return _block_sums(values, row_weight)
 
+    return list(in_blocks(sums, len(weight)))
+
+
+def moments_of(
+    blocks: Sequence[ColumnSums], names: Sequence[str], what: str = "column"
+) -> ColumnMoments:
+    """Moments of the columns of all blocks together; see `column_moments`."""
+    if not blocks:
+        nothing = np.zeros(0)
+        return ColumnMoments(nothing, nothing, nothing, nothing)
     with np.errstate(over="ignore", invalid="ignore"):
-        total = _added_up(list(in_blocks(sums, len(weight))))
+        total = joint_sums(blocks)
         scale = np.sqrt(safe_divide(total.scatter, total.mass, np))
     constant = (total.lowest >= total.highest) | (total.mass == 0)
     for column in np.flatnonzero(~constant & ~np.isfinite(scale)).tolist():
@@ -120,7 +145,7 @@ def row_block(
     return np.array([column[rows] for column in columns], dtype)
 
 
-def _block_sums(values: np.ndarray, weight: np.ndarray) -> _Sums:
+def _block_sums(values: np.ndarray, weight: np.ndarray) -> ColumnSums:
     """Sums over rows; ``values`` are overwritten."""
     share = np.broadcast_to(weight, values.shape)
     lowest = values.min(axis=1, initial=np.inf)
@@ -137,7 +162,7 @@ def _block_sums(values: np.ndarray, weight: np.ndarray) -> _Sums:
     # Not a product of matrices: its threads would fight with those of other blocks.
     mean = safe_divide(np.einsum("ij,ij->i", share, values), mass, np)
     offset = np.subtract(values, mean[:, None], out=values)  # memory costs more time
-    return _Sums(
+    return ColumnSums(
         mass=mass,
         mean=mean,
         scatter=np.einsum("ij,ij->i", share * offset, offset),
@@ -147,11 +172,11 @@ def _block_sums(values: np.ndarray, weight: np.ndarray) -> _Sums:
     )
 
 
-def _added_up(blocks: list[_Sums]) -> _Sums:
+def joint_sums(blocks: Sequence[ColumnSums]) -> ColumnSums:
     """Sums of several blocks together."""
-    parts = _Sums(*(np.array(arrays) for arrays in zip(*blocks, strict=True)))
+    parts = ColumnSums(*(np.array(arrays) for arrays in zip(*blocks, strict=True)))
     whole = added_up(Moments(*parts[:3]), np.array([0]))
-    return _Sums(
+    return ColumnSums(
         *(array[0] for array in whole),
         lowest=parts.lowest.min(axis=0),
         highest=parts.highest.max(axis=0),

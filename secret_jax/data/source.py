@@ -16,7 +16,12 @@ import numpy as np
 from secret_jax.data.device import encode_on_device, rows_chosen_on_device
 from secret_jax.data.encoding import ReadColumns, encode_block, encoded
 from secret_jax.data.rows import Rows, Table, merged
-from secret_jax.data.sampling import sampling_factors, sampling_hash, sampling_limit
+from secret_jax.data.sampling import (
+    category_numbers,
+    sampling_factors,
+    sampling_hash,
+    sampling_limit,
+)
 from secret_jax.data.scaling import row_block
 from secret_jax.data.schema import TableSchema
 from secret_jax.runtime.parallel import in_blocks
@@ -59,6 +64,36 @@ class RowSource(Protocol):
         In the order of the rows; processors share the blocks.
         """
         ...
+
+
+@runtime_checkable
+class AddingSource(RowSource, Protocol):
+    """Rows whose sums outlive an interruption, or are added up by several processes."""
+
+    def blocks_into(
+        self,
+        function: Callable[[Rows], _Result],
+        size: int,
+        sums: tuple[np.ndarray, ...],
+    ) -> Iterator[_Result]:
+        """As `RowSource.blocks`, for results that the caller adds to arrays.
+
+        Each is added before the next one is asked for. The source may change the
+        arrays in place: to those of a checkpoint, before the rows that follow it.
+        """
+        ...
+
+
+def blocks_into(
+    source: RowSource,
+    function: Callable[[Rows], _Result],
+    size: int,
+    sums: tuple[np.ndarray, ...],
+) -> Iterator[_Result]:
+    """The blocks of any source, for results that are added to arrays."""
+    if isinstance(source, AddingSource):
+        return source.blocks_into(function, size, sums)
+    return source.blocks(function, size)
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +161,7 @@ class HostRows:
         """See `RowSource`."""
         if n_wanted < self.n_rows:
             index = self._chosen(n_wanted / self.n_rows, seed)
-            found = _distinct(self.take(index), n_wanted, seed)
+            found = distinct(self.take(index), n_wanted, seed)
             if found is not None:
                 return found
         return EncodedRows(self.take(None)).sample(n_wanted, seed)
@@ -156,7 +191,13 @@ class HostRows:
         return in_blocks(on_block, self.n_rows, size)
 
     def _chosen(self, share: float, seed: int) -> np.ndarray:
-        columns = [*self.columns.values, *self.columns.codes.T, *self.targets.T]
+        numbers = [
+            category_numbers(its)[codes]
+            for its, codes in zip(
+                self.schema.categories, self.columns.codes.T, strict=True
+            )
+        ]
+        columns = [*self.columns.values, *numbers, *self.targets.T]
         factors, limit = sampling_factors(len(columns), seed), sampling_limit(share)
 
         def chosen(part: slice) -> np.ndarray:
@@ -203,7 +244,7 @@ class DeviceRows:
         if n_wanted < self.n_rows:
             share = n_wanted / self.n_rows
             index = rows_chosen_on_device(self.x, self.targets, share, seed)
-            found = _distinct(self._on_host(index).take(None), n_wanted, seed)
+            found = distinct(self._on_host(index).take(None), n_wanted, seed)
             if found is not None:
                 return found
         return self._on_host(None).sample(n_wanted, seed)
@@ -231,7 +272,7 @@ class DeviceRows:
         return HostRows(self.schema, ReadColumns(columns, codes), targets, weight)
 
 
-def _distinct(found: Rows, n_wanted: int, seed: int) -> Rows | None:
+def distinct(found: Rows, n_wanted: int, seed: int) -> Rows | None:
     """The sample with identical rows as one; None if there are too many of them."""
     # Of many copies of few rows the hash takes all or none.
     if found.n_rows < _LEAST_FOUND * n_wanted:

@@ -16,6 +16,7 @@ from sklearn.utils.validation import (
 from secret_jax.data.columns import NO_TABLE, as_frame, read_target, refuse_complex
 from secret_jax.data.device import check_array, is_resident
 from secret_jax.data.schema import TableSchema
+from secret_jax.data.sharded import is_sharded
 from secret_jax.runtime.warning import warn
 
 # Beyond, whole numbers have gaps between them and are weights like any others.
@@ -26,7 +27,7 @@ _FIRST_ROWS = 64
 
 def validated(model: BaseEstimator, X: Any, *, reset: bool) -> Any:
     """Note or check the features; arrays become arrays, DataFrames stay DataFrames."""
-    if is_resident(X):
+    if is_resident(X) or is_sharded(X):
         check_array(X)
         table: Any = X
         validate_data(model, table, reset=reset, skip_check_array=True)

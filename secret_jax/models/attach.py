@@ -10,8 +10,10 @@ import numpy as np
 
 from secret_jax.data.rows import Rows, join
 from secret_jax.data.schema import TableSchema
-from secret_jax.data.source import EncodedRows, RowSource
+from secret_jax.data.sharded import ShardedRows
+from secret_jax.data.source import EncodedRows, RowSource, blocks_into
 from secret_jax.models.interface import LeafModel, Models, squared_errors
+from secret_jax.models.sharded import sharded_statistics
 from secret_jax.models.statistics import (
     NodeStatistics,
     add,
@@ -189,12 +191,16 @@ def source_statistics(tree: Tree, sources: Sequence[RowSource]) -> NodeStatistic
 
     def part(rows: Rows) -> tuple[np.ndarray, NodeStatistics]:
         group = number[apply(tree, rows.table)]
-        return tile_statistics(rows, n_regressors, group, len(leaves), block)
+        occupied, found = tile_statistics(rows, n_regressors, group, len(leaves), block)
+        return leaves[occupied], found
 
     statistics = no_statistics(tree.n_nodes, n_regressors, n_outputs)
     for source in sources:
-        for occupied, found in source.blocks(part, block):
-            add(statistics, leaves[occupied], found)
+        if isinstance(source, ShardedRows):
+            add(statistics, *sharded_statistics(tree, source))
+            continue
+        for node, found in blocks_into(source, part, block, statistics):
+            add(statistics, node, found)
     sum_upwards(statistics, tree.parent, tree.depth)
     return statistics
 

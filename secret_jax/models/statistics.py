@@ -34,7 +34,7 @@ _SMALLEST_BLOCK, _LARGEST_BLOCK = 1 << 15, 1 << 17
 _FEW_PRODUCTS = 1 << 15
 # Eigenvalues of dependent columns, over the largest one: of products of float64 numbers
 # (of columns in float32) up to 1e-14, of float32 ones up to 1e-8.
-_ROUNDING_64, _ROUNDING_32 = 1e-10, 1e-6
+_ROUNDING_64, ROUNDING_32 = 1e-10, 1e-6
 
 
 class NodeStatistics(NamedTuple):
@@ -344,5 +344,5 @@ def tile_statistics(
         *added_up(Moments(*found), first_tile),
         lower=np.minimum.reduceat(in_order, begin, axis=0),
         upper=np.maximum.reduceat(in_order, begin, axis=0),
-        rounding=np.full(len(occupied), _ROUNDING_32),
+        rounding=np.full(len(occupied), ROUNDING_32),
     )

@@ -42,11 +42,13 @@ def device_named(name: str) -> Any:
             "device=None for the one that JAX prefers."
         )
     try:
-        found = jax.devices(platform)
+        found = jax.local_devices(backend=platform)
     except RuntimeError:
         found = []
     if int(number or 0) >= len(found):
-        seen = ", ".join(f"{device.platform}:{device.id}" for device in jax.devices())
+        seen = ", ".join(
+            f"{device.platform}:{device.id}" for device in jax.local_devices()
+        )
         raise ValueError(
             f"device={name!r} does not exist here: JAX sees {seen}. Install JAX for "
             "that device (pip install 'secret-jax[cuda13]', say), or leave device=None."
@@ -120,7 +122,7 @@ def _processor() -> Any:
     if jax.default_backend() == "cpu":
         return None
     try:
-        return jax.devices("cpu")[0]
+        return jax.local_devices(backend="cpu")[0]
     except RuntimeError:  # JAX was told to have accelerators only
         return None
 
@@ -134,8 +136,8 @@ def chosen_device() -> Any:
     """The device that what is called now would run on."""
     device = _preferred()
     if device is None:
-        return jax.devices()[0]
-    return jax.devices(device)[0] if isinstance(device, str) else device
+        return jax.local_devices()[0]  # not those of other processes
+    return jax.local_devices(backend=device)[0] if isinstance(device, str) else device
 
 
 def on_accelerator() -> bool:

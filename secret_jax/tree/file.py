@@ -286,6 +286,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     try:
         with open(temporary, "xb") as file:
             yield file
+            file.flush()
+            os.fsync(file.fileno())  # a name must not outlive its content
         os.replace(temporary, target)
     finally:
         temporary.unlink(missing_ok=True)

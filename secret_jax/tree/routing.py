@@ -236,6 +236,21 @@ _PADDED: weakref.WeakKeyDictionary[Tree, dict[Callable, Any]] = (
 )
 
 
+def routing_of(tree: Tree) -> _Routing:
+    """The padded arrays of a hard tree, for programs of one's own."""
+    return _padded_once(tree, _routing)
+
+
+def leaf_place(routing: _Routing, x: Any, codes: Any, depth: Any) -> jax.Array:
+    """Within a program: place of every row's leaf in the arrays of `routing_of`."""
+    return _leaf_place(routing, x, codes, depth)
+
+
+def value_of_leaf(routing: _Routing, x: Any, codes: Any, depth: Any) -> jax.Array:
+    """Within a program: what every row's leaf predicts, (n_outputs, n_rows)."""
+    return _value(routing, x, _leaf_place(routing, x, codes, depth))
+
+
 def _padded_once(tree: Tree, make: Callable[[Tree], _Padded]) -> _Padded:
     made = _PADDED.setdefault(tree, {})
     if make not in made:

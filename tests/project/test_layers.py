@@ -12,6 +12,7 @@ FLOORS += [
     "refine",
     "inspect",
     "fit",
+    "stream",
     "parameters",
     "estimator",
     "boost",

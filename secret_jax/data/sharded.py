@@ -1,0 +1,395 @@
+"""Rows that lie in shards on several devices: each device works on its own.
+
+Every pass is a `jax.shard_map` over a mesh of one axis: moments and sums of products
+are added up with `psum`, hashes and predictions stay with their rows. Between devices
+go sums alone, whose size does not depend on the number of rows; the sample goes to the
+host once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from secret_jax.data.encoding import ReadColumns
+from secret_jax.data.rows import Rows
+from secret_jax.data.sampling import sampling_factors, sampling_hash, sampling_limit
+from secret_jax.data.schema import TableSchema
+from secret_jax.data.source import HostRows, distinct
+from secret_jax.runtime.devices import in_32_bits
+from secret_jax.runtime.linalg import AnyArray
+from secret_jax.runtime.programs import program
+from secret_jax.runtime.shapes import next_power_of_two
+
+AXIS = "rows"
+# Rows that a device looks at together: float32 sums of so few keep six digits, and the
+# tiles are added up with their rounding errors beside them.
+TILE = 1024
+
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True, eq=False)
+class RowShards:
+    """Rows in equal shards; the last ones may be padding.
+
+    Attributes
+    ----------
+    x : jax.Array of shape (n_padded, n_columns)
+        Sharded along the rows of `mesh`.
+    n_rows : int
+        Rows that are none of the padding.
+    mesh : jax.sharding.Mesh
+        Of one axis.
+    """
+
+    x: jax.Array
+    n_rows: int
+    mesh: Mesh
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows without padding, columns."""
+        return self.n_rows, self.x.shape[1]
+
+    @property
+    def ndim(self) -> int:
+        """As of an array."""
+        return 2
+
+    @property
+    def dtype(self) -> Any:
+        """As of an array."""
+        return self.x.dtype
+
+    def __len__(self) -> int:
+        return self.n_rows
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        del copy  # it comes from devices: a copy always
+        return np.asarray(self.x, dtype)[: self.n_rows]
+
+    @property
+    def spec(self) -> PartitionSpec:
+        """How rows are divided."""
+        return PartitionSpec(self.mesh.axis_names[0])
+
+    def beside(self, array: np.ndarray) -> jax.Array:
+        """An array of one entry for each row, padded with zeros, in the same shards."""
+        more = [(0, len(self.x) - len(array))] + [(0, 0)] * (array.ndim - 1)
+        return jax.device_put(np.pad(array, more), NamedSharding(self.mesh, self.spec))
+
+
+def shard_rows(X: Any, mesh: Mesh | None = None) -> RowShards:
+    """Rows of numbers on several devices, for ``fit`` and ``predict``.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_rows, n_columns)
+        Numbers. A ``jax.Array`` that is sharded along its rows stays where it is.
+    mesh : jax.sharding.Mesh, optional
+        Of one axis; by default all devices of the platform that JAX prefers. The rows
+        need not be a multiple of its devices: the last shard is padded.
+
+    Returns
+    -------
+    RowShards
+        What ``fit``, ``predict`` and ``score`` take in the place of an array.
+
+    Raises
+    ------
+    ValueError
+        If X is no table of numbers, or the mesh has several axes.
+
+    Examples
+    --------
+    >>> from secret_jax import SecretRegressor, shard_rows
+    >>> from secret_jax.datasets import make_fried
+    >>> X, y = make_fried(500, random_state=0)
+    >>> shards = shard_rows(X)
+    >>> model = SecretRegressor(max_depth=1, random_state=0).fit(shards, y)
+    >>> model.predict(shards).shape
+    (500,)
+    """
+    if mesh is None and is_sharded(X):
+        return _as_they_lie(X)
+    if mesh is None:
+        mesh = Mesh(np.array(jax.local_devices()), (AXIS,))
+    if len(mesh.axis_names) != 1:
+        raise ValueError(
+            f"mesh has the axes {mesh.axis_names}; give one of a single axis, for "
+            "example jax.make_mesh((jax.device_count(),), ('rows',))."
+        )
+    array = np.asarray(X)
+    if array.ndim != 2 or array.dtype.kind not in "fiu":
+        raise ValueError(
+            f"X has {array.ndim} dimensions and the type {array.dtype}; shards hold "
+            "numbers of shape (n_rows, n_columns)."
+        )
+    if array.dtype == np.float64:
+        array = array.astype(np.float32)
+    n_rows, n_shards = len(array), mesh.size
+    n_padded = -(-max(n_rows, 1) // n_shards) * n_shards
+    # A copy of the last row: padding is no value of its own.
+    padded = np.pad(array, [(0, n_padded - n_rows), (0, 0)], mode="edge")
+    sharding = NamedSharding(mesh, PartitionSpec(mesh.axis_names[0]))
+    return RowShards(jax.device_put(padded, sharding), n_rows, mesh)
+
+
+def is_sharded(X: Any) -> bool:
+    """Whether rows lie in shards on several devices."""
+    if isinstance(X, RowShards):
+        return True
+    return (
+        isinstance(X, jax.Array)
+        and X.ndim == 2
+        and len(X.sharding.device_set) > 1
+        and not X.sharding.is_fully_replicated
+    )
+
+
+def _as_they_lie(X: Any) -> RowShards:
+    """The shards of an array of JAX."""
+    if isinstance(X, RowShards):
+        return X
+    if not X.is_fully_addressable:
+        raise ValueError(
+            "X lies on devices of several processes. Give every process its own rows: "
+            "fit_stream((X, y), processes=True)."
+        )
+    if not (
+        jnp.issubdtype(X.dtype, jnp.floating) or jnp.issubdtype(X.dtype, jnp.integer)
+    ):
+        raise ValueError(
+            f"X is a device array of dtype {X.dtype}; it must hold numbers."
+        )
+    places = X.sharding.devices_indices_map(X.shape)
+    order = sorted(places, key=lambda device: places[device][0].start or 0)
+    mesh = Mesh(np.array(order), (AXIS,))
+    # Nothing moves where X is sharded along its rows only.
+    x = jax.device_put(X, NamedSharding(mesh, PartitionSpec(AXIS)))
+    return RowShards(x, len(X), mesh)
+
+
+def tiles(
+    n_local: int, n_rows: AnyArray, shard: AnyArray, size: int = TILE
+) -> Callable[[AnyArray], tuple[Any, Any]]:
+    """Where a tile of a shard begins, and which of its rows count.
+
+    Rows of a shard need not be a multiple of a tile: the last one begins earlier, and
+    what was seen already does not count. So no padded copy of the shard is made.
+    """
+    size = min(size, n_local)
+
+    def tile(number: AnyArray) -> tuple[Any, Any]:
+        begin = jnp.minimum(number * size, n_local - size)
+        row = begin + jnp.arange(size)
+        inside = (row >= number * size) & (shard * n_local + row < n_rows)
+        return begin, inside
+
+    return tile
+
+
+def n_tiles(n_local: int, size: int = TILE) -> int:
+    """Tiles of a shard."""
+    return -(-n_local // min(size, n_local))
+
+
+def plus(total: tuple[Any, Any], more: Any) -> tuple[Any, Any]:
+    """Add to a sum and its rounding error (Knuth's two-sum, float32)."""
+    high, low = total
+    new = high + more
+    back = new - high
+    return new, low + ((high - (new - back)) + (more - back))
+
+
+@program(static_argnames=("mesh",))
+def _moments(x: AnyArray, n_rows: AnyArray, *, mesh: Mesh) -> tuple[jax.Array, ...]:
+    """Mean (in two parts, from a shift), scatter, range of the columns."""
+    axis = mesh.axis_names[0]
+
+    def local(x: Any, n_rows: Any) -> tuple[Any, ...]:
+        n_local, n_columns = x.shape
+        shard = jax.lax.axis_index(axis)
+        tile, size = tiles(n_local, n_rows, shard), min(TILE, n_local)
+        first = jnp.where(shard == 0, x[0].astype(jnp.float32), 0.0)
+        shift = jax.lax.psum(first, axis)
+
+        def rows(number: Any) -> tuple[Any, Any]:
+            begin, inside = tile(number)
+            part = jax.lax.dynamic_slice_in_dim(x, begin, size)
+            return part.astype(jnp.float32), inside[:, None]
+
+        def first_pass(number: Any, state: Any) -> Any:
+            total, low, high = state
+            part, inside = rows(number)
+            offset = jnp.where(inside, part - shift, 0.0)
+            low = jnp.minimum(low, jnp.where(inside, part, jnp.inf).min(axis=0))
+            high = jnp.maximum(high, jnp.where(inside, part, -jnp.inf).max(axis=0))
+            return plus(total, offset.sum(axis=0)), low, high
+
+        nothing = jax.lax.pcast(jnp.zeros(n_columns), axis, to="varying")
+        state = (nothing, nothing), nothing + jnp.inf, nothing - jnp.inf
+        count = n_tiles(n_local)
+        total, low, high = jax.lax.fori_loop(0, count, first_pass, state)
+        sums = jax.lax.psum(jnp.stack(total), axis)
+        mean = (sums[0] + sums[1]) / n_rows.astype(jnp.float32)
+
+        def second_pass(number: Any, total: Any) -> Any:
+            part, inside = rows(number)
+            offset = jnp.where(inside, (part - shift) - mean, 0.0)
+            return plus(total, (offset**2).sum(axis=0))
+
+        total = jax.lax.fori_loop(0, count, second_pass, (nothing, nothing))
+        scatter = jax.lax.psum(jnp.stack(total), axis)
+        return (
+            *(shift, sums, scatter),
+            *(jax.lax.pmin(low, axis), jax.lax.pmax(high, axis)),
+        )
+
+    whole = PartitionSpec()
+    return jax.shard_map(
+        local, mesh=mesh, in_specs=(PartitionSpec(axis), whole), out_specs=whole
+    )(x, n_rows)
+
+
+def moments_of_shards(shards: RowShards) -> tuple[np.ndarray, np.ndarray] | None:
+    """Mean and standard deviation of the columns, float64; a scale of 1 of constants.
+
+    None where there is a value that is no finite number.
+    """
+    n_rows = shards.n_rows
+    with in_32_bits():
+        found = _moments(shards.x, np.int32(n_rows), mesh=shards.mesh)
+    shift, sums, scatter, low, high = (np.asarray(a, np.float64) for a in found)
+    if not all(np.isfinite(a).all() for a in (sums, scatter, low, high)):
+        return None
+    center = shift + sums.sum(axis=0) / n_rows
+    scale = np.sqrt(scatter.sum(axis=0) / n_rows)
+    constant = (low == high) | (scale <= 0)
+    return np.where(low == high, low, center), np.where(constant, 1.0, scale)
+
+
+@program(static_argnames=("mesh",))
+def _bits_below(
+    x: AnyArray,
+    targets: AnyArray,
+    factors: AnyArray,
+    limit: AnyArray,
+    *,
+    mesh: Mesh,
+) -> jax.Array:
+    """Whether the hash of each row is below a limit, eight rows in a byte."""
+    spec, whole = PartitionSpec(mesh.axis_names[0]), PartitionSpec()
+
+    def local(x: Any, targets: Any, factors: Any, limit: Any) -> Any:
+        joint = jnp.concatenate([x.astype(jnp.float32), targets], axis=1)
+        below = sampling_hash(joint, factors) < limit
+        return jnp.packbits(below)
+
+    return jax.shard_map(
+        local, mesh=mesh, in_specs=(spec, spec, whole, whole), out_specs=spec
+    )(x, targets, factors, limit)
+
+
+@program(static_argnames=("mesh",))
+def _chosen(x: AnyArray, index: AnyArray, *, mesh: Mesh) -> jax.Array:
+    """Rows of every shard by their places in it."""
+    spec = PartitionSpec(mesh.axis_names[0])
+    return jax.shard_map(
+        lambda x, index: x[index], mesh=mesh, in_specs=(spec, spec), out_specs=spec
+    )(x, index)
+
+
+@dataclass(frozen=True, eq=False)
+class ShardedRows:
+    """Rows of numbers in shards, as a source; the sample goes to the host.
+
+    Attributes
+    ----------
+    schema : TableSchema
+    shards : RowShards
+        Finite.
+    targets : ndarray of shape (n_rows, n_outputs), float64
+        In units of their own.
+    weight : ndarray of shape (n_rows,), float64
+        Positive.
+    """
+
+    schema: TableSchema
+    shards: RowShards
+    targets: np.ndarray
+    weight: np.ndarray
+
+    @property
+    def n_rows(self) -> int:
+        """See `secret_jax.data.source.RowSource`."""
+        return self.shards.n_rows
+
+    @property
+    def total_weight(self) -> float:
+        """See `secret_jax.data.source.RowSource`."""
+        return float(self.weight.sum())
+
+    def sample(self, n_wanted: int, seed: int) -> Rows:
+        """See `secret_jax.data.source.RowSource`."""
+        if n_wanted < self.n_rows:
+            index = self._below(n_wanted / self.n_rows, seed)
+            found = distinct(self._on_host(index).take(None), n_wanted, seed)
+            if found is not None:
+                return found
+        return self._on_host(None).sample(n_wanted, seed)
+
+    def blocks(
+        self, function: Callable[[Rows], _Result], size: int
+    ) -> Iterator[_Result]:
+        """See `secret_jax.data.source.RowSource`: by way of the host."""
+        return self._on_host(None).blocks(function, size)
+
+    def _below(self, share: float, seed: int) -> np.ndarray:
+        shards = self.shards
+        factors = sampling_factors(shards.shape[1] + self.targets.shape[1], seed)
+        with in_32_bits():
+            targets = shards.beside(self.targets.astype(np.float32))
+            bits = np.asarray(
+                _bits_below(
+                    shards.x, targets, factors, sampling_limit(share), mesh=shards.mesh
+                )
+            )
+        n_shards = shards.mesh.size
+        n_local = len(shards.x) // n_shards
+        below = np.unpackbits(bits.reshape(n_shards, -1), axis=1, count=n_local)
+        return np.flatnonzero(below.ravel()[: self.n_rows])
+
+    def _on_host(self, index: np.ndarray | None) -> HostRows:
+        """Some rows, rising, or all, in the memory of the host."""
+        targets, weight = self.targets, self.weight
+        if index is None:
+            x = np.asarray(self.shards)
+        else:
+            x, targets, weight = self._rows(index), targets[index], weight[index]
+        codes = np.zeros((len(weight), 0), np.int32)
+        return HostRows(self.schema, ReadColumns(list(x.T), codes), targets, weight)
+
+    def _rows(self, index: np.ndarray) -> np.ndarray:
+        """Some rows, gathered from their shards."""
+        shards = self.shards
+        n_shards = shards.mesh.size
+        shard, place = np.divmod(index, len(shards.x) // n_shards)
+        count = np.bincount(shard, minlength=n_shards)
+        most = next_power_of_two(max(int(count.max()), 1))
+        nth = np.arange(len(index)) - np.repeat(np.cumsum(count) - count, count)
+        local = np.zeros((n_shards, most), np.int32)
+        local[shard, nth] = place
+        with in_32_bits():
+            there = jax.device_put(
+                local.ravel(), NamedSharding(shards.mesh, shards.spec)
+            )
+            found = np.asarray(_chosen(shards.x, there, mesh=shards.mesh))
+        return found.reshape(n_shards, most, -1)[shard, nth]

@@ -1,0 +1,234 @@
+"""Statistics of leaves, and predictions, of rows in shards on several devices.
+
+Each device encodes, routes and adds up its own rows, a tile at a time; one `psum` per
+fit brings the sums together. They are sums of products about the leaf's mean in the
+sample, which float32 holds to six digits, with their rounding errors beside them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, PartitionSpec
+
+from secret_jax.data.device import FAR
+from secret_jax.data.sharded import (
+    TILE,
+    RowShards,
+    ShardedRows,
+    n_tiles,
+    plus,
+    tiles,
+)
+from secret_jax.models.statistics import ROUNDING_32, NodeStatistics
+from secret_jax.runtime.devices import in_32_bits
+from secret_jax.runtime.linalg import AnyArray, matmul
+from secret_jax.runtime.programs import program
+from secret_jax.runtime.shapes import next_power_of_two, padded
+from secret_jax.tree.routing import leaf_place, routing_of, value_of_leaf
+from secret_jax.tree.structure import Tree
+
+
+def sharded_statistics(
+    tree: Tree, source: ShardedRows
+) -> tuple[np.ndarray, NodeStatistics]:
+    """Statistics of the leaves from one pass over the shards.
+
+    Parameters
+    ----------
+    tree : Tree
+        Its models are those of a sample: sums are taken about its means.
+    source : ShardedRows
+
+    Returns
+    -------
+    node : ndarray of shape (n_occupied,), int
+    statistics : NodeStatistics
+        One entry for each of them.
+    """
+    schema, shards = tree.schema, source.shards
+    leaves = np.flatnonzero(tree.is_leaf)
+    n_leaves = next_power_of_two(len(leaves))
+    number = np.cumsum(tree.is_leaf) - 1
+    shift = np.concatenate([tree.center, tree.mean], axis=1)[leaves]
+    shift = np.nan_to_num(shift).astype(np.float32)
+    targets = schema.scale_targets(source.targets).astype(np.float32)
+    routing = routing_of(tree)
+    with in_32_bits():
+        found = _sums(
+            shards.x,
+            shards.beside(targets),
+            shards.beside(source.weight.astype(np.float32)),
+            *_scaling(tree),
+            routing,
+            number[np.asarray(routing.node_id)].astype(np.int32),
+            padded(shift, n_leaves, 0),
+            np.int32(tree.max_depth),
+            np.int32(shards.n_rows),
+            mesh=shards.mesh,
+        )
+        sums, low, high = (np.asarray(array, np.float64) for array in found)
+    sums = sums.sum(axis=0)[: len(leaves)]
+    occupied = np.flatnonzero(sums[:, 0, 0] > 0)
+    sums, shift = sums[occupied], shift[occupied].astype(np.float64)
+    weight, offset = sums[:, 0, 0], sums[:, 0, 1:] / sums[:, :1, 0]
+    between = weight[:, None, None] * offset[:, :, None] * offset[:, None, :]
+    scatter = sums[:, 1:, 1:] - between
+    return leaves[occupied], NodeStatistics(
+        weight=weight,
+        mean=shift + offset,
+        scatter=0.5 * (scatter + scatter.transpose(0, 2, 1)),
+        lower=low[occupied],
+        upper=high[occupied],
+        rounding=np.full(len(occupied), ROUNDING_32),
+    )
+
+
+def _scaling(tree: Tree) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The center of the columns in two parts, and their scale, float32."""
+    center, scale = tree.schema.center, tree.schema.scale
+    coarse = center.astype(np.float32)
+    return coarse, (center - coarse).astype(np.float32), scale.astype(np.float32)
+
+
+def _encoded(x: Any, center: Any, rest: Any, scale: Any) -> Any:
+    encoded = ((x.astype(jnp.float32) - center) - rest) / scale
+    return jnp.clip(encoded, -FAR, FAR)
+
+
+@program(static_argnames=("mesh",))
+def _sums(
+    x: AnyArray,
+    targets: AnyArray,
+    weight: AnyArray,
+    center: AnyArray,
+    rest: AnyArray,
+    scale: AnyArray,
+    routing: Any,
+    number: AnyArray,
+    shift: AnyArray,
+    depth: AnyArray,
+    n_rows: AnyArray,
+    *,
+    mesh: Mesh,
+) -> tuple[jax.Array, ...]:
+    """Products of [1, x, y] about the leaf's shift, and the range of the targets.
+
+    Returns
+    -------
+    sums : Array of shape (2, n_leaves, 1 + n_regressors + n_outputs, the same)
+        And their rounding errors.
+    low, high : Array of shape (n_leaves, n_outputs)
+    """
+    axis = mesh.axis_names[0]
+    spec, whole = PartitionSpec(axis), PartitionSpec()
+
+    def on_shard(x: Any, targets: Any, weight: Any, given: Any) -> Any:
+        center, rest, scale, routing, number, shift, depth, n_rows = given
+        n_local = len(x)
+        size, (n_leaves, width) = min(TILE, n_local), shift.shape
+        tile = tiles(n_local, n_rows, jax.lax.axis_index(axis))
+        n_regressors = width - targets.shape[1]
+
+        def add(index: Any, state: Any) -> Any:
+            total, low, high = state
+            begin, inside = tile(index)
+            raw, y, w = (
+                jax.lax.dynamic_slice_in_dim(array, begin, size)
+                for array in (x, targets, weight)
+            )
+            z = _encoded(raw, center, rest, scale)
+            codes = jnp.zeros((size, 0), jnp.int32)
+            leaf = number[leaf_place(routing, z, codes, depth)]
+            member = (leaf[:, None] == jnp.arange(n_leaves)) & inside[:, None]
+            joint = jnp.concatenate([z[:, :n_regressors], y], axis=1) - shift[leaf]
+            ones = jnp.ones((size, 1))
+            joint = jnp.concatenate([ones, jnp.where(inside[:, None], joint, 0.0)], 1)
+            products = joint[:, :, None] * joint[:, None, :] * w[:, None, None]
+            sums = matmul(member.T.astype(jnp.float32), products.reshape(size, -1))
+            its = member[:, :, None]
+            low = jnp.minimum(low, jnp.where(its, y[:, None], jnp.inf).min(axis=0))
+            high = jnp.maximum(high, jnp.where(its, y[:, None], -jnp.inf).max(axis=0))
+            return plus(total, sums), low, high
+
+        nothing = jnp.zeros((n_leaves, (1 + width) ** 2))
+        edge = jnp.zeros((n_leaves, targets.shape[1]))
+        state = (nothing, nothing), edge + jnp.inf, edge - jnp.inf
+        total, low, high = jax.lax.fori_loop(0, n_tiles(n_local), add, state)
+        # Sums of the shards differ in size: their rounding is kept by a second psum.
+        sums = jax.lax.psum(jnp.stack(total), axis)
+        return (
+            sums.reshape(2, n_leaves, 1 + width, 1 + width),
+            jax.lax.pmin(low, axis),
+            jax.lax.pmax(high, axis),
+        )
+
+    given = center, rest, scale, routing, number, shift, depth, n_rows
+    return jax.shard_map(
+        on_shard,
+        mesh=mesh,
+        in_specs=(spec, spec, spec, whole),
+        out_specs=whole,
+        check_vma=False,
+    )(x, targets, weight, given)
+
+
+@program(static_argnames=("mesh",))
+def _predicted(
+    x: AnyArray,
+    center: AnyArray,
+    rest: AnyArray,
+    scale: AnyArray,
+    routing: Any,
+    depth: AnyArray,
+    *,
+    mesh: Mesh,
+) -> tuple[jax.Array, jax.Array]:
+    """Predictions of every row, where it lies, and whether shards are finite.
+
+    Shapes (n_rows, n_outputs) and (n_shards,).
+    """
+    spec, whole = PartitionSpec(mesh.axis_names[0]), PartitionSpec()
+
+    def on_shard(x: Any, given: Any) -> Any:
+        center, rest, scale, routing, depth = given
+        z = _encoded(x, center, rest, scale)
+        codes = jnp.zeros((len(x), 0), jnp.int32)
+        finite = jnp.isfinite(x).all()[None]
+        return value_of_leaf(routing, z, codes, depth).T, finite
+
+    given = center, rest, scale, routing, depth
+    return jax.shard_map(
+        on_shard, mesh=mesh, in_specs=(spec, whole), out_specs=spec, check_vma=False
+    )(x, given)
+
+
+def predict_shards(tree: Tree, shards: RowShards) -> np.ndarray | None:
+    """Prediction for every row of shards, in the units of the target.
+
+    Parameters
+    ----------
+    tree : Tree
+        Hard, and of numbers only.
+    shards : RowShards
+
+    Returns
+    -------
+    ndarray of shape (n_rows,), or (n_rows, n_outputs) of several outputs, float64
+    None
+        If there is a value that is no finite number: the host knows what to do.
+    """
+    with in_32_bits():
+        found, finite = _predicted(
+            shards.x,
+            *_scaling(tree),
+            routing_of(tree),
+            np.int32(tree.max_depth),
+            mesh=shards.mesh,
+        )
+    if not np.asarray(finite).all():
+        return None
+    return tree.schema.restore_targets(np.asarray(found)[: shards.n_rows])

@@ -1,0 +1,1 @@
+"""Rows that do not fit into memory, or into one process: read twice, in pieces."""

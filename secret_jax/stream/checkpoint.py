@@ -1,0 +1,138 @@
+"""A folder in which a fit leaves how far it is: whole files or none.
+
+Every file is written beside its place, forced onto the disk and renamed; one that was
+cut short has another name and is never read.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import numpy as np
+
+from secret_jax.stream.batches import StreamError
+from secret_jax.tree.file import replacing
+
+# A fit that is killed loses at most so many seconds of a pass.
+USUAL_PAUSE = 60.0
+_HEADER = "header"
+
+
+class Checkpoint:
+    """States by their names, in one folder, of one fit.
+
+    Parameters
+    ----------
+    folder : path-like or None
+        Made if it is not there. None: nothing is kept.
+    identity : dict
+        What must be the same for a fit to go on: for JSON.
+    pause : float
+        Seconds between two states, of which the last one is kept.
+    suffix : str
+        Of the files of this process.
+
+    Raises
+    ------
+    OSError
+        If the folder cannot be made.
+    """
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str] | None,
+        identity: dict[str, Any],
+        pause: float = USUAL_PAUSE,
+        suffix: str = "",
+    ):
+        self._folder = None if folder is None else Path(folder)
+        self._identity = json.loads(json.dumps(identity))
+        self._pause, self._suffix, self._last = pause, suffix, monotonic()
+        if self._folder is not None:
+            self._folder.mkdir(parents=True, exist_ok=True)
+
+    def is_due(self) -> bool:
+        """Whether a state should be saved."""
+        return self._folder is not None and monotonic() - self._last >= self._pause
+
+    def load(self, name: str) -> tuple[dict[str, Any], dict[str, np.ndarray]] | None:
+        """A state that was saved, None if there is none.
+
+        Raises
+        ------
+        StreamError
+            If it is that of another fit, or damaged.
+        """
+        path = self._path(name)
+        if path is None or not path.exists():
+            return None
+        try:
+            with open(path, "rb") as file, np.load(file) as archive:
+                header = json.loads(archive[_HEADER].item())
+                arrays = {key: archive[key] for key in archive.files if key != _HEADER}
+                identity, state = header["identity"], header["state"]
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+            raise StreamError(
+                f"The checkpoint {str(path)!r} is damaged: {error}. Remove the file "
+                "to begin again."
+            ) from None
+        for key, value in self._identity.items():
+            if identity.get(key) != value:
+                raise StreamError(
+                    f"The checkpoint {str(path)!r} is that of another fit: its {key} "
+                    f"is {identity.get(key)!r}, and now {value!r}. Name another "
+                    "folder, or remove this one."
+                )
+        return state, arrays
+
+    def save(
+        self, name: str, state: dict[str, Any], arrays: dict[str, np.ndarray]
+    ) -> None:
+        """Keep a state in the place of the last one of the name.
+
+        Raises
+        ------
+        OSError
+            If it cannot be written; the last one stays.
+        """
+        path = self._path(name)
+        if path is None:
+            return
+        header = json.dumps({"identity": self._identity, "state": state})
+        members: dict[str, Any] = {_HEADER: np.array(header), **arrays}
+        try:
+            with replacing(path) as file:
+                np.savez(file, **members)
+            _force(path.parent)
+        except OSError as error:
+            raise OSError(
+                error.errno,
+                f"The checkpoint {str(path)!r} could not be written: "
+                f"{error.strerror or error}. The last whole one is still there: make "
+                "room and run the same fit again, which goes on from it",
+            ) from error
+        self._last = monotonic()
+
+    def _path(self, name: str) -> Path | None:
+        if self._folder is None:
+            return None
+        return self._folder / f"{name}{self._suffix}.npz"
+
+
+def _force(folder: Path) -> None:
+    """Force the names in a folder onto the disk, where the system lets one."""
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError:  # folders cannot be opened on Windows
+        return
+    try:
+        os.fsync(handle)
+    except OSError:
+        pass
+    finally:
+        os.close(handle)

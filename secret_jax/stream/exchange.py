@@ -1,0 +1,112 @@
+"""What processes tell each other: bytes from everybody to everybody."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+
+from secret_jax.stream.batches import StreamError
+
+
+class Exchange(Protocol):
+    """A group of processes of which each runs the same script on rows of its own."""
+
+    @property
+    def n_processes(self) -> int:
+        """How many there are."""
+        ...
+
+    @property
+    def rank(self) -> int:
+        """Which one this is, counted from 0."""
+        ...
+
+    def gathered(self, content: bytes) -> list[bytes]:
+        """What every process gave, in their order; all of them have to call it."""
+        ...
+
+
+class Alone:
+    """One process by itself."""
+
+    n_processes, rank = 1, 0
+
+    def gathered(self, content: bytes) -> list[bytes]:
+        """See `Exchange`."""
+        return [content]
+
+
+class JaxProcesses:
+    """The processes that ``jax.distributed.initialize`` has brought together."""
+
+    @property
+    def n_processes(self) -> int:
+        """See `Exchange`."""
+        import jax
+
+        return jax.process_count()
+
+    @property
+    def rank(self) -> int:
+        """See `Exchange`."""
+        import jax
+
+        return jax.process_index()
+
+    def gathered(self, content: bytes) -> list[bytes]:
+        """See `Exchange`."""
+        from jax.experimental.multihost_utils import process_allgather
+
+        length = np.array([len(content) >> 16, len(content) & 0xFFFF], np.int32)
+        high, low = np.asarray(process_allgather(length)).reshape(-1, 2).T.astype(int)
+        lengths = (high << 16) + low
+        padded = np.zeros(max(int(lengths.max()), 1), np.uint8)
+        padded[: len(content)] = np.frombuffer(content, np.uint8)
+        found = np.asarray(process_allgather(padded)).reshape(len(lengths), -1)
+        return [
+            row[:n].tobytes() for row, n in zip(found, lengths.tolist(), strict=True)
+        ]
+
+
+def told(exchange: Exchange, work: Callable[[], bytes]) -> list[bytes]:
+    """What a piece of work came to in every process.
+
+    Raises
+    ------
+    StreamError
+        In all processes, if the rows of one of them cannot be used: nobody waits for
+        it in vain.
+    """
+    if exchange.n_processes == 1:
+        return [work()]
+    failure: Exception | None = None
+    try:
+        content = b"\1" + work()
+    except (ValueError, OSError) as error:
+        failure, content = error, b"\0" + str(error).encode()
+    found = exchange.gathered(content)
+    if failure is not None:
+        raise failure
+    for rank, its in enumerate(found):
+        if its[:1] == b"\0":
+            raise StreamError(f"In process {rank}: {its[1:].decode()}")
+    return [its[1:] for its in found]
+
+
+def to_bytes(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> bytes:
+    """A header for JSON and arrays as bytes."""
+    file = io.BytesIO()
+    members: dict[str, Any] = {"header": np.array(json.dumps(header)), **arrays}
+    np.savez(file, **members)
+    return file.getvalue()
+
+
+def from_bytes(content: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """What `to_bytes` was given."""
+    with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+        arrays = {key: archive[key] for key in archive.files if key != "header"}
+        return json.loads(archive["header"].item()), arrays

@@ -1,0 +1,237 @@
+"""A fit of rows that are read twice: a sample grows the tree, all rows train it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from secret_jax.data.schema import Role, TableSchema
+from secret_jax.fit import (
+    Finished,
+    Plan,
+    Prepared,
+    enough_rows,
+    fit_prepared,
+    share_of,
+)
+from secret_jax.runtime.warning import warn
+from secret_jax.stream.batches import StreamError
+from secret_jax.stream.checkpoint import USUAL_PAUSE, Checkpoint
+from secret_jax.stream.chunks import Chunks
+from secret_jax.stream.exchange import Alone, Exchange, from_bytes, to_bytes, told
+from secret_jax.stream.learning import Learner
+from secret_jax.stream.rates import Rate
+from secret_jax.stream.rows import StreamRows
+from secret_jax.stream.sources import BatchSource
+from secret_jax.stream.state import join, packed, unpack
+from secret_jax.tree.structure import ARRAY_FIELDS, Tree
+
+# Of more than 32 times as many rows the sample does not grow any further.
+MOST_SAMPLED = 1 << 20
+_FIRST = "first-pass"
+
+
+class StreamOptions(NamedTuple):
+    """How a stream is fitted, beside the plan.
+
+    Attributes
+    ----------
+    target_names : tuple of str
+    sample_rows : int or None
+    checkpoint : path-like or None
+    pause : float
+        Seconds between checkpoints.
+    parameters : str
+        Those of the estimator, as text: a checkpoint is of one setting.
+    exchange : Exchange
+    """
+
+    target_names: tuple[str, ...]
+    sample_rows: int | None = None
+    checkpoint: str | os.PathLike[str] | None = None
+    pause: float = USUAL_PAUSE
+    parameters: str = ""
+    exchange: Exchange = Alone()
+
+
+def fit_stream(plan: Plan, source: BatchSource, options: StreamOptions) -> Finished:
+    """Fit a tree to a stream.
+
+    Parameters
+    ----------
+    plan : Plan
+    source : BatchSource
+        The rows of this process.
+    options : StreamOptions
+
+    Returns
+    -------
+    Finished
+        The same in every process.
+
+    Raises
+    ------
+    StreamError
+        If the rows cannot be used, with the place where.
+    """
+    exchange = options.exchange
+    plan = replace(plan, seed=_seed_of_all(plan.seed, exchange))
+    checkpoint, plan = begun(plan, source, options)
+
+    def learner() -> Learner:
+        return Learner(
+            plan.columns, options.target_names, lambda n: _enough(plan, options, n)
+        )
+
+    own, whole = learner(), learner()
+
+    def gathered() -> bytes:
+        _first_pass(own, source, checkpoint, plan)
+        return to_bytes(*packed(own)) if exchange.n_processes > 1 else b""
+
+    contents = told(exchange, gathered)
+    if exchange.n_processes > 1:
+        _join_processes(whole, contents, learner)
+    else:
+        whole = own
+    layout = whole.layout
+    schema, rows = whole.finished()
+    _warn_of_target(whole, schema)
+    stream = StreamRows(
+        schema,
+        source,
+        layout,  # pyright: ignore[reportArgumentType]
+        own.weights,
+        whole.weights,
+        rows,
+        checkpoint,
+        exchange,
+        plan.progress,
+    )
+    share = share_of(rows, stream)
+    every_row = stream if share < 1.0 else None
+    finished = fit_prepared(plan, Prepared(schema, rows, share, every_row, None, None))
+    _check_agreement(finished.tree, exchange)
+    return finished
+
+
+def _enough(plan: Plan, options: StreamOptions, n_rows: int) -> int:
+    most = options.sample_rows or MOST_SAMPLED
+    if options.sample_rows:
+        return min(most, n_rows)
+    return min(enough_rows(plan, n_rows), most)
+
+
+def _seed_of_all(seed: int, exchange: Exchange) -> int:
+    """The seed of the first process: another process may have drawn another."""
+    return int(exchange.gathered(str(seed).encode())[0])
+
+
+def begun(
+    plan: Plan, source: BatchSource, options: StreamOptions
+) -> tuple[Checkpoint, Plan]:
+    """The checkpoint of this fit, and the plan with the seed that it began with."""
+    exchange = options.exchange
+    several = exchange.n_processes > 1
+    identity = {
+        "parameters": options.parameters,
+        "target": list(options.target_names),
+        "sample_rows": options.sample_rows,
+        "source": source.identity,
+        "process": f"{exchange.rank} of {exchange.n_processes}",
+    }
+    checkpoint = Checkpoint(
+        options.checkpoint,
+        identity,
+        options.pause,
+        suffix=f"-{exchange.rank}" if several else "",
+    )
+    state = checkpoint.load("seed")
+    seed = plan.seed if state is None else state[0]["seed"]
+    if state is None:
+        checkpoint.save("seed", {"seed": seed}, {})
+    return checkpoint, replace(plan, seed=_seed_of_all(seed, exchange))
+
+
+def _first_pass(
+    learner: Learner, source: BatchSource, checkpoint: Checkpoint, plan: Plan
+) -> None:
+    """Read all rows once, from where a checkpoint ends."""
+    state = checkpoint.load(_FIRST)
+    done = False
+    if state is not None:
+        header, arrays = state
+        unpack(learner, header, arrays)
+        done = header["done"]
+    if done:
+        return
+
+    def save(done: bool) -> None:
+        header, arrays = packed(learner)
+        checkpoint.save(_FIRST, header | {"done": done}, arrays)
+
+    start = learner.weights.n_rows
+    rate = Rate("reading the rows", plan.progress, source.n_rows, start)
+    chunks = Chunks(source, start, layout=learner.layout)
+    for chunk in chunks:
+        assert chunks.layout is not None
+        learner.add(chunks.layout, chunk)
+        rate.at(chunk.stop)
+        if checkpoint.is_due():
+            save(done=False)
+    save(done=True)
+
+
+def _join_processes(whole: Learner, contents: list[bytes], learner: Any) -> None:
+    """What the first pass gathered in all processes."""
+    parts = []
+    for content in contents:
+        part = learner()
+        unpack(part, *from_bytes(content))
+        parts.append(part)
+    join(whole, parts)
+
+
+def _warn_of_target(learner: Learner, schema: TableSchema) -> None:
+    names = learner.attributes.names
+    lowest = np.min([sums.lowest for sums in learner.target_sums], axis=0)
+    highest = np.max([sums.highest for sums in learner.target_sums], axis=0)
+    varying = [
+        name
+        for name, low, high in zip(learner.target_names, lowest, highest, strict=True)
+        if low < high
+    ]
+    for i in learner.attributes.of_role(Role.REGRESSOR, Role.SPLIT):
+        if names[i] in schema.names and any(
+            (names[i], output) not in learner.different for output in varying
+        ):
+            warn(
+                f"Column {names[i]!r} equals the target in every row, so the tree only "
+                "repeats it. Drop the column if it is the target itself."
+            )
+
+
+def _check_agreement(tree: Tree, exchange: Exchange) -> None:
+    """All processes must have come to one tree.
+
+    Raises
+    ------
+    StreamError
+        If processors of another kind rounded otherwise.
+    """
+    if exchange.n_processes == 1:
+        return
+    digest = hashlib.sha256(json.dumps(list(tree.schema.names)).encode())
+    for name in ARRAY_FIELDS:
+        digest.update(np.ascontiguousarray(getattr(tree, name)).tobytes())
+    found = exchange.gathered(digest.digest())
+    if len(set(found)) > 1:
+        raise StreamError(
+            "The processes have come to different trees: their processors or versions "
+            "of JAX round differently. Run them on machines of one kind."
+        )

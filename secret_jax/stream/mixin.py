@@ -1,0 +1,234 @@
+"""Fitting and predicting rows that are read in pieces: what the estimator has of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from secret_jax.data.validation import fitted_names, restore_names
+from secret_jax.fit import Finished, Plan
+from secret_jax.runtime.devices import computing_on
+from secret_jax.runtime.parallel import one_thread_for_products
+from secret_jax.runtime.progress_line import shown
+from secret_jax.runtime.values import is_integer, is_real
+from secret_jax.stream.batches import Wanted
+from secret_jax.stream.checkpoint import USUAL_PAUSE
+from secret_jax.tree.structure import Tree
+
+# What neither the tree nor its bits depend on; the seed has a place of its own.
+_OF_NO_CONSEQUENCE = ("verbose", "random_state")
+
+
+class StreamMixin:
+    """Fits and predictions of rows that need not fit into memory."""
+
+    tree_: Tree
+    device: str | None
+    max_memory: int | None
+    verbose: int
+
+    def _plan(self) -> Plan:
+        raise NotImplementedError
+
+    def _finish(
+        self, plan: Plan, finished: Finished, computing: AbstractContextManager[None]
+    ) -> Any:
+        raise NotImplementedError
+
+    def fit_stream(
+        self,
+        source: Any,
+        target: str | Sequence[str] = "y",
+        *,
+        sample_weight: str | None = None,
+        columns: Sequence[str] | None = None,
+        sample_rows: int | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        checkpoint_seconds: float = USUAL_PAUSE,
+        processes: bool = False,
+    ) -> Any:
+        """Grow and prune a tree on rows that are read twice, in pieces.
+
+        The first pass measures the columns, learns their categories and takes a sample,
+        which grows and prunes the tree; the second one gives its models, from all rows.
+        A block of rows and the sample are in memory. The tree is the one, to the bit,
+        that `fit` gives for the same rows in the same order where the sample is the
+        same, which it is up to 33 million rows.
+
+        Parameters
+        ----------
+        source : path, dataset, tuple of arrays, iterable or callable
+            A Parquet file or a folder of them (also of partitions named as in
+            ``year=2024/``), or a ``pyarrow.dataset.Dataset``. A tuple (X, y) or
+            (X, y, sample_weight) of arrays, such as those of
+            ``numpy.load(..., mmap_mode="r")``. Or what gives the same batches in the
+            same order every time that it is iterated over, or a function that returns
+            it; a batch is a DataFrame of any kind, an Arrow table, a dict of columns or
+            a tuple of arrays.
+        target : str or sequence of str, default="y"
+            The column of the output, or several; of tuples of arrays the name.
+        sample_weight : str, optional
+            The column of the weights.
+        columns : sequence of str, optional
+            Columns to use; by default all others.
+        sample_rows : int, optional
+            How many rows grow and prune the tree. By default as many as `fit` would
+            take (see ``max_split_samples``), but at most 1,048,576.
+        checkpoint : path-like, optional
+            A folder, made if need be. The same call after an interruption goes on from
+            what it holds, to the same model; when that is saved, remove the folder.
+        checkpoint_seconds : float, default=60
+            How much of a pass may be lost at most.
+        processes : bool, default=False
+            Whether this is one of several processes that
+            ``jax.distributed.initialize`` has brought together, which all call this
+            with rows of their own (there may be none) and all get the same tree.
+
+        Returns
+        -------
+        SecretRegressor
+            Itself.
+
+        Raises
+        ------
+        StreamError
+            A ValueError. If the source cannot be read, or its rows not used: the
+            message says in which part file, batch and row. Also if a column has more
+            than 4096 categories, or the second pass finds other rows than the first.
+        OSError
+            If a checkpoint cannot be written; the last one stays whole.
+        ImportError
+            If pyarrow is needed and not there.
+
+        Notes
+        -----
+        What is read has the same columns of the same kinds throughout; types of numbers
+        may differ. Rows that are identical are one row of their common weight in the
+        sample. Held-out rows, those that prune the tree, are chosen row by row by a
+        hash of their content. With ``refine`` there may be a third pass.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from secret_jax import SecretRegressor
+        >>> from secret_jax.datasets import make_fried
+        >>> X, y = make_fried(500, random_state=0)
+        >>> parts = [(X[:300], y[:300]), (X[300:], y[300:])]
+        >>> model = SecretRegressor(random_state=0).fit_stream(parts)
+        >>> whole = SecretRegressor(random_state=0).fit(X, y)
+        >>> bool((model.predict(X) == whole.predict(X)).all())
+        True
+        """
+        from secret_jax.stream.exchange import Alone, JaxProcesses
+        from secret_jax.stream.fit import StreamOptions, fit_stream
+        from secret_jax.stream.sources import opened
+
+        _check(sample_rows, checkpoint_seconds)
+        targets = (target,) if isinstance(target, str) else tuple(target)
+        names = None if columns is None else tuple(columns)
+        plan = self._plan()
+        rows = opened(source, Wanted(targets, sample_weight, names))
+        options = StreamOptions(
+            target_names=targets,
+            sample_rows=sample_rows,
+            checkpoint=checkpoint,
+            pause=checkpoint_seconds,
+            parameters=self._setting(),
+            exchange=JaxProcesses() if processes else Alone(),
+        )
+        names_before = fitted_names(self)  # pyright: ignore[reportArgumentType]
+        with shown(self.verbose) as progress, one_thread_for_products():
+            plan = replace(plan, progress=progress)
+            try:
+                with self._streaming(rows.n_rows):
+                    finished = fit_stream(plan, rows, options)
+                schema = finished.tree.schema
+                self.n_features_in_ = len(schema.input_names)
+                self.__dict__.pop("feature_names_in_", None)
+                if schema.named:
+                    self.feature_names_in_ = np.array(schema.input_names, object)
+            except BaseException:
+                restore_names(self, names_before)  # pyright: ignore[reportArgumentType]
+                raise
+            return self._finish(plan, finished, self._streaming(rows.n_rows))
+
+    def predict_stream(
+        self,
+        source: Any,
+        out: str | os.PathLike[str],
+        *,
+        keep: Sequence[str] = (),
+    ) -> int:
+        """Predict rows that are read in pieces, and write Parquet.
+
+        Parameters
+        ----------
+        source : path, dataset, array, tuple of arrays, iterable or callable
+            As for `fit_stream`; there need be no target.
+        out : path-like
+            The file to write. It appears when it is complete. Its column "prediction"
+            is in the order of the rows; of several targets, "prediction of" each.
+        keep : sequence of str
+            Columns of the source to write beside it.
+
+        Returns
+        -------
+        int
+            How many rows there were.
+
+        Raises
+        ------
+        StreamError
+            A ValueError. See `fit_stream`.
+        ImportError
+            If pyarrow is not there.
+
+        Examples
+        --------
+        >>> from secret_jax import SecretRegressor
+        >>> from secret_jax.datasets import make_fried
+        >>> X, y = make_fried(500, random_state=0)
+        >>> model = SecretRegressor(random_state=0).fit(X, y)
+        >>> folder = getfixture("tmp_path")
+        >>> model.predict_stream(X, folder / "predicted.parquet")
+        500
+        """
+        from secret_jax.stream.predict import predict_stream
+        from secret_jax.stream.sources import opened
+
+        check_is_fitted(self)  # pyright: ignore[reportArgumentType]
+        schema = self.tree_.schema
+        names = None
+        if schema.named or keep:
+            names = tuple(dict.fromkeys([*schema.input_names, *keep]))
+        wanted = Wanted(schema.target_names, None, names)
+        rows = opened(source, wanted, targets=False)
+        with shown(self.verbose) as progress, self._streaming(rows.n_rows):
+            return predict_stream(self.tree_, rows, out, tuple(keep), progress)
+
+    def _setting(self) -> str:
+        parameters: dict[str, Any] = self.get_params(deep=False)  # type: ignore[attr-defined]
+        return ", ".join(
+            f"{name}={value!r}"
+            for name, value in sorted(parameters.items())
+            if name not in _OF_NO_CONSEQUENCE
+        )
+
+    def _streaming(self, n_rows: int | None) -> AbstractContextManager[None]:
+        return computing_on(self.device, self.max_memory, n_rows=n_rows)
+
+
+def _check(sample_rows: Any, checkpoint_seconds: Any) -> None:
+    if sample_rows is not None and not (is_integer(sample_rows) and sample_rows > 0):
+        raise ValueError(f"sample_rows={sample_rows!r} must be a positive integer.")
+    if not is_real(checkpoint_seconds) or checkpoint_seconds < 0:
+        raise ValueError(
+            f"checkpoint_seconds={checkpoint_seconds!r} must be a number of seconds, "
+            "0 or more."
+        )

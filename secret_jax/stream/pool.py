@@ -1,0 +1,181 @@
+"""A sample of rows whose number nobody knows yet: those of the least hashes.
+
+The hash is that of `secret_jax.data.sampling`, so that the sample is the one which the
+same rows in memory would give. While rows come in, the share that is kept only falls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from secret_jax.data.encoding import ReadColumns
+from secret_jax.data.rows import Rows
+from secret_jax.data.sampling import content_hash, sampling_limit
+from secret_jax.data.schema import TableSchema
+from secret_jax.data.source import EncodedRows, HostRows, distinct
+
+# The pool may grow by this before the rows of larger hashes are dropped.
+_SLACK = 1.25
+# With fewer distinct rows among them copies become one row of their common weight.
+_FEW_DISTINCT = 0.9
+# Larger than every hash.
+EVERY_HASH = 1 << 32
+
+
+class PoolRows(NamedTuple):
+    """Rows as they were given, with their hashes.
+
+    Attributes
+    ----------
+    values : list of ndarray of shape (n_rows,)
+        Continuous attributes.
+    codes : ndarray of shape (n_rows, n_discrete), int32
+        Places of categories in the order in which they came up.
+    targets : ndarray of shape (n_rows, n_outputs), float64
+    weight : ndarray of shape (n_rows,), float64
+    hashed : ndarray of shape (n_rows,), uint32
+    """
+
+    values: list[np.ndarray]
+    codes: np.ndarray
+    targets: np.ndarray
+    weight: np.ndarray
+    hashed: np.ndarray
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.weight)
+
+    def take(self, index: np.ndarray) -> PoolRows:
+        """Some of the rows."""
+        values = [column[index] for column in self.values]
+        return PoolRows(values, *(array[index] for array in self[1:]))
+
+    @classmethod
+    def joined(cls, parts: Sequence[PoolRows]) -> PoolRows:
+        """The rows of several parts, one part after the other."""
+        if len(parts) == 1:
+            return parts[0]
+        values = [
+            np.concatenate(columns)
+            for columns in zip(*(part.values for part in parts), strict=True)
+        ]
+        others = zip(*(part[1:] for part in parts), strict=True)
+        return cls(values, *map(np.concatenate, others))
+
+
+class Pool:
+    """Rows of hashes below a limit, which falls as there are more rows.
+
+    Parameters
+    ----------
+    enough : callable
+        From a number of rows to how many of them are wanted; their share never rises.
+
+    Attributes
+    ----------
+    limit : int
+        Rows of hashes below it are kept.
+    merged : bool
+        Whether copies were made one row.
+    """
+
+    def __init__(self, enough: Callable[[int], int]):
+        self._enough = enough
+        self._parts: list[PoolRows] = []
+        self.limit, self.merged = EVERY_HASH, False
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows are kept."""
+        return sum(part.n_rows for part in self._parts)
+
+    def rows(self) -> PoolRows | None:
+        """The rows, None where none was added."""
+        if not self._parts:
+            return None
+        self._parts = [PoolRows.joined(self._parts)]
+        return self._parts[0]
+
+    def put(self, rows: PoolRows) -> None:
+        """Fill the pool with rows that were kept before."""
+        self._parts = [rows]
+
+    def add(self, rows: PoolRows, n_seen: int) -> None:
+        """Add rows of hashes below the limit, among so many that were seen by now."""
+        if rows.n_rows or not self._parts:
+            self._parts.append(rows)
+        most = _SLACK * self._enough(n_seen)
+        if self.n_rows <= most:
+            return
+        whole = self.rows()
+        assert whole is not None
+        single = _copies_as_one(whole)
+        if single.n_rows < _FEW_DISTINCT * whole.n_rows:
+            self.merged, whole = True, single
+        if whole.n_rows > most:
+            share = self._enough(n_seen) / n_seen
+            self.limit = min(self.limit, int(sampling_limit(share)))
+            whole = whole.take(whole.hashed < self.limit)
+        self._parts = [whole]
+
+    def sample(
+        self,
+        schema: TableSchema,
+        places: Sequence[np.ndarray],
+        n_seen: int,
+        factor: float,
+        seed: int,
+    ) -> Rows:
+        """The sample of all rows that were seen; the pool is empty then.
+
+        Parameters
+        ----------
+        schema : TableSchema
+        places : sequence of ndarray of int32
+            For each discrete attribute from the codes of the pool to those of the
+            schema.
+        n_seen : int
+        factor : float
+            What the weights are multiplied by.
+        seed : int
+            Of the order of the rows.
+        """
+        whole, n_wanted = self.rows(), self._enough(n_seen)
+        assert whole is not None
+        self._parts = []
+        if n_wanted < n_seen and not self.merged:
+            below = np.flatnonzero(whole.hashed < sampling_limit(n_wanted / n_seen))
+            chosen = _encoded(schema, whole.take(below), places, factor)
+            found = distinct(chosen, n_wanted, seed)
+            if found is not None:
+                return found
+        everything = _encoded(schema, whole, places, factor)
+        return EncodedRows(everything).sample(n_wanted, seed)
+
+
+def _encoded(
+    schema: TableSchema,
+    rows: PoolRows,
+    places: Sequence[np.ndarray],
+    factor: float,
+) -> Rows:
+    codes = np.empty_like(rows.codes)
+    for attribute, place in enumerate(places):
+        codes[:, attribute] = place[rows.codes[:, attribute]]
+    columns = ReadColumns(rows.values, codes)
+    return HostRows(schema, columns, rows.targets, rows.weight * factor).take(None)
+
+
+def _copies_as_one(rows: PoolRows) -> PoolRows:
+    """Identical rows as one of their common weight, in the order of the first ones."""
+    columns: list[Any] = [*rows.values, *rows.codes.T, *rows.targets.T]
+    content = content_hash(columns, 0)
+    _, first, which = np.unique(content, return_index=True, return_inverse=True)
+    weight = np.bincount(which, rows.weight)
+    order = np.argsort(first)
+    return rows.take(first[order])._replace(weight=weight[order])

@@ -1,0 +1,90 @@
+"""Predictions for rows that are read in pieces, written as Parquet."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from secret_jax.data.encoding import encoded, matched
+from secret_jax.runtime.progress import Progress
+from secret_jax.stream.chunks import Chunks
+from secret_jax.stream.rates import Rate
+from secret_jax.stream.sources import BatchSource
+from secret_jax.tree import routing
+from secret_jax.tree.file import replacing
+from secret_jax.tree.structure import Tree
+
+_NAME = "prediction"
+
+
+def predict_stream(
+    tree: Tree,
+    source: BatchSource,
+    out: str | os.PathLike[str],
+    keep: tuple[str, ...],
+    progress: Progress,
+) -> int:
+    """Write the predictions of a tree for all rows of a source.
+
+    Parameters
+    ----------
+    tree : Tree
+    source : BatchSource
+    out : path-like
+        Parquet; it appears when it is complete.
+    keep : tuple of str
+        Columns to write before the predictions.
+    progress : callable
+
+    Returns
+    -------
+    int
+        How many rows there were.
+    """
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as parquet
+    except ImportError:
+        raise ImportError(
+            "pyarrow is needed to write Parquet files: pip install 'secret-jax[data]'"
+        ) from None
+    names = [_NAME]
+    if tree.n_outputs > 1:
+        names = [f"{_NAME} of {name}" for name in tree.schema.target_names]
+    rate = Rate("predicting", progress, source.n_rows)
+    n_rows, writer = 0, None
+    with replacing(out) as file:
+        try:
+            for chunk in Chunks(source, targets=False):
+                with chunk.placing():
+                    predicted = _predicted(tree, chunk.columns, keep)
+                columns = {name: pa.array(chunk.columns[name]) for name in keep}
+                columns |= dict(zip(names, predicted, strict=True))
+                block = pa.table(columns)
+                if writer is None:
+                    writer = parquet.ParquetWriter(file, block.schema)
+                writer.write_table(block.cast(writer.schema))
+                n_rows = chunk.stop
+                rate.at(n_rows)
+            if writer is None:
+                nothing = {name: pa.array([], pa.float64()) for name in names}
+                writer = parquet.ParquetWriter(file, pa.table(nothing).schema)
+        finally:
+            if writer is not None:
+                writer.close()
+    return n_rows
+
+
+def _predicted(tree: Tree, columns: dict[str, Any], keep: tuple[str, ...]) -> list[Any]:
+    """Predictions, one array for each output."""
+    schema = tree.schema
+    its = schema.input_names
+    chosen = {
+        name: column
+        for name, column in columns.items()
+        if name in its or (not schema.named and name not in keep)
+    }
+    given: Any = chosen if schema.named else list(chosen.values())
+    found = matched(schema, given, asked=tree.asked_attributes)
+    value = routing.predict(tree, encoded(schema, found))
+    return [value] if value.ndim == 1 else list(value.T)

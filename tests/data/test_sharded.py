@@ -1,0 +1,202 @@
+"""Rows in shards on eight devices: the tree of one device, and few bytes between them.
+
+Eight devices need a process of their own, which does everything once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import secret_jax
+
+ROOT = Path(secret_jax.__file__).parents[1]
+
+_SCRIPT = """
+import json, re, sys
+import jax
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+jax.config.update("jax_numpy_dtype_promotion", "strict")
+from secret_jax import SecretRegressor, shard_rows
+from secret_jax.data import sharded as data
+from secret_jax.data.columns import read_columns
+from secret_jax.data.encoding import matched
+from secret_jax.data.source import HostRows
+from secret_jax.datasets import make_fried
+from secret_jax.models import sharded as models
+
+SMALL = dict(
+    max_split_samples=64, max_leaf_nodes=8, oblique=False, random_state=0, tau=0.0
+)
+found = {"devices": jax.device_count()}
+
+
+def compared(name, model, expected, X, shards):
+    tree, other = model.tree_, expected.tree_
+    same = ("attribute", "kind", "left", "right", "weight", "direction")
+    found[name] = {
+        "leaves": int(tree.n_leaves),
+        "same splits": all(
+            np.array_equal(getattr(tree, f), getattr(other, f)) for f in same
+        ),
+        "threshold": float(np.abs(tree.threshold - other.threshold).max()),
+        "coefficient": float(np.abs(tree.coefficient - other.coefficient).max()),
+        "range": float(np.abs(tree.upper - other.upper).max()),
+        "prediction": float(
+            np.abs(model.predict(shards) - expected.predict(X)).max()
+        ),
+    }
+
+
+def fried(n_rows):
+    X, y = make_fried(n_rows, random_state=0)
+    return X[:, :6].astype(np.float32), y
+
+
+# Sorted: the rows of many nodes lie on one shard. Uneven: the last one is padded.
+X, y = fried(70_003)
+order = np.argsort(X[:, 3])
+X, y = X[order], y[order]
+expected = SecretRegressor(**SMALL).fit(X, y)
+shards = shard_rows(X)
+compared("sorted, uneven", SecretRegressor(**SMALL).fit(shards, y), expected, X, shards)
+
+# An array that is sharded already, over four of the devices in another order.
+mesh = Mesh(np.array(jax.devices())[[5, 1, 7, 2]], ("batch",))
+there = jax.device_put(X[:70_000], NamedSharding(mesh, PartitionSpec("batch", None)))
+four = SecretRegressor(**SMALL).fit(X[:70_000], y[:70_000])
+compared(
+    "as they lie", SecretRegressor(**SMALL).fit(there, y[:70_000]), four, X[:70_000],
+    there,
+)
+
+# More devices than rows; a soft tree; rows with a missing value: by way of the host.
+tiny = SecretRegressor(max_depth=0).fit(shard_rows(X[:5]), y[:5])
+found["five rows"] = float(
+    np.abs(tiny.predict(shard_rows(X[:5])) - tiny.predict(X[:5])).max()
+)
+gap = X.copy()
+gap[7, 2] = np.nan
+holes = shard_rows(gap)
+compared(
+    "missing",
+    SecretRegressor(**SMALL).fit(holes, y),
+    SecretRegressor(**SMALL).fit(gap, y),
+    gap,
+    holes,
+)
+
+# Moments and the sample are those of the host.
+columns, targets = read_columns(X), y[:, None]
+schema = expected.tree_.schema
+host = HostRows(schema, matched(schema, columns), targets, np.ones(len(y)))
+source = data.ShardedRows(schema, shards, targets, np.ones(len(y)))
+found["same sample"] = all(
+    np.array_equal(a, b)
+    for a, b in zip(
+        jax.tree.leaves(source.sample(2000, 4)), jax.tree.leaves(host.sample(2000, 4))
+    )
+)
+shifted = X + np.float32([0, 1e4, 0, 0, -3e3, 0])
+center, scale = data.moments_of_shards(shard_rows(shifted))
+exact = shifted.astype(np.float64)
+found["center"] = float((np.abs(center - exact.mean(axis=0)) / exact.std(axis=0)).max())
+found["scale"] = float(np.abs(scale / exact.std(axis=0) - 1).max())
+
+# What goes between devices is in the compiled programs.
+SIZES = {"f32": 4, "s32": 4, "u32": 4, "u8": 1, "pred": 1}
+MOVES = "all-reduce|all-gather|all-to-all|collective-permute|reduce-scatter"
+
+
+def bytes_moved(text):
+    total = 0
+    for line in text.splitlines():
+        match = re.search(r"= (.*?) (?:" + MOVES + r")(?:-start)?\\(", line)
+        written = match[1] if match else ""
+        for kind, shape in re.findall(r"(\\w+)\\[([\\d,]*)\\]", written):
+            total += SIZES[kind] * int(np.prod([int(n) for n in shape.split(",") if n]))
+    return total
+
+
+def moved(n_rows):
+    total, seen = {}, []
+    for module, name in (
+        (data, "_moments"), (data, "_bits_below"), (data, "_chosen"),
+        (models, "_sums"), (models, "_predicted"),
+    ):
+        program = getattr(module, name)
+
+        def noted(*arguments, program=program, name=name, **more):
+            lowered = program._jit.lower(*arguments, **more)
+            total[name] = bytes_moved(lowered.compile().as_text())
+            return program(*arguments, **more)
+
+        seen.append((module, name, program))
+        setattr(module, name, noted)
+    X, y = fried(n_rows)
+    shards = shard_rows(X)
+    SecretRegressor(**SMALL, prune=None).fit(shards, y).predict(shards)
+    for module, name, program in seen:
+        setattr(module, name, program)
+    return total
+
+
+found["moved"] = [moved(n_rows) for n_rows in (20_000, 80_000)]
+print(json.dumps(found))
+"""
+
+
+@pytest.fixture(scope="module")
+def found() -> dict:
+    flags = os.environ.get("XLA_FLAGS", "")
+    flags += " --xla_force_host_platform_device_count=8"
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", _SCRIPT],
+        env=os.environ | {"PYTHONPATH": str(ROOT), "XLA_FLAGS": flags},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.strip().splitlines()[-1])
+    assert found["devices"] == 8
+    return found
+
+
+@pytest.mark.parametrize("name", ["sorted, uneven", "as they lie", "missing"])
+def test_shards_give_the_tree_of_one_device(found, name):
+    its = found[name]
+    assert its["leaves"] > 4
+    assert its["same splits"]
+    assert its["threshold"] < 1e-5
+    assert its["coefficient"] < 1e-5
+    assert its["range"] < 1e-5
+    assert its["prediction"] < 1e-4
+
+
+def test_fewer_rows_than_devices(found):
+    assert found["five rows"] < 1e-6
+
+
+def test_moments_and_sample_are_those_of_the_host(found):
+    assert found["same sample"]
+    # Of columns that lie ten thousand deviations from zero.
+    assert found["center"] < 1e-6
+    assert found["scale"] < 1e-6
+
+
+def test_bytes_between_devices_do_not_grow_with_the_rows(found):
+    few, many = found["moved"]
+    assert few == many
+    # Sums of seven columns: shift, mean and scatter in two parts, and the range.
+    assert few["_moments"] == 4 * 6 * (1 + 2 + 2 + 2)
+    # Products of [1, x, y] in eight leaves, and the range of the output.
+    assert few["_sums"] == 4 * 8 * (2 * 8 * 8 + 2)
+    assert few["_bits_below"] == few["_chosen"] == few["_predicted"] == 0

@@ -1,0 +1,209 @@
+"""A fit that was interrupted goes on, to the file that it would have written."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from stream_tables import SMALL, assert_same_model, mixed_table, pieces
+
+import secret_jax
+from secret_jax import SecretRegressor
+from secret_jax.datasets import make_fried
+from secret_jax.runtime.parallel import ROW_BLOCK
+from secret_jax.stream import chunks
+from secret_jax.stream.batches import StreamError, Wanted
+from secret_jax.stream.fit import StreamOptions, begun
+from secret_jax.stream.sources import ArrayBatches
+
+# Five chunks in the first pass, three in the second.
+N_ROWS = 70_000
+_SAVEZ = np.savez
+
+
+@pytest.fixture(autouse=True)
+def _small_chunks(monkeypatch):
+    monkeypatch.setattr(chunks, "CHUNK_ROWS", ROW_BLOCK)
+
+
+@pytest.fixture(scope="module")
+def rows() -> tuple[np.ndarray, np.ndarray]:
+    X, y = make_fried(N_ROWS, random_state=3)
+    return X[:, :2].astype(np.float32), y
+
+
+def fit(rows, folder: Path, **more) -> SecretRegressor:
+    model = SecretRegressor(**(SMALL | more))
+    return model.fit_stream(rows, checkpoint=folder, checkpoint_seconds=0)
+
+
+@pytest.fixture(scope="module")
+def whole(rows, tmp_path_factory) -> bytes:
+    """The file of a fit that nobody interrupted."""
+    path = tmp_path_factory.mktemp("whole") / "model"
+    SecretRegressor(**SMALL).fit_stream(rows).save(path)
+    return path.read_bytes()
+
+
+def file_of(model: SecretRegressor, folder: Path) -> bytes:
+    model.save(folder / "model")
+    return (folder / "model").read_bytes()
+
+
+class Interrupting(np.ndarray):
+    """An array that lets itself be sliced so many times."""
+
+    left: list[int]
+
+    def __getitem__(self, index):
+        if isinstance(index, slice) and hasattr(self, "left"):
+            self.left[0] -= 1
+            if self.left[0] < 0:
+                raise KeyboardInterrupt
+        return np.asarray(self)[index]
+
+
+@pytest.mark.parametrize(("n_reads", "first", "state"), [(3, 0, 1), (8, 2, 2)])
+def test_an_interrupted_fit_goes_on(
+    rows, whole, tmp_path, monkeypatch, n_reads, first, state
+):
+    monkeypatch.setattr("secret_jax.stream.sources._BATCH_ROWS", ROW_BLOCK)
+    X = rows[0].view(Interrupting)
+    X.left = [n_reads]
+    with pytest.raises(KeyboardInterrupt):
+        fit((X, rows[1]), tmp_path)
+    begun = []
+    batches = ArrayBatches.batches
+
+    def noted(self, start, targets=True):
+        begun.append(start)
+        return batches(self, start, targets)
+
+    monkeypatch.setattr(ArrayBatches, "batches", noted)
+    assert file_of(fit(rows, tmp_path), tmp_path) == whole
+    assert len(begun) == 3 - state
+    assert begun[0] >= 2 * ROW_BLOCK
+    assert begun[0] % ROW_BLOCK == 0
+
+
+_KILLED = """
+import os, signal, sys
+import numpy as np
+from secret_jax import SecretRegressor
+from secret_jax.runtime.parallel import ROW_BLOCK
+from secret_jax.stream import chunks
+
+chunks.CHUNK_ROWS = ROW_BLOCK
+rows = tuple(np.load(path, mmap_mode="r") for path in sys.argv[2:4])
+savez, calls = np.savez, []
+
+def dying(file, **members):
+    calls.append(1)
+    if "0" in members and len(calls) > 8:  # the second of the second pass
+        file.write(b"PK half a file")
+        file.flush()
+        os.kill(os.getpid(), signal.SIGKILL)
+    savez(file, **members)
+
+np.savez = dying
+options = eval(sys.argv[4])
+SecretRegressor(**options).fit_stream(
+    rows, checkpoint=sys.argv[1], checkpoint_seconds=0
+)
+"""
+
+
+def test_a_killed_fit_goes_on_and_half_a_file_is_no_state(rows, whole, tmp_path):
+    paths = [str(tmp_path / name) for name in ("X.npy", "y.npy")]
+    for path, array in zip(paths, rows, strict=True):
+        np.save(path, array)
+    folder = tmp_path / "state"
+    root = Path(secret_jax.__file__).parents[1]
+    done = subprocess.run(
+        [sys.executable, "-c", _KILLED, str(folder), *paths, repr(SMALL)],
+        env=os.environ | {"PYTHONPATH": str(root)},
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
+    names = {path.name for path in folder.iterdir()}
+    assert {"first-pass.npz", "seed.npz", "sums-1.npz"} < names
+    (half,) = (path for path in folder.iterdir() if path.suffix == ".tmp")
+    assert half.read_bytes() == b"PK half a file"
+    assert file_of(fit(rows, folder), tmp_path) == whole
+
+
+def test_a_full_disk_is_told_and_the_last_state_stays(
+    rows, whole, tmp_path, monkeypatch
+):
+    left = [3]
+
+    def full(file, **members):
+        left[0] -= 1
+        if left[0] < 0:
+            file.write(b"PK half")
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        _SAVEZ(file, **members)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(np, "savez", full)
+        with pytest.raises(OSError, match=r"first-pass.*No space left") as caught:
+            fit(rows, tmp_path)
+    assert caught.value.errno == errno.ENOSPC
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "first-pass.npz",
+        "seed.npz",
+    }
+    assert file_of(fit(rows, tmp_path), tmp_path) == whole
+
+
+def test_a_checkpoint_of_another_fit_or_damaged_is_refused(rows, tmp_path):
+    fit(rows, tmp_path)
+    with pytest.raises(StreamError, match="another fit: its parameters"):
+        fit(rows, tmp_path, tau=0.5)
+    fewer = tuple(array[:-1] for array in rows)
+    with pytest.raises(StreamError, match="another fit: its source"):
+        fit(fewer, tmp_path)
+    path = tmp_path / "sums-1.npz"
+    path.write_bytes(path.read_bytes()[:-200])
+    with pytest.raises(StreamError, match=r"sums-1\.npz' is damaged"):
+        fit(rows, tmp_path)
+    path.unlink()
+    fit(rows, tmp_path)
+
+
+def test_a_fit_goes_on_with_the_seed_that_it_began_with(rows, tmp_path):
+    options = StreamOptions(("y",), checkpoint=tmp_path)
+    source, plan = ArrayBatches(rows, Wanted(("y",))), SecretRegressor()._plan()
+    seeds = [
+        begun(replace(plan, seed=seed), source, options)[1].seed for seed in (7, 8)
+    ]
+    assert seeds == [7, 7]
+
+
+def test_categories_and_dates_outlive_an_interruption(tmp_path):
+    table = mixed_table().drop(columns=["w", "b", "count"])
+    frames = list(pieces(table, [20_000, 20_000]))
+    reads = []
+
+    def batches():
+        reads.append(1)
+        yield from frames[:2]
+        if len(reads) == 1:
+            raise KeyboardInterrupt
+        yield from frames[2:]
+
+    with pytest.raises(KeyboardInterrupt):
+        fit(batches, tmp_path, max_depth=0)
+    model = fit(batches, tmp_path, max_depth=0)
+    expected = SecretRegressor(**SMALL | {"max_depth": 0}).fit(
+        table.drop(columns="y"), table["y"]
+    )
+    assert_same_model(model, expected)

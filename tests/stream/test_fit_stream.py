@@ -1,0 +1,192 @@
+"""A stream gives the tree of the same rows in memory, to the bit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+from stream_tables import SMALL, assert_same_model, mixed_table, pieces, write_parts
+
+from secret_jax import HoldOut, SecretRegressor
+from secret_jax.datasets import make_fried
+from secret_jax.runtime.parallel import ROW_BLOCK
+from secret_jax.runtime.progress import Step
+from secret_jax.stream import chunks
+from secret_jax.stream.batches import Wanted
+from secret_jax.stream.fit import StreamOptions, fit_stream
+from secret_jax.stream.sources import opened
+
+SIZES = [1, 30_000, 17, 25_000]
+
+
+@pytest.fixture(autouse=True)
+def _small_chunks(monkeypatch):
+    monkeypatch.setattr(chunks, "CHUNK_ROWS", ROW_BLOCK)
+
+
+@pytest.fixture(scope="module")
+def table() -> pd.DataFrame:
+    return mixed_table()
+
+
+@pytest.fixture(scope="module")
+def in_memory(table) -> SecretRegressor:
+    X = table.drop(columns=["y", "w"])
+    return SecretRegressor(**SMALL).fit(X, table["y"])
+
+
+@pytest.mark.parametrize("kind", ["folder", "dataset", "frames", "tables", "dicts"])
+def test_a_stream_gives_the_tree_of_the_table(tmp_path, table, in_memory, kind):
+    used = table.drop(columns="w")
+    source = {
+        "folder": lambda: str(write_parts(tmp_path / "parts", used, SIZES)),
+        "dataset": lambda: ds.dataset(pa.Table.from_pandas(used)),
+        "frames": lambda: list(pieces(used, SIZES)),
+        "tables": lambda: lambda: map(pa.Table.from_pandas, pieces(used, SIZES)),
+        "dicts": lambda: [
+            {name: part[name].to_numpy() for name in part}
+            for part in pieces(used, SIZES)
+        ],
+    }[kind]()
+    model = SecretRegressor(**SMALL).fit_stream(source)
+    assert in_memory.n_leaves_ > 2
+    assert_same_model(model, in_memory)
+    assert model.feature_names_in_.tolist() == in_memory.feature_names_in_.tolist()
+    X = table.drop(columns=["y", "w"]).head(200)
+    assert np.array_equal(model.predict(X), in_memory.predict(X))
+
+
+def test_columns_in_the_names_of_folders_are_columns(tmp_path, table):
+    used = table[["a", "b", "y"]].assign(
+        kind=np.where(np.arange(len(table)) < 20_000, 1, 2)
+    )
+    for kind, part in used.groupby("kind"):
+        folder = tmp_path / f"kind={kind}"
+        folder.mkdir()
+        part.drop(columns="kind").to_parquet(folder / "part.parquet", index=False)
+    model = SecretRegressor(**SMALL).fit_stream(tmp_path)
+    expected = SecretRegressor(**SMALL).fit(used[["a", "b", "kind"]], used["y"])
+    assert_same_model(model, expected)
+
+
+def test_weights_and_chosen_columns(table):
+    model = SecretRegressor(**SMALL).fit_stream(
+        list(pieces(table, SIZES)), sample_weight="w", columns=["a", "colour"]
+    )
+    expected = SecretRegressor(**SMALL).fit(
+        table[["a", "colour"]], table["y"], table["w"]
+    )
+    # Rows of no weight stand in the blocks of a stream, so sums are rounded otherwise.
+    assert np.array_equal(model.tree_.attribute, expected.tree_.attribute)
+    assert model.tree_.weight[0] == table["w"].sum()
+    X = table[["a", "colour"]].head(500)
+    np.testing.assert_allclose(model.predict(X), expected.predict(X), rtol=1e-5)
+    halves = table.assign(w=table["w"] / 2)
+    scaled = SecretRegressor(**SMALL).fit_stream(
+        [halves], sample_weight="w", columns=["a", "colour"]
+    )
+    positive = int((table["w"] > 0).sum())
+    assert scaled.tree_.weight[0] == pytest.approx(positive, rel=1e-6)
+
+
+def test_arrays_on_disk_with_two_targets(tmp_path):
+    X, y = make_fried(70_000, random_state=0)
+    X = X[:, :6].astype(np.float32)
+    targets = np.column_stack([y, X[:, 0] - X[:, 1]])
+    np.save(tmp_path / "X.npy", X)
+    np.save(tmp_path / "y.npy", targets)
+    mapped = tuple(np.load(tmp_path / f"{n}.npy", mmap_mode="r") for n in ("X", "y"))
+    model = SecretRegressor(**SMALL).fit_stream(mapped, target=["y", "z"])
+    expected = SecretRegressor(**SMALL).fit(
+        X, pd.DataFrame(targets, columns=["y", "z"])
+    )
+    assert_same_model(model, expected)
+    assert not hasattr(model, "feature_names_in_")
+
+
+@pytest.mark.parametrize("n_rows", [300])
+def test_few_rows_are_fitted_as_ever(n_rows):
+    X, y = make_fried(n_rows, random_state=1)
+    X = X[:, :6]
+    parts = [(X[:7], y[:7]), (X[7:], y[7:])]
+    options = SMALL | {"max_split_samples": 2048}
+    model = SecretRegressor(**options).fit_stream(parts)
+    assert_same_model(model, SecretRegressor(**options).fit(X, y))
+
+
+def test_a_column_that_is_the_target_is_told():
+    X, y = make_fried(300, random_state=1)
+    X[:, 3] = y
+    parts = [(X[:100], y[:100]), (X[100:], y[100:])]
+    with pytest.warns(UserWarning, match="Column 'x3' equals the target"):
+        SecretRegressor(max_depth=0).fit_stream(parts)
+
+
+def test_many_copies_of_few_rows():
+    X, y = make_fried(300, random_state=0)
+    X = X[:, :6]
+    many = [(X, y)] * 100
+    model = SecretRegressor(**SMALL).fit_stream(many)
+    expected = SecretRegressor(**SMALL).fit(np.tile(X, (100, 1)), np.tile(y, 100))
+    assert model.tree_.weight[0] == 30_000
+    np.testing.assert_allclose(model.predict(X), expected.predict(X), rtol=1e-5)
+
+
+def test_the_sample_may_be_larger_and_stays_within_bounds(table):
+    used = table[["a", "b", "y"]]
+    plan = SecretRegressor(**SMALL)._plan()
+    for wanted in (500, 9000):
+        finished = fit_stream(
+            plan, opened([used], Wanted(("y",))), StreamOptions(("y",), wanted)
+        )
+        n_rows = finished.prepared.rows.n_rows
+        assert abs(n_rows - wanted) < 5 * np.sqrt(wanted)
+        assert finished.prepared.sampled_share == pytest.approx(n_rows / len(used))
+
+
+def test_held_out_rows_do_not_depend_on_the_order_of_the_rows(table):
+    used = table[["a", "b", "y"]]
+    prune = HoldOut(refit=False)
+    shuffled = used.sample(frac=1.0, random_state=0)
+    plan = SecretRegressor(prune=prune, **SMALL)._plan()
+    parts = []
+    for frame in (used, shuffled):
+        source = opened([frame], Wanted(("y",)))
+        fitted = fit_stream(plan, source, StreamOptions(("y",))).fitted
+        schema = fitted.tree.schema
+        parts.append(schema.restore_targets(fitted.held_out.targets))
+        assert not set(parts[-1]) & set(schema.restore_targets(fitted.training.targets))
+    # The scale differs in its last digit.
+    np.testing.assert_allclose(np.sort(parts[0]), np.sort(parts[1]), rtol=1e-9)
+
+
+def test_progress_tells_rows_rate_and_how_far_it_is(table):
+    heard = []
+    plan = replace(SecretRegressor(**SMALL)._plan(), progress=heard.append)
+    source = opened(
+        (table[["a", "b"]].to_numpy(), table["y"].to_numpy()), Wanted(("y",))
+    )
+    fit_stream(plan, source, StreamOptions(("y",)))
+    for stage in ("reading the rows", "fitting models on all rows"):
+        steps = [e for e in heard if isinstance(e, Step) and e.stage == stage]
+        assert {step.total for step in steps if step.detail} == {70_000}
+        assert "70,000 rows" in steps[-1].detail
+        assert "a second" in steps[-1].detail
+
+
+def test_predictions_are_written_with_what_is_kept(tmp_path, table, in_memory):
+    folder = write_parts(tmp_path / "parts", table, SIZES)
+    out = tmp_path / "predicted.parquet"
+    assert in_memory.predict_stream(folder, out, keep=["y", "colour"]) == 70_000
+    found = pd.read_parquet(out)
+    assert list(found) == ["y", "colour", "prediction"]
+    expected = in_memory.predict(table.drop(columns=["y", "w"]))
+    assert np.array_equal(found["prediction"], expected)
+    assert found["colour"].isna().sum() == table["colour"].isna().sum()
+    blind = [part.drop(columns=["y", "w"]) for part in pieces(table, SIZES)]
+    in_memory.predict_stream(blind, out)
+    assert np.array_equal(pd.read_parquet(out)["prediction"], expected)

@@ -1,0 +1,198 @@
+"""Several processes with rows of their own come to one tree."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from stream_tables import SMALL, mixed_table, pieces, write_parts
+
+import secret_jax
+from secret_jax import SecretRegressor
+from secret_jax.datasets import load
+from secret_jax.stream.batches import StreamError, Wanted
+from secret_jax.stream.fit import StreamOptions, fit_stream
+from secret_jax.stream.sources import opened
+
+ROOT = Path(secret_jax.__file__).parents[1]
+
+
+class Threads:
+    """Processes that are threads: the exchange without the machinery of JAX."""
+
+    def __init__(self, rank: int, box: list, barrier: threading.Barrier):
+        self.rank, self._box, self._barrier = rank, box, barrier
+
+    @property
+    def n_processes(self) -> int:
+        return len(self._box)
+
+    def gathered(self, content: bytes) -> list[bytes]:
+        self._box[self.rank] = content
+        self._barrier.wait(60)
+        found = list(self._box)
+        self._barrier.wait(60)
+        return found
+
+
+def fit_together(sources: list, **more) -> list:
+    """What every process ends with: a tree or an error."""
+    n = len(sources)
+    box, barrier, found = [b""] * n, threading.Barrier(n), [None] * n
+
+    def work(rank: int) -> None:
+        plan = SecretRegressor(**(SMALL | more))._plan()
+        options = StreamOptions(("y",), exchange=Threads(rank, box, barrier))
+        try:
+            source = opened(sources[rank], Wanted(("y",)))
+            found[rank] = fit_stream(plan, source, options).tree
+        except StreamError as error:
+            found[rank] = error
+
+    threads = [threading.Thread(target=work, args=(rank,)) for rank in range(n)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return found
+
+
+def assert_nearly(tree, expected):
+    """The same splits, and coefficients within 1e-5."""
+    assert np.array_equal(tree.attribute, expected.attribute)
+    assert np.array_equal(tree.direction, expected.direction)
+    assert np.array_equal(tree.goes_left, expected.goes_left)
+    assert np.array_equal(tree.weight, expected.weight)
+    np.testing.assert_allclose(tree.threshold, expected.threshold, atol=1e-5)
+    np.testing.assert_allclose(tree.coefficient, expected.coefficient, atol=1e-5)
+
+
+@pytest.fixture(scope="module")
+def table():
+    return mixed_table().drop(columns=["w", "b", "count"])
+
+
+@pytest.fixture(scope="module")
+def with_violet(table):
+    """A category that only the last rows have."""
+    frame = table.copy()
+    frame.loc[60_000:, "colour"] = "violet"
+    return frame
+
+
+def test_uneven_and_empty_parts_and_a_category_that_one_process_has_seen(with_violet):
+    parts = [[part] for part in pieces(with_violet, [45_000, 14_000])] + [[]]
+    parts[0], parts[1] = parts[1], parts[0]
+    trees = fit_together(parts)
+    expected = SecretRegressor(**SMALL).fit(
+        with_violet.drop(columns="y"), with_violet["y"]
+    )
+    for tree in trees:
+        assert_nearly(tree, expected.tree_)
+    assert "violet" in trees[0].schema.categories[0]
+
+
+@pytest.mark.data
+def test_abalone_in_four_processes(data_home):
+    data = load("abalone", data_home)
+    frame = data.X.assign(y=data.y)
+    options = {"max_split_samples": 32}
+    trees = fit_together([[p] for p in pieces(frame, [5, 1800, 900])], **options)
+    expected = SecretRegressor(**(SMALL | options)).fit(data.X, data.y)
+    for tree in trees:
+        assert_nearly(tree, expected.tree_)
+
+
+@pytest.mark.parametrize(
+    ("change", "messages"),
+    [
+        (lambda f: f.assign(y=np.nan), ["In process 1: .*NaN", "NaN"]),
+        (lambda f: f.rename(columns={"day": "date"}), ["other columns"] * 2),
+        (lambda f: f.head(0), ["stream is empty"] * 2),
+    ],
+)
+def test_an_error_of_one_process_is_told_to_all(table, change, messages):
+    own = table.head(50) if "empty" not in messages[0] else table.head(0)
+    errors = fit_together([[own], [change(table.tail(50))]], max_depth=0)
+    for error, message in zip(errors, messages, strict=True):
+        with pytest.raises(StreamError, match=message):
+            raise error
+
+
+def launch(folder: Path, out: Path, n_processes: int) -> None:
+    """The example of the README, as a user would run it."""
+    options = ["--oblique", "no", "--max-leaf-nodes", "8", "--max-split-samples", "64"]
+    command = [sys.executable, "-m", "benchmarks.scaling.launch", str(folder)]
+    command += ["--out", str(out), "--processes", str(n_processes), "--out-of-all"]
+    done = subprocess.run(
+        [*command, *options],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("n_processes", [2, 4])
+def test_processes_of_jax_come_to_one_file(with_violet, tmp_path, n_processes):
+    # Of four processes one has no file.
+    folder = write_parts(tmp_path / "parts", with_violet, [45_000, 14_000])
+    out = tmp_path / "model"
+    launch(folder, out, n_processes)
+    paths = [out, *(tmp_path / f"model-{rank}" for rank in range(1, n_processes))]
+    assert len({path.read_bytes() for path in paths}) == 1
+    expected = SecretRegressor(**SMALL).fit(
+        with_violet.drop(columns="y"), with_violet["y"]
+    )
+    assert_nearly(SecretRegressor.load(out).tree_, expected.tree_)
+
+
+_DYING = """
+import os, signal, sys
+import jax
+
+jax.config.update("jax_cpu_collectives_implementation", "gloo")
+rank = int(sys.argv[2])
+jax.distributed.initialize(
+    sys.argv[1], 2, rank, heartbeat_timeout_seconds=10, shutdown_timeout_seconds=10
+)
+import numpy as np
+from secret_jax import SecretRegressor
+
+def batches():
+    yield np.zeros((10, 2)), np.arange(10.0)
+    if rank:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+try:
+    SecretRegressor(max_depth=0).fit_stream(batches, processes=True)
+finally:
+    os._exit(3)
+"""
+
+
+def test_a_killed_process_ends_the_others(tmp_path):
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        address = f"localhost:{free.getsockname()[1]}"
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-c", _DYING, address, str(rank)],
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
+            stderr=subprocess.DEVNULL,
+        )
+        for rank in range(2)
+    ]
+    codes = [process.wait(90) for process in running]
+    assert codes[1] == -signal.SIGKILL
+    assert codes[0] != 0

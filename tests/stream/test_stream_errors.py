@@ -1,0 +1,165 @@
+"""What cannot be used is refused, and the message says where."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from secret_jax import SecretRegressor
+from secret_jax.stream.batches import StreamError
+
+MODEL = {"max_depth": 0}
+GOOD = {"a": [1.0, 2.0, 3.0], "text": ["u", "v", "u"], "y": [1.0, 2.0, 4.0]}
+
+
+def good() -> pd.DataFrame:
+    return pd.DataFrame(GOOD)
+
+
+def fit(source, **more):
+    return SecretRegressor(**MODEL).fit_stream(source, **more)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda f: f.drop(columns="a"), "Batch 1 lacks 'a'"),
+        (lambda f: f.assign(b=1), "Batch 1 has the further 'b'"),
+        (lambda f: f.assign(a="one"), "Batch 1: column 'a' holds text"),
+        (lambda f: f.assign(text=2.0), "'text' holds numbers, and held text"),
+        (lambda f: f.assign(a=pd.Timestamp("2020-01-01")), "'a' holds dates"),
+        (lambda f: f.drop(columns="y"), "Batch 1 has no column 'y'"),
+        (lambda f: f.assign(y="high"), "In batch 1: column 'y': The target y"),
+        (lambda f: f.assign(y=np.nan), r"row 3 \(row 0 of batch 1\) is nan"),
+        (lambda f: f.assign(a=[1, np.inf, 2]), r"row 4 \(row 1 of batch 1\)"),
+        (lambda f: (f[["a"]], f["y"], f["y"], 0), "Batch 1 is a tuple of 4"),
+        (lambda f: {"a": f["a"], "text": f["text"], "y": [1.0]}, "different lengths"),
+        (lambda f: 3, "In batch 1"),
+    ],
+)
+def test_a_batch_that_is_not_like_the_first_one(change, message):
+    with pytest.raises(StreamError, match=message):
+        fit([good(), change(good())])
+
+
+def test_weights_that_are_none():
+    bad = good().assign(w=[1.0, -1.0, 2.0])
+    with pytest.raises(StreamError, match=r"row 4 \(row 1 of batch 1\) has -1"):
+        fit([good().assign(w=1.0), bad], sample_weight="w")
+    with pytest.raises(StreamError, match="all are zero"):
+        fit([good().assign(w=0.0)], sample_weight="w")
+
+
+def test_a_batch_of_nothing_but_missing_values_is_of_any_kind():
+    nothing = pa.table(
+        {
+            "a": pa.nulls(3, pa.float64()),
+            "text": pa.nulls(3, pa.string()),
+            "y": [1.0, 2.0, 3.0],
+        }
+    )
+    model = fit([nothing, good(), good().assign(text=None, a=np.nan)])
+    assert model.tree_.schema.categories == (("u", "v", None),)
+    assert model.tree_.weight[0] == 9
+
+
+def test_too_many_categories():
+    names = [f"row {i}" for i in range(3000)]
+    parts = [
+        pd.DataFrame({"name": [f"{k} {name}" for name in names], "y": 1.0 * k})
+        for k in range(2)
+    ]
+    with pytest.raises(StreamError, match="'name' has more than 4096"):
+        fit(parts)
+
+
+@pytest.mark.parametrize("source", [[], list, [good().head(0)]])
+def test_an_empty_stream(source):
+    with pytest.raises(StreamError, match="stream is empty"):
+        fit(source)
+
+
+def test_what_is_no_source(tmp_path):
+    with pytest.raises(StreamError, match="generator can be read only once"):
+        fit(good() for _ in range(2))
+    with pytest.raises(StreamError, match="There is no file or folder"):
+        fit(tmp_path / "nowhere")
+    with pytest.raises(StreamError, match="holds no Parquet files"):
+        fit(tmp_path)
+    with pytest.raises(StreamError, match="is no source of rows"):
+        fit(3)
+    with pytest.raises(StreamError, match=r"different numbers of rows: \[3, 2\]"):
+        fit((np.zeros((3, 2)), np.zeros(2)))
+    with pytest.raises(ValueError, match="sample_rows=0"):
+        fit([good()], sample_rows=0)
+
+
+def test_part_files_that_cannot_be_read_or_lack_a_column(tmp_path):
+    good().to_parquet(tmp_path / "a.parquet", index=False)
+    other = tmp_path / "b.parquet"
+    good().drop(columns="text").to_parquet(other, index=False)
+    with pytest.raises(StreamError, match=r"b\.parquet', row group 0 lacks 'text'"):
+        fit(tmp_path)
+    with pytest.raises(StreamError, match=r"b\.parquet', row group 0 has no column 't"):
+        fit(tmp_path, columns=["a", "text"])
+    good().assign(text=1.5).to_parquet(other, index=False)
+    with pytest.raises(StreamError, match=r"(?s)b\.parquet.*'text' holds numbers"):
+        fit(tmp_path)
+    good().to_parquet(other, index=False)
+    whole = other.read_bytes()
+    other.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(StreamError, match=r"(?s)[Pp]art file .*b\.parquet' cannot be"):
+        fit(tmp_path)
+    damaged = bytearray(whole)
+    damaged[4:40] = bytes(36)  # the footer is whole, the pages are not
+    other.write_bytes(bytes(damaged))
+    with pytest.raises(StreamError, match=r"(?s)b\.parquet', row group 0 cannot be"):
+        fit(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("later", "message"),
+    [(40, "more rows in the second pass"), (20, r"fewer rows in the second pass \(20")],
+)
+def test_a_source_that_changes_between_the_passes(later, message):
+    X, y = np.arange(30.0)[:, None], np.arange(30.0) ** 2
+    sizes = iter([30, later])
+
+    def batches():
+        n_rows = next(sizes)
+        many = np.resize(X, (n_rows, 1)), np.resize(y, n_rows)
+        return [many]
+
+    with pytest.raises(StreamError, match=message):
+        fit(batches, sample_rows=20)
+
+
+def test_a_category_that_the_first_pass_did_not_see():
+    frames = iter(
+        [
+            [pd.DataFrame({"c": ["u", "v"] * 20, "a": np.arange(40.0), "y": 1.0})],
+            [pd.DataFrame({"c": ["u", "w"] * 20, "a": np.arange(40.0), "y": 1.0})],
+        ]
+    )
+    with pytest.raises(StreamError, match="'c' holds a category that the first"):
+        fit(lambda: next(frames), sample_rows=20)
+
+
+def test_a_failed_fit_leaves_the_model_as_it_was():
+    model = fit([good()])
+    before = dict(vars(model))
+    with pytest.raises(StreamError):
+        model.fit_stream([good().rename(columns={"a": "b"}), good()])
+    assert vars(model) == before
+
+
+def test_a_prediction_that_fails_leaves_no_file(tmp_path):
+    model = fit([good()])
+    out = tmp_path / "out.parquet"
+    with pytest.raises(StreamError, match="column 'a' holds text"):
+        model.predict_stream([good(), good().assign(a="x")], out)
+    assert list(tmp_path.iterdir()) == []
+    assert model.predict_stream([], out) == 0
+    assert list(pd.read_parquet(out)) == ["prediction"]
