@@ -7,6 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from secret_jax.classifier import SecretClassifier as SecretClassifier
     from secret_jax.data.columns import UnseenCategoryWarning as UnseenCategoryWarning
     from secret_jax.estimator import SecretRegressor as SecretRegressor
     from secret_jax.models.interface import LeafModel as LeafModel
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from secret_jax.models.least_squares import Constant as Constant
     from secret_jax.models.least_squares import Implied as Implied
     from secret_jax.models.least_squares import LeastSquares as LeastSquares
+    from secret_jax.models.logistic import Logistic as Logistic
+    from secret_jax.models.logistic import Shares as Shares
     from secret_jax.models.ridge import Ridge as Ridge
     from secret_jax.prune.cost_complexity import CostComplexity as CostComplexity
     from secret_jax.prune.criteria import InformationCriterion as InformationCriterion
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
     from secret_jax.refine.tao import Tao as Tao
     from secret_jax.runtime.programs import keep_programs as keep_programs
     from secret_jax.splits.cart import CartSplits as CartSplits
+    from secret_jax.splits.classes import ClassSplits as ClassSplits
     from secret_jax.splits.guide import GuideSplits as GuideSplits
     from secret_jax.splits.interface import Node as Node
     from secret_jax.splits.interface import Split as Split
@@ -48,6 +52,7 @@ except PackageNotFoundError:  # a checkout that was never installed
 _HOMES = {
     "Blend": "refine.blend",
     "CartSplits": "splits.cart",
+    "ClassSplits": "splits.classes",
     "Constant": "models.least_squares",
     "CostComplexity": "prune.cost_complexity",
     "CrossValidation": "prune.cross_validation",
@@ -60,6 +65,7 @@ _HOMES = {
     "InformationCriterion": "prune.criteria",
     "LeafModel": "models.interface",
     "LeastSquares": "models.least_squares",
+    "Logistic": "models.logistic",
     "Models": "models.interface",
     "Node": "splits.interface",
     "Pruned": "prune.interface",
@@ -69,8 +75,10 @@ _HOMES = {
     "RefinementWarning": "refine.interface",
     "Ridge": "models.ridge",
     "RssSplits": "splits.rss",
+    "SecretClassifier": "classifier",
     "SecretRegressor": "estimator",
     "SecretSplits": "splits.secret",
+    "Shares": "models.logistic",
     "SoftGates": "refine.soft.choose",
     "Split": "splits.interface",
     "SplitFinder": "splits.interface",

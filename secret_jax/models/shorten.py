@@ -48,8 +48,8 @@ def shortened(tree: Tree, statistics: NodeStatistics, tau: float) -> Tree:
     Returns
     -------
     Tree
-        With the same mean prediction in every node, the degrees of freedom of the full
-        models (which were spent), and errors measured anew.
+        With the same mean value in every node, the degrees of freedom of the full
+        models (which were spent), and squared errors measured anew.
 
     Notes
     -----
@@ -93,11 +93,11 @@ def shortened(tree: Tree, statistics: NodeStatistics, tau: float) -> Tree:
             coefficient[node, output, 0] += (full - slopes) @ mean
             coefficient[node, output, 1:] = slopes
     if tau > 0:
+        tree = replace(tree, coefficient=coefficient)
+    if tau > 0 and tree.loss is None:
         measured = squared_errors(statistics, coefficient)
         count = np.where(statistics.weight > 0, statistics.weight, 1.0)
-        tree = replace(
-            tree, coefficient=coefficient, train_error=measured / count[:, None]
-        )
+        tree = replace(tree, train_error=measured / count[:, None])
     return replace(tree, standard_error=standard_error)
 
 

@@ -405,7 +405,9 @@ def predict(tree: Tree, table: Table) -> np.ndarray:
     -------
     ndarray of shape (n_rows,), or (n_rows, n_outputs) of several outputs, float64
     """
-    return tree.schema.restore_targets(values(tree, table))
+    value = values(tree, table)
+    meant = value if tree.loss is None else tree.loss.prediction(value)
+    return tree.schema.restore_targets(meant)
 
 
 def values(tree: Tree, table: Table) -> np.ndarray:

@@ -16,6 +16,7 @@ from functools import cached_property
 import numpy as np
 
 from secret_jax.data.schema import TableSchema
+from secret_jax.losses.interface import Loss
 
 
 class SplitKind(IntEnum):
@@ -118,6 +119,9 @@ class Tree:
         False in a soft tree whose leaves were trained together: they may overshoot
         where they have a small share, so only their mixture is clipped, to the range
         of the root.
+    loss : Loss or None
+        What the models' values mean, and what errors cost: ``train_error`` is then a
+        mean loss, and ranges are of values. None: they predict, and errors are squared.
     """
 
     left: np.ndarray
@@ -147,6 +151,7 @@ class Tree:
     schema: TableSchema = field(repr=False)
     clip_margin: float | None = None
     clip_leaves: bool = True
+    loss: Loss | None = None
 
     def __post_init__(self) -> None:
         for name in ARRAY_FIELDS:
@@ -243,7 +248,7 @@ class Tree:
 ARRAY_FIELDS = tuple(
     item.name
     for item in fields(Tree)
-    if item.name not in ("schema", "clip_margin", "clip_leaves")
+    if item.name not in ("schema", "clip_margin", "clip_leaves", "loss")
 )
 
 # Those with an axis of outputs.
