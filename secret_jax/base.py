@@ -208,6 +208,11 @@ class TreeEstimator(ReadingMixin, NestedParameters):
             raise ValueError(f"In prune_set: {error}") from None
         return CheckedRows(X, targets.values, targets.weight)
 
+    def _outputs(self, X: Any) -> np.ndarray:
+        """Predictions of the outputs as `_targets` gives them."""
+        with self._computing(X, fall_back=True):
+            return routing.predict(*self._tree_and_rows(X))
+
     def cost_complexity_pruning_path(
         self, X: Any, y: Any, sample_weight: Any = None
     ) -> Bunch:

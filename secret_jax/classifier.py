@@ -70,8 +70,8 @@ class SecretClassifier(ClassifierMixin, TreeEstimator):
         Grow a cross-validated tree again on the probabilities that the trees of the
         folds say together.
     tau : float, default=0.03
-        How short the equations are: the shortest one is taken that raises the
-        cross-entropy of a node by about this share.
+        How short the equations are: each is the shortest that raises the cross-entropy
+        by about this share of the tree's.
     tolerance, min_samples_split, min_samples_leaf, min_gain, max_depth, \
             max_leaf_nodes, max_split_samples, discrete_features, split_features, \
             indicators, missing_values, random_state, device, max_memory, verbose
@@ -173,8 +173,9 @@ class SecretClassifier(ClassifierMixin, TreeEstimator):
 
         Gini impurity, every threshold, shares of the classes in the leaves, no pruning:
         node for node the tree of `sklearn.tree.DecisionTreeClassifier`, where no two
-        splits are equally good. The book prunes by cost-complexity, of which
-        ``prune=CostComplexity(alpha=...)`` chooses a subtree, here by cross-entropy.
+        splits are equally good. ``prune=CostComplexity(alpha=...)`` prunes as it does
+        with ``ccp_alpha``, by the Gini impurity; ``prune="cross-validation"`` chooses
+        the penalty.
 
         Parameters
         ----------
@@ -196,7 +197,7 @@ class SecretClassifier(ClassifierMixin, TreeEstimator):
         preset: dict[str, Any] = {
             "oblique": False,
             "splits": CartSplits(criterion="gini"),
-            "leaf": Shares(prior=0.0, clip_margin=None),
+            "leaf": Shares(impurity="gini", prior=0.0, clip_margin=None),
             "prune": Unpruned(),
             "distill": False,
             "tau": 0.0,
@@ -244,8 +245,7 @@ class SecretClassifier(ClassifierMixin, TreeEstimator):
         ndarray of shape (n_rows, n_classes), float64
             In the order of ``classes_``.
         """
-        with self._computing(X, fall_back=True):
-            found = routing.predict(*self._tree_and_rows(X))
+        found = self._outputs(X)
         return np.stack([1.0 - found, found], axis=1) if found.ndim == 1 else found
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
@@ -296,7 +296,7 @@ class SecretClassifier(ClassifierMixin, TreeEstimator):
 
 def _warn_of_single_rows(labels: np.ndarray, classes: np.ndarray) -> None:
     count = (labels[:, None] == classes).sum(axis=0)
-    for alone in classes[count == 1][:1]:
+    for alone in classes[count == 1][:1].tolist():
         warn(
             f"The class {alone!r} has a single row: no rows are left to tell how well "
             "it is predicted. Give more of them, or leave the class out."

@@ -31,6 +31,9 @@ def validated_labels(y: Any, X: Any, caller: str) -> np.ndarray:
             "None."
         )
     labels = np.asarray(y)
+    if isinstance(y, list | tuple) and labels.dtype.kind == "U":
+        # An array of such a list would turn numbers into text.
+        _refuse_several_types(list(y))
     refuse_complex(labels, "y")
     if labels.ndim == 2 and labels.shape[1] > 1:
         raise ValueError(
@@ -64,16 +67,14 @@ def classes_of(labels: np.ndarray, weight: np.ndarray, caller: str) -> np.ndarra
     try:
         classes = np.unique(labels)
     except TypeError:
-        kinds = sorted({type(label).__name__ for label in labels.tolist()})
-        raise ValueError(
-            f"The classes in y are of several types: {listed(tuple(kinds))}. Give them "
-            "one, text for example."
-        ) from None
+        _refuse_several_types(labels.tolist())
+        raise
     present = np.unique(labels[weight > 0])
     if len(present) < 2:
         raise ValueError(
             f"{caller} needs rows of at least two classes, but y holds only one class: "
-            f"{present[0]!r}. Give rows of another class, with a positive weight."
+            f"{present.tolist()[0]!r}. Give rows of another class, with a positive "
+            "weight."
         )
     return classes
 
@@ -95,8 +96,9 @@ def indicators(labels: np.ndarray, classes: np.ndarray, where: str) -> np.ndarra
     """
     unknown = ~np.isin(labels, classes)
     if unknown.any():
+        first = labels[unknown].tolist()[0]
         raise ValueError(
-            f"{where} holds the class {labels[unknown][0]!r}, which y does not: it has "
+            f"{where} holds the class {first!r}, which y does not: it has "
             f"{listed(tuple(map(str, classes)))}."
         )
     member = labels[:, None] == classes
@@ -189,10 +191,21 @@ def checked_costs(costs: Any, classes: np.ndarray) -> np.ndarray | None:
     if (table < 0).any():
         row, column = np.argwhere(table < 0)[0]
         raise ValueError(
-            f"costs must not be negative: to take {classes[row]!r} for "
-            f"{classes[column]!r} costs {table[row, column]}."
+            f"costs must not be negative: to take {classes.tolist()[row]!r} for "
+            f"{classes.tolist()[column]!r} costs {table[row, column]}."
         )
     return table
+
+
+def _refuse_several_types(labels: list[Any]) -> None:
+    kinds = sorted(
+        {"str" if isinstance(one, str) else type(one).__name__ for one in labels}
+    )
+    if len(kinds) > 1:
+        raise ValueError(
+            f"The classes in y are of several types: {', '.join(kinds)}. Give them "
+            "one, text for example."
+        )
 
 
 def _numbers(values: Any, name: str) -> np.ndarray:

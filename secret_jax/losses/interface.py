@@ -28,6 +28,19 @@ class Loss(Value, ABC):
         """Center and scale of an encoded target, from its mean and deviation."""
         return center, scale
 
+    def name_of_value(self, target: str, several: bool) -> str:
+        """What the models of an output say, in words.
+
+        Parameters
+        ----------
+        target : str
+            Name of the output.
+        several : bool
+            Whether there are other outputs.
+        """
+        del several
+        return target
+
     @abstractmethod
     def prediction(
         self, value: Float[np.ndarray, "n_rows n_outputs"]
@@ -62,6 +75,12 @@ class Loss(Value, ABC):
         weight: Float[np.ndarray, " n_rows"],
     ) -> Float[np.ndarray, " n_outputs"]:
         """The value that costs least where it is the same for all rows."""
+
+    @abstractmethod
+    def of_constant(
+        self, mean: Float[np.ndarray, " n_outputs"]
+    ) -> Float[np.ndarray, " n_outputs"]:
+        """Loss of the best constant, by the means of the targets."""
 
     @abstractmethod
     def spread(

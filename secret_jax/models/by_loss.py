@@ -40,16 +40,16 @@ class LossModel(LeafModel):
 
     Attributes
     ----------
-    prior : float, default=1.0
+    prior : float, default=5.0
         The parent's prediction counts as so many rows: no share of a class is 0.
-    gcv_factor : float, default=1.2
+    gcv_factor : float, default=2.0
         Of the choice of the ridge, see `secret_jax.Ridge`.
     n_steps : int, default=6
         Most steps of weighted least squares.
     """
 
-    prior: float = 1.0
-    gcv_factor: float = 1.2
+    prior: float = 5.0
+    gcv_factor: float = 2.0
     n_steps: int = 6
 
     _parameter_constraints: ClassVar[dict] = {
@@ -270,7 +270,8 @@ def measured(tree: Tree, rows: Rows, root: np.ndarray, leaf: LeafModel) -> Tree:
     Returns
     -------
     Tree
-        Its errors are mean losses; values are clipped to those of the rows.
+        Its errors are mean losses; values are clipped to those of the node's rows, and
+        where these are few to those of the nearest ancestor with enough as well.
     """
     assert tree.loss is not None
     error = np.zeros((tree.n_nodes, tree.n_outputs))
@@ -288,8 +289,8 @@ def measured(tree: Tree, rows: Rows, root: np.ndarray, leaf: LeafModel) -> Tree:
     return replace(
         tree,
         train_error=error,
-        lower=inherited(lower, enough, tree.parent),
-        upper=inherited(upper, enough, tree.parent),
+        lower=np.minimum(lower, inherited(lower, enough, tree.parent)),
+        upper=np.maximum(upper, inherited(upper, enough, tree.parent)),
     )
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
-from secret_jax.losses.classes import CrossEntropy
+from sklearn.utils._param_validation import StrOptions
+
+from secret_jax.losses.classes import Brier, CrossEntropy
 from secret_jax.losses.interface import Loss
 from secret_jax.models.by_loss import LossModel
 
@@ -51,11 +53,25 @@ class Shares(LossModel):
 
     Those of the parent count as ``prior`` rows more; with 0 they are the plain shares
     of the node.
+
+    Attributes
+    ----------
+    impurity : {"entropy", "gini"}, default="entropy"
+        What pruning counts: the entropy of the shares in a leaf, or its Gini impurity,
+        on other rows the cross-entropy or the Brier score.
+    clip_margin, clip_min_samples, prior, gcv_factor, n_steps
+        As in `Logistic`; the last two have no effect.
     """
 
+    impurity: Literal["entropy", "gini"] = "entropy"
+
+    _parameter_constraints: ClassVar[dict] = {
+        **LossModel._parameter_constraints,
+        "impurity": [StrOptions({"entropy", "gini"})],
+    }
     uses_regressors: ClassVar[bool] = False
 
     @property
     def loss(self) -> Loss:
-        """Cross-entropy."""
-        return CrossEntropy()
+        """Cross-entropy, or the Brier score."""
+        return CrossEntropy() if self.impurity == "entropy" else Brier()

@@ -65,6 +65,8 @@ def shortened(tree: Tree, statistics: NodeStatistics, tau: float) -> Tree:
     n = statistics.n_regressors
     weight = np.maximum(tree.weight, 1e-300)
     noise = noise_variance(tree)
+    # A likelihood has a curvature; squared errors tell how far rows lie from a model.
+    unit = noise if tree.loss is None else 0.5 * tree.loss.spread(tree.mean)
     varying = _varying(tree, statistics)
     coefficient = tree.coefficient.copy()
     standard_error = np.full(coefficient.shape, np.nan)
@@ -87,7 +89,7 @@ def shortened(tree: Tree, statistics: NodeStatistics, tau: float) -> Tree:
             terms = _terms(tree.schema, full) if tau > 0 else np.eye(n)
             limit = tau * noise[node, output] if tau > 0 else -1.0
             slopes, variance = _short(covariance, full, terms, limit)
-            error = noise[node, output] / weight[node]
+            error = unit[node, output] / weight[node]
             standard_error[node, output, 0] = np.sqrt(error)
             standard_error[node, output, 1:] = np.sqrt(error * variance)
             coefficient[node, output, 0] += (full - slopes) @ mean

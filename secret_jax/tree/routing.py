@@ -410,6 +410,11 @@ def predict(tree: Tree, table: Table) -> np.ndarray:
     return tree.schema.restore_targets(meant)
 
 
+def said(tree: Tree, table: Table) -> np.ndarray:
+    """What the equations say of every row, as `predict` of a tree without a loss."""
+    return tree.schema.restore_targets(values(tree, table))
+
+
 def values(tree: Tree, table: Table) -> np.ndarray:
     """Prediction for every row, in standardised units, shape (n_rows, n_outputs)."""
     few = len(table.x) <= _FEW_ROWS

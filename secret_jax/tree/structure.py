@@ -224,7 +224,8 @@ class Tree:
         Returns
         -------
         Tree
-            With the same nodes and splits.
+            With the same nodes and splits. With a loss its target is named for what the
+            models say: log-odds of a class, for example.
         """
         names = self.schema.target_names
         if isinstance(which, str) and which in names:
@@ -235,9 +236,13 @@ class Tree:
                 f"{', '.join(map(repr, names))}, or a position below {len(names)}."
             )
         part = slice(int(which), int(which) + 1)
+        named = names[part]
+        if self.loss is not None:
+            several = len(names) > 1
+            named = tuple(self.loss.name_of_value(name, several) for name in named)
         schema = replace(
             self.schema,
-            target_names=names[part],
+            target_names=named,
             target_centers=self.schema.target_centers[part],
             target_scales=self.schema.target_scales[part],
         )

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 
-from secret_jax import Logistic, SecretClassifier, Shares
+from secret_jax import Logistic, SecretClassifier
 from secret_jax.data.rows import Rows, Table
-from secret_jax.losses.classes import CrossEntropy
+from secret_jax.losses.classes import Brier, CrossEntropy
 from secret_jax.models.by_loss import groups_of_levels
 
 
@@ -26,11 +24,12 @@ def blobs(n_classes, n=300, seed=0):
     return X, label
 
 
+@pytest.mark.parametrize("loss", [CrossEntropy(), Brier()], ids=repr)
 @pytest.mark.parametrize("n_outputs", [1, 3])
-def test_derivatives_are_those_of_the_loss(n_outputs, rng):
+def test_derivatives_are_those_of_the_loss(loss, n_outputs, rng):
     value = rng.normal(size=(20, n_outputs))
     targets = rng.dirichlet(np.ones(3), size=20)[:, :n_outputs]
-    loss, step = CrossEntropy(), 1e-4
+    step = 1e-4
     for output in range(n_outputs):
         moved = [value.copy(), value.copy()]
         moved[0][:, output] -= step
@@ -43,12 +42,14 @@ def test_derivatives_are_those_of_the_loss(n_outputs, rng):
         np.testing.assert_allclose(second, curvature, atol=1e-5)
 
 
-def test_the_best_constant_is_the_share_of_each_class(rng):
+@pytest.mark.parametrize("loss", [CrossEntropy(), Brier()], ids=repr)
+def test_the_best_constant_is_the_share_of_each_class(loss, rng):
     targets, weight = np.eye(3)[rng.integers(0, 3, 50)], rng.uniform(size=50)
-    loss = CrossEntropy()
     value = loss.constant(targets, weight)
     share = weight @ targets / weight.sum()
     np.testing.assert_allclose(loss.prediction(value[None])[0], share, rtol=1e-9)
+    mean = weight @ loss.losses(targets, np.tile(value, (50, 1))) / weight.sum()
+    np.testing.assert_allclose(loss.of_constant(share), mean, rtol=1e-9)
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])
@@ -125,4 +126,3 @@ def test_plain_shares_are_those_of_the_node():
     for leaf in np.unique(leaves):
         share = np.bincount(label[leaves == leaf], minlength=3) / np.sum(leaves == leaf)
         np.testing.assert_allclose(probability[leaves == leaf][0], share, atol=1e-6)
-    assert replace(model.leaf) == Shares(prior=0.0, clip_margin=None)
