@@ -19,13 +19,16 @@ from secret_jax.data.labels import (
 )
 from secret_jax.models.interface import LeafModel
 from secret_jax.models.logistic import Shares
-from secret_jax.parameters import CLASS_CONSTRAINTS, CLASS_NAMED, Named
-from secret_jax.prune.cost_complexity import Unpruned
+from secret_jax.parameters import (
+    CLASS_CONSTRAINTS,
+    CLASS_NAMED,
+    Named,
+    cart_preset,
+)
 from secret_jax.prune.interface import PruningRule
 from secret_jax.refine.distillation import Distillation
 from secret_jax.refine.interface import Refinement
 from secret_jax.runtime.warning import warn
-from secret_jax.splits.cart import CartSplits
 from secret_jax.splits.interface import SplitFinder
 from secret_jax.tree import routing
 
@@ -194,20 +197,8 @@ class SecretClassifier(ClassifierMixin, TreeEstimator):
         >>> SecretClassifier.cart(max_leaf_nodes=8).splits
         CartSplits(criterion='gini')
         """
-        preset: dict[str, Any] = {
-            "oblique": False,
-            "splits": CartSplits(criterion="gini"),
-            "leaf": Shares(impurity="gini", prior=0.0, clip_margin=None),
-            "prune": Unpruned(),
-            "distill": False,
-            "tau": 0.0,
-            "tolerance": 0.0,
-            "min_samples_split": 2,
-            "min_samples_leaf": 1,
-            "min_gain": 0.0,
-            "max_split_samples": None,
-        }
-        return cls(**preset | parameters)
+        leaf = Shares(impurity="gini", prior=0.0, clip_margin=None)
+        return cls(**cart_preset("gini", leaf) | parameters)
 
     @property
     def n_classes_(self) -> int:

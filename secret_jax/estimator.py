@@ -22,12 +22,14 @@ from secret_jax.inspect.intervals import (
 )
 from secret_jax.models.interface import LeafModel
 from secret_jax.models.least_squares import Constant, Implied, LeastSquares
-from secret_jax.parameters import CONSTRAINTS
+from secret_jax.parameters import CONSTRAINTS, cart_preset
+from secret_jax.prune.cross_validation import CrossValidation
 from secret_jax.prune.hold_out import HoldOut
 from secret_jax.prune.interface import PruningRule
 from secret_jax.refine.distillation import Distillation
 from secret_jax.refine.interface import Refinement
 from secret_jax.runtime.values import is_real
+from secret_jax.splits.guide import GuideSplits
 from secret_jax.splits.interface import SplitFinder
 from secret_jax.splits.secret import SecretSplits
 from secret_jax.tree import routing
@@ -318,6 +320,80 @@ class SecretRegressor(RegressorMixin, TreeEstimator):
             max_split_samples=None,
             random_state=random_state,
         )
+
+    @classmethod
+    def cart(cls, **parameters: Any) -> SecretRegressor:
+        """The trees of Breiman, Friedman, Olshen & Stone 1984, chapter 8.
+
+        The variance of the outputs, every threshold, means in the leaves, no pruning:
+        node for node the tree of `sklearn.tree.DecisionTreeRegressor`, where no two
+        splits are equally good. ``prune=CostComplexity(alpha=...)`` prunes as it does
+        with ``ccp_alpha``; ``prune="cross-validation"`` chooses the penalty.
+
+        Parameters
+        ----------
+        **parameters
+            Those of the estimator, in place of the preset's.
+
+        Notes
+        -----
+        What differs from the book: missing values are learned, where it has surrogate
+        splits; thresholds are the plainest numbers between two rows; of several targets
+        each counts in units of its own deviation.
+
+        Examples
+        --------
+        >>> from secret_jax import SecretRegressor
+        >>> SecretRegressor.cart(max_leaf_nodes=8).max_leaf_nodes
+        8
+        """
+        return cls(**cart_preset("variance", Constant(clip_margin=None)) | parameters)
+
+    @classmethod
+    def guide(cls, **parameters: Any) -> SecretRegressor:
+        """Piecewise linear trees after Loh 2002: tests choose the attribute.
+
+        Chi-squared tests of residual signs for curvature and interactions choose the
+        attribute, least squares of the children its threshold; least squares in the
+        leaves; cost-complexity pruning with ten parts of the rows.
+
+        Parameters
+        ----------
+        **parameters
+            Those of the estimator, in place of the preset's.
+
+        Notes
+        -----
+        What differs from the paper: no bootstrap calibrates the tests of categorical
+        against continuous attributes; at most 32 thresholds are tried, quantiles of the
+        rows (``GuideSplits(n_thresholds=1)`` is the median); the penalty is that of the
+        least cross-validated error, without the rule of half a standard error; all
+        numeric columns are regressors.
+
+        References
+        ----------
+        W.-Y. Loh. Regression Trees with Unbiased Variable Selection and Interaction
+        Detection. Statistica Sinica 12, 2002.
+
+        Examples
+        --------
+        >>> from secret_jax import SecretRegressor
+        >>> SecretRegressor.guide().prune
+        CrossValidation(n_folds=10, n_repeats=1)
+        """
+        preset: dict[str, Any] = {
+            "oblique": False,
+            "splits": GuideSplits(),
+            "leaf": LeastSquares(clip_margin=None),
+            "prune": CrossValidation(n_folds=10, n_repeats=1),
+            "distill": False,
+            "tau": 0.0,
+            "tolerance": 0.0,
+            "min_gain": 0.0,
+            "indicators": False,
+            "max_split_samples": None,
+        }
+        return cls(**preset | parameters)
 
     @overload
     def predict(self, X: Any, return_std: Literal[False] = False) -> np.ndarray: ...

@@ -124,6 +124,23 @@ CLASS_CONSTRAINTS: dict[str, Any] = CONSTRAINTS | {
 }
 
 
+def cart_preset(criterion: Any, leaf: LeafModel) -> dict[str, Any]:
+    """Parameters of trees that are grown in full as CART grows them."""
+    return {
+        "oblique": False,
+        "splits": CartSplits(criterion=criterion),
+        "leaf": leaf,
+        "prune": Unpruned(),
+        "distill": False,
+        "tau": 0.0,
+        "tolerance": 0.0,
+        "min_samples_split": 2,
+        "min_samples_leaf": 1,
+        "min_gain": 0.0,
+        "max_split_samples": None,
+    }
+
+
 class NestedParameters(BaseEstimator):
     """Parameters of values within an estimator, reached by two underscores."""
 
