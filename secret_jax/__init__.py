@@ -11,6 +11,7 @@ if TYPE_CHECKING:
         SecretBoostingRegressor as SecretBoostingRegressor,
     )
     from secret_jax.boost.options import TreeSize as TreeSize
+    from secret_jax.classifier import SecretClassifier as SecretClassifier
     from secret_jax.data.columns import UnseenCategoryWarning as UnseenCategoryWarning
     from secret_jax.data.sharded import RowShards as RowShards
     from secret_jax.data.sharded import shard_rows as shard_rows
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from secret_jax.models.least_squares import Constant as Constant
     from secret_jax.models.least_squares import Implied as Implied
     from secret_jax.models.least_squares import LeastSquares as LeastSquares
+    from secret_jax.models.logistic import Logistic as Logistic
+    from secret_jax.models.logistic import Shares as Shares
     from secret_jax.models.ridge import Ridge as Ridge
     from secret_jax.prune.cost_complexity import CostComplexity as CostComplexity
     from secret_jax.prune.criteria import InformationCriterion as InformationCriterion
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
     from secret_jax.refine.tao import Tao as Tao
     from secret_jax.runtime.programs import keep_programs as keep_programs
     from secret_jax.splits.cart import CartSplits as CartSplits
+    from secret_jax.splits.classes import ClassSplits as ClassSplits
     from secret_jax.splits.guide import GuideSplits as GuideSplits
     from secret_jax.splits.interface import Node as Node
     from secret_jax.splits.interface import Split as Split
@@ -55,6 +59,7 @@ except PackageNotFoundError:  # a checkout that was never installed
 _HOMES = {
     "Blend": "refine.blend",
     "CartSplits": "splits.cart",
+    "ClassSplits": "splits.classes",
     "Constant": "models.least_squares",
     "CostComplexity": "prune.cost_complexity",
     "CrossValidation": "prune.cross_validation",
@@ -67,6 +72,7 @@ _HOMES = {
     "InformationCriterion": "prune.criteria",
     "LeafModel": "models.interface",
     "LeastSquares": "models.least_squares",
+    "Logistic": "models.logistic",
     "Models": "models.interface",
     "Node": "splits.interface",
     "Pruned": "prune.interface",
@@ -78,8 +84,10 @@ _HOMES = {
     "RowShards": "data.sharded",
     "RssSplits": "splits.rss",
     "SecretBoostingRegressor": "boost.estimator",
+    "SecretClassifier": "classifier",
     "SecretRegressor": "estimator",
     "SecretSplits": "splits.secret",
+    "Shares": "models.logistic",
     "SoftGates": "refine.soft.choose",
     "Split": "splits.interface",
     "SplitFinder": "splits.interface",

@@ -30,12 +30,15 @@ from secret_jax.data.validation import warn_of_target_among_features
 from secret_jax.grow.cost import what_takes_long
 from secret_jax.grow.grower import ROUNDING, GrowOptions
 from secret_jax.grow.trees import Recipe
+from secret_jax.losses.interface import Loss
 from secret_jax.models.attach import (
     attach_one,
+    counted,
     node_statistics,
     source_statistics,
     with_statistics,
 )
+from secret_jax.models.by_loss import recentred
 from secret_jax.models.interface import LeafModel
 from secret_jax.models.shorten import shortened
 from secret_jax.models.statistics import NodeStatistics
@@ -300,7 +303,17 @@ def fit_prepared(plan: Plan, prepared: Prepared) -> Finished:
     fitted = grown(plan, prepared, chosen_rule(plan, prepared))
     tree, statistics = _measured(plan, prepared, fitted, fitted.tree)
     fitted = fitted._replace(tree=tree)
-    return Finished(shortened(tree, statistics, plan.tau), fitted, statistics, prepared)
+    short = _with_short_equations(plan, fitted, tree, statistics)
+    return Finished(short, fitted, statistics, prepared)
+
+
+def _with_short_equations(
+    plan: Plan, fitted: Fitted, tree: Tree, statistics: NodeStatistics
+) -> Tree:
+    short = shortened(tree, statistics, plan.tau)
+    if plan.leaf.loss is None or plan.tau == 0:
+        return short
+    return recentred(short, tree, fitted.all_rows(), plan.leaf)
 
 
 def _measured(
@@ -316,10 +329,17 @@ def _measured(
     if not sources:
         statistics = node_statistics(tree, rows)
         if rows.n_rows > ROWS_LOOKED_AT:  # others may have changed sides
-            tree = with_statistics(tree, statistics, plan.leaf)
+            tree = (
+                attach_one(tree, rows, plan.leaf)
+                if plan.leaf.needs_rows
+                else with_statistics(tree, statistics, plan.leaf)
+            )
         return tree, statistics
     Stage("fitting models on all rows", plan.progress).at()
     statistics = source_statistics(tree, sources)
+    if plan.leaf.needs_rows:  # those of the sample; all rows are counted
+        tree = attach_one(tree, rows, plan.leaf)
+        return counted(tree, statistics), statistics
     return with_statistics(tree, statistics, plan.leaf), statistics
 
 
@@ -357,7 +377,8 @@ def refine_tree(plan: Plan, finished: Finished) -> Refined:
     tree = refined.tree
     if not tree.is_soft:
         tree, statistics = _measured(plan, prepared, fitted, tree)
-    return refined._replace(tree=shortened(tree, statistics, plan.tau))
+    short = _with_short_equations(plan, fitted, tree, statistics)
+    return refined._replace(tree=short)
 
 
 def prepare(plan: Plan, given: CheckedRows, prune_set: CheckedRows | None) -> Prepared:
@@ -407,6 +428,7 @@ def read_rows(
                 allow_missing=allow_missing,
                 target_names=names,
             )
+            schema = _with_units_of(plan.leaf.loss, schema)
             source: RowSource
             if shards is None:
                 source = DeviceRows(schema, X, targets, weight)
@@ -426,11 +448,21 @@ def read_rows(
     schema = learn_schema(
         table, every_target, every_weight, plan.columns, names, others
     )
+    schema = _with_units_of(plan.leaf.loss, schema)
     warn_of_target_among_features(table, targets, schema)
     used = weight > 0
     columns = matched(schema, table, used)
     source = HostRows(schema, columns, targets[used], weight[used])
     return schema, source, _prune_source(schema, prune_set)
+
+
+def _with_units_of(loss: Loss | None, schema: TableSchema) -> TableSchema:
+    """A schema with the targets in the units of a loss."""
+    if loss is None:
+        return schema
+    measured = zip(schema.target_centers, schema.target_scales, strict=True)
+    centers, scales = zip(*(loss.scaling(*each) for each in measured), strict=True)
+    return replace(schema, target_centers=centers, target_scales=scales)
 
 
 def _prune_source(
@@ -502,6 +534,7 @@ def grown(plan: Plan, prepared: Prepared, rule: PruningRule) -> Fitted:
     """Grow trees of every kind and for every fold, prune them and keep the best."""
     schema, share = prepared.schema, prepared.sampled_share
     evidence = divided(prepared, rule)._replace(tolerance=plan.tolerance)
+    evidence = _with_error_of_constant(evidence, plan.leaf.loss)
     training, held_out = evidence.training, evidence.held_out
     recipe = plan.recipe(schema, training.weight.sum(), share)
     every_row = np.arange(training.n_rows)
@@ -541,6 +574,15 @@ def grown(plan: Plan, prepared: Prepared, rule: PruningRule) -> Fitted:
     if held_out is not None:
         return fitted._replace(tree=_refitted(plan, prepared, fitted))
     return _distilled(plan, fitted, recipe)
+
+
+def _with_error_of_constant(evidence: Evidence, loss: Loss | None) -> Evidence:
+    if loss is None:
+        return evidence
+    _, targets, weight = evidence.training
+    value = np.tile(loss.constant(targets, weight), (len(weight), 1))
+    error = weight @ loss.losses(targets, value).sum(axis=1) / weight.sum()
+    return evidence._replace(error_of_constant=float(error))
 
 
 def _folds(evidence: Evidence, pruned: Pruned) -> tuple[FoldFit, ...]:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
 
 from secret_jax.data.roles import ColumnOptions
 from secret_jax.fit import Plan
+from secret_jax.models.by_loss import LossModel
 from secret_jax.models.interface import LeafModel
 from secret_jax.models.least_squares import Constant, Implied, LeastSquares
+from secret_jax.models.logistic import Logistic, Shares
 from secret_jax.models.ridge import Ridge
 from secret_jax.prune.cost_complexity import Unpruned
 from secret_jax.prune.criteria import InformationCriterion
@@ -26,6 +28,7 @@ from secret_jax.refine.soft.choose import SoftGates
 from secret_jax.refine.tao import Tao
 from secret_jax.runtime.values import Value, at_least, check_constraints, real, refuse
 from secret_jax.splits.cart import CartSplits
+from secret_jax.splits.classes import ClassSplits
 from secret_jax.splits.guide import GuideSplits
 from secret_jax.splits.interface import SplitFinder
 from secret_jax.splits.rss import RssSplits
@@ -33,7 +36,8 @@ from secret_jax.splits.secret import SecretSplits
 
 # What a name stands for; a value of one's own needs none. None and "auto" of ``prune``
 # are no values: the number of rows decides, or nothing is pruned.
-NAMED: dict[str, dict[Any, Value]] = {
+Named = Mapping[str, Mapping[Any, Value]]
+NAMED: Named = {
     "splits": {
         "rss": RssSplits(),
         "secret": SecretSplits(),
@@ -93,9 +97,54 @@ CONSTRAINTS: dict[str, Any] = {
     "verbose": [at_least(0), "boolean"],
 }
 
+# The same for classes.
+CLASS_NAMED: Named = {
+    "splits": {
+        "rss": RssSplits(),
+        "secret": ClassSplits(),
+        "cart": CartSplits(criterion="gini"),
+    },
+    "leaf": {"logistic": Logistic(), "constant": Shares()},
+    "prune": {
+        "holdout": HoldOut(),
+        "cross-validation": CrossValidation(),
+        None: Unpruned(),
+    },
+    "refine": {"tao": Tao(), "blend": Blend()},
+    "distill": {True: Distillation()},
+}
+CLASS_CONSTRAINTS: dict[str, Any] = CONSTRAINTS | {
+    "splits": [StrOptions({"rss", "secret", "cart"}), SplitFinder],
+    "leaf": [StrOptions({"logistic", "constant"}), LossModel],
+    "class_weight": [StrOptions({"balanced"}), dict, None],
+    "priors": "no_validation",
+    "costs": "no_validation",
+    "prune": [StrOptions({"auto", "holdout", "cross-validation"}), PruningRule, None],
+    "refine": [StrOptions({"tao", "blend"}), Tao, Blend, None],
+}
+
+
+def cart_preset(criterion: Any, leaf: LeafModel) -> dict[str, Any]:
+    """Parameters of trees that are grown in full as CART grows them."""
+    return {
+        "oblique": False,
+        "splits": CartSplits(criterion=criterion),
+        "leaf": leaf,
+        "prune": Unpruned(),
+        "distill": False,
+        "tau": 0.0,
+        "tolerance": 0.0,
+        "min_samples_split": 2,
+        "min_samples_leaf": 1,
+        "min_gain": 0.0,
+        "max_split_samples": None,
+    }
+
 
 class NestedParameters(BaseEstimator):
     """Parameters of values within an estimator, reached by two underscores."""
+
+    _named: ClassVar[Named] = NAMED
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters of this estimator, and with ``deep`` those of its values.
@@ -105,8 +154,8 @@ class NestedParameters(BaseEstimator):
         """
         found = super().get_params(deep=False)
         if deep:
-            for name in NAMED:
-                value = value_of(name, found[name])
+            for name in self._named:
+                value = value_of(name, found[name], self._named)
                 if value is not None:
                     for field, its in value.get_params().items():
                         found[f"{name}__{field}"] = its
@@ -135,7 +184,7 @@ class NestedParameters(BaseEstimator):
             head, _, field = name.partition("__")
             changes.setdefault(head, {})[field] = nested[name]
         for head, fields_of_head in changes.items():
-            value = value_of(head, getattr(self, head, None)) if head in NAMED else None
+            value = value_of(head, getattr(self, head, None), self._named)
             known = {field.name for field in fields(value)} if value else set()
             unknown = sorted(fields_of_head.keys() - known)
             if value is None or unknown:
@@ -157,12 +206,12 @@ def _same(one: Any, other: Any) -> bool:
         return False
 
 
-def value_of(name: str, parameter: Any) -> Any:
+def value_of(name: str, parameter: Any, named: Named = NAMED) -> Any:
     """The value that a parameter stands for; None where there is none."""
     if isinstance(parameter, Value):
         return parameter
     try:
-        return NAMED[name].get(parameter)
+        return named.get(name, {}).get(parameter)
     except TypeError:  # of an unhashable parameter, which the constraints refuse
         return None
 
@@ -170,6 +219,8 @@ def value_of(name: str, parameter: Any) -> Any:
 def plan_of(
     parameters: Mapping[str, Any],
     caller: str,
+    constraints: Mapping[str, Any] = CONSTRAINTS,
+    named: Named = NAMED,
     *,
     seed: int,
 ) -> Plan:
@@ -180,6 +231,10 @@ def plan_of(
     parameters : dict of str to object
     caller : str
         Name of the estimator, for messages.
+    constraints : dict of str to list
+        What each parameter may be.
+    named : dict of str to dict
+        The values that names stand for.
     seed : int
 
     Returns
@@ -191,8 +246,8 @@ def plan_of(
     sklearn.utils._param_validation.InvalidParameterError
         If a parameter or a field of a value means nothing, or two do not go together.
     """
-    check_constraints(CONSTRAINTS, parameters, caller)
-    values = {name: value_of(name, parameters[name]) for name in NAMED}
+    check_constraints(constraints, parameters, caller)
+    values = {name: value_of(name, parameters[name], named) for name in named}
     for value in values.values():
         if value is not None:
             value.check()

@@ -7,7 +7,6 @@ import math
 from typing import Any
 
 import narwhals as nw
-import numpy as np
 
 from secret_jax.inspect.arguments import check_choice, checked_precision
 from secret_jax.inspect.equations import (
@@ -69,7 +68,8 @@ def to_dataframe(
         - ``threshold``: of axis and oblique splits, in the units of ``attribute`` or of
           the sum in ``split``; NaN for others.
         - ``rows``: sum of the weights of the training rows; ``share`` of all.
-        - ``error``: root mean squared error of the node's model on these rows, in units
+        - ``error``: root mean squared error of the node's model on these rows, or with
+          a loss its mean, in units
           of the target.
         - ``gain`` of the split as the search measured it, 0 for leaves; comparable
           within a tree only.
@@ -118,7 +118,9 @@ def _row(tree: Tree, node: int, precision: int | None) -> dict[str, Any]:
     elif split is not None and kind == SplitKind.AXIS:
         attribute = split.terms[0].name
     reason = StopReason(int(tree.stop_reason[node])).sentence
-    mean_squared_error = max(float(tree.train_error[node, 0]), 0.0)
+    error = max(float(tree.train_error[node, 0]), 0.0)
+    if tree.loss is None:
+        error = math.sqrt(error) * tree.schema.target_scale
     return {
         "node": node,
         "parent": int(tree.parent[node]),
@@ -131,7 +133,7 @@ def _row(tree: Tree, node: int, precision: int | None) -> dict[str, Any]:
         "threshold": split.threshold if isinstance(split, LinearSplit) else math.nan,
         "rows": float(tree.weight[node]),
         "share": float(tree.weight[node] / tree.weight[0]),
-        "error": float(np.sqrt(mean_squared_error) * tree.schema.target_scale),
+        "error": error,
         "gain": float(tree.gain[node]),
         "stop_reason": reason if is_leaf else None,
         "model": model_equation(tree, node, precision=precision),

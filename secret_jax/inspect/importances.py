@@ -81,7 +81,9 @@ def savings(tree: Tree, square: float) -> np.ndarray:
     coefficient = np.asarray(tree.coefficient[:, 0], np.float64)
     error = weight * tree.train_error[:, 0]
     of_root = sum_variances(tree, 0, coefficient[0, 1:])
-    importance = max(square - error[0], 0.0) * in_proportion(of_root)
+    unexplained = 1.0 if tree.loss is None else tree.loss.of_constant(tree.mean[0])[0]
+    explained = max(square * unexplained - error[0], 0.0)
+    importance = explained * in_proportion(of_root)
     for node in np.flatnonzero(~tree.is_leaf):
         children = [int(tree.left[node]), int(tree.right[node])]
         saved = max(float(error[node] - error[children].sum()), 0.0)

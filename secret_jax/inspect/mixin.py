@@ -44,7 +44,9 @@ class ReadingMixin:
                 f"The tree has {self.tree_.n_outputs} outputs: {names}. Say which one "
                 "to read with output=."
             )
-        return self.tree_ if output is None else self.tree_.output(output)
+        if output is None and self.tree_.loss is None:
+            return self.tree_
+        return self.tree_.output(0 if output is None else output)
 
     @property
     def feature_importances_(self) -> np.ndarray:
@@ -94,8 +96,13 @@ class ReadingMixin:
         """
         from secret_jax.inspect.text import export_text
 
+        # The equations of all classes fit into one text.
+        check_is_fitted(self)
+        whole = output is None and self.tree_.loss is not None
+        several = whole and self.tree_.n_outputs > 1
+        tree = self.tree_ if several else self._tree_of(output)
         return export_text(
-            renamed(self._tree_of(output), feature_names),
+            renamed(tree, feature_names),
             max_depth=max_depth,
             precision=precision,
             show_models=show_models,
@@ -224,6 +231,11 @@ class ReadingMixin:
         from secret_jax.inspect.report.page import report_page
 
         tree = self._tree_of(output)
+        if X is not None and tree.loss is not None:
+            raise ValueError(
+                "Pages show errors of numbers only; leave X and y out for a tree of "
+                "classes."
+            )
         rows = None
         if (X is None) != (y is None):
             raise ValueError("Give both X and y, or neither of them.")

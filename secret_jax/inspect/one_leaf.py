@@ -22,7 +22,8 @@ def one_leaf_sentence(tree: Tree) -> str:
     if tree.n_leaves > 1:
         return ""
     linear = bool(tree.coefficient[0, 0, 1:].any())
-    what = "this is a linear regression" if linear else "this is a constant"
+    kind = "linear" if tree.loss is None else "generalised linear"
+    what = f"this is a {kind} regression" if linear else "this is a constant"
     reason = StopReason(int(tree.stop_reason[0]))
     why = "no split pays" if reason in _TRIED else reason.sentence
     return f"{why}: {what}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from secret_jax.data.rows import Table
-from secret_jax.tree.routing import predict
+from secret_jax.tree.routing import said
 from secret_jax.tree.structure import Tree
 
 
@@ -55,13 +55,13 @@ def shapley_values(
         for order in (forward, forward[::-1]):
             mixed = np.repeat(others[one][None], n_rows, axis=0)
             codes = np.repeat(background.codes[one][None], n_rows, axis=0)
-            before = predict(tree, Table(mixed, codes))
+            before = said(tree, Table(mixed, codes))
             baseline += float(before[0]) if n_rows else 0.0
             for column in order:
                 of_column, of_code = encoded == column, discrete == column
                 mixed[:, of_column] = x[:, of_column]
                 codes[:, of_code] = table.codes[:, of_code]
-                after = predict(tree, Table(mixed.copy(), codes.copy()))
+                after = said(tree, Table(mixed.copy(), codes.copy()))
                 contributions[:, column] += after - before
                 before = after
     n_orders = 2 * n_permutations

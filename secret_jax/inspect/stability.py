@@ -23,7 +23,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from secret_jax.data.validation import validated_targets, validated_weight
+from secret_jax.data.validation import validated_weight
 from secret_jax.inspect.arguments import check_choice, check_count
 from secret_jax.inspect.equations import CategorySplit, split_in_original_units
 from secret_jax.runtime.progress import Stage
@@ -185,7 +185,7 @@ def stability(
         If a parameter means nothing, or the rows cannot be used.
     """
     _check(n_resamples, method, fraction)
-    targets = validated_targets(y, X)
+    targets = model._targets(y, X, np.ones(len(X))).values
     if targets.shape[1] != model.tree_.n_outputs:
         raise ValueError(
             f"y has {targets.shape[1]} output(s), but the tree has "
@@ -207,7 +207,7 @@ def stability(
                 # What a resample lacks is no news to whoever has all rows.
                 warnings.simplefilter("ignore", UserWarning)
                 again.fit(X, y, sample_weight=drawn)
-                predictions.append(again.predict(X).reshape(targets.shape))
+                predictions.append(again._outputs(X).reshape(targets.shape))
             found.append(split_columns(again.tree_))
             n_leaves.append(again.n_leaves_)
     original = split_columns(model.tree_)

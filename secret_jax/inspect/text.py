@@ -26,6 +26,14 @@ from secret_jax.tree.structure import SplitKind, Tree
 from secret_jax.tree.totals import leaves_below
 
 _WIDTH = 100  # characters in a line
+_KEY = (
+    "[n]: node n; mean: of the target; error: root mean squared error; both on the "
+    "training rows"
+)
+_KEY_OF_LOSS = (
+    "[n]: node n; mean: of the target, or share of the class; loss: mean of the rows; "
+    "both in training"
+)
 _REPEATED = 3  # parts of a sum that are repeated after "else"
 _BRANCHES: tuple[tuple[str, Side], ...] = (("if", "left"), ("else", "right"))
 
@@ -79,13 +87,17 @@ def export_text(
     check_count("max_categories", max_categories)
     checked_precision(precision)
     check_choice("show_models", show_models, ("leaves", "all", "none"))
-    cost = reading_cost(tree, precision)
+    # Several outputs only of classes: see `ReadingMixin.export_text`.
+    several = tree.n_outputs > 1
+    of_output = [tree.output(i) for i in range(tree.n_outputs)] if several else [tree]
+    costs = [reading_cost(one, precision) for one in of_output]
+    cost = costs[0].splits + sum(each.leaves for each in costs)
     lines = [
-        f"{tree.schema.target_name}: a tree of {counted_leaves(tree.n_leaves)}, "
-        f"depth {tree.max_depth}, {counted(cost.total, 'number', 'numbers')} to read, "
+        f"{' / '.join(tree.schema.target_names)}: a tree of "
+        f"{counted_leaves(tree.n_leaves)}, depth {tree.max_depth}, "
+        f"{counted(cost, 'number', 'numbers')} to read, "
         f"grown on {counted_rows(tree.weight[0])}",
-        "[n]: node n; mean: of the target; error: root mean squared error; both on the "
-        "training rows",
+        _KEY_OF_LOSS if tree.loss else _KEY,
     ]
     if tree.is_soft:
         clipped = mixture_facts(tree)
@@ -106,17 +118,22 @@ def export_text(
         cut = not leaf and tree.depth[node] == max_depth
         label = f"[{node}] "
         if show_models == "all" or ((leaf or cut) and show_models == "leaves"):
-            parts = model_parts(
-                tree,
-                node,
-                precision=precision,
-                max_terms=max_terms,
-                max_categories=max_categories,
-            )
-            lines.extend(_wrapped(parts, indent, label))
-            label = " " * len(label)
+            for which, one in enumerate(of_output):
+                if len(of_output) > 1 and tree.mean[node, which] <= 0:
+                    continue  # a class that is not there
+                parts = model_parts(
+                    one,
+                    node,
+                    precision=precision,
+                    max_terms=max_terms,
+                    max_categories=max_categories,
+                )
+                lines.extend(_wrapped(parts, indent, label))
+                label = " " * len(label)
         if leaf or cut or show_models == "all":
-            facts = [node_facts(tree, node), clip_facts(tree, node, precision)]
+            facts = [node_facts(tree, node)]
+            if len(of_output) == 1:
+                facts.append(clip_facts(tree, node, precision))
             lines.append(indent + label + ", ".join(filter(None, facts)))
             label = " " * len(label)
         if cut:
@@ -141,7 +158,8 @@ def export_text(
 
 def _wrapped(parts: list[str], indent: str, label: str) -> list[str]:
     """Lines of at most the text width, broken between parts."""
-    hanging = indent + " " * (label.index(" ") + 3)
+    number = label.index(" ") + 1 if label.strip() else len(label)
+    hanging = indent + " " * (number + 2)
     lines = [indent + label + parts[0]]
     for part in parts[1:]:
         if len(lines[-1]) + 1 + len(part) <= _WIDTH:

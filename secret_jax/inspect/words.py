@@ -8,6 +8,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
 from secret_jax.inspect.arguments import MOST_CATEGORIES
 from secret_jax.inspect.equations import (
     CategorySplit,
@@ -29,6 +31,7 @@ from secret_jax.tree.structure import SplitKind, Tree
 # The mean of a node is told in steps of this share of the target's deviation.
 _DIGITS_OF_MEAN = 1e-2
 _COLUMNS_SHOWN = 8  # of those with missing values, in the head of the text
+_LEAST_SHARE = 0.005  # of a class that is told
 # A standardised error below it is what float32 leaves of an exact fit.
 _EXACT = 1e-7
 
@@ -270,6 +273,10 @@ def _sum(summands: Sequence[tuple[float, str]], *, bare: bool = False) -> list[s
 def node_facts(tree: Tree, node: int) -> str:
     """Rows, their share, mean of the target, and error of a node."""
     percent = number(100 * float(tree.weight[node] / tree.weight[0]), digits=3)
+    if tree.loss is not None:
+        return (
+            f"{counted_rows(tree.weight[node])} ({percent} %), {loss_facts(tree, node)}"
+        )
     error = number(_root_mean_squared_error(tree, node), digits=3)
     step = _DIGITS_OF_MEAN * tree.schema.target_scale
     mean = float(tree.schema.restore_target(tree.mean[node, 0]))
@@ -277,6 +284,26 @@ def node_facts(tree: Tree, node: int) -> str:
     return (
         f"{counted_rows(tree.weight[node])} ({percent} %), mean {mean}, error {error}"
     )
+
+
+def loss_facts(tree: Tree, node: int) -> str:
+    """Mean of the target and mean loss of a node, of a tree with a loss.
+
+    Of several classes their shares, the largest first.
+    """
+    if tree.n_outputs > 1:
+        names = tree.schema.target_names
+        order = np.argsort(-tree.mean[node], kind="stable")
+        shares = [
+            f"{number(100 * float(tree.mean[node, i]), digits=3)} % {quoted(names[i])}"
+            for i in order
+            if tree.mean[node, i] >= _LEAST_SHARE
+        ]
+        loss = number(float(tree.train_error[node].sum()), digits=3)
+        return f"{', '.join(shares)}, loss {loss}"
+    mean = float(tree.schema.restore_target(tree.mean[node, 0]))
+    loss = number(float(tree.train_error[node, 0]), digits=3)
+    return f"mean {number(mean, digits=3)}, loss {loss}"
 
 
 def _root_mean_squared_error(tree: Tree, node: int) -> float:

@@ -58,13 +58,16 @@ def attach(
     size = np.array([tree.n_nodes for tree in trees])
     stage.at(0, int(size.sum()))
     forest = joined(trees)
+    root = np.repeat(np.cumsum(size) - size, [part.n_rows for part in parts])
+    if leaf.needs_rows:
+        forest = leaf.from_rows(forest, join(list(parts)), root, stage)
+        return separated(forest, size.tolist())
     if max(part.n_rows for part in parts) > _FLOAT64_ROWS:
         pairs = zip(trees, parts, strict=True)
         each = [source_statistics(tree, [EncodedRows(part)]) for tree, part in pairs]
         arrays = (np.concatenate(arrays) for arrays in zip(*each, strict=True))
         statistics = NodeStatistics(*arrays)
     else:
-        root = np.repeat(np.cumsum(size) - size, [part.n_rows for part in parts])
         statistics = host_statistics(forest, join(list(parts)), root)
     forest = with_statistics(forest, statistics, leaf, stage)
     return separated(forest, size.tolist())
@@ -253,7 +256,7 @@ def with_statistics(
     """A tree, or trees side by side, with models fitted to given statistics."""
     models = leaf.fit(statistics, tree, stage)
     occupied = statistics.weight > 0
-    coefficient = _inherited(models.coefficient, occupied, tree.parent)
+    coefficient = inherited(models.coefficient, occupied, tree.parent)
     return described(tree, statistics, Models(coefficient, models.degrees), leaf)
 
 
@@ -276,7 +279,7 @@ def described(
     Tree
     """
     weight = statistics.weight
-    of_root = weight[_roots(tree)]
+    of_root = weight[roots(tree)]
     enough = (weight >= np.minimum(leaf.clip_min_samples, of_root)) & (weight > 0)
     error = squared_errors(statistics, models.coefficient)
     counted = np.where(weight > 0, weight, 1.0)[:, None]
@@ -286,8 +289,8 @@ def described(
     return replace(
         tree,
         coefficient=models.coefficient,
-        lower=_inherited(statistics.lower, enough, tree.parent),
-        upper=_inherited(statistics.upper, enough, tree.parent),
+        lower=inherited(statistics.lower, enough, tree.parent),
+        upper=inherited(statistics.upper, enough, tree.parent),
         weight=weight,
         train_error=error / counted,
         degrees=models.degrees,
@@ -300,7 +303,23 @@ def described(
     )
 
 
-def _roots(tree: Tree) -> np.ndarray:
+def counted(tree: Tree, statistics: NodeStatistics) -> Tree:
+    """A tree with the weights and means of further rows; its models stay."""
+    n = statistics.n_regressors
+    weight = np.where(statistics.weight > 0, statistics.weight, 1.0)
+    square = np.einsum("nii->ni", statistics.scatter) / weight[:, None]
+    deviation = np.sqrt(np.maximum(square, 0.0))
+    return replace(
+        tree,
+        weight=statistics.weight,
+        mean=statistics.mean[:, n:],
+        deviation=deviation[:, n:],
+        center=statistics.mean[:, :n],
+        spread=deviation[:, :n],
+    )
+
+
+def roots(tree: Tree) -> np.ndarray:
     """The root above every node."""
     root = np.arange(tree.n_nodes)
     for node in np.flatnonzero(tree.parent >= 0):  # parents come first
@@ -308,7 +327,7 @@ def _roots(tree: Tree) -> np.ndarray:
     return root
 
 
-def _inherited(values: np.ndarray, own: np.ndarray, parent: np.ndarray) -> np.ndarray:
+def inherited(values: np.ndarray, own: np.ndarray, parent: np.ndarray) -> np.ndarray:
     """Values of the nodes; those without their ``own`` take the nearest ancestor's."""
     values = values.copy()
     for node in np.flatnonzero(~own & (parent >= 0)):  # parents come first

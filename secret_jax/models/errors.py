@@ -1,4 +1,6 @@
-"""Squared errors of trees on rows: of every row, of a tree, of every node."""
+"""Errors of trees on rows: of every row, of a tree, of every node.
+
+They are squared, or what the tree's loss says."""
 
 from __future__ import annotations
 
@@ -6,39 +8,46 @@ import numpy as np
 from jaxtyping import Float
 
 from secret_jax.data.rows import Rows
+from secret_jax.losses.interface import Loss
 from secret_jax.models.attach import node_statistics
 from secret_jax.models.interface import squared_errors
 from secret_jax.tree.routing import values, walk
 from secret_jax.tree.structure import Tree
 
 
-def weighted_squares(
-    prediction: Float[np.ndarray, "n_rows n_outputs"], rows: Rows
+def weighted_errors(
+    value: Float[np.ndarray, "n_rows n_outputs"], rows: Rows, loss: Loss | None
 ) -> Float[np.ndarray, " n_rows"]:
-    """Weighted squared error of predictions for rows, summed over the outputs.
+    """Weighted errors of what models say of rows, summed over the outputs.
 
     Parameters
     ----------
-    prediction : ndarray of shape (n_rows, n_outputs)
+    value : ndarray of shape (n_rows, n_outputs)
         In standardised units.
     rows : Rows
+    loss : Loss or None
+        None: the squared error.
 
     Returns
     -------
     ndarray of shape (n_rows,), float64
     """
-    return rows.weight * np.sum((prediction - rows.targets) ** 2, axis=1)
+    if loss is not None:
+        return rows.weight * loss.losses(rows.targets, value).sum(axis=1)
+    return rows.weight * np.sum((value - rows.targets) ** 2, axis=1)
 
 
-def squared_error(tree: Tree, rows: Rows) -> float:
-    """Sum over rows of the weighted squared errors of a tree, standardised units."""
-    return float(weighted_squares(values(tree, rows.table), rows).sum())
+def total_error(tree: Tree, rows: Rows) -> float:
+    """Sum over rows of the weighted errors of a tree, in standardised units."""
+    return float(weighted_errors(values(tree, rows.table), rows, tree.loss).sum())
 
 
 def node_errors(
     tree: Tree, rows: Rows, output_weight: Float[np.ndarray, " n_outputs"] | None = None
 ) -> Float[np.ndarray, " n_nodes"]:
-    """Squared error of every node's model on the rows that reach it.
+    """Error of every node's model on the rows that reach it.
+
+    It is squared, or what the tree's loss says.
 
     Without clipping the rows' sufficient statistics at the leaves give it for all
     nodes; with clipping each row is predicted by every node of its path.
@@ -57,11 +66,14 @@ def node_errors(
     """
     if output_weight is None:
         output_weight = np.ones(tree.n_outputs)
-    if tree.clip_margin is None:
+    if tree.clip_margin is None and tree.loss is None:
         statistics = node_statistics(tree, rows)
         return squared_errors(statistics, tree.coefficient) @ output_weight
     path, prediction = walk(tree, rows.table)
-    squared = (prediction - rows.targets.T) ** 2
+    if tree.loss is None:
+        squared = (prediction - rows.targets.T) ** 2
+    else:
+        squared = [tree.loss.losses(rows.targets, value.T).T for value in prediction]
     squared = rows.weight * np.einsum("dor,o->dr", squared, output_weight)
     # Below its leaf a row repeats the leaf: count it once.
     squared[1:][path[1:] == path[:-1]] = 0.0

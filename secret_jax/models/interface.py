@@ -9,6 +9,8 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from secret_jax.data.rows import Rows
+from secret_jax.losses.interface import Loss
 from secret_jax.models.statistics import NodeStatistics
 from secret_jax.runtime.progress import UNTOLD, Stage
 from secret_jax.runtime.values import Value, at_least, real
@@ -54,6 +56,13 @@ class LeafModel(Value, ABC):
     """False makes every continuous attribute split-only."""
     needs_implied_models: ClassVar[bool] = False
     """Whether it takes models that the split finder implies for the children."""
+    needs_rows: ClassVar[bool] = False
+    """Whether it is fitted to rows, by `from_rows`: statistics are not enough."""
+
+    @property
+    def loss(self) -> Loss | None:
+        """What it is fitted to; None: squared errors."""
+        return None
 
     @abstractmethod
     def toward(
@@ -102,6 +111,26 @@ class LeafModel(Value, ABC):
             done += len(node)
             stage.at(done, n_nodes)
         return Models(coefficient, degrees)
+
+    def from_rows(
+        self, tree: Tree, rows: Rows, root: np.ndarray, stage: Stage = UNTOLD
+    ) -> Tree:
+        """A tree, or trees side by side, with models fitted to rows.
+
+        Parameters
+        ----------
+        tree : Tree
+        rows : Rows
+        root : ndarray of shape (n_rows,), int
+            The node where each row begins.
+        stage : Stage, optional
+            Told how many nodes have their models.
+
+        Returns
+        -------
+        Tree
+        """
+        raise NotImplementedError(f"{type(self).__name__} needs no rows.")
 
 
 def squared_errors(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -71,17 +71,35 @@ class Ridge(LeafModel):
         degrees of freedom are their mean.
         """
         found = [
-            _shrunken(statistics.output(which), base[:, which], self.gcv_factor)
+            shrunken(statistics.output(which), base[:, which], self.gcv_factor)
             for which in range(statistics.n_outputs)
         ]
-        coefficient = np.stack([model for model, _ in found], axis=1)
-        degrees = np.mean([degrees for _, degrees in found], axis=0)
+        coefficient = np.stack([one.model for one in found], axis=1)
+        degrees = np.mean([one.degrees for one in found], axis=0)
         return Models(coefficient, degrees)
 
 
-def _shrunken(
+class Shrunken(NamedTuple):
+    """Ridge corrections of given models, one for each node.
+
+    Attributes
+    ----------
+    model : ndarray of shape (n_nodes, 1 + n_regressors), float64
+    degrees : ndarray of shape (n_nodes,), float64
+        Effective degrees of freedom spent on the correction.
+    strength : ndarray of shape (n_nodes,), float64
+        Of the ridge, for each row and in units of the regressors' variances; infinite
+        where nothing but the mean is corrected.
+    """
+
+    model: np.ndarray
+    degrees: np.ndarray
+    strength: np.ndarray
+
+
+def shrunken(
     statistics: NodeStatistics, base: Float[np.ndarray, "n_nodes _"], gcv_factor: float
-) -> tuple[Float[np.ndarray, "n_nodes _"], Float[np.ndarray, " n_nodes"]]:
+) -> Shrunken:
     """Ridge correction of a given model for each node, by cross-validation.
 
     Parameters
@@ -95,9 +113,7 @@ def _shrunken(
 
     Returns
     -------
-    model : ndarray of shape (n_nodes, 1 + n_regressors), float64
-    degrees : ndarray of shape (n_nodes,), float64
-        Effective degrees of freedom spent on the correction.
+    Shrunken
     """
     weight = np.where(statistics.weight > 0, statistics.weight, 1.0)
     slopes = base[:, 1:]
@@ -110,14 +126,15 @@ def _shrunken(
         0.0,
     )
     shift = mean[:, -1] - base[:, 0] - np.einsum("ni,ni->n", slopes, mean[:, :-1])
-    correction, degrees = _ridge_by_cross_validation(
+    correction, degrees, strength = _ridge_by_cross_validation(
         covariance, moment, residual_variance, weight, gcv_factor
     )
     model = base.copy()
     model[:, 1:] += correction
     model[:, 0] += shift - np.einsum("ni,ni->n", correction, mean[:, :-1])
     empty = statistics.weight <= 0
-    return np.where(empty[:, None], base, model), np.where(empty, 0.0, degrees)
+    model = np.where(empty[:, None], base, model)
+    return Shrunken(model, np.where(empty, 0.0, degrees), strength)
 
 
 def _ridge_by_cross_validation(
@@ -126,11 +143,11 @@ def _ridge_by_cross_validation(
     variance: np.ndarray,
     weight: np.ndarray,
     gcv_factor: float,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Slopes and degrees of freedom of the ridge of least GCV error, per node."""
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Slopes, degrees of freedom and strength of the ridge of least GCV error."""
     n_nodes, n_regressors = moment.shape
     if n_regressors == 0:
-        return np.zeros((n_nodes, 0)), np.ones(n_nodes)
+        return np.zeros((n_nodes, 0)), np.ones(n_nodes), np.full(n_nodes, np.inf)
     deviation = np.sqrt(np.maximum(np.einsum("nii->ni", covariance), 0.0))
     # Regressors are standardised over the table: less than this does not vary.
     scale = np.where(deviation > _CONSTANT, deviation, np.inf)
@@ -155,4 +172,5 @@ def _ridge_by_cross_validation(
     changed = (score[node, best] < nothing) & (weight > _LEAST_WEIGHT)
     chosen = np.where(changed[:, None], coordinate * shrunk[node, :, best], 0.0)
     slopes = np.einsum("nij,nj->ni", vectors, chosen) / scale
-    return slopes, np.where(changed, degrees[node, best], 1.0)
+    strength = np.where(changed, _STRENGTHS[best], np.inf)
+    return slopes, np.where(changed, degrees[node, best], 1.0), strength

@@ -48,8 +48,8 @@ def shortened(tree: Tree, statistics: NodeStatistics, tau: float) -> Tree:
     Returns
     -------
     Tree
-        With the same mean prediction in every node, the degrees of freedom of the full
-        models (which were spent), and errors measured anew.
+        With the same mean value in every node, the degrees of freedom of the full
+        models (which were spent), and squared errors measured anew.
 
     Notes
     -----
@@ -65,6 +65,8 @@ def shortened(tree: Tree, statistics: NodeStatistics, tau: float) -> Tree:
     n = statistics.n_regressors
     weight = np.maximum(tree.weight, 1e-300)
     noise = noise_variance(tree)
+    # A likelihood has a curvature; squared errors tell how far rows lie from a model.
+    unit = noise if tree.loss is None else 0.5 * tree.loss.spread(tree.mean)
     varying = _varying(tree, statistics)
     coefficient = tree.coefficient.copy()
     standard_error = np.full(coefficient.shape, np.nan)
@@ -87,17 +89,17 @@ def shortened(tree: Tree, statistics: NodeStatistics, tau: float) -> Tree:
             terms = _terms(tree.schema, full) if tau > 0 else np.eye(n)
             limit = tau * noise[node, output] if tau > 0 else -1.0
             slopes, variance = _short(covariance, full, terms, limit)
-            error = noise[node, output] / weight[node]
+            error = unit[node, output] / weight[node]
             standard_error[node, output, 0] = np.sqrt(error)
             standard_error[node, output, 1:] = np.sqrt(error * variance)
             coefficient[node, output, 0] += (full - slopes) @ mean
             coefficient[node, output, 1:] = slopes
     if tau > 0:
+        tree = replace(tree, coefficient=coefficient)
+    if tau > 0 and tree.loss is None:
         measured = squared_errors(statistics, coefficient)
         count = np.where(statistics.weight > 0, statistics.weight, 1.0)
-        tree = replace(
-            tree, coefficient=coefficient, train_error=measured / count[:, None]
-        )
+        tree = replace(tree, train_error=measured / count[:, None])
     return replace(tree, standard_error=standard_error)
 
 

@@ -30,6 +30,9 @@ class Evidence(NamedTuple):
         Parts of the training rows, if the rule asked for folds.
     fold_trees : sequence of Tree
         For every part a tree of the same kind, grown on the rows outside of it.
+    error_of_constant : float
+        What a row costs, over all outputs, if nothing is known of it. None: the number
+        of outputs, since squared errors are in standardised units.
     tolerance : float
         What a halving of the leaves may cost, see `priced`.
     """
@@ -38,6 +41,7 @@ class Evidence(NamedTuple):
     held_out: Rows | None = None
     unseen: Sequence[np.ndarray] = ()
     fold_trees: Sequence[Tree] = ()
+    error_of_constant: float | None = None
     tolerance: float = 0.0
 
     def priced(self, error: np.ndarray, n_leaves: np.ndarray) -> np.ndarray:
@@ -51,8 +55,8 @@ class Evidence(NamedTuple):
         Parameters
         ----------
         error : ndarray of shape (n_subtrees,)
-            Squared, summed over the rows that each tree had not seen, and over outputs,
-            in standardised units.
+            Summed over the rows that each tree had not seen, and over outputs, in
+            standardised units.
         n_leaves : ndarray of shape (n_subtrees,)
 
         Returns
@@ -61,7 +65,8 @@ class Evidence(NamedTuple):
         """
         rows = self.training if self.held_out is None else self.held_out
         counted = sum(rows.weight[part].sum() for part in self.unseen)
-        total = (counted or rows.weight.sum()) * rows.targets.shape[1]
+        alone = self.error_of_constant or rows.targets.shape[1]
+        total = (counted or rows.weight.sum()) * alone
         unexplained = min(float(np.min(error)) / total, 1.0)
         doublings = np.log2(np.maximum(n_leaves / _AT_A_GLANCE, 1.0))
         return error * (1.0 + self.tolerance * unexplained**0.5) ** doublings

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from secret_jax.grow.trees import Recipe
-from secret_jax.models.errors import squared_error
+from secret_jax.models.errors import total_error
 from secret_jax.refine.interface import Fitted, Refined, Refinement
 from secret_jax.refine.soft.parameters import deviations, with_widths
 from secret_jax.runtime.values import TupleOf, real
@@ -50,7 +50,7 @@ class Blend(Refinement):
             deviation = deviations(tree, training)
             for which, width in enumerate(self.widths):
                 soft = with_widths(tree, width, deviation)
-                errors[which] += squared_error(soft, held_out)
+                errors[which] += total_error(soft, held_out)
         width = self.widths[int(np.argmin(errors))]
         deviation = deviations(fitted.tree, fitted.all_rows())
         return Refined(with_widths(fitted.tree, width, deviation))

@@ -19,7 +19,8 @@ from secret_jax.data.schema import TableSchema
 from secret_jax.grow.grower import ROUNDING
 from secret_jax.grow.trees import Recipe
 from secret_jax.models.attach import described, node_statistics
-from secret_jax.models.errors import weighted_squares
+from secret_jax.models.by_loss import measured
+from secret_jax.models.errors import weighted_errors
 from secret_jax.models.interface import LeafModel, Models
 from secret_jax.prune.path import of_size, training_errors
 from secret_jax.refine.interface import Fitted
@@ -120,13 +121,13 @@ class Distillation(Value):
 
 
 def mean_error(trees: Sequence[Tree], parts: Sequence[Rows]) -> float:
-    """Mean squared error of hard trees, each on its own part of the rows."""
-    squared = weight = 0.0
+    """Mean error of hard trees, each on its own part of the rows."""
+    error = weight = 0.0
     for tree, rows in zip(trees, parts, strict=True):
-        prediction = mean_prediction([tree], rows.table)
-        squared += float(weighted_squares(prediction, rows).sum())
+        (value,) = _values([tree], rows.table)
+        error += float(weighted_errors(value, rows, tree.loss).sum())
         weight += float(rows.weight.sum())
-    return squared / weight
+    return error / weight
 
 
 def student_rows(
@@ -216,14 +217,24 @@ def mean_prediction(trees: Sequence[Tree], table: Table) -> np.ndarray:
     ndarray of shape (n_rows, n_outputs), float64
     """
 
-    def mean(rows: slice) -> np.ndarray:
+    loss = trees[0].loss
+    values = _values(trees, table)
+    meant = values if loss is None else [loss.prediction(value) for value in values]
+    return np.mean(meant, axis=0)
+
+
+def _values(trees: Sequence[Tree], table: Table) -> list[np.ndarray]:
+    """What the models of hard trees say of rows, (n_rows, n_outputs) each."""
+
+    def block(rows: slice) -> list[np.ndarray]:
         part = table.take(rows)
         root = np.zeros(len(part.x), np.int64)
         leaves = [descend(tree, part, root, tree.max_depth) for tree in trees]
         pairs = zip(trees, leaves, strict=True)
-        return np.mean([values_at(tree, part, leaf) for tree, leaf in pairs], axis=0)
+        return [values_at(tree, part, leaf) for tree, leaf in pairs]
 
-    return np.concatenate(list(in_blocks(mean, len(table.x))))
+    blocks = list(in_blocks(block, len(table.x)))
+    return [np.concatenate(parts) for parts in zip(*blocks, strict=True)]
 
 
 def measured_on(tree: Tree, rows: Rows, leaf: LeafModel, min_weight: float) -> Tree:
@@ -245,6 +256,8 @@ def measured_on(tree: Tree, rows: Rows, leaf: LeafModel, min_weight: float) -> T
     """
     models = Models(tree.coefficient, tree.degrees)
     found = described(tree, node_statistics(tree, rows), models, leaf)
+    if tree.loss is not None:
+        found = measured(found, rows, np.zeros(rows.n_rows, int), leaf)
     inner = ~tree.is_leaf
     left, right = (np.where(inner, side, 0) for side in (tree.left, tree.right))
     least = (1 - ROUNDING) * min_weight

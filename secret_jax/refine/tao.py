@@ -19,7 +19,7 @@ from secret_jax.grow.frontier import Level, Places
 from secret_jax.grow.grower import ROUNDING
 from secret_jax.grow.trees import Recipe
 from secret_jax.models.attach import attach_one
-from secret_jax.models.errors import weighted_squares
+from secret_jax.models.errors import weighted_errors
 from secret_jax.prune.path import training_errors
 from secret_jax.refine.distillation import mean_error, measured_on
 from secret_jax.refine.hyperplanes import PreferenceSplits
@@ -249,10 +249,10 @@ def alternate(
 
 
 def _errors(tree: Tree, rows: Rows | None) -> np.ndarray:
-    """Weighted squared error of each row's (clipped) prediction."""
+    """Weighted error of each row's (clipped) prediction."""
     if rows is None:
         return np.zeros(1)
-    return weighted_squares(values(tree, rows.table), rows)
+    return weighted_errors(values(tree, rows.table), rows, tree.loss)
 
 
 def _clearly_positive(differences: np.ndarray, margin: float) -> bool:
@@ -354,9 +354,10 @@ def proposed(
     part, node = rows.take(row), reached[row]
     depth = tree.max_depth - level - 1
     by_left, by_right = (
-        weighted_squares(
+        weighted_errors(
             values_at(tree, part.table, descend(tree, part.table, side[node], depth)),
             part,
+            tree.loss,
         )
         for side in (tree.left, tree.right)
     )

@@ -1,7 +1,8 @@
-"""The split finder of CART: one attribute, every threshold, the variance."""
+"""The split finder of CART: one attribute, every threshold, an impurity."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -14,23 +15,27 @@ from secret_jax.runtime.linalg import matmul, safe_divide, weighted_moments
 from secret_jax.splits.axis import leading_component, projections, split_of
 from secret_jax.splits.interface import Node, Split, SplitFinder
 
+# A share below this is rounding; it has a logarithm.
+_LEAST_SHARE = 1e-30
 # A deviation of the output below this, in units of the whole table, is rounding.
 _PURE = 1e-6
 
 
 @dataclass(frozen=True, kw_only=True)
 class CartSplits(SplitFinder):
-    """Splits on one attribute that lower the variance of the outputs most.
+    """Splits on one attribute that lower the variance or impurity of the outputs most.
 
     Every threshold between two rows is tried. With ``leaf="constant"`` the trees are
-    those of Breiman, Friedman, Olshen & Stone (1984), chapter 8.
+    those of Breiman, Friedman, Olshen & Stone (1984), chapters 4 and 8.
 
     Attributes
     ----------
-    criterion : {"variance", "gini"}, default="variance"
-        "gini": every output indicates a class. The sum of the variances of the
-        indicators is the Gini impurity (chapter 4), if none is in units of its own
-        deviation.
+    criterion : {"variance", "gini", "entropy", "misclassification"}, \
+            default="variance"
+        The impurities need outputs that indicate classes, a single one of two classes.
+        "gini": the sum of the variances of the indicators. "entropy": that of the
+        classes' shares, which is half the deviance of a row. "misclassification": the
+        share of all classes but the largest; many splits lower it equally.
 
     Examples
     --------
@@ -39,10 +44,10 @@ class CartSplits(SplitFinder):
     CartSplits(criterion='gini')
     """
 
-    criterion: Literal["variance", "gini"] = "variance"
+    criterion: Literal["variance", "gini", "entropy", "misclassification"] = "variance"
 
     _parameter_constraints: ClassVar[dict] = {
-        "criterion": [StrOptions({"variance", "gini"})]
+        "criterion": [StrOptions({"variance", "gini", "entropy", "misclassification"})]
     }
 
     may_be_oblique: ClassVar[bool] = False
@@ -62,14 +67,18 @@ class CartSplits(SplitFinder):
         _, mean, deviation = weighted_moments(node.targets, node.weight)
         present = (node.weight > 0)[:, None]
         centred = jnp.where(present, node.targets - mean, 0.0)
-        if self.criterion == "gini":
+        values, purity = centred, _squares
+        if self.criterion != "variance":
             # An indicator takes two values: their difference is the unit.
             unit = jnp.max(centred, axis=0) - jnp.min(centred, axis=0)
-            centred = safe_divide(centred, unit)
+            centred = values = safe_divide(centred, unit)
+        if self.criterion in _PURITIES:
+            purity = _PURITIES[self.criterion]
+            values = _classes(node, centred)
         axis = projections(node, leading_component(centred, node.weight))
 
         def cut(projection):
-            return best_cut(projection, centred, node.weight, node.min_weight)
+            return best_cut(projection, values, node.weight, node.min_weight, purity)
 
         gain, threshold = jax.lax.map(cut, axis.projection)
         candidates = axis.candidates(gain, threshold)
@@ -81,28 +90,62 @@ class CartSplits(SplitFinder):
         )
 
 
+def _squares(moment: jax.Array, weight: jax.Array) -> jax.Array:
+    """What the mean saves of the sum of squares of centred targets."""
+    return jnp.sum(safe_divide(moment**2, weight[:, None]), axis=1)
+
+
+def _log_likelihood(moment: jax.Array, weight: jax.Array) -> jax.Array:
+    """Of classes by their shares: less their entropy, times the weight."""
+    share = safe_divide(moment, weight[:, None])
+    return jnp.sum(moment * jnp.log(jnp.maximum(share, _LEAST_SHARE)), axis=1)
+
+
+def _majority(moment: jax.Array, weight: jax.Array) -> jax.Array:
+    """Weight of the largest class."""
+    del weight
+    return jnp.max(moment, axis=1)
+
+
+_PURITIES = {"entropy": _log_likelihood, "misclassification": _majority}
+
+
+def _classes(node: Node, indicators: jax.Array) -> jax.Array:
+    """Indicators of all classes, of two from one: shape (n_rows, n_classes)."""
+    present = (node.weight > 0)[:, None]
+    lowest = jnp.min(jnp.where(present, indicators, jnp.inf), axis=0)
+    classes = jnp.where(present, indicators - lowest, 0.0)
+    if classes.shape[1] > 1:
+        return classes
+    return jnp.concatenate([classes, jnp.where(present, 1.0 - classes, 0.0)], axis=1)
+
+
 def best_cut(
     projection: Float[Array, " n_rows"],
     targets: Float[Array, "n_rows n_outputs"],
     weight: Float[Array, " n_rows"],
     min_weight: Float[Array, ""],
+    purity: Callable[[jax.Array, jax.Array], jax.Array] = _squares,
 ) -> tuple[Float[Array, ""], Float[Array, ""]]:
-    """The value up to which rows go left so that two means fit best.
+    """The value up to which rows go left so that two sides are purest.
 
     Parameters
     ----------
     projection : Array of shape (n_rows,)
     targets : Array of shape (n_rows, n_outputs)
-        Of mean zero.
+        Of mean zero for the sum of squares; indicators of classes for others.
     weight : Array of shape (n_rows,)
         Zero for padding.
     min_weight : Array of shape ()
         Least weight on each side.
+    purity : callable
+        From sums of the targets (n, n_outputs) and weights (n,) to what is gained.
 
     Returns
     -------
     gain : Array of shape ()
-        Drop of the sum of squares; minus infinity where no cut is allowed.
+        Drop of the sum of squares or of another impurity; minus infinity where no cut
+        is allowed.
     threshold : Array of shape ()
         The largest value on the left.
     """
@@ -113,11 +156,8 @@ def best_cut(
     right = jnp.sum(weight) - left
     moment = jnp.cumsum(weight[:, None] * targets[order], axis=0)
     total = matmul(weight, targets[order])
-    gain = jnp.sum(
-        safe_divide(moment**2, left[:, None])
-        + safe_divide((total - moment) ** 2, right[:, None]),
-        axis=1,
-    )
+    gain = purity(moment, left) + purity(total - moment, right)
+    gain = gain - purity(total[None], jnp.sum(weight)[None])
     last = jnp.append(ranked[1:] > ranked[:-1], False) & jnp.isfinite(ranked)
     least = jnp.minimum(left, right)
     allowed = last & (least >= min_weight) & (least > 0)

@@ -6,7 +6,7 @@ Dobra & Gehrke 2002, Figure 4, steps 1 to 7, for one node.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -149,7 +149,7 @@ def _attempt(
     n_outputs = node.targets.shape[1]
     pure = ~whitened.active[-n_outputs:].any()
     usable = (fit.status <= MixtureStatus.ITERATION_LIMIT) & ~pure
-    split = _best_split(finder, node, class_weight)
+    split = best_labelled_split(finder, node, class_weight)
     usable = usable & (split.gain > 0)
     return split._replace(
         kind=jnp.where(usable, split.kind, SplitKind.LEAF).astype(jnp.int32),
@@ -228,8 +228,16 @@ def _best_fit(
     return jax.tree.map(lambda leaf: leaf[best], fits)
 
 
-def _best_split(finder: SecretSplits, node: Node, class_weight: jax.Array) -> Split:
-    """The candidate with the largest gain: axis, oblique and discrete together."""
+def best_labelled_split(finder: Any, node: Node, class_weight: jax.Array) -> Split:
+    """The candidate with the largest gain: axis, oblique and discrete together.
+
+    Parameters
+    ----------
+    finder : SecretSplits, or anything with its ``gain``
+    node : Node
+    class_weight : Array of shape (2, n_rows)
+        Weights of the rows in each of two classes.
+    """
     n_continuous = node.x.shape[1]
     directions = jnp.eye(n_continuous, dtype=node.x.dtype)
     gains, thresholds, kinds, attributes, subsets = [], [], [], [], []
@@ -311,7 +319,7 @@ def _oblique(node: Node, class_weight: jax.Array) -> jax.Array:
 
 
 def _thresholds(
-    finder: SecretSplits,
+    finder: Any,
     node: Node,
     class_weight: jax.Array,
     directions: jax.Array,

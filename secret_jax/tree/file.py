@@ -23,6 +23,7 @@ from typing import IO, Any
 import numpy as np
 
 from secret_jax.data.schema import Role, TableSchema
+from secret_jax.losses import classes as _classes  # noqa: F401  (read by name)
 from secret_jax.runtime.values import Value, value_class
 from secret_jax.runtime.warning import warn
 from secret_jax.tree.sound import flaw_of
@@ -77,6 +78,7 @@ def save_tree(
         "clip_margin": tree.clip_margin,
         "clip_leaves": tree.clip_leaves,
         "extra": extra or {},
+        **({} if tree.loss is None else {"loss": _to_json(tree.loss)}),
     }
     header["checksum"] = _checksum(header, arrays)
     with replacing(path) as file:
@@ -349,6 +351,7 @@ def _read(path: str | os.PathLike[str]) -> tuple[list[Tree], dict[str, Any]]:
         schema=schema,
         clip_margin=header["clip_margin"],
         clip_leaves=header["clip_leaves"],
+        loss=_from_json(header.get("loss")),
     )
     sizes = header["extra"].get(_SIZES)
     try:

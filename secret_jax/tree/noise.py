@@ -31,12 +31,15 @@ def noise_variance(tree: Tree) -> np.ndarray:
     Returns
     -------
     ndarray of shape (n_nodes, n_outputs), float64
-        In standardised units; at least what float32 rounds away.
+        In standardised units; at least what float32 rounds away. With a loss, the
+        variance of values that would cost as much as the tree errs on average.
     """
     degrees = np.minimum(model_degrees(tree), tree.weight)
     error = leaf_totals(tree, tree.train_error * tree.weight[:, None])
     free = leaf_totals(tree, tree.weight - degrees)
     per_degree = error / np.maximum(free, 1.0)[:, None]
+    if tree.loss is not None:
+        return per_degree[0] * tree.loss.spread(tree.mean)
     noise = np.empty(error.shape)
     noise[0] = np.maximum(per_degree[0], ROUNDING**2)
     for node in range(1, tree.n_nodes):

@@ -47,10 +47,11 @@ class OneRow(NamedTuple):
 
     @classmethod
     def of(cls, tree: Tree) -> OneRow | None:
-        """None for a tree that needs more: gates, categories, several outputs."""
+        """None for a tree that needs more: gates, categories, outputs, losses."""
         schema = tree.schema
         hard = not tree.is_soft and (tree.kind != SplitKind.DISCRETE).all()
-        if not (hard and schema.is_plain and tree.n_outputs == 1):
+        single = tree.n_outputs == 1 and tree.loss is None
+        if not (hard and schema.is_plain and single):
             return None
         low, high = (side[:, 0].tolist() for side in tree.clip_range())
         coefficient = tree.coefficient[:, 0].astype(np.float64)

@@ -420,6 +420,13 @@ def predict(tree: Tree, table: Table) -> np.ndarray:
     -------
     ndarray of shape (n_rows,), or (n_rows, n_outputs) of several outputs, float64
     """
+    value = values(tree, table)
+    meant = value if tree.loss is None else tree.loss.prediction(value)
+    return tree.schema.restore_targets(meant)
+
+
+def said(tree: Tree, table: Table) -> np.ndarray:
+    """What the equations say of every row, as `predict` of a tree without a loss."""
     return tree.schema.restore_targets(values(tree, table))
 
 

@@ -16,6 +16,7 @@ from functools import cached_property
 import numpy as np
 
 from secret_jax.data.schema import TableSchema
+from secret_jax.losses.interface import Loss
 
 
 class SplitKind(IntEnum):
@@ -118,6 +119,9 @@ class Tree:
         False in a soft tree whose leaves were trained together: they may overshoot
         where they have a small share, so only their mixture is clipped, to the range
         of the root.
+    loss : Loss or None
+        What the models' values mean, and what errors cost: ``train_error`` is then a
+        mean loss, and ranges are of values. None: they predict, and errors are squared.
     """
 
     left: np.ndarray
@@ -147,6 +151,7 @@ class Tree:
     schema: TableSchema = field(repr=False)
     clip_margin: float | None = None
     clip_leaves: bool = True
+    loss: Loss | None = None
 
     def __post_init__(self) -> None:
         for name in ARRAY_FIELDS:
@@ -219,7 +224,8 @@ class Tree:
         Returns
         -------
         Tree
-            With the same nodes and splits.
+            With the same nodes and splits. With a loss its target is named for what the
+            models say: log-odds of a class, for example.
         """
         names = self.schema.target_names
         if isinstance(which, str) and which in names:
@@ -230,9 +236,13 @@ class Tree:
                 f"{', '.join(map(repr, names))}, or a position below {len(names)}."
             )
         part = slice(int(which), int(which) + 1)
+        named = names[part]
+        if self.loss is not None:
+            several = len(names) > 1
+            named = tuple(self.loss.name_of_value(name, several) for name in named)
         schema = replace(
             self.schema,
-            target_names=names[part],
+            target_names=named,
             target_centers=self.schema.target_centers[part],
             target_scales=self.schema.target_scales[part],
         )
@@ -243,7 +253,7 @@ class Tree:
 ARRAY_FIELDS = tuple(
     item.name
     for item in fields(Tree)
-    if item.name not in ("schema", "clip_margin", "clip_leaves")
+    if item.name not in ("schema", "clip_margin", "clip_leaves", "loss")
 )
 
 # Those with an axis of outputs.

@@ -21,7 +21,7 @@ from secret_jax.models.attach import (
     source_statistics,
     with_statistics,
 )
-from secret_jax.models.errors import squared_error
+from secret_jax.models.errors import total_error
 from secret_jax.tree.routing import values, walk
 from secret_jax.tree.structure import ARRAY_FIELDS, SplitKind, Tree
 
@@ -114,7 +114,7 @@ def test_every_node_has_the_model_of_the_rows_that_reach_it(
             np.testing.assert_allclose(found[0][node], mean, **close)
             np.testing.assert_allclose(found[1][node], np.sqrt(square), **close)
     leaf_error = tree.train_error[tree.is_leaf].sum(axis=1) @ tree.weight[tree.is_leaf]
-    assert squared_error(tree, rows) == pytest.approx(leaf_error, rel=1e-4)
+    assert total_error(tree, rows) == pytest.approx(leaf_error, rel=1e-4)
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -12,7 +12,7 @@ from handmade import SHAPES, build_tree, rows
 
 from secret_jax import HoldOut, SecretRegressor
 from secret_jax.data.rows import Rows
-from secret_jax.models.errors import node_errors, squared_error
+from secret_jax.models.errors import node_errors, total_error
 from secret_jax.prune.interface import Evidence
 from secret_jax.tree.routing import values, walk
 from secret_jax.tree.structure import SplitKind, StopReason, Tree, compact
@@ -140,7 +140,7 @@ def test_errors_from_statistics_equal_errors_along_the_paths(shape, n_outputs):
     for by_default in (node_errors(tree, part), node_errors(wide, part)):
         np.testing.assert_allclose(by_default, expected.sum(axis=1), rtol=1e-4)
     leaves = node_errors(tree, part)[tree.is_leaf]
-    assert squared_error(tree, part) == pytest.approx(leaves.sum(), rel=1e-4)
+    assert total_error(tree, part) == pytest.approx(leaves.sum(), rel=1e-4)
 
 
 @pytest.mark.parametrize("clip_margin", [None, 0.1])

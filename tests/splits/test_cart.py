@@ -6,24 +6,14 @@ import numpy as np
 import pytest
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from secret_jax import CartSplits, Constant, CostComplexity, SecretRegressor
+from secret_jax import CartSplits, CostComplexity, SecretRegressor
 from secret_jax.tree.structure import SplitKind
 
 
 def cart(criterion="variance", **parameters):
     """The tree that scikit-learn grows: nothing sampled, pruned, clipped or priced."""
-    defaults = {
-        "splits": CartSplits(criterion=criterion),
-        "leaf": Constant(clip_margin=None),
-        "oblique": False,
-        "prune": None,
-        "max_split_samples": None,
-        "min_samples_split": 2,
-        "min_samples_leaf": 5,
-        "min_gain": 0.0,
-        "random_state": 0,
-    }
-    return SecretRegressor(**defaults | parameters)
+    defaults = {"splits": CartSplits(criterion=criterion), "min_samples_leaf": 5}
+    return SecretRegressor.cart(**defaults | parameters)
 
 
 def rows(seed, n=400):
@@ -71,6 +61,15 @@ def test_variance_grows_the_regressor_of_scikit_learn(seed):
     ours = cart().fit(X, y)
     assert ours.n_leaves_ == reference.get_n_leaves() > 40
     assert_same_tree(ours, reference, X)
+
+
+def test_a_full_tree_has_a_leaf_for_every_row():
+    X, y = rows(9, n=150)
+    reference = DecisionTreeRegressor().fit(X, y)
+    ours = SecretRegressor.cart().fit(X, y)
+    # The last splits of two or three rows tie.
+    assert ours.n_leaves_ == reference.get_n_leaves() == 150
+    np.testing.assert_allclose(ours.predict(X), y, atol=1e-5)
 
 
 def test_weights_count_as_in_scikit_learn():

@@ -27,7 +27,7 @@ from secret_jax.inspect.plot.style import (
 from secret_jax.inspect.printing import counted, number, quoted
 from secret_jax.inspect.rounding import PrintedTerm, printed_model
 from secret_jax.inspect.words import clip_facts, node_facts, term_words
-from secret_jax.tree.routing import predict, walk
+from secret_jax.tree.routing import said, walk
 from secret_jax.tree.structure import Tree
 
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ def _draw_fit(
             "leave X and y out."
         )
     if tree.is_soft:
-        value = predict(tree, table)[reached]
+        value = said(tree, table)[reached]
     else:
         value = tree.schema.restore_target(standardised[tree.depth[node], 0][reached])
     actual = y[reached]

@@ -10,7 +10,7 @@ from secret_jax.inspect.plot.slices import varied
 from secret_jax.inspect.plot.style import evenly_spaced
 from secret_jax.inspect.plot.support import far_from_rows
 from secret_jax.inspect.printing import counted_rows
-from secret_jax.tree.routing import predict
+from secret_jax.tree.routing import said
 from secret_jax.tree.structure import Tree
 
 _MOST_POINTS = 800
@@ -59,11 +59,11 @@ class Slice:
         ``values`` are in encoded units, shape (n_places, n_positions).
         """
         if self.averaged is None:
-            return predict(self.tree, varied(self.base, self.positions, values))
+            return said(self.tree, varied(self.base, self.positions, values))
         total = np.zeros(len(values))
         for row in range(self.n_averaged):
             one = self.averaged.take(slice(row, row + 1))
-            total += predict(self.tree, self.varied_known(one, values))
+            total += said(self.tree, self.varied_known(one, values))
         return total / self.n_averaged
 
     def varied_known(self, row: Table, values: np.ndarray) -> Table:

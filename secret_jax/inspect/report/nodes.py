@@ -110,6 +110,9 @@ def _view(
     deviation = float(tree.deviation[node, 0])
     squared_error = max(float(tree.train_error[node, 0]), 0.0)
     explained = 1 - squared_error / deviation**2 if deviation > 0 else math.nan
+    error = math.sqrt(squared_error) * target
+    if tree.loss is not None:
+        error, explained = squared_error, math.nan
     share = float(tree.weight[node] / tree.weight[0]) if tree.weight[0] > 0 else 0.0
     mean = float(tree.schema.restore_target(tree.mean[node, 0]))
     condition = "all rows"
@@ -128,7 +131,7 @@ def _view(
         percent=f"{number(100 * share, digits=_DIGITS)} %",
         mean=in_steps(mean, target),
         deviation=number(deviation * target, digits=_DIGITS),
-        error=number(math.sqrt(squared_error) * target, digits=_DIGITS),
+        error=number(error, digits=_DIGITS),
         r2="-" if math.isnan(explained) else f"{explained:.2f}",
         share=share,
         color=scale.color(mean),

@@ -185,9 +185,11 @@ def _tiles(tree: Tree, rows: HeldOut | None) -> list[tuple[str, str, str]]:
         ("to read", f"{reading_cost(tree).total:,} numbers", "splits and equations"),
     ]
     if rows is None:
-        error = float(np.sqrt(max(_training_error(tree), 0.0)))
-        value = number(error * tree.schema.target_scale, digits=3)
-        tiles.append(("training error", value, "no held-out rows were given"))
+        error = max(_training_error(tree), 0.0)
+        if tree.loss is None:
+            error = float(np.sqrt(error)) * tree.schema.target_scale
+        what = "training error" if tree.loss is None else "training loss"
+        tiles.append((what, number(error, digits=3), "no held-out rows were given"))
         return tiles
     error, uncertainty = error_and_uncertainty(rows.residual)
     explained = r_squared(error, rows.actual)

@@ -9,7 +9,7 @@ import numpy as np
 
 from secret_jax.data.rows import Rows, join
 from secret_jax.models.attach import attach_one
-from secret_jax.models.errors import squared_error
+from secret_jax.models.errors import total_error
 from secret_jax.models.interface import LeafModel
 from secret_jax.prune.hold_out import HoldOut
 from secret_jax.prune.interface import Evidence
@@ -232,8 +232,8 @@ class Trainer:
             stage.at(chunk, n_chunks)
             self.advance([again], self.n_rows)
         again.best, again.best_step = again.state.average, start.best_step
-        limit = _DIVERGED * squared_error(start.tree, self.all_rows)
-        return again if squared_error(again.tree, self.all_rows) <= limit else start
+        limit = _DIVERGED * total_error(start.tree, self.all_rows)
+        return again if total_error(again.tree, self.all_rows) <= limit else start
 
     def crossed_error(self, starts: list[Start]) -> float:
         """Mean squared error on each fold of what the other folds choose.
@@ -261,7 +261,7 @@ class Trainer:
             evidence = Evidence(self.training, other)
             pruned = [HoldOut()(candidate.grown, evidence) for candidate in candidates]
             best = min(pruned, key=lambda found: found.value)
-            total += squared_error(best.tree, own)
+            total += total_error(best.tree, own)
         return total / self.judged.weight.sum()
 
 

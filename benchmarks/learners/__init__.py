@@ -1,0 +1,1 @@
+"""Learners of the literature and others, side by side."""

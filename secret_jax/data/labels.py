@@ -1,0 +1,218 @@
+"""Classes as outputs: labels of any type become indicators, priors become weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_consistent_length, column_or_1d
+
+from secret_jax.data.columns import listed, refuse_complex
+from secret_jax.runtime.values import is_real
+
+
+def validated_labels(y: Any, X: Any, caller: str) -> np.ndarray:
+    """Labels of rows, shape (n_rows,); an error if they are no classes.
+
+    Parameters
+    ----------
+    y : array-like of shape (n_rows,)
+    X : array or DataFrame
+        For its number of rows.
+    caller : str
+        Name of the estimator, for messages.
+    """
+    if y is None:
+        raise ValueError(
+            f"This {caller} estimator requires y to be passed, but the target y is "
+            "None."
+        )
+    labels = np.asarray(y)
+    if isinstance(y, list | tuple) and labels.dtype.kind == "U":
+        # An array of such a list would turn numbers into text.
+        _refuse_several_types(list(y))
+    refuse_complex(labels, "y")
+    if labels.ndim == 2 and labels.shape[1] > 1:
+        raise ValueError(
+            f"y has {labels.shape[1]} columns: bad input shape {labels.shape}. Fit a "
+            "classifier for each of them."
+        )
+    labels = column_or_1d(labels, warn=True)
+    check_consistent_length(X, labels)
+    absent = np.array([label is None or label != label for label in labels.tolist()])
+    if labels.dtype.kind == "f" and np.isinf(labels).any():
+        row = np.flatnonzero(np.isinf(labels))[0]
+        raise ValueError(
+            f"Input y contains infinity: row {row} is {labels[row]}, which is no class."
+        )
+    if absent.any():
+        raise ValueError(
+            f"Input y contains NaN: the class of row {np.flatnonzero(absent)[0]} is "
+            "missing. Drop such rows, or name a class for them."
+        )
+    try:
+        check_classification_targets(labels)
+    except ValueError as error:
+        raise ValueError(
+            f"{error} Use SecretRegressor for numbers, or group them into classes."
+        ) from None
+    return labels
+
+
+def classes_of(labels: np.ndarray, weight: np.ndarray, caller: str) -> np.ndarray:
+    """The classes in order; an error if rows with a weight hold fewer than two."""
+    try:
+        classes = np.unique(labels)
+    except TypeError:
+        _refuse_several_types(labels.tolist())
+        raise
+    present = np.unique(labels[weight > 0])
+    if len(present) < 2:
+        raise ValueError(
+            f"{caller} needs rows of at least two classes, but y holds only one class: "
+            f"{present.tolist()[0]!r}. Give rows of another class, with a positive "
+            "weight."
+        )
+    return classes
+
+
+def indicators(labels: np.ndarray, classes: np.ndarray, where: str) -> np.ndarray:
+    """One column for each class, of two classes one for the second.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (n_rows,)
+    classes : ndarray of shape (n_classes,)
+        In order.
+    where : str
+        What the labels are, for messages.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_outputs), float64
+    """
+    unknown = ~np.isin(labels, classes)
+    if unknown.any():
+        first = labels[unknown].tolist()[0]
+        raise ValueError(
+            f"{where} holds the class {first!r}, which y does not: it has "
+            f"{listed(tuple(map(str, classes)))}."
+        )
+    member = labels[:, None] == classes
+    return member[:, 1:].astype(float) if len(classes) == 2 else member.astype(float)
+
+
+def class_weights(
+    labels: np.ndarray,
+    classes: np.ndarray,
+    weight: np.ndarray,
+    class_weight: Any,
+    priors: Any,
+) -> np.ndarray:
+    """Weights of the rows with those of their classes.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (n_rows,)
+    classes : ndarray of shape (n_classes,)
+    weight : ndarray of shape (n_rows,), float64
+    class_weight : "balanced", dict or None
+        As in scikit-learn.
+    priors : ndarray of shape (n_classes,) or None
+        Shares of the classes that the weights add up to.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,), float64
+    """
+    if class_weight is not None:
+        unknown = (
+            [name for name in class_weight if name not in classes.tolist()]
+            if isinstance(class_weight, Mapping)
+            else []
+        )
+        if unknown:
+            raise ValueError(
+                f"class_weight names the class {unknown[0]!r}, which y does not hold: "
+                f"it has {listed(tuple(map(str, classes)))}."
+            )
+        weight = weight * compute_sample_weight(class_weight, labels)
+    if priors is not None:
+        member = labels[:, None] == classes
+        share = weight @ member / weight.sum()
+        factor = np.where(share > 0, priors / np.where(share > 0, share, 1.0), 0.0)
+        weight = weight * (member @ factor)
+    if not (weight > 0).any():
+        raise ValueError("All rows have a weight of zero by their class.")
+    return weight
+
+
+def checked_priors(priors: Any, classes: np.ndarray) -> np.ndarray | None:
+    """Shares of the classes that add up to one, float64."""
+    if priors is None:
+        return None
+    if isinstance(priors, Mapping):
+        names = classes.tolist()
+        if set(priors) != set(names):
+            raise ValueError(
+                f"priors has the classes {listed(tuple(map(str, priors)))}; give one "
+                f"for each of {listed(tuple(map(str, names)))}."
+            )
+        priors = [priors[name] for name in names]
+    shares = _numbers(priors, "priors")
+    if shares.shape != classes.shape:
+        raise ValueError(
+            f"priors must hold one number for each of the {len(classes)} classes "
+            f"{listed(tuple(map(str, classes)))}. Got shape {shares.shape}."
+        )
+    if (shares < 0).any() or (shares > 0).sum() < 2:
+        raise ValueError(
+            f"priors must not be negative, and positive for two classes or more. Got "
+            f"{shares.tolist()}."
+        )
+    return shares / shares.sum()
+
+
+def checked_costs(costs: Any, classes: np.ndarray) -> np.ndarray | None:
+    """What it costs to take a class (row) for another (column), float64."""
+    if costs is None:
+        return None
+    table = _numbers(costs, "costs")
+    n = len(classes)
+    if table.shape != (n, n):
+        raise ValueError(
+            f"costs must be a table of {n} rows, the classes "
+            f"{listed(tuple(map(str, classes)))}, and as many columns, what they are "
+            f"taken for. Got shape {table.shape}."
+        )
+    if (table < 0).any():
+        row, column = np.argwhere(table < 0)[0]
+        raise ValueError(
+            f"costs must not be negative: to take {classes.tolist()[row]!r} for "
+            f"{classes.tolist()[column]!r} costs {table[row, column]}."
+        )
+    return table
+
+
+def _refuse_several_types(labels: list[Any]) -> None:
+    kinds = sorted(
+        {"str" if isinstance(one, str) else type(one).__name__ for one in labels}
+    )
+    if len(kinds) > 1:
+        raise ValueError(
+            f"The classes in y are of several types: {', '.join(kinds)}. Give them "
+            "one, text for example."
+        )
+
+
+def _numbers(values: Any, name: str) -> np.ndarray:
+    try:
+        found = np.asarray(values, np.float64)
+    except (TypeError, ValueError):
+        found = np.array(np.nan)
+    if not np.isfinite(found).all() or is_real(values):
+        raise ValueError(f"{name} must hold finite numbers. Got {values!r}.")
+    return found

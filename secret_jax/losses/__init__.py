@@ -1,0 +1,1 @@
+"""What the values of a tree's models mean, and what it costs to be wrong."""

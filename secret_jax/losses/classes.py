@@ -1,0 +1,130 @@
+"""Losses of classes: models say log-odds, or shares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import expit, log_expit, log_softmax, softmax
+
+from secret_jax.losses.interface import Loss
+
+# A class that is not there has this share: its logarithm is a number.
+_LEAST_SHARE = 1e-12
+# Where a probability is this close to 0 or 1 a parabola is too flat to step by.
+_LEAST_CURVATURE = 1e-4
+
+
+@dataclass(frozen=True, kw_only=True)
+class CrossEntropy(Loss):
+    """The negative log-likelihood of classes, in nats.
+
+    The targets indicate classes, or are shares of them. Of two classes there is one
+    output, the second: its value is the log-odds. Of more there is one output for each
+    class, and probabilities are proportional to the exponentials of the values
+    (symmetric multinomial logistic regression).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> loss = CrossEntropy()
+    >>> loss.prediction(np.array([[0.0], [np.log(3)]])).ravel()
+    array([0.5 , 0.75])
+    >>> loss.losses(np.array([[1.0, 0.0]]), np.zeros((1, 2))).sum().round(3)
+    np.float64(0.693)
+    """
+
+    def scaling(self, center: float, scale: float) -> tuple[float, float]:
+        """Indicators and shares stay as they are."""
+        del center, scale
+        return 0.0, 1.0
+
+    def name_of_value(self, target: str, several: bool) -> str:
+        """Log-odds; of several classes up to a term that all of them share."""
+        return f"score of {target}" if several else f"log-odds of {target}"
+
+    def prediction(self, value: np.ndarray) -> np.ndarray:
+        """Probabilities of the outputs' classes."""
+        return expit(value) if value.shape[1] == 1 else softmax(value, axis=1)
+
+    def losses(self, targets: np.ndarray, value: np.ndarray) -> np.ndarray:
+        """See `Loss`."""
+        if value.shape[1] == 1:
+            return -targets * log_expit(value) - (1.0 - targets) * log_expit(-value)
+        return -targets * log_softmax(value, axis=1)
+
+    def working(
+        self, targets: np.ndarray, value: np.ndarray, output: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """See `Loss`: of several classes one after the other, the others fixed."""
+        probability = self.prediction(value)[:, output]
+        curvature = np.maximum(probability * (1.0 - probability), _LEAST_CURVATURE)
+        return targets[:, output] - probability, curvature
+
+    def constant(self, targets: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        """The log-odds, or the logarithms, of the classes' shares."""
+        share = weight @ targets / weight.sum()
+        if targets.shape[1] == 1:
+            share = np.clip(share, _LEAST_SHARE, 1.0 - _LEAST_SHARE)
+            return np.log(share) - np.log1p(-share)
+        return np.log(np.maximum(share, _LEAST_SHARE))
+
+    def of_constant(self, mean: np.ndarray) -> np.ndarray:
+        """The entropy of the shares."""
+        return self.losses(mean[None], self.constant(mean[None], np.ones(1))[None])[0]
+
+    def spread(self, mean: np.ndarray) -> np.ndarray:
+        """See `Loss`."""
+        return 2.0 / np.maximum(mean * (1.0 - mean), _LEAST_CURVATURE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Brier(Loss):
+    """Squared errors of the shares of all classes (Brier 1950).
+
+    Models say the shares themselves. In training the best constant costs the Gini
+    impurity.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Brier().of_constant(np.array([0.5]))
+    array([0.5])
+    """
+
+    def scaling(self, center: float, scale: float) -> tuple[float, float]:
+        """Indicators and shares stay as they are."""
+        del center, scale
+        return 0.0, 1.0
+
+    def name_of_value(self, target: str, several: bool) -> str:
+        """A share."""
+        del several
+        return f"share of {target}"
+
+    def prediction(self, value: np.ndarray) -> np.ndarray:
+        """Shares, no less than zero and no more than one."""
+        return np.clip(value, 0.0, 1.0)
+
+    def losses(self, targets: np.ndarray, value: np.ndarray) -> np.ndarray:
+        """See `Loss`; a single output stands for two classes."""
+        return (2.0 if value.shape[1] == 1 else 1.0) * (targets - value) ** 2
+
+    def working(
+        self, targets: np.ndarray, value: np.ndarray, output: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """See `Loss`."""
+        curvature = np.full(len(value), 4.0 if value.shape[1] == 1 else 2.0)
+        return curvature * (targets - value)[:, output], curvature
+
+    def constant(self, targets: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        """The shares of the classes."""
+        return weight @ targets / weight.sum()
+
+    def of_constant(self, mean: np.ndarray) -> np.ndarray:
+        """The Gini impurity."""
+        return (2.0 if len(mean) == 1 else 1.0) * mean * (1.0 - mean)
+
+    def spread(self, mean: np.ndarray) -> np.ndarray:
+        """See `Loss`."""
+        return np.full(mean.shape, 0.5 if mean.shape[1] == 1 else 1.0)

@@ -1,0 +1,93 @@
+"""What a loss is: a value that says what models predict, and what an error costs.
+
+A tree without a loss predicts what its models say, and errors are squared. With one,
+its models say something else, such as log-odds, and are fitted by iterated weighted
+least squares.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from secret_jax.runtime.values import Value
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loss(Value, ABC):
+    """Base of the losses; a new one is a subclass with the methods below.
+
+    ``value`` is what the models of a tree say, one column for each output; ``targets``
+    are in the units in which the rows are encoded.
+    """
+
+    def scaling(self, center: float, scale: float) -> tuple[float, float]:
+        """Center and scale of an encoded target, from its mean and deviation."""
+        return center, scale
+
+    def name_of_value(self, target: str, several: bool) -> str:
+        """What the models of an output say, in words.
+
+        Parameters
+        ----------
+        target : str
+            Name of the output.
+        several : bool
+            Whether there are other outputs.
+        """
+        del several
+        return target
+
+    @abstractmethod
+    def prediction(
+        self, value: Float[np.ndarray, "n_rows n_outputs"]
+    ) -> Float[np.ndarray, "n_rows n_outputs"]:
+        """What the values mean, in the units of the encoded targets."""
+
+    @abstractmethod
+    def losses(
+        self,
+        targets: Float[np.ndarray, "n_rows n_outputs"],
+        value: Float[np.ndarray, "n_rows n_outputs"],
+    ) -> Float[np.ndarray, "n_rows n_outputs"]:
+        """What every row costs: a share of each output, which add up."""
+
+    @abstractmethod
+    def working(
+        self,
+        targets: Float[np.ndarray, "n_rows n_outputs"],
+        value: Float[np.ndarray, "n_rows n_outputs"],
+        output: int,
+    ) -> tuple[Float[np.ndarray, " n_rows"], Float[np.ndarray, " n_rows"]]:
+        """Downward slope and curvature of the loss in one output's value.
+
+        The step of weighted least squares fits ``slope / curvature`` with weights
+        ``curvature``; both may be those of a parabola above the loss.
+        """
+
+    @abstractmethod
+    def constant(
+        self,
+        targets: Float[np.ndarray, "n_rows n_outputs"],
+        weight: Float[np.ndarray, " n_rows"],
+    ) -> Float[np.ndarray, " n_outputs"]:
+        """The value that costs least where it is the same for all rows."""
+
+    @abstractmethod
+    def of_constant(
+        self, mean: Float[np.ndarray, " n_outputs"]
+    ) -> Float[np.ndarray, " n_outputs"]:
+        """Loss of the best constant, by the means of the targets."""
+
+    @abstractmethod
+    def spread(
+        self, mean: Float[np.ndarray, "n_nodes n_outputs"]
+    ) -> Float[np.ndarray, "n_nodes n_outputs"]:
+        """The variance of values about the best that costs one, by nodes' means.
+
+        Two over the curvature of the loss where the prediction is the mean of the
+        targets.
+        """

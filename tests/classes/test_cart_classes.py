@@ -1,0 +1,139 @@
+"""CART's classifier on the common driver: scikit-learn's trees, node for node."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.tree import DecisionTreeClassifier
+
+from secret_jax import CartSplits, CostComplexity, SecretClassifier, Shares
+from secret_jax.tree.structure import SplitKind
+
+# Large leaves: counts of few rows tie, and either split would be right.
+LEAST = 100
+
+
+def rows(seed, cuts=(-0.7, 0.6)):
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(3000, 4)) * [1.0, 10.0, 0.1, 3.0] + [0.0, 100.0, 0.0, -5.0]
+    z = (X - X.mean(axis=0)) / X.std(axis=0)
+    # So much noise that no side of a split is pure: pure sides tie.
+    y = np.sin(2 * z[:, 0]) + z[:, 1] * z[:, 2] + 0.7 * random.normal(size=3000)
+    names = np.array(["low", "middle", "high"])
+    return X, names[np.digitize(y, cuts)]
+
+
+def cart(criterion, **parameters):
+    leaf = Shares(
+        prior=0.0,
+        clip_margin=None,
+        impurity="gini" if criterion == "gini" else "entropy",
+    )
+    splits = CartSplits(criterion=criterion)
+    defaults = {"splits": splits, "leaf": leaf, "min_samples_leaf": LEAST}
+    return SecretClassifier.cart(**defaults | parameters)
+
+
+def assert_same_tree(ours, reference, X):
+    """Attributes, thresholds, weights and shares of every node, walked side by side."""
+    tree, theirs = ours.tree_, reference.tree_
+    reached = reference.decision_path(X).toarray().T > 0
+    pairs = [(0, 0)]
+    while pairs:
+        node, other = pairs.pop()
+        assert tree.weight[node] == pytest.approx(theirs.weighted_n_node_samples[other])
+        shares = theirs.value[other][0]
+        n_outputs = tree.n_outputs
+        np.testing.assert_allclose(tree.mean[node], shares[-n_outputs:], atol=1e-6)
+        if theirs.children_left[other] < 0:
+            assert tree.left[node] < 0
+            continue
+        assert tree.kind[node] == SplitKind.AXIS
+        column, schema = int(tree.attribute[node]), tree.schema
+        assert schema.continuous[column] == theirs.feature[other]
+        threshold = tree.threshold[node] * schema.scale[column] + schema.center[column]
+        inside = X[reached[other], theirs.feature[other]]
+        spread = 1e-6 * inside.std()
+        low, high = sorted([threshold, theirs.threshold[other]])
+        assert not ((inside > low + spread) & (inside < high - spread)).any()
+        pairs.append((int(tree.left[node]), theirs.children_left[other]))
+        pairs.append((int(tree.right[node]), theirs.children_right[other]))
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("cuts", [(-0.7, 0.6), (0.2, 9.0)], ids=["three", "two"])
+@pytest.mark.parametrize("criterion", ["gini", "entropy"])
+def test_the_tree_is_that_of_scikit_learn(criterion, cuts, seed):
+    X, y = rows(seed, cuts)
+    reference = DecisionTreeClassifier(criterion=criterion, min_samples_leaf=LEAST)
+    reference.fit(X, y)
+    ours = cart(criterion).fit(X, y)
+    assert ours.n_leaves_ == reference.get_n_leaves() > 12
+    assert_same_tree(ours, reference, X)
+    np.testing.assert_array_equal(ours.classes_, reference.classes_)
+    found, expected = ours.predict_proba(X), reference.predict_proba(X)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    np.testing.assert_array_equal(ours.predict(X), reference.predict(X))
+
+
+def test_weights_of_rows_and_classes_count_as_in_scikit_learn():
+    X, y = rows(3)
+    weight = np.random.default_rng(0).integers(1, 4, len(y)).astype(float)
+    factors = {"low": 2.0, "middle": 1.0, "high": 3.0}
+    reference = DecisionTreeClassifier(
+        min_weight_fraction_leaf=0.03, class_weight=factors
+    )
+    reference.fit(X, y, sample_weight=weight)
+    ours = cart("gini", min_samples_leaf=0.03, class_weight=factors)
+    ours.fit(X, y, sample_weight=weight)
+    assert ours.n_leaves_ == reference.get_n_leaves() > 12
+    assert_same_tree(ours, reference, X)
+
+
+def test_priors_are_weights_of_the_classes():
+    X, y = rows(4)
+    priors = {"high": 0.5, "low": 0.3, "middle": 0.2}
+    count = {name: np.sum(y == name) for name in priors}
+    factors = {name: 3000 * share / count[name] for name, share in priors.items()}
+    reference = DecisionTreeClassifier(
+        min_weight_fraction_leaf=0.03, class_weight=factors
+    ).fit(X, y)
+    ours = cart("gini", min_samples_leaf=0.03, priors=priors).fit(X, y)
+    assert ours.n_leaves_ == reference.get_n_leaves() > 12
+    np.testing.assert_allclose(ours.tree_.mean[0], [0.5, 0.3, 0.2], rtol=1e-9)
+    found, expected = ours.predict_proba(X), reference.predict_proba(X)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("criterion", ["gini", "entropy"])
+def test_cost_complexity_path_is_that_of_scikit_learn(criterion):
+    X, y = rows(1)
+    reference = DecisionTreeClassifier(criterion=criterion, min_samples_leaf=LEAST)
+    theirs = reference.cost_complexity_pruning_path(X, y)
+    unit = 1.0 if criterion == "gini" else np.log(2.0)  # they count bits
+    ours = cart(criterion).cost_complexity_pruning_path(X, y)
+    np.testing.assert_allclose(ours.ccp_alphas, unit * theirs.ccp_alphas, atol=1e-6)
+    np.testing.assert_allclose(ours.impurities, unit * theirs.impurities, atol=1e-6)
+    alpha = float(np.sqrt(theirs.ccp_alphas[-5] * theirs.ccp_alphas[-4]))
+    pruned = cart(criterion, prune=CostComplexity(alpha=unit * alpha)).fit(X, y)
+    assert_same_tree(pruned, reference.set_params(ccp_alpha=alpha).fit(X, y), X)
+
+
+def test_misclassification_counts_the_rows_of_smaller_classes():
+    X, y = rows(2)
+    ours = cart("misclassification", max_depth=1).fit(X, y)
+    member = y[:, None] == ours.classes_
+
+    def wrong(left):
+        sides = [member[side].sum(axis=0) for side in (left, ~left)]
+        if min(side.sum() for side in sides) < LEAST:
+            return len(y)
+        return sum(side.sum() - side.max() for side in sides)
+
+    least = min(
+        wrong(X[:, column] <= cut) for column in range(4) for cut in X[::3, column]
+    )
+    left = ours.apply(X) == ours.tree_.left[0]
+    assert wrong(left) <= least
+    saved = member.sum(axis=0).sum() - member.sum(axis=0).max() - wrong(left)
+    assert ours.tree_.gain[0] == pytest.approx(saved)

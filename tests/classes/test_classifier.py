@@ -1,0 +1,271 @@
+"""The classifier: what it predicts, what it refuses, what is read of it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_iris
+from sklearn.metrics import log_loss
+from sklearn.model_selection import train_test_split
+
+from secret_jax import ClassSplits, SecretClassifier, SecretRegressor
+
+CHEAP = {"splits": "cart", "prune": None, "distill": False, "max_depth": 2}
+
+
+@pytest.fixture(scope="module")
+def iris():
+    X, y = load_iris(return_X_y=True, as_frame=True)
+    names = np.array(["setosa", "versicolor", "virginica"])[y]
+    return train_test_split(X, names, test_size=0.4, random_state=0, stratify=names)
+
+
+@pytest.fixture(scope="module")
+def several(iris):
+    return SecretClassifier(**CHEAP).fit(iris[0], iris[2])
+
+
+@pytest.fixture(scope="module")
+def two(iris):
+    label = np.where(iris[2] == "virginica", "yes", "no")
+    return SecretClassifier(**CHEAP).fit(iris[0], label)
+
+
+def test_the_default_predicts_rows_that_it_has_not_seen(iris):
+    X, new, y, expected = iris
+    model = SecretClassifier(oblique=False).fit(X, y)
+    assert model.score(new, expected) > 0.93
+    assert log_loss(expected, model.predict_proba(new)) < 0.2
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_discriminants_find_what_separates_groups_of_classes(n_classes):
+    random = np.random.default_rng(0)
+    label = random.integers(0, n_classes, 400)
+    X = random.normal(size=(400, 3))
+    X[:, 0] += 4 * label
+    X[:, 1] -= 4 * label  # two columns together tell most
+    model = SecretClassifier(
+        oblique=True, splits=ClassSplits(), leaf="constant", prune=None, distill=False
+    ).fit(X, label)
+    assert model.score(X, label) > 0.95
+    direction = model.tree_.direction[0]
+    assert direction[0] * direction[1] < -0.2
+    assert abs(direction[2]) < 0.3 * np.abs(direction).max()
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        np.array([3, 7, 11]),
+        np.array([-0.0, 1.0, 2.0]),
+        np.array(["a", "b", "c"]),
+        np.array(["a", "b", "c"], object),
+        pd.Categorical(["low", "high", "other"]),
+        pd.Series(["x", "y", "z"]),
+    ],
+    ids=repr,
+)
+def test_labels_of_any_type_come_back(labels, iris):
+    X, _, y, _ = iris
+    _, place = np.unique(y, return_inverse=True)
+    given = labels[place] if not hasattr(labels, "iloc") else labels.iloc[place]
+    model = SecretClassifier(**CHEAP).fit(X, given)
+    found = model.predict(X)
+    assert found.dtype == model.classes_.dtype
+    assert (found == np.asarray(given)).mean() > 0.9
+    assert model.predict_proba(X).sum(axis=1) == pytest.approx(np.ones(len(X)))
+
+
+def test_truth_values_are_two_classes(iris):
+    X, _, y, _ = iris
+    model = SecretClassifier(**CHEAP).fit(X, y == "setosa")
+    assert model.classes_.tolist() == [False, True]
+    np.testing.assert_array_equal(model.predict(X), y == "setosa")
+
+
+def test_costs_move_the_decision_and_not_the_tree(two, iris):
+    X = iris[0]
+    careful = clone(two).set_params(costs=[[0, 1], [100, 0]])
+    careful.fit(X, np.where(iris[2] == "virginica", "yes", "no"))
+    probability = two.predict_proba(X)
+    np.testing.assert_array_equal(careful.predict_proba(X), probability)
+    expected = np.where(100 * probability[:, 1] > probability[:, 0], "yes", "no")
+    np.testing.assert_array_equal(careful.predict(X), expected)
+    assert (careful.predict(X) == "yes").sum() > (two.predict(X) == "yes").sum()
+
+
+def test_decisions_are_the_logarithms_of_odds(two, several, iris):
+    X = iris[1]
+    odds = two.predict_proba(X)
+    found = two.decision_function(X)
+    np.testing.assert_allclose(found, np.log(odds[:, 1] / odds[:, 0]), rtol=1e-4)
+    value = several.decision_function(X)
+    shares = np.exp(value - value.max(axis=1, keepdims=True))
+    shares /= shares.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(several.predict_proba(X), shares, atol=1e-6)
+    np.testing.assert_allclose(
+        several.predict_log_proba(X), np.log(several.predict_proba(X))
+    )
+
+
+def test_text_and_missing_values_are_columns_like_any_other():
+    random = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "colour": random.choice(["red", "green", "blue"], 300),
+            "width": random.normal(size=300),
+        }
+    )
+    label = np.where((frame["colour"] == "red") ^ (frame["width"] > 0), "in", "out")
+    frame.loc[::7, "width"] = np.nan
+    model = SecretClassifier(oblique=False, prune=None, distill=False)
+    model.fit(frame, label)
+    there = frame["width"].notna()
+    assert (model.predict(frame) == label)[there].mean() > 0.95
+    assert "[colour = red]" in model.export_text()
+
+
+def test_a_pruning_set_has_the_same_classes(iris):
+    X, new, y, expected = iris
+    model = SecretClassifier(splits="cart", prune="holdout", leaf="constant")
+    model.fit(X, y, prune_set=(new, expected))
+    assert model.score(X, y) > 0.9
+    with pytest.raises(ValueError, match="In prune_set: its y holds the class 'rose'"):
+        model.fit(
+            X, y, prune_set=(new, np.where(expected == "setosa", "rose", expected))
+        )
+
+
+def refused(message, X, y, **parameters):
+    with pytest.raises(ValueError, match=message):
+        SecretClassifier(**CHEAP | parameters).fit(X, y)
+
+
+def test_what_are_no_classes_is_refused(iris):
+    X, _, y, _ = iris
+    refused("Unknown label type.*Use SecretRegressor", X, np.linspace(0, 1, len(X)))
+    refused("at least two classes.*only one class: 'a'", X, ["a"] * len(X))
+    refused("The classes in y are of several types: int, str", X, [1, "b"] * 45)
+    refused("the class of row 1 is missing", X, ["a", None, *y[2:]])
+    refused("y has 2 columns", X, np.stack([y, y], axis=1))
+    weight = (y == "setosa").astype(float)
+    with pytest.raises(ValueError, match="only one class: 'setosa'"):
+        SecretClassifier(**CHEAP).fit(X, y, sample_weight=weight)
+
+
+def test_priors_costs_and_weights_that_mean_nothing_are_refused(iris):
+    X, _, y, _ = iris
+    refused("priors must hold one number for each of the 3", X, y, priors=[0.5, 0.5])
+    refused("priors must not be negative", X, y, priors=[0.5, -0.1, 0.6])
+    refused("priors has the classes 'a'", X, y, priors={"a": 1.0})
+    refused("priors must hold finite numbers", X, y, priors="many")
+    refused("costs must be a table of 3 rows", X, y, costs=[[0, 1], [1, 0]])
+    negative = np.array([[0, 1, 1], [1, 0, -2], [1, 1, 0]])
+    refused("to take 'versicolor' for 'virginica' costs -2", X, y, costs=negative)
+    refused("class_weight names the class 'rose'", X, y, class_weight={"rose": 2})
+    refused("'class_weight' parameter", X, y, class_weight="heavy")
+    refused("'leaf' parameter", X, y, leaf="ridge")
+    refused("'refine' parameter", X, y, refine="soft")
+
+
+def test_a_class_of_one_row_is_told_of(iris):
+    X, _, y, _ = iris
+    y = y.copy()
+    y[0] = "rose"
+    with pytest.warns(UserWarning, match="'rose' has a single row"):
+        SecretClassifier(**CHEAP).fit(X, y)
+
+
+def test_classes_that_training_has_not_are_wrong_and_no_error(several, iris):
+    X, y = iris[0], iris[2].astype(object)
+    y[0] = "rose"
+    assert several.score(X, y) < several.score(X, iris[2])
+
+
+def test_text_says_shares_and_log_odds(several, two):
+    text = several.export_text()
+    assert text.startswith("setosa / versicolor / virginica: a tree of 3 leaves")
+    assert "100 % setosa" in text
+    assert "score of virginica = " in text
+    assert "log-odds of yes = " in two.export_text()
+    one = several.export_text(output="setosa")
+    assert "score of setosa = " in one
+    assert "virginica" not in one
+    assert several.reading_cost_ > two.reading_cost_
+
+
+def test_contributions_add_up_to_log_odds(two, iris):
+    why = two.explain(iris[1])
+    total = why.baseline + why.contributions.sum(axis=1) + why.clipping
+    np.testing.assert_allclose(total, two.decision_function(iris[1]), atol=1e-4)
+    assert why.target == "log-odds of yes"
+    others = two.explain(iris[1][:2], background=iris[0][:5])
+    total = others.baseline + others.contributions.sum(axis=1) + others.clipping
+    expected = two.decision_function(iris[1][:2])
+    np.testing.assert_allclose(total, expected, atol=1e-4)
+
+
+def test_exported_code_computes_log_odds(two, iris):
+    scope = {}
+    exec(two.export_code(), scope)
+    rows = iris[1].to_dict("records")
+    found = [scope["predict"](row) for row in rows]
+    np.testing.assert_allclose(found, two.decision_function(iris[1]), atol=1e-4)
+
+
+def test_tables_and_pictures_are_made(two, several):
+    frame = two.to_dataframe(backend="pandas")
+    assert frame["error"][0] == pytest.approx(two.tree_.train_error[0, 0])
+    assert frame["model"][0].startswith("log-odds of yes")
+    two.plot_tree()
+    several.plot_tree(output="virginica")
+    two.plot_partition("petal length (cm)", "petal width (cm)")
+    assert "log-odds of yes" in two.to_html()
+    assert several.feature_importances_.sum() == pytest.approx(1.0)
+    assert two.feature_importances_[2:].sum() > 0.8
+
+
+def test_a_model_file_keeps_classes_and_loss(several, iris, tmp_path):
+    path = tmp_path / "iris.model"
+    several.save(path)
+    again = SecretClassifier.load(path)
+    np.testing.assert_array_equal(again.predict(iris[1]), several.predict(iris[1]))
+    assert again.tree_.loss == several.tree_.loss
+    assert again.get_params() == several.get_params()
+
+
+def test_a_refused_fit_leaves_the_model_as_it_was(two, iris):
+    model = clone(two).fit(iris[0], iris[2])
+    before = model.predict_proba(iris[1])
+    with pytest.raises(ValueError, match="only one class"):
+        model.fit(iris[0][["sepal length (cm)"]], ["a"] * len(iris[0]))
+    np.testing.assert_array_equal(model.predict_proba(iris[1]), before)
+    assert model.classes_.tolist() == ["setosa", "versicolor", "virginica"]
+
+
+@pytest.mark.parametrize("refine", ["blend", "tao"])
+def test_refinements_go_by_cross_entropy(refine, iris):
+    X, new, y, expected = iris
+    model = SecretClassifier(
+        splits="cart", prune="holdout", refine=refine, min_samples_leaf=5
+    ).fit(X, y)
+    assert model.score(new, expected) > 0.9
+
+
+def test_weights_are_copies_of_rows(iris):
+    X, _, y, _ = iris
+    weight = np.arange(len(y)) % 3
+    options = {**CHEAP, "min_samples_leaf": 10, "tau": 0.0}
+    weighted = SecretClassifier(**options).fit(X, y, sample_weight=weight)
+    copies = np.repeat(np.arange(len(y)), weight)
+    copied = SecretClassifier(**options).fit(X.iloc[copies], y[copies])
+    found, expected = weighted.predict_proba(X), copied.predict_proba(X)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_the_regressor_is_for_numbers(iris):
+    with pytest.raises(ValueError, match="must hold numbers"):
+        SecretRegressor().fit(iris[0], iris[2])

@@ -1,0 +1,128 @@
+"""Leaf models of losses against references in NumPy and scikit-learn."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from sklearn.linear_model import LogisticRegression
+
+from secret_jax import Logistic, SecretClassifier
+from secret_jax.data.rows import Rows, Table
+from secret_jax.losses.classes import Brier, CrossEntropy
+from secret_jax.models.by_loss import groups_of_levels
+
+
+def blobs(n_classes, n=300, seed=0):
+    """Overlapping classes of two columns, and a third that says nothing."""
+    random = np.random.default_rng(seed)
+    label = random.integers(0, n_classes, n)
+    angle = 2 * np.pi * label / n_classes
+    X = random.normal(size=(n, 3))
+    X[:, 0] += 1.2 * np.cos(angle)
+    X[:, 1] += 1.2 * np.sin(angle)
+    return X, label
+
+
+@pytest.mark.parametrize("loss", [CrossEntropy(), Brier()], ids=repr)
+@pytest.mark.parametrize("n_outputs", [1, 3])
+def test_derivatives_are_those_of_the_loss(loss, n_outputs, rng):
+    value = rng.normal(size=(20, n_outputs))
+    targets = rng.dirichlet(np.ones(3), size=20)[:, :n_outputs]
+    step = 1e-4
+    for output in range(n_outputs):
+        moved = [value.copy(), value.copy()]
+        moved[0][:, output] -= step
+        moved[1][:, output] += step
+        below, above = (loss.losses(targets, v).sum(axis=1) for v in moved)
+        here = loss.losses(targets, value).sum(axis=1)
+        slope, curvature = loss.working(targets, value, output)
+        np.testing.assert_allclose(-(above - below) / (2 * step), slope, atol=1e-6)
+        second = (above - 2 * here + below) / step**2
+        np.testing.assert_allclose(second, curvature, atol=1e-5)
+
+
+@pytest.mark.parametrize("loss", [CrossEntropy(), Brier()], ids=repr)
+def test_the_best_constant_is_the_share_of_each_class(loss, rng):
+    targets, weight = np.eye(3)[rng.integers(0, 3, 50)], rng.uniform(size=50)
+    value = loss.constant(targets, weight)
+    share = weight @ targets / weight.sum()
+    np.testing.assert_allclose(loss.prediction(value[None])[0], share, rtol=1e-9)
+    mean = weight @ loss.losses(targets, np.tile(value, (50, 1))) / weight.sum()
+    np.testing.assert_allclose(loss.of_constant(share), mean, rtol=1e-9)
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_without_penalty_a_root_is_scikit_learns_logistic_regression(n_classes):
+    X, label = blobs(n_classes)
+    # So many degrees of freedom for nothing choose the weakest ridge.
+    leaf = Logistic(prior=0.0, gcv_factor=0.0, n_steps=100, clip_margin=None)
+    ours = SecretClassifier(
+        splits="cart", leaf=leaf, max_depth=0, tau=0.0, prune=None
+    ).fit(X, label)
+    theirs = LogisticRegression(C=1e8, tol=1e-9, max_iter=1000).fit(X, label)
+    found, expected = ours.predict_proba(X), theirs.predict_proba(X)
+    np.testing.assert_allclose(found, expected, atol=2e-4)
+
+
+def test_what_is_penalised_is_the_correction_of_the_parents_model():
+    # By an optimiser of the objective: the loss, with the parent's opinion as one row
+    # more, and a price for slopes that differ from the parent's.
+    X, label = blobs(2, n=120, seed=3)
+    targets = (label == 1).astype(float)[:, None]
+    weight = np.random.default_rng(0).integers(1, 4, len(label)).astype(float)
+    model = SecretClassifier(splits="cart", max_depth=0, prune=None).fit(X, label)
+    tree = model.tree_
+    rows = Rows(Table(X.astype(np.float32), np.zeros((120, 0), int)), targets, weight)
+    (group,) = groups_of_levels(tree, rows, np.zeros(120, int))
+    base = np.array([[[0.2, 0.5, -0.1, 0.3]]])
+    leaf = Logistic(prior=1.0, n_steps=50)
+    coefficient = leaf._fitted(group, base).coefficient[0, 0]
+    x = group.x
+
+    parent = 1 / (1 + np.exp(-(base[0, 0, 0] + x @ base[0, 0, 1:])))
+    blended = (weight.sum() * targets[:, 0] + parent) / (weight.sum() + 1)
+
+    def objective(beta, strength):
+        value = beta[0] + x @ beta[1:]
+        loss = weight @ (np.logaddexp(0, value) - blended * value)
+        h = np.maximum(parent * (1 - parent), np.abs(blended - parent) / 4)
+        h = weight * h
+        centred = x - h @ x / h.sum()
+        price = strength * (h @ centred**2) * (beta[1:] - base[0, 0, 1:]) ** 2
+        return loss + 0.5 * price.sum()
+
+    best = min(
+        (
+            minimize(objective, base[0, 0], args=(strength,), tol=1e-10).x
+            for strength in np.logspace(-6, 2.5, 18)
+        ),
+        key=lambda beta: np.abs(beta - coefficient).max(),
+    )
+    np.testing.assert_allclose(coefficient, best, atol=1e-3)
+
+
+def test_nearly_constant_leaves_stay_away_from_certainty():
+    X, label = blobs(3)
+    label = np.where(X[:, 0] > 0, 1, 2 * (label > 0))  # pure on one side
+    model = SecretClassifier(splits="cart", leaf="constant", max_depth=1, prune=None)
+    probability = model.fit(X, label).predict_proba(X)
+    tree = model.tree_
+    (pure,) = (node for node in (1, 2) if tree.mean[node].max() == pytest.approx(1.0))
+    # One row of the parent's shares more.
+    n, share = tree.weight[pure], tree.mean[0]
+    root = (len(label) * share + 1 / 3) / (len(label) + 1)
+    expected = (n * np.eye(3)[1] + root) / (n + 1)
+    inside = model.apply(X) == pure
+    np.testing.assert_allclose(
+        probability[inside], np.tile(expected, (inside.sum(), 1)), rtol=1e-5
+    )
+
+
+def test_plain_shares_are_those_of_the_node():
+    X, label = blobs(3)
+    model = SecretClassifier.cart(max_depth=2, min_samples_leaf=20).fit(X, label)
+    leaves, probability = model.apply(X), model.predict_proba(X)
+    for leaf in np.unique(leaves):
+        share = np.bincount(label[leaves == leaf], minlength=3) / np.sum(leaves == leaf)
+        np.testing.assert_allclose(probability[leaves == leaf][0], share, atol=1e-6)
