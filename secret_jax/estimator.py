@@ -36,7 +36,7 @@ from secret_jax.stream.mixin import StreamMixin
 from secret_jax.tree import routing
 
 
-class SecretRegressor(StreamMixin, RegressorMixin, TreeEstimator):
+class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin):
     """A readable regression tree with linear models in its leaves.
 
     Splits are proposed by the attributes, by two-component Gaussian mixtures with
