@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from secret_jax.data.columns import read_columns
-from secret_jax.data.device import is_resident, moments_on_device
+from secret_jax.data.device import is_resident
 from secret_jax.data.encoding import encode, matched
 from secret_jax.data.roles import ColumnOptions, learn_schema, numeric_schema
 from secret_jax.data.rows import Rows, join, merged
@@ -21,11 +21,11 @@ from secret_jax.data.sampling import ROW_ORDER, hold_out
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.sharded import (
     ShardedRows,
+    as_they_lie,
     is_sharded,
     moments_of_shards,
-    shard_rows,
 )
-from secret_jax.data.source import DeviceRows, EncodedRows, HostRows, RowSource
+from secret_jax.data.source import EncodedRows, HostRows, RowSource
 from secret_jax.data.validation import warn_of_target_among_features
 from secret_jax.grow.cost import what_takes_long
 from secret_jax.grow.grower import ROUNDING, GrowOptions
@@ -66,6 +66,8 @@ _MOST_CROSS_VALIDATED = 8192
 # the 32 largest nodes then have full samples, and deeper ones what is left.
 _NODE_SAMPLES = 32
 _SAMPLED_SHARE = 1 / 32
+# But no more than so many rows: a tree of a thousand leaves finds 500 for each.
+_MOST_SAMPLED = 1 << 19
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -414,13 +416,9 @@ def read_rows(
     X, targets, weight, names = given
     allow_missing = plan.columns.missing != "error"
     if is_resident(X) or is_sharded(X):
-        measured = shards = None
-        if _stays(plan, X, weight) and is_sharded(X):
-            shards = shard_rows(X)
-            measured = moments_of_shards(shards)
-        elif _stays(plan, X, weight):
-            measured = moments_on_device(X)
-        if measured is not None:
+        shards = as_they_lie(X) if _stays(plan, X, weight) else None
+        measured = None if shards is None else moments_of_shards(shards)
+        if shards is not None and measured is not None:
             schema = numeric_schema(
                 *measured,
                 targets,
@@ -429,11 +427,7 @@ def read_rows(
                 target_names=names,
             )
             schema = _with_units_of(plan.leaf.loss, schema)
-            source: RowSource
-            if shards is None:
-                source = DeviceRows(schema, X, targets, weight)
-            else:
-                source = ShardedRows(schema, shards, targets, weight)
+            source = ShardedRows(schema, shards, targets, weight)
             return schema, source, _prune_source(schema, prune_set)
         X = np.asarray(X)
     table, others = read_columns(X), None
@@ -493,8 +487,8 @@ def enough_rows(plan: Plan, n_rows: int) -> int:
     """Rows that are enough to grow and prune a tree on."""
     if plan.max_split_samples is None:
         return n_rows
-    wanted = max(_NODE_SAMPLES * plan.max_split_samples, int(_SAMPLED_SHARE * n_rows))
-    return min(wanted, n_rows)
+    share = min(int(_SAMPLED_SHARE * n_rows), _MOST_SAMPLED)
+    return min(max(_NODE_SAMPLES * plan.max_split_samples, share), n_rows)
 
 
 def chosen_rule(plan: Plan, prepared: Prepared) -> PruningRule:

@@ -83,11 +83,16 @@ STAGES = (
     ),
     _stage("read and validate", _FIT, "read_rows"),
     _stage("encode", _FIT, "encode"),
-    _stage("encode", _SOURCE, "encoded", "encode_on_device"),
+    _stage("encode", _SOURCE, "encoded"),
     _stage(
         "shuffle and sample",
         _SOURCE,
-        *("HostRows.sample", "DeviceRows.sample", "EncodedRows.sample"),
+        *("HostRows.sample", "EncodedRows.sample"),
+    ),
+    _stage(
+        "shuffle and sample",
+        "secret_jax.data.sharded:",
+        "ShardedRows.sample",
     ),
     _stage("shuffle and sample", _FIT, "divided"),
     _stage("shuffle and sample", "secret_jax.refine.interface:", "Fitted.all_rows"),

@@ -29,8 +29,9 @@ from secret_jax.runtime.shapes import next_power_of_two
 
 AXIS = "rows"
 # Rows that a device looks at together: float32 sums of so few keep six digits, and the
-# tiles are added up with their rounding errors beside them.
-TILE = 1024
+# tiles are added up with their rounding errors beside them. Few stay in the caches of a
+# processor; an accelerator starts the kernels of a turn of the loop one by one.
+_TILE, _ACCELERATOR_TILE = 1024, 8192
 
 _Result = TypeVar("_Result")
 
@@ -118,7 +119,7 @@ def shard_rows(X: Any, mesh: Mesh | None = None) -> RowShards:
     (500,)
     """
     if mesh is None and is_sharded(X):
-        return _as_they_lie(X)
+        return as_they_lie(X)
     if mesh is None:
         mesh = Mesh(np.array(jax.local_devices()), (AXIS,))
     if len(mesh.axis_names) != 1:
@@ -154,8 +155,8 @@ def is_sharded(X: Any) -> bool:
     )
 
 
-def _as_they_lie(X: Any) -> RowShards:
-    """The shards of an array of JAX."""
+def as_they_lie(X: Any) -> RowShards:
+    """The shards of an array of JAX; rows on a single device are one shard."""
     if isinstance(X, RowShards):
         return X
     if not X.is_fully_addressable:
@@ -178,14 +179,13 @@ def _as_they_lie(X: Any) -> RowShards:
 
 
 def tiles(
-    n_local: int, n_rows: AnyArray, shard: AnyArray, size: int = TILE
+    n_local: int, n_rows: AnyArray, shard: AnyArray, size: int
 ) -> Callable[[AnyArray], tuple[Any, Any]]:
     """Where a tile of a shard begins, and which of its rows count.
 
     Rows of a shard need not be a multiple of a tile: the last one begins earlier, and
     what was seen already does not count. So no padded copy of the shard is made.
     """
-    size = min(size, n_local)
 
     def tile(number: AnyArray) -> tuple[Any, Any]:
         begin = jnp.minimum(number * size, n_local - size)
@@ -196,9 +196,15 @@ def tiles(
     return tile
 
 
-def n_tiles(n_local: int, size: int = TILE) -> int:
+def tile_size(n_local: int, mesh: Mesh) -> int:
+    """Rows that each device of a mesh looks at together, of so many that it has."""
+    on_processors = mesh.devices.flat[0].platform == "cpu"
+    return min(_TILE if on_processors else _ACCELERATOR_TILE, n_local)
+
+
+def n_tiles(n_local: int, size: int) -> int:
     """Tiles of a shard."""
-    return -(-n_local // min(size, n_local))
+    return -(-n_local // size)
 
 
 def plus(total: tuple[Any, Any], more: Any) -> tuple[Any, Any]:
@@ -217,7 +223,8 @@ def _moments(x: AnyArray, n_rows: AnyArray, *, mesh: Mesh) -> tuple[jax.Array, .
     def local(x: Any, n_rows: Any) -> tuple[Any, ...]:
         n_local, n_columns = x.shape
         shard = jax.lax.axis_index(axis)
-        tile, size = tiles(n_local, n_rows, shard), min(TILE, n_local)
+        size = tile_size(n_local, mesh)
+        tile = tiles(n_local, n_rows, shard, size)
         first = jnp.where(shard == 0, x[0].astype(jnp.float32), 0.0)
         shift = jax.lax.psum(first, axis)
 
@@ -236,7 +243,7 @@ def _moments(x: AnyArray, n_rows: AnyArray, *, mesh: Mesh) -> tuple[jax.Array, .
 
         nothing = jax.lax.pcast(jnp.zeros(n_columns), axis, to="varying")
         state = (nothing, nothing), nothing + jnp.inf, nothing - jnp.inf
-        count = n_tiles(n_local)
+        count = n_tiles(n_local, size)
         total, low, high = jax.lax.fori_loop(0, count, first_pass, state)
         sums = jax.lax.psum(jnp.stack(total), axis)
         mean = (sums[0] + sums[1]) / n_rows.astype(jnp.float32)

@@ -10,10 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol, TypeVar, runtime_checkable
 
-import jax
 import numpy as np
 
-from secret_jax.data.device import encode_on_device, rows_chosen_on_device
 from secret_jax.data.encoding import ReadColumns, encode_block, encoded
 from secret_jax.data.rows import Rows, Table, merged
 from secret_jax.data.sampling import (
@@ -207,69 +205,6 @@ class HostRows:
             return part.start + np.flatnonzero(below)
 
         return np.concatenate(list(in_blocks(chosen, self.n_rows)))
-
-
-@dataclass(frozen=True, eq=False)
-class DeviceRows:
-    """Rows of numbers on a device, as they were given; the sample goes to the host.
-
-    Attributes
-    ----------
-    schema : TableSchema
-    x : jax.Array of shape (n_rows, n_columns)
-        Finite.
-    targets : ndarray of shape (n_rows, n_outputs), float64
-        In units of their own.
-    weight : ndarray of shape (n_rows,), float64
-        Positive.
-    """
-
-    schema: TableSchema
-    x: jax.Array
-    targets: np.ndarray
-    weight: np.ndarray
-
-    @property
-    def n_rows(self) -> int:
-        """See `RowSource`."""
-        return len(self.weight)
-
-    @property
-    def total_weight(self) -> float:
-        """See `RowSource`."""
-        return float(self.weight.sum())
-
-    def sample(self, n_wanted: int, seed: int) -> Rows:
-        """See `RowSource`."""
-        if n_wanted < self.n_rows:
-            share = n_wanted / self.n_rows
-            index = rows_chosen_on_device(self.x, self.targets, share, seed)
-            found = distinct(self._on_host(index).take(None), n_wanted, seed)
-            if found is not None:
-                return found
-        return self._on_host(None).sample(n_wanted, seed)
-
-    def blocks(
-        self, function: Callable[[Rows], _Result], size: int
-    ) -> Iterator[_Result]:
-        """See `RowSource`."""
-
-        def on_block(part: slice) -> _Result:
-            x = encode_on_device(self.x[part], self.schema.center, self.schema.scale)
-            codes = np.zeros((part.stop - part.start, 0), np.int32)
-            targets = self.schema.scale_targets(self.targets[part])
-            return function(Rows(Table(x, codes), targets, self.weight[part]))
-
-        return in_blocks(on_block, self.n_rows, size)
-
-    def _on_host(self, index: np.ndarray | None) -> HostRows:
-        """Some rows, or all, in the memory of the host."""
-        x, targets, weight = self.x, self.targets, self.weight
-        if index is not None:
-            x, targets, weight = x[index], targets[index], weight[index]
-        columns = list(np.asarray(x).T)
-        codes = np.zeros((len(weight), 0), np.int32)
-        return HostRows(self.schema, ReadColumns(columns, codes), targets, weight)
 
 
 def distinct(found: Rows, n_wanted: int, seed: int) -> Rows | None:

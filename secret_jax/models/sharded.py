@@ -16,11 +16,11 @@ from jax.sharding import Mesh, PartitionSpec
 
 from secret_jax.data.device import FAR
 from secret_jax.data.sharded import (
-    TILE,
     RowShards,
     ShardedRows,
     n_tiles,
     plus,
+    tile_size,
     tiles,
 )
 from secret_jax.models.statistics import ROUNDING_32, NodeStatistics
@@ -129,8 +129,8 @@ def _sums(
     def on_shard(x: Any, targets: Any, weight: Any, given: Any) -> Any:
         center, rest, scale, routing, number, shift, depth, n_rows = given
         n_local = len(x)
-        size, (n_leaves, width) = min(TILE, n_local), shift.shape
-        tile = tiles(n_local, n_rows, jax.lax.axis_index(axis))
+        size, (n_leaves, width) = tile_size(n_local, mesh), shift.shape
+        tile = tiles(n_local, n_rows, jax.lax.axis_index(axis), size)
         n_regressors = width - targets.shape[1]
 
         def add(index: Any, state: Any) -> Any:
@@ -157,7 +157,7 @@ def _sums(
         nothing = jnp.zeros((n_leaves, (1 + width) ** 2))
         edge = jnp.zeros((n_leaves, targets.shape[1]))
         state = (nothing, nothing), edge + jnp.inf, edge - jnp.inf
-        total, low, high = jax.lax.fori_loop(0, n_tiles(n_local), add, state)
+        total, low, high = jax.lax.fori_loop(0, n_tiles(n_local, size), add, state)
         # Sums of the shards differ in size: their rounding is kept by a second psum.
         sums = jax.lax.psum(jnp.stack(total), axis)
         return (

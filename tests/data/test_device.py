@@ -8,16 +8,9 @@ import numpy as np
 import pytest
 
 from secret_jax import SecretRegressor, fit
-from secret_jax.data.device import (
-    block_of,
-    encode_on_device,
-    moments_on_device,
-    rows_chosen_on_device,
-)
-from secret_jax.data.sampling import sampling_factors, sampling_hash, sampling_limit
-from secret_jax.data.source import DeviceRows
+from secret_jax.data.device import block_of, encode_on_device
+from secret_jax.data.sharded import ShardedRows, as_they_lie, moments_of_shards
 from secret_jax.datasets import make_fried
-from secret_jax.runtime.devices import computing_on
 
 SMALL = {"max_split_samples": 64, "min_samples_split": 0.1, "random_state": 0}
 
@@ -37,22 +30,13 @@ def resident(monkeypatch):
 
 def test_moments_on_the_device(rng):
     x = (rng.normal(size=(5000, 4)) * [1, 10, 0, 1e-3] + [0, 5, 7, 1e3]).astype("f4")
-    center, scale = moments_on_device(jnp.asarray(x))
+    center, scale = moments_of_shards(as_they_lie(jnp.asarray(x)))
     np.testing.assert_allclose(center, x.mean(axis=0, dtype=np.float64), rtol=1e-6)
     expected = x.std(axis=0, dtype=np.float64)
     expected[2] = 1.0
     np.testing.assert_allclose(scale, expected, rtol=1e-4)
-    assert moments_on_device(jnp.asarray(x).at[17, 2].set(np.nan)) is None
-
-
-def test_moments_on_the_device_do_not_depend_on_the_blocks(rng):
-    x = rng.normal(1e3, 1.0, (5000, 100)).astype(np.float32)
-    center, scale = moments_on_device(jnp.asarray(x))
-    with computing_on(None, 2):  # a thousand rows at a time
-        for found, expected in zip(
-            moments_on_device(jnp.asarray(x)), (center, scale), strict=True
-        ):
-            np.testing.assert_allclose(found, expected, rtol=1e-7)
+    bad = jnp.asarray(x).at[17, 2].set(np.nan)
+    assert moments_of_shards(as_they_lie(bad)) is None
 
 
 def test_encoding_on_the_device(rng):
@@ -67,18 +51,6 @@ def test_encoding_on_the_device(rng):
     np.testing.assert_allclose(found, exact, rtol=1e-6, atol=1e-6)
     for bad in (np.nan, np.inf, -np.inf):
         assert encode_on_device(jnp.asarray(x).at[7, 1].set(bad), center, scale) is None
-
-
-@pytest.mark.parametrize("max_memory", [None, 4])
-def test_rows_are_chosen_by_the_hash_of_their_content(rng, max_memory):
-    x = rng.normal(size=(9000, 200)).astype(np.float32)
-    x[::5, 7], x[1::5, 7] = -0.0, 0.0
-    targets = rng.normal(size=(9000, 2))
-    joint = np.concatenate([x, targets.astype(np.float32)], axis=1)
-    hashed = sampling_hash(joint, sampling_factors(202, 3))
-    with computing_on(None, max_memory):  # all rows, or a thousand, at a time
-        found = rows_chosen_on_device(jnp.asarray(x), targets, 0.2, 3)
-    assert np.array_equal(found, np.flatnonzero(hashed < sampling_limit(0.2)))
 
 
 @pytest.mark.parametrize("rows", [slice(0, 8), slice(5, 13), slice(16, 20)])
@@ -107,8 +79,8 @@ def test_rows_on_a_device_stay_there(data, resident, monkeypatch):
 
     monkeypatch.setattr(fit, "source_statistics", statistics)
     model = SecretRegressor(**options).fit(jnp.asarray(X), y)
-    assert [type(source) for source in seen] == [DeviceRows]
-    assert isinstance(seen[0].x, jax.Array)
+    assert [type(source) for source in seen] == [ShardedRows]
+    assert isinstance(seen[0].shards.x, jax.Array)
     assert seen[0].n_rows == len(X)
     assert model.n_features_in_ == X.shape[1]
     # The same sample grew it, so it is the same tree but for rounding.

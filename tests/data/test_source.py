@@ -12,9 +12,9 @@ from secret_jax.data.columns import read_columns
 from secret_jax.data.encoding import ReadColumns, matched
 from secret_jax.data.roles import ColumnOptions, learn_schema
 from secret_jax.data.rows import Rows, merged
-from secret_jax.data.source import DeviceRows, EncodedRows, HostRows
+from secret_jax.data.sharded import ShardedRows, as_they_lie
+from secret_jax.data.source import EncodedRows, HostRows
 from secret_jax.datasets import make_fried
-from secret_jax.runtime.devices import computing_on
 
 SMALL = {"max_split_samples": 64, "min_samples_split": 0.1, "random_state": 0}
 
@@ -28,10 +28,10 @@ def host_rows(x, y, weight=None) -> HostRows:
     return HostRows(schema, matched(schema, read_columns(x)), targets, weight)
 
 
-def device_rows(x, y, weight=None) -> DeviceRows:
+def device_rows(x, y, weight=None) -> ShardedRows:
     """The same rows as an array of JAX."""
     schema, _, targets, weight = vars(host_rows(x, y, weight)).values()
-    return DeviceRows(schema, jnp.asarray(x), targets, weight)
+    return ShardedRows(schema, as_they_lie(jnp.asarray(x)), targets, weight)
 
 
 def assert_same(found: Rows, expected: Rows):
@@ -114,14 +114,6 @@ def test_one_sample_on_the_host_and_on_a_device(rng, kind, n_wanted, n_outputs):
     else:
         share = n_wanted / n_rows
         assert abs(rows.n_rows - n_wanted) < 5 * np.sqrt(n_wanted * (1 - share)) + 1
-
-
-def test_a_sample_on_a_device_does_not_depend_on_the_blocks(rng):
-    x, y = rng.normal(size=(9000, 200)).astype(np.float32), rng.normal(size=9000)
-    source = device_rows(x, y)
-    expected = source.sample(2000, seed=0)
-    with computing_on(None, 4):  # a thousand rows at a time
-        assert_same(source.sample(2000, seed=0), expected)
 
 
 @pytest.mark.parametrize("rows_of", [host_rows, device_rows])
