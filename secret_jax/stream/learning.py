@@ -221,7 +221,7 @@ class Learner:
                 int(np.count_nonzero(weight)),
                 float(weight.sum()),
                 float(weight.max(initial=0.0)),
-                bool(np.equal(np.mod(weight, 1), 0).all()),
+                bool((weight == 1).all() or np.equal(np.mod(weight, 1), 0).all()),
             )
         )
 
