@@ -209,6 +209,22 @@ def plus(total: tuple[Any, Any], more: Any) -> tuple[Any, Any]:
     return new, low + ((high - (new - back)) + (more - back))
 
 
+def multiplied(first: Any, second: Any) -> tuple[Any, Any]:
+    """A product and its rounding error (Dekker 1971), float32."""
+    product = first * second
+    (high, low), (more_high, more_low) = map(_halves, (first, second))
+    error = high * more_high - product
+    error = error + high * more_low + low * more_high + low * more_low
+    return product, error
+
+
+def _halves(value: Any) -> tuple[Any, Any]:
+    """A number as two of half as many bits (Veltkamp 1968)."""
+    factor = 4097.0 * value  # 2 to the power of 12, and 1
+    high = factor - (factor - value)
+    return high, value - high
+
+
 @program(static_argnames=("mesh",))
 def _moments(x: AnyArray, n_rows: AnyArray, *, mesh: Mesh) -> tuple[jax.Array, ...]:
     """Sums of offsets and of their squares, each in two parts, and ranges of columns.
@@ -243,7 +259,7 @@ def _moments(x: AnyArray, n_rows: AnyArray, *, mesh: Mesh) -> tuple[jax.Array, .
             low = jnp.minimum(low, jnp.where(inside, part, jnp.inf).min(axis=0))
             high = jnp.maximum(high, jnp.where(inside, part, -jnp.inf).max(axis=0))
             offset, rest = plus((part, jnp.zeros_like(part)), -shift)
-            square, error = _squared(offset)
+            square, error = multiplied(offset, offset)
             error = error + 2.0 * offset * rest
             zero = jnp.zeros_like(part)
             offset, rest, square, error = (
@@ -271,15 +287,6 @@ def _moments(x: AnyArray, n_rows: AnyArray, *, mesh: Mesh) -> tuple[jax.Array, .
         out_specs=(whole, spec, whole, whole),
         check_vma=False,
     )(x, n_rows)
-
-
-def _squared(value: Any) -> tuple[Any, Any]:
-    """A square and its rounding error (Dekker 1971), float32."""
-    factor = 4097.0 * value  # 2 to the power of 12, and 1
-    high = factor - (factor - value)
-    low = value - high
-    square = value * value
-    return square, ((high * high - square) + 2.0 * high * low) + low * low
 
 
 def moments_of_shards(shards: RowShards) -> tuple[np.ndarray, np.ndarray] | None:

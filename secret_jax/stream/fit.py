@@ -90,12 +90,14 @@ def fit_stream(plan: Plan, source: BatchSource, options: StreamOptions) -> Finis
 
     own, whole = learner(), learner()
 
-    def gathered() -> bytes:
+    def counted() -> bytes:
         _first_pass(own, source, checkpoint, plan)
-        return to_bytes(*packed(own)) if exchange.n_processes > 1 else b""
+        return json.dumps([own.weights.n_used, own.pool.merged]).encode()
 
-    contents = told(exchange, gathered)
+    counts = told(exchange, counted)
     if exchange.n_processes > 1:
+        own.reduce(*zip(*map(json.loads, counts), strict=True))
+        contents = told(exchange, lambda: to_bytes(*packed(own)))
         _join_processes(whole, contents, learner)
     else:
         whole = own
