@@ -113,7 +113,7 @@ def shard_rows(X: Any, mesh: Mesh | None = None) -> RowShards:
     >>> from secret_jax.datasets import make_fried
     >>> X, y = make_fried(500, random_state=0)
     >>> shards = shard_rows(X)
-    >>> model = SecretRegressor(max_depth=1, random_state=0).fit(shards, y)
+    >>> model = SecretRegressor(max_depth=0).fit(shards, y)
     >>> model.predict(shards).shape
     (500,)
     """

@@ -120,8 +120,8 @@ class StreamMixin:
         >>> from secret_jax.datasets import make_fried
         >>> X, y = make_fried(500, random_state=0)
         >>> parts = [(X[:300], y[:300]), (X[300:], y[300:])]
-        >>> model = SecretRegressor(random_state=0).fit_stream(parts)
-        >>> whole = SecretRegressor(random_state=0).fit(X, y)
+        >>> model = SecretRegressor(oblique=False, prune=None).fit_stream(parts)
+        >>> whole = SecretRegressor(oblique=False, prune=None).fit(X, y)
         >>> bool((model.predict(X) == whole.predict(X)).all())
         True
         """
@@ -194,7 +194,7 @@ class StreamMixin:
         >>> from secret_jax import SecretRegressor
         >>> from secret_jax.datasets import make_fried
         >>> X, y = make_fried(500, random_state=0)
-        >>> model = SecretRegressor(random_state=0).fit(X, y)
+        >>> model = SecretRegressor(max_depth=0).fit(X, y)
         >>> folder = getfixture("tmp_path")
         >>> model.predict_stream(X, folder / "predicted.parquet")
         500
