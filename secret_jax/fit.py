@@ -67,7 +67,7 @@ _MOST_CROSS_VALIDATED = 8192
 _NODE_SAMPLES = 32
 _SAMPLED_SHARE = 1 / 32
 # But no more than so many rows: a tree of a thousand leaves finds 500 for each.
-_MOST_SAMPLED = 1 << 19
+MOST_SAMPLED = 1 << 19
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -487,7 +487,7 @@ def enough_rows(plan: Plan, n_rows: int) -> int:
     """Rows that are enough to grow and prune a tree on."""
     if plan.max_split_samples is None:
         return n_rows
-    share = min(int(_SAMPLED_SHARE * n_rows), _MOST_SAMPLED)
+    share = min(int(_SAMPLED_SHARE * n_rows), MOST_SAMPLED)
     return min(max(_NODE_SAMPLES * plan.max_split_samples, share), n_rows)
 
 

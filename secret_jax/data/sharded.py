@@ -114,7 +114,7 @@ def shard_rows(X: Any, mesh: Mesh | None = None) -> RowShards:
     >>> from secret_jax.datasets import make_fried
     >>> X, y = make_fried(500, random_state=0)
     >>> shards = shard_rows(X)
-    >>> model = SecretRegressor(max_depth=1, random_state=0).fit(shards, y)
+    >>> model = SecretRegressor(max_depth=0).fit(shards, y)
     >>> model.predict(shards).shape
     (500,)
     """
@@ -215,72 +215,106 @@ def plus(total: tuple[Any, Any], more: Any) -> tuple[Any, Any]:
     return new, low + ((high - (new - back)) + (more - back))
 
 
+def multiplied(first: Any, second: Any) -> tuple[Any, Any]:
+    """A product and its rounding error (Dekker 1971), float32."""
+    product = first * second
+    (high, low), (more_high, more_low) = map(_halves, (first, second))
+    error = high * more_high - product
+    error = error + high * more_low + low * more_high + low * more_low
+    return product, error
+
+
+def _halves(value: Any) -> tuple[Any, Any]:
+    """A number as two of half as many bits (Veltkamp 1968)."""
+    factor = 4097.0 * value  # 2 to the power of 12, and 1
+    high = factor - (factor - value)
+    return high, value - high
+
+
 @program(static_argnames=("mesh",))
 def _moments(x: AnyArray, n_rows: AnyArray, *, mesh: Mesh) -> tuple[jax.Array, ...]:
-    """Mean (in two parts, from a shift), scatter, range of the columns."""
+    """Sums of offsets and of their squares, each in two parts, and ranges of columns.
+
+    Two float32 numbers hold 45 bits: with fewer, rows of the sample would be encoded in
+    other digits than on a host, and another tree might grow on them.
+
+    Returns
+    -------
+    shift : Array of shape (n_columns,)
+        What the offsets are from.
+    sums : Array of shape (n_shards * tile, 4, n_columns)
+        To be added up on the host: that is exact, and their number is fixed.
+    low, high : Array of shape (n_columns,)
+    """
     axis = mesh.axis_names[0]
+    spec, whole = PartitionSpec(axis), PartitionSpec()
 
     def local(x: Any, n_rows: Any) -> tuple[Any, ...]:
         n_local, n_columns = x.shape
-        shard = jax.lax.axis_index(axis)
-        size = tile_size(n_local, mesh)
+        shard, size = jax.lax.axis_index(axis), tile_size(n_local, mesh)
         tile = tiles(n_local, n_rows, shard, size)
-        first = jnp.where(shard == 0, x[0].astype(jnp.float32), 0.0)
-        shift = jax.lax.psum(first, axis)
+        # Any number near the columns will do: the mean of the first rows of all shards.
+        first = x[:size].astype(jnp.float32).mean(axis=0)
+        shift = jax.lax.pmean(first, axis)
 
-        def rows(number: Any) -> tuple[Any, Any]:
+        def add(number: Any, state: Any) -> Any:
+            total, squares, low, high = state
             begin, inside = tile(number)
-            part = jax.lax.dynamic_slice_in_dim(x, begin, size)
-            return part.astype(jnp.float32), inside[:, None]
-
-        def first_pass(number: Any, state: Any) -> Any:
-            total, low, high = state
-            part, inside = rows(number)
-            offset = jnp.where(inside, part - shift, 0.0)
+            part = jax.lax.dynamic_slice_in_dim(x, begin, size).astype(jnp.float32)
+            inside = inside[:, None]
             low = jnp.minimum(low, jnp.where(inside, part, jnp.inf).min(axis=0))
             high = jnp.maximum(high, jnp.where(inside, part, -jnp.inf).max(axis=0))
-            return plus(total, offset.sum(axis=0)), low, high
+            offset, rest = plus((part, jnp.zeros_like(part)), -shift)
+            square, error = multiplied(offset, offset)
+            error = error + 2.0 * offset * rest
+            zero = jnp.zeros_like(part)
+            offset, rest, square, error = (
+                jnp.where(inside, value, zero)
+                for value in (offset, rest, square, error)
+            )
+            total, squares = plus(total, offset), plus(squares, square)
+            return (
+                (total[0], total[1] + rest),
+                (squares[0], squares[1] + error),
+                *(low, high),
+            )
 
-        nothing = jax.lax.pcast(jnp.zeros(n_columns), axis, to="varying")
-        state = (nothing, nothing), nothing + jnp.inf, nothing - jnp.inf
-        count = n_tiles(n_local, size)
-        total, low, high = jax.lax.fori_loop(0, count, first_pass, state)
-        sums = jax.lax.psum(jnp.stack(total), axis)
-        mean = (sums[0] + sums[1]) / n_rows.astype(jnp.float32)
-
-        def second_pass(number: Any, total: Any) -> Any:
-            part, inside = rows(number)
-            offset = jnp.where(inside, (part - shift) - mean, 0.0)
-            return plus(total, (offset**2).sum(axis=0))
-
-        total = jax.lax.fori_loop(0, count, second_pass, (nothing, nothing))
-        scatter = jax.lax.psum(jnp.stack(total), axis)
-        return (
-            *(shift, sums, scatter),
-            *(jax.lax.pmin(low, axis), jax.lax.pmax(high, axis)),
+        nothing = jnp.zeros((size, n_columns))
+        edge = jnp.full(n_columns, jnp.inf)
+        state = (nothing, nothing), (nothing, nothing), edge, -edge
+        total, squares, low, high = jax.lax.fori_loop(
+            0, n_tiles(n_local, size), add, state
         )
+        sums = jnp.stack([*total, *squares], axis=1)
+        return shift, sums, jax.lax.pmin(low, axis), jax.lax.pmax(high, axis)
 
-    whole = PartitionSpec()
     return jax.shard_map(
-        local, mesh=mesh, in_specs=(PartitionSpec(axis), whole), out_specs=whole
+        local,
+        mesh=mesh,
+        in_specs=(spec, whole),
+        out_specs=(whole, spec, whole, whole),
+        check_vma=False,
     )(x, n_rows)
 
 
 def moments_of_shards(shards: RowShards) -> tuple[np.ndarray, np.ndarray] | None:
     """Mean and standard deviation of the columns, float64; a scale of 1 of constants.
 
-    None where there is a value that is no finite number.
+    None where there is a value that is no finite number, or a very large one.
     """
     n_rows = shards.n_rows
     with in_32_bits():
         found = _moments(shards.x, np.int32(n_rows), mesh=shards.mesh)
-    shift, sums, scatter, low, high = (np.asarray(a, np.float64) for a in found)
-    if not all(np.isfinite(a).all() for a in (sums, scatter, low, high)):
+    shift, sums, low, high = (np.asarray(array, np.float64) for array in found)
+    if not all(np.isfinite(array).all() for array in (sums, low, high)):
         return None
-    center = shift + sums.sum(axis=0) / n_rows
-    scale = np.sqrt(scatter.sum(axis=0) / n_rows)
+    total, rest, squares, error = sums.sum(axis=0)
+    mean = (total + rest) / n_rows
+    scatter = (squares + error) - n_rows * mean**2
+    scale = np.sqrt(np.maximum(scatter, 0.0) / n_rows)
     constant = (low == high) | (scale <= 0)
-    return np.where(low == high, low, center), np.where(constant, 1.0, scale)
+    center = np.where(low == high, low, shift + mean)
+    return center, np.where(constant, 1.0, scale)
 
 
 @program(static_argnames=("mesh",))

@@ -18,6 +18,7 @@ from secret_jax.data.device import FAR
 from secret_jax.data.sharded import (
     RowShards,
     ShardedRows,
+    multiplied,
     n_tiles,
     plus,
     tile_size,
@@ -62,7 +63,7 @@ def sharded_statistics(
             shards.x,
             shards.beside(targets),
             shards.beside(source.weight.astype(np.float32)),
-            *_scaling(tree),
+            _scaling(tree),
             routing,
             number[np.asarray(routing.node_id)].astype(np.int32),
             padded(shift, n_leaves, 0),
@@ -87,15 +88,26 @@ def sharded_statistics(
     )
 
 
-def _scaling(tree: Tree) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The center of the columns in two parts, and their scale, float32."""
-    center, scale = tree.schema.center, tree.schema.scale
-    coarse = center.astype(np.float32)
-    return coarse, (center - coarse).astype(np.float32), scale.astype(np.float32)
+def _scaling(tree: Tree) -> tuple[np.ndarray, ...]:
+    """Centers and inverse scales of the columns, each in two parts, float32."""
+    parts = []
+    for whole in (tree.schema.center, 1.0 / tree.schema.scale):
+        coarse = whole.astype(np.float32)
+        parts += [coarse, (whole - coarse).astype(np.float32)]
+    return tuple(parts)
 
 
-def _encoded(x: Any, center: Any, rest: Any, scale: Any) -> Any:
-    encoded = ((x.astype(jnp.float32) - center) - rest) / scale
+def _encoded(x: Any, scaling: Any) -> Any:
+    """Standardised columns, as float64 on a host would be rounded to float32.
+
+    Else a few of many rows would go to the other side of a split.
+    """
+    center, center_rest, inverse, inverse_rest = scaling
+    value = x.astype(jnp.float32)
+    offset, rest = plus((value, jnp.zeros_like(value)), -center)
+    rest = rest - center_rest
+    product, error = multiplied(offset, jnp.broadcast_to(inverse, offset.shape))
+    encoded = product + (error + (offset * inverse_rest + rest * inverse))
     return jnp.clip(encoded, -FAR, FAR)
 
 
@@ -104,9 +116,7 @@ def _sums(
     x: AnyArray,
     targets: AnyArray,
     weight: AnyArray,
-    center: AnyArray,
-    rest: AnyArray,
-    scale: AnyArray,
+    scaling: tuple[AnyArray, ...],
     routing: Any,
     number: AnyArray,
     shift: AnyArray,
@@ -127,7 +137,7 @@ def _sums(
     spec, whole = PartitionSpec(axis), PartitionSpec()
 
     def on_shard(x: Any, targets: Any, weight: Any, given: Any) -> Any:
-        center, rest, scale, routing, number, shift, depth, n_rows = given
+        scaling, routing, number, shift, depth, n_rows = given
         n_local = len(x)
         size, (n_leaves, width) = tile_size(n_local, mesh), shift.shape
         tile = tiles(n_local, n_rows, jax.lax.axis_index(axis), size)
@@ -140,7 +150,7 @@ def _sums(
                 jax.lax.dynamic_slice_in_dim(array, begin, size)
                 for array in (x, targets, weight)
             )
-            z = _encoded(raw, center, rest, scale)
+            z = _encoded(raw, scaling)
             codes = jnp.zeros((size, 0), jnp.int32)
             leaf = number[leaf_place(routing, z, codes, depth)]
             member = (leaf[:, None] == jnp.arange(n_leaves)) & inside[:, None]
@@ -166,7 +176,7 @@ def _sums(
             jax.lax.pmax(high, axis),
         )
 
-    given = center, rest, scale, routing, number, shift, depth, n_rows
+    given = scaling, routing, number, shift, depth, n_rows
     return jax.shard_map(
         on_shard,
         mesh=mesh,
@@ -179,9 +189,7 @@ def _sums(
 @program(static_argnames=("mesh",))
 def _predicted(
     x: AnyArray,
-    center: AnyArray,
-    rest: AnyArray,
-    scale: AnyArray,
+    scaling: tuple[AnyArray, ...],
     routing: Any,
     depth: AnyArray,
     *,
@@ -194,13 +202,13 @@ def _predicted(
     spec, whole = PartitionSpec(mesh.axis_names[0]), PartitionSpec()
 
     def on_shard(x: Any, given: Any) -> Any:
-        center, rest, scale, routing, depth = given
-        z = _encoded(x, center, rest, scale)
+        scaling, routing, depth = given
+        z = _encoded(x, scaling)
         codes = jnp.zeros((len(x), 0), jnp.int32)
         finite = jnp.isfinite(x).all()[None]
         return value_of_leaf(routing, z, codes, depth).T, finite
 
-    given = center, rest, scale, routing, depth
+    given = scaling, routing, depth
     return jax.shard_map(
         on_shard, mesh=mesh, in_specs=(spec, whole), out_specs=spec, check_vma=False
     )(x, given)
@@ -224,7 +232,7 @@ def predict_shards(tree: Tree, shards: RowShards) -> np.ndarray | None:
     with in_32_bits():
         found, finite = _predicted(
             shards.x,
-            *_scaling(tree),
+            _scaling(tree),
             routing_of(tree),
             np.int32(tree.max_depth),
             mesh=shards.mesh,

@@ -12,6 +12,7 @@ import numpy as np
 
 from secret_jax.data.schema import Role, TableSchema
 from secret_jax.fit import (
+    MOST_SAMPLED,
     Finished,
     Plan,
     Prepared,
@@ -31,8 +32,6 @@ from secret_jax.stream.sources import BatchSource
 from secret_jax.stream.state import join, packed, unpack
 from secret_jax.tree.structure import ARRAY_FIELDS, Tree
 
-# Of more than 32 times as many rows the sample does not grow any further.
-MOST_SAMPLED = 1 << 20
 _FIRST = "first-pass"
 
 
@@ -90,12 +89,14 @@ def fit_stream(plan: Plan, source: BatchSource, options: StreamOptions) -> Finis
 
     own, whole = learner(), learner()
 
-    def gathered() -> bytes:
+    def counted() -> bytes:
         _first_pass(own, source, checkpoint, plan)
-        return to_bytes(*packed(own)) if exchange.n_processes > 1 else b""
+        return json.dumps([own.weights.n_used, own.pool.merged]).encode()
 
-    contents = told(exchange, gathered)
+    counts = told(exchange, counted)
     if exchange.n_processes > 1:
+        own.reduce(*zip(*map(json.loads, counts), strict=True))
+        contents = told(exchange, lambda: to_bytes(*packed(own)))
         _join_processes(whole, contents, learner)
     else:
         whole = own
@@ -121,10 +122,9 @@ def fit_stream(plan: Plan, source: BatchSource, options: StreamOptions) -> Finis
 
 
 def _enough(plan: Plan, options: StreamOptions, n_rows: int) -> int:
-    most = options.sample_rows or MOST_SAMPLED
     if options.sample_rows:
-        return min(most, n_rows)
-    return min(enough_rows(plan, n_rows), most)
+        return min(options.sample_rows, n_rows)
+    return min(enough_rows(plan, n_rows), MOST_SAMPLED)
 
 
 def _seed_of_all(seed: int, exchange: Exchange) -> int:

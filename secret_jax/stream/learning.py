@@ -50,6 +50,8 @@ _HOUR = "hour"
 # More sums of blocks than these are added up on the way: a gigabyte of rows to a
 # megabyte of sums, and no more than so many.
 _MOST_SUMS = 1 << 16
+# From one process to the others go so many at most: two megabytes.
+_MOST_SUMS_SENT = 1 << 12
 # Beyond, whole numbers have gaps between them and are weights like any others.
 _MOST_COPIES = 2.0**53
 
@@ -221,7 +223,7 @@ class Learner:
                 int(np.count_nonzero(weight)),
                 float(weight.sum()),
                 float(weight.max(initial=0.0)),
-                bool(np.equal(np.mod(weight, 1), 0).all()),
+                bool((weight == 1).all() or np.equal(np.mod(weight, 1), 0).all()),
             )
         )
 
@@ -309,6 +311,23 @@ class Learner:
             weight[index],
             hashed,
         )
+
+    def reduce(self, n_used: Sequence[int], merged: Sequence[bool]) -> None:
+        """Leave what the sample and the sums of several processes need of this one.
+
+        Parameters
+        ----------
+        n_used : sequence of int
+            Rows of every process.
+        merged : sequence of bool
+            Whether its pool has made copies one row: then the share of the rows does
+            not say how many are wanted.
+        """
+        if not any(merged):
+            self.pool.shrink(sum(n_used))
+        if len(self.target_sums) > _MOST_SUMS_SENT:
+            self.sums = [joint_sums(self.sums)] if self.sums else []
+            self.target_sums = [joint_sums(self.target_sums)]
 
     def finished(self) -> tuple[TableSchema, Rows]:
         """The schema and the sample of all rows that were added.

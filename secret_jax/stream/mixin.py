@@ -58,8 +58,7 @@ class StreamMixin:
         The first pass measures the columns, learns their categories and takes a sample,
         which grows and prunes the tree; the second one gives its models, from all rows.
         A block of rows and the sample are in memory. The tree is the one, to the bit,
-        that `fit` gives for the same rows in the same order where the sample is the
-        same, which it is up to 33 million rows.
+        that `fit` gives for the same rows in the same order.
 
         Parameters
         ----------
@@ -79,7 +78,7 @@ class StreamMixin:
             Columns to use; by default all others.
         sample_rows : int, optional
             How many rows grow and prune the tree. By default as many as `fit` would
-            take (see ``max_split_samples``), but at most 1,048,576.
+            take (see ``max_split_samples``), but at most 524,288.
         checkpoint : path-like, optional
             A folder, made if need be. The same call after an interruption goes on from
             what it holds, to the same model; when that is saved, remove the folder.
@@ -120,8 +119,8 @@ class StreamMixin:
         >>> from secret_jax.datasets import make_fried
         >>> X, y = make_fried(500, random_state=0)
         >>> parts = [(X[:300], y[:300]), (X[300:], y[300:])]
-        >>> model = SecretRegressor(random_state=0).fit_stream(parts)
-        >>> whole = SecretRegressor(random_state=0).fit(X, y)
+        >>> model = SecretRegressor(oblique=False, prune=None).fit_stream(parts)
+        >>> whole = SecretRegressor(oblique=False, prune=None).fit(X, y)
         >>> bool((model.predict(X) == whole.predict(X)).all())
         True
         """
@@ -194,7 +193,7 @@ class StreamMixin:
         >>> from secret_jax import SecretRegressor
         >>> from secret_jax.datasets import make_fried
         >>> X, y = make_fried(500, random_state=0)
-        >>> model = SecretRegressor(random_state=0).fit(X, y)
+        >>> model = SecretRegressor(max_depth=0).fit(X, y)
         >>> folder = getfixture("tmp_path")
         >>> model.predict_stream(X, folder / "predicted.parquet")
         500

@@ -123,6 +123,13 @@ class Pool:
             whole = whole.take(whole.hashed < self.limit)
         self._parts = [whole]
 
+    def shrink(self, n_seen: int) -> None:
+        """Keep what the sample of more rows, in other pools as well, may hold."""
+        whole, n_wanted = self.rows(), self._enough(n_seen)
+        if whole is not None and n_wanted < n_seen:
+            self.limit = min(self.limit, int(sampling_limit(n_wanted / n_seen)))
+            self._parts = [whole.take(whole.hashed < self.limit)]
+
     def sample(
         self,
         schema: TableSchema,
