@@ -82,7 +82,9 @@ class TreeRecipe:
     sample : int
         Most rows of a node that a search sees,
     smallest_sample : int
-        and the padded size of small nodes.
+        the padded size of small nodes,
+    batch_rows : int
+        and the padded rows of nodes that are searched together.
     most_rows : int
         Most rows that a tree sees.
     min_gain : float
@@ -96,6 +98,7 @@ class TreeRecipe:
     leaf: LeafModel = _LEAF
     sample: int = 2048
     smallest_sample: int = 128
+    batch_rows: int = 1 << 12
     most_rows: int = 1 << 16
     min_gain: float = 0.0
     seed: int = 0

@@ -77,6 +77,7 @@ def add_round(
         sample=recipe.sample,
         min_gain=recipe.min_gain,
         smallest_sample=recipe.smallest_sample,
+        batch_rows=recipe.batch_rows,
     )
     pairs = list(zip(boosters, parts, strict=True))
     roots = [_root(each, part, rows) for each, part in pairs]

@@ -7,7 +7,7 @@ batch are taken one after the other, on accelerators side by side.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -35,7 +35,9 @@ from secret_jax.splits.interface import Node, Split, SplitFinder
 
 # Most padded rows of one batch, unless a single node has more: eight nodes of the
 # default sample are enough to make a call of a program cheap.
-_BATCH_ROWS = 1 << 14
+BATCH_ROWS = 1 << 14
+# Nodes of so few rows together are searched by the thread that asks.
+_FEW_TOGETHER = 1 << 12
 # Padded size of small nodes, unless a growth asks for another.
 SMALLEST_SAMPLE = 512
 
@@ -46,6 +48,9 @@ _FEWEST_TOGETHER = 4
 _FEWEST_HELD = 1 << 14
 # Where a node that comes without its rows names their places.
 _PLACE = "place"
+
+# Searches whose programs were compiled side by side before.
+_PREPARED: set[Hashable] = set()
 
 _NOTHING: Mapping[str, np.ndarray] = MappingProxyType({})
 
@@ -225,6 +230,8 @@ class Search:
     smallest : int, optional
         Smaller nodes are padded to this size: one program more would cost seconds to
         compile.
+    batch_rows : int, optional
+        Most padded rows of one batch on a processor.
     """
 
     def __init__(
@@ -237,6 +244,7 @@ class Search:
         sample: int | None,
         deep: bool = True,
         smallest: int = SMALLEST_SAMPLE,
+        batch_rows: int = BATCH_ROWS,
     ):
         self._finder, self._places, self._schema = finder, places, schema
         self._padding = Padding.of(schema, oblique=oblique)
@@ -245,6 +253,7 @@ class Search:
         self._codes = self._padding.wider_codes(np.maximum(codes, 0))
         self._together, self._deep = on_accelerator(), deep
         self._smallest = smallest
+        self._batch_rows = BATCH_ROWS if self._together else batch_rows
         # Processors read the rows where they are.
         self._held = None
         if self._together:
@@ -328,7 +337,11 @@ class Search:
                 yield from self._samples(level, level.oblique == oblique, n_rows)
 
         share = self._shares(level, n_rows)
-        side_by_side(search, jobs())
+        if n_rows.sum() <= _FEW_TOGETHER:
+            for job in jobs():
+                search(job)
+        else:
+            side_by_side(search, jobs())
         return Found(splits, share, coefficient, degrees, statistics)
 
     def _no_splits(self, n_nodes: int) -> Split:
@@ -388,7 +401,7 @@ class Search:
         for size in np.unique(width[chosen])[::-1].tolist():
             alike = np.flatnonzero(chosen & (width == size))
             n_padded = n_together = self._nodes_at_once(size, len(alike))
-            if not self._together:
+            if not self._together and n_rows.sum() > _FEW_TOGETHER:
                 # Every processor gets its share, even of few nodes.
                 n_together = min(n_padded, -(-len(alike) // N_WORKERS))
             column = np.arange(size)
@@ -401,7 +414,7 @@ class Search:
 
     def _nodes_at_once(self, size: int, n_nodes: int) -> int:
         """Nodes of a batch, of which some may be padding."""
-        most = max(1, rows_at_once(self._row_bytes, _BATCH_ROWS) // size)
+        most = max(1, rows_at_once(self._row_bytes, self._batch_rows) // size)
         if not self._together:
             return most  # padding is never computed: one program for all levels
         return min(most, bucket(n_nodes, smallest=_FEWEST_TOGETHER))
@@ -414,6 +427,12 @@ class Search:
         heaviest = self._places.weight.max(initial=1.0)
         smallest = max(level.min_split_weight.min() / heaviest, 1.0)
         largest = int(n_rows.max())
+        place = self._places
+        shape = place.table.codes.shape[1], place.targets.shape[1]
+        known = self._finder, self._columns, shape, largest.bit_length()
+        if known in _PREPARED:
+            return
+        _PREPARED.add(known)
         smallest = min(int(smallest), largest) if self._deep else largest
         narrowest = bucket(smallest, smallest=self._smallest)
         size = bucket(largest, smallest=self._smallest)

@@ -16,7 +16,7 @@ import numpy as np
 
 from secret_jax.data.rows import Rows
 from secret_jax.data.schema import TableSchema
-from secret_jax.grow.batches import SMALLEST_SAMPLE, Search
+from secret_jax.grow.batches import BATCH_ROWS, SMALLEST_SAMPLE, Search
 from secret_jax.grow.best_first import BestFirst
 from secret_jax.grow.builder import Builder
 from secret_jax.grow.frontier import Level, Places, Root, partition
@@ -49,6 +49,8 @@ class GrowOptions:
     max_depth, max_leaf_nodes : int or None
     smallest_sample : int
         Smaller nodes are padded to this size.
+    batch_rows : int
+        Most padded rows of nodes that are searched together on a processor.
     """
 
     finder: SplitFinder
@@ -57,6 +59,7 @@ class GrowOptions:
     max_depth: int | None = None
     max_leaf_nodes: int | None = None
     smallest_sample: int = SMALLEST_SAMPLE
+    batch_rows: int = BATCH_ROWS
 
 
 class Grown(NamedTuple):
@@ -123,6 +126,7 @@ def grown(
         sample=options.sample,
         deep=options.max_depth is None or options.max_depth > 1,
         smallest=options.smallest_sample,
+        batch_rows=options.batch_rows,
     )
     builder = Builder(schema, len(roots))
     level = Level.of(roots, places, schema)

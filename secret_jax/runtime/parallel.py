@@ -22,6 +22,7 @@ N_WORKERS = min(os.cpu_count() or 1, 8)
 _Result = TypeVar("_Result")
 # Threads of threads would only get in each other's way.
 _THREAD = threading.local()
+_POOLS: dict[int, ThreadPoolExecutor] = {}
 
 
 def _begin_work() -> None:
@@ -72,5 +73,16 @@ def in_blocks(
 
 def side_by_side(function: Callable[[Any], None], jobs: Iterable[Any]) -> None:
     """Call a function for every job, in threads; its errors are raised here."""
-    with ThreadPoolExecutor(N_WORKERS, initializer=_begin_work) as pool:
-        collections.deque(pool.map(carried(function), jobs), maxlen=0)
+    if getattr(_THREAD, "works", False):
+        collections.deque(map(function, jobs), maxlen=0)
+        return
+    collections.deque(_pool().map(carried(function), jobs), maxlen=0)
+
+
+def _pool() -> ThreadPoolExecutor:
+    """The threads of this process, which stay: small levels come by the thousand."""
+    process = os.getpid()
+    if process not in _POOLS:  # threads do not survive a fork
+        _POOLS.clear()
+        _POOLS[process] = ThreadPoolExecutor(N_WORKERS, initializer=_begin_work)
+    return _POOLS[process]
