@@ -59,8 +59,7 @@ def feature_importances(tree: Tree) -> np.ndarray:
     coefficient = np.asarray(tree.coefficient[:, 0], np.float64)
     error = weight * tree.train_error[:, 0]
     of_root = sum_variances(tree, 0, coefficient[0, 1:])
-    unexplained = 1.0 if tree.loss is None else tree.loss.of_constant(tree.mean[0])[0]
-    explained = max(weight[0] * unexplained - error[0], 0.0)
+    explained = max(weight[0] * _without_root(tree, of_root) - error[0], 0.0)
     importance = explained * in_proportion(of_root)
     for node in np.flatnonzero(~tree.is_leaf):
         children = [int(tree.left[node]), int(tree.right[node])]
@@ -82,3 +81,23 @@ def feature_importances(tree: Tree) -> np.ndarray:
     total = importance.sum()
     explained = total > _ROUNDING * weight[0]
     return importance / total if explained else np.zeros_like(importance)
+
+
+def _without_root(tree: Tree, of_root: np.ndarray) -> float:
+    """Mean error if the root said the same of all rows.
+
+    Parameters
+    ----------
+    tree : Tree
+    of_root : ndarray of shape (n_columns,)
+        Variance of each column's part in the root's equation.
+    """
+    if tree.loss is None:
+        return 1.0
+    constant = tree.loss.of_constant(tree.mean[0])
+    if constant is not None:
+        return float(constant[0])
+    # As if errors grew with the variance of values.
+    error = tree.train_error[0]
+    noise = max(float(tree.loss.noise(error, tree.mean[0])[0]), 1e-300)
+    return float(error[0]) * (1.0 + float(of_root.sum()) / noise)
