@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from secret_jax.data.sharded import RowShards as RowShards
     from secret_jax.data.sharded import shard_rows as shard_rows
     from secret_jax.estimator import SecretRegressor as SecretRegressor
+    from secret_jax.losses.interface import Loss as Loss
+    from secret_jax.losses.numbers import Huber as Huber
+    from secret_jax.losses.numbers import Poisson as Poisson
+    from secret_jax.losses.numbers import Quantile as Quantile
     from secret_jax.models.interface import LeafModel as LeafModel
     from secret_jax.models.interface import Models as Models
     from secret_jax.models.least_squares import Constant as Constant
@@ -68,15 +72,19 @@ _HOMES = {
     "Fitted": "refine.interface",
     "GuideSplits": "splits.guide",
     "HoldOut": "prune.hold_out",
+    "Huber": "losses.numbers",
     "Implied": "models.least_squares",
     "InformationCriterion": "prune.criteria",
     "LeafModel": "models.interface",
     "LeastSquares": "models.least_squares",
     "Logistic": "models.logistic",
+    "Loss": "losses.interface",
     "Models": "models.interface",
     "Node": "splits.interface",
+    "Poisson": "losses.numbers",
     "Pruned": "prune.interface",
     "PruningRule": "prune.interface",
+    "Quantile": "losses.numbers",
     "Refined": "refine.interface",
     "Refinement": "refine.interface",
     "RefinementWarning": "refine.interface",

@@ -20,9 +20,10 @@ from secret_jax.inspect.intervals import (
     conformity_scores,
     node_deviations,
 )
+from secret_jax.losses.interface import Loss
 from secret_jax.models.interface import LeafModel
 from secret_jax.models.least_squares import Constant, Implied, LeastSquares
-from secret_jax.parameters import CONSTRAINTS, cart_preset
+from secret_jax.parameters import CONSTRAINTS, cart_preset, value_of
 from secret_jax.prune.cross_validation import CrossValidation
 from secret_jax.prune.hold_out import HoldOut
 from secret_jax.prune.interface import PruningRule
@@ -98,6 +99,12 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin):
         trees, Breiman & Shang 1996). It is taken if it fits the rows well enough. No
         effect with any other way of pruning, on samples (see ``max_split_samples``), or
         on a single leaf.
+    loss : {"squared", "absolute", "huber", "poisson"} or Loss, default="squared"
+        What an error costs in the leaves and in pruning, while splits compare squared
+        errors: "absolute" leads to medians (`Quantile`, which has a ``level``), "huber"
+        to means that outliers hardly move (`Huber`), "poisson" to expected counts
+        (`Poisson`, whose equations say their logarithms). Leaf models are fitted by
+        iterated weighted least squares. Medians and Huber's are not distilled.
     tau : float, default=0.03
         How short the equations are: the shortest one is taken that differs from the
         node's full model by at most this share of the noise variance in the node. 0.05
@@ -227,6 +234,7 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin):
         | None = "auto",
         refine: Literal["tao", "blend", "soft"] | Refinement | None = None,
         distill: bool | Distillation = True,
+        loss: Literal["squared", "absolute", "huber", "poisson"] | Loss = "squared",
         tau: float = 0.03,
         tolerance: float = 0.03,
         min_samples_split: float | Literal["auto"] = "auto",
@@ -250,6 +258,7 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin):
         self.prune = prune
         self.refine = refine
         self.distill = distill
+        self.loss = loss
         self.tau = tau
         self.tolerance = tolerance
         self.min_samples_split = min_samples_split
@@ -433,6 +442,12 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin):
             prediction = routing.predict(*self._tree_and_rows(X))
         if not return_std:
             return prediction
+        if self.tree_.loss is not None:
+            raise ValueError(
+                f"Standard deviations and intervals need loss='squared', and the tree "
+                f"was fitted with {self.tree_.loss!r}. For an interval fit two "
+                "quantiles: loss=Quantile(level=0.05) and Quantile(level=0.95)."
+            )
         outputs = [self.tree_.output(i) for i in range(self.tree_.n_outputs)]
         deviation = np.stack([node_deviations(tree) for tree in outputs], axis=1)
         return prediction, deviation[self.apply(X)].reshape(prediction.shape)
@@ -524,6 +539,9 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin):
     ) -> Targets:
         """See `TreeEstimator`."""
         values = validated_targets(y, X)
+        loss = value_of("loss", self.loss)
+        if loss is not None:
+            loss.check_targets(values)
         n_outputs = values.shape[1]
         if known is not None and n_outputs != known.values.shape[1]:
             raise ValueError(

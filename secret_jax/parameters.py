@@ -11,7 +11,9 @@ from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
 
 from secret_jax.data.roles import ColumnOptions
 from secret_jax.fit import Plan
+from secret_jax.losses.numbers import Huber, Poisson, Quantile
 from secret_jax.models.by_loss import LossModel
+from secret_jax.models.generalised import generalised
 from secret_jax.models.interface import LeafModel
 from secret_jax.models.least_squares import Constant, Implied, LeastSquares
 from secret_jax.models.logistic import Logistic, Shares
@@ -60,6 +62,7 @@ NAMED: Named = {
     },
     "refine": {"tao": Tao(), "blend": Blend(), "soft": SoftGates()},
     "distill": {True: Distillation()},
+    "loss": {"absolute": Quantile(), "huber": Huber(), "poisson": Poisson()},
 }
 # Numbers of rows, or shares of them.
 _COUNT_OR_SHARE = [
@@ -79,6 +82,10 @@ CONSTRAINTS: dict[str, Any] = {
     ],
     "refine": [StrOptions({"tao", "blend", "soft"}), Refinement, None],
     "distill": ["boolean", Distillation],
+    "loss": [
+        StrOptions({"squared", "absolute", "huber", "poisson"}),
+        *(Quantile, Huber, Poisson),
+    ],
     "tau": [real(0.0)],
     "tolerance": [real(0.0)],
     "min_samples_split": _COUNT_OR_SHARE,
@@ -113,7 +120,9 @@ CLASS_NAMED: Named = {
     "refine": {"tao": Tao(), "blend": Blend()},
     "distill": {True: Distillation()},
 }
-CLASS_CONSTRAINTS: dict[str, Any] = CONSTRAINTS | {
+CLASS_CONSTRAINTS: dict[str, Any] = {
+    name: allowed for name, allowed in CONSTRAINTS.items() if name != "loss"
+} | {
     "splits": [StrOptions({"rss", "secret", "cart"}), SplitFinder],
     "leaf": [StrOptions({"logistic", "constant"}), LossModel],
     "class_weight": [StrOptions({"balanced"}), dict, None],
@@ -253,6 +262,18 @@ def plan_of(
             value.check()
     names = ("splits", "leaf", "prune", "refine", "distill")
     splits, leaf, prune, refine, distill = (values[name] for name in names)
+    loss = values.get("loss")
+    if loss is not None:
+        fitted_to_loss = generalised(leaf, loss)
+        if fitted_to_loss is None:
+            allowed = f"'ridge', 'linear' or 'constant' with loss={loss!r}"
+            refuse("leaf", caller, allowed, parameters["leaf"])
+        leaf = fitted_to_loss
+        if not loss.predicts_means:
+            distill = None  # the mean of medians and rows is no median
+        if refine is not None and refine.trains_models:
+            allowed = "'tao', 'blend' or None with another loss than 'squared'"
+            refuse("refine", caller, allowed, parameters["refine"])
     if leaf.needs_implied_models and not splits.implies_models:
         allowed = "another one with these splits: they imply no models of the leaves"
         refuse("leaf", caller, allowed, parameters["leaf"])

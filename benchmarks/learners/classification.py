@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -166,15 +166,18 @@ def _error(records: list[Record]) -> float:
     return (wrong + 0.5) / (rows + 1)
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Fit what is missing, and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.learners.classification",
+        description="Error and log-loss of the classifier beside others.",
+    )
     parser.add_argument("--data", default=os.environ.get("SECRET_JAX_DATA"))
     parser.add_argument("--sets", nargs="+", choices=NAMES, default=list(NAMES))
     parser.add_argument("--models", nargs="+", choices=MODELS, default=list(SHOWN))
     parser.add_argument("--repeats", type=whole_number, default=3)
     parser.add_argument("--out", type=Path, default=Path("classification.jsonl"))
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     if not options.data:
         parser.error("name the folder of the data with --data or SECRET_JAX_DATA")
     make_appendable(options.out)

@@ -81,8 +81,7 @@ def savings(tree: Tree, square: float) -> np.ndarray:
     coefficient = np.asarray(tree.coefficient[:, 0], np.float64)
     error = weight * tree.train_error[:, 0]
     of_root = sum_variances(tree, 0, coefficient[0, 1:])
-    unexplained = 1.0 if tree.loss is None else tree.loss.of_constant(tree.mean[0])[0]
-    explained = max(square * unexplained - error[0], 0.0)
+    explained = max(square * _without_root(tree, of_root) - error[0], 0.0)
     importance = explained * in_proportion(of_root)
     for node in np.flatnonzero(~tree.is_leaf):
         children = [int(tree.left[node]), int(tree.right[node])]
@@ -102,3 +101,23 @@ def savings(tree: Tree, square: float) -> np.ndarray:
             of_split = (1.0 - half) * of_split + half * in_proportion(joint)
         importance += saved * of_split
     return importance
+
+
+def _without_root(tree: Tree, of_root: np.ndarray) -> float:
+    """Mean error if the root said the same of all rows.
+
+    Parameters
+    ----------
+    tree : Tree
+    of_root : ndarray of shape (n_columns,)
+        Variance of each column's part in the root's equation.
+    """
+    if tree.loss is None:
+        return 1.0
+    constant = tree.loss.of_constant(tree.mean[0])
+    if constant is not None:
+        return float(constant[0])
+    # As if errors grew with the variance of values.
+    error = tree.train_error[0]
+    noise = max(float(tree.loss.noise(error, tree.mean[0])[0]), 1e-300)
+    return float(error[0]) * (1.0 + float(of_root.sum()) / noise)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import expit, log_expit, log_softmax, softmax
@@ -33,6 +34,8 @@ class CrossEntropy(Loss):
     >>> loss.losses(np.array([[1.0, 0.0]]), np.zeros((1, 2))).sum().round(3)
     np.float64(0.693)
     """
+
+    is_likelihood: ClassVar[bool] = True
 
     def scaling(self, center: float, scale: float) -> tuple[float, float]:
         """Indicators and shares stay as they are."""
@@ -73,9 +76,9 @@ class CrossEntropy(Loss):
         """The entropy of the shares."""
         return self.losses(mean[None], self.constant(mean[None], np.ones(1))[None])[0]
 
-    def spread(self, mean: np.ndarray) -> np.ndarray:
+    def noise(self, error: np.ndarray, mean: np.ndarray) -> np.ndarray:
         """See `Loss`."""
-        return 2.0 / np.maximum(mean * (1.0 - mean), _LEAST_CURVATURE)
+        return 2.0 * error / np.maximum(mean * (1.0 - mean), _LEAST_CURVATURE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,6 +128,6 @@ class Brier(Loss):
         """The Gini impurity."""
         return (2.0 if len(mean) == 1 else 1.0) * mean * (1.0 - mean)
 
-    def spread(self, mean: np.ndarray) -> np.ndarray:
+    def noise(self, error: np.ndarray, mean: np.ndarray) -> np.ndarray:
         """See `Loss`."""
-        return np.full(mean.shape, 0.5 if mean.shape[1] == 1 else 1.0)
+        return error * (0.5 if mean.shape[-1] == 1 else 1.0)

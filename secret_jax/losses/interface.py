@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Float
@@ -23,6 +24,15 @@ class Loss(Value, ABC):
     ``value`` is what the models of a tree say, one column for each output; ``targets``
     are in the units in which the rows are encoded.
     """
+
+    predicts_means: ClassVar[bool] = True
+    """Whether it leads to means of the targets: others cannot learn from means."""
+    is_likelihood: ClassVar[bool] = False
+    """Whether it is a negative log-likelihood up to a constant."""
+
+    def check_targets(self, targets: Float[np.ndarray, "n_rows n_outputs"]) -> None:
+        """Refuse targets, in their own units, that the loss knows nothing of."""
+        del targets
 
     def scaling(self, center: float, scale: float) -> tuple[float, float]:
         """Center and scale of an encoded target, from its mean and deviation."""
@@ -76,18 +86,24 @@ class Loss(Value, ABC):
     ) -> Float[np.ndarray, " n_outputs"]:
         """The value that costs least where it is the same for all rows."""
 
-    @abstractmethod
     def of_constant(
         self, mean: Float[np.ndarray, " n_outputs"]
-    ) -> Float[np.ndarray, " n_outputs"]:
-        """Loss of the best constant, by the means of the targets."""
+    ) -> Float[np.ndarray, " n_outputs"] | None:
+        """Loss of the best constant by the means of the targets, if these tell it."""
+        del mean
 
     @abstractmethod
-    def spread(
-        self, mean: Float[np.ndarray, "n_nodes n_outputs"]
-    ) -> Float[np.ndarray, "n_nodes n_outputs"]:
-        """The variance of values about the best that costs one, by nodes' means.
+    def noise(
+        self,
+        error: Float[np.ndarray, "*shape"],
+        mean: Float[np.ndarray, "*shape"],
+    ) -> Float[np.ndarray, "*shape"]:
+        """The variance of values about the best that costs so much.
 
-        Two over the curvature of the loss where the prediction is the mean of the
-        targets.
+        Parameters
+        ----------
+        error : ndarray
+            Mean loss.
+        mean : ndarray of the same shape
+            Of the targets.
         """

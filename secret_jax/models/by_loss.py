@@ -93,7 +93,9 @@ class LossModel(LeafModel):
         done = 0
         for group in groups_of_levels(tree, rows, root):
             parent = tree.parent[group.node]
-            base = np.where((parent < 0)[:, None, None], 0.0, coefficient[parent])
+            base = coefficient[parent]
+            base[parent < 0] = 0.0
+            base[parent < 0, :, 0] = self._constants(group)[parent < 0]
             found = self._fitted(group, base)
             coefficient[group.node], degrees[group.node] = found
             done += len(group.node)
@@ -109,7 +111,8 @@ class LossModel(LeafModel):
         total = np.add.reduceat(weight, group.start)[group.slot, None]
         targets = (total * group.targets + self.prior * said) / (total + self.prior)
         if group.x.shape[1] == 0:
-            return self._constants(group, targets)
+            constant = self._constants(group._replace(targets=targets))
+            return Models(constant[:, :, None], np.ones(len(constant)))
         coefficient, degrees = base.copy(), np.ones((len(base), targets.shape[1]))
         value = group.values(coefficient)
         penalties: list[np.ndarray] = []
@@ -141,12 +144,15 @@ class LossModel(LeafModel):
                 break
         return Models(coefficient, degrees.mean(axis=1))
 
-    def _constants(self, group: RowGroups, targets: np.ndarray) -> Models:
-        constant = [
-            self.loss.constant(targets[first:last], group.weight[first:last])
-            for first, last in zip(group.start, group.stop, strict=True)
-        ]
-        return Models(np.array(constant)[:, :, None], np.ones(len(constant)))
+    def _constants(self, group: RowGroups) -> np.ndarray:
+        """The best constants of the nodes, shape (n_nodes, n_outputs)."""
+        parts = map(slice, group.start, group.stop)
+        return np.array(
+            [
+                self.loss.constant(group.targets[part], group.weight[part])
+                for part in parts
+            ]
+        )
 
 
 def _working_statistics(

@@ -66,7 +66,9 @@ def shortened(tree: Tree, statistics: NodeStatistics, tau: float) -> Tree:
     weight = np.maximum(tree.weight, 1e-300)
     noise = noise_variance(tree)
     # A likelihood has a curvature; squared errors tell how far rows lie from a model.
-    unit = noise if tree.loss is None else 0.5 * tree.loss.spread(tree.mean)
+    unit = noise
+    if tree.loss is not None and tree.loss.is_likelihood:
+        unit = tree.loss.noise(np.full(tree.mean.shape, 0.5), tree.mean)
     varying = _varying(tree, statistics)
     coefficient = tree.coefficient.copy()
     standard_error = np.full(coefficient.shape, np.nan)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from numbers import Integral, Real
-from typing import Any, ClassVar, TypeGuard
+from typing import Any, ClassVar, NoReturn, TypeGuard
 
 import numpy as np
 from sklearn.utils._param_validation import (
@@ -96,7 +96,7 @@ def check_constraints(
     validate_parameter_constraints(dict(constraints), known, caller)
 
 
-def refuse(name: str, caller: str, allowed: str, value: Any) -> None:
+def refuse(name: str, caller: str, allowed: str, value: Any) -> NoReturn:
     """Raise the error that scikit-learn raises for a bad parameter."""
     raise InvalidParameterError(
         f"The {name!r} parameter of {caller} must be {allowed}. Got {value!r} instead."

@@ -24,6 +24,7 @@ import numpy as np
 
 from secret_jax.data.schema import Role, TableSchema
 from secret_jax.losses import classes as _classes  # noqa: F401  (read by name)
+from secret_jax.losses import numbers as _numbers  # noqa: F401
 from secret_jax.runtime.values import Value, value_class
 from secret_jax.runtime.warning import warn
 from secret_jax.tree.sound import flaw_of

@@ -39,7 +39,8 @@ def noise_variance(tree: Tree) -> np.ndarray:
     free = leaf_totals(tree, tree.weight - degrees)
     per_degree = error / np.maximum(free, 1.0)[:, None]
     if tree.loss is not None:
-        return per_degree[0] * tree.loss.spread(tree.mean)
+        overall = np.broadcast_to(per_degree[0], tree.mean.shape)
+        return np.maximum(tree.loss.noise(overall, tree.mean), ROUNDING**2)
     noise = np.empty(error.shape)
     noise[0] = np.maximum(per_degree[0], ROUNDING**2)
     for node in range(1, tree.n_nodes):

@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 
-from secret_jax import Logistic, SecretClassifier
+from secret_jax import Logistic, SecretClassifier, Shares
 from secret_jax.data.rows import Rows, Table
 from secret_jax.losses.classes import Brier, CrossEntropy
 from secret_jax.models.by_loss import groups_of_levels
@@ -105,14 +105,14 @@ def test_what_is_penalised_is_the_correction_of_the_parents_model():
 def test_nearly_constant_leaves_stay_away_from_certainty():
     X, label = blobs(3)
     label = np.where(X[:, 0] > 0, 1, 2 * (label > 0))  # pure on one side
-    model = SecretClassifier(splits="cart", leaf="constant", max_depth=1, prune=None)
+    leaf = Shares(prior=1.0)
+    model = SecretClassifier(splits="cart", leaf=leaf, max_depth=1, prune=None)
     probability = model.fit(X, label).predict_proba(X)
     tree = model.tree_
     (pure,) = (node for node in (1, 2) if tree.mean[node].max() == pytest.approx(1.0))
-    # One row of the parent's shares more.
+    # One row of the root's shares more.
     n, share = tree.weight[pure], tree.mean[0]
-    root = (len(label) * share + 1 / 3) / (len(label) + 1)
-    expected = (n * np.eye(3)[1] + root) / (n + 1)
+    expected = (n * np.eye(3)[1] + share) / (n + 1)
     inside = model.apply(X) == pure
     np.testing.assert_allclose(
         probability[inside], np.tile(expected, (inside.sum(), 1)), rtol=1e-5

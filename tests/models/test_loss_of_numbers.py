@@ -1,0 +1,133 @@
+"""Losses of numbers against derivatives, SciPy and scikit-learn."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from sklearn.linear_model import PoissonRegressor, QuantileRegressor
+from sklearn.tree import DecisionTreeRegressor
+
+from secret_jax import Huber, Poisson, Quantile, SecretRegressor
+
+ROOT = {"splits": "cart", "max_depth": 0, "prune": None, "tau": 0.0}
+
+
+def table(n=300, seed=0):
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(n, 3))
+    return X, X @ [1.0, -2.0, 0.0] + random.standard_t(2, size=n), random
+
+
+@pytest.mark.parametrize("loss", [Quantile(level=0.8), Huber(), Poisson()], ids=repr)
+def test_slopes_and_constants_are_those_of_the_loss(loss, rng):
+    targets, value = rng.poisson(3.0, (40, 1)).astype(float), rng.normal(size=(40, 1))
+    step = 1e-5
+    below, above = (loss.losses(targets, value + d)[:, 0] for d in (-step, step))
+    slope, curvature = loss.working(targets, value, 0)
+    np.testing.assert_allclose((below - above) / (2 * step), slope, atol=1e-4)
+    # Parabolas lie above the loss, or have its curvature.
+    if not isinstance(loss, Poisson):
+        away = value + rng.normal(size=value.shape)
+        parabola = loss.losses(targets, value)[:, 0] - slope * (away - value)[:, 0]
+        parabola += 0.5 * curvature * (away - value)[:, 0] ** 2
+        assert (loss.losses(targets, away)[:, 0] <= parabola + 1e-9).all()
+    weight = rng.uniform(0.5, 2.0, 40)
+    best = loss.constant(targets, weight)
+
+    def total(constant):
+        return weight @ loss.losses(targets, np.full((40, 1), constant))[:, 0]
+
+    grid = np.linspace(best[0] - 1, best[0] + 1, 201)
+    assert total(best[0]) <= min(map(total, grid)) + 1e-6
+
+
+@pytest.mark.parametrize("level", [0.5, 0.9])
+def test_a_root_is_scikit_learns_quantile_regression(level):
+    X, y, _ = table()
+    loss = Quantile(level=level)
+    ours = SecretRegressor(loss=loss, leaf="linear", **ROOT).fit(X, y)
+    theirs = QuantileRegressor(quantile=level, alpha=0.0).fit(X, y)
+    found, least = (
+        loss.losses(y[:, None], model.predict(X)[:, None]).mean()
+        for model in (ours, theirs)
+    )
+    assert least <= found + 1e-9
+    assert found < 1.01 * least
+    assert (y <= ours.predict(X)).mean() == pytest.approx(level, abs=0.02)
+
+
+def test_a_root_is_scikit_learns_poisson_regression():
+    X, _, random = table()
+    y = random.poisson(np.exp(1.0 + 0.5 * X[:, 0] - 0.3 * X[:, 1]))
+    ours = SecretRegressor(loss="poisson", leaf="linear", **ROOT).fit(X, y)
+    theirs = PoissonRegressor(alpha=0.0, tol=1e-9, max_iter=1000).fit(X, y)
+    np.testing.assert_allclose(ours.predict(X), theirs.predict(X), rtol=1e-2)
+
+
+def test_a_root_is_hubers_regression():
+    X, y, _ = table()
+    ours = SecretRegressor(loss="huber", leaf="linear", **ROOT).fit(X, y)
+    standardised = (y - y.mean()) / y.std()
+
+    def total(beta):
+        return Huber().losses(standardised[:, None], (beta[0] + X @ beta[1:])[:, None])
+
+    beta = minimize(lambda beta: total(beta).sum(), np.zeros(4), tol=1e-10).x
+    expected = y.mean() + y.std() * (beta[0] + X @ beta[1:])
+    np.testing.assert_allclose(ours.predict(X), expected, atol=0.02 * y.std())
+    squares = SecretRegressor(leaf="linear", **ROOT).fit(X, y)
+    assert np.abs(squares.predict(X) - expected).max() > 0.1 * y.std()
+
+
+def test_constant_leaves_of_the_absolute_error_are_medians():
+    X, y, _ = table()
+    model = SecretRegressor.cart(loss="absolute", max_depth=2, min_samples_leaf=20)
+    model.fit(X, y)
+    leaf = model.apply(X)
+    for node in np.unique(leaf):
+        own = y[leaf == node]
+        said = model.predict(X)[leaf == node][0]
+        half = [np.mean(own <= said + d) for d in (-1e-6, 1e-6)]
+        assert half[0] <= 0.5 <= half[1]
+    same = DecisionTreeRegressor(max_depth=2, min_samples_leaf=20).fit(X, y)
+    np.testing.assert_array_equal(  # splits compare squared errors
+        np.unique(leaf, return_counts=True)[1].sum(), len(same.apply(X))
+    )
+
+
+def test_a_tree_of_counts_reads_in_logarithms_and_is_kept(tmp_path):
+    X, _, random = table()
+    mean = np.where(X[:, 0] > 0, np.exp(1 + X[:, 1]), np.exp(2 - X[:, 1]))
+    y = random.poisson(mean)
+    model = SecretRegressor(loss="poisson", oblique=False, prune="cross-validation")
+    model.fit(X, y)
+    assert model.n_leaves_ > 1
+    assert (model.predict(X) > 0).all()
+    assert np.corrcoef(model.predict(X), mean)[0, 1] > 0.9
+    assert "log of y = " in model.export_text()
+    why = model.explain(X[:5])
+    total = why.baseline + why.contributions.sum(axis=1) + why.clipping
+    np.testing.assert_allclose(np.exp(total), model.predict(X[:5]), rtol=1e-4)
+    model.save(tmp_path / "counts")
+    again = SecretRegressor.load(tmp_path / "counts")
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    assert model.feature_importances_[:2].sum() > 0.8
+
+
+def test_what_does_not_go_together_is_refused():
+    X, y, _ = table(60)
+
+    def refused(message, y=y, **parameters):
+        with pytest.raises(ValueError, match=message):
+            SecretRegressor(**ROOT | parameters).fit(X, y)
+
+    refused("the target of row .* is -", loss="poisson")
+    refused("all are zero", y=np.zeros(60), loss="poisson")
+    refused("'level' parameter", loss=Quantile(level=1.0))
+    refused("'loss' parameter", loss="gamma")
+    refused("'refine' parameter", loss="absolute", refine="soft", prune="holdout")
+    refused("'leaf' parameter", loss="absolute", leaf="implied", splits="secret")
+    model = SecretRegressor(loss="absolute", **ROOT).fit(X, y)
+    with pytest.raises(ValueError, match=r"need loss='squared'.*two quantiles"):
+        model.predict(X, return_std=True)
