@@ -427,9 +427,9 @@ class Search:
         heaviest = self._places.weight.max(initial=1.0)
         smallest = max(level.min_split_weight.min() / heaviest, 1.0)
         largest = int(n_rows.max())
-        place = self._places
-        shape = place.table.codes.shape[1], place.targets.shape[1]
-        known = self._finder, self._columns, shape, largest.bit_length()
+        padding, n_outputs = self._padding, self._places.targets.shape[1]
+        shape = padding.n_columns, padding.n_discrete, n_outputs, self._smallest
+        known = self._finder, padding.columns, shape, largest.bit_length()
         if known in _PREPARED:
             return
         _PREPARED.add(known)
