@@ -438,8 +438,7 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin):
             short = routing.predict_one(self.tree_, X)
             if short is not None:
                 return short
-        with self._computing(X, fall_back=True):
-            prediction = routing.predict(*self._tree_and_rows(X))
+        prediction = self._outputs(X)
         if not return_std:
             return prediction
         if self.tree_.loss is not None:
