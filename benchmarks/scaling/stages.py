@@ -58,6 +58,7 @@ class Stage(NamedTuple):
 
 
 _ESTIMATOR, _FIT = "secret_jax.estimator:", "secret_jax.fit:"
+_BASE, _SHARDED = "secret_jax.base:", "secret_jax.data.sharded:"
 _SOURCE, _ATTACH = "secret_jax.data.source:", "secret_jax.models.attach:"
 _SEARCH, _GROWER = "secret_jax.grow.batches:", "secret_jax.grow.grower:"
 _TREES, _DISTILLATION = "secret_jax.grow.trees:", "secret_jax.refine.distillation:"
@@ -79,21 +80,14 @@ STAGES = (
     _stage(
         "read and validate",
         _ESTIMATOR,
-        *("validated", "validated_targets", "validated_weight", "names_of"),
+        *("validated_targets", "validated_weight", "names_of"),
     ),
+    _stage("read and validate", _BASE, "validated"),
     _stage("read and validate", _FIT, "read_rows"),
     _stage("encode", _FIT, "encode"),
     _stage("encode", _SOURCE, "encoded"),
-    _stage(
-        "shuffle and sample",
-        _SOURCE,
-        *("HostRows.sample", "EncodedRows.sample"),
-    ),
-    _stage(
-        "shuffle and sample",
-        "secret_jax.data.sharded:",
-        "ShardedRows.sample",
-    ),
+    _stage("shuffle and sample", _SOURCE, "HostRows.sample", "EncodedRows.sample"),
+    _stage("shuffle and sample", _SHARDED, "ShardedRows.sample"),
     _stage("shuffle and sample", _FIT, "divided"),
     _stage("shuffle and sample", "secret_jax.refine.interface:", "Fitted.all_rows"),
     _stage("shuffle and sample", _DISTILLATION, "shuffled"),
@@ -120,7 +114,7 @@ STAGES = (
     _stage(_PRUNING, _FIT, "of_size"),
     _stage(_PRUNING, _DISTILLATION, "of_size"),
     _stage(_DISTILLING, _DISTILLATION, "Distillation.__call__"),
-    _stage(_REFINING, _ESTIMATOR, "refine_tree"),
+    _stage(_REFINING, _BASE, "refine_tree"),
 )
 # What the threads of a search do, added up over them.
 THREADS = (

@@ -25,8 +25,14 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import secret_jax
-from secret_jax import Constant, HoldOut, LeastSquares, SecretRegressor, SecretSplits
-from secret_jax import estimator as estimator_module
+from secret_jax import (
+    Constant,
+    HoldOut,
+    LeastSquares,
+    SecretRegressor,
+    SecretSplits,
+    base,
+)
 from secret_jax.data.schema import Role
 from secret_jax.parameters import NAMED
 from secret_jax.tree.structure import SplitKind
@@ -350,7 +356,7 @@ def test_an_interrupted_fit_leaves_the_model_as_it_was(
     unfitted = clone(fitted)
     for model in (fitted.set_params(verbose=1), unfitted.set_params(verbose=1)):
         shown = partial(interrupting, level=level)
-        monkeypatch.setattr(estimator_module, "shown", shown)
+        monkeypatch.setattr(base, "shown", shown)
         with pytest.raises(KeyboardInterrupt):
             model.fit(*crease(seed=1))
     monkeypatch.undo()
