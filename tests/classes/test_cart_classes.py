@@ -60,7 +60,8 @@ def assert_same_tree(ours, reference, X):
         pairs.append((int(tree.right[node]), theirs.children_right[other]))
 
 
-@pytest.mark.parametrize("seed", [2])  # in others equally good splits occur
+# Of other seeds some have equally good splits, of which scikit-learn draws one.
+@pytest.mark.parametrize("seed", [3])
 @pytest.mark.parametrize("cuts", [(-0.7, 0.6), (0.2, 9.0)], ids=["three", "two"])
 @pytest.mark.parametrize("criterion", ["gini", "entropy"])
 def test_the_tree_is_that_of_scikit_learn(criterion, cuts, seed):

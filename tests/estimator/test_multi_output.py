@@ -313,7 +313,7 @@ def test_rows_to_prune_on_have_all_outputs():
     for wrong in (others[1][:, 0], np.c_[others[1], others[1]]):
         with refusal("prune_set", "y has 2."):
             regressor("default").fit(X, Y, prune_set=(others[0], wrong))
-    with refusal("prune_set has 2", "y has 1."):
+    with refusal("prune_set", "2 output(s)", "y has 1."):
         regressor("default").fit(X, Y[:, 0], prune_set=others)
 
 

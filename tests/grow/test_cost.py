@@ -13,7 +13,7 @@ from secret_jax.grow.cost import what_takes_long
 
 def note(X, **words) -> str:
     model = SecretRegressor(random_state=0)
-    prepared = prepare(model._plan(), model._given(X, np.arange(len(X)), None), None)
+    prepared = prepare(model._plan(), model._given(X, np.arange(len(X)), None)[0], None)
     given = {"oblique": True, "indicators": True} | words
     return what_takes_long(prepared.schema, prepared.rows.n_rows, **given)
 

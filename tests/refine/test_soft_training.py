@@ -264,7 +264,7 @@ def test_training_tells_how_many_of_its_steps_are_done():
     model = SecretRegressor(refine=FEW, random_state=0, min_samples_split=0.05)
     heard: list = []
     plan = dataclasses.replace(model._plan(), progress=heard.append)
-    refine_tree(plan, fit_tree(plan, model._given(*crease(256), None), None))
+    refine_tree(plan, fit_tree(plan, model._given(*crease(256), None)[0], None))
     told = [step for step in heard if step.stage == "training gates"]
     done = [step.done for step in told]
     assert done == [FEW.chunk * (1 + i) for i in range(len(done))]
