@@ -17,6 +17,7 @@ from secret_jax.data.labels import (
     indicators,
     validated_labels,
 )
+from secret_jax.losses.classes import Brier
 from secret_jax.models.interface import LeafModel
 from secret_jax.models.logistic import Shares
 from secret_jax.parameters import (
@@ -255,11 +256,16 @@ class SecretClassifier(ClassifierMixin, TreeEstimator):
         -------
         ndarray of shape (n_rows,), or (n_rows, n_classes), float64
             Log-odds of the second of two classes; of more, log-odds of every class up
-            to a term that all share. ``costs`` have no part in it.
+            to a term that all share. Of leaves that say shares by themselves (`Shares`
+            with Gini's impurity) how much the share of the second class is above that
+            of the first, or every share. ``costs`` have no part in it.
         """
         with self._computing(X, fall_back=True):
             value = routing.values(*self._tree_and_rows(X)).astype(np.float64)
-        return value[:, 0] if value.shape[1] == 1 else value
+        if value.shape[1] > 1:
+            return value
+        of_shares = isinstance(self.tree_.loss, Brier)
+        return 2.0 * value[:, 0] - 1.0 if of_shares else value[:, 0]
 
     def _targets(
         self, y: Any, X: Any, weight: np.ndarray, known: Targets | None = None

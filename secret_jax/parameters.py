@@ -277,6 +277,9 @@ def plan_of(
     if leaf.needs_implied_models and not splits.implies_models:
         allowed = "another one with these splits: they imply no models of the leaves"
         refuse("leaf", caller, allowed, parameters["leaf"])
+    if leaf.loss is not None and isinstance(prune, InformationCriterion):
+        allowed = "another one: the criteria are those of normal errors"
+        refuse("prune", caller, allowed, parameters["prune"])
     unseen = prune is None or prune.held_out_share or prune.folds
     if refine is not None and refine.needs_unseen_rows and not unseen:
         refuse(

@@ -114,7 +114,7 @@ class SecretBoostingRegressor(BoosterReading, RegressorMixin, BaseEstimator):
         Sizes that raced, and the least of these errors of each.
     conformity_scores_, conformity_weight_ : ndarray of shape (n_rows,)
         What `predict_interval` is made of.
-    deviation_ : float
+    deviation_ : float, or ndarray of shape (n_outputs,) of several outputs
         Root of the mean squared error on rows left out (on the training rows, if none
         were), in units of the target.
     n_outputs_ : int
@@ -285,18 +285,15 @@ class SecretBoostingRegressor(BoosterReading, RegressorMixin, BaseEstimator):
         self._boosted, self._rows = found, rows
         for name in ("conformity_scores_", "conformity_weight_"):
             self.__dict__.pop(name, None)
-        if found.unseen is not None and found.ensemble.schema.n_outputs == 1:
-            scale = self.ensemble_.schema.target_scale
-            residual = scale * (rows.targets - found.unseen)[:, 0]
-            known = np.isfinite(residual)
-            residual, weight = residual[known], rows.weight[known]
-            self.deviation_ = _root_mean_square(residual, weight)
-            self._calibrated(residual, weight)
-        else:
-            error = rows.targets - self.ensemble_.values(rows.table)
-            scale = np.array(self.ensemble_.schema.target_scales)
-            residual = np.sqrt(((scale * error) ** 2).mean(axis=1))
-            self.deviation_ = _root_mean_square(residual, rows.weight)
+        schema, unseen = found.ensemble.schema, found.unseen
+        said = self.ensemble_.values(rows.table) if unseen is None else unseen
+        residual = np.array(schema.target_scales) * (rows.targets - said)
+        known = np.isfinite(residual).all(axis=1)
+        residual, weight = residual[known], rows.weight[known]
+        each = np.sqrt(weight @ residual**2 / weight.sum())
+        self.deviation_ = float(each[0]) if len(each) == 1 else each
+        if unseen is not None and schema.n_outputs == 1:
+            self._calibrated(residual[:, 0], weight)
 
     def _calibrated(self, residual: np.ndarray, weight: np.ndarray) -> None:
         """Note the residuals of rows that had no part in their predictions."""
@@ -408,7 +405,7 @@ class SecretBoostingRegressor(BoosterReading, RegressorMixin, BaseEstimator):
             prediction = self.ensemble_.predict(self._encoded(X))
         if not return_std:
             return prediction
-        return prediction, np.full(prediction.shape, self.deviation_)
+        return prediction, np.broadcast_to(self.deviation_, prediction.shape).copy()
 
     def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
         """Predictions after every round, the first of the linear model alone.
@@ -676,7 +673,3 @@ def _encoded(
     table = encode(schema, X).on_host()
     rows = Rows(table, schema.scale_targets(targets), weight)
     return rows if used.all() else rows.take(used)
-
-
-def _root_mean_square(residual: np.ndarray, weight: np.ndarray) -> float:
-    return float(np.sqrt(weight @ residual**2 / weight.sum()))

@@ -59,8 +59,8 @@ class Runner:
         units of the targets' variance.
     best_round : int
     unseen : ndarray of shape (n_rows, n_outputs), float64
-        What boosters predict, after the best round, for the rows that each has not
-        seen; NaN where every booster has seen a row.
+        What boosters predict, after the round that counts, for the rows that each has
+        not seen; NaN where every booster has seen a row.
     """
 
     size: TreeSize
@@ -96,16 +96,22 @@ class Runner:
         won = self.errors[-1 - _RECENT] - self.errors[-1]
         return self.errors[-1] - _MOST_TO_COME * max(won, 0.0) > best
 
-    def note(self, rows: Rows, parts: Sequence[np.ndarray]) -> None:
-        """Measure the boosters, each on the rows that it has not seen."""
+    def note(self, rows: Rows, parts: Sequence[np.ndarray], last: bool) -> None:
+        """Measure the boosters, each on the rows that it has not seen.
+
+        ``last`` says that the last round counts, and not the best one.
+        """
         if not parts:
             return
         pairs = list(zip(self.boosters, parts, strict=True))
         weight = sum(float(rows.weight[part].sum()) for part in parts)
         error = sum(each.error(rows, part) for each, part in pairs)
-        self.errors.append(error / weight)
-        if len(self.errors) == 1 or error / weight < min(self.errors[:-1]):
+        error /= weight * rows.targets.shape[1]
+        better = not self.errors or error < self.least
+        self.errors.append(error)
+        if better:
             self.best_round = self.n_rounds
+        if better or last:
             self.unseen = np.full_like(rows.targets, np.nan)
             for each, part in pairs:
                 self.unseen[part] = each.prediction[part]
@@ -147,7 +153,7 @@ def race(
         boosters = [each for runner in going for each in runner.boosters]
         add_round(boosters, rows, schema, recipe)
         for runner in going:
-            runner.note(rows, parts)
+            runner.note(rows, parts, last=limits.n_rounds is not None)
         going = [runner for runner in going if not runner.is_done(limits)]
         if parts and limits.n_rounds is None:
             best = min(runner.least for runner in runners if runner.errors)

@@ -32,6 +32,8 @@ AXIS = "rows"
 # tiles are added up with their rounding errors beside them. Few stay in the caches of a
 # processor; an accelerator starts the kernels of a turn of the loop one by one.
 _TILE, _ACCELERATOR_TILE = 1024, 8192
+# Most numbers of a tile: 256 MB of float32.
+_TILE_NUMBERS = 1 << 26
 
 _Result = TypeVar("_Result")
 
@@ -196,10 +198,14 @@ def tiles(
     return tile
 
 
-def tile_size(n_local: int, mesh: Mesh) -> int:
-    """Rows that each device of a mesh looks at together, of so many that it has."""
+def tile_size(n_local: int, mesh: Mesh, row_numbers: int = 1) -> int:
+    """Rows that each device of a mesh looks at together, of so many that it has.
+
+    ``row_numbers`` is how many numbers it holds of each.
+    """
     on_processors = mesh.devices.flat[0].platform == "cpu"
-    return min(_TILE if on_processors else _ACCELERATOR_TILE, n_local)
+    usual = _TILE if on_processors else _ACCELERATOR_TILE
+    return min(max(min(usual, _TILE_NUMBERS // row_numbers), 1), n_local)
 
 
 def n_tiles(n_local: int, size: int) -> int:

@@ -11,12 +11,14 @@ from secret_jax.tree.structure import Tree
 _ROUNDING = 1e-9
 
 
-def feature_importances(tree: Tree) -> np.ndarray:
+def feature_importances(tree: Tree, output: int = 0) -> np.ndarray:
     """Share of every input column in the variance that the tree explains in training.
 
     Parameters
     ----------
     tree : Tree
+    output : int
+        Which of several.
 
     Returns
     -------
@@ -56,7 +58,9 @@ def feature_importances(tree: Tree) -> np.ndarray:
     weight = tree.weight
     if weight[0] <= 0:
         return np.zeros(len(tree.schema.names))
-    importance = savings(tree, float(weight[0]))
+    importance = savings(
+        tree.output(output), float(weight[0] * _without_root(tree, output))
+    )
     total = importance.sum()
     explained = total > _ROUNDING * weight[0]
     return importance / total if explained else np.zeros_like(importance)
@@ -70,7 +74,8 @@ def savings(tree: Tree, square: float) -> np.ndarray:
     tree : Tree
         Of one output.
     square : float
-        Weighted sum of squares of what the tree was grown for, about its mean.
+        Total error if the root said the same of all rows: the weighted sum of squares
+        of what the tree was grown for, about its mean.
 
     Returns
     -------
@@ -81,8 +86,7 @@ def savings(tree: Tree, square: float) -> np.ndarray:
     coefficient = np.asarray(tree.coefficient[:, 0], np.float64)
     error = weight * tree.train_error[:, 0]
     of_root = sum_variances(tree, 0, coefficient[0, 1:])
-    explained = max(square * _without_root(tree, of_root) - error[0], 0.0)
-    importance = explained * in_proportion(of_root)
+    importance = max(square - error[0], 0.0) * in_proportion(of_root)
     for node in np.flatnonzero(~tree.is_leaf):
         children = [int(tree.left[node]), int(tree.right[node])]
         saved = max(float(error[node] - error[children].sum()), 0.0)
@@ -103,21 +107,16 @@ def savings(tree: Tree, square: float) -> np.ndarray:
     return importance
 
 
-def _without_root(tree: Tree, of_root: np.ndarray) -> float:
-    """Mean error if the root said the same of all rows.
-
-    Parameters
-    ----------
-    tree : Tree
-    of_root : ndarray of shape (n_columns,)
-        Variance of each column's part in the root's equation.
-    """
+def _without_root(tree: Tree, output: int) -> float:
+    """Mean error of an output if the root said the same of all rows."""
     if tree.loss is None:
         return 1.0
     constant = tree.loss.of_constant(tree.mean[0])
     if constant is not None:
-        return float(constant[0])
+        return float(constant[output])
     # As if errors grew with the variance of values.
     error = tree.train_error[0]
-    noise = max(float(tree.loss.noise(error, tree.mean[0])[0]), 1e-300)
-    return float(error[0]) * (1.0 + float(of_root.sum()) / noise)
+    noise = max(float(tree.loss.noise(error, tree.mean[0])[output]), 1e-300)
+    slopes = np.asarray(tree.coefficient[0, output, 1:], np.float64)
+    of_root = sum_variances(tree.output(output), 0, slopes)
+    return float(error[output]) * (1.0 + float(of_root.sum()) / noise)

@@ -58,9 +58,9 @@ class ReadingMixin:
         from secret_jax.inspect.importances import feature_importances
 
         check_is_fitted(self)
-        outputs = [self.tree_.output(i) for i in range(self.tree_.n_outputs)]
-        shares = np.mean([feature_importances(tree) for tree in outputs], axis=0)
-        return self.tree_.schema.by_input(shares)
+        tree = self.tree_
+        each = [feature_importances(tree, i) for i in range(tree.n_outputs)]
+        return tree.schema.by_input(np.mean(each, axis=0))
 
     @property
     def reading_cost_(self) -> int:

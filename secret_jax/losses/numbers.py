@@ -15,6 +15,8 @@ from secret_jax.runtime.values import real
 # Residuals below this share of the target's deviation are taken for it: the parabola
 # above an absolute value would have no bound at zero (Hunter & Lange 2000).
 _SMALLEST = 1e-3
+# Expected counts, and weights of rows by them, are at least these.
+_RAREST, _LEAST_CURVATURE = 1e-9, 1e-6
 # Logarithms of counts stay below this: exponentials are numbers.
 _HIGHEST = 30.0
 
@@ -177,15 +179,15 @@ class Poisson(Loss):
     ) -> tuple[np.ndarray, np.ndarray]:
         """See `Loss`."""
         expected = self.prediction(value)[:, output]
-        return targets[:, output] - expected, np.maximum(expected, _SMALLEST)
+        return targets[:, output] - expected, np.maximum(expected, _LEAST_CURVATURE)
 
     def constant(self, targets: np.ndarray, weight: np.ndarray) -> np.ndarray:
         """The logarithm of the mean."""
-        return np.log(np.maximum(weight @ targets / weight.sum(), _SMALLEST))
+        return np.log(np.maximum(weight @ targets / weight.sum(), _RAREST))
 
     def noise(self, error: np.ndarray, mean: np.ndarray) -> np.ndarray:
         """See `Loss`."""
-        return 2.0 * error / np.maximum(mean, _SMALLEST)
+        return 2.0 * error / np.maximum(mean, _RAREST)
 
 
 def _quantile(values: np.ndarray, weight: np.ndarray, level: float) -> float:

@@ -304,7 +304,8 @@ def recentred(short: Tree, full: Tree, rows: Rows, leaf: LeafModel) -> Tree:
     """A tree with short equations, at the level of its full ones, measured again.
 
     Two steps of weighted least squares for the constants bring the mean prediction in
-    every node back to that of the full model.
+    every node back to that of the full model; models that say no means are at their
+    level already.
 
     Parameters
     ----------
@@ -321,6 +322,8 @@ def recentred(short: Tree, full: Tree, rows: Rows, leaf: LeafModel) -> Tree:
     loss = short.loss
     assert loss is not None
     root, coefficient = np.zeros(rows.n_rows, int), short.coefficient.copy()
+    if not loss.predicts_means:
+        return measured(short, rows, root, leaf)
     for group in groups_of_levels(short, rows, root):
         said = loss.prediction(group.values(full.coefficient[group.node]))
         for _ in range(2):

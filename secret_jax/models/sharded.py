@@ -139,7 +139,8 @@ def _sums(
     def on_shard(x: Any, targets: Any, weight: Any, given: Any) -> Any:
         scaling, routing, number, shift, depth, n_rows = given
         n_local = len(x)
-        size, (n_leaves, width) = tile_size(n_local, mesh), shift.shape
+        n_leaves, width = shift.shape
+        size = tile_size(n_local, mesh, (1 + width) ** 2)
         tile = tiles(n_local, n_rows, jax.lax.axis_index(axis), size)
         n_regressors = width - targets.shape[1]
 

@@ -8,6 +8,7 @@ import os
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
 from secret_jax.data.schema import Role, TableSchema
@@ -143,6 +144,7 @@ def begun(
         "target": list(options.target_names),
         "sample_rows": options.sample_rows,
         "source": source.identity,
+        "versions": [jax.__version__, np.__version__],
         "process": f"{exchange.rank} of {exchange.n_processes}",
     }
     checkpoint = Checkpoint(

@@ -132,6 +132,12 @@ class StreamMixin:
         targets = (target,) if isinstance(target, str) else tuple(target)
         names = None if columns is None else tuple(columns)
         plan = self._plan()
+        loss = plan.leaf.loss
+        if loss is not None and loss.scaling(1.0, 2.0) != (1.0, 2.0):
+            raise ValueError(
+                f"fit_stream measures the target in units of its deviation, which "
+                f"{loss!r} cannot have. Fit such a loss with fit, on rows in memory."
+            )
         rows = opened(source, Wanted(targets, sample_weight, names))
         options = StreamOptions(
             target_names=targets,
@@ -208,7 +214,8 @@ class StreamMixin:
             names = tuple(dict.fromkeys([*schema.input_names, *keep]))
         wanted = Wanted(schema.target_names, None, names)
         rows = opened(source, wanted, targets=False)
-        with shown(self.verbose) as progress, self._streaming(rows.n_rows):
+        streaming = self._streaming(rows.n_rows, fall_back=True)
+        with shown(self.verbose) as progress, streaming:
             return predict_stream(self.tree_, rows, out, tuple(keep), progress)
 
     def _setting(self) -> str:
@@ -219,8 +226,12 @@ class StreamMixin:
             if name not in _OF_NO_CONSEQUENCE
         )
 
-    def _streaming(self, n_rows: int | None) -> AbstractContextManager[None]:
-        return computing_on(self.device, self.max_memory, n_rows=n_rows)
+    def _streaming(
+        self, n_rows: int | None, fall_back: bool = False
+    ) -> AbstractContextManager[None]:
+        return computing_on(
+            self.device, self.max_memory, fall_back=fall_back, n_rows=n_rows
+        )
 
 
 def _check(sample_rows: Any, checkpoint_seconds: Any) -> None:

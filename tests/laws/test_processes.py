@@ -84,7 +84,9 @@ import sys
 from pathlib import Path
 import numpy as np
 from secret_jax import SecretRegressor
+from secret_jax.runtime import programs
 from test_processes import KINDS, rows_of
+programs.OPTIMIZATION_LEVEL = 0  # as in the process of the tests
 folder = Path(sys.argv[1])
 """
 

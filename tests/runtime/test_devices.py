@@ -80,7 +80,7 @@ def test_programs_have_32_bits_whatever_the_caller_has():
         jax.config.update("jax_enable_x64", before)
 
 
-@pytest.mark.parametrize("max_memory", [2, 8])
+@pytest.mark.parametrize("max_memory", [3, 8])
 def test_memory_bounds_the_tiles_and_changes_nothing(data, max_memory):
     X, y = data
     model = SecretRegressor(**SMALL).fit(X, y)
