@@ -134,9 +134,12 @@ class ProgramFolder:
             )
 
     def _keep_small(self) -> None:
+        files = []
         with os.scandir(self.path) as entries:
-            # With what a killed process has left.
-            files = [(entry.stat(), entry.path) for entry in entries if entry.is_file()]
+            for entry in entries:  # with what a killed process has left
+                # Another writer may have renamed its file meanwhile.
+                with contextlib.suppress(FileNotFoundError):
+                    files.append((entry.stat(), entry.path))
         excess = sum(status.st_size for status, _ in files) - self._most_bytes
         for status, path in sorted(files, key=lambda file: file[0].st_mtime):
             if excess <= 0:
