@@ -10,6 +10,7 @@ its default settings; nothing is tuned. The data are those of
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -73,8 +74,7 @@ def _encoded(*, scaled: bool) -> Any:
 
 
 def _boosted() -> Any:
-    import lightgbm
-
+    lightgbm: Any = importlib.import_module("lightgbm")
     return lightgbm.LGBMClassifier(verbose=-1, n_jobs=1, random_state=0)
 
 
