@@ -11,10 +11,9 @@ import numpy as np
 from sklearn.utils import Bunch, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from secret_jax.data.device import is_resident
 from secret_jax.data.encoding import encode
 from secret_jax.data.rows import Table
-from secret_jax.data.sharded import is_sharded, shard_rows
+from secret_jax.data.sharded import computing_for, is_sharded, shard_rows
 from secret_jax.data.validation import (
     checked_weight,
     fitted_names,
@@ -29,7 +28,6 @@ from secret_jax.parameters import NestedParameters, plan_of
 from secret_jax.prune.interface import PruningRule
 from secret_jax.prune.path import training_path
 from secret_jax.refine.interface import RefinementWarning
-from secret_jax.runtime.devices import computing_on
 from secret_jax.runtime.parallel import one_thread_for_products
 from secret_jax.runtime.progress_line import shown
 from secret_jax.runtime.warning import warn
@@ -382,16 +380,8 @@ class TreeEstimator(ReadingMixin, NestedParameters):
     def _computing(
         self, X: Any, fall_back: bool = False
     ) -> AbstractContextManager[None]:
-        """On the device of the parameters; where it is None, on one that suits X."""
         # A model that was fitted on a GPU predicts on a machine that has none.
-        shape = getattr(X, "shape", None) or (
-            (len(X),) if isinstance(X, list | tuple) else None
-        )
-        resident = is_resident(X) or is_sharded(X)
-        n_rows = None if resident or not isinstance(shape, tuple) else shape[0]
-        return computing_on(
-            self.device, self.max_memory, fall_back=fall_back, n_rows=n_rows
-        )
+        return computing_for(X, self.device, self.max_memory, fall_back=fall_back)
 
     def _tree_and_rows(self, X: Any) -> tuple[Tree, Table]:
         check_is_fitted(self)

@@ -19,11 +19,11 @@ from secret_jax.boost.fit import Boosted, BoostPlan, Interrupted, boost
 from secret_jax.boost.options import SIZES, TreeRecipe, TreeSize
 from secret_jax.boost.race import Limits
 from secret_jax.boost.reading import BoosterReading
-from secret_jax.data.device import is_resident
 from secret_jax.data.encoding import encode
 from secret_jax.data.rows import Rows, Table, merged
 from secret_jax.data.sampling import ROW_ORDER
 from secret_jax.data.schema import TableSchema
+from secret_jax.data.sharded import computing_for
 from secret_jax.data.validation import (
     checked_weight,
     fitted_names,
@@ -42,7 +42,6 @@ from secret_jax.parameters import CONSTRAINTS, plan_of
 from secret_jax.prune.cross_validation import parts_of
 from secret_jax.refine.distillation import Distillation
 from secret_jax.refine.interface import RefinementWarning
-from secret_jax.runtime.devices import computing_on
 from secret_jax.runtime.parallel import one_thread_for_products
 from secret_jax.runtime.progress import Progress
 from secret_jax.runtime.progress_line import shown
@@ -646,13 +645,8 @@ class SecretBoostingRegressor(BoosterReading, RegressorMixin, BaseEstimator):
     def _computing(
         self, X: Any, fall_back: bool = False
     ) -> AbstractContextManager[None]:
-        shape = getattr(X, "shape", None) or (
-            (len(X),) if isinstance(X, list | tuple) else None
-        )
-        n_rows = None if is_resident(X) or not isinstance(shape, tuple) else shape[0]
-        return computing_on(
-            self.device, self.max_memory, fall_back=fall_back, n_rows=n_rows
-        )
+        # A model that was fitted on a GPU predicts on a machine that has none.
+        return computing_for(X, self.device, self.max_memory, fall_back=fall_back)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

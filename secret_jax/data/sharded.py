@@ -9,6 +9,7 @@ host once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -17,12 +18,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from secret_jax.data.device import is_resident
 from secret_jax.data.encoding import ReadColumns
 from secret_jax.data.rows import Rows
 from secret_jax.data.sampling import sampling_factors, sampling_hash, sampling_limit
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.source import HostRows, distinct
-from secret_jax.runtime.devices import in_32_bits
+from secret_jax.runtime.devices import computing_on, in_32_bits
 from secret_jax.runtime.linalg import AnyArray
 from secret_jax.runtime.programs import program
 from secret_jax.runtime.shapes import next_power_of_two
@@ -155,6 +157,18 @@ def is_sharded(X: Any) -> bool:
         and len(X.sharding.device_set) > 1
         and not X.sharding.is_fully_replicated
     )
+
+
+def computing_for(
+    X: Any, device: str | None, max_memory: int | None, *, fall_back: bool = False
+) -> AbstractContextManager[None]:
+    """`computing_on` a device; where it is None, on one that suits the rows of X."""
+    shape = getattr(X, "shape", None) or (
+        (len(X),) if isinstance(X, list | tuple) else None
+    )
+    there = is_resident(X) or is_sharded(X)
+    n_rows = None if there or not isinstance(shape, tuple) else shape[0]
+    return computing_on(device, max_memory, fall_back=fall_back, n_rows=n_rows)
 
 
 def as_they_lie(X: Any) -> RowShards:

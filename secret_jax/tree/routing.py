@@ -152,9 +152,10 @@ def _value(routing: _Routing, x: jax.Array, place: jax.Array) -> jax.Array:
     return jnp.stack([of_output(i) for i in range(routing.coefficient.shape[1])])
 
 
-def _leaf_place(
+def leaf_place(
     routing: _Routing, x: jax.Array, codes: jax.Array, depth: jax.Array
 ) -> jax.Array:
+    """Within a program: place of every row's leaf in the arrays of `routing_of`."""
     below = _step_down(routing, x, codes)
     root = jnp.zeros(x.shape[0], jnp.int32)
     return jax.lax.fori_loop(0, depth, lambda _, place: below(place), root)
@@ -165,7 +166,7 @@ def _leaf(
     routing: _Routing, x: jax.Array, codes: jax.Array, depth: jax.Array
 ) -> tuple[jax.Array]:
     """Leaf of every row, shape (n_rows,)."""
-    return (routing.node_id[_leaf_place(routing, x, codes, depth)],)
+    return (routing.node_id[leaf_place(routing, x, codes, depth)],)
 
 
 @program()
@@ -173,7 +174,7 @@ def _leaf_value(
     routing: _Routing, x: jax.Array, codes: jax.Array, depth: jax.Array
 ) -> tuple[jax.Array]:
     """Prediction of every row's leaf, shape (n_outputs, n_rows)."""
-    return (_value(routing, x, _leaf_place(routing, x, codes, depth)),)
+    return (_value(routing, x, leaf_place(routing, x, codes, depth)),)
 
 
 @program(static_argnames=("max_depth",))
@@ -241,14 +242,9 @@ def routing_of(tree: Tree) -> _Routing:
     return _padded_once(tree, _routing)
 
 
-def leaf_place(routing: _Routing, x: Any, codes: Any, depth: Any) -> jax.Array:
-    """Within a program: place of every row's leaf in the arrays of `routing_of`."""
-    return _leaf_place(routing, x, codes, depth)
-
-
 def value_of_leaf(routing: _Routing, x: Any, codes: Any, depth: Any) -> jax.Array:
     """Within a program: what every row's leaf predicts, (n_outputs, n_rows)."""
-    return _value(routing, x, _leaf_place(routing, x, codes, depth))
+    return _value(routing, x, leaf_place(routing, x, codes, depth))
 
 
 def _padded_once(tree: Tree, make: Callable[[Tree], _Padded]) -> _Padded:

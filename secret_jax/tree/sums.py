@@ -11,11 +11,11 @@ from secret_jax.runtime.programs import program
 from secret_jax.runtime.shapes import bucket, padded
 from secret_jax.tree.routing import (
     _computed,
-    _leaf_place,
     _Routing,
     _routing,
     _value,
     descend,
+    leaf_place,
     values_at,
 )
 from secret_jax.tree.structure import Tree, joined
@@ -113,7 +113,7 @@ def _sum_of_trees(
 
     def add(which: jax.Array, total: jax.Array) -> jax.Array:
         routing = jax.tree.map(lambda array: array[which], stack)
-        place = _leaf_place(routing, x, codes, depth)
+        place = leaf_place(routing, x, codes, depth)
         return total + steps[which] * _value(routing, x, place)
 
     n_outputs = stack.coefficient.shape[2]
