@@ -7,9 +7,9 @@ so several trees grow side by side.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import jax
 import numpy as np
@@ -62,6 +62,9 @@ class GrowOptions:
     batch_rows: int = BATCH_ROWS
 
 
+Enough: TypeAlias = Callable[[int, Callable[[], Sequence[Tree]]], Sequence[int]]
+
+
 class Grown(NamedTuple):
     """Trees as they were grown.
 
@@ -88,9 +91,10 @@ def grow(
     options: GrowOptions,
     roots: Sequence[Root],
     stage: Stage = UNTOLD,
+    enough: Enough | None = None,
 ) -> list[Tree]:
     """Trees grown side by side; see `grown`."""
-    return grown(rows, schema, options, roots, stage).trees
+    return grown(rows, schema, options, roots, stage, enough).trees
 
 
 def grown(
@@ -99,6 +103,7 @@ def grown(
     options: GrowOptions,
     roots: Sequence[Root],
     stage: Stage = UNTOLD,
+    enough: Enough | None = None,
 ) -> Grown:
     """Grow trees side by side, level by level.
 
@@ -112,6 +117,9 @@ def grown(
         One for every tree.
     stage : Stage, optional
         Told how far they have come.
+    enough : callable, optional
+        From the number of levels that were searched, and a function that gives the
+        trees as they are, to those trees that need not grow further.
 
     Returns
     -------
@@ -177,6 +185,13 @@ def grown(
         room.descend(level.tree[split], split, gain[~light])
         level = _descend(division.take(~light), places, builder, base)
         depth += 1
+        if enough is not None and len(level.node):
+            done = enough(depth, lambda: builder.finish(limits)[0])
+            ended = np.isin(level.tree, done)
+            builder.stop(level.node[ended], np.full(ended.sum(), StopReason.PRUNED))
+            _arrive(level.take(ended), places, arrived)
+            room.stay(~ended)
+            level = level.take(~ended)
     trees, number = builder.finish(limits)
     stops = np.cumsum([len(root.rows) for root in roots])
     leaves = np.split(number[arrived], stops[:-1])
