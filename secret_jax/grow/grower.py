@@ -47,6 +47,9 @@ class GrowOptions:
         A split must gain so many times what chance alone would
         (`secret_jax.splits.interface.Split`).
     max_depth, max_leaf_nodes : int or None
+    oblique : bool
+        Whether programs can split obliquely even where no root asks for it: trees that
+        follow each other then share them.
     smallest_sample : int
         Smaller nodes are padded to this size.
     batch_rows : int
@@ -58,6 +61,7 @@ class GrowOptions:
     min_gain: float = 1.5
     max_depth: int | None = None
     max_leaf_nodes: int | None = None
+    oblique: bool = False
     smallest_sample: int = SMALLEST_SAMPLE
     batch_rows: int = BATCH_ROWS
 
@@ -130,7 +134,7 @@ def grown(
         options.finder,
         places,
         schema,
-        oblique=any(root.oblique for root in roots),
+        oblique=options.oblique or any(root.oblique for root in roots),
         sample=options.sample,
         deep=options.max_depth is None or options.max_depth > 1,
         smallest=options.smallest_sample,
