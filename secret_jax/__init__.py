@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from secret_jax.splits.interface import Node as Node
     from secret_jax.splits.interface import Split as Split
     from secret_jax.splits.interface import SplitFinder as SplitFinder
+    from secret_jax.splits.m5 import M5Splits as M5Splits
+    from secret_jax.splits.retis import RetisSplits as RetisSplits
     from secret_jax.splits.rss import RssSplits as RssSplits
     from secret_jax.splits.secret import SecretSplits as SecretSplits
     from secret_jax.stream.batches import StreamError as StreamError
@@ -79,6 +81,7 @@ _HOMES = {
     "LeastSquares": "models.least_squares",
     "Logistic": "models.logistic",
     "Loss": "losses.interface",
+    "M5Splits": "splits.m5",
     "Models": "models.interface",
     "Node": "splits.interface",
     "Poisson": "losses.numbers",
@@ -88,6 +91,7 @@ _HOMES = {
     "Refined": "refine.interface",
     "Refinement": "refine.interface",
     "RefinementWarning": "refine.interface",
+    "RetisSplits": "splits.retis",
     "Ridge": "models.ridge",
     "RowShards": "data.sharded",
     "RssSplits": "splits.rss",

@@ -59,10 +59,13 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin):
         lower error, with the price of its size (see ``tolerance``), on rows that did
         not grow it, or of the lower information criterion (without either, the tree
         without them).
-    splits : {"rss", "secret", "cart", "guide"} or SplitFinder, default="rss"
+    splits : {"rss", "secret", "cart", "guide", "m5", "retis"} or SplitFinder, \
+            default="rss"
         How splits are found: by how much better two linear models fit than one
         (`RssSplits`), by the paper's mixture (`SecretSplits`), by the variance of the
-        output (`CartSplits`), by chi-squared tests of residual signs (`GuideSplits`).
+        output (`CartSplits`) or its standard deviation (`M5Splits`), by chi-squared
+        tests of residual signs (`GuideSplits`), by least squares on both sides of every
+        threshold (`RetisSplits`).
     leaf : {"ridge", "linear", "constant", "implied"} or LeafModel, default="ridge"
         Leaf models: ridge regression shrunk toward the parent's model with a strength
         chosen by generalised cross-validation (`Ridge`), plain least squares
@@ -128,8 +131,8 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin):
         a search sees; half as many in a tree that is distilled.
     min_gain : float or "auto", default="auto"
         A split must save so many noise variances for each coefficient that it adds.
-        "auto" is 1.5, rising to 2.5 from 1000 to 4000 rows. Splits that know no noise
-        ("secret", "cart", "guide") need only save something.
+        "auto" is 1.5, rising to 2.5 from 1000 to 4000 rows. All other splits
+        than "rss" know no noise, and need only save something.
     max_depth : int or None, default=None
     max_leaf_nodes : int or None, default=None
         The best splits are kept.
@@ -230,7 +233,8 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin):
     def __init__(
         self,
         oblique: bool | Literal["auto"] = "auto",
-        splits: Literal["rss", "secret", "cart", "guide"] | SplitFinder = "rss",
+        splits: Literal["rss", "secret", "cart", "guide", "m5", "retis"]
+        | SplitFinder = "rss",
         leaf: Literal["ridge", "linear", "constant", "implied"] | LeafModel = "ridge",
         *,
         prune: Literal["auto", "holdout", "cross-validation", "aic", "bic", "icomp"]

@@ -33,6 +33,8 @@ from secret_jax.splits.cart import CartSplits
 from secret_jax.splits.classes import ClassSplits
 from secret_jax.splits.guide import GuideSplits
 from secret_jax.splits.interface import SplitFinder
+from secret_jax.splits.m5 import M5Splits
+from secret_jax.splits.retis import RetisSplits
 from secret_jax.splits.rss import RssSplits
 from secret_jax.splits.secret import SecretSplits
 
@@ -45,6 +47,8 @@ NAMED: Named = {
         "secret": SecretSplits(),
         "cart": CartSplits(),
         "guide": GuideSplits(),
+        "m5": M5Splits(),
+        "retis": RetisSplits(),
     },
     "leaf": {
         "ridge": Ridge(),
@@ -73,7 +77,10 @@ _COUNT_OR_SHARE = [
 # Columns and the seed are read by those that know the table, or random numbers.
 CONSTRAINTS: dict[str, Any] = {
     "oblique": ["boolean", StrOptions({"auto"})],
-    "splits": [StrOptions({"rss", "secret", "cart", "guide"}), SplitFinder],
+    "splits": [
+        StrOptions({"rss", "secret", "cart", "guide", "m5", "retis"}),
+        SplitFinder,
+    ],
     "leaf": [StrOptions({"ridge", "linear", "constant", "implied"}), LeafModel],
     "prune": [
         StrOptions({"auto", "holdout", "cross-validation", "aic", "bic", "icomp"}),

@@ -19,6 +19,8 @@ from secret_jax import (
     HoldOut,
     InformationCriterion,
     LeastSquares,
+    M5Splits,
+    RetisSplits,
     Ridge,
     RssSplits,
     SecretRegressor,
@@ -231,7 +233,7 @@ COUNT_OR_SHARE = (
 # What is allowed, in words, and what is not.
 BAD_PARAMETERS = {
     "oblique": ("a str among {'auto'}", [2, "sometimes"]),
-    "splits": ("'guide'", ["entropy", None, RssSplits, Ridge()]),
+    "splits": ("'retis'", ["entropy", None, RssSplits, Ridge()]),
     "leaf": ("'implied'", ["quadratic", None, RssSplits()]),
     "prune": ("'icomp'", ["cost", True, Blend()]),
     "refine": ("'tao'", ["firm", True, HoldOut(), "hard"]),
@@ -261,6 +263,8 @@ BAD_FIELDS = {
         (SecretSplits, "n_starts", "[1, inf)", [0, 1.5, None]),
         (SecretSplits, "max_iter", "[1, inf)", [0, None]),
         (SecretSplits, "tol", "[0.0, inf)", [-1e-3, np.nan]),
+        (M5Splits, "least_deviation", "[0.0, inf)", [-0.1, "none"]),
+        (RetisSplits, "thresholds", "'all'", [0, 1.0, -0.5, "median", None, True]),
         (GuideSplits, "model", "'linear'", ["quadratic"]),
         (GuideSplits, "interactions", "", ["some"]),
     ],
