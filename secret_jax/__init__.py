@@ -51,9 +51,11 @@ if TYPE_CHECKING:
     from secret_jax.splits.interface import Split as Split
     from secret_jax.splits.interface import SplitFinder as SplitFinder
     from secret_jax.splits.m5 import M5Splits as M5Splits
+    from secret_jax.splits.phd import PhdSplits as PhdSplits
     from secret_jax.splits.retis import RetisSplits as RetisSplits
     from secret_jax.splits.rss import RssSplits as RssSplits
     from secret_jax.splits.secret import SecretSplits as SecretSplits
+    from secret_jax.splits.support import SupportSplits as SupportSplits
     from secret_jax.stream.batches import StreamError as StreamError
 
 try:
@@ -84,6 +86,7 @@ _HOMES = {
     "M5Splits": "splits.m5",
     "Models": "models.interface",
     "Node": "splits.interface",
+    "PhdSplits": "splits.phd",
     "Poisson": "losses.numbers",
     "Pruned": "prune.interface",
     "PruningRule": "prune.interface",
@@ -104,6 +107,7 @@ _HOMES = {
     "Split": "splits.interface",
     "SplitFinder": "splits.interface",
     "StreamError": "stream.batches",
+    "SupportSplits": "splits.support",
     "Tao": "refine.tao",
     "TreeSize": "boost.options",
     "UnseenCategoryWarning": "data.columns",

@@ -59,13 +59,14 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin):
         lower error, with the price of its size (see ``tolerance``), on rows that did
         not grow it, or of the lower information criterion (without either, the tree
         without them).
-    splits : {"rss", "secret", "cart", "guide", "m5", "retis"} or SplitFinder, \
-            default="rss"
+    splits : {"rss", "secret", "cart", "guide", "m5", "retis", "support", "phd"} or \
+            SplitFinder, default="rss"
         How splits are found: by how much better two linear models fit than one
         (`RssSplits`), by the paper's mixture (`SecretSplits`), by the variance of the
         output (`CartSplits`) or its standard deviation (`M5Splits`), by chi-squared
         tests of residual signs (`GuideSplits`), by least squares on both sides of every
-        threshold (`RetisSplits`).
+        threshold (`RetisSplits`), by t tests of residual signs (`SupportSplits`), along
+        principal Hessian directions (`PhdSplits`).
     leaf : {"ridge", "linear", "constant", "implied"} or LeafModel, default="ridge"
         Leaf models: ridge regression shrunk toward the parent's model with a strength
         chosen by generalised cross-validation (`Ridge`), plain least squares
@@ -233,7 +234,9 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin):
     def __init__(
         self,
         oblique: bool | Literal["auto"] = "auto",
-        splits: Literal["rss", "secret", "cart", "guide", "m5", "retis"]
+        splits: Literal[
+            "rss", "secret", "cart", "guide", "m5", "retis", "support", "phd"
+        ]
         | SplitFinder = "rss",
         leaf: Literal["ridge", "linear", "constant", "implied"] | LeafModel = "ridge",
         *,
@@ -388,7 +391,7 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin):
         -----
         What differs from the paper: no bootstrap calibrates the tests of categorical
         against continuous attributes; at most 32 thresholds are tried, quantiles of the
-        rows (``GuideSplits(n_thresholds=1)`` is the median); the penalty is that of the
+        rows (``GuideSplits(thresholds=1)`` is the median); the penalty is that of the
         least cross-validated error, without the rule of half a standard error; all
         numeric columns are regressors.
 

@@ -34,9 +34,11 @@ from secret_jax.splits.classes import ClassSplits
 from secret_jax.splits.guide import GuideSplits
 from secret_jax.splits.interface import SplitFinder
 from secret_jax.splits.m5 import M5Splits
+from secret_jax.splits.phd import PhdSplits
 from secret_jax.splits.retis import RetisSplits
 from secret_jax.splits.rss import RssSplits
 from secret_jax.splits.secret import SecretSplits
+from secret_jax.splits.support import SupportSplits
 
 # What a name stands for; a value of one's own needs none. None and "auto" of ``prune``
 # are no values: the number of rows decides, or nothing is pruned.
@@ -49,6 +51,8 @@ NAMED: Named = {
         "guide": GuideSplits(),
         "m5": M5Splits(),
         "retis": RetisSplits(),
+        "support": SupportSplits(),
+        "phd": PhdSplits(),
     },
     "leaf": {
         "ridge": Ridge(),
@@ -78,7 +82,7 @@ _COUNT_OR_SHARE = [
 CONSTRAINTS: dict[str, Any] = {
     "oblique": ["boolean", StrOptions({"auto"})],
     "splits": [
-        StrOptions({"rss", "secret", "cart", "guide", "m5", "retis"}),
+        StrOptions(set(NAMED["splits"])),
         SplitFinder,
     ],
     "leaf": [StrOptions({"ridge", "linear", "constant", "implied"}), LeafModel],

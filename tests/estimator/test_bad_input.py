@@ -20,12 +20,14 @@ from secret_jax import (
     InformationCriterion,
     LeastSquares,
     M5Splits,
+    PhdSplits,
     RetisSplits,
     Ridge,
     RssSplits,
     SecretRegressor,
     SecretSplits,
     SoftGates,
+    SupportSplits,
     Tao,
 )
 from secret_jax.data.columns import UnseenCategoryWarning
@@ -233,7 +235,7 @@ COUNT_OR_SHARE = (
 # What is allowed, in words, and what is not.
 BAD_PARAMETERS = {
     "oblique": ("a str among {'auto'}", [2, "sometimes"]),
-    "splits": ("'retis'", ["entropy", None, RssSplits, Ridge()]),
+    "splits": ("'support'", ["entropy", None, RssSplits, Ridge()]),
     "leaf": ("'implied'", ["quadratic", None, RssSplits()]),
     "prune": ("'icomp'", ["cost", True, Blend()]),
     "refine": ("'tao'", ["firm", True, HoldOut(), "hard"]),
@@ -265,6 +267,9 @@ BAD_FIELDS = {
         (SecretSplits, "tol", "[0.0, inf)", [-1e-3, np.nan]),
         (M5Splits, "least_deviation", "[0.0, inf)", [-0.1, "none"]),
         (RetisSplits, "thresholds", "'all'", [0, 1.0, -0.5, "median", None, True]),
+        (PhdSplits, "n_directions", "[1, inf)", [0, None]),
+        (SupportSplits, "model", "'linear'", ["quadratic"]),
+        (GuideSplits, "n_bootstraps", "[0, inf)", [-1, 0.5]),
         (GuideSplits, "model", "'linear'", ["quadratic"]),
         (GuideSplits, "interactions", "", ["some"]),
     ],

@@ -14,9 +14,11 @@ from secret_jax import (
     CartSplits,
     GuideSplits,
     M5Splits,
+    PhdSplits,
     RetisSplits,
     RssSplits,
     SecretSplits,
+    SupportSplits,
 )
 from secret_jax.grow.batches import find_splits
 from secret_jax.tree.structure import SplitKind
@@ -36,6 +38,8 @@ FINDERS = {
     "guide": GuideSplits(),
     "m5": M5Splits(),
     "retis": RetisSplits(),
+    "support": SupportSplits(),
+    "phd": PhdSplits(),
 }
 every_finder = pytest.mark.parametrize("finder", FINDERS.values(), ids=FINDERS)
 

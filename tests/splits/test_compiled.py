@@ -9,9 +9,11 @@ import pytest
 from secret_jax import (
     CartSplits,
     GuideSplits,
+    PhdSplits,
     RetisSplits,
     RssSplits,
     SecretSplits,
+    SupportSplits,
 )
 from secret_jax.grow.batches import find_splits
 from secret_jax.refine.hyperplanes import PreferenceSplits
@@ -51,7 +53,10 @@ def nodes_for(finder, n_outputs):
         (SecretSplits(), 2),
         (CartSplits(), 2),
         (GuideSplits(), 2),
+        (GuideSplits(n_bootstraps=2), 1),
         (RetisSplits(), 2),
+        (SupportSplits(), 2),
+        (PhdSplits(), 2),
         (PreferenceSplits(), 1),
     ],
     ids=lambda value: getattr(type(value), "__name__", value),
