@@ -23,8 +23,7 @@ from secret_jax.inspect.intervals import (
 from secret_jax.losses.interface import Loss
 from secret_jax.models.interface import LeafModel
 from secret_jax.models.least_squares import Constant, Implied, LeastSquares
-from secret_jax.parameters import CONSTRAINTS, cart_preset, value_of
-from secret_jax.prune.cross_validation import CrossValidation
+from secret_jax.parameters import CONSTRAINTS, cart_preset, linear_preset, value_of
 from secret_jax.prune.hold_out import HoldOut
 from secret_jax.prune.interface import PruningRule
 from secret_jax.refine.distillation import Distillation
@@ -32,7 +31,10 @@ from secret_jax.refine.interface import Refinement
 from secret_jax.runtime.values import is_real
 from secret_jax.splits.guide import GuideSplits
 from secret_jax.splits.interface import SplitFinder
+from secret_jax.splits.m5 import M5Splits
+from secret_jax.splits.retis import RetisSplits
 from secret_jax.splits.secret import SecretSplits
+from secret_jax.splits.support import SupportSplits
 from secret_jax.stream.mixin import StreamMixin
 from secret_jax.tree import routing
 
@@ -389,11 +391,12 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin):
 
         Notes
         -----
-        What differs from the paper: no bootstrap calibrates the tests of categorical
-        against continuous attributes; at most 32 thresholds are tried, quantiles of the
-        rows (``GuideSplits(thresholds=1)`` is the median); the penalty is that of the
-        least cross-validated error, without the rule of half a standard error; all
-        numeric columns are regressors.
+        What differs from the paper: the bootstrap that sets tests of discrete
+        attributes against those of continuous ones moves their scores instead of
+        multiplying them; the penalty is that of the least cross-validated error,
+        without the rule of half a standard error; all numeric columns are regressors.
+        ``splits=GuideSplits(thresholds=0.01)`` tries a sampled share of the thresholds,
+        ``thresholds=1`` the median alone.
 
         References
         ----------
@@ -406,19 +409,109 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin):
         >>> SecretRegressor.guide().prune
         CrossValidation(n_folds=10, n_repeats=1)
         """
-        preset: dict[str, Any] = {
-            "oblique": False,
-            "splits": GuideSplits(),
-            "leaf": LeastSquares(clip_margin=None),
-            "prune": CrossValidation(n_folds=10, n_repeats=1),
-            "distill": False,
-            "tau": 0.0,
-            "tolerance": 0.0,
-            "min_gain": 0.0,
-            "indicators": False,
-            "max_split_samples": None,
-        }
-        return cls(**preset | parameters)
+        splits = GuideSplits(thresholds="all", n_bootstraps=50)
+        return cls(**linear_preset(splits) | parameters)
+
+    @classmethod
+    def m5(cls, **parameters: Any) -> SecretRegressor:
+        """Model trees after Quinlan 1992: standard deviations choose the splits.
+
+        Every threshold, by what it takes off the standard deviation of the output;
+        nodes whose output varies by less than 5 % of that of all rows, or that hold
+        fewer than four rows, are not split; linear models in the leaves.
+
+        Parameters
+        ----------
+        **parameters
+            Those of the estimator, in place of the preset's.
+
+        Notes
+        -----
+        What differs from the paper: the models are least squares in all numeric
+        columns, without the elimination of terms and without smoothing along the path;
+        pruning is cost-complexity with ten parts of the rows instead of errors that are
+        corrected for the number of terms; categories are divided into two sets by their
+        means.
+
+        References
+        ----------
+        J. R. Quinlan. Learning with Continuous Classes. Proceedings of the Australian
+        Joint Conference on Artificial Intelligence, 1992.
+
+        Examples
+        --------
+        >>> from secret_jax import SecretRegressor
+        >>> SecretRegressor.m5(max_depth=3).splits
+        M5Splits(least_deviation=0.05)
+        """
+        least = {"min_samples_split": 4, "min_samples_leaf": 2}
+        return cls(**linear_preset(M5Splits()) | least | parameters)
+
+    @classmethod
+    def retis(cls, **parameters: Any) -> SecretRegressor:
+        """Linear regression trees after Karalic 1992: every threshold, two models.
+
+        The exhaustive search that Dobra & Gehrke 2002 (section 3.2) set SECRET against:
+        least squares on both sides of every threshold of every attribute.
+
+        Parameters
+        ----------
+        **parameters
+            Those of the estimator, in place of the preset's;
+            ``splits=RetisSplits(thresholds=0.01)`` tries a sampled share.
+
+        Notes
+        -----
+        What differs from the paper: pruning is cost-complexity with ten parts of the
+        rows instead of estimates of the error that are shrunk toward that of all rows;
+        a side has at least twice as many rows as its model has coefficients; categories
+        are divided into two sets by their mean residuals.
+
+        References
+        ----------
+        A. Karalic. Employing Linear Regression in Regression Tree Leaves. European
+        Conference on Artificial Intelligence, 1992.
+
+        Examples
+        --------
+        >>> from secret_jax import SecretRegressor
+        >>> SecretRegressor.retis().splits.thresholds
+        'all'
+        """
+        return cls(**linear_preset(RetisSplits()) | parameters)
+
+    @classmethod
+    def support(cls, **parameters: Any) -> SecretRegressor:
+        """Piecewise linear trees after Chaudhuri, Huang, Loh & Yao 1994.
+
+        t tests of the means and variances of the rows above and below a node's model
+        choose the attribute, which is split at the average of their two means.
+
+        Parameters
+        ----------
+        **parameters
+            Those of the estimator, in place of the preset's.
+
+        Notes
+        -----
+        What differs from the paper: models are linear, where it has polynomials of any
+        degree; trees are grown and pruned by cost-complexity with ten parts of the
+        rows, where it asks cross-validation some levels ahead whether to stop; no
+        smoothing between the leaves (``refine="blend"`` comes near it); categories are
+        tested by chi-squared.
+
+        References
+        ----------
+        P. Chaudhuri, M.-C. Huang, W.-Y. Loh and R. Yao. Piecewise-Polynomial Regression
+        Trees. Statistica Sinica 4, 1994.
+
+        Examples
+        --------
+        >>> from secret_jax import SecretRegressor
+        >>> SecretRegressor.support().splits.model
+        'linear'
+        """
+        return cls(**linear_preset(SupportSplits()) | parameters)
 
     @overload
     def predict(self, X: Any, return_std: Literal[False] = False) -> np.ndarray: ...

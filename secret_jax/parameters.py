@@ -167,6 +167,22 @@ def cart_preset(criterion: Any, leaf: LeafModel) -> dict[str, Any]:
     }
 
 
+def linear_preset(splits: SplitFinder) -> dict[str, Any]:
+    """Parameters of trees with least squares in their leaves, as the literature's."""
+    return {
+        "oblique": False,
+        "splits": splits,
+        "leaf": LeastSquares(clip_margin=None),
+        "prune": CrossValidation(n_folds=10, n_repeats=1),
+        "distill": False,
+        "tau": 0.0,
+        "tolerance": 0.0,
+        "min_gain": 0.0,
+        "indicators": False,
+        "max_split_samples": None,
+    }
+
+
 class NestedParameters(BaseEstimator):
     """Parameters of values within an estimator, reached by two underscores."""
 
