@@ -444,7 +444,7 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin):
         >>> SecretRegressor.m5(max_depth=3).splits
         M5Splits(least_deviation=0.05)
         """
-        least = {"min_samples_split": 4, "min_samples_leaf": 2}
+        least: dict[str, Any] = {"min_samples_split": 4, "min_samples_leaf": 2}
         return cls(**linear_preset(M5Splits()) | least | parameters)
 
     @classmethod

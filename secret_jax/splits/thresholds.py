@@ -154,21 +154,27 @@ def best_threshold(
     threshold : Array of shape ()
         The largest value on the left.
     """
-    n_products = n_model_products(rows, n_model)
-    products = rows.products[cuts.order, :n_products]
-    products = rows.weight[cuts.order, None] * products
-    # From both ends: the difference to the total would drown a small side in rounding.
-    left = jnp.cumsum(products, axis=0)[cuts.last]
-    right = jax.lax.cumsum(products, axis=0, reverse=True) - products
-    sides = jnp.stack([left, right[cuts.last]])
 
-    def gains(sides: jax.Array) -> jax.Array:
-        return fit_sums(rows, sides, least * (1 - _ROUNDING), n_model=n_model).gain
+    def search() -> tuple[jax.Array, jax.Array]:
+        n_products = n_model_products(rows, n_model)
+        products = rows.products[cuts.order, :n_products]
+        products = rows.weight[cuts.order, None] * products
+        # From both ends: the difference to the total would drown a small side in
+        # rounding.
+        left = jnp.cumsum(products, axis=0)[cuts.last]
+        right = jax.lax.cumsum(products, axis=0, reverse=True) - products
+        sides = jnp.stack([left, right[cuts.last]])
 
-    gain = _in_blocks(gains, sides)
-    gain = jnp.where(cuts.allowed, gain, -jnp.inf)
-    best = jnp.argmax(gain)
-    return gain[best], projection[cuts.order[cuts.last[best]]]
+        def gains(sides: jax.Array) -> jax.Array:
+            enough = least * (1 - _ROUNDING)
+            return fit_sums(rows, sides, enough, n_model=n_model).gain
+
+        gain = jnp.where(cuts.allowed, _in_blocks(gains, sides), -jnp.inf)
+        best = jnp.argmax(gain)
+        return gain[best], projection[cuts.order[cuts.last[best]]]
+
+    nothing = jnp.full((), -jnp.inf, projection.dtype)
+    return jax.lax.cond(cuts.allowed.any(), search, lambda: (nothing, nothing))
 
 
 def _in_blocks(gains, sides: Float[Array, "2 n_cuts n_products"]) -> jax.Array:
