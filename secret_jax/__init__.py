@@ -50,8 +50,12 @@ if TYPE_CHECKING:
     from secret_jax.splits.interface import Node as Node
     from secret_jax.splits.interface import Split as Split
     from secret_jax.splits.interface import SplitFinder as SplitFinder
+    from secret_jax.splits.m5 import M5Splits as M5Splits
+    from secret_jax.splits.phd import PhdSplits as PhdSplits
+    from secret_jax.splits.retis import RetisSplits as RetisSplits
     from secret_jax.splits.rss import RssSplits as RssSplits
     from secret_jax.splits.secret import SecretSplits as SecretSplits
+    from secret_jax.splits.support import SupportSplits as SupportSplits
     from secret_jax.stream.batches import StreamError as StreamError
 
 try:
@@ -79,8 +83,10 @@ _HOMES = {
     "LeastSquares": "models.least_squares",
     "Logistic": "models.logistic",
     "Loss": "losses.interface",
+    "M5Splits": "splits.m5",
     "Models": "models.interface",
     "Node": "splits.interface",
+    "PhdSplits": "splits.phd",
     "Poisson": "losses.numbers",
     "Pruned": "prune.interface",
     "PruningRule": "prune.interface",
@@ -88,6 +94,7 @@ _HOMES = {
     "Refined": "refine.interface",
     "Refinement": "refine.interface",
     "RefinementWarning": "refine.interface",
+    "RetisSplits": "splits.retis",
     "Ridge": "models.ridge",
     "RowShards": "data.sharded",
     "RssSplits": "splits.rss",
@@ -100,6 +107,7 @@ _HOMES = {
     "Split": "splits.interface",
     "SplitFinder": "splits.interface",
     "StreamError": "stream.batches",
+    "SupportSplits": "splits.support",
     "Tao": "refine.tao",
     "TreeSize": "boost.options",
     "UnseenCategoryWarning": "data.columns",
