@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from secret_jax.models.least_squares import LeastSquares as LeastSquares
     from secret_jax.models.logistic import Logistic as Logistic
     from secret_jax.models.logistic import Shares as Shares
+    from secret_jax.models.m5 import M5Linear as M5Linear
     from secret_jax.models.ridge import Ridge as Ridge
+    from secret_jax.models.simple import SimpleLinear as SimpleLinear
     from secret_jax.prune.cost_complexity import CostComplexity as CostComplexity
     from secret_jax.prune.criteria import InformationCriterion as InformationCriterion
     from secret_jax.prune.cross_validation import CrossValidation as CrossValidation
@@ -79,6 +81,7 @@ _HOMES = {
     "LeastSquares": "models.least_squares",
     "Logistic": "models.logistic",
     "Loss": "losses.interface",
+    "M5Linear": "models.m5",
     "Models": "models.interface",
     "Node": "splits.interface",
     "Poisson": "losses.numbers",
@@ -96,6 +99,7 @@ _HOMES = {
     "SecretRegressor": "estimator",
     "SecretSplits": "splits.secret",
     "Shares": "models.logistic",
+    "SimpleLinear": "models.simple",
     "SoftGates": "refine.soft.choose",
     "Split": "splits.interface",
     "SplitFinder": "splits.interface",

@@ -63,12 +63,15 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin):
         How splits are found: by how much better two linear models fit than one
         (`RssSplits`), by the paper's mixture (`SecretSplits`), by the variance of the
         output (`CartSplits`), by chi-squared tests of residual signs (`GuideSplits`).
-    leaf : {"ridge", "linear", "constant", "implied"} or LeafModel, default="ridge"
+    leaf : {"ridge", "linear", "constant", "implied", "simple", "m5"} or LeafModel, \
+            default="ridge"
         Leaf models: ridge regression shrunk toward the parent's model with a strength
         chosen by generalised cross-validation (`Ridge`), plain least squares
         (`LeastSquares`), the mean (`Constant`, which makes all continuous attributes
-        split-only), or the regressor that the mixture's Gaussian implies (`Implied`,
-        only with ``splits="secret"``). Their fields also say how predictions are
+        split-only), the regressor that the mixture's Gaussian implies (`Implied`, only
+        with ``splits="secret"``), least squares on the one best regressor
+        (`SimpleLinear`), or M5's short models, smoothed toward the root's
+        (`M5Linear`). Their fields also say how predictions are
         clipped.
     prune : {"auto", "holdout", "cross-validation", "aic", "bic", "icomp", None} or \
             PruningRule, default="auto"
@@ -227,7 +230,8 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin):
         self,
         oblique: bool | Literal["auto"] = "auto",
         splits: Literal["rss", "secret", "cart", "guide"] | SplitFinder = "rss",
-        leaf: Literal["ridge", "linear", "constant", "implied"] | LeafModel = "ridge",
+        leaf: Literal["ridge", "linear", "constant", "implied", "simple", "m5"]
+        | LeafModel = "ridge",
         *,
         prune: Literal["auto", "holdout", "cross-validation", "aic", "bic", "icomp"]
         | PruningRule

@@ -17,7 +17,9 @@ from secret_jax.models.generalised import generalised
 from secret_jax.models.interface import LeafModel
 from secret_jax.models.least_squares import Constant, Implied, LeastSquares
 from secret_jax.models.logistic import Logistic, Shares
+from secret_jax.models.m5 import M5Linear
 from secret_jax.models.ridge import Ridge
+from secret_jax.models.simple import SimpleLinear
 from secret_jax.prune.cost_complexity import Unpruned
 from secret_jax.prune.criteria import InformationCriterion
 from secret_jax.prune.cross_validation import CrossValidation
@@ -51,6 +53,8 @@ NAMED: Named = {
         "linear": LeastSquares(),
         "constant": Constant(),
         "implied": Implied(),
+        "simple": SimpleLinear(),
+        "m5": M5Linear(),
     },
     "prune": {
         "holdout": HoldOut(),
@@ -74,7 +78,10 @@ _COUNT_OR_SHARE = [
 CONSTRAINTS: dict[str, Any] = {
     "oblique": ["boolean", StrOptions({"auto"})],
     "splits": [StrOptions({"rss", "secret", "cart", "guide"}), SplitFinder],
-    "leaf": [StrOptions({"ridge", "linear", "constant", "implied"}), LeafModel],
+    "leaf": [
+        StrOptions({"ridge", "linear", "constant", "implied", "simple", "m5"}),
+        LeafModel,
+    ],
     "prune": [
         StrOptions({"auto", "holdout", "cross-validation", "aic", "bic", "icomp"}),
         PruningRule,

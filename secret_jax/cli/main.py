@@ -184,7 +184,7 @@ def _add_fit_options(fit: argparse.ArgumentParser) -> None:
         ),
         (
             "--leaf",
-            ("ridge", "linear", "constant", "implied"),
+            ("ridge", "linear", "constant", "implied", "simple", "m5"),
             "models in the leaves (default: ridge)",
         ),
         (

@@ -79,6 +79,7 @@ def save_tree(
         "clip_margin": tree.clip_margin,
         "clip_leaves": tree.clip_leaves,
         "extra": extra or {},
+        **({} if tree.corrects_parent else {"corrects_parent": False}),
         **({} if tree.loss is None else {"loss": _to_json(tree.loss)}),
     }
     header["checksum"] = _checksum(header, arrays)
@@ -352,6 +353,7 @@ def _read(path: str | os.PathLike[str]) -> tuple[list[Tree], dict[str, Any]]:
         schema=schema,
         clip_margin=header["clip_margin"],
         clip_leaves=header["clip_leaves"],
+        corrects_parent=header.get("corrects_parent", True),
         loss=_from_json(header.get("loss")),
     )
     sizes = header["extra"].get(_SIZES)

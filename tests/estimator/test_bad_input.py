@@ -19,6 +19,7 @@ from secret_jax import (
     HoldOut,
     InformationCriterion,
     LeastSquares,
+    M5Linear,
     Ridge,
     RssSplits,
     SecretRegressor,
@@ -268,6 +269,7 @@ BAD_FIELDS = {
         (Ridge, "clip_margin", "[0.0, inf) or None", [-0.1, np.inf, "none"]),
         (LeastSquares, "clip_margin", "[0.0, inf) or None", [-0.1]),
         (Constant, "clip_min_samples", "[0, inf)", [-1, 0.5]),
+        (M5Linear, "smoothing", "[0.0, inf)", [-1, np.nan, "auto", None]),
     ],
     "prune": [
         (HoldOut, "fraction", "(0.0, 1.0)", [0, 1.0, 5, "0.5"]),

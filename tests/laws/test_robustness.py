@@ -46,7 +46,7 @@ _RSS = [RssSplits(max_split_features=n) for n in (None, 1, 2)]
 _ANY = {
     "oblique": ["auto", True, False],
     "splits": ["rss", *_RSS, *_PAPER, "cart", "guide"],
-    "leaf": ["ridge", "linear", "constant", "implied"],
+    "leaf": ["ridge", "linear", "constant", "implied", "simple", "m5"],
     "leaf__clip_margin": [0.1, 0.0, None, 1e6],
     "leaf__clip_min_samples": [50, 0],
     "prune": [
