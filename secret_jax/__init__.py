@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from secret_jax.prune.interface import Evidence as Evidence
     from secret_jax.prune.interface import Pruned as Pruned
     from secret_jax.prune.interface import PruningRule as PruningRule
+    from secret_jax.prune.m5 import M5Pruning as M5Pruning
+    from secret_jax.prune.standard_errors import StandardErrors as StandardErrors
     from secret_jax.refine.blend import Blend as Blend
     from secret_jax.refine.distillation import Distillation as Distillation
     from secret_jax.refine.interface import Fitted as Fitted
@@ -82,6 +84,7 @@ _HOMES = {
     "Logistic": "models.logistic",
     "Loss": "losses.interface",
     "M5Linear": "models.m5",
+    "M5Pruning": "prune.m5",
     "Models": "models.interface",
     "Node": "splits.interface",
     "Poisson": "losses.numbers",
@@ -103,6 +106,7 @@ _HOMES = {
     "SoftGates": "refine.soft.choose",
     "Split": "splits.interface",
     "SplitFinder": "splits.interface",
+    "StandardErrors": "prune.standard_errors",
     "StreamError": "stream.batches",
     "Tao": "refine.tao",
     "TreeSize": "boost.options",

@@ -66,7 +66,8 @@ class SecretClassifier(ClassifierMixin, TreeEstimator):
         What it costs to take a class (row) for another (column). `predict` gives the
         class of least expected cost, by the probabilities; the tree does not depend
         on it.
-    prune : {"auto", "holdout", "cross-validation", None} or PruningRule, default="auto"
+    prune : {"auto", "holdout", "cross-validation", "aic", "bic", "cart", "guide", \
+            "m5", None} or PruningRule, default="auto"
         As in `secret_jax.SecretRegressor`, by cross-entropy.
     refine : {"tao", "blend", None} or Refinement, default=None
         As in `secret_jax.SecretRegressor`, by cross-entropy.
@@ -123,7 +124,8 @@ class SecretClassifier(ClassifierMixin, TreeEstimator):
         class_weight: Any = None,
         priors: Any = None,
         costs: Any = None,
-        prune: Literal["auto", "holdout", "cross-validation"]
+        prune: Literal["auto", "holdout", "cross-validation", "aic", "bic"]
+        | Literal["cart", "guide", "m5"]
         | PruningRule
         | None = "auto",
         refine: Literal["tao", "blend"] | Refinement | None = None,

@@ -73,16 +73,18 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin):
         (`SimpleLinear`), or M5's short models, smoothed toward the root's
         (`M5Linear`). Their fields also say how predictions are
         clipped.
-    prune : {"auto", "holdout", "cross-validation", "aic", "bic", "icomp", None} or \
-            PruningRule, default="auto"
+    prune : {"auto", "holdout", "cross-validation", "aic", "bic", "icomp", "cart", \
+            "guide", "m5", None} or PruningRule, default="auto"
         Which subtree of the grown tree is kept. "holdout": the one with the least error
         on ``prune_set``, or on rows held out of the training data (`HoldOut`).
         "cross-validation": all rows grow the tree, and five further trees, each without
         a part of them, say what a degree of freedom has to save (`CrossValidation`).
         "auto": cross-validation for up to 8192 rows, those of ``prune_set`` included,
         and rows held out beyond. "aic", "bic", "icomp": an information criterion on the
-        training rows (`InformationCriterion`). `CostComplexity`: a given penalty for a
-        leaf. None: no pruning.
+        training rows (`InformationCriterion`). "cart", "guide": the smallest subtree
+        within one, or half a, standard error of the least cross-validated error
+        (`StandardErrors`). "m5": bottom-up by errors corrected for the parameters spent
+        (`M5Pruning`). `CostComplexity`: a given penalty for a leaf. None: no pruning.
     refine : {"tao", "blend", "soft", None} or Refinement, default=None
         Refinement of the whole tree after pruning. "tao" chooses every split again for
         the subtrees that it has (`Tao`), which pays where there is little noise.
@@ -234,6 +236,7 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin):
         | LeafModel = "ridge",
         *,
         prune: Literal["auto", "holdout", "cross-validation", "aic", "bic", "icomp"]
+        | Literal["cart", "guide", "m5"]
         | PruningRule
         | None = "auto",
         refine: Literal["tao", "blend", "soft"] | Refinement | None = None,

@@ -25,6 +25,8 @@ from secret_jax.prune.criteria import InformationCriterion
 from secret_jax.prune.cross_validation import CrossValidation
 from secret_jax.prune.hold_out import HoldOut
 from secret_jax.prune.interface import PruningRule
+from secret_jax.prune.m5 import M5Pruning
+from secret_jax.prune.standard_errors import StandardErrors
 from secret_jax.refine.blend import Blend
 from secret_jax.refine.distillation import Distillation
 from secret_jax.refine.interface import Refinement
@@ -62,6 +64,9 @@ NAMED: Named = {
         "aic": InformationCriterion(criterion="aic"),
         "bic": InformationCriterion(criterion="bic"),
         "icomp": InformationCriterion(criterion="icomp"),
+        "cart": StandardErrors(factor=1.0),
+        "guide": StandardErrors(factor=0.5),
+        "m5": M5Pruning(),
         None: Unpruned(),
     },
     "refine": {"tao": Tao(), "blend": Blend(), "soft": SoftGates()},
@@ -74,6 +79,7 @@ _COUNT_OR_SHARE = [
     Interval(RealNotInt, 0.0, 1.0, closed="neither"),
     StrOptions({"auto"}),
 ]
+_PRUNED = {"auto", "holdout", "cross-validation", "aic", "bic", "cart", "guide", "m5"}
 # Columns and the seed are read by those that know the table, or random numbers.
 CONSTRAINTS: dict[str, Any] = {
     "oblique": ["boolean", StrOptions({"auto"})],
@@ -82,11 +88,7 @@ CONSTRAINTS: dict[str, Any] = {
         StrOptions({"ridge", "linear", "constant", "implied", "simple", "m5"}),
         LeafModel,
     ],
-    "prune": [
-        StrOptions({"auto", "holdout", "cross-validation", "aic", "bic", "icomp"}),
-        PruningRule,
-        None,
-    ],
+    "prune": [StrOptions(_PRUNED | {"icomp"}), PruningRule, None],
     "refine": [StrOptions({"tao", "blend", "soft"}), Refinement, None],
     "distill": ["boolean", Distillation],
     "loss": [
@@ -122,6 +124,11 @@ CLASS_NAMED: Named = {
     "prune": {
         "holdout": HoldOut(),
         "cross-validation": CrossValidation(),
+        "aic": InformationCriterion(criterion="aic"),
+        "bic": InformationCriterion(criterion="bic"),
+        "cart": StandardErrors(factor=1.0),
+        "guide": StandardErrors(factor=0.5),
+        "m5": M5Pruning(),
         None: Unpruned(),
     },
     "refine": {"tao": Tao(), "blend": Blend()},
@@ -135,7 +142,7 @@ CLASS_CONSTRAINTS: dict[str, Any] = {
     "class_weight": [StrOptions({"balanced"}), dict, None],
     "priors": "no_validation",
     "costs": "no_validation",
-    "prune": [StrOptions({"auto", "holdout", "cross-validation"}), PruningRule, None],
+    "prune": [StrOptions(_PRUNED), PruningRule, None],
     "refine": [StrOptions({"tao", "blend"}), Tao, Blend, None],
 }
 
@@ -284,8 +291,8 @@ def plan_of(
     if leaf.needs_implied_models and not splits.implies_models:
         allowed = "another one with these splits: they imply no models of the leaves"
         refuse("leaf", caller, allowed, parameters["leaf"])
-    if leaf.loss is not None and isinstance(prune, InformationCriterion):
-        allowed = "another one: the criteria are those of normal errors"
+    if isinstance(prune, InformationCriterion) and not prune.knows(leaf.loss):
+        allowed = f"another one: {leaf.loss!r} has no such criterion"
         refuse("prune", caller, allowed, parameters["prune"])
     unseen = prune is None or prune.held_out_share or prune.folds
     if refine is not None and refine.needs_unseen_rows and not unseen:

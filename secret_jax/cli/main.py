@@ -195,9 +195,12 @@ def _add_fit_options(fit: argparse.ArgumentParser) -> None:
         ),
         (
             "--prune",
-            ("auto", "holdout", "cross-validation", "aic", "bic", "icomp", "none"),
+            (
+                *("auto", "holdout", "cross-validation", "aic", "bic", "icomp"),
+                *("cart", "guide", "m5", "none"),
+            ),
             "prune by cross-validation, by the error on rows held out, by a criterion, "
-            "or as many rows ask for (default: auto)",
+            "by another learner's rule, or as many rows ask for (default: auto)",
         ),
         (
             "--refine",

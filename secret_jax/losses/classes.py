@@ -42,6 +42,10 @@ class CrossEntropy(Loss):
         del center, scale
         return 0.0, 1.0
 
+    def n_free(self, n_outputs: int) -> int:
+        """All but one of several: a term that all share changes nothing."""
+        return max(n_outputs - 1, 1)
+
     def name_of_value(self, target: str, several: bool) -> str:
         """Log-odds; of several classes up to a term that all of them share."""
         return f"score of {target}" if several else f"log-odds of {target}"

@@ -38,6 +38,10 @@ class Loss(Value, ABC):
         """Center and scale of an encoded target, from its mean and deviation."""
         return center, scale
 
+    def n_free(self, n_outputs: int) -> int:
+        """How many of the outputs' models are free: the others follow from them."""
+        return n_outputs
+
     def name_of_value(self, target: str, several: bool) -> str:
         """What the models of an output say, in words.
 

@@ -25,6 +25,7 @@ from secret_jax import (
     SecretRegressor,
     SecretSplits,
     SoftGates,
+    StandardErrors,
     Tao,
 )
 from secret_jax.data.columns import UnseenCategoryWarning
@@ -277,6 +278,8 @@ BAD_FIELDS = {
         (CostComplexity, "alpha", "[0.0, inf)", [-0.1, np.inf, "auto", True]),
         (CrossValidation, "n_folds", "[2, inf)", [1, 2.5, True]),
         (InformationCriterion, "criterion", "'icomp'", ["BIC", None]),
+        (StandardErrors, "factor", "[0.0, inf)", [-0.5, np.nan, None]),
+        (StandardErrors, "n_folds", "[2, inf)", [1, 2.5]),
     ],
     "refine": [
         (Tao, "max_sweeps", "[1, inf)", [0, 1.5]),

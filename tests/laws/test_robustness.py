@@ -51,6 +51,7 @@ _ANY = {
     "leaf__clip_min_samples": [50, 0],
     "prune": [
         *("auto", "holdout", "cross-validation", "aic", "bic", "icomp", None),
+        *("cart", "guide", "m5"),
         *(
             HoldOut(fraction=f, refit=r)
             for f in (0.01, 0.25, 0.99)
