@@ -108,8 +108,9 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin):
         What an error costs in the leaves and in pruning, while splits compare squared
         errors: "absolute" leads to medians (`Quantile`, which has a ``level``), "huber"
         to means that outliers hardly move (`Huber`), "poisson" to expected counts
-        (`Poisson`, whose equations say their logarithms). Leaf models are fitted by
-        iterated weighted least squares. Medians and Huber's are not distilled.
+        (`Poisson`, whose equations say their logarithms); a `Loss` of your own is a
+        subclass. Leaf models are fitted by iterated weighted least squares. Medians and
+        Huber's are not distilled.
     tau : float, default=0.03
         How short the equations are: the shortest one is taken that differs from the
         node's full model by at most this share of the noise variance in the node. 0.05

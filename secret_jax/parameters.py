@@ -11,6 +11,7 @@ from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
 
 from secret_jax.data.roles import ColumnOptions
 from secret_jax.fit import Plan
+from secret_jax.losses.interface import Loss
 from secret_jax.losses.numbers import Huber, Poisson, Quantile
 from secret_jax.models.by_loss import LossModel
 from secret_jax.models.generalised import generalised
@@ -93,7 +94,7 @@ CONSTRAINTS: dict[str, Any] = {
     "distill": ["boolean", Distillation],
     "loss": [
         StrOptions({"squared", "absolute", "huber", "poisson"}),
-        *(Quantile, Huber, Poisson),
+        Loss,
     ],
     "tau": [real(0.0)],
     "tolerance": [real(0.0)],
@@ -278,6 +279,9 @@ def plan_of(
     splits, leaf, prune, refine, distill = (values[name] for name in names)
     loss = values.get("loss")
     if loss is not None:
+        if loss.of_classes:
+            allowed = "a loss of numbers; for classes use SecretClassifier"
+            refuse("loss", caller, allowed, parameters["loss"])
         fitted_to_loss = generalised(leaf, loss)
         if fitted_to_loss is None:
             allowed = f"'ridge', 'linear' or 'constant' with loss={loss!r}"

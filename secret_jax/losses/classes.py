@@ -36,6 +36,7 @@ class CrossEntropy(Loss):
     """
 
     is_likelihood: ClassVar[bool] = True
+    of_classes: ClassVar[bool] = True
 
     def scaling(self, center: float, scale: float) -> tuple[float, float]:
         """Indicators and shares stay as they are."""
@@ -98,6 +99,8 @@ class Brier(Loss):
     >>> Brier().of_constant(np.array([0.5]))
     array([0.5])
     """
+
+    of_classes: ClassVar[bool] = True
 
     def scaling(self, center: float, scale: float) -> tuple[float, float]:
         """Indicators and shares stay as they are."""

@@ -29,6 +29,8 @@ class Loss(Value, ABC):
     """Whether it leads to means of the targets: others cannot learn from means."""
     is_likelihood: ClassVar[bool] = False
     """Whether it is a negative log-likelihood up to a constant."""
+    of_classes: ClassVar[bool] = False
+    """Whether its targets are indicators or shares of classes."""
 
     def check_targets(self, targets: Float[np.ndarray, "n_rows n_outputs"]) -> None:
         """Refuse targets, in their own units, that the loss knows nothing of."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -159,9 +161,20 @@ def test_what_are_no_classes_is_refused(iris):
 def test_priors_costs_and_weights_that_mean_nothing_are_refused(iris):
     X, _, y, _ = iris
     refused("priors must hold one number for each of the 3", X, y, priors=[0.5, 0.5])
-    refused("priors must not be negative", X, y, priors=[0.5, -0.1, 0.6])
+    shares = {"setosa": 0.5, "versicolor": 0.5, "virginica": 0.0}
+    for bad in (-0.1, np.nan, np.inf, "2", None, True):
+        match = re.escape(f"but that of the class 'virginica' is {bad!r}")
+        wrong = {**shares, "virginica": bad}
+        refused(f"class_weight must be finite and .*{match}", X, y, class_weight=wrong)
+        refused(f"priors must be finite and .*{match}", X, y, priors=wrong)
+    refused("that of the class 'versicolor' is -0.1", X, y, priors=[0.5, -0.1, 0.6])
+    refused("that of the class 'setosa' is nan", X, y, priors=[np.nan, 0.5, 0.5])
+    refused("positive for two classes or more", X, y, priors=[1.0, 0.0, 0.0])
     refused("priors has the classes 'a'", X, y, priors={"a": 1.0})
-    refused("priors must hold finite numbers", X, y, priors="many")
+    refused("priors must hold numbers", X, y, priors="many")
+    costs = np.ones((3, 3))
+    costs[2, 0] = np.nan
+    refused("to take 'virginica' for 'setosa' costs nan", X, y, costs=costs)
     refused("costs must be a table of 3 rows", X, y, costs=[[0, 1], [1, 0]])
     negative = np.array([[0, 1, 1], [1, 0, -2], [1, 1, 0]])
     refused("to take 'versicolor' for 'virginica' costs -2", X, y, costs=negative)
