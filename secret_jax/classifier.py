@@ -69,8 +69,8 @@ class SecretClassifier(ClassifierMixin, TreeEstimator):
     prune : {"auto", "holdout", "cross-validation", "aic", "bic", "cart", "guide", \
             "m5", None} or PruningRule, default="auto"
         As in `secret_jax.SecretRegressor`, by cross-entropy.
-    refine : {"tao", "blend", None} or Refinement, default=None
-        As in `secret_jax.SecretRegressor`, by cross-entropy.
+    refine : {"tao", "blend", "soft", None} or Refinement, default=None
+        As in `secret_jax.SecretRegressor`, by cross-entropy; log-odds are mixed.
     distill : bool or Distillation, default=True
         Grow a cross-validated tree again on the probabilities that the trees of the
         folds say together.
@@ -128,7 +128,7 @@ class SecretClassifier(ClassifierMixin, TreeEstimator):
         | Literal["cart", "guide", "m5"]
         | PruningRule
         | None = "auto",
-        refine: Literal["tao", "blend"] | Refinement | None = None,
+        refine: Literal["tao", "blend", "soft"] | Refinement | None = None,
         distill: bool | Distillation = True,
         tau: float = 0.03,
         tolerance: float = 0.03,

@@ -132,7 +132,7 @@ CLASS_NAMED: Named = {
         "m5": M5Pruning(),
         None: Unpruned(),
     },
-    "refine": {"tao": Tao(), "blend": Blend()},
+    "refine": {"tao": Tao(), "blend": Blend(), "soft": SoftGates()},
     "distill": {True: Distillation()},
 }
 CLASS_CONSTRAINTS: dict[str, Any] = {
@@ -144,7 +144,6 @@ CLASS_CONSTRAINTS: dict[str, Any] = {
     "priors": "no_validation",
     "costs": "no_validation",
     "prune": [StrOptions(_PRUNED), PruningRule, None],
-    "refine": [StrOptions({"tao", "blend"}), Tao, Blend, None],
 }
 
 
@@ -289,12 +288,12 @@ def plan_of(
         leaf = fitted_to_loss
         if not loss.predicts_means:
             distill = None  # the mean of medians and rows is no median
-        if refine is not None and refine.trains_models:
-            allowed = "'tao', 'blend' or None with another loss than 'squared'"
-            refuse("refine", caller, allowed, parameters["refine"])
     if leaf.needs_implied_models and not splits.implies_models:
         allowed = "another one with these splits: they imply no models of the leaves"
         refuse("leaf", caller, allowed, parameters["leaf"])
+    if refine is not None and not refine.knows(leaf.loss):
+        allowed = f"'tao', 'blend' or None: it cannot train gates by {leaf.loss!r}"
+        refuse("refine", caller, allowed, parameters["refine"])
     if isinstance(prune, InformationCriterion) and not prune.knows(leaf.loss):
         allowed = f"another one: {leaf.loss!r} has no such criterion"
         refuse("prune", caller, allowed, parameters["prune"])
