@@ -123,9 +123,9 @@ def export_text(
         label = f"[{node}] "
         if show_models == "all" or ((leaf or cut) and show_models == "leaves"):
             for which, one in enumerate(of_output):
-                if len(of_output) > 1 and tree.mean[node, which] <= 0:
-                    if not tree.is_soft:  # where other leaves are mixed in it counts
-                        continue  # a class that is not there
+                absent = len(of_output) > 1 and tree.mean[node, which] <= 0
+                if absent and not tree.is_soft:
+                    continue  # a class that is not there; gates mix it in
                 parts = model_parts(
                     one,
                     node,
