@@ -159,6 +159,12 @@ def _add_fit_options(fit: argparse.ArgumentParser) -> None:
         "positional_target", metavar="TARGET", nargs="?", help="the column to predict"
     )
     fit.add_argument("-t", "--target", metavar="COLUMN", help="the same as TARGET")
+    fit.add_argument(
+        "--classes",
+        action="store_true",
+        help="the target is a class, although it may be written as a number; a target "
+        "of text is one anyhow",
+    )
     options.add_reading_options(fit)
     columns = fit.add_argument_group("columns")
     for flag, purpose in (
@@ -184,8 +190,8 @@ def _add_fit_options(fit: argparse.ArgumentParser) -> None:
         ),
         (
             "--leaf",
-            ("ridge", "linear", "constant", "implied", "simple", "m5"),
-            "models in the leaves (default: ridge)",
+            ("ridge", "linear", "constant", "implied", "simple", "m5", "logistic"),
+            "models in the leaves; logistic goes with classes (default: ridge)",
         ),
         (
             "--splits",

@@ -215,6 +215,12 @@ def load_model(path: str | os.PathLike[str], model_class: type) -> Any:
     return model
 
 
+def holds_classes(path: str | os.PathLike[str]) -> bool:
+    """Whether a model file is one of a classifier; errors as those of `load_tree`."""
+    _, extra = _read(path)
+    return "classes_" in extra.get("fitted", {})
+
+
 def load_trees(path: str | os.PathLike[str]) -> tuple[list[Tree], dict[str, Any]]:
     """Read the trees of a booster's file, and what its header keeps beside them.
 
