@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal, overload
 
+import jax
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.base import Targets, TreeEstimator
+from secret_jax.data.sharded import as_they_lie
 from secret_jax.data.validation import (
     names_of,
+    validated_on_device,
     validated_targets,
     validated_weight,
 )
@@ -23,6 +26,7 @@ from secret_jax.inspect.intervals import (
 from secret_jax.losses.interface import Loss
 from secret_jax.models.interface import LeafModel
 from secret_jax.models.least_squares import Constant, Implied, LeastSquares
+from secret_jax.models.sharded import predict_where_they_lie
 from secret_jax.parameters import CONSTRAINTS, cart_preset, value_of
 from secret_jax.prune.cross_validation import CrossValidation
 from secret_jax.prune.hold_out import HoldOut
@@ -416,7 +420,18 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin):
         return cls(**preset | parameters)
 
     @overload
-    def predict(self, X: Any, return_std: Literal[False] = False) -> np.ndarray: ...
+    def predict(
+        self,
+        X: Any,
+        return_std: Literal[False] = False,
+        *,
+        output: Literal["host"] = "host",
+    ) -> np.ndarray: ...
+
+    @overload
+    def predict(
+        self, X: Any, return_std: Literal[False] = False, *, output: Literal["device"]
+    ) -> jax.Array: ...
 
     @overload
     def predict(
@@ -424,8 +439,8 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin):
     ) -> tuple[np.ndarray, np.ndarray]: ...
 
     def predict(
-        self, X: Any, return_std: bool = False
-    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
+        self, X: Any, return_std: bool = False, *, output: str = "host"
+    ) -> np.ndarray | jax.Array | tuple[np.ndarray, np.ndarray]:
         """Predict the target.
 
         Parameters
@@ -435,13 +450,20 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin):
             Also return the standard deviation of a new output about its prediction, as
             `secret_jax.inspect.intervals.node_deviations` estimates it for the row's
             leaf.
+        output : {"host", "device"}, default="host"
+            "device": of rows that are an array of JAX, or shards, the prediction is
+            one as well, float32, where the rows lie: nothing comes to the host. For
+            hard trees of numbers without gaps.
 
         Returns
         -------
         prediction : ndarray of shape (n_rows,), or (n_rows, n_outputs), float64
+            An array of JAX, float32, with ``output="device"``.
         deviation : ndarray of the same shape, float64
             Only with ``return_std``.
         """
+        if output != "host":
+            return self._on_device(X, output, return_std)
         if not return_std and self._is_plain_row(X):
             short = routing.predict_one(self.tree_, X)
             if short is not None:
@@ -458,6 +480,20 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin):
         outputs = [self.tree_.output(i) for i in range(self.tree_.n_outputs)]
         deviation = np.stack([node_deviations(tree) for tree in outputs], axis=1)
         return prediction, deviation[self.apply(X)].reshape(prediction.shape)
+
+    def _on_device(self, X: Any, output: str, return_std: bool) -> jax.Array:
+        if output != "device":
+            raise ValueError(f"output is {output!r}; say 'host' or 'device'.")
+        if return_std:
+            raise ValueError("Deviations are made on the host: say output='host'.")
+        if not self._is_plain_hard_tree():
+            raise ValueError(
+                "output='device' needs a hard tree of numbers without missing values "
+                "or categories; say output='host'."
+            )
+        X = validated_on_device(self, X)
+        with self._computing(X, fall_back=True):
+            return predict_where_they_lie(self.tree_, as_they_lie(X))
 
     def conformalize(
         self, X: Any, y: Any, sample_weight: Any = None

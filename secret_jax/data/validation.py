@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
+import jax
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import (
@@ -16,7 +17,7 @@ from sklearn.utils.validation import (
 from secret_jax.data.columns import NO_TABLE, as_frame, read_target, refuse_complex
 from secret_jax.data.device import check_array, is_resident
 from secret_jax.data.schema import TableSchema
-from secret_jax.data.sharded import is_sharded
+from secret_jax.data.sharded import RowShards, is_sharded
 from secret_jax.runtime.warning import warn
 
 # Beyond, whole numbers have gaps between them and are weights like any others.
@@ -51,6 +52,20 @@ def validated(model: BaseEstimator, X: Any, *, reset: bool) -> Any:
         # With names on both sides columns are found by name, in any order.
         validate_data(model, X, reset=reset, skip_check_array=True)
     return X
+
+
+def validated_on_device(model: BaseEstimator, X: Any) -> Any:
+    """Check the features of an array of JAX, or of shards, which stays where it is."""
+    if not isinstance(X, jax.Array | RowShards):
+        raise ValueError(
+            f"output='device' needs rows that are an array of JAX, and X is of type "
+            f"{type(X).__name__}. Put them there (jax.device_put), or say "
+            "output='host'."
+        )
+    table = cast(Any, X)
+    check_array(table)
+    validate_data(model, table, reset=False, skip_check_array=True)
+    return table
 
 
 def validated_targets(y: Any, X: Any) -> np.ndarray:
