@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from secret_jax.models.least_squares import LeastSquares as LeastSquares
     from secret_jax.models.logistic import Logistic as Logistic
     from secret_jax.models.logistic import Shares as Shares
+    from secret_jax.models.m5 import M5Linear as M5Linear
     from secret_jax.models.ridge import Ridge as Ridge
+    from secret_jax.models.simple import SimpleLinear as SimpleLinear
     from secret_jax.prune.cost_complexity import CostComplexity as CostComplexity
     from secret_jax.prune.criteria import InformationCriterion as InformationCriterion
     from secret_jax.prune.cross_validation import CrossValidation as CrossValidation
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
     from secret_jax.prune.interface import Evidence as Evidence
     from secret_jax.prune.interface import Pruned as Pruned
     from secret_jax.prune.interface import PruningRule as PruningRule
+    from secret_jax.prune.m5 import M5Pruning as M5Pruning
+    from secret_jax.prune.standard_errors import StandardErrors as StandardErrors
     from secret_jax.refine.blend import Blend as Blend
     from secret_jax.refine.distillation import Distillation as Distillation
     from secret_jax.refine.interface import Fitted as Fitted
@@ -84,6 +88,8 @@ _HOMES = {
     "Logistic": "models.logistic",
     "Loss": "losses.interface",
     "M5Splits": "splits.m5",
+    "M5Linear": "models.m5",
+    "M5Pruning": "prune.m5",
     "Models": "models.interface",
     "Node": "splits.interface",
     "PhdSplits": "splits.phd",
@@ -103,9 +109,11 @@ _HOMES = {
     "SecretRegressor": "estimator",
     "SecretSplits": "splits.secret",
     "Shares": "models.logistic",
+    "SimpleLinear": "models.simple",
     "SoftGates": "refine.soft.choose",
     "Split": "splits.interface",
     "SplitFinder": "splits.interface",
+    "StandardErrors": "prune.standard_errors",
     "StreamError": "stream.batches",
     "SupportSplits": "splits.support",
     "Tao": "refine.tao",

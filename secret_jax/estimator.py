@@ -73,23 +73,28 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin):
         tests of residual signs (`GuideSplits`), by least squares on both sides of every
         threshold (`RetisSplits`), by t tests of residual signs (`SupportSplits`), along
         principal Hessian directions (`PhdSplits`).
-    leaf : {"ridge", "linear", "constant", "implied"} or LeafModel, default="ridge"
+    leaf : {"ridge", "linear", "constant", "implied", "simple", "m5"} or LeafModel, \
+            default="ridge"
         Leaf models: ridge regression shrunk toward the parent's model with a strength
         chosen by generalised cross-validation (`Ridge`), plain least squares
         (`LeastSquares`), the mean (`Constant`, which makes all continuous attributes
-        split-only), or the regressor that the mixture's Gaussian implies (`Implied`,
-        only with ``splits="secret"``). Their fields also say how predictions are
+        split-only), the regressor that the mixture's Gaussian implies (`Implied`, only
+        with ``splits="secret"``), least squares on the one best regressor
+        (`SimpleLinear`), or M5's short models, smoothed toward the root's
+        (`M5Linear`). Their fields also say how predictions are
         clipped.
-    prune : {"auto", "holdout", "cross-validation", "aic", "bic", "icomp", None} or \
-            PruningRule, default="auto"
+    prune : {"auto", "holdout", "cross-validation", "aic", "bic", "icomp", "cart", \
+            "guide", "m5", None} or PruningRule, default="auto"
         Which subtree of the grown tree is kept. "holdout": the one with the least error
         on ``prune_set``, or on rows held out of the training data (`HoldOut`).
         "cross-validation": all rows grow the tree, and five further trees, each without
         a part of them, say what a degree of freedom has to save (`CrossValidation`).
         "auto": cross-validation for up to 8192 rows, those of ``prune_set`` included,
         and rows held out beyond. "aic", "bic", "icomp": an information criterion on the
-        training rows (`InformationCriterion`). `CostComplexity`: a given penalty for a
-        leaf. None: no pruning.
+        training rows (`InformationCriterion`). "cart", "guide": the smallest subtree
+        within one, or half a, standard error of the least cross-validated error
+        (`StandardErrors`). "m5": bottom-up by errors corrected for the parameters spent
+        (`M5Pruning`). `CostComplexity`: a given penalty for a leaf. None: no pruning.
     refine : {"tao", "blend", "soft", None} or Refinement, default=None
         Refinement of the whole tree after pruning. "tao" chooses every split again for
         the subtrees that it has (`Tao`), which pays where there is little noise.
@@ -113,8 +118,9 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin):
         What an error costs in the leaves and in pruning, while splits compare squared
         errors: "absolute" leads to medians (`Quantile`, which has a ``level``), "huber"
         to means that outliers hardly move (`Huber`), "poisson" to expected counts
-        (`Poisson`, whose equations say their logarithms). Leaf models are fitted by
-        iterated weighted least squares. Medians and Huber's are not distilled.
+        (`Poisson`, whose equations say their logarithms); a `Loss` of your own is a
+        subclass. Leaf models are fitted by iterated weighted least squares. Medians and
+        Huber's are not distilled.
     tau : float, default=0.03
         How short the equations are: the shortest one is taken that differs from the
         node's full model by at most this share of the noise variance in the node. 0.05
@@ -244,9 +250,11 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin):
             "rss", "secret", "cart", "guide", "m5", "retis", "support", "phd"
         ]
         | SplitFinder = "rss",
-        leaf: Literal["ridge", "linear", "constant", "implied"] | LeafModel = "ridge",
+        leaf: Literal["ridge", "linear", "constant", "implied", "simple", "m5"]
+        | LeafModel = "ridge",
         *,
         prune: Literal["auto", "holdout", "cross-validation", "aic", "bic", "icomp"]
+        | Literal["cart", "guide", "m5"]
         | PruningRule
         | None = "auto",
         refine: Literal["tao", "blend", "soft"] | Refinement | None = None,

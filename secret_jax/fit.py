@@ -543,7 +543,9 @@ def divided(prepared: Prepared, rule: PruningRule) -> Evidence:
 def grown(plan: Plan, prepared: Prepared, rule: PruningRule) -> Fitted:
     """Grow trees of every kind and for every fold, prune them and keep the best."""
     schema, share = prepared.schema, prepared.sampled_share
-    evidence = divided(prepared, rule)._replace(tolerance=plan.tolerance)
+    evidence = divided(prepared, rule)._replace(
+        tolerance=plan.tolerance, leaf=plan.leaf
+    )
     evidence = _with_error_of_constant(evidence, plan.leaf.loss)
     training, held_out = evidence.training, evidence.held_out
     recipe = plan.recipe(schema, training.weight.sum(), share)

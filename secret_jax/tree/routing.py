@@ -418,8 +418,9 @@ def predict(tree: Tree, table: Table | Unencoded) -> np.ndarray:
     ndarray of shape (n_rows,), or (n_rows, n_outputs) of several outputs, float64
     """
     value = values(tree, table)
-    meant = value if tree.loss is None else tree.loss.prediction(value)
-    return tree.schema.restore_targets(meant)
+    if tree.loss is not None:  # probabilities add up to one in float64
+        value = tree.loss.prediction(value.astype(np.float64))
+    return tree.schema.restore_targets(value)
 
 
 def said(tree: Tree, table: Table) -> np.ndarray:
