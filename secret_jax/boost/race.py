@@ -6,7 +6,7 @@ not bring them back is dropped, and so the best one costs little more than itsel
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -125,6 +125,7 @@ def race(
     recipe: TreeRecipe,
     limits: Limits,
     stage: Stage,
+    of_all_rows: Callable[[TreeSize], Booster] | None = None,
 ) -> Runner:
     """Let sizes run until their rounds are done; the best one.
 
@@ -140,6 +141,9 @@ def race(
     limits : Limits
     stage : Stage
         Told of every round.
+    of_all_rows : callable, optional
+        From a size to its booster of all rows, which grows beside the others as soon as
+        one size is left: a tree beside five others costs half of one that grows alone.
 
     Returns
     -------
@@ -151,6 +155,8 @@ def race(
         rounds = max(runner.n_rounds for runner in going)
         stage.at(rounds, limits.last, _told(runners))
         boosters = [each for runner in going for each in runner.boosters]
+        if of_all_rows is not None and len(going) == 1:
+            boosters += _beside(runners, of_all_rows)
         add_round(boosters, rows, schema, recipe)
         for runner in going:
             runner.note(rows, parts, last=limits.n_rounds is not None)
@@ -164,6 +170,17 @@ def race(
     if limits.n_rounds is not None:
         return min(measured, key=lambda runner: runner.errors[-1])
     return min(measured, key=lambda runner: runner.least)
+
+
+def _beside(
+    runners: Sequence[Runner], of_all_rows: Callable[[TreeSize], Booster]
+) -> list[Booster]:
+    """The booster of all rows of the size that leads, if it lacks a round."""
+    leader = min(runners, key=lambda runner: min(runner.errors, default=np.inf))
+    whole = of_all_rows(leader.size)
+    # A leader that lags behind has not stopped: its best round may be yet to come.
+    wanted = max(runner.n_rounds for runner in runners)
+    return [whole] if len(whole.trees) <= wanted else []
 
 
 def _told(runners: Sequence[Runner]) -> str:
