@@ -133,6 +133,10 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin):
     max_depth : int or None, default=None
     max_leaf_nodes : int or None, default=None
         The best splits are kept.
+    max_features : int, float, "sqrt", "log2" or None, default=None
+        Attributes that every node draws at random to be split on, as in the trees of
+        random forests; a float is a share of them. A node in which none of them gives a
+        split draws further ones. None: all.
     max_split_samples : int or None, default=2048
         Most rows of a node that the search for its split sees. Of more than 32 times
         as many rows a sample grows and prunes the tree, that many or every 32nd row;
@@ -157,9 +161,9 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin):
         A missing category is a category of its own. What was never missing in training
         counts as the mean, or as an unseen category without a warning. "error" refuses.
     random_state : int, RandomState instance or None, default=None
-        Seeds split finders that are random ("secret", or one of your own). Everything
-        else depends on the content of the rows alone: folds, samples and the tree are
-        the same in every fit.
+        Seeds split finders that are random ("secret", or one of your own), and the
+        draws of ``max_features``. Everything else depends on the content of the rows
+        alone: folds, samples and the tree are the same in every fit.
     device : str or None, default=None
         Where to compute: "cpu", "gpu", "tpu", or one of several as in "gpu:1". None:
         where JAX prefers, which is an accelerator if it sees one; but up to 131,072
@@ -242,6 +246,7 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin):
         min_gain: float | Literal["auto"] = "auto",
         max_depth: int | None = None,
         max_leaf_nodes: int | None = None,
+        max_features: float | Literal["sqrt", "log2"] | None = None,
         max_split_samples: int | None = 2048,
         discrete_features: Any = None,
         split_features: Any = None,
@@ -266,6 +271,7 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin):
         self.min_gain = min_gain
         self.max_depth = max_depth
         self.max_leaf_nodes = max_leaf_nodes
+        self.max_features = max_features
         self.max_split_samples = max_split_samples
         self.discrete_features = discrete_features
         self.split_features = split_features

@@ -93,6 +93,12 @@ CONSTRAINTS: dict[str, Any] = {
     "min_gain": [real(0.0), StrOptions({"auto"})],
     "max_depth": [at_least(0), None],
     "max_leaf_nodes": [at_least(1), None],
+    "max_features": [
+        at_least(1),
+        Interval(RealNotInt, 0.0, 1.0, closed="right"),
+        StrOptions({"sqrt", "log2"}),
+        None,
+    ],
     "max_split_samples": [at_least(16), None],
     "discrete_features": "no_validation",
     "split_features": "no_validation",
@@ -299,6 +305,7 @@ def plan_of(
         category_indicators=parameters["indicators"] if linear else False,
         missing_indicators=parameters["indicators"],
     )
+    random_attributes = parameters["max_features"] is not None
     return Plan(
         splits=splits,
         leaf=leaf,
@@ -311,9 +318,10 @@ def plan_of(
         min_gain=parameters["min_gain"],
         max_depth=parameters["max_depth"],
         max_leaf_nodes=parameters["max_leaf_nodes"],
+        max_features=parameters["max_features"],
         max_split_samples=parameters["max_split_samples"],
         columns=columns,
         tau=float(parameters["tau"]),
         tolerance=float(parameters["tolerance"]),
-        seed=seed if splits.is_random else 0,
+        seed=seed if splits.is_random or random_attributes else 0,
     )

@@ -241,6 +241,7 @@ BAD_PARAMETERS = {
     "min_gain": ("a float in the range [0.0, inf)", [-0.5, np.inf, np.nan, None, True]),
     "max_depth": ("an int in the range [0, inf) or None", [-1, 2.5, "deep", True]),
     "max_leaf_nodes": ("an int in the range [1, inf) or None", [0, 1.5]),
+    "max_features": ("'sqrt'", [0, -1, 0.0, 1.5, "auto", True]),
     "max_split_samples": ("an int in the range [16, inf) or None", [0, 1.5, 15]),
     "indicators": ("a str among {'auto'}", ["always", None, 1]),
     "missing_values": ("'learn'", ["median", None]),

@@ -65,6 +65,7 @@ _ANY = {
     "min_gain": ["auto", 0.0, 5.0],
     "max_depth": [None, 0, 1, 3],
     "max_leaf_nodes": [None, 1, 3],
+    "max_features": [None, None, 1, "sqrt"],
     "max_split_samples": [2048, None, 16],
     "indicators": ["auto", True, False],
     "missing_values": ["learn", "mean", "error"],
