@@ -45,7 +45,13 @@ from secret_jax.refine.interface import RefinementWarning
 from secret_jax.runtime.parallel import one_thread_for_products
 from secret_jax.runtime.progress import Progress
 from secret_jax.runtime.progress_line import shown
-from secret_jax.runtime.values import at_least, check_constraints, is_integer, real
+from secret_jax.runtime.values import (
+    at_least,
+    check_constraints,
+    is_integer,
+    is_real,
+    real,
+)
 from secret_jax.runtime.warning import warn
 
 # Parameters that say how a table is read, and where: those of the tree.
@@ -257,7 +263,7 @@ class SecretBoostingRegressor(BoosterReading, RegressorMixin, BaseEstimator):
     ) -> None:
         so_far = self.__dict__.get("_boosted") if self.warm_start else None
         X = validated(self, X, reset=so_far is None)
-        targets = validated_targets(y, X)
+        targets = validated_targets(y, X, type(self).__name__)
         weight = scaled_weight(checked_weight(sample_weight, X))
         plan = self._plan(reading.seed, progress, so_far)
         if so_far is None:
@@ -268,6 +274,7 @@ class SecretBoostingRegressor(BoosterReading, RegressorMixin, BaseEstimator):
         else:
             schema = so_far.ensemble.schema
             rows = merged(_encoded(schema, X, targets, weight), ROW_ORDER)
+            _check_same_rows(self._rows, rows)
         others = self._eval_rows(eval_set, schema)
         try:
             found = boost(plan, rows, schema, others, so_far)
@@ -296,9 +303,14 @@ class SecretBoostingRegressor(BoosterReading, RegressorMixin, BaseEstimator):
 
     def _calibrated(self, residual: np.ndarray, weight: np.ndarray) -> None:
         """Note the residuals of rows that had no part in their predictions."""
-        deviation = np.full(len(residual), max(self.deviation_, np.finfo(float).tiny))
+        deviation = np.full(len(residual), self._unit())
         found = conformity_scores(residual, deviation, weight)
         self.conformity_scores_, self.conformity_weight_ = found
+
+    def _unit(self) -> float:
+        """Unit of the conformity scores: of predictions without any error 1."""
+        deviation = float(self.deviation_)
+        return deviation if deviation > np.finfo(float).tiny else 1.0
 
     def _reading(self) -> Plan:
         """How the table is read, as the tree would; the parameters are checked."""
@@ -450,7 +462,7 @@ class SecretBoostingRegressor(BoosterReading, RegressorMixin, BaseEstimator):
                 f"conformalize knows a single output, and the model has "
                 f"{self.n_outputs_}. Fit a model for each of them."
             )
-        y = validated_targets(y, X)[:, 0]
+        y = validated_targets(y, X, type(self).__name__)[:, 0]
         self._calibrated(y - prediction, validated_weight(sample_weight, X))
         return self
 
@@ -486,13 +498,13 @@ class SecretBoostingRegressor(BoosterReading, RegressorMixin, BaseEstimator):
                 "predict_interval needs rows that the boosters have not seen, and the "
                 "last fit left none out. Call conformalize(X, y) with other rows."
             )
-        if not isinstance(coverage, float) or not 0 < coverage < 1:
-            raise ValueError(f"coverage must be a float in (0, 1). Got {coverage!r}.")
+        if not is_real(coverage) or not 0 < coverage < 1:
+            raise ValueError(f"coverage must be a number in (0, 1). Got {coverage!r}.")
         factor = conformal_factor(
-            self.conformity_scores_, self.conformity_weight_, coverage
+            self.conformity_scores_, self.conformity_weight_, float(coverage)
         )
-        prediction, deviation = self.predict(X, return_std=True)
-        return prediction - factor * deviation, prediction + factor * deviation
+        prediction, width = self.predict(X), factor * self._unit()
+        return prediction - width, prediction + width
 
     @property
     def n_rounds_(self) -> int:
@@ -620,7 +632,7 @@ class SecretBoostingRegressor(BoosterReading, RegressorMixin, BaseEstimator):
             parts = parts_of(rows.weight, len(boosted.folds)) if boosted.folds else []
             return rows, teacher_of(boosted, rows, parts)
         X = validated(self, X, reset=False)
-        targets = validated_targets(y, X)
+        targets = validated_targets(y, X, type(self).__name__)
         weight = validated_weight(sample_weight, X)
         rows = merged(_encoded(ensemble.schema, X, targets, weight), ROW_ORDER)
         return rows, Teacher(ensemble.values, ensemble.values(rows.table), [], [])
@@ -667,3 +679,22 @@ def _encoded(
     table = encode(schema, X).on_host()
     rows = Rows(table, schema.scale_targets(targets), weight)
     return rows if used.all() else rows.take(used)
+
+
+def _check_same_rows(before: Rows, rows: Rows) -> None:
+    """An error unless these are the rows that the trees so far were grown on."""
+    if before.n_rows != rows.n_rows:
+        what = f"there are {rows.n_rows} different ones, and there were {before.n_rows}"
+    else:
+        pairs = zip(
+            (*before.table, before.targets, before.weight),
+            (*rows.table, rows.targets, rows.weight),
+            strict=True,
+        )
+        if all(np.array_equal(*pair) for pair in pairs):
+            return
+        what = "X, y or sample_weight is not what it was"
+    raise ValueError(
+        f"warm_start goes on with the rows of the last fit, but {what}. Fit with the "
+        "same rows, or set warm_start=False."
+    )

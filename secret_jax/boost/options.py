@@ -98,7 +98,7 @@ class TreeRecipe:
     leaf: LeafModel = _LEAF
     sample: int = 2048
     smallest_sample: int = 128
-    batch_rows: int = 1 << 12
+    batch_rows: int = 1 << 13
     most_rows: int = 1 << 16
     min_gain: float = 0.0
     seed: int = 0

@@ -53,12 +53,12 @@ def validated(model: BaseEstimator, X: Any, *, reset: bool) -> Any:
     return X
 
 
-def validated_targets(y: Any, X: Any) -> np.ndarray:
+def validated_targets(y: Any, X: Any, caller: str = "SecretRegressor") -> np.ndarray:
     """Outputs as float64, (n_rows, n_outputs); an error if they are no numbers."""
     if y is None:
         raise ValueError(
-            "This SecretRegressor estimator requires y to be passed, but the target y "
-            "is None."
+            f"This {caller} estimator requires y to be passed, but the target y is "
+            "None."
         )
     try:
         array = np.asarray(y)
