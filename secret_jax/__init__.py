@@ -7,6 +7,9 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from secret_jax.boost.classifier import (
+        SecretBoostingClassifier as SecretBoostingClassifier,
+    )
     from secret_jax.boost.estimator import (
         SecretBoostingRegressor as SecretBoostingRegressor,
     )
@@ -91,6 +94,7 @@ _HOMES = {
     "Ridge": "models.ridge",
     "RowShards": "data.sharded",
     "RssSplits": "splits.rss",
+    "SecretBoostingClassifier": "boost.classifier",
     "SecretBoostingRegressor": "boost.estimator",
     "SecretClassifier": "classifier",
     "SecretRegressor": "estimator",

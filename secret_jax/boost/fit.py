@@ -61,8 +61,8 @@ class Boosted:
     average : bool
         Whether the boosters of the folds are part of the model.
     errors : tuple of float
-        Mean squared error on unseen rows after each round, in units of the variance of
-        the targets; empty if nothing was left out.
+        Mean loss on unseen rows after each round (squared errors in units of the
+        variance of the targets); empty if nothing was left out.
     sizes : tuple of (TreeSize, float)
         Sizes that raced, and the least error of each.
     unseen : ndarray of shape (n_rows, n_outputs), float64, or None

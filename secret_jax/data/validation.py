@@ -121,18 +121,16 @@ def scaled_weight(weight: np.ndarray) -> np.ndarray:
     return weight
 
 
-def validated_rows_beside(
-    model: BaseEstimator, given: Any, n_outputs: int, name: str, use: str
-) -> tuple[Any, np.ndarray, np.ndarray]:
-    """Further rows that are not for training: table, outputs, weights as given.
+def given_beside(
+    model: BaseEstimator, given: Any, name: str, use: str
+) -> tuple[Any, Any, np.ndarray]:
+    """Further rows that are not for training: checked table, y, weights as given.
 
     Parameters
     ----------
     model : BaseEstimator
         Which has noted the features.
     given : tuple (X, y) or (X, y, sample_weight)
-    n_outputs : int
-        Of the training rows.
     name, use : str
         Of the parameter, and what the rows are for, for messages.
     """
@@ -143,16 +141,9 @@ def validated_rows_beside(
         )
     try:
         X = validated(model, given[0], reset=False)
-        targets = validated_targets(given[1], X)
-        weight = checked_weight((*given, None)[2], X)
+        return X, given[1], checked_weight((*given, None)[2], X)
     except ValueError as error:
         raise ValueError(f"In {name}: {error}") from None
-    if targets.shape[1] != n_outputs:
-        raise ValueError(
-            f"{name} has {targets.shape[1]} output(s), but y has {n_outputs}. "
-            "Give both the same columns."
-        )
-    return X, targets, weight
 
 
 def warn_of_target_among_features(

@@ -102,7 +102,7 @@ def test_rounds_and_size_are_chosen_by_rows_left_out():
     X, y = wave()
     sizes = (TreeSize(max_leaf_nodes=2), TreeSize(max_leaf_nodes=4))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("secret_jax.boost.estimator.SIZES", sizes)
+        patch.setattr("secret_jax.boost.base.SIZES", sizes)
         model = SecretBoostingRegressor(
             learning_rate=0.5, n_folds=2, patience=3, max_rounds=30
         ).fit(X, y)
