@@ -85,6 +85,7 @@ def over_nodes(split: Any, batch: Any, n_nodes: AnyArray, *, together: bool) -> 
         with written_out(on_accelerator()):
             return jax.vmap(split)(batch)
     n_padded = len(jax.tree.leaves(batch)[0])
+    split = jax.jit(split)  # traced once, for its shapes and for the loop
 
     def node_at(i):
         return jax.tree.map(lambda array: array[i], batch)
