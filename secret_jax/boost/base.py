@@ -1,4 +1,4 @@
-"""What all boosters share: parameters, fitting, warm starts, files."""
+"""What sums of trees share, and what boosters do: fitting, warm starts, files."""
 
 from __future__ import annotations
 
@@ -46,7 +46,94 @@ OF_THE_TREE = (
 )
 
 
-class BoostingEstimator(BoosterReading, BaseEstimator):
+class EnsembleEstimator(BoosterReading, BaseEstimator):
+    """Base of all estimators that are sums of trees: tables in, files out."""
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        name: CONSTRAINTS[name] for name in OF_THE_TREE
+    }
+    missing_values: str
+    random_state: Any
+    device: str | None
+    max_memory: int | None
+
+    def _targets(
+        self, y: Any, X: Any, weight: np.ndarray, known: TableSchema | None = None
+    ) -> Targets:
+        """The outputs of rows, checked.
+
+        Parameters
+        ----------
+        y : array-like
+        X : array or DataFrame
+            Checked.
+        weight : ndarray of shape (n_rows,), float64
+            As it was given.
+        known : TableSchema, optional
+            Of the rows that train; these are further ones.
+        """
+        raise NotImplementedError
+
+    def _tree_plan(self, parameters: dict[str, Any], seed: int) -> Plan:
+        """How a single tree would read a table with some of the parameters."""
+        raise NotImplementedError
+
+    def _reading(self) -> Plan:
+        """How the table is read, as the tree would; the parameters are checked."""
+        own = self.get_params(deep=False)
+        check_constraints(self._parameter_constraints, own, type(self).__name__)
+        seed = 0
+        if self.random_state is not None:
+            try:
+                random = check_random_state(self.random_state)
+            except ValueError as error:
+                message = f"random_state={self.random_state!r}: {error}."
+                raise ValueError(message) from None
+            seed = int(random.randint(2**31 - 1))
+        plan = self._tree_plan({name: own[name] for name in OF_THE_TREE}, seed)
+        # The trees' own search is not random: the seed is for their rows.
+        return replace(plan, seed=seed)
+
+    @property
+    def n_outputs_(self) -> int:
+        """Number of targets."""
+        check_is_fitted(self)
+        return self.ensemble_.schema.n_outputs
+
+    def save(self, path: Any) -> None:
+        """Write the fitted model to one file; see `secret_jax.boost.file`."""
+        from secret_jax.boost.file import save_booster
+
+        save_booster(self, path)
+
+    @classmethod
+    def load(cls, path: Any) -> Self:
+        """Read a model written by `save`."""
+        from secret_jax.boost.file import load_booster
+
+        return load_booster(path, cls)
+
+    def _encoded(self, X: Any) -> Table:
+        X = validated(self, X, reset=False)
+        return encode(self.ensemble_.schema, X)
+
+    def _computing(
+        self, X: Any, fall_back: bool = False
+    ) -> AbstractContextManager[None]:
+        # A model that was fitted on a GPU predicts on a machine that has none.
+        return computing_for(X, self.device, self.max_memory, fall_back=fall_back)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.missing_values != "error"
+        tags.input_tags.string = tags.input_tags.categorical = True
+        return tags
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "ensemble_")
+
+
+class BoostingEstimator(EnsembleEstimator):
     """Base of the boosters; a subclass says what the outputs are, and predicts."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -59,7 +146,7 @@ class BoostingEstimator(BoosterReading, BaseEstimator):
         "n_folds": [at_least(2)],
         "average": ["boolean"],
         "warm_start": ["boolean"],
-        **{name: CONSTRAINTS[name] for name in OF_THE_TREE},
+        **EnsembleEstimator._parameter_constraints,
     }
 
     # What the values of the sums mean; None: they are the outputs.
@@ -104,27 +191,6 @@ class BoostingEstimator(BoosterReading, BaseEstimator):
         self.max_memory = max_memory
         self.verbose = verbose
 
-    def _targets(
-        self, y: Any, X: Any, weight: np.ndarray, known: TableSchema | None = None
-    ) -> Targets:
-        """The outputs of rows, checked.
-
-        Parameters
-        ----------
-        y : array-like
-        X : array or DataFrame
-            Checked.
-        weight : ndarray of shape (n_rows,), float64
-            As it was given.
-        known : TableSchema, optional
-            Of the rows that train; these are further ones.
-        """
-        raise NotImplementedError
-
-    def _tree_plan(self, parameters: dict[str, Any], seed: int) -> Plan:
-        """How a single tree would read a table with some of the parameters."""
-        raise NotImplementedError
-
     def fit(
         self, X: Any, y: Any, sample_weight: Any = None, *, eval_set: Any = None
     ) -> Self:
@@ -157,6 +223,8 @@ class BoostingEstimator(BoosterReading, BaseEstimator):
         The KeyboardInterrupt is passed on in both cases.
         """
         reading = self._reading()
+        if isinstance(self.size, TreeSize):
+            self.size.check()
         names_before = fitted_names(self)
         try:
             with (
@@ -212,24 +280,6 @@ class BoostingEstimator(BoosterReading, BaseEstimator):
         self.validation_errors_ = np.array(found.errors)
         self.size_errors_ = [[size, error] for size, error in found.sizes]
         self._boosted, self._rows = found, rows
-
-    def _reading(self) -> Plan:
-        """How the table is read, as the tree would; the parameters are checked."""
-        own = self.get_params(deep=False)
-        check_constraints(self._parameter_constraints, own, type(self).__name__)
-        if isinstance(self.size, TreeSize):
-            self.size.check()
-        seed = 0
-        if self.random_state is not None:
-            try:
-                random = check_random_state(self.random_state)
-            except ValueError as error:
-                message = f"random_state={self.random_state!r}: {error}."
-                raise ValueError(message) from None
-            seed = int(random.randint(2**31 - 1))
-        plan = self._tree_plan({name: own[name] for name in OF_THE_TREE}, seed)
-        # The trees' own search is not random: the seed is for their rows.
-        return replace(plan, seed=seed)
 
     def _plan(self, seed: int, progress: Progress, so_far: Boosted | None) -> BoostPlan:
         if isinstance(self.size, TreeSize):
@@ -319,44 +369,6 @@ class BoostingEstimator(BoosterReading, BaseEstimator):
         """Size of the trees."""
         check_is_fitted(self)
         return self.ensemble_.size
-
-    @property
-    def n_outputs_(self) -> int:
-        """Number of targets."""
-        check_is_fitted(self)
-        return self.ensemble_.schema.n_outputs
-
-    def save(self, path: Any) -> None:
-        """Write the fitted model to one file; see `secret_jax.boost.file`."""
-        from secret_jax.boost.file import save_booster
-
-        save_booster(self, path)
-
-    @classmethod
-    def load(cls, path: Any) -> Self:
-        """Read a model written by `save`."""
-        from secret_jax.boost.file import load_booster
-
-        return load_booster(path, cls)
-
-    def _encoded(self, X: Any) -> Table:
-        X = validated(self, X, reset=False)
-        return encode(self.ensemble_.schema, X)
-
-    def _computing(
-        self, X: Any, fall_back: bool = False
-    ) -> AbstractContextManager[None]:
-        # A model that was fitted on a GPU predicts on a machine that has none.
-        return computing_for(X, self.device, self.max_memory, fall_back=fall_back)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = self.missing_values != "error"
-        tags.input_tags.string = tags.input_tags.categorical = True
-        return tags
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "ensemble_")
 
 
 def encoded(

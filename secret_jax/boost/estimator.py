@@ -15,18 +15,16 @@ from secret_jax.base import Targets
 from secret_jax.boost.base import OF_THE_TREE, BoostingEstimator, encoded
 from secret_jax.boost.distill import Teacher, distil, teacher_of
 from secret_jax.boost.fit import Boosted
+from secret_jax.boost.of_numbers import OfNumbers
 from secret_jax.data.rows import Rows, merged
 from secret_jax.data.sampling import ROW_ORDER
-from secret_jax.data.schema import TableSchema
 from secret_jax.data.validation import (
     fitted_names,
-    names_of,
     validated,
     validated_targets,
     validated_weight,
 )
 from secret_jax.estimator import SecretRegressor
-from secret_jax.fit import Plan
 from secret_jax.inspect.intervals import conformal_factor, conformity_scores
 from secret_jax.parameters import plan_of
 from secret_jax.prune.cross_validation import parts_of
@@ -38,7 +36,7 @@ from secret_jax.runtime.values import is_real
 from secret_jax.runtime.warning import warn
 
 
-class SecretBoostingRegressor(RegressorMixin, BoostingEstimator):
+class SecretBoostingRegressor(OfNumbers, RegressorMixin, BoostingEstimator):
     """Boosted trees with linear models in their leaves.
 
     The first model is linear; every round adds a small tree with linear models that
@@ -127,24 +125,6 @@ class SecretBoostingRegressor(RegressorMixin, BoostingEstimator):
     >>> model.score(X, y) > 0.9
     True
     """
-
-    def _targets(
-        self, y: Any, X: Any, weight: np.ndarray, known: TableSchema | None = None
-    ) -> Targets:
-        """See `BoostingEstimator`."""
-        values = validated_targets(y, X, type(self).__name__)
-        n_outputs = values.shape[1]
-        if known is not None and n_outputs != known.n_outputs:
-            raise ValueError(
-                f"There are {n_outputs} outputs, but the trees were grown for "
-                f"{known.n_outputs}. Give the same columns."
-            )
-        return Targets(values, names_of(y, n_outputs), weight, {})
-
-    def _tree_plan(self, parameters: dict[str, Any], seed: int) -> Plan:
-        """See `BoostingEstimator`."""
-        of_tree = SecretRegressor(max_split_samples=None, **parameters)
-        return plan_of(of_tree.get_params(deep=False), type(self).__name__, seed=seed)
 
     def _keep(self, found: Boosted, rows: Rows, targets: Targets) -> None:
         super()._keep(found, rows, targets)
@@ -389,8 +369,3 @@ class SecretBoostingRegressor(RegressorMixin, BoostingEstimator):
         weight = validated_weight(sample_weight, X)
         rows = merged(encoded(ensemble.schema, X, targets, weight), ROW_ORDER)
         return rows, Teacher(ensemble.values, ensemble.values(rows.table), [], [])
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags

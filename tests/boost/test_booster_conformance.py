@@ -7,7 +7,11 @@ from typing import Any
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from secret_jax import SecretBoostingClassifier, SecretBoostingRegressor
+from secret_jax import (
+    SecretBoostingClassifier,
+    SecretBoostingRegressor,
+    SecretForestRegressor,
+)
 
 FEW = {"size": 4, "n_rounds": 3, "n_folds": 2, "learning_rate": 0.5}
 
@@ -22,6 +26,7 @@ def _name(check: Any) -> str:
     [
         SecretBoostingRegressor(**FEW),
         SecretBoostingClassifier(**FEW),
+        SecretForestRegressor(n_estimators=4),
     ]
 )
 def test_scikit_learn_checks(estimator, check):
