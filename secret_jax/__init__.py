@@ -7,6 +7,9 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from secret_jax.boost.classifier import (
+        SecretBoostingClassifier as SecretBoostingClassifier,
+    )
     from secret_jax.boost.estimator import (
         SecretBoostingRegressor as SecretBoostingRegressor,
     )
@@ -16,6 +19,9 @@ if TYPE_CHECKING:
     from secret_jax.data.sharded import RowShards as RowShards
     from secret_jax.data.sharded import shard_rows as shard_rows
     from secret_jax.estimator import SecretRegressor as SecretRegressor
+    from secret_jax.forest.estimator import (
+        SecretForestRegressor as SecretForestRegressor,
+    )
     from secret_jax.losses.interface import Loss as Loss
     from secret_jax.losses.numbers import Huber as Huber
     from secret_jax.losses.numbers import Poisson as Poisson
@@ -104,7 +110,9 @@ _HOMES = {
     "Ridge": "models.ridge",
     "RowShards": "data.sharded",
     "RssSplits": "splits.rss",
+    "SecretBoostingClassifier": "boost.classifier",
     "SecretBoostingRegressor": "boost.estimator",
+    "SecretForestRegressor": "forest.estimator",
     "SecretClassifier": "classifier",
     "SecretRegressor": "estimator",
     "SecretSplits": "splits.secret",

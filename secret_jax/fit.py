@@ -196,8 +196,8 @@ class Plan:
             min_gain=_AUTO.least_gain(total) if isinstance(gain, str) else gain,
             max_depth=self.max_depth,
             max_leaf_nodes=self.max_leaf_nodes,
-            oblique=any(self.kinds),
             max_features=features_of_node(self.max_features, n_inputs(schema)),
+            oblique=any(self.kinds),
         )
         return Recipe(
             schema=schema,

@@ -48,12 +48,12 @@ class GrowOptions:
         A split must gain so many times what chance alone would
         (`secret_jax.splits.interface.Split`).
     max_depth, max_leaf_nodes : int or None
-    oblique : bool
-        Whether programs can split obliquely even where no root asks for it: trees that
-        follow each other then share them.
     max_features : int or None
         Attributes that every node draws, by its key and so by that of its root, to be
         split on (`secret_jax.grow.attributes`); None: all.
+    oblique : bool
+        Whether programs can split obliquely even where no root asks for it: trees that
+        follow each other then share them.
     smallest_sample : int
         Smaller nodes are padded to this size.
     batch_rows : int
@@ -65,8 +65,8 @@ class GrowOptions:
     min_gain: float = 1.5
     max_depth: int | None = None
     max_leaf_nodes: int | None = None
-    oblique: bool = False
     max_features: int | None = None
+    oblique: bool = False
     smallest_sample: int = SMALLEST_SAMPLE
     batch_rows: int = BATCH_ROWS
 
