@@ -26,10 +26,12 @@ from secret_jax.inspect.intervals import (
 from secret_jax.losses.interface import Loss
 from secret_jax.models.interface import LeafModel
 from secret_jax.models.least_squares import Constant, Implied, LeastSquares
+from secret_jax.models.m5 import M5Linear
 from secret_jax.models.sharded import predict_where_they_lie
 from secret_jax.parameters import CONSTRAINTS, cart_preset, linear_preset, value_of
 from secret_jax.prune.hold_out import HoldOut
 from secret_jax.prune.interface import PruningRule
+from secret_jax.prune.m5 import M5Pruning
 from secret_jax.refine.distillation import Distillation
 from secret_jax.refine.interface import Refinement
 from secret_jax.runtime.values import is_real
@@ -430,7 +432,8 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin):
 
         Every threshold, by what it takes off the standard deviation of the output;
         nodes whose output varies by less than 5 % of that of all rows, or that hold
-        fewer than four rows, are not split; linear models in the leaves.
+        fewer than four rows, are not split. Linear models of few terms in the leaves,
+        smoothed along the path, and pruning by errors that are corrected for them.
 
         Parameters
         ----------
@@ -439,11 +442,8 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin):
 
         Notes
         -----
-        What differs from the paper: the models are least squares in all numeric
-        columns, without the elimination of terms and without smoothing along the path;
-        pruning is cost-complexity with ten parts of the rows instead of errors that are
-        corrected for the number of terms; categories are divided into two sets by their
-        means.
+        What differs from the paper: see `secret_jax.M5Linear` and
+        `secret_jax.M5Pruning`; and categories are divided into two sets by their means.
 
         References
         ----------
@@ -456,8 +456,13 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin):
         >>> SecretRegressor.m5(max_depth=3).splits
         M5Splits(least_deviation=0.05)
         """
-        least: dict[str, Any] = {"min_samples_split": 4, "min_samples_leaf": 2}
-        return cls(**linear_preset(M5Splits()) | least | parameters)
+        own: dict[str, Any] = {
+            "leaf": M5Linear(clip_margin=None),
+            "prune": M5Pruning(),
+            "min_samples_split": 4,
+            "min_samples_leaf": 2,
+        }
+        return cls(**linear_preset(M5Splits()) | own | parameters)
 
     @classmethod
     def retis(cls, **parameters: Any) -> SecretRegressor:
