@@ -7,6 +7,9 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from secret_jax.boost.classifier import (
+        SecretBoostingClassifier as SecretBoostingClassifier,
+    )
     from secret_jax.boost.estimator import (
         SecretBoostingRegressor as SecretBoostingRegressor,
     )
@@ -16,6 +19,9 @@ if TYPE_CHECKING:
     from secret_jax.data.sharded import RowShards as RowShards
     from secret_jax.data.sharded import shard_rows as shard_rows
     from secret_jax.estimator import SecretRegressor as SecretRegressor
+    from secret_jax.forest.estimator import (
+        SecretForestRegressor as SecretForestRegressor,
+    )
     from secret_jax.losses.interface import Loss as Loss
     from secret_jax.losses.numbers import Huber as Huber
     from secret_jax.losses.numbers import Poisson as Poisson
@@ -54,8 +60,12 @@ if TYPE_CHECKING:
     from secret_jax.splits.interface import Node as Node
     from secret_jax.splits.interface import Split as Split
     from secret_jax.splits.interface import SplitFinder as SplitFinder
+    from secret_jax.splits.m5 import M5Splits as M5Splits
+    from secret_jax.splits.phd import PhdSplits as PhdSplits
+    from secret_jax.splits.retis import RetisSplits as RetisSplits
     from secret_jax.splits.rss import RssSplits as RssSplits
     from secret_jax.splits.secret import SecretSplits as SecretSplits
+    from secret_jax.splits.support import SupportSplits as SupportSplits
     from secret_jax.stream.batches import StreamError as StreamError
 
 try:
@@ -83,10 +93,12 @@ _HOMES = {
     "LeastSquares": "models.least_squares",
     "Logistic": "models.logistic",
     "Loss": "losses.interface",
+    "M5Splits": "splits.m5",
     "M5Linear": "models.m5",
     "M5Pruning": "prune.m5",
     "Models": "models.interface",
     "Node": "splits.interface",
+    "PhdSplits": "splits.phd",
     "Poisson": "losses.numbers",
     "Pruned": "prune.interface",
     "PruningRule": "prune.interface",
@@ -94,10 +106,13 @@ _HOMES = {
     "Refined": "refine.interface",
     "Refinement": "refine.interface",
     "RefinementWarning": "refine.interface",
+    "RetisSplits": "splits.retis",
     "Ridge": "models.ridge",
     "RowShards": "data.sharded",
     "RssSplits": "splits.rss",
+    "SecretBoostingClassifier": "boost.classifier",
     "SecretBoostingRegressor": "boost.estimator",
+    "SecretForestRegressor": "forest.estimator",
     "SecretClassifier": "classifier",
     "SecretRegressor": "estimator",
     "SecretSplits": "splits.secret",
@@ -108,6 +123,7 @@ _HOMES = {
     "SplitFinder": "splits.interface",
     "StandardErrors": "prune.standard_errors",
     "StreamError": "stream.batches",
+    "SupportSplits": "splits.support",
     "Tao": "refine.tao",
     "TreeSize": "boost.options",
     "UnseenCategoryWarning": "data.columns",

@@ -78,8 +78,9 @@ class SecretClassifier(ClassifierMixin, TreeEstimator):
         How short the equations are: each is the shortest that raises the cross-entropy
         by about this share of the tree's.
     tolerance, min_samples_split, min_samples_leaf, min_gain, max_depth, \
-            max_leaf_nodes, max_split_samples, discrete_features, split_features, \
-            indicators, missing_values, random_state, device, max_memory, verbose
+            max_leaf_nodes, max_features, max_split_samples, discrete_features, \
+            split_features, indicators, missing_values, random_state, device, \
+            max_memory, verbose
         As in `secret_jax.SecretRegressor`.
 
     Attributes
@@ -137,6 +138,7 @@ class SecretClassifier(ClassifierMixin, TreeEstimator):
         min_gain: float | Literal["auto"] = "auto",
         max_depth: int | None = None,
         max_leaf_nodes: int | None = None,
+        max_features: float | Literal["sqrt", "log2"] | None = None,
         max_split_samples: int | None = 2048,
         discrete_features: Any = None,
         split_features: Any = None,
@@ -163,6 +165,7 @@ class SecretClassifier(ClassifierMixin, TreeEstimator):
         self.min_gain = min_gain
         self.max_depth = max_depth
         self.max_leaf_nodes = max_leaf_nodes
+        self.max_features = max_features
         self.max_split_samples = max_split_samples
         self.discrete_features = discrete_features
         self.split_features = split_features

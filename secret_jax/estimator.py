@@ -26,17 +26,21 @@ from secret_jax.inspect.intervals import (
 from secret_jax.losses.interface import Loss
 from secret_jax.models.interface import LeafModel
 from secret_jax.models.least_squares import Constant, Implied, LeastSquares
+from secret_jax.models.m5 import M5Linear
 from secret_jax.models.sharded import predict_where_they_lie
-from secret_jax.parameters import CONSTRAINTS, cart_preset, value_of
-from secret_jax.prune.cross_validation import CrossValidation
+from secret_jax.parameters import CONSTRAINTS, cart_preset, linear_preset, value_of
 from secret_jax.prune.hold_out import HoldOut
 from secret_jax.prune.interface import PruningRule
+from secret_jax.prune.m5 import M5Pruning
 from secret_jax.refine.distillation import Distillation
 from secret_jax.refine.interface import Refinement
 from secret_jax.runtime.values import is_real
 from secret_jax.splits.guide import GuideSplits
 from secret_jax.splits.interface import SplitFinder
+from secret_jax.splits.m5 import M5Splits
+from secret_jax.splits.retis import RetisSplits
 from secret_jax.splits.secret import SecretSplits
+from secret_jax.splits.support import SupportSplits
 from secret_jax.stream.mixin import StreamMixin
 from secret_jax.tree import routing
 
@@ -63,10 +67,14 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin):
         lower error, with the price of its size (see ``tolerance``), on rows that did
         not grow it, or of the lower information criterion (without either, the tree
         without them).
-    splits : {"rss", "secret", "cart", "guide"} or SplitFinder, default="rss"
+    splits : {"rss", "secret", "cart", "guide", "m5", "retis", "support", "phd"} or \
+            SplitFinder, default="rss"
         How splits are found: by how much better two linear models fit than one
         (`RssSplits`), by the paper's mixture (`SecretSplits`), by the variance of the
-        output (`CartSplits`), by chi-squared tests of residual signs (`GuideSplits`).
+        output (`CartSplits`) or its standard deviation (`M5Splits`), by chi-squared
+        tests of residual signs (`GuideSplits`), by least squares on both sides of every
+        threshold (`RetisSplits`), by t tests of residual signs (`SupportSplits`), along
+        principal Hessian directions (`PhdSplits`).
     leaf : {"ridge", "linear", "constant", "implied", "simple", "m5"} or LeafModel, \
             default="ridge"
         Leaf models: ridge regression shrunk toward the parent's model with a strength
@@ -138,11 +146,15 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin):
         a search sees; half as many in a tree that is distilled.
     min_gain : float or "auto", default="auto"
         A split must save so many noise variances for each coefficient that it adds.
-        "auto" is 1.5, rising to 2.5 from 1000 to 4000 rows. Splits that know no noise
-        ("secret", "cart", "guide") need only save something.
+        "auto" is 1.5, rising to 2.5 from 1000 to 4000 rows. All other splits
+        than "rss" know no noise, and need only save something.
     max_depth : int or None, default=None
     max_leaf_nodes : int or None, default=None
         The best splits are kept.
+    max_features : int, float, "sqrt", "log2" or None, default=None
+        Attributes that every node draws at random to be split on, as in the trees of
+        random forests; a float is a share of them. A node in which none of them gives a
+        split draws further ones. None: all.
     max_split_samples : int or None, default=2048
         Most rows of a node that the search for its split sees. Of more than 32 times
         as many rows a sample grows and prunes the tree, that many or every 32nd row;
@@ -167,9 +179,9 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin):
         A missing category is a category of its own. What was never missing in training
         counts as the mean, or as an unseen category without a warning. "error" refuses.
     random_state : int, RandomState instance or None, default=None
-        Seeds split finders that are random ("secret", or one of your own). Everything
-        else depends on the content of the rows alone: folds, samples and the tree are
-        the same in every fit.
+        Seeds split finders that are random ("secret", or one of your own), and the
+        draws of ``max_features``. Everything else depends on the content of the rows
+        alone: folds, samples and the tree are the same in every fit.
     device : str or None, default=None
         Where to compute: "cpu", "gpu", "tpu", or one of several as in "gpu:1". None:
         where JAX prefers, which is an accelerator if it sees one; but up to 131,072
@@ -236,7 +248,10 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin):
     def __init__(
         self,
         oblique: bool | Literal["auto"] = "auto",
-        splits: Literal["rss", "secret", "cart", "guide"] | SplitFinder = "rss",
+        splits: Literal[
+            "rss", "secret", "cart", "guide", "m5", "retis", "support", "phd"
+        ]
+        | SplitFinder = "rss",
         leaf: Literal["ridge", "linear", "constant", "implied", "simple", "m5"]
         | LeafModel = "ridge",
         *,
@@ -254,6 +269,7 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin):
         min_gain: float | Literal["auto"] = "auto",
         max_depth: int | None = None,
         max_leaf_nodes: int | None = None,
+        max_features: float | Literal["sqrt", "log2"] | None = None,
         max_split_samples: int | None = 2048,
         discrete_features: Any = None,
         split_features: Any = None,
@@ -278,6 +294,7 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin):
         self.min_gain = min_gain
         self.max_depth = max_depth
         self.max_leaf_nodes = max_leaf_nodes
+        self.max_features = max_features
         self.max_split_samples = max_split_samples
         self.discrete_features = discrete_features
         self.split_features = split_features
@@ -388,11 +405,12 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin):
 
         Notes
         -----
-        What differs from the paper: no bootstrap calibrates the tests of categorical
-        against continuous attributes; at most 32 thresholds are tried, quantiles of the
-        rows (``GuideSplits(n_thresholds=1)`` is the median); the penalty is that of the
-        least cross-validated error, without the rule of half a standard error; all
-        numeric columns are regressors.
+        What differs from the paper: the bootstrap that sets tests of discrete
+        attributes against those of continuous ones moves their scores instead of
+        multiplying them; the penalty is that of the least cross-validated error,
+        without the rule of half a standard error; all numeric columns are regressors.
+        ``splits=GuideSplits(thresholds=0.01)`` tries a sampled share of the thresholds,
+        ``thresholds=1`` the median alone.
 
         References
         ----------
@@ -405,19 +423,112 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin):
         >>> SecretRegressor.guide().prune
         CrossValidation(n_folds=10, n_repeats=1)
         """
-        preset: dict[str, Any] = {
-            "oblique": False,
-            "splits": GuideSplits(),
-            "leaf": LeastSquares(clip_margin=None),
-            "prune": CrossValidation(n_folds=10, n_repeats=1),
-            "distill": False,
-            "tau": 0.0,
-            "tolerance": 0.0,
-            "min_gain": 0.0,
-            "indicators": False,
-            "max_split_samples": None,
+        splits = GuideSplits(thresholds="all", n_bootstraps=50)
+        return cls(**linear_preset(splits) | parameters)
+
+    @classmethod
+    def m5(cls, **parameters: Any) -> SecretRegressor:
+        """Model trees after Quinlan 1992: standard deviations choose the splits.
+
+        Every threshold, by what it takes off the standard deviation of the output;
+        nodes whose output varies by less than 5 % of that of all rows, or that hold
+        fewer than four rows, are not split. Linear models of few terms in the leaves,
+        smoothed along the path, and pruning by errors that are corrected for them.
+
+        Parameters
+        ----------
+        **parameters
+            Those of the estimator, in place of the preset's.
+
+        Notes
+        -----
+        What differs from the paper: see `secret_jax.M5Linear` and
+        `secret_jax.M5Pruning`; and categories are divided into two sets by their means.
+
+        References
+        ----------
+        J. R. Quinlan. Learning with Continuous Classes. Proceedings of the Australian
+        Joint Conference on Artificial Intelligence, 1992.
+
+        Examples
+        --------
+        >>> from secret_jax import SecretRegressor
+        >>> SecretRegressor.m5(max_depth=3).splits
+        M5Splits(least_deviation=0.05)
+        """
+        own: dict[str, Any] = {
+            "leaf": M5Linear(clip_margin=None),
+            "prune": M5Pruning(),
+            "min_samples_split": 4,
+            "min_samples_leaf": 2,
         }
-        return cls(**preset | parameters)
+        return cls(**linear_preset(M5Splits()) | own | parameters)
+
+    @classmethod
+    def retis(cls, **parameters: Any) -> SecretRegressor:
+        """Linear regression trees after Karalic 1992: every threshold, two models.
+
+        The exhaustive search that Dobra & Gehrke 2002 (section 3.2) set SECRET against:
+        least squares on both sides of every threshold of every attribute.
+
+        Parameters
+        ----------
+        **parameters
+            Those of the estimator, in place of the preset's;
+            ``splits=RetisSplits(thresholds=0.01)`` tries a sampled share.
+
+        Notes
+        -----
+        What differs from the paper: pruning is cost-complexity with ten parts of the
+        rows instead of estimates of the error that are shrunk toward that of all rows;
+        a side has at least twice as many rows as its model has coefficients; categories
+        are divided into two sets by their mean residuals.
+
+        References
+        ----------
+        A. Karalic. Employing Linear Regression in Regression Tree Leaves. European
+        Conference on Artificial Intelligence, 1992.
+
+        Examples
+        --------
+        >>> from secret_jax import SecretRegressor
+        >>> SecretRegressor.retis().splits.thresholds
+        'all'
+        """
+        return cls(**linear_preset(RetisSplits()) | parameters)
+
+    @classmethod
+    def support(cls, **parameters: Any) -> SecretRegressor:
+        """Piecewise linear trees after Chaudhuri, Huang, Loh & Yao 1994.
+
+        t tests of the means and variances of the rows above and below a node's model
+        choose the attribute, which is split at the average of their two means.
+
+        Parameters
+        ----------
+        **parameters
+            Those of the estimator, in place of the preset's.
+
+        Notes
+        -----
+        What differs from the paper: models are linear, where it has polynomials of any
+        degree; trees are grown and pruned by cost-complexity with ten parts of the
+        rows, where it asks cross-validation some levels ahead whether to stop; no
+        smoothing between the leaves (``refine="blend"`` comes near it); categories are
+        tested by chi-squared.
+
+        References
+        ----------
+        P. Chaudhuri, M.-C. Huang, W.-Y. Loh and R. Yao. Piecewise-Polynomial Regression
+        Trees. Statistica Sinica 4, 1994.
+
+        Examples
+        --------
+        >>> from secret_jax import SecretRegressor
+        >>> SecretRegressor.support().splits.model
+        'linear'
+        """
+        return cls(**linear_preset(SupportSplits()) | parameters)
 
     @overload
     def predict(

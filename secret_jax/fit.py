@@ -28,6 +28,7 @@ from secret_jax.data.sharded import (
 )
 from secret_jax.data.source import EncodedRows, HostRows, RowSource
 from secret_jax.data.validation import warn_of_target_among_features
+from secret_jax.grow.attributes import n_inputs
 from secret_jax.grow.cost import what_takes_long
 from secret_jax.grow.grower import ROUNDING, GrowOptions
 from secret_jax.grow.trees import Recipe
@@ -154,6 +155,7 @@ class Plan:
     min_gain: float | str
     max_depth: int | None
     max_leaf_nodes: int | None
+    max_features: float | str | None
     max_split_samples: int | None
     columns: ColumnOptions
     tau: float
@@ -194,6 +196,7 @@ class Plan:
             min_gain=_AUTO.least_gain(total) if isinstance(gain, str) else gain,
             max_depth=self.max_depth,
             max_leaf_nodes=self.max_leaf_nodes,
+            max_features=features_of_node(self.max_features, n_inputs(schema)),
             oblique=any(self.kinds),
         )
         return Recipe(
@@ -213,6 +216,16 @@ class Plan:
         if not self.splits.may_be_oblique:
             return (False,)
         return (False, True) if self.oblique == "auto" else (bool(self.oblique),)
+
+
+def features_of_node(max_features: float | str | None, n_features: int) -> int | None:
+    """How many of the attributes a node draws, as scikit-learn reads it."""
+    if max_features is None or is_integer(max_features):
+        return max_features  # pyright: ignore[reportReturnType]
+    if isinstance(max_features, str):
+        roots = {"sqrt": n_features**0.5, "log2": np.log2(max(n_features, 1))}
+        return max(int(roots[max_features]), 1)
+    return max(int(max_features * n_features), 1)
 
 
 class CheckedRows(NamedTuple):

@@ -38,8 +38,12 @@ from secret_jax.splits.cart import CartSplits
 from secret_jax.splits.classes import ClassSplits
 from secret_jax.splits.guide import GuideSplits
 from secret_jax.splits.interface import SplitFinder
+from secret_jax.splits.m5 import M5Splits
+from secret_jax.splits.phd import PhdSplits
+from secret_jax.splits.retis import RetisSplits
 from secret_jax.splits.rss import RssSplits
 from secret_jax.splits.secret import SecretSplits
+from secret_jax.splits.support import SupportSplits
 
 # What a name stands for; a value of one's own needs none. None and "auto" of ``prune``
 # are no values: the number of rows decides, or nothing is pruned.
@@ -50,6 +54,10 @@ NAMED: Named = {
         "secret": SecretSplits(),
         "cart": CartSplits(),
         "guide": GuideSplits(),
+        "m5": M5Splits(),
+        "retis": RetisSplits(),
+        "support": SupportSplits(),
+        "phd": PhdSplits(),
     },
     "leaf": {
         "ridge": Ridge(),
@@ -84,7 +92,10 @@ _PRUNED = {"auto", "holdout", "cross-validation", "aic", "bic", "cart", "guide",
 # Columns and the seed are read by those that know the table, or random numbers.
 CONSTRAINTS: dict[str, Any] = {
     "oblique": ["boolean", StrOptions({"auto"})],
-    "splits": [StrOptions({"rss", "secret", "cart", "guide"}), SplitFinder],
+    "splits": [
+        StrOptions(set(NAMED["splits"])),
+        SplitFinder,
+    ],
     "leaf": [
         StrOptions({"ridge", "linear", "constant", "implied", "simple", "m5"}),
         LeafModel,
@@ -103,6 +114,12 @@ CONSTRAINTS: dict[str, Any] = {
     "min_gain": [real(0.0), StrOptions({"auto"})],
     "max_depth": [at_least(0), None],
     "max_leaf_nodes": [at_least(1), None],
+    "max_features": [
+        at_least(1),
+        Interval(RealNotInt, 0.0, 1.0, closed="right"),
+        StrOptions({"sqrt", "log2"}),
+        None,
+    ],
     "max_split_samples": [at_least(16), None],
     "discrete_features": "no_validation",
     "split_features": "no_validation",
@@ -160,6 +177,22 @@ def cart_preset(criterion: Any, leaf: LeafModel) -> dict[str, Any]:
         "min_samples_split": 2,
         "min_samples_leaf": 1,
         "min_gain": 0.0,
+        "max_split_samples": None,
+    }
+
+
+def linear_preset(splits: SplitFinder) -> dict[str, Any]:
+    """Parameters of trees with least squares in their leaves, as the literature's."""
+    return {
+        "oblique": False,
+        "splits": splits,
+        "leaf": LeastSquares(clip_margin=None),
+        "prune": CrossValidation(n_folds=10, n_repeats=1),
+        "distill": False,
+        "tau": 0.0,
+        "tolerance": 0.0,
+        "min_gain": 0.0,
+        "indicators": False,
         "max_split_samples": None,
     }
 
@@ -316,6 +349,7 @@ def plan_of(
         category_indicators=parameters["indicators"] if linear else False,
         missing_indicators=parameters["indicators"],
     )
+    random_attributes = parameters["max_features"] is not None
     return Plan(
         splits=splits,
         leaf=leaf,
@@ -328,9 +362,10 @@ def plan_of(
         min_gain=parameters["min_gain"],
         max_depth=parameters["max_depth"],
         max_leaf_nodes=parameters["max_leaf_nodes"],
+        max_features=parameters["max_features"],
         max_split_samples=parameters["max_split_samples"],
         columns=columns,
         tau=float(parameters["tau"]),
         tolerance=float(parameters["tolerance"]),
-        seed=seed if splits.is_random else 0,
+        seed=seed if splits.is_random or random_attributes else 0,
     )

@@ -26,7 +26,7 @@ from sklearn.tree import DecisionTreeRegressor
 from benchmarks.accuracy.ours import code_version
 from benchmarks.scaling.exhaustive import exhaustive_tree
 from benchmarks.shared import say
-from secret_jax import SecretRegressor
+from secret_jax import GuideSplits, RetisSplits, SecretRegressor
 from secret_jax.grow import trees as growing
 
 Predict = Callable[[np.ndarray], np.ndarray]
@@ -75,12 +75,24 @@ class _Ours(NamedTuple):
 
 
 _GROWTH: dict[str, Any] = {"prune": None, "min_samples_split": 0.01}
+# The literature's searches on our grower look at all rows of a node.
+_RIVAL: dict[str, Any] = {
+    **_GROWTH,
+    "oblique": False,
+    "leaf": "linear",
+    "min_gain": 0.0,
+    "max_split_samples": None,
+}
 # Names say what is timed: the growth of a tree, or a whole fit with its pruning.
 _OURS = {
     "growth axis": _Ours(False, {**_GROWTH, "oblique": False}),
     "growth oblique": _Ours(False, {**_GROWTH, "oblique": True}),
     "paper growth axis": _Ours(True, {**_GROWTH, "oblique": False}),
     "paper growth oblique": _Ours(True, {**_GROWTH, "oblique": True}),
+    "growth retis": _Ours(False, {**_RIVAL, "splits": RetisSplits()}),
+    "growth retis(s)": _Ours(False, {**_RIVAL, "splits": RetisSplits(thresholds=0.01)}),
+    "growth guide": _Ours(False, {**_RIVAL, "splits": GuideSplits(thresholds="all")}),
+    "growth guide(s)": _Ours(False, {**_RIVAL, "splits": GuideSplits(thresholds=0.01)}),
     "fit": _Ours(False, {}),
     "fit axis": _Ours(False, {"oblique": False}),
     "fit oblique": _Ours(False, {"oblique": True}),
@@ -94,7 +106,10 @@ GROWTH = tuple(name for name in _OURS if "growth" in name)
 SEARCHES = tuple(_SEARCHES)
 PEERS = ("linear", "cart", "lightgbm tree", "lightgbm two trees", "pilot")
 NAMES = (*_OURS, *_SEARCHES, *PEERS)
-OF_FIGURES = tuple(name for name in NAMES if name != "fit tao")
+_ON_REQUEST = (
+    *("fit tao", "growth retis", "growth retis(s)", "growth guide", "growth guide(s)"),
+)
+OF_FIGURES = tuple(name for name in NAMES if name not in _ON_REQUEST)
 OF_MILLION = (
     *("fit", "fit tao", "lightgbm tree", "lightgbm two trees"),
     *("cart", "linear"),

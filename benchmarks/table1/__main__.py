@@ -32,17 +32,25 @@ from benchmarks.shared import (
 )
 from benchmarks.table1.report import (
     LEAVES,
-    PRINTED,
+    RIVALS,
     SETS,
     SPLITS,
     STARTS,
     Record,
     Run,
     make_cells,
+    printed,
     summary_text,
     table_text,
 )
-from secret_jax import SecretRegressor, UnseenCategoryWarning
+from secret_jax import (
+    Constant,
+    GuideSplits,
+    HoldOut,
+    LeastSquares,
+    SecretRegressor,
+    UnseenCategoryWarning,
+)
 from secret_jax.datasets import load, make_3dsin, make_cart, make_fried
 
 MODES = ("paper", "default")
@@ -70,8 +78,8 @@ def planned_runs(options: argparse.Namespace) -> list[Run]:
         for name in options.sets
         for leaf in options.leaves
         for split in options.splits
-        for start in starts
-        if (name, leaf, split) in PRINTED
+        for start in (starts if split not in RIVALS else (None,))
+        if printed(name, leaf, split)
     ]
 
 
@@ -97,6 +105,8 @@ _load = functools.cache(load)
 def make_model(run: Run) -> SecretRegressor:
     """The paper's tree, or the default one with the same kinds of splits and leaves."""
     oblique, constant = run.split == "oblique", run.leaf == "constant"
+    if run.split in RIVALS:
+        return _rival(run)
     if run.start is not None:
         return SecretRegressor.paper(
             oblique=oblique,
@@ -108,6 +118,24 @@ def make_model(run: Run) -> SecretRegressor:
         oblique=oblique,
         leaf="constant" if constant else "ridge",
         min_samples_split=run.min_samples_split,
+    )
+
+
+def _rival(run: Run) -> SecretRegressor:
+    """GUIDE in the paper's protocol: its splits, pruned by the error of other rows."""
+    model = "constant" if run.leaf == "constant" else "linear"
+    splits = GuideSplits(
+        model=model,
+        thresholds="all" if run.split == "guide" else 0.01,
+        n_bootstraps=50,
+    )
+    leaf = Constant(clip_margin=None) if model == "constant" else None
+    return SecretRegressor.guide(
+        splits=splits,
+        leaf=leaf or LeastSquares(clip_margin=None),
+        prune=HoldOut(refit=False),
+        min_samples_split=run.min_samples_split,
+        min_samples_leaf=1,
     )
 
 
@@ -177,7 +205,13 @@ def parse_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     names = ", ".join(SETS)
     add("--sets", nargs="+", choices=SETS, default=SETS, metavar="SET", help=names)
     add("--leaves", nargs="+", choices=LEAVES, default=LEAVES)
-    add("--splits", nargs="+", choices=SPLITS, default=SPLITS)
+    add(
+        "--splits",
+        nargs="+",
+        choices=SPLITS,
+        default=["axis", "oblique"],
+        help="of SECRET; guide, guide(s): the paper's rival instead",
+    )
     add(
         "--starts",
         nargs="+",

@@ -195,9 +195,11 @@ def _add_fit_options(fit: argparse.ArgumentParser) -> None:
         ),
         (
             "--splits",
-            ("rss", "secret", "cart", "guide"),
+            ("rss", "secret", "cart", "guide", "m5", "retis", "support", "phd"),
             "how splits are found: by linear models of both sides, by the paper's "
-            "mixture, by the variance, by tests of residual signs (default: rss)",
+            "mixture, by the variance, by chi-squared tests of residual signs, by the "
+            "standard deviation, by least squares at every threshold, by t tests of "
+            "residual signs, along principal Hessian directions (default: rss)",
         ),
         (
             "--prune",

@@ -16,6 +16,7 @@ import numpy as np
 
 from secret_jax.data.rows import Rows
 from secret_jax.data.schema import TableSchema
+from secret_jax.grow.attributes import AttributeDraw
 from secret_jax.grow.batches import BATCH_ROWS, SMALLEST_SAMPLE, Search
 from secret_jax.grow.best_first import BestFirst
 from secret_jax.grow.builder import Builder
@@ -47,6 +48,9 @@ class GrowOptions:
         A split must gain so many times what chance alone would
         (`secret_jax.splits.interface.Split`).
     max_depth, max_leaf_nodes : int or None
+    max_features : int or None
+        Attributes that every node draws, by its key and so by that of its root, to be
+        split on (`secret_jax.grow.attributes`); None: all.
     oblique : bool
         Whether programs can split obliquely even where no root asks for it: trees that
         follow each other then share them.
@@ -61,6 +65,7 @@ class GrowOptions:
     min_gain: float = 1.5
     max_depth: int | None = None
     max_leaf_nodes: int | None = None
+    max_features: int | None = None
     oblique: bool = False
     smallest_sample: int = SMALLEST_SAMPLE
     batch_rows: int = BATCH_ROWS
@@ -140,6 +145,7 @@ def grown(
         smallest=options.smallest_sample,
         batch_rows=options.batch_rows,
     )
+    drawn = AttributeDraw(search, schema, options.max_features)
     builder = Builder(schema, len(roots))
     level = Level.of(roots, places, schema)
     way = Way(level, stage, options.max_depth)
@@ -157,7 +163,7 @@ def grown(
         no_room = (reason == StopReason.SPLIT) & ~room.may_split(level.tree)
         reason[no_room] = StopReason.MAX_LEAF_NODES
         searched = np.flatnonzero(reason == StopReason.SPLIT)
-        found = search.find(level.take(searched), after=way.searched)
+        found = drawn.find(level.take(searched), way.searched)
         if found.statistics is not None:
             seen = np.flatnonzero(found.share >= 1.0)
             fitted.append(

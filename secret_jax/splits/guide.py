@@ -12,28 +12,23 @@ from typing import ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
 from secret_jax.models.interface import LeafModel
 from secret_jax.models.least_squares import Constant, LeastSquares
-from secret_jax.runtime.linalg import matmul, safe_divide, weighted_moments
 from secret_jax.runtime.values import at_least, real
-from secret_jax.splits.axis import (
-    Projections,
-    leading_component,
-    projections,
-    split_of,
-)
+from secret_jax.splits.axis import Projections, projections, split_of
+from secret_jax.splits.calibration import advantage_of_discrete
 from secret_jax.splits.interface import Node, Split, SplitFinder
-from secret_jax.splits.scoring import fit_sides, node_rows, quantiles, quantiles_at
+from secret_jax.splits.residuals import Residuals, residuals
+from secret_jax.splits.sign_tests import groups_of, pairs_of, sign_scores
+from secret_jax.splits.thresholds import (
+    ALLOWED_THRESHOLDS,
+    Thresholds,
+    best_threshold,
+    cuts_of,
+)
 from secret_jax.tree.structure import SplitKind
-
-# Below this deviation, in units of the whole table, a column is constant or rounding.
-_CONSTANT = 1e-6
-# A curvature test looks at quartiles, an interaction test at both sides of the median
-# (Loh 2002, algorithms 1 and 2).
-_QUARTILES = (0.25, 0.5, 0.75)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,23 +36,36 @@ class GuideSplits(SplitFinder):
     """Splits on the attribute whose values go along with the signs of the residuals.
 
     Chi-squared tests of the signs against the quartiles of a continuous attribute or
-    the categories of a discrete one (*curvature*), and against the four quadrants of
-    two continuous ones (*interaction*), made comparable by the cube-root transform of
-    Wilson & Hilferty (1931). Of the pair of the clearest interaction the attribute with
-    the better split is taken.
+    the categories of a discrete one (*curvature*), and against the halves and the
+    categories of two attributes together (*interaction*), made comparable by the
+    cube-root transform of Wilson & Hilferty (1931). Of the pair of the clearest
+    interaction the attribute with the better split is taken, if both are continuous;
+    else the one with the clearer curvature.
 
     Attributes
     ----------
     model : {"linear", "constant"}, default="linear"
         Whose residuals are tested, and what the children are fitted by.
-    n_thresholds : int, default=32
-        Quantiles of the chosen attribute that are tried, by the residual sum of squares
-        of the children's models; 1: the median.
+    thresholds : "all", int or float, default=32
+        Thresholds of the chosen attribute that are tried, by the residual sum of
+        squares of the children's models: every one (GUIDE), so many quantiles (1: the
+        median), or as 0.01 the values of a share of the rows (GUIDE(S) in Dobra &
+        Gehrke's section 5.3), spread from a random start.
     interactions : bool, default=True
         Whether pairs are tested.
+    n_bootstraps : int, default=0
+        Bootstrap samples of the outputs at every node that say how much clearer tests
+        of discrete attributes are by chance than those of continuous ones; 0: the
+        scores are compared as they are.
     ridge : float, default=1e-4
         Penalty of the children's models, in units of the regressors' variances: enough
         to keep float32 from dividing by nothing.
+
+    Notes
+    -----
+    A side with a linear model has at least twice as many rows as that has coefficients.
+    The bootstrap moves the scores where the paper multiplies them: those of chance may
+    be negative.
 
     References
     ----------
@@ -69,19 +77,21 @@ class GuideSplits(SplitFinder):
     Examples
     --------
     >>> from secret_jax import GuideSplits, SecretRegressor
-    >>> SecretRegressor(splits=GuideSplits(n_thresholds=1), leaf="linear").leaf
+    >>> SecretRegressor(splits=GuideSplits(thresholds=1), leaf="linear").leaf
     'linear'
     """
 
     model: Literal["linear", "constant"] = "linear"
-    n_thresholds: int = 32
+    thresholds: Thresholds = 32
     interactions: bool = True
+    n_bootstraps: int = 0
     ridge: float = 1e-4
 
     _parameter_constraints: ClassVar[dict] = {
         "model": [StrOptions({"linear", "constant"})],
-        "n_thresholds": [at_least(1)],
+        "thresholds": ALLOWED_THRESHOLDS,
         "interactions": ["boolean"],
+        "n_bootstraps": [at_least(0)],
         "ridge": [real(0.0, closed="neither")],
     }
 
@@ -99,124 +109,97 @@ class GuideSplits(SplitFinder):
 
     @property
     def numbers_per_cell(self) -> int:
-        """A side for each threshold."""
-        return self.n_thresholds
+        """Indicators of the groups, and products of a row from both ends."""
+        return 16
+
+    def n_random(self, n_columns: int) -> int:
+        """A seed, and where a share of the values starts."""
+        del n_columns
+        return 2
 
     def __call__(self, node: Node) -> Split:
         """Best split of one node."""
-        n = node.columns.n_regressors
-        fitted = node.coefficient[:, 0] + matmul(
-            node.x[:, :n], node.coefficient[:, 1:].T
-        )
-        residual = node.targets - fitted
-        _, mean, spread = weighted_moments(residual, node.weight)
-        present = (node.weight > 0)[:, None]
-        residual = jnp.where(present, residual - mean, 0.0)
-        leading = leading_component(residual, node.weight)
-        axis = projections(node, leading)
+        left = residuals(node, linear=self.model == "linear", ridge=self.ridge)
+        axis = projections(node, left.leading)
 
-        # Every attribute at its best threshold: cheap, and what pairs are judged by.
-        _, center, deviation = weighted_moments(node.x, node.weight)
-        varies = (deviation > _CONSTANT) & present
-        z = jnp.where(
-            varies, (node.x - center) / jnp.where(varies, deviation, 1.0), 0.0
-        )
-        n_model = n if self.model == "linear" else 0
-        unit = jnp.maximum(jnp.sqrt(jnp.mean(spread**2)), _CONSTANT)
-        rows, _ = node_rows(
-            z[:, :n_model],
-            residual / unit,
-            node.weight,
-            n_model=n_model,
-            ridge=self.ridge,
-        )
-        cuts = quantiles(axis.projection, node.weight, self.n_thresholds)
-        if self.n_thresholds == 1:
-            cuts = quantiles_at(axis.projection, node.weight, jnp.full(1, 0.5))
+        def cuts_along(projection):
+            random = node.random[1:]
+            return cuts_of(projection, node.weight, left.least, random, self.thresholds)
 
-        def best_threshold(projection, cuts):
-            left = projection <= cuts[:, None]
-            gain = fit_sides(rows, left, node.min_weight, n_model=n_model).gain
-            best = jnp.argmax(gain)
-            return gain[best], cuts[best]
+        cuts = jax.lax.map(cuts_along, axis.projection)
+        usable = axis.allowed & cuts.allowed.any(axis=1)
+        two, curvature = _clearest(self, node, left, axis, usable)
 
+        def gain_of(which):
+            own = jax.tree.map(lambda array: array[which], cuts)
+            return best_threshold(
+                left.rows,
+                axis.projection[which],
+                own,
+                left.least,
+                n_model=left.n_model,
+            )
+
+        # Mostly the two are one: it is not searched twice.
+        nothing = jnp.full((2,), -jnp.inf, node.x.dtype)
+        search = jnp.array([True, False]) | (two[0] != two[1])
         gain, threshold = jax.lax.map(
-            lambda both: best_threshold(*both), (axis.projection, cuts)
+            lambda each: jax.lax.cond(
+                each[1], gain_of, lambda _: (nothing[0], nothing[1]), each[0]
+            ),
+            (two, search),
         )
-        candidates = axis.candidates(gain * unit**2, threshold)
-        clearness = _clearness(self, node, axis, leading)
-        usable = jnp.isfinite(candidates.gain)
-        clearness = jnp.where(usable, clearness, -jnp.inf)
-        # The attributes of the clearest test; more than one only of an interaction.
-        clearest = usable & (clearness >= jnp.max(clearness))
-        pick = jnp.argmax(jnp.where(clearest, candidates.gain, -jnp.inf))
+        # Of two continuous attributes the better split, else the clearer curvature.
+        is_discrete = jnp.asarray(axis.kind == SplitKind.DISCRETE)[two]
+        preferred = jnp.where(is_discrete.any(), curvature[two], gain)
+        preferred = jnp.where(usable[two] & jnp.isfinite(gain), preferred, -jnp.inf)
+        chosen = jnp.argmax(preferred)
+        n = len(axis.kind)
+        at = jnp.arange(n) == two[chosen]
+        gains = jnp.where(at & usable, gain[chosen] * left.unit**2, -jnp.inf)
+        candidates = axis.candidates(gains, jnp.full(n, threshold[chosen]))
         return split_of(
-            candidates.take(pick),
+            candidates.take(two[chosen]),
             node,
-            pure=(spread <= _CONSTANT).all(),
+            pure=left.pure,
             chance_gain=jnp.zeros((), node.x.dtype),
         )
 
 
-def _clearness(
-    finder: GuideSplits, node: Node, axis: Projections, residual: jax.Array
-) -> jax.Array:
-    """The clearest test that each attribute takes part in, shape (n_attributes,)."""
-    projection, kind = axis.projection, axis.kind
-    sign = (
-        jnp.stack([residual > 0, residual <= 0]).astype(projection.dtype) * node.weight
+def _clearest(
+    finder: GuideSplits,
+    node: Node,
+    left: Residuals,
+    axis: Projections,
+    usable: jax.Array,
+) -> tuple[jax.Array, jax.Array]:
+    """Both attributes of the clearest test, the same twice, and their curvatures."""
+    groups = groups_of(node, axis)
+    positive = ((left.leading > 0) & (node.weight > 0)).astype(node.x.dtype)
+    curvature, interaction = sign_scores(
+        positive, node.weight, groups, interactions=finder.interactions
     )
-    continuous = np.flatnonzero(kind != SplitKind.DISCRETE)
-    discrete = np.flatnonzero(kind == SplitKind.DISCRETE)
-    clearness = jnp.full(len(kind), -jnp.inf, projection.dtype)
-    if len(continuous):
-        values = projection[continuous]
-        quartile = quantiles_at(values, node.weight, jnp.array(_QUARTILES))
-        group = jnp.sum(values[:, :, None] > quartile[:, None, :], axis=2)
-        curvature = jax.vmap(lambda g: _normal_score(sign, g, 4))(group)
-        clearness = clearness.at[continuous].set(curvature)
-    if len(discrete):
-        n = node.columns.n_categories
-        curvature = jax.vmap(lambda g: _normal_score(sign, g, n))(node.codes.T)
-        clearness = clearness.at[discrete].set(curvature)
-    if finder.interactions and len(continuous) > 1:
-        first, second = np.triu_indices(len(continuous), 1)
-        upper = (values > quartile[:, 1:2]).astype(jnp.int32)
-
-        def interaction(pair):
-            return _normal_score(sign, 2 * upper[pair[0]] + upper[pair[1]], 4)
-
-        # One pair at a time: the quadrants of all of them would fill the memory.
-        pairs = jax.lax.map(interaction, (jnp.asarray(first), jnp.asarray(second)))
-        allowed = axis.allowed[continuous]
-        pairs = jnp.where(allowed[first] & allowed[second], pairs, -jnp.inf)
-        clearness = clearness.at[continuous[first]].max(pairs)
-        clearness = clearness.at[continuous[second]].max(pairs)
-    return clearness
-
-
-def _normal_score(sign: jax.Array, group: jax.Array, n_groups: int) -> jax.Array:
-    """The chi-squared statistic of signs and groups as a standard normal one.
-
-    Parameters
-    ----------
-    sign : Array of shape (2, n_rows)
-        Weights of the rows with positive and with other residuals.
-    group : Array of shape (n_rows,), int
-    n_groups : int
-
-    Returns
-    -------
-    Array of shape ()
-        By Wilson & Hilferty; minus infinity with a single group.
-    """
-    member = (group[:, None] == jnp.arange(n_groups)).astype(sign.dtype)
-    observed = matmul(sign, member)
-    row, column = jnp.sum(observed, axis=1), jnp.sum(observed, axis=0)
-    expected = safe_divide(row[:, None] * column, jnp.sum(observed))
-    statistic = jnp.sum(safe_divide((observed - expected) ** 2, expected))
-    degrees = jnp.maximum(jnp.sum(column > 0) - 1, 0).astype(sign.dtype)
-    safe = jnp.maximum(degrees, 1.0)
-    share = 2.0 / (9.0 * safe)
-    score = (jnp.cbrt(statistic / safe) - (1.0 - share)) / jnp.sqrt(share)
-    return jnp.where(degrees > 0, score, -jnp.inf)
+    pairs = pairs_of(groups)[: interaction.shape[0]]
+    is_discrete = axis.kind == SplitKind.DISCRETE
+    if finder.n_bootstraps and len(groups.continuous) and len(groups.discrete):
+        advantage = advantage_of_discrete(
+            node,
+            left,
+            groups,
+            usable,
+            interactions=finder.interactions,
+            n_samples=finder.n_bootstraps,
+        )
+        curvature = curvature - jnp.where(is_discrete, advantage, 0.0)
+        of_discrete = is_discrete[pairs].any(axis=1)
+        interaction = interaction - jnp.where(of_discrete, advantage, 0.0)
+    curvature = jnp.where(usable, curvature, -jnp.inf)
+    best = jnp.argmax(curvature)
+    two = jnp.stack([best, best])
+    if len(pairs):
+        possible = axis.allowed[pairs].all(axis=1) & usable[pairs].any(axis=1)
+        interaction = jnp.where(possible, interaction, -jnp.inf)
+        first = jnp.argmax(interaction)
+        clearer = interaction[first] > curvature[best]
+        two = jnp.where(clearer, jnp.asarray(pairs, two.dtype)[first], two)
+    return two, curvature

@@ -316,13 +316,31 @@ def fit_sides(
     -------
     SideModels
     """
-    n_joint = n_model + 1 + rows.residual.shape[1]
-    n_products = n_joint * (n_joint + 1) // 2
-    columns = np.arange(n_joint)
+    n_products = n_model_products(rows, n_model)
     packed = matmul(jnp.where(left, rows.weight, 0.0), rows.products[:, :n_products])
-    penalty = jnp.zeros((n_model + 1, n_model + 1), packed.dtype)
+    # Both sides of all splits in one batch: a program of half as many steps.
+    sides = jnp.stack([packed, rows.total[:n_products] - packed])
+    return fit_sums(rows, sides, min_weight, n_model=n_model)
+
+
+def n_model_products(rows: NodeRows, n_model: int) -> int:
+    """How many of the products the models need: the first ones."""
+    n_joint = n_model + 1 + rows.residual.shape[1]
+    return n_joint * (n_joint + 1) // 2
+
+
+def fit_sums(
+    rows: NodeRows,
+    sides: Float[Array, "2 n_splits n_products"],
+    min_weight: Float[Array, ""],
+    *,
+    n_model: int,
+) -> SideModels:
+    """`fit_sides` from weighted sums of the products over both sides of each split."""
+    columns = np.arange(n_model + 1 + rows.residual.shape[1])
+    penalty = jnp.zeros((n_model + 1, n_model + 1), sides.dtype)
     penalty = penalty.at[1:, 1:].set(rows.penalty[:n_model, :n_model])
-    penalty = penalty + _ROUNDING * jnp.eye(n_model + 1, dtype=packed.dtype)
+    penalty = penalty + _ROUNDING * jnp.eye(n_model + 1, dtype=sides.dtype)
 
     def fit(packed):
         gram = unpack(packed, columns)
@@ -332,10 +350,8 @@ def fit_sides(
         model = guarded_solve(ridged, moment, 0.0)
         return jnp.sum(model * moment), model
 
-    # Both sides of all splits in one batch: a program of half as many steps.
-    sides = jnp.stack([packed, rows.total[:n_products] - packed])
     gains, models = jax.vmap(jax.vmap(fit))(sides)
-    least = jnp.minimum(packed[:, 0], rows.total[0] - packed[:, 0])
+    least = jnp.min(sides[:, :, 0], axis=0)
     gain = jnp.sum(gains, axis=0)
     allowed = (least >= min_weight) & (least > 0) & jnp.isfinite(gain)
     return SideModels(jnp.where(allowed, gain, -jnp.inf), models[0], models[1])

@@ -45,7 +45,7 @@ _PAPER = [
 _RSS = [RssSplits(max_split_features=n) for n in (None, 1, 2)]
 _ANY = {
     "oblique": ["auto", True, False],
-    "splits": ["rss", *_RSS, *_PAPER, "cart", "guide"],
+    "splits": ["rss", *_RSS, *_PAPER, "cart", "guide", "m5", "retis", "support", "phd"],
     "leaf": ["ridge", "linear", "constant", "implied", "simple", "m5"],
     "leaf__clip_margin": [0.1, 0.0, None, 1e6],
     "leaf__clip_min_samples": [50, 0],
@@ -66,6 +66,7 @@ _ANY = {
     "min_gain": ["auto", 0.0, 5.0],
     "max_depth": [None, 0, 1, 3],
     "max_leaf_nodes": [None, 1, 3],
+    "max_features": [None, None, 1, "sqrt"],
     "max_split_samples": [2048, None, 16],
     "indicators": ["auto", True, False],
     "missing_values": ["learn", "mean", "error"],

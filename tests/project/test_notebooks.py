@@ -12,7 +12,13 @@ import pytest
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
-PICTURES = {"accuracy": 2, "method": 7, "oblique_ablation": 3, "table1_and_scaling": 2}
+PICTURES = {
+    "accuracy": 2,
+    "learners": 2,
+    "method": 7,
+    "oblique_ablation": 3,
+    "table1_and_scaling": 2,
+}
 
 
 def code_cells(path):

@@ -10,7 +10,16 @@ import numpy as np
 import pytest
 from node_batches import N_COLUMNS, N_DISCRETE, N_NODES, mixed_nodes
 
-from secret_jax import CartSplits, GuideSplits, RssSplits, SecretSplits
+from secret_jax import (
+    CartSplits,
+    GuideSplits,
+    M5Splits,
+    PhdSplits,
+    RetisSplits,
+    RssSplits,
+    SecretSplits,
+    SupportSplits,
+)
 from secret_jax.grow.batches import find_splits
 from secret_jax.tree.structure import SplitKind
 
@@ -27,6 +36,10 @@ FINDERS = {
     "secret": SecretSplits(n_starts=2),
     "cart": CartSplits(),
     "guide": GuideSplits(),
+    "m5": M5Splits(),
+    "retis": RetisSplits(),
+    "support": SupportSplits(),
+    "phd": PhdSplits(),
 }
 every_finder = pytest.mark.parametrize("finder", FINDERS.values(), ids=FINDERS)
 

@@ -6,7 +6,15 @@ import jax
 import numpy as np
 import pytest
 
-from secret_jax import CartSplits, GuideSplits, RssSplits, SecretSplits
+from secret_jax import (
+    CartSplits,
+    GuideSplits,
+    PhdSplits,
+    RetisSplits,
+    RssSplits,
+    SecretSplits,
+    SupportSplits,
+)
 from secret_jax.grow.batches import find_splits
 from secret_jax.refine.hyperplanes import PreferenceSplits
 from secret_jax.splits.interface import Columns, Node
@@ -45,6 +53,10 @@ def nodes_for(finder, n_outputs):
         (SecretSplits(), 2),
         (CartSplits(), 2),
         (GuideSplits(), 2),
+        (GuideSplits(n_bootstraps=2), 1),
+        (RetisSplits(), 2),
+        (SupportSplits(), 2),
+        (PhdSplits(), 2),
         (PreferenceSplits(), 1),
     ],
     ids=lambda value: getattr(type(value), "__name__", value),

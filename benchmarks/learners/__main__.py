@@ -1,0 +1,80 @@
+"""The literature's learners on one grower: finder, leaf, pruning, kind of splits.
+
+The same rows, the same leaf models and the same pruning, so that a difference is the
+method's and not the program's. `benchmarks/README.md` says more.
+
+    python -m benchmarks.learners --data FOLDER --finders cart retis --leaves linear
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.accuracy.__main__ import make_missing, planned_tasks
+from benchmarks.accuracy.data import REAL, named_source
+from benchmarks.accuracy.hard_sets import GENERATORS
+from benchmarks.accuracy.ours import code_version
+from benchmarks.accuracy.peers import PEER_NAMES, peers
+from benchmarks.accuracy.report import Record, Results, Run
+from benchmarks.learners.parts import FINDERS, LEAVES, PRUNINGS, SPLITS, learners
+from benchmarks.learners.report import draw, learner_table
+from benchmarks.shared import read_records, run_of, whole_number
+
+SETS = (*REAL, "fried", "3dsin")
+
+
+def parse_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.learners",
+        description=(__doc__ or "").splitlines()[0],
+    )
+    add = parser.add_argument
+    add("--data", help="folder of CSV files; else SECRET_JAX_DATA")
+    add("--sets", nargs="+", default=list(SETS), metavar="SET", help=", ".join(SETS))
+    add("--finders", nargs="+", choices=FINDERS, default=list(FINDERS))
+    add("--leaves", nargs="+", choices=LEAVES, default=["linear"])
+    add("--prunings", nargs="+", choices=PRUNINGS, default=["cross-validation"])
+    add("--splits", nargs="+", choices=SPLITS, default=list(SPLITS))
+    add("--peers", nargs="*", choices=PEER_NAMES, default=["cubist"], metavar="PEER")
+    add("--seeds", type=whole_number, default=3, help="each deals the rows anew")
+    add("--synthetic-rows", type=whole_number, default=2048, help="in each part")
+    add("--code", default=code_version(), help="name of our code in the records")
+    add("--out", type=Path, default=Path("results/learners.jsonl"), help="JSON lines")
+    add("--picture", type=Path, help="PNG; by default beside --out")
+    add("--summary-only", action="store_true", help="fit nothing, print the table")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Make the missing fits, print the table and draw the picture."""
+    options = parse_options(arguments)
+    chosen = learners(options.finders, options.leaves, options.prunings, options.splits)
+    sources = [
+        named_source(
+            name, options.data, options.synthetic_rows if name in GENERATORS else 0
+        )
+        for name in options.sets
+    ]
+    candidates = [learner.candidate(options.code) for learner in chosen]
+    candidates += peers(options.peers, None, 1)
+    tasks = planned_tasks(sources, candidates, options.seeds)
+    records = read_records(options.out, Record)
+    if not options.summary_only:
+        records.extend(make_missing(tasks, tuple(records), options.out))
+    made = {run_of(record, Run): record for record in records}
+    results = Results(made[run] for run, _, _ in tasks if run in made)
+    if not results.sets:
+        raise SystemExit(f"{options.out} holds no fits with these options and code.")
+    baseline = results.models[0]
+    print(f"Code {options.code}. Test MSE over the variance of the test target.\n")
+    print(learner_table(results, baseline))
+    picture = options.picture or options.out.with_suffix(".png")
+    draw(results, chosen, baseline, picture)
+    print(f"\nPicture: {picture}")
+
+
+if __name__ == "__main__":
+    main()

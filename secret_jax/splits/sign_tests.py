@@ -1,0 +1,229 @@
+"""Tests of how attributes go along with the signs of residuals.
+
+All of them as scores that are standard normal by chance alone, so that one of them can
+be compared with another.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from secret_jax.runtime.linalg import matmul, safe_divide
+from secret_jax.splits.axis import Projections
+from secret_jax.splits.interface import Node
+from secret_jax.splits.scoring import quantiles_at
+from secret_jax.tree.structure import SplitKind
+
+# A curvature test looks at quartiles, an interaction test at both sides of the median
+# (Loh 2002, algorithms 1 and 2).
+_QUARTILES = (0.25, 0.5, 0.75)
+
+
+class Groups(NamedTuple):
+    """The rows in groups by the attributes of a node.
+
+    Attributes
+    ----------
+    quarter : Array of shape (n_continuous, n_rows, 4)
+        Indicators of the quarters of a continuous attribute.
+    half : Array of shape (n_continuous, n_rows, 2)
+    category : Array of shape (n_discrete, n_rows, n_categories)
+    continuous, discrete : ndarray of int
+        Which projections these are.
+    """
+
+    quarter: jax.Array
+    half: jax.Array
+    category: jax.Array
+    continuous: np.ndarray
+    discrete: np.ndarray
+
+
+class Scores(NamedTuple):
+    """Scores of tests, one for every set of signs.
+
+    Attributes
+    ----------
+    curvature : Array of shape (..., n_projections)
+    interaction : Array of shape (..., n_pairs)
+    """
+
+    curvature: jax.Array
+    interaction: jax.Array
+
+
+def groups_of(node: Node, axis: Projections) -> Groups:
+    """Quarters, halves and categories of the rows of a node."""
+    continuous = np.flatnonzero(axis.kind != SplitKind.DISCRETE)
+    discrete = np.flatnonzero(axis.kind == SplitKind.DISCRETE)
+    values = axis.projection[continuous]
+    quartile = quantiles_at(values, node.weight, jnp.array(_QUARTILES))
+    above = values[:, :, None] > quartile[:, None, :]
+    quarter = jnp.sum(above.astype(jnp.int32), axis=2)
+    half = above[:, :, 1].astype(jnp.int32)
+    dtype = node.x.dtype
+    return Groups(
+        quarter=jax.nn.one_hot(quarter, 4, dtype=dtype),
+        half=jax.nn.one_hot(half, 2, dtype=dtype),
+        category=jax.nn.one_hot(node.codes.T, node.columns.n_categories, dtype=dtype),
+        continuous=continuous,
+        discrete=discrete,
+    )
+
+
+def pairs_of(groups: Groups) -> np.ndarray:
+    """Pairs of projections that may interact, shape (n_pairs, 2).
+
+    Two continuous ones, one of each, and two discrete ones, in this order.
+    """
+    continuous, discrete = groups.continuous, groups.discrete
+    alike = [
+        some[np.stack(np.triu_indices(len(some), 1), axis=1)]
+        for some in (continuous, discrete)
+    ]
+    mixed = np.stack(np.meshgrid(continuous, discrete, indexing="ij"), axis=-1)
+    return np.concatenate([alike[0], mixed.reshape(-1, 2), alike[1]])
+
+
+def sign_scores(
+    positive: Float[Array, "... n_rows"],
+    weight: Float[Array, " n_rows"],
+    groups: Groups,
+    *,
+    interactions: bool,
+) -> Scores:
+    """Scores of the signs of residuals, or of several sets of them.
+
+    Parameters
+    ----------
+    positive : Array of shape (..., n_rows)
+        1 where a residual is positive, else 0.
+    weight : Array of shape (n_rows,)
+    groups : Groups
+    interactions : bool
+        Whether pairs are tested.
+
+    Returns
+    -------
+    Scores
+        Minus infinity where all rows are in one group.
+    """
+    sign = jnp.stack([positive, 1.0 - positive], axis=-2) * weight
+    n = len(groups.continuous) + len(groups.discrete)
+    curvature = jnp.zeros((*positive.shape[:-1], n), positive.dtype)
+
+    def of_one(member):
+        return chi_squared_score(matmul(sign, member))
+
+    def of_pairs(one, other, pairs):
+        """One pair at a time: the groups of all of them would fill the memory."""
+
+        def score(pair):
+            # Signs times members of the one, against members of the other.
+            first = sign[..., :, None, :] * one[pair[0]].T
+            table = matmul(first, other[pair[1]])
+            return chi_squared_score(table.reshape(*sign.shape[:-1], -1))
+
+        found = jax.lax.map(score, tuple(map(jnp.asarray, pairs)))
+        return jnp.moveaxis(found, 0, -1)
+
+    for which, member in (
+        (groups.continuous, groups.quarter),
+        (groups.discrete, groups.category),
+    ):
+        if len(which):
+            found = jnp.moveaxis(jax.lax.map(of_one, member), 0, -1)
+            curvature = curvature.at[..., which].set(found)
+    n_continuous, n_discrete = len(groups.continuous), len(groups.discrete)
+    every = [jnp.zeros((*positive.shape[:-1], 0), positive.dtype)]
+    if interactions:
+        both = np.indices((n_continuous, n_discrete)).reshape(2, -1)
+        for one, other, pairs in (
+            (groups.half, groups.half, np.triu_indices(n_continuous, 1)),
+            (groups.half, groups.category, both),
+            (groups.category, groups.category, np.triu_indices(n_discrete, 1)),
+        ):
+            if len(pairs[0]):
+                every.append(of_pairs(one, other, pairs))
+    return Scores(curvature, jnp.concatenate(every, axis=-1))
+
+
+def chi_squared_score(observed: Float[Array, "... 2 n_groups"]) -> Float[Array, ...]:
+    """The chi-squared statistic of signs and groups as a standard normal score.
+
+    Parameters
+    ----------
+    observed : Array of shape (..., 2, n_groups)
+        Weights of the rows of each group with positive and with other residuals.
+
+    Returns
+    -------
+    Array of shape (...)
+        Minus infinity with a single group.
+    """
+    row = jnp.sum(observed, axis=-1, keepdims=True)
+    column = jnp.sum(observed, axis=-2, keepdims=True)
+    total = jnp.sum(row, axis=-2, keepdims=True)
+    expected = safe_divide(row * column, total)
+    statistic = jnp.sum(
+        safe_divide((observed - expected) ** 2, expected), axis=(-2, -1)
+    )
+    n_groups = jnp.sum((column > 0).astype(observed.dtype), axis=(-2, -1))
+    return normal_score(statistic, n_groups - 1.0)
+
+
+def normal_score(statistic: jax.Array, degrees: jax.Array) -> jax.Array:
+    """A chi-squared statistic as a standard normal score of the same p-value.
+
+    By the cube root of Wilson & Hilferty (1931); minus infinity without degrees of
+    freedom.
+    """
+    safe = jnp.maximum(degrees, 1.0)
+    share = 2.0 / (9.0 * safe)
+    score = (jnp.cbrt(statistic / safe) - (1.0 - share)) / jnp.sqrt(share)
+    return jnp.where(degrees > 0, score, -jnp.inf)
+
+
+def t_statistics(
+    values: Float[Array, "n rows"],
+    first: Float[Array, " rows"],
+    second: Float[Array, " rows"],
+) -> Float[Array, " n"]:
+    """Student's t of the difference of the means of two classes, equal variances.
+
+    Parameters
+    ----------
+    values : Array of shape (n, n_rows)
+    first, second : Array of shape (n_rows,)
+        Weights of the rows in each class.
+
+    Returns
+    -------
+    Array of shape (n,)
+        Zero where a class is empty or the values do not vary.
+    """
+    mass = jnp.stack([jnp.sum(first), jnp.sum(second)])
+    mean, rest = class_means(values, first, second)
+    within = matmul(rest**2, first + second)
+    degrees = jnp.maximum(jnp.sum(mass) - 2.0, 1.0)
+    variance = within / degrees * jnp.sum(safe_divide(1.0, mass))
+    difference = mean[0] - mean[1]
+    sound = (jnp.min(mass) > 0) & (variance > 0)
+    return jnp.where(sound, difference / jnp.sqrt(jnp.where(sound, variance, 1.0)), 0.0)
+
+
+def class_means(
+    values: Float[Array, "n rows"],
+    first: Float[Array, " rows"],
+    second: Float[Array, " rows"],
+) -> tuple[Float[Array, "2 n"], Float[Array, "n rows"]]:
+    """Means of two classes, and what is left of the values without them."""
+    both = jnp.stack([first, second])
+    mean = safe_divide(matmul(both, values.T), jnp.sum(both, axis=1, keepdims=True))
+    own = jnp.where(first > 0, mean[0][:, None], mean[1][:, None])
+    return mean, jnp.where(first + second > 0, values - own, 0.0)

@@ -1,0 +1,186 @@
+"""Thresholds along projections, and how much linear models of their sides save.
+
+Every threshold, so many quantiles, or a share of the values that occur. The sums behind
+the models run along the sorted rows, from both ends: one solve for each side of each
+threshold, and no second pass over the rows.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple, TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
+
+from secret_jax.runtime.values import at_least, is_integer
+from secret_jax.splits.scoring import NodeRows, fit_sums, n_model_products
+
+Thresholds: TypeAlias = Literal["all"] | int | float
+"""Which thresholds are tried: all, so many quantiles, or a share of the rows' values
+from a random start on."""
+
+ALLOWED_THRESHOLDS = [
+    StrOptions({"all"}),
+    at_least(1),
+    Interval(RealNotInt, 0.0, 1.0, closed="neither"),
+]
+# A linear model of a side has at least so many rows for each of its coefficients: with
+# fewer it would follow their noise.
+_ROWS_PER_COEFFICIENT = 2.0
+# Thresholds whose models are fitted at once: their matrices stay in a cache.
+_AT_ONCE = 512
+# Multiples of it, less their whole parts, fill an interval as evenly as can be.
+_GOLDEN = 0.618033988749895
+# Float32 rounding of sums of weights.
+_ROUNDING = 1e-6
+
+
+class Cuts(NamedTuple):
+    """The thresholds along one projection, or with a leading axis along several.
+
+    Attributes
+    ----------
+    order : Array of shape (n_rows,), int32
+        Rows by their values, padding last.
+    last : Array of shape (n_cuts,), int32
+        Position in the order of the last row on the left.
+    allowed : Array of shape (n_cuts,), bool
+        Whether there is enough weight on both sides.
+    """
+
+    order: jax.Array
+    last: jax.Array
+    allowed: jax.Array
+
+
+def least_weight(
+    min_weight: Float[Array, ""], varies: Bool[Array, " n_model"]
+) -> Float[Array, ""]:
+    """Least weight of a side that gets a model in the columns that vary."""
+    n_slopes = jnp.sum(varies.astype(min_weight.dtype))
+    enough = jnp.where(n_slopes > 0, _ROWS_PER_COEFFICIENT * (1.0 + n_slopes), 0.0)
+    return jnp.maximum(min_weight, enough)
+
+
+def cuts_of(
+    projection: Float[Array, " n_rows"],
+    weight: Float[Array, " n_rows"],
+    least: Float[Array, ""],
+    random: Float[Array, " n_random"],
+    thresholds: Thresholds,
+) -> Cuts:
+    """The thresholds that are tried along a projection.
+
+    Parameters
+    ----------
+    projection : Array of shape (n_rows,)
+    weight : Array of shape (n_rows,)
+        Zero for padding.
+    least : Array of shape ()
+        Least weight on each side.
+    random : Array of shape (n_random,)
+        A number in (0, 1), if a share of the values is tried.
+    thresholds : "all", int or float
+
+    Returns
+    -------
+    Cuts
+    """
+    n_rows = len(projection)
+    ranked = jnp.where(weight > 0, projection, jnp.inf)
+    order = jnp.argsort(ranked)
+    ranked = ranked[order]
+    below = jnp.cumsum(weight[order])
+    total = below[-1]
+    differs = jnp.append(ranked[1:] > ranked[:-1], False) & jnp.isfinite(ranked)
+    index = jnp.arange(n_rows)
+    if thresholds == "all":
+        last, tried = index, jnp.ones(n_rows, bool)
+    else:
+        share, tried = _shares(
+            thresholds, random, n_rows, jnp.sum((weight > 0).astype(weight.dtype))
+        )
+        enough = share * total * (1 - _ROUNDING)
+        place = jnp.searchsorted(below, enough).astype(index.dtype)
+        # All rows of one value are on one side: up to the last one of them.
+        ends = jax.lax.cummin(jnp.where(differs, index, n_rows - 1), reverse=True)
+        last = ends[jnp.minimum(place, n_rows - 1)]
+    side = jnp.minimum(below[last], total - below[last])
+    allowed = tried & differs[last] & (side >= least * (1 - _ROUNDING)) & (side > 0)
+    return Cuts(order.astype(jnp.int32), last.astype(jnp.int32), allowed)
+
+
+def _shares(
+    thresholds: int | float, random: jax.Array, n_rows: int, n_present: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """Shares of the rows left of each threshold, and which ones are tried."""
+    if is_integer(thresholds):
+        share = (np.arange(thresholds, dtype=np.float32) + 0.5) / thresholds
+        if thresholds > 1:
+            share[0] = 0.0  # the smallest value: its group may be rare
+        return jnp.asarray(share), jnp.ones(thresholds, bool)
+    most = int(np.ceil(thresholds * n_rows))
+    share = (random[0] + _GOLDEN * np.arange(most, dtype=np.float32)) % 1.0
+    return share, jnp.arange(most, dtype=share.dtype) < jnp.ceil(thresholds * n_present)
+
+
+def best_threshold(
+    rows: NodeRows,
+    projection: Float[Array, " n_rows"],
+    cuts: Cuts,
+    least: Float[Array, ""],
+    *,
+    n_model: int,
+) -> tuple[Float[Array, ""], Float[Array, ""]]:
+    """The threshold whose sides' models save most, and how much that is.
+
+    Parameters
+    ----------
+    rows : NodeRows
+    projection : Array of shape (n_rows,)
+    cuts : Cuts
+    least : Array of shape ()
+        Least weight on each side.
+    n_model : int
+
+    Returns
+    -------
+    gain : Array of shape ()
+        Drop of the penalised residual sum of squares; minus infinity where no threshold
+        is allowed.
+    threshold : Array of shape ()
+        The largest value on the left.
+    """
+
+    def search() -> tuple[jax.Array, jax.Array]:
+        n_products = n_model_products(rows, n_model)
+        products = rows.products[cuts.order, :n_products]
+        products = rows.weight[cuts.order, None] * products
+        # From both ends: the difference to the total would drown a small side in
+        # rounding.
+        left = jnp.cumsum(products, axis=0)[cuts.last]
+        right = jax.lax.cumsum(products, axis=0, reverse=True) - products
+        sides = jnp.stack([left, right[cuts.last]])
+
+        def gains(sides: jax.Array) -> jax.Array:
+            enough = least * (1 - _ROUNDING)
+            return fit_sums(rows, sides, enough, n_model=n_model).gain
+
+        gain = jnp.where(cuts.allowed, _in_blocks(gains, sides), -jnp.inf)
+        best = jnp.argmax(gain)
+        return gain[best], projection[cuts.order[cuts.last[best]]]
+
+    nothing = jnp.full((), -jnp.inf, projection.dtype)
+    return jax.lax.cond(cuts.allowed.any(), search, lambda: (nothing, nothing))
+
+
+def _in_blocks(gains, sides: Float[Array, "2 n_cuts n_products"]) -> jax.Array:
+    n_cuts = sides.shape[1]
+    n_blocks = n_cuts // _AT_ONCE
+    if n_blocks < 2 or n_cuts % _AT_ONCE:
+        return gains(sides)
+    blocks = sides.reshape(2, n_blocks, _AT_ONCE, -1).swapaxes(0, 1)
+    return jax.lax.map(gains, blocks).reshape(n_cuts)

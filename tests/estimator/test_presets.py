@@ -1,0 +1,48 @@
+"""The literature's learners: what the presets are, and that they learn."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from secret_jax import CrossValidation, SecretRegressor
+from secret_jax.splits.guide import GuideSplits
+from secret_jax.splits.m5 import M5Splits
+from secret_jax.splits.retis import RetisSplits
+from secret_jax.splits.support import SupportSplits
+
+PRESETS = {
+    "guide": (SecretRegressor.guide, GuideSplits(thresholds="all", n_bootstraps=50)),
+    "m5": (SecretRegressor.m5, M5Splits()),
+    "retis": (SecretRegressor.retis, RetisSplits()),
+    "support": (SecretRegressor.support, SupportSplits()),
+}
+every_preset = pytest.mark.parametrize(
+    ("preset", "splits"), PRESETS.values(), ids=PRESETS
+)
+
+
+@pytest.fixture(scope="module")
+def shop():
+    """Two planes by the first column, and a step by colour."""
+    random = np.random.default_rng(0)
+    frame = pd.DataFrame(random.normal(size=(500, 3)), columns=list("abc"))
+    frame["colour"] = random.choice(["red", "green", "blue"], 500)
+    slope = np.where(frame["a"] > 0.4, 3.0, -1.0)
+    y = slope * frame["b"] + frame["c"] + 4.0 * (frame["colour"] == "red")
+    return frame, y + 0.3 * random.normal(size=500)
+
+
+@every_preset
+def test_keywords_override_and_the_tree_is_learned(preset, splits, shop):
+    X, y = shop
+    assert preset().splits == splits
+    assert preset(prune="bic").prune == "bic"
+    model = preset(prune=CrossValidation(n_folds=3, n_repeats=1), random_state=0)
+    model.fit(X[:350], y[:350])
+    assert model.oblique is False
+    rest = y[350:] - model.predict(X[350:])
+    line = SecretRegressor(leaf="linear", max_leaf_nodes=1, indicators=False)
+    line.fit(X[:350], y[:350])
+    assert np.mean(rest**2) < 0.35 * np.mean((y[350:] - line.predict(X[350:])) ** 2)

@@ -1,0 +1,90 @@
+"""SUPPORT's t tests beside SciPy's, and its splits beside the definition."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+from secret_jax import SecretRegressor, SupportSplits
+from secret_jax.splits.sign_tests import class_means, normal_score, t_statistics
+from secret_jax.tree.structure import SplitKind
+
+
+def test_statistics_are_those_of_scipy():
+    random = np.random.default_rng(0)
+    values = random.normal(size=(5, 90)) * np.arange(1, 6)[:, None]
+    above = random.uniform(size=90) < 0.4
+    values[2, above] += 2.0
+    values[3, above] *= 3.0
+    classes = jnp.asarray(above, jnp.float32), jnp.asarray(~above, jnp.float32)
+    given = jnp.asarray(values, jnp.float32)
+    expected = stats.ttest_ind(values[:, above], values[:, ~above], axis=1)
+    found = t_statistics(given, *classes)
+    np.testing.assert_allclose(found, expected.statistic, atol=1e-4)
+    # Levene's F of two classes is the square of t.
+    _, rest = class_means(given, *classes)
+    spread = np.square(t_statistics(jnp.abs(rest), *classes))
+    each = [stats.levene(row[above], row[~above], center="mean") for row in values]
+    np.testing.assert_allclose(spread, [one.statistic for one in each], rtol=1e-3)
+
+
+@pytest.mark.parametrize("degrees", [1, 3, 8])
+def test_scores_have_the_p_values_of_their_statistics(degrees):
+    statistic = stats.chi2.isf(np.array([0.5, 0.1, 0.01, 1e-4]), degrees)
+    found = normal_score(jnp.asarray(statistic, jnp.float32), jnp.float32(degrees))
+    expected = stats.norm.isf([0.5, 0.1, 0.01, 1e-4])
+    np.testing.assert_allclose(found, expected, atol=0.3 if degrees == 1 else 0.1)
+
+
+def support(**parameters):
+    options = {
+        "splits": SupportSplits(),
+        "leaf": "linear",
+        "oblique": False,
+        "prune": None,
+        "min_gain": 0.0,
+        "max_depth": 1,
+    }
+    return SecretRegressor(**options | parameters)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_split_is_at_the_average_of_the_means_in_the_clearest_attribute(seed):
+    random = np.random.default_rng(seed)
+    X = random.exponential(size=(300, 4))
+    bent = (1 - seed) % 4
+    y = X @ [1.0, -1.0, 0.5, 0.0] + (X[:, bent] - 1) ** 2
+    y = y + 0.3 * random.normal(size=300)
+    design = np.column_stack([np.ones(300), X])
+    above = y - design @ np.linalg.lstsq(design, y, rcond=None)[0] > 0
+    clearest = []
+    for column in X.T:
+        one, other = column[above], column[~above]
+        means = stats.ttest_ind(one, other).statistic
+        apart = stats.levene(one, other, center="mean").statistic
+        clearest.append(max(means**2, apart))
+    column = int(np.argmax(clearest))
+    tree = support().fit(X, y).tree_
+    assert int(tree.attribute[0]) == column
+    middle = 0.5 * (X[above, column].mean() + X[~above, column].mean())
+    left = tree.schema.center[column] + tree.threshold[0] * tree.schema.scale[column]
+    assert np.array_equal(X[:, column] <= left, X[:, column] <= middle)
+    # What a split gains is the drop of the residual sum of squares.
+    rss = [
+        np.linalg.lstsq(design[some], y[some], rcond=None)[1].item()
+        for some in (np.ones(300, bool), X[:, column] <= middle, X[:, column] > middle)
+    ]
+    found = tree.gain[0] * tree.schema.target_scale**2
+    assert found == pytest.approx(rss[0] - rss[1] - rss[2], rel=2e-3)
+
+
+def test_categories_take_part():
+    random = np.random.default_rng(0)
+    code = random.integers(0, 4, 400)
+    x = random.normal(size=(400, 2))
+    y = x @ [2.0, -1.0] + 2.0 * np.isin(code, [0, 3]) + 0.3 * random.normal(size=400)
+    model = support(discrete_features=[0]).fit(np.column_stack([code, x]), y)
+    assert model.tree_.kind[0] == SplitKind.DISCRETE
+    assert set(np.flatnonzero(model.tree_.goes_left[0])) in ({0, 3}, {1, 2})
