@@ -564,7 +564,8 @@ def grown(plan: Plan, prepared: Prepared, rule: PruningRule) -> Fitted:
         return trees, rule(whole, evidence._replace(fold_trees=fold_trees))
 
     watch = Watch(judged, len(kinds))
-    trees = recipe.grow(training, roots, enough=watch if rule.folds else None)
+    watched = rule.folds and not rule.needs_whole_trees
+    trees = recipe.grow(training, roots, enough=watch if watched else None)
     pruning = recipe.stage("pruning")
     found: list[tuple[list[Tree], Pruned]] = []
     for kind in range(len(kinds)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -96,6 +96,10 @@ class Pruned(NamedTuple):
 @dataclass(frozen=True, kw_only=True)
 class PruningRule(Value, ABC):
     """Base of the pruning rules; a new one is a subclass with a method ``__call__``."""
+
+    needs_whole_trees: ClassVar[bool] = False
+    """Whether growth may not end where folds show that pruning takes back what comes:
+    the penalties of the other subtrees would be others."""
 
     @property
     def held_out_share(self) -> float:

@@ -50,6 +50,7 @@ class StandardErrors(PruningRule):
     factor: float = 1.0
     n_folds: int = 10
 
+    needs_whole_trees: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict] = {
         "factor": [real(0.0)],
         "n_folds": [at_least(2)],
