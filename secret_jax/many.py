@@ -30,7 +30,8 @@ def fit_many(
 
     Every fit is what it would be by itself. Trees of estimators with the same options
     of growth, on tables with the same columns, grow in one frontier; others, and
-    boosters and forests, one after the other.
+    boosters and forests, one after the other. What is won is the calls of small levels:
+    a tenth of the time of the paper's trees, next to nothing of the default ones.
 
     Parameters
     ----------
