@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from secret_jax.losses.numbers import Huber as Huber
     from secret_jax.losses.numbers import Poisson as Poisson
     from secret_jax.losses.numbers import Quantile as Quantile
+    from secret_jax.many import fit_many as fit_many
     from secret_jax.models.interface import LeafModel as LeafModel
     from secret_jax.models.interface import Models as Models
     from secret_jax.models.least_squares import Constant as Constant
@@ -113,6 +114,7 @@ _HOMES = {
     "SecretBoostingClassifier": "boost.classifier",
     "SecretBoostingRegressor": "boost.estimator",
     "SecretForestRegressor": "forest.estimator",
+    "fit_many": "many",
     "SecretClassifier": "classifier",
     "SecretRegressor": "estimator",
     "SecretSplits": "splits.secret",

@@ -69,7 +69,9 @@ def test_the_error_out_of_the_bag_is_that_on_other_rows(fitted):
     model, *_ = fitted
     assert model.oob_score_ == pytest.approx(model.score(*wave(2000, seed=1)), abs=0.08)
     assert model.oob_score_ > 0.65
-    assert model.feature_importances_[3] < 0.05
+    # A node draws one of four columns: it has to split on the one that says nothing.
+    shares = model.feature_importances_
+    assert shares[3] == shares.min() < 0.1
 
 
 def test_one_tree_of_all_rows_and_attributes_is_a_tree():

@@ -1,0 +1,86 @@
+"""Fits side by side are the fits by themselves, tree for tree."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from configurations import refusal, shop, tree_bytes
+
+import secret_jax.grow.together as together
+from secret_jax import SecretBoostingRegressor, SecretRegressor, fit_many
+
+
+def wave(n_rows=400, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (n_rows, 3))
+    y = np.sin(4 * X[:, 0]) + X[:, 1] * (X[:, 2] > 0) + 0.1 * rng.normal(size=n_rows)
+    return X, y
+
+
+def grown_at_once(monkeypatch):
+    """How many requests each frontier served."""
+    sizes, grow = [], together._grow_alike
+
+    def counted(requests):
+        sizes.append(len(requests))
+        grow(requests)
+
+    monkeypatch.setattr(together, "_grow_alike", counted)
+    return sizes
+
+
+def test_repeats_are_the_single_fits(monkeypatch):
+    X, y = wave()
+    rng = np.random.default_rng(0)
+    parts = [rng.permutation(400)[: 240 + 10 * i] for i in range(4)]
+    model = SecretRegressor(oblique=False)
+    alone = [model.fit(X[part], y[part]).tree_ for part in parts]
+    sizes = grown_at_once(monkeypatch)
+    found = fit_many(model, X, y, rows=parts, together=3)
+    assert [tree_bytes(each.tree_) for each in found] == list(map(tree_bytes, alone))
+    assert sizes[0] == 3
+    assert len({each.n_leaves_ for each in found}) > 1
+
+
+def test_models_of_several_kinds_with_pruning_rows_and_weights(monkeypatch):
+    frame, price = shop(300, 0)
+    weight = np.random.default_rng(1).integers(1, 3, 300)
+    train, others = np.arange(200), np.arange(200, 300)
+    models = [
+        SecretRegressor.paper(random_state=0),
+        SecretRegressor.paper(random_state=1),
+        SecretRegressor(oblique=False, max_depth=2),
+        SecretBoostingRegressor(size=4, n_rounds=1, average=False),
+    ]
+    sizes = grown_at_once(monkeypatch)
+    given = {"rows": 3 * [train], "prune_rows": 3 * [others]}
+    found = fit_many(models[:3], frame, price, weight, **given)
+    assert max(sizes) == 2
+    pair = (frame.iloc[others], price[others], weight[others])
+    for model, own in zip(models[:3], found, strict=True):
+        model.fit(frame.iloc[train], price[train], weight[train], prune_set=pair)
+        assert tree_bytes(model.tree_) == tree_bytes(own.tree_)
+    (booster,) = fit_many(models[3:], frame, price)
+    expected = models[3].fit(frame, price).predict(frame)
+    np.testing.assert_array_equal(booster.predict(frame), expected)
+
+
+def test_an_error_in_one_fit_ends_all_and_is_told():
+    X, y = wave(100)
+    models = [SecretRegressor(max_depth=1), SecretRegressor(max_depth=-1)]
+    with refusal("max_depth"):
+        fit_many(models, X, y)
+    with refusal("rows has 1 parts", "2 fits"):
+        fit_many(models, X, y, rows=[np.arange(50)])
+    with refusal("together"):
+        fit_many(models[0], X, y, together=0)
+
+
+def test_an_interruption_is_passed_on(monkeypatch):
+    def interrupted(requests):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(together, "_grow_alike", interrupted)
+    X, y = wave(100)
+    with pytest.raises(KeyboardInterrupt):
+        fit_many(SecretRegressor(), X, y, rows=2 * [np.arange(100)])
