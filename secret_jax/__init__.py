@@ -7,6 +7,9 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from secret_jax.boost.classifier import (
+        SecretBoostingClassifier as SecretBoostingClassifier,
+    )
     from secret_jax.boost.estimator import (
         SecretBoostingRegressor as SecretBoostingRegressor,
     )
@@ -16,6 +19,9 @@ if TYPE_CHECKING:
     from secret_jax.data.sharded import RowShards as RowShards
     from secret_jax.data.sharded import shard_rows as shard_rows
     from secret_jax.estimator import SecretRegressor as SecretRegressor
+    from secret_jax.forest.estimator import (
+        SecretForestRegressor as SecretForestRegressor,
+    )
     from secret_jax.losses.interface import Loss as Loss
     from secret_jax.losses.numbers import Huber as Huber
     from secret_jax.losses.numbers import Poisson as Poisson
@@ -27,7 +33,9 @@ if TYPE_CHECKING:
     from secret_jax.models.least_squares import LeastSquares as LeastSquares
     from secret_jax.models.logistic import Logistic as Logistic
     from secret_jax.models.logistic import Shares as Shares
+    from secret_jax.models.m5 import M5Linear as M5Linear
     from secret_jax.models.ridge import Ridge as Ridge
+    from secret_jax.models.simple import SimpleLinear as SimpleLinear
     from secret_jax.prune.cost_complexity import CostComplexity as CostComplexity
     from secret_jax.prune.criteria import InformationCriterion as InformationCriterion
     from secret_jax.prune.cross_validation import CrossValidation as CrossValidation
@@ -35,6 +43,8 @@ if TYPE_CHECKING:
     from secret_jax.prune.interface import Evidence as Evidence
     from secret_jax.prune.interface import Pruned as Pruned
     from secret_jax.prune.interface import PruningRule as PruningRule
+    from secret_jax.prune.m5 import M5Pruning as M5Pruning
+    from secret_jax.prune.standard_errors import StandardErrors as StandardErrors
     from secret_jax.refine.blend import Blend as Blend
     from secret_jax.refine.distillation import Distillation as Distillation
     from secret_jax.refine.interface import Fitted as Fitted
@@ -84,6 +94,8 @@ _HOMES = {
     "Logistic": "models.logistic",
     "Loss": "losses.interface",
     "M5Splits": "splits.m5",
+    "M5Linear": "models.m5",
+    "M5Pruning": "prune.m5",
     "Models": "models.interface",
     "Node": "splits.interface",
     "PhdSplits": "splits.phd",
@@ -98,14 +110,18 @@ _HOMES = {
     "Ridge": "models.ridge",
     "RowShards": "data.sharded",
     "RssSplits": "splits.rss",
+    "SecretBoostingClassifier": "boost.classifier",
     "SecretBoostingRegressor": "boost.estimator",
+    "SecretForestRegressor": "forest.estimator",
     "SecretClassifier": "classifier",
     "SecretRegressor": "estimator",
     "SecretSplits": "splits.secret",
     "Shares": "models.logistic",
+    "SimpleLinear": "models.simple",
     "SoftGates": "refine.soft.choose",
     "Split": "splits.interface",
     "SplitFinder": "splits.interface",
+    "StandardErrors": "prune.standard_errors",
     "StreamError": "stream.batches",
     "SupportSplits": "splits.support",
     "Tao": "refine.tao",

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils import Bunch, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from secret_jax.data.encoding import encode
+from secret_jax.data.encoding import Unencoded, unencoded
 from secret_jax.data.rows import Table
 from secret_jax.data.sharded import computing_for, is_sharded, shard_rows
 from secret_jax.data.validation import (
@@ -227,7 +227,7 @@ class TreeEstimator(ReadingMixin, NestedParameters):
                 prediction = predict_shards(self.tree_, shards)
                 if prediction is not None:
                     return prediction
-            return routing.predict(*self._tree_and_rows(X))
+            return routing.predict(*self._tree_and_unencoded(X))
 
     def cost_complexity_pruning_path(
         self, X: Any, y: Any, sample_weight: Any = None
@@ -384,10 +384,14 @@ class TreeEstimator(ReadingMixin, NestedParameters):
         return computing_for(X, self.device, self.max_memory, fall_back=fall_back)
 
     def _tree_and_rows(self, X: Any) -> tuple[Tree, Table]:
+        tree, table = self._tree_and_unencoded(X)
+        return tree, table.encoded() if isinstance(table, Unencoded) else table
+
+    def _tree_and_unencoded(self, X: Any) -> tuple[Tree, Table | Unencoded]:
         check_is_fitted(self)
         X = validated(self, X, reset=False)
         asked = self.tree_.asked_attributes
-        return self.tree_, encode(self.tree_.schema, X, asked)
+        return self.tree_, unencoded(self.tree_.schema, X, asked)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

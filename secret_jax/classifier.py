@@ -66,10 +66,11 @@ class SecretClassifier(ClassifierMixin, TreeEstimator):
         What it costs to take a class (row) for another (column). `predict` gives the
         class of least expected cost, by the probabilities; the tree does not depend
         on it.
-    prune : {"auto", "holdout", "cross-validation", None} or PruningRule, default="auto"
+    prune : {"auto", "holdout", "cross-validation", "aic", "bic", "cart", "guide", \
+            "m5", None} or PruningRule, default="auto"
         As in `secret_jax.SecretRegressor`, by cross-entropy.
-    refine : {"tao", "blend", None} or Refinement, default=None
-        As in `secret_jax.SecretRegressor`, by cross-entropy.
+    refine : {"tao", "blend", "soft", None} or Refinement, default=None
+        As in `secret_jax.SecretRegressor`, by cross-entropy; log-odds are mixed.
     distill : bool or Distillation, default=True
         Grow a cross-validated tree again on the probabilities that the trees of the
         folds say together.
@@ -124,10 +125,11 @@ class SecretClassifier(ClassifierMixin, TreeEstimator):
         class_weight: Any = None,
         priors: Any = None,
         costs: Any = None,
-        prune: Literal["auto", "holdout", "cross-validation"]
+        prune: Literal["auto", "holdout", "cross-validation", "aic", "bic"]
+        | Literal["cart", "guide", "m5"]
         | PruningRule
         | None = "auto",
-        refine: Literal["tao", "blend"] | Refinement | None = None,
+        refine: Literal["tao", "blend", "soft"] | Refinement | None = None,
         distill: bool | Distillation = True,
         tau: float = 0.03,
         tolerance: float = 0.03,

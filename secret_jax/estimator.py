@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal, overload
 
+import jax
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.base import Targets, TreeEstimator
+from secret_jax.data.sharded import as_they_lie
 from secret_jax.data.validation import (
     names_of,
+    validated_on_device,
     validated_targets,
     validated_weight,
 )
@@ -23,6 +26,7 @@ from secret_jax.inspect.intervals import (
 from secret_jax.losses.interface import Loss
 from secret_jax.models.interface import LeafModel
 from secret_jax.models.least_squares import Constant, Implied, LeastSquares
+from secret_jax.models.sharded import predict_where_they_lie
 from secret_jax.parameters import CONSTRAINTS, cart_preset, linear_preset, value_of
 from secret_jax.prune.hold_out import HoldOut
 from secret_jax.prune.interface import PruningRule
@@ -69,23 +73,28 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin):
         tests of residual signs (`GuideSplits`), by least squares on both sides of every
         threshold (`RetisSplits`), by t tests of residual signs (`SupportSplits`), along
         principal Hessian directions (`PhdSplits`).
-    leaf : {"ridge", "linear", "constant", "implied"} or LeafModel, default="ridge"
+    leaf : {"ridge", "linear", "constant", "implied", "simple", "m5"} or LeafModel, \
+            default="ridge"
         Leaf models: ridge regression shrunk toward the parent's model with a strength
         chosen by generalised cross-validation (`Ridge`), plain least squares
         (`LeastSquares`), the mean (`Constant`, which makes all continuous attributes
-        split-only), or the regressor that the mixture's Gaussian implies (`Implied`,
-        only with ``splits="secret"``). Their fields also say how predictions are
+        split-only), the regressor that the mixture's Gaussian implies (`Implied`, only
+        with ``splits="secret"``), least squares on the one best regressor
+        (`SimpleLinear`), or M5's short models, smoothed toward the root's
+        (`M5Linear`). Their fields also say how predictions are
         clipped.
-    prune : {"auto", "holdout", "cross-validation", "aic", "bic", "icomp", None} or \
-            PruningRule, default="auto"
+    prune : {"auto", "holdout", "cross-validation", "aic", "bic", "icomp", "cart", \
+            "guide", "m5", None} or PruningRule, default="auto"
         Which subtree of the grown tree is kept. "holdout": the one with the least error
         on ``prune_set``, or on rows held out of the training data (`HoldOut`).
         "cross-validation": all rows grow the tree, and five further trees, each without
         a part of them, say what a degree of freedom has to save (`CrossValidation`).
         "auto": cross-validation for up to 8192 rows, those of ``prune_set`` included,
         and rows held out beyond. "aic", "bic", "icomp": an information criterion on the
-        training rows (`InformationCriterion`). `CostComplexity`: a given penalty for a
-        leaf. None: no pruning.
+        training rows (`InformationCriterion`). "cart", "guide": the smallest subtree
+        within one, or half a, standard error of the least cross-validated error
+        (`StandardErrors`). "m5": bottom-up by errors corrected for the parameters spent
+        (`M5Pruning`). `CostComplexity`: a given penalty for a leaf. None: no pruning.
     refine : {"tao", "blend", "soft", None} or Refinement, default=None
         Refinement of the whole tree after pruning. "tao" chooses every split again for
         the subtrees that it has (`Tao`), which pays where there is little noise.
@@ -109,8 +118,9 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin):
         What an error costs in the leaves and in pruning, while splits compare squared
         errors: "absolute" leads to medians (`Quantile`, which has a ``level``), "huber"
         to means that outliers hardly move (`Huber`), "poisson" to expected counts
-        (`Poisson`, whose equations say their logarithms). Leaf models are fitted by
-        iterated weighted least squares. Medians and Huber's are not distilled.
+        (`Poisson`, whose equations say their logarithms); a `Loss` of your own is a
+        subclass. Leaf models are fitted by iterated weighted least squares. Medians and
+        Huber's are not distilled.
     tau : float, default=0.03
         How short the equations are: the shortest one is taken that differs from the
         node's full model by at most this share of the noise variance in the node. 0.05
@@ -240,9 +250,11 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin):
             "rss", "secret", "cart", "guide", "m5", "retis", "support", "phd"
         ]
         | SplitFinder = "rss",
-        leaf: Literal["ridge", "linear", "constant", "implied"] | LeafModel = "ridge",
+        leaf: Literal["ridge", "linear", "constant", "implied", "simple", "m5"]
+        | LeafModel = "ridge",
         *,
         prune: Literal["auto", "holdout", "cross-validation", "aic", "bic", "icomp"]
+        | Literal["cart", "guide", "m5"]
         | PruningRule
         | None = "auto",
         refine: Literal["tao", "blend", "soft"] | Refinement | None = None,
@@ -514,7 +526,18 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin):
         return cls(**linear_preset(SupportSplits()) | parameters)
 
     @overload
-    def predict(self, X: Any, return_std: Literal[False] = False) -> np.ndarray: ...
+    def predict(
+        self,
+        X: Any,
+        return_std: Literal[False] = False,
+        *,
+        output: Literal["host"] = "host",
+    ) -> np.ndarray: ...
+
+    @overload
+    def predict(
+        self, X: Any, return_std: Literal[False] = False, *, output: Literal["device"]
+    ) -> jax.Array: ...
 
     @overload
     def predict(
@@ -522,8 +545,8 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin):
     ) -> tuple[np.ndarray, np.ndarray]: ...
 
     def predict(
-        self, X: Any, return_std: bool = False
-    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
+        self, X: Any, return_std: bool = False, *, output: str = "host"
+    ) -> np.ndarray | jax.Array | tuple[np.ndarray, np.ndarray]:
         """Predict the target.
 
         Parameters
@@ -533,13 +556,20 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin):
             Also return the standard deviation of a new output about its prediction, as
             `secret_jax.inspect.intervals.node_deviations` estimates it for the row's
             leaf.
+        output : {"host", "device"}, default="host"
+            "device": of rows that are an array of JAX, or shards, the prediction is
+            one as well, float32, where the rows lie: nothing comes to the host. For
+            hard trees of numbers without gaps.
 
         Returns
         -------
         prediction : ndarray of shape (n_rows,), or (n_rows, n_outputs), float64
+            An array of JAX, float32, with ``output="device"``.
         deviation : ndarray of the same shape, float64
             Only with ``return_std``.
         """
+        if output != "host":
+            return self._on_device(X, output, return_std)
         if not return_std and self._is_plain_row(X):
             short = routing.predict_one(self.tree_, X)
             if short is not None:
@@ -556,6 +586,20 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin):
         outputs = [self.tree_.output(i) for i in range(self.tree_.n_outputs)]
         deviation = np.stack([node_deviations(tree) for tree in outputs], axis=1)
         return prediction, deviation[self.apply(X)].reshape(prediction.shape)
+
+    def _on_device(self, X: Any, output: str, return_std: bool) -> jax.Array:
+        if output != "device":
+            raise ValueError(f"output is {output!r}; say 'host' or 'device'.")
+        if return_std:
+            raise ValueError("Deviations are made on the host: say output='host'.")
+        if not self._is_plain_hard_tree():
+            raise ValueError(
+                "output='device' needs a hard tree of numbers without missing values "
+                "or categories; say output='host'."
+            )
+        X = validated_on_device(self, X)
+        with self._computing(X, fall_back=True):
+            return predict_where_they_lie(self.tree_, as_they_lie(X))
 
     def conformalize(
         self, X: Any, y: Any, sample_weight: Any = None

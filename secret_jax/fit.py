@@ -7,6 +7,7 @@ come back once, for the models of the final tree.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -47,6 +48,7 @@ from secret_jax.prune.cross_validation import CrossValidation, parts_of
 from secret_jax.prune.hold_out import HoldOut
 from secret_jax.prune.interface import Evidence, Pruned, PruningRule
 from secret_jax.prune.path import of_size
+from secret_jax.prune.watch import LEVELS_BELOW, Watch
 from secret_jax.refine.distillation import Distillation
 from secret_jax.refine.interface import (
     Candidate,
@@ -195,6 +197,7 @@ class Plan:
             max_depth=self.max_depth,
             max_leaf_nodes=self.max_leaf_nodes,
             max_features=features_of_node(self.max_features, n_inputs(schema)),
+            oblique=any(self.kinds),
         )
         return Recipe(
             schema=schema,
@@ -540,7 +543,9 @@ def divided(prepared: Prepared, rule: PruningRule) -> Evidence:
 def grown(plan: Plan, prepared: Prepared, rule: PruningRule) -> Fitted:
     """Grow trees of every kind and for every fold, prune them and keep the best."""
     schema, share = prepared.schema, prepared.sampled_share
-    evidence = divided(prepared, rule)._replace(tolerance=plan.tolerance)
+    evidence = divided(prepared, rule)._replace(
+        tolerance=plan.tolerance, leaf=plan.leaf
+    )
     evidence = _with_error_of_constant(evidence, plan.leaf.loss)
     training, held_out = evidence.training, evidence.held_out
     recipe = plan.recipe(schema, training.weight.sum(), share)
@@ -552,26 +557,30 @@ def grown(plan: Plan, prepared: Prepared, rule: PruningRule) -> Fitted:
         evidence = evidence._replace(unseen=unseen)
     kinds = plan.kinds
     roots = [recipe.root(part, oblique=kind) for part in parts for kind in kinds]
-    trees = recipe.grow(training, roots)
-    pruned = []
+
+    def judged(kind: int, trees: Sequence[Tree]) -> tuple[list[Tree], Pruned]:
+        trees = recipe.attach(trees, training, roots[kind :: len(kinds)])
+        whole, *fold_trees = trees
+        return trees, rule(whole, evidence._replace(fold_trees=fold_trees))
+
+    watch = Watch(judged, len(kinds))
+    trees = recipe.grow(training, roots, enough=watch if rule.folds else None)
     pruning = recipe.stage("pruning")
-    for which in range(len(kinds)):
-        pruning.at(which, len(kinds))
-        whole, *fold_trees = trees[which :: len(kinds)]
-        pruned.append(rule(whole, evidence._replace(fold_trees=fold_trees)))
-    best = min(range(len(kinds)), key=lambda which: pruned[which].value)
-    candidates = [
-        Candidate(tree, found.tree)
-        for tree, found in zip(trees[: len(kinds)], pruned, strict=True)
-    ]
+    found: list[tuple[list[Tree], Pruned]] = []
+    for kind in range(len(kinds)):
+        pruning.at(kind, len(kinds))
+        known = watch.found.get(kind)
+        found.append(known or judged(kind, trees[kind :: len(kinds)]))
+    best = min(range(len(kinds)), key=lambda kind: found[kind][1].value)
+    candidates = [Candidate(trees[0], pruned.tree) for trees, pruned in found]
     candidates.insert(0, candidates.pop(best))
-    tree = pruned[best].tree
+    grown_tree, pruned = found[best][0][0], found[best][1]
     fitted = Fitted(
-        tree=tree,
+        tree=pruned.tree,
         oblique=kinds[best],
-        n_leaves_grown=trees[best].n_leaves,
+        n_leaves_grown=grown_tree.n_leaves,
         candidates=tuple(candidates),
-        folds=_folds(evidence, pruned[best]),
+        folds=_folds(evidence, pruned),
         training=training,
         held_out=held_out,
         refit=rule.refits,
@@ -610,7 +619,9 @@ def _refitted(plan: Plan, prepared: Prepared, fitted: Fitted) -> Tree:
         return attach_one(fitted.tree, fitted.all_rows(), plan.leaf)
     recipe = plan.recipe(prepared.schema, rows.weight.sum(), prepared.sampled_share)
     stage = "growing the tree again"
-    return of_size(recipe.grow_one(rows, oblique=fitted.oblique, stage=stage), n_leaves)
+    deepest = fitted.tree.max_depth + LEVELS_BELOW
+    tree = recipe.grow_one(rows, oblique=fitted.oblique, stage=stage, deepest=deepest)
+    return of_size(tree, n_leaves)
 
 
 def _distilled(plan: Plan, fitted: Fitted, recipe: Recipe) -> Fitted:

@@ -11,18 +11,23 @@ from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
 
 from secret_jax.data.roles import ColumnOptions
 from secret_jax.fit import Plan
+from secret_jax.losses.interface import Loss
 from secret_jax.losses.numbers import Huber, Poisson, Quantile
 from secret_jax.models.by_loss import LossModel
 from secret_jax.models.generalised import generalised
 from secret_jax.models.interface import LeafModel
 from secret_jax.models.least_squares import Constant, Implied, LeastSquares
 from secret_jax.models.logistic import Logistic, Shares
+from secret_jax.models.m5 import M5Linear
 from secret_jax.models.ridge import Ridge
+from secret_jax.models.simple import SimpleLinear
 from secret_jax.prune.cost_complexity import Unpruned
 from secret_jax.prune.criteria import InformationCriterion
 from secret_jax.prune.cross_validation import CrossValidation
 from secret_jax.prune.hold_out import HoldOut
 from secret_jax.prune.interface import PruningRule
+from secret_jax.prune.m5 import M5Pruning
+from secret_jax.prune.standard_errors import StandardErrors
 from secret_jax.refine.blend import Blend
 from secret_jax.refine.distillation import Distillation
 from secret_jax.refine.interface import Refinement
@@ -59,6 +64,8 @@ NAMED: Named = {
         "linear": LeastSquares(),
         "constant": Constant(),
         "implied": Implied(),
+        "simple": SimpleLinear(),
+        "m5": M5Linear(),
     },
     "prune": {
         "holdout": HoldOut(),
@@ -66,6 +73,9 @@ NAMED: Named = {
         "aic": InformationCriterion(criterion="aic"),
         "bic": InformationCriterion(criterion="bic"),
         "icomp": InformationCriterion(criterion="icomp"),
+        "cart": StandardErrors(factor=1.0),
+        "guide": StandardErrors(factor=0.5),
+        "m5": M5Pruning(),
         None: Unpruned(),
     },
     "refine": {"tao": Tao(), "blend": Blend(), "soft": SoftGates()},
@@ -78,6 +88,7 @@ _COUNT_OR_SHARE = [
     Interval(RealNotInt, 0.0, 1.0, closed="neither"),
     StrOptions({"auto"}),
 ]
+_PRUNED = {"auto", "holdout", "cross-validation", "aic", "bic", "cart", "guide", "m5"}
 # Columns and the seed are read by those that know the table, or random numbers.
 CONSTRAINTS: dict[str, Any] = {
     "oblique": ["boolean", StrOptions({"auto"})],
@@ -85,17 +96,16 @@ CONSTRAINTS: dict[str, Any] = {
         StrOptions(set(NAMED["splits"])),
         SplitFinder,
     ],
-    "leaf": [StrOptions({"ridge", "linear", "constant", "implied"}), LeafModel],
-    "prune": [
-        StrOptions({"auto", "holdout", "cross-validation", "aic", "bic", "icomp"}),
-        PruningRule,
-        None,
+    "leaf": [
+        StrOptions({"ridge", "linear", "constant", "implied", "simple", "m5"}),
+        LeafModel,
     ],
+    "prune": [StrOptions(_PRUNED | {"icomp"}), PruningRule, None],
     "refine": [StrOptions({"tao", "blend", "soft"}), Refinement, None],
     "distill": ["boolean", Distillation],
     "loss": [
         StrOptions({"squared", "absolute", "huber", "poisson"}),
-        *(Quantile, Huber, Poisson),
+        Loss,
     ],
     "tau": [real(0.0)],
     "tolerance": [real(0.0)],
@@ -132,9 +142,14 @@ CLASS_NAMED: Named = {
     "prune": {
         "holdout": HoldOut(),
         "cross-validation": CrossValidation(),
+        "aic": InformationCriterion(criterion="aic"),
+        "bic": InformationCriterion(criterion="bic"),
+        "cart": StandardErrors(factor=1.0),
+        "guide": StandardErrors(factor=0.5),
+        "m5": M5Pruning(),
         None: Unpruned(),
     },
-    "refine": {"tao": Tao(), "blend": Blend()},
+    "refine": {"tao": Tao(), "blend": Blend(), "soft": SoftGates()},
     "distill": {True: Distillation()},
 }
 CLASS_CONSTRAINTS: dict[str, Any] = {
@@ -145,8 +160,7 @@ CLASS_CONSTRAINTS: dict[str, Any] = {
     "class_weight": [StrOptions({"balanced"}), dict, None],
     "priors": "no_validation",
     "costs": "no_validation",
-    "prune": [StrOptions({"auto", "holdout", "cross-validation"}), PruningRule, None],
-    "refine": [StrOptions({"tao", "blend"}), Tao, Blend, None],
+    "prune": [StrOptions(_PRUNED), PruningRule, None],
 }
 
 
@@ -297,6 +311,9 @@ def plan_of(
     splits, leaf, prune, refine, distill = (values[name] for name in names)
     loss = values.get("loss")
     if loss is not None:
+        if loss.of_classes:
+            allowed = "a loss of numbers; for classes use SecretClassifier"
+            refuse("loss", caller, allowed, parameters["loss"])
         fitted_to_loss = generalised(leaf, loss)
         if fitted_to_loss is None:
             allowed = f"'ridge', 'linear' or 'constant' with loss={loss!r}"
@@ -304,14 +321,14 @@ def plan_of(
         leaf = fitted_to_loss
         if not loss.predicts_means:
             distill = None  # the mean of medians and rows is no median
-        if refine is not None and refine.trains_models:
-            allowed = "'tao', 'blend' or None with another loss than 'squared'"
-            refuse("refine", caller, allowed, parameters["refine"])
     if leaf.needs_implied_models and not splits.implies_models:
         allowed = "another one with these splits: they imply no models of the leaves"
         refuse("leaf", caller, allowed, parameters["leaf"])
-    if leaf.loss is not None and isinstance(prune, InformationCriterion):
-        allowed = "another one: the criteria are those of normal errors"
+    if refine is not None and not refine.knows(leaf.loss):
+        allowed = f"'tao', 'blend' or None: it cannot train gates by {leaf.loss!r}"
+        refuse("refine", caller, allowed, parameters["refine"])
+    if isinstance(prune, InformationCriterion) and not prune.knows(leaf.loss):
+        allowed = f"another one: {leaf.loss!r} has no such criterion"
         refuse("prune", caller, allowed, parameters["prune"])
     unseen = prune is None or prune.held_out_share or prune.folds
     if refine is not None and refine.needs_unseen_rows and not unseen:

@@ -105,7 +105,7 @@ def fit(run: Fit, folder: Path) -> Record | None:
     (X, y), (new, expected) = division
     model = MODELS[run.model]()
     if run.model == "LightGBM":
-        X, new = _categorical(X, new)
+        X, new = with_categories(X, new)
     started = time.perf_counter()
     model.fit(X, y)
     seconds = time.perf_counter() - started
@@ -123,7 +123,8 @@ def fit(run: Fit, folder: Path) -> Record | None:
     )
 
 
-def _categorical(train: Any, test: Any) -> tuple[Any, Any]:
+def with_categories(train: Any, test: Any) -> tuple[Any, Any]:
+    """Tables with columns of text as categories, for LightGBM."""
     train, test = train.copy(), test.copy()
     for column in train.columns[[not _is_number(train[c]) for c in train]]:
         train[column] = train[column].astype("category")

@@ -140,7 +140,7 @@ def distil(
             _fold_root(recipe, fold, ~part[origin], order, rows, learned, options, kind)
             for fold, part in zip(teacher.folds, teacher.parts, strict=True)
         ]
-    trees = recipe.grow(learned, roots, "distilling")
+    trees = recipe.attach(recipe.grow(learned, roots, "distilling"), learned, roots)
     n_each = len(roots) // len(plan.kinds)
     found = [
         _cut(trees[first : first + n_each], teacher, rows, plan, max_leaf_nodes)
@@ -263,6 +263,7 @@ def _softened(
     every = np.arange(training.n_rows)
     roots = [recipe.root(every, oblique=oblique) for oblique in plan.kinds]
     trees = recipe.grow(training, roots, "growing starts")
+    trees = recipe.attach(trees, training, roots)
     candidates = [Candidate(tree, of_size(tree, most)) for tree in trees]
     candidates.insert(0, candidates.pop(kind))
     fitted = Fitted(

@@ -1,61 +1,42 @@
-"""The scikit-learn face of the boosters: validate, call, store."""
+"""Boosters of numbers: predictions, intervals, and a tree that learned from them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Any, ClassVar, Literal, overload
+from typing import Any, Literal, overload
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import RegressorMixin
 from sklearn.exceptions import NotFittedError
-from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from secret_jax.base import Targets
+from secret_jax.boost.base import OF_THE_TREE, BoostingEstimator, encoded
 from secret_jax.boost.distill import Teacher, distil, teacher_of
-from secret_jax.boost.fit import Boosted, BoostPlan, Interrupted, boost
-from secret_jax.boost.options import SIZES, TreeRecipe, TreeSize
-from secret_jax.boost.race import Limits
-from secret_jax.boost.reading import BoosterReading
-from secret_jax.data.encoding import encode
-from secret_jax.data.rows import Rows, Table, merged
+from secret_jax.boost.fit import Boosted
+from secret_jax.boost.of_numbers import OfNumbers
+from secret_jax.data.rows import Rows, merged
 from secret_jax.data.sampling import ROW_ORDER
-from secret_jax.data.schema import TableSchema
-from secret_jax.data.sharded import computing_for
 from secret_jax.data.validation import (
-    checked_weight,
     fitted_names,
-    names_of,
-    restore_names,
-    scaled_weight,
     validated,
-    validated_rows_beside,
     validated_targets,
     validated_weight,
 )
 from secret_jax.estimator import SecretRegressor
-from secret_jax.fit import CheckedRows, Plan, read_rows
 from secret_jax.inspect.intervals import conformal_factor, conformity_scores
-from secret_jax.parameters import CONSTRAINTS, plan_of
+from secret_jax.parameters import plan_of
 from secret_jax.prune.cross_validation import parts_of
 from secret_jax.refine.distillation import Distillation
 from secret_jax.refine.interface import RefinementWarning
 from secret_jax.runtime.parallel import one_thread_for_products
-from secret_jax.runtime.progress import Progress
 from secret_jax.runtime.progress_line import shown
-from secret_jax.runtime.values import at_least, check_constraints, is_integer, real
+from secret_jax.runtime.values import is_real
 from secret_jax.runtime.warning import warn
 
-# Parameters that say how a table is read, and where: those of the tree.
-_OF_THE_TREE = (
-    *("discrete_features", "split_features", "indicators", "missing_values"),
-    *("random_state", "device", "max_memory", "verbose"),
-)
 
-
-class SecretBoostingRegressor(BoosterReading, RegressorMixin, BaseEstimator):
+class SecretBoostingRegressor(OfNumbers, RegressorMixin, BoostingEstimator):
     """Boosted trees with linear models in their leaves.
 
     The first model is linear; every round adds a small tree with linear models that
@@ -145,143 +126,8 @@ class SecretBoostingRegressor(BoosterReading, RegressorMixin, BaseEstimator):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "size": [StrOptions({"auto"}), at_least(1), TreeSize],
-        "learning_rate": [real(0.0, 1.0, closed="right")],
-        "n_rounds": [StrOptions({"auto"}), at_least(0)],
-        "subsample": [real(0.0, 1.0, closed="right")],
-        "max_rounds": [at_least(1)],
-        "patience": [at_least(1)],
-        "n_folds": [at_least(2)],
-        "average": ["boolean"],
-        "warm_start": ["boolean"],
-        **{name: CONSTRAINTS[name] for name in _OF_THE_TREE},
-    }
-
-    def __init__(
-        self,
-        size: Literal["auto"] | int | TreeSize = "auto",
-        *,
-        learning_rate: float = 0.2,
-        n_rounds: int | Literal["auto"] = "auto",
-        subsample: float = 0.7,
-        max_rounds: int = 200,
-        patience: int = 10,
-        n_folds: int = 5,
-        average: bool = True,
-        warm_start: bool = False,
-        discrete_features: Any = None,
-        split_features: Any = None,
-        indicators: bool | Literal["auto"] = "auto",
-        missing_values: Literal["learn", "mean", "error"] = "learn",
-        random_state: Any = None,
-        device: str | None = None,
-        max_memory: int | None = None,
-        verbose: int = 0,
-    ):
-        self.size = size
-        self.learning_rate = learning_rate
-        self.n_rounds = n_rounds
-        self.subsample = subsample
-        self.max_rounds = max_rounds
-        self.patience = patience
-        self.n_folds = n_folds
-        self.average = average
-        self.warm_start = warm_start
-        self.discrete_features = discrete_features
-        self.split_features = split_features
-        self.indicators = indicators
-        self.missing_values = missing_values
-        self.random_state = random_state
-        self.device = device
-        self.max_memory = max_memory
-        self.verbose = verbose
-
-    def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, *, eval_set: Any = None
-    ) -> SecretBoostingRegressor:
-        """Grow boosters, and choose the size of their trees and the rounds.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_rows, n_features)
-        y : array-like of shape (n_rows,) or (n_rows, n_outputs)
-        sample_weight : array-like of shape (n_rows,), optional
-            Integers count as so many rows.
-        eval_set : tuple (X, y) or (X, y, sample_weight), optional
-            Rows that say when to stop, and which size is best, in place of folds. One
-            booster is grown, on all rows of X, and none of these train it.
-
-        Returns
-        -------
-        SecretBoostingRegressor
-            Itself.
-
-        Raises
-        ------
-        ValueError
-            If the data or a parameter cannot be used, with what can be done about it.
-
-        Notes
-        -----
-        A fit that is interrupted (by Ctrl-C, say) leaves the estimator as it was, or
-        with ``warm_start=True`` fitted with the rounds so far: the next `fit` goes on.
-        The KeyboardInterrupt is passed on in both cases.
-        """
-        reading = self._reading()
-        names_before = fitted_names(self)
-        try:
-            with (
-                shown(self.verbose) as progress,
-                one_thread_for_products(),
-                self._computing(X),
-            ):
-                self._fit(reading, progress, X, y, sample_weight, eval_set)
-        except Interrupted as stop:
-            if not (self.warm_start and stop.so_far):
-                restore_names(self, names_before)
-            raise KeyboardInterrupt from None
-        except BaseException:
-            restore_names(self, names_before)
-            raise
-        return self
-
-    def _fit(
-        self,
-        reading: Plan,
-        progress: Progress,
-        X: Any,
-        y: Any,
-        sample_weight: Any,
-        eval_set: Any,
-    ) -> None:
-        so_far = self.__dict__.get("_boosted") if self.warm_start else None
-        X = validated(self, X, reset=so_far is None)
-        targets = validated_targets(y, X)
-        weight = scaled_weight(checked_weight(sample_weight, X))
-        plan = self._plan(reading.seed, progress, so_far)
-        if so_far is None:
-            names = names_of(y, targets.shape[1])
-            given = CheckedRows(X, targets, weight, names)
-            schema, source, _ = read_rows(reading, given)
-            rows = source.sample(source.n_rows, ROW_ORDER)
-        else:
-            schema = so_far.ensemble.schema
-            rows = merged(_encoded(schema, X, targets, weight), ROW_ORDER)
-        others = self._eval_rows(eval_set, schema)
-        try:
-            found = boost(plan, rows, schema, others, so_far)
-        except Interrupted as stop:
-            if self.warm_start and stop.so_far:
-                self._keep(stop.so_far, rows)
-            raise
-        self._keep(found, rows)
-
-    def _keep(self, found: Boosted, rows: Rows) -> None:
-        self.ensemble_ = found.ensemble
-        self.validation_errors_ = np.array(found.errors)
-        self.size_errors_ = [[size, error] for size, error in found.sizes]
-        self._boosted, self._rows = found, rows
+    def _keep(self, found: Boosted, rows: Rows, targets: Targets) -> None:
+        super()._keep(found, rows, targets)
         for name in ("conformity_scores_", "conformity_weight_"):
             self.__dict__.pop(name, None)
         schema, unseen = found.ensemble.schema, found.unseen
@@ -296,82 +142,14 @@ class SecretBoostingRegressor(BoosterReading, RegressorMixin, BaseEstimator):
 
     def _calibrated(self, residual: np.ndarray, weight: np.ndarray) -> None:
         """Note the residuals of rows that had no part in their predictions."""
-        deviation = np.full(len(residual), max(self.deviation_, np.finfo(float).tiny))
+        deviation = np.full(len(residual), self._unit())
         found = conformity_scores(residual, deviation, weight)
         self.conformity_scores_, self.conformity_weight_ = found
 
-    def _reading(self) -> Plan:
-        """How the table is read, as the tree would; the parameters are checked."""
-        own = self.get_params(deep=False)
-        check_constraints(self._parameter_constraints, own, type(self).__name__)
-        if isinstance(self.size, TreeSize):
-            self.size.check()
-        seed = 0
-        if self.random_state is not None:
-            try:
-                random = check_random_state(self.random_state)
-            except ValueError as error:
-                message = f"random_state={self.random_state!r}: {error}."
-                raise ValueError(message) from None
-            seed = int(random.randint(2**31 - 1))
-        of_tree = SecretRegressor(
-            max_split_samples=None, **{name: own[name] for name in _OF_THE_TREE}
-        )
-        plan = plan_of(of_tree.get_params(deep=False), type(self).__name__, seed=seed)
-        # The trees' own search is not random: the seed is for their rows.
-        return replace(plan, seed=seed)
-
-    def _plan(self, seed: int, progress: Progress, so_far: Boosted | None) -> BoostPlan:
-        if isinstance(self.size, TreeSize):
-            sizes = (self.size,)
-        elif isinstance(self.size, str):
-            sizes = SIZES
-        else:
-            sizes = (TreeSize(max_leaf_nodes=int(self.size)),)
-        decided = self.n_rounds if is_integer(self.n_rounds) else None
-        if so_far is not None:
-            rate = so_far.learning_rate
-            if self.learning_rate != rate:
-                raise ValueError(
-                    f"learning_rate is {self.learning_rate!r}, but the trees that "
-                    f"warm_start goes on with count {rate!r} each. Set it back, or set "
-                    "warm_start=False."
-                )
-            if decided is not None and decided < so_far.n_rounds:
-                raise ValueError(
-                    f"n_rounds={decided} is less than the {so_far.n_rounds} rounds "
-                    "that warm_start goes on with. Ask for more, or set "
-                    "warm_start=False."
-                )
-            sizes = (so_far.size,)
-        recipe = TreeRecipe(
-            learning_rate=float(self.learning_rate),
-            subsample=float(self.subsample),
-            seed=seed,
-        )
-        limits = Limits(
-            n_rounds=decided, most_rounds=self.max_rounds, patience=self.patience
-        )
-        return BoostPlan(
-            sizes=sizes,
-            recipe=recipe,
-            limits=limits,
-            n_folds=self.n_folds,
-            average=bool(self.average),
-            progress=progress,
-        )
-
-    def _eval_rows(self, eval_set: Any, schema: TableSchema) -> Rows | None:
-        if eval_set is None:
-            return None
-        X, targets, weight = validated_rows_beside(
-            self, eval_set, schema.n_outputs, "eval_set", "stop by"
-        )
-        try:
-            rows = _encoded(schema, X, targets, scaled_weight(weight))
-        except ValueError as error:
-            raise ValueError(f"In eval_set: {error}") from None
-        return rows
+    def _unit(self) -> float:
+        """Unit of the conformity scores: of predictions without any error 1."""
+        deviation = float(self.deviation_)
+        return deviation if deviation > np.finfo(float).tiny else 1.0
 
     @overload
     def predict(self, X: Any, return_std: Literal[False] = False) -> np.ndarray: ...
@@ -417,16 +195,7 @@ class SecretBoostingRegressor(BoosterReading, RegressorMixin, BaseEstimator):
         ------
         ndarray of shape (n_rows,), or (n_rows, n_outputs), float64
         """
-        check_is_fitted(self)
-        with self._computing(X, fall_back=True):
-            table = self._encoded(X)
-        stages = self.ensemble_.staged(table)
-        while True:
-            with self._computing(X, fall_back=True):
-                found = next(stages, None)
-            if found is None:
-                return
-            yield found
+        yield from self._staged(X)
 
     def conformalize(
         self, X: Any, y: Any, sample_weight: Any = None
@@ -450,7 +219,7 @@ class SecretBoostingRegressor(BoosterReading, RegressorMixin, BaseEstimator):
                 f"conformalize knows a single output, and the model has "
                 f"{self.n_outputs_}. Fit a model for each of them."
             )
-        y = validated_targets(y, X)[:, 0]
+        y = validated_targets(y, X, type(self).__name__)[:, 0]
         self._calibrated(y - prediction, validated_weight(sample_weight, X))
         return self
 
@@ -486,37 +255,13 @@ class SecretBoostingRegressor(BoosterReading, RegressorMixin, BaseEstimator):
                 "predict_interval needs rows that the boosters have not seen, and the "
                 "last fit left none out. Call conformalize(X, y) with other rows."
             )
-        if not isinstance(coverage, float) or not 0 < coverage < 1:
-            raise ValueError(f"coverage must be a float in (0, 1). Got {coverage!r}.")
+        if not is_real(coverage) or not 0 < coverage < 1:
+            raise ValueError(f"coverage must be a number in (0, 1). Got {coverage!r}.")
         factor = conformal_factor(
-            self.conformity_scores_, self.conformity_weight_, coverage
+            self.conformity_scores_, self.conformity_weight_, float(coverage)
         )
-        prediction, deviation = self.predict(X, return_std=True)
-        return prediction - factor * deviation, prediction + factor * deviation
-
-    @property
-    def n_rounds_(self) -> int:
-        """Trees of a booster after the linear model."""
-        check_is_fitted(self)
-        return self.ensemble_.n_rounds
-
-    @property
-    def n_trees_(self) -> int:
-        """Trees of all boosters, the linear models not counted."""
-        check_is_fitted(self)
-        return self.ensemble_.n_rounds * self.ensemble_.n_boosters
-
-    @property
-    def size_(self) -> TreeSize:
-        """Size of the trees."""
-        check_is_fitted(self)
-        return self.ensemble_.size
-
-    @property
-    def n_outputs_(self) -> int:
-        """Number of targets."""
-        check_is_fitted(self)
-        return self.ensemble_.schema.n_outputs
+        prediction, width = self.predict(X), factor * self._unit()
+        return prediction - width, prediction + width
 
     def distill(
         self,
@@ -574,7 +319,7 @@ class SecretBoostingRegressor(BoosterReading, RegressorMixin, BaseEstimator):
             tau=tau,
             max_leaf_nodes=max_leaf_nodes,
             max_split_samples=2048,
-            **{name: getattr(self, name) for name in _OF_THE_TREE},
+            **{name: getattr(self, name) for name in OF_THE_TREE},
         )
         plan = plan_of(model.get_params(deep=False), type(model).__name__, seed=0)
         if refine not in (None, "soft"):
@@ -620,50 +365,7 @@ class SecretBoostingRegressor(BoosterReading, RegressorMixin, BaseEstimator):
             parts = parts_of(rows.weight, len(boosted.folds)) if boosted.folds else []
             return rows, teacher_of(boosted, rows, parts)
         X = validated(self, X, reset=False)
-        targets = validated_targets(y, X)
+        targets = validated_targets(y, X, type(self).__name__)
         weight = validated_weight(sample_weight, X)
-        rows = merged(_encoded(ensemble.schema, X, targets, weight), ROW_ORDER)
+        rows = merged(encoded(ensemble.schema, X, targets, weight), ROW_ORDER)
         return rows, Teacher(ensemble.values, ensemble.values(rows.table), [], [])
-
-    def save(self, path: Any) -> None:
-        """Write the fitted model to one file; see `secret_jax.boost.file`."""
-        from secret_jax.boost.file import save_booster
-
-        save_booster(self, path)
-
-    @classmethod
-    def load(cls, path: Any) -> SecretBoostingRegressor:
-        """Read a model written by `save`."""
-        from secret_jax.boost.file import load_booster
-
-        return load_booster(path, cls)
-
-    def _encoded(self, X: Any) -> Table:
-        X = validated(self, X, reset=False)
-        return encode(self.ensemble_.schema, X)
-
-    def _computing(
-        self, X: Any, fall_back: bool = False
-    ) -> AbstractContextManager[None]:
-        # A model that was fitted on a GPU predicts on a machine that has none.
-        return computing_for(X, self.device, self.max_memory, fall_back=fall_back)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = self.missing_values != "error"
-        tags.input_tags.string = tags.input_tags.categorical = True
-        tags.target_tags.multi_output = True
-        return tags
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "ensemble_")
-
-
-def _encoded(
-    schema: TableSchema, X: Any, targets: np.ndarray, weight: np.ndarray
-) -> Rows:
-    """Rows of positive weight, encoded on the host."""
-    used = weight > 0
-    table = encode(schema, X).on_host()
-    rows = Rows(table, schema.scale_targets(targets), weight)
-    return rows if used.all() else rows.take(used)

@@ -76,6 +76,8 @@ def load_booster(path: str | os.PathLike[str], model_class: type) -> Any:
         about = extra["booster"]
         size, n_boosters = TreeSize(**about["size"]), int(about["n_boosters"])
         size.check()
+        if n_boosters < 1:
+            raise ValueError(f"it says that it has {n_boosters} boosters")
         length, rest = divmod(len(trees), n_boosters)
         if rest:
             raise ValueError("the boosters are not of one length")

@@ -10,7 +10,7 @@ import numpy as np
 from secret_jax.boost.model import Ensemble, booster_values, ensemble_of
 from secret_jax.boost.options import TreeRecipe, TreeSize
 from secret_jax.boost.race import Limits, Runner, race
-from secret_jax.boost.rounds import add_round, new_booster
+from secret_jax.boost.rounds import Booster, add_round, new_booster
 from secret_jax.data.rows import Rows, join
 from secret_jax.data.schema import TableSchema
 from secret_jax.prune.cross_validation import parts_of
@@ -61,8 +61,8 @@ class Boosted:
     average : bool
         Whether the boosters of the folds are part of the model.
     errors : tuple of float
-        Mean squared error on unseen rows after each round, in units of the variance of
-        the targets; empty if nothing was left out.
+        Mean loss on unseen rows after each round (squared errors in units of the
+        variance of the targets); empty if nothing was left out.
     sizes : tuple of (TreeSize, float)
         Sizes that raced, and the least error of each.
     unseen : ndarray of shape (n_rows, n_outputs), float64, or None
@@ -149,15 +149,31 @@ def boost(
         before = so_far.folds if folded else (so_far.whole,)
         runners = [_going_on(so_far, before, training, rows, plan)]
     stage = Stage("boosting", plan.progress)
+    wholes: dict[TreeSize, Booster] = {}
+
+    def of_all_rows(size: TreeSize) -> Booster:
+        if size not in wholes:
+            old = () if so_far is None else so_far.whole or ()
+            wholes[size] = _whole(plan, size, rows, old)
+        return wholes[size]
+
     try:
-        best = race(runners, rows, parts, schema, plan.recipe, plan.limits, stage)
+        best = race(
+            runners,
+            rows,
+            parts,
+            schema,
+            plan.recipe,
+            plan.limits,
+            stage,
+            of_all_rows if folded else None,
+        )
         n_rounds = best.best_round if plan.limits.n_rounds is None else best.n_rounds
         if not parts and plan.limits.n_rounds is None:
             n_rounds = 0  # nobody can tell
         whole = best.boosters[0].trees[: 1 + n_rounds]
         if folded:
-            old = () if so_far is None else so_far.whole or ()
-            whole = _on_all_rows(plan, best.size, rows, schema, n_rounds, old)
+            whole = _grown_to(n_rounds, of_all_rows(best.size), plan, rows, schema)
     except KeyboardInterrupt:
         started = [runner for runner in runners if runner.boosters[0].trees]
         if not started:
@@ -230,22 +246,22 @@ def _unseen(plan: BoostPlan, n_rows: int, weight: np.ndarray) -> list[np.ndarray
     return parts_of(weight, plan.n_folds)
 
 
-def _on_all_rows(
-    plan: BoostPlan,
-    size: TreeSize,
-    rows: Rows,
-    schema: TableSchema,
-    n_rounds: int,
-    old: Sequence[Tree],
-) -> list[Tree]:
-    """The booster of all rows, with so many rounds."""
+def _whole(plan: BoostPlan, size: TreeSize, rows: Rows, old: Sequence[Tree]) -> Booster:
+    """The booster of all rows, with the trees of an earlier fit."""
     booster = new_booster(size, plan.n_folds, np.arange(rows.n_rows), rows)
-    booster.trees = list(old[: 1 + n_rounds])
+    booster.trees = list(old)
     if old:
         rate = plan.recipe.learning_rate
         booster.prediction = booster_values(booster.trees, rate, rows.table)
+    return booster
+
+
+def _grown_to(
+    n_rounds: int, booster: Booster, plan: BoostPlan, rows: Rows, schema: TableSchema
+) -> list[Tree]:
+    """The trees of a booster after so many rounds; those that it lacks are grown."""
     stage = Stage("boosting on all rows", plan.progress)
     for done in range(len(booster.trees), 1 + n_rounds):
         stage.at(done, 1 + n_rounds)
         add_round([booster], rows, schema, plan.recipe)
-    return booster.trees
+    return booster.trees[: 1 + n_rounds]

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from sklearn.utils._param_validation import Interval, RealNotInt
 
+from secret_jax.losses.classes import CrossEntropy
 from secret_jax.models.interface import LeafModel
 from secret_jax.models.ridge import Ridge
 from secret_jax.runtime.values import Value, at_least, is_integer
@@ -89,6 +90,8 @@ class TreeRecipe:
         Most rows that a tree sees.
     min_gain : float
         A split must save so many noise variances for each coefficient that it adds.
+    loss : CrossEntropy or None
+        Of classes; None: squared error.
     seed : int
     """
 
@@ -98,7 +101,8 @@ class TreeRecipe:
     leaf: LeafModel = _LEAF
     sample: int = 2048
     smallest_sample: int = 128
-    batch_rows: int = 1 << 12
+    batch_rows: int = 1 << 13
     most_rows: int = 1 << 16
     min_gain: float = 0.0
+    loss: CrossEntropy | None = None
     seed: int = 0

@@ -6,15 +6,17 @@ not bring them back is dropped, and so the best one costs little more than itsel
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from secret_jax.boost.options import TreeRecipe, TreeSize
 from secret_jax.boost.rounds import Booster, add_round
+from secret_jax.boost.working import total_error
 from secret_jax.data.rows import Rows
 from secret_jax.data.schema import TableSchema
+from secret_jax.losses.classes import CrossEntropy
 from secret_jax.runtime.progress import Stage
 
 # A size is out if even so many times what its last rounds won would not make it better
@@ -55,8 +57,8 @@ class Runner:
     size : TreeSize
     boosters : list of Booster
     errors : list of float
-        Mean squared error on unseen rows after each round, the first without any; in
-        units of the targets' variance.
+        Mean loss on unseen rows after each round, the first without any; squared errors
+        are in units of the targets' variance.
     best_round : int
     unseen : ndarray of shape (n_rows, n_outputs), float64
         What boosters predict, after the round that counts, for the rows that each has
@@ -96,7 +98,13 @@ class Runner:
         won = self.errors[-1 - _RECENT] - self.errors[-1]
         return self.errors[-1] - _MOST_TO_COME * max(won, 0.0) > best
 
-    def note(self, rows: Rows, parts: Sequence[np.ndarray], last: bool) -> None:
+    def note(
+        self,
+        rows: Rows,
+        parts: Sequence[np.ndarray],
+        loss: CrossEntropy | None,
+        last: bool,
+    ) -> None:
         """Measure the boosters, each on the rows that it has not seen.
 
         ``last`` says that the last round counts, and not the best one.
@@ -105,8 +113,11 @@ class Runner:
             return
         pairs = list(zip(self.boosters, parts, strict=True))
         weight = sum(float(rows.weight[part].sum()) for part in parts)
-        error = sum(each.error(rows, part) for each, part in pairs)
-        error /= weight * rows.targets.shape[1]
+        error = sum(
+            total_error(loss, rows.take(part), each.prediction[part])
+            for each, part in pairs
+        )
+        error /= weight
         better = not self.errors or error < self.least
         self.errors.append(error)
         if better:
@@ -125,6 +136,7 @@ def race(
     recipe: TreeRecipe,
     limits: Limits,
     stage: Stage,
+    of_all_rows: Callable[[TreeSize], Booster] | None = None,
 ) -> Runner:
     """Let sizes run until their rounds are done; the best one.
 
@@ -140,6 +152,9 @@ def race(
     limits : Limits
     stage : Stage
         Told of every round.
+    of_all_rows : callable, optional
+        From a size to its booster of all rows, which grows beside the others as soon as
+        one size is left: a tree beside five others costs half of one that grows alone.
 
     Returns
     -------
@@ -149,11 +164,13 @@ def race(
     going = [runner for runner in runners if not runner.is_done(limits)]
     while going:
         rounds = max(runner.n_rounds for runner in going)
-        stage.at(rounds, limits.last, _told(runners))
+        stage.at(rounds, limits.last, _told(runners, recipe.loss))
         boosters = [each for runner in going for each in runner.boosters]
+        if of_all_rows is not None and len(going) == 1:
+            boosters += _beside(runners, of_all_rows)
         add_round(boosters, rows, schema, recipe)
         for runner in going:
-            runner.note(rows, parts, last=limits.n_rounds is not None)
+            runner.note(rows, parts, recipe.loss, limits.n_rounds is not None)
         going = [runner for runner in going if not runner.is_done(limits)]
         if parts and limits.n_rounds is None:
             best = min(runner.least for runner in runners if runner.errors)
@@ -166,12 +183,21 @@ def race(
     return min(measured, key=lambda runner: runner.least)
 
 
-def _told(runners: Sequence[Runner]) -> str:
+def _beside(
+    runners: Sequence[Runner], of_all_rows: Callable[[TreeSize], Booster]
+) -> list[Booster]:
+    """The booster of all rows of the size that leads, if it lacks a round."""
+    leader = min(runners, key=lambda runner: min(runner.errors, default=np.inf))
+    whole = of_all_rows(leader.size)
+    # A leader that lags behind has not stopped: its best round may be yet to come.
+    wanted = max(runner.n_rounds for runner in runners)
+    return [whole] if len(whole.trees) <= wanted else []
+
+
+def _told(runners: Sequence[Runner], loss: CrossEntropy | None) -> str:
     measured = [runner for runner in runners if runner.errors]
     if not measured:
         return ""
     best = min(measured, key=lambda runner: runner.least)
-    return (
-        f"{best.size.max_leaf_nodes} leaves: {best.least:.4g} of the variance "
-        "unexplained in unseen rows"
-    )
+    what = "of the variance unexplained" if loss is None else "cross-entropy"
+    return f"{best.size.max_leaf_nodes} leaves: {best.least:.4g} {what} in unseen rows"

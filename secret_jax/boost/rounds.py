@@ -1,7 +1,7 @@
 """Rounds of many boosters side by side: their trees are roots of one frontier.
 
-Friedman's (2002) stochastic gradient boosting of squared error, with linear models in
-the leaves. Only the target changes from round to round: the encoded table stays.
+Friedman's (2002) stochastic gradient boosting, with linear models in the leaves. Only
+the target changes from round to round: the encoded table stays.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from secret_jax.boost.options import TreeRecipe, TreeSize
+from secret_jax.boost.working import started, working
 from secret_jax.data.rows import Rows
 from secret_jax.data.schema import TableSchema
 from secret_jax.grow.frontier import Root
@@ -45,11 +46,6 @@ class Booster:
     prediction: np.ndarray
     trees: list[Tree] = field(default_factory=list)
 
-    def error(self, rows: Rows, part: np.ndarray) -> float:
-        """Sum of the weighted squared errors of some rows."""
-        residual = rows.targets[part] - self.prediction[part]
-        return float(rows.weight[part] @ (residual**2).sum(axis=1))
-
 
 def new_booster(size: TreeSize, key: int, training: np.ndarray, rows: Rows) -> Booster:
     """A booster without any trees."""
@@ -71,6 +67,24 @@ def add_round(
     schema : TableSchema
     recipe : TreeRecipe
     """
+    starting = [each for each in boosters if recipe.loss and not each.trees]
+    others = [each for each in boosters if each not in starting]
+    found = [
+        *_next_trees(starting, rows, schema, recipe),
+        *_next_trees(others, rows, schema, recipe),
+    ]
+    for each, (tree, value) in zip([*starting, *others], found, strict=True):
+        step = recipe.learning_rate if each.trees else 1.0
+        each.prediction = each.prediction + step * value
+        each.trees.append(tree)
+
+
+def _next_trees(
+    boosters: Sequence[Booster], rows: Rows, schema: TableSchema, recipe: TreeRecipe
+) -> list[tuple[Tree, np.ndarray]]:
+    """The next tree of each booster, and what it says of all rows."""
+    if not boosters:
+        return []
     parts = [_rows_of_tree(each, recipe) for each in boosters]
     options = GrowOptions(
         finder=recipe.splits,
@@ -80,22 +94,21 @@ def add_round(
         batch_rows=recipe.batch_rows,
     )
     pairs = list(zip(boosters, parts, strict=True))
-    roots = [_root(each, part, rows) for each, part in pairs]
+    roots = [_root(each, part, rows, recipe) for each, part in pairs]
     found = grown(rows, schema, options, roots)
+    if recipe.loss and not boosters[0].trees:
+        trees = started(found.trees, [rows.take(part) for part in parts])
+        return list(zip(trees, _values(trees, rows, parts, found.leaves), strict=True))
     training = [
-        Rows(rows.table.take(part), root.targets, rows.weight[part])
+        Rows(rows.table.take(part), root.targets, root.weight)
         for root, part in zip(roots, parts, strict=True)
-        if root.targets is not None
+        if root.targets is not None and root.weight is not None
     ]
     # What the search has fitted it has fitted by the leaf model, or else anew.
     alike = recipe.leaf == recipe.splits.node_model
     fitted = found.fitted if alike else None
     trees = attach_at(found.trees, training, found.leaves, recipe.leaf, fitted)
-    values = _values(trees, rows, parts, found.leaves)
-    for each, tree, value in zip(boosters, trees, values, strict=True):
-        step = recipe.learning_rate if each.trees else 1.0
-        each.prediction = each.prediction + step * value
-        each.trees.append(tree)
+    return list(zip(trees, _values(trees, rows, parts, found.leaves), strict=True))
 
 
 def _rows_of_tree(booster: Booster, recipe: TreeRecipe) -> np.ndarray:
@@ -110,7 +123,8 @@ def _rows_of_tree(booster: Booster, recipe: TreeRecipe) -> np.ndarray:
     return booster.training[np.sort(chosen)]
 
 
-def _root(booster: Booster, part: np.ndarray, rows: Rows) -> Root:
+def _root(booster: Booster, part: np.ndarray, rows: Rows, recipe: TreeRecipe) -> Root:
+    learned = working(recipe.loss, rows.take(part), booster.prediction[part])
     least = booster.size.least_weight(float(rows.weight[part].sum()))
     first = not booster.trees
     key = np.array([booster.key, len(booster.trees)], np.uint64)
@@ -120,7 +134,8 @@ def _root(booster: Booster, part: np.ndarray, rows: Rows) -> Root:
         min_leaf_weight=least,
         oblique=booster.size.oblique,
         key=int(mix(key).sum() >> np.uint64(1)),
-        targets=rows.targets[part] - booster.prediction[part],
+        weight=learned.weight,
+        targets=learned.targets,
         max_leaf_nodes=1 if first else booster.size.max_leaf_nodes,
     )
 

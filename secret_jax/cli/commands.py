@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pandas as pd
 
+    from secret_jax.classifier import SecretClassifier
     from secret_jax.cli.evaluation import Evaluation
     from secret_jax.cli.reading.files import TableFile
     from secret_jax.cli.reading.table import Reading
@@ -115,9 +116,15 @@ def fit(arguments: argparse.Namespace) -> None:
         os.makedirs(arguments.report, exist_ok=True)
     if arguments.out is not None:
         check_output(arguments.out)
-    model = chosen_model(arguments)
+    model: Any = chosen_model(arguments)
     named_texts = {*arguments.text, *arguments.discrete, *arguments.dates}
-    X, y, reading = _features_and_target(read(arguments.file, named_texts), arguments)
+    table = read(arguments.file, named_texts)
+    classes = _is_of_classes(table, arguments)
+    X, y, reading = _features_and_target(table, arguments, classes)
+    if classes:
+        model = chosen_classifier(arguments)
+        found = len(set(y))
+        say(f"  {y.name}: {found} classes, so the tree is a classifier")
     aside, X, y = _set_aside(X, y, arguments)
 
     from secret_jax.cli.evaluation import evaluate
@@ -142,7 +149,7 @@ def fit(arguments: argparse.Namespace) -> None:
     if arguments.report is not None:
         _write_report(Path(arguments.report), arguments, evaluation, result)
         say(
-            "wrote report.html, report.txt, tree.png and errors.json to "
+            f"wrote {', '.join(sorted(os.listdir(arguments.report)))} to "
             f"{arguments.report}"
         )
     if arguments.out is not None:
@@ -168,13 +175,34 @@ def _target(arguments: argparse.Namespace) -> str:
     )
 
 
+def _is_of_classes(table: TableFile, arguments: argparse.Namespace) -> bool:
+    """Whether the target is a class; an option that goes with numbers is refused."""
+    from secret_jax.cli.reading.classes import holds_classes
+    from secret_jax.cli.reading.columns import MISSING
+    from secret_jax.cli.reading.problems import known_column
+
+    columns = [str(column) for column in table.frame.columns]
+    target = known_column(arguments.target, columns, "--target names")
+    missing = (*MISSING, *arguments.na)
+    if not (arguments.classes or holds_classes(table, target, missing)):
+        return False
+    for flag in ("paper", "calibrate", "clip_margin"):
+        if getattr(arguments, flag):
+            raise CommandError(
+                f"--{flag.replace('_', '-')} goes with a target of numbers, but "
+                f"{target!r} holds classes"
+            )
+    return True
+
+
 def _features_and_target(
-    table: TableFile, arguments: argparse.Namespace
+    table: TableFile, arguments: argparse.Namespace, classes: bool
 ) -> tuple[pd.DataFrame, pd.Series, Reading]:
     """The columns to learn from and the target, checked before rows are taken apart."""
     import numpy as np
     import pandas as pd
 
+    from secret_jax.cli.reading.classes import target_labels
     from secret_jax.cli.reading.files import refuse_infinity
     from secret_jax.cli.reading.learning import (
         ReadingOptions,
@@ -208,9 +236,11 @@ def _features_and_target(
             numbers=tuple(arguments.number),
             discrete=tuple(arguments.discrete),
             used=used,
+            classes=classes,
         ),
     )
-    table, values, notes = target_rows(table, target, learned.reading)
+    rows = target_labels if classes else target_rows
+    table, values, notes = rows(table, target, learned.reading)
     for note in (*learned.notes, *notes):
         say(f"  {note}")
     names = [name for name in names if name not in learned.left_out]
@@ -224,7 +254,7 @@ def _features_and_target(
     with flags_for_parameters(), table.placing():
         learn_schema(
             read_columns(X),
-            values[:, None],
+            np.zeros((len(values), 1)) if classes else values[:, None],
             np.ones(len(values)),
             ColumnOptions(
                 discrete_features=arguments.discrete,
@@ -255,6 +285,8 @@ def _calibrate(
     arguments: argparse.Namespace,
 ) -> None:
     """Calibrate intervals on rows set aside, or on held-out rows that stayed so."""
+    if not hasattr(evaluation.model, "conformalize"):
+        return  # of classes probabilities say how sure they are
     if aside is None and not arguments.refit_all:
         aside = evaluation.held_out
     if aside is not None:
@@ -263,25 +295,43 @@ def _calibrate(
 
 
 def chosen_model(arguments: argparse.Namespace) -> SecretRegressor:
+    """The regressor that the options ask for."""
     from secret_jax.estimator import SecretRegressor
 
+    start = SecretRegressor.paper() if arguments.paper else SecretRegressor()
+    start.set_params(**_chosen(arguments))
+    if arguments.clip_margin is not None:
+        margin = _ANSWERS.get(arguments.clip_margin, arguments.clip_margin)
+        start.set_params(leaf__clip_margin=margin)
+    return _completed(start, arguments)
+
+
+def chosen_classifier(arguments: argparse.Namespace) -> SecretClassifier:
+    """The classifier that the options ask for."""
+    from secret_jax.classifier import SecretClassifier
+
+    start = SecretClassifier().set_params(**_chosen(arguments))
+    return _completed(start, arguments)
+
+
+def _chosen(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Parameters that were given on the command line."""
     given = {name: getattr(arguments, name) for name in _SAME_NAME}
     for name in ("indicators", "distill"):
         given[name] = getattr(arguments, name)
-    chosen = {
+    return {
         name: _ANSWERS.get(value, value) if isinstance(value, str) else value
         for name, value in given.items()
         if value is not None
     }
-    start = SecretRegressor.paper() if arguments.paper else SecretRegressor()
-    start.set_params(**chosen)
+
+
+def _completed(start: Any, arguments: argparse.Namespace) -> Any:
+    """An estimator with what an option says of its parts, its columns and the run."""
     if arguments.leaf_penalty is not None:
         from secret_jax.prune.cost_complexity import CostComplexity
 
         start.set_params(prune=CostComplexity(alpha=arguments.leaf_penalty))
-    if arguments.clip_margin is not None:
-        margin = _ANSWERS.get(arguments.clip_margin, arguments.clip_margin)
-        start.set_params(leaf__clip_margin=margin)
     if arguments.max_split_features is not None:
         if "splits__max_split_features" not in start.get_params():
             raise CommandError("--max-split-features goes with --splits rss only")
@@ -311,6 +361,8 @@ def _result_text(evaluation: Evaluation, refitted: bool) -> str:
 def _write_report(
     folder: Path, arguments: argparse.Namespace, evaluation: Evaluation, result: str
 ) -> None:
+    from sklearn.base import is_classifier
+
     from secret_jax import __version__
     from secret_jax.cli.evaluation import TREE
 
@@ -349,7 +401,17 @@ def _write_report(
     (folder / "errors.json").write_text(
         json.dumps(content, indent=2) + "\n", encoding="utf-8"
     )
-    draw(evaluation.model, folder / "tree.png")
+    model: Any = evaluation.model
+    if model.tree_.n_outputs > 1:
+        say("pictures are left out: they show one equation a leaf, not several classes")
+        return
+    draw(model, folder / "tree.png")
+    if is_classifier(model):
+        page = model.to_html(
+            title=f"{arguments.target} from {Path(arguments.file).name}"
+        )
+        (folder / "report.html").write_text(page, encoding="utf-8")
+        return
     # After growing again, the held-out rows are no longer held out.
     known = None if arguments.refit_all else evaluation.held_out
     before = f"the tree of the {evaluation.n_training:,} training rows"
@@ -383,6 +445,11 @@ def draw(model: SecretRegressor, path: str | Path) -> None:
     """Draw a tree to a file."""
     import matplotlib
 
+    if model.tree_.n_outputs > 1:
+        raise CommandError(
+            "a picture shows one equation a leaf, not those of several classes; "
+            "plot_tree(output=...) draws one of them"
+        )
     matplotlib.use("Agg")  # only files are drawn to, no display is needed
     axes = model.plot_tree()
     figure: Any = axes.figure

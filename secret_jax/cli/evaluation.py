@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from time import perf_counter
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.compose import make_column_transformer
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LinearRegression
@@ -18,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 
-from secret_jax.estimator import SecretRegressor
+from secret_jax.cli.classes import class_baselines, class_errors
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,18 +37,19 @@ class Evaluation(NamedTuple):
 
     Attributes
     ----------
-    model : SecretRegressor
+    model : SecretRegressor or SecretClassifier
     n_training, n_test : int
     scores : dict of str to dict
-        Method to its errors on the held-out rows (``mse``, ``rmse``, ``mae``, ``r2``)
-        and its number of ``leaves``. Empty without held-out rows.
+        Method to its errors on the held-out rows (``mse``, ``rmse``, ``mae``, ``r2``;
+        of classes ``error``, ``log_loss``) and its number of ``leaves``. Empty without
+        held-out rows.
     seconds : float
         Of the fit.
     held_out : tuple of (DataFrame, Series) or None
         The rows that were measured on.
     """
 
-    model: SecretRegressor
+    model: Any
     n_training: int
     n_test: int
     scores: dict[str, Score]
@@ -57,7 +58,7 @@ class Evaluation(NamedTuple):
 
 
 def evaluate(
-    model: SecretRegressor,
+    model: Any,
     X: pd.DataFrame,
     y: pd.Series,
     *,
@@ -69,7 +70,7 @@ def evaluate(
 
     Parameters
     ----------
-    model : SecretRegressor
+    model : SecretRegressor or SecretClassifier
         Not changed; a copy is fitted.
     X : DataFrame of shape (n_rows, n_columns)
     y : Series of shape (n_rows,)
@@ -101,7 +102,7 @@ def evaluate(
     X_training, y_training = X.iloc[training], y.iloc[training]
     progress(f"growing the tree on {n_training:,} rows")
     started = perf_counter()
-    fitted = cast(SecretRegressor, clone(model)).fit(X_training, y_training)
+    fitted = cast(Any, clone(model)).fit(X_training, y_training)
     seconds = perf_counter() - started
     progress(f"fitted in {seconds:.1f} s")
     scores, held_out = {}, None
@@ -109,14 +110,21 @@ def evaluate(
         progress(f"measuring on {n_test} held-out rows, beside two other methods")
         X_test, y_test = X.iloc[test], y.iloc[test].to_numpy()
         held_out = X_test, y.iloc[test]
-        score = errors(fitted.predict(X_test), y_test)
-        scores[TREE] = score | {"leaves": fitted.n_leaves_}
+        scores[TREE] = measured(fitted, X_test, y_test)
+        scores[TREE]["leaves"] = fitted.n_leaves_
         scores |= _baselines(fitted, X_training, y_training, X_test, y_test, seed)
     return Evaluation(fitted, n_training, n_test, scores, seconds, held_out)
 
 
+def measured(model: Any, X: pd.DataFrame, y: np.ndarray) -> Score:
+    """The errors of a fitted tree on rows, by what its targets are."""
+    if is_classifier(model):
+        return class_errors(model.predict_proba(X), model.classes_, y)
+    return errors(model.predict(X), y)
+
+
 def _baselines(
-    model: SecretRegressor,
+    model: Any,
     X: pd.DataFrame,
     y: pd.Series,
     X_test: pd.DataFrame,
@@ -124,6 +132,8 @@ def _baselines(
     seed: int,
 ) -> dict[str, Score]:
     """Ordinary least squares, and CART of the size that a held-out part asks for.
+
+    Of classes logistic regression, and CART by log-loss.
 
     Missing numbers are filled in with the mean for both.
 
@@ -142,7 +152,10 @@ def _baselines(
         ),
     )
     X, X_test = (_attributes(schema, table) for table in (X, X_test))
-    encoded, encoded_test = encoder.fit_transform(X), encoder.transform(X_test)
+    encoded = np.asarray(encoder.fit_transform(X))
+    encoded_test = np.asarray(encoder.transform(X_test))
+    if is_classifier(model):
+        return class_baselines(encoded, y.to_numpy(), encoded_test, y_test, seed)
     linear = LinearRegression().fit(encoded, y)
     scores = {"ordinary least squares": errors(linear.predict(encoded_test), y_test)}
 
@@ -199,6 +212,15 @@ def score_table(evaluation: Evaluation) -> str:
 
 def _score_lines(evaluation: Evaluation) -> Iterator[str]:
     title = f"Errors on {evaluation.n_test:,} held-out rows"
+    if is_classifier(evaluation.model):
+        yield f"{title:<34}{'wrong':>10}{'log-loss':>10}{'leaves':>8}"
+        for name, score in evaluation.scores.items():
+            wrong, log_loss = score["error"], score["log_loss"]
+            assert wrong is not None
+            leaves = score.get("leaves", "-")
+            share = f"{100 * wrong:.1f} %"
+            yield f"  {name:<32}{share:>10}{rounded(log_loss):>10}{leaves:>8}"
+        return
     yield f"{title:<34}{'MSE':>10}{'RMSE':>10}{'R²':>8}{'leaves':>8}"
     for name, score in evaluation.scores.items():
         mse, rmse = rounded(score["mse"]), rounded(score["rmse"])

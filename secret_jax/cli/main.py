@@ -159,6 +159,12 @@ def _add_fit_options(fit: argparse.ArgumentParser) -> None:
         "positional_target", metavar="TARGET", nargs="?", help="the column to predict"
     )
     fit.add_argument("-t", "--target", metavar="COLUMN", help="the same as TARGET")
+    fit.add_argument(
+        "--classes",
+        action="store_true",
+        help="the target is a class, although it may be written as a number; a target "
+        "of text is one anyhow",
+    )
     options.add_reading_options(fit)
     columns = fit.add_argument_group("columns")
     for flag, purpose in (
@@ -184,8 +190,8 @@ def _add_fit_options(fit: argparse.ArgumentParser) -> None:
         ),
         (
             "--leaf",
-            ("ridge", "linear", "constant", "implied"),
-            "models in the leaves (default: ridge)",
+            ("ridge", "linear", "constant", "implied", "simple", "m5", "logistic"),
+            "models in the leaves; logistic goes with classes (default: ridge)",
         ),
         (
             "--splits",
@@ -197,9 +203,12 @@ def _add_fit_options(fit: argparse.ArgumentParser) -> None:
         ),
         (
             "--prune",
-            ("auto", "holdout", "cross-validation", "aic", "bic", "icomp", "none"),
+            (
+                *("auto", "holdout", "cross-validation", "aic", "bic", "icomp"),
+                *("cart", "guide", "m5", "none"),
+            ),
             "prune by cross-validation, by the error on rows held out, by a criterion, "
-            "or as many rows ask for (default: auto)",
+            "by another learner's rule, or as many rows ask for (default: auto)",
         ),
         (
             "--refine",

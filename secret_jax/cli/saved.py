@@ -8,9 +8,10 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from secret_jax.cli.commands import (
+    PROGRAM,
     CommandError,
     check_output,
     check_picture,
@@ -30,18 +31,21 @@ if TYPE_CHECKING:
 _DIGITS = 7  # that float32 carries
 
 
-def loaded(path: str) -> SecretRegressor:
+def loaded(path: str) -> Any:
     """A saved model; a misspelt name is guessed."""
+    from secret_jax.classifier import SecretClassifier
     from secret_jax.cli.reading.problems import did_you_mean
     from secret_jax.estimator import SecretRegressor
-    from secret_jax.tree.file import load_model
+    from secret_jax.tree.file import holds_classes, load_model
 
     if not os.path.exists(path):
         folder = os.path.dirname(path) or "."
         siblings = os.listdir(folder) if os.path.isdir(folder) else []
         hint = did_you_mean(os.path.basename(path), siblings)
         raise CommandError(f"there is no file {path!r}{hint}")
-    return load_model(path, SecretRegressor)
+    return load_model(
+        path, SecretClassifier if holds_classes(path) else SecretRegressor
+    )
 
 
 def predict(arguments: argparse.Namespace) -> None:
@@ -67,11 +71,18 @@ def predict(arguments: argparse.Namespace) -> None:
 
 
 def _predictions(
-    model: SecretRegressor, X: pd.DataFrame, arguments: argparse.Namespace
+    model: Any, X: pd.DataFrame, arguments: argparse.Namespace
 ) -> dict[str, list]:
+    from sklearn.base import is_classifier
+
     prediction = model.predict(X)
     columns = {}
-    if prediction.ndim == 1:
+    if is_classifier(model):
+        columns["prediction"] = prediction.tolist()
+        chances = model.predict_proba(X).T
+        for name, chance in zip(model.classes_.tolist(), chances, strict=True):
+            columns[f"probability of {name}"] = _written(chance)
+    elif prediction.ndim == 1:
         columns["prediction"] = _written(prediction)
     else:
         for name, values in zip(
@@ -136,27 +147,53 @@ def explain(arguments: argparse.Namespace) -> None:
 
 def score(arguments: argparse.Namespace) -> None:
     """Measure a saved model on a file that has the target."""
-    from secret_jax.cli.evaluation import errors, rounded
+    from sklearn.base import is_classifier
+
+    from secret_jax.cli.evaluation import measured, rounded
+    from secret_jax.cli.reading.classes import target_labels
+    from secret_jax.cli.reading.columns import Texts
     from secret_jax.cli.reading.learning import target_rows
     from secret_jax.cli.reading.numbers import NumberFormat
     from secret_jax.cli.reading.problems import known_column
     from secret_jax.cli.reading.table import Reading
 
     model = loaded(arguments.model)
-    target = model.tree_.schema.target_name
+    target = _target_of(model)
+    classes = is_classifier(model)
     table, X, reading = _read_rows(model, arguments.file, (target,))
     known_column(target, list(table.frame.columns), "the target of the model is")
     if target not in reading.formats:
-        reading = Reading(formats={target: NumberFormat()}, missing=reading.missing)
-    rows, y, notes = target_rows(table, target, reading)
+        chosen = Texts() if classes else NumberFormat()
+        reading = Reading(formats={target: chosen}, missing=reading.missing)
+    read_target = target_labels if classes else target_rows
+    rows, y, notes = read_target(table, target, reading)
     for note in notes:
         say(f"  {note}")
     with flags_for_parameters(), table.placing():
-        prediction = model.predict(X.loc[rows.frame.index])
-    found = errors(prediction, y)
+        found = measured(model, X.loc[rows.frame.index], y)
+    if classes:
+        print(f"{'Rows':<10}{len(y):>12,}")
+        print(f"{'Wrong':<10}{100 * (found['error'] or 0.0):>10.1f} %")
+        print(f"{'Log-loss':<10}{rounded(found['log_loss']):>12}")
+        return
     print(f"{'Rows':<6}{len(y):>12,}")
     for name, kind in (("RMSE", "rmse"), ("MAE", "mae"), ("R²", "r2")):
         print(f"{name:<6}{rounded(found[kind]):>12}")
+
+
+def _target_of(model: Any) -> str:
+    """The column that a model predicts; classifiers keep the names of classes only."""
+    from sklearn.base import is_classifier
+
+    if not is_classifier(model):
+        return model.tree_.schema.target_name
+    formats = [*_reading(model).formats]  # the target is the last
+    if not formats or formats[-1] in model.tree_.schema.input_names:
+        raise CommandError(
+            "the model does not know which column holds its classes: it was not "
+            f"fitted by {PROGRAM} fit"
+        )
+    return formats[-1]
 
 
 def export(arguments: argparse.Namespace) -> None:

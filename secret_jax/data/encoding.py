@@ -20,6 +20,9 @@ from secret_jax.data.scaling import row_block
 from secret_jax.data.schema import TableSchema
 from secret_jax.runtime.parallel import in_blocks
 
+# Rows of plain numbers that are standardised as if they were one.
+_ROWS_IN_ONE = 64
+
 
 class ReadColumns(NamedTuple):
     """Columns that were read and matched with a schema, not yet encoded.
@@ -39,8 +42,43 @@ class ReadColumns(NamedTuple):
         return ReadColumns([column[index] for column in self.values], self.codes[index])
 
 
+class Unencoded(NamedTuple):
+    """Rows that are encoded block by block, by whoever needs a block.
+
+    Attributes
+    ----------
+    schema : TableSchema
+    columns : ReadColumns
+    array : ndarray of shape (n_rows, n_columns), or None
+        The rows as they were given, if they are plain numbers.
+    """
+
+    schema: TableSchema
+    columns: ReadColumns
+    array: np.ndarray | None = None
+
+    def block(self, rows: slice) -> Table:
+        """Some rows, encoded."""
+        x = np.empty((rows.stop - rows.start, self.schema.n_columns), np.float32)
+        if self.array is None or not _standardised(self.schema, self.array[rows], x):
+            encode_block(self.schema, self.columns, rows, x)
+        return Table(x, self.columns.codes[rows])
+
+    def encoded(self) -> Table:
+        """All rows, encoded in blocks that the processors share."""
+        return encoded(self.schema, self.columns)
+
+
 def encode(schema: TableSchema, X: Any, asked: Collection[int] | None = None) -> Table:
-    """Encode rows for a schema.
+    """Encode rows for a schema, all at once; see `unencoded`."""
+    found = unencoded(schema, X, asked)
+    return found if isinstance(found, Table) else found.encoded()
+
+
+def unencoded(
+    schema: TableSchema, X: Any, asked: Collection[int] | None = None
+) -> Table | Unencoded:
+    """Read rows for a schema, and match their columns.
 
     Parameters
     ----------
@@ -52,8 +90,8 @@ def encode(schema: TableSchema, X: Any, asked: Collection[int] | None = None) ->
 
     Returns
     -------
-    Table
-        On a device if all columns are numbers that lie there.
+    Table or Unencoded
+        A table on a device if all columns are numbers that lie there.
 
     Raises
     ------
@@ -67,7 +105,9 @@ def encode(schema: TableSchema, X: Any, asked: Collection[int] | None = None) ->
             if x is not None:
                 return Table(x, np.zeros((len(X), 0), np.int32))
         X = np.asarray(X)
-    return encoded(schema, matched(schema, read_columns(X), asked=asked))
+    columns = matched(schema, read_columns(X), asked=asked)
+    plain = isinstance(X, np.ndarray) and X.dtype.kind == "f" and schema.is_plain
+    return Unencoded(schema, columns, X if plain else None)
 
 
 def matched(
@@ -120,6 +160,22 @@ def encoded(schema: TableSchema, columns: ReadColumns) -> Table:
     for _ in in_blocks(fill, len(x)):
         pass
     return Table(x, columns.codes)
+
+
+def _standardised(schema: TableSchema, block: np.ndarray, x: np.ndarray) -> bool:
+    """Encode plain numbers as `encode_block` does, row by row, in place.
+
+    False, and nothing is said of ``x``, where some are missing or far outside of what
+    training saw.
+    """
+    # Several rows in one: NumPy's inner loops go along the last axis.
+    several = _ROWS_IN_ONE if len(block) % _ROWS_IN_ONE == 0 else 1
+    wide = (-1, several * block.shape[1])
+    center, scale = (np.tile(each, several) for each in (schema.center, schema.scale))
+    with np.errstate(over="ignore", invalid="ignore"):
+        offset = np.subtract(block.reshape(wide), center, dtype=np.float64)
+        np.divide(offset, scale, out=x.reshape(wide), casting="same_kind")
+    return bool(max(x.max(initial=0.0), -x.min(initial=0.0)) <= FAR)
 
 
 def encode_block(

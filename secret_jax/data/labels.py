@@ -139,6 +139,8 @@ def class_weights(
                 f"class_weight names the class {unknown[0]!r}, which y does not hold: "
                 f"it has {listed(tuple(map(str, classes)))}."
             )
+        if isinstance(class_weight, Mapping):
+            _refuse_bad_numbers("class_weight", class_weight)
         weight = weight * compute_sample_weight(class_weight, labels)
     if priors is not None:
         member = labels[:, None] == classes
@@ -161,6 +163,7 @@ def checked_priors(priors: Any, classes: np.ndarray) -> np.ndarray | None:
                 f"priors has the classes {listed(tuple(map(str, priors)))}; give one "
                 f"for each of {listed(tuple(map(str, names)))}."
             )
+        _refuse_bad_numbers("priors", priors)
         priors = [priors[name] for name in names]
     shares = _numbers(priors, "priors")
     if shares.shape != classes.shape:
@@ -168,10 +171,11 @@ def checked_priors(priors: Any, classes: np.ndarray) -> np.ndarray | None:
             f"priors must hold one number for each of the {len(classes)} classes "
             f"{listed(tuple(map(str, classes)))}. Got shape {shares.shape}."
         )
-    if (shares < 0).any() or (shares > 0).sum() < 2:
+    named = dict(zip(classes.tolist(), shares.tolist(), strict=True))
+    _refuse_bad_numbers("priors", named)
+    if (shares > 0).sum() < 2:
         raise ValueError(
-            f"priors must not be negative, and positive for two classes or more. Got "
-            f"{shares.tolist()}."
+            f"priors must be positive for two classes or more. Got {shares.tolist()}."
         )
     return shares / shares.sum()
 
@@ -188,11 +192,13 @@ def checked_costs(costs: Any, classes: np.ndarray) -> np.ndarray | None:
             f"{listed(tuple(map(str, classes)))}, and as many columns, what they are "
             f"taken for. Got shape {table.shape}."
         )
-    if (table < 0).any():
-        row, column = np.argwhere(table < 0)[0]
+    bad = ~(np.isfinite(table) & (table >= 0))
+    if bad.any():
+        row, column = np.argwhere(bad)[0]
         raise ValueError(
-            f"costs must not be negative: to take {classes.tolist()[row]!r} for "
-            f"{classes.tolist()[column]!r} costs {table[row, column]}."
+            f"costs must be finite and not negative: to take "
+            f"{classes.tolist()[row]!r} for {classes.tolist()[column]!r} costs "
+            f"{table[row, column]}. Give a number of at least 0."
         )
     return table
 
@@ -208,11 +214,21 @@ def _refuse_several_types(labels: list[Any]) -> None:
         )
 
 
+def _refuse_bad_numbers(name: str, of_class: Mapping[Any, Any]) -> None:
+    """Refuse what is no finite number of at least 0, for one of the classes."""
+    for label, value in of_class.items():
+        if not (is_real(value) and np.isfinite(value) and value >= 0):
+            raise ValueError(
+                f"{name} must be finite and not negative, but that of the class "
+                f"{label!r} is {value!r}. Give a number of at least 0."
+            )
+
+
 def _numbers(values: Any, name: str) -> np.ndarray:
     try:
-        found = np.asarray(values, np.float64)
+        found = None if is_real(values) else np.asarray(values, np.float64)
     except (TypeError, ValueError):
-        found = np.array(np.nan)
-    if not np.isfinite(found).all() or is_real(values):
-        raise ValueError(f"{name} must hold finite numbers. Got {values!r}.")
+        found = None
+    if found is None:
+        raise ValueError(f"{name} must hold numbers. Got {values!r}.")
     return found

@@ -189,6 +189,11 @@ def as_they_lie(X: Any) -> RowShards:
     places = X.sharding.devices_indices_map(X.shape)
     order = sorted(places, key=lambda device: places[device][0].start or 0)
     mesh = Mesh(np.array(order), (AXIS,))
+    if len(X) % len(order):
+        raise ValueError(
+            f"X lies on {len(order)} devices, which cannot share its {len(X)} rows "
+            "evenly. Give shard_rows(np.asarray(X)), which pads the last shard."
+        )
     # Nothing moves where X is sharded along its rows only.
     x = jax.device_put(X, NamedSharding(mesh, PartitionSpec(AXIS)))
     return RowShards(x, len(X), mesh)

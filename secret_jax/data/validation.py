@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
+import jax
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import (
@@ -16,7 +17,7 @@ from sklearn.utils.validation import (
 from secret_jax.data.columns import NO_TABLE, as_frame, read_target, refuse_complex
 from secret_jax.data.device import check_array, is_resident
 from secret_jax.data.schema import TableSchema
-from secret_jax.data.sharded import is_sharded
+from secret_jax.data.sharded import RowShards, is_sharded
 from secret_jax.runtime.warning import warn
 
 # Beyond, whole numbers have gaps between them and are weights like any others.
@@ -53,12 +54,26 @@ def validated(model: BaseEstimator, X: Any, *, reset: bool) -> Any:
     return X
 
 
-def validated_targets(y: Any, X: Any) -> np.ndarray:
+def validated_on_device(model: BaseEstimator, X: Any) -> Any:
+    """Check the features of an array of JAX, or of shards, which stays where it is."""
+    if not isinstance(X, jax.Array | RowShards):
+        raise ValueError(
+            f"output='device' needs rows that are an array of JAX, and X is of type "
+            f"{type(X).__name__}. Put them there (jax.device_put), or say "
+            "output='host'."
+        )
+    table = cast(Any, X)
+    check_array(table)
+    validate_data(model, table, reset=False, skip_check_array=True)
+    return table
+
+
+def validated_targets(y: Any, X: Any, caller: str = "SecretRegressor") -> np.ndarray:
     """Outputs as float64, (n_rows, n_outputs); an error if they are no numbers."""
     if y is None:
         raise ValueError(
-            "This SecretRegressor estimator requires y to be passed, but the target y "
-            "is None."
+            f"This {caller} estimator requires y to be passed, but the target y is "
+            "None."
         )
     try:
         array = np.asarray(y)
@@ -121,18 +136,16 @@ def scaled_weight(weight: np.ndarray) -> np.ndarray:
     return weight
 
 
-def validated_rows_beside(
-    model: BaseEstimator, given: Any, n_outputs: int, name: str, use: str
-) -> tuple[Any, np.ndarray, np.ndarray]:
-    """Further rows that are not for training: table, outputs, weights as given.
+def given_beside(
+    model: BaseEstimator, given: Any, name: str, use: str
+) -> tuple[Any, Any, np.ndarray]:
+    """Further rows that are not for training: checked table, y, weights as given.
 
     Parameters
     ----------
     model : BaseEstimator
         Which has noted the features.
     given : tuple (X, y) or (X, y, sample_weight)
-    n_outputs : int
-        Of the training rows.
     name, use : str
         Of the parameter, and what the rows are for, for messages.
     """
@@ -143,16 +156,9 @@ def validated_rows_beside(
         )
     try:
         X = validated(model, given[0], reset=False)
-        targets = validated_targets(given[1], X)
-        weight = checked_weight((*given, None)[2], X)
+        return X, given[1], checked_weight((*given, None)[2], X)
     except ValueError as error:
         raise ValueError(f"In {name}: {error}") from None
-    if targets.shape[1] != n_outputs:
-        raise ValueError(
-            f"{name} has {targets.shape[1]} output(s), but y has {n_outputs}. "
-            "Give both the same columns."
-        )
-    return X, targets, weight
 
 
 def warn_of_target_among_features(

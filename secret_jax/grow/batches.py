@@ -31,13 +31,15 @@ from secret_jax.runtime.linalg import AnyArray, written_out
 from secret_jax.runtime.parallel import N_WORKERS, side_by_side
 from secret_jax.runtime.programs import program
 from secret_jax.runtime.shapes import bucket, padded
+from secret_jax.runtime.slices import slice_positions
 from secret_jax.splits.interface import Node, Split, SplitFinder
 
 # Most padded rows of one batch, unless a single node has more: eight nodes of the
 # default sample are enough to make a call of a program cheap.
 BATCH_ROWS = 1 << 14
-# Nodes of so few rows together are searched by the thread that asks.
-_FEW_TOGETHER = 1 << 12
+# Nodes of so few rows together are searched by the thread that asks; an oblique search
+# of a row takes as long as several others.
+_FEW_TOGETHER, _OBLIQUE_ROWS = 1 << 14, 4
 # Padded size of small nodes, unless a growth asks for another.
 SMALLEST_SAMPLE = 512
 
@@ -46,8 +48,12 @@ _FEWEST_TOGETHER = 4
 
 # Smaller tables are padded to so many rows, and so are the places.
 _FEWEST_HELD = 1 << 14
-# Where a node that comes without its rows names their places.
+# Where a node that comes without its rows names their places,
 _PLACE = "place"
+# or where they begin in a strip, and how many there are.
+_FIRST, _LENGTH = "first", "length"
+# The smallest nodes of a batch have a quarter of their padded rows.
+_FEWEST_ROWS = 4
 
 # Searches whose programs were compiled side by side before.
 _PREPARED: set[Hashable] = set()
@@ -79,6 +85,7 @@ def over_nodes(split: Any, batch: Any, n_nodes: AnyArray, *, together: bool) -> 
         with written_out(on_accelerator()):
             return jax.vmap(split)(batch)
     n_padded = len(jax.tree.leaves(batch)[0])
+    split = jax.jit(split)  # traced once, for its shapes and for the loop
 
     def node_at(i):
         return jax.tree.map(lambda array: array[i], batch)
@@ -142,11 +149,46 @@ class Held(NamedTuple):
         )
 
 
+class Strip(NamedTuple):
+    """The rows of the nodes of a batch, one node after the other, for processors.
+
+    Nodes without padding between them: there is less to gather and to hand over.
+
+    Attributes
+    ----------
+    x : Array of shape (n_rows, n_columns), float32
+    codes : Array of shape (n_rows, n_discrete), int32
+    targets : Array of shape (n_rows, n_outputs), float32
+    weight : Array of shape (n_rows,), float32
+    """
+
+    x: AnyArray
+    codes: AnyArray
+    targets: AnyArray
+    weight: AnyArray
+
+    def filled(self, node: Node) -> Node:
+        """A node that says where its rows are, with as many as its shape says."""
+        n_rows, first = node.x.shape[0], node.extra[_FIRST]
+        inside = jnp.arange(n_rows, dtype=jnp.int32) < node.extra[_LENGTH]
+
+        def cut(array):
+            return jax.lax.dynamic_slice_in_dim(array, first, n_rows)
+
+        return replace(
+            node,
+            x=cut(self.x),
+            codes=cut(self.codes),
+            targets=jnp.where(inside[:, None], cut(self.targets), 0.0),
+            weight=jnp.where(inside, cut(self.weight), 0.0),
+        )
+
+
 @program(static_argnames=("finder", "together"), small_steps=True)
 def find_splits(
     nodes: Node,
     n_nodes: AnyArray,
-    held: Held | None = None,
+    held: Held | Strip | None = None,
     *,
     finder: SplitFinder,
     together: bool,
@@ -156,11 +198,11 @@ def find_splits(
     Parameters
     ----------
     nodes : Node
-        With a leading axis of nodes; with their rows, or else with their places among
+        With a leading axis of nodes; with their rows, or else with where they are among
         the rows that are held.
     n_nodes : int or Array of shape (), int32
         The nodes after these are padding.
-    held : Held, optional
+    held : Held or Strip, optional
         Without it nodes come with their rows.
     finder : SplitFinder
     together : bool
@@ -199,10 +241,10 @@ class Found(NamedTuple):
 
 
 class _Sample(NamedTuple):
-    """Places of several nodes in one padded shape."""
+    """Several nodes in one padded shape."""
 
     index: np.ndarray  # which nodes
-    place: np.ndarray  # (len(index), n_rows), -1 for padding
+    n_rows: int  # of each, with padding
     n_padded: int  # nodes of the batch, with empty ones
 
     def halves(self) -> Iterator[_Sample]:
@@ -210,7 +252,7 @@ class _Sample(NamedTuple):
         size = -(-self.n_padded // 2)
         for first in range(0, max(len(self.index), 1), size):
             part = slice(first, first + size)
-            yield _Sample(self.index[part], self.place[part], size)
+            yield _Sample(self.index[part], self.n_rows, size)
 
 
 class Search:
@@ -309,12 +351,14 @@ class Search:
                     search(half)
 
         def search_at_once(sample: _Sample) -> None:
-            batch = self._batch(level, sample, coefficient, degrees, share, given)
             n_inside = len(sample.index)
+            batch, held = self._batch(
+                level, sample, n_rows, coefficient, degrees, share, given
+            )
             found = find_splits(
                 batch,
                 n_inside,
-                self._held,
+                held,
                 finder=self._finder,
                 together=self._together,
             )
@@ -337,7 +381,7 @@ class Search:
                 yield from self._samples(level, level.oblique == oblique, n_rows)
 
         share = self._shares(level, n_rows)
-        if n_rows.sum() <= _FEW_TOGETHER:
+        if self._are_few(level, n_rows):
             for job in jobs():
                 search(job)
         else:
@@ -393,30 +437,44 @@ class Search:
         coefficient, degrees = model.toward(statistics, level.base)
         return coefficient, degrees, statistics
 
+    def _are_few(self, level: Level, n_rows: np.ndarray) -> bool:
+        """Whether searching takes too short for threads to be of use."""
+        each = np.where(level.oblique, _OBLIQUE_ROWS * n_rows, n_rows)
+        return int(each.sum()) <= _FEW_TOGETHER
+
     def _samples(
         self, level: Level, chosen: np.ndarray, n_rows: np.ndarray
     ) -> Iterator[_Sample]:
         """Nodes of like size together, each with a prefix of its rows; large first."""
         width = np.array([bucket(n, smallest=self._smallest) for n in n_rows])
+        few = self._are_few(level, n_rows)
         for size in np.unique(width[chosen])[::-1].tolist():
             alike = np.flatnonzero(chosen & (width == size))
-            n_padded = n_together = self._nodes_at_once(size, len(alike))
-            if not self._together and n_rows.sum() > _FEW_TOGETHER:
-                # Every processor gets its share, even of few nodes.
-                n_together = min(n_padded, -(-len(alike) // N_WORKERS))
-            column = np.arange(size)
-            for first in range(0, len(alike), n_together):
-                part = alike[first : first + n_together]
-                inside = column < n_rows[part, None]
-                position = np.where(inside, level.start[part, None] + column, 0)
-                place = np.where(inside, self._places.order[position], -1)
-                yield _Sample(part, place, n_padded)
+            n_padded = self._nodes_at_once(size, len(alike))
+            last = np.cumsum(n_rows[alike])
+            most = n_padded * size if self._together else self._rows_at_once(size)
+            if not (
+                few or self._together
+            ):  # every processor gets its share, even of few nodes
+                most = min(most, max(-(-int(last[-1]) // N_WORKERS), size))
+            first = 0
+            while first < len(alike):
+                before = last[first - 1] if first else 0
+                fitting = int(np.searchsorted(last, before + most, side="right"))
+                stop = min(max(fitting, first + 1), first + n_padded)
+                yield _Sample(alike[first:stop], size, n_padded)
+                first = stop
+
+    def _rows_at_once(self, size: int) -> int:
+        """Rows of a strip, without the padding after the last node."""
+        return max(rows_at_once(self._row_bytes, self._batch_rows), size)
 
     def _nodes_at_once(self, size: int, n_nodes: int) -> int:
         """Nodes of a batch, of which some may be padding."""
-        most = max(1, rows_at_once(self._row_bytes, self._batch_rows) // size)
         if not self._together:
-            return most  # padding is never computed: one program for all levels
+            # Padding is never computed: one program for all levels.
+            return _FEWEST_ROWS * (self._rows_at_once(size) // size)
+        most = max(1, rows_at_once(self._row_bytes, self._batch_rows) // size)
         return min(most, bucket(n_nodes, smallest=_FEWEST_TOGETHER))
 
     def _programs_to_come(self, level: Level, n_rows: np.ndarray) -> Iterator[_Sample]:
@@ -437,25 +495,26 @@ class Search:
         narrowest = bucket(smallest, smallest=self._smallest)
         size = bucket(largest, smallest=self._smallest)
         while size >= narrowest:
-            nothing = np.zeros((0, size), np.int64)
-            yield _Sample(nothing[:, 0], nothing, self._nodes_at_once(size, 0))
+            nothing = np.zeros(0, np.int64)
+            yield _Sample(nothing, size, self._nodes_at_once(size, 0))
             size //= 4
 
     def _batch(
         self,
         level: Level,
         sample: _Sample,
+        n_rows: np.ndarray,
         coefficient: np.ndarray,
         degrees: np.ndarray,
         share: np.ndarray,
         given: Mapping[str, np.ndarray],
-    ) -> Node:
-        places, index = self._places, sample.index
+    ) -> tuple[Node, Held | Strip | None]:
+        """The nodes of a sample as the program takes them, and where their rows are."""
+        index, padding = sample.index, self._padding
 
         def pad(values: np.ndarray, fill: float = 0) -> np.ndarray:
             return padded(values, sample.n_padded, fill)
 
-        padding = self._padding
         columns = padding.columns
         if self._together and len(index):
             # Side by side all nodes take as long as an oblique one.
@@ -464,25 +523,27 @@ class Search:
         n_random = self._finder.n_random(padding.n_columns)
         min_weight = (level.min_leaf_weight[index] * share[index]).astype(np.float32)
         extra = {name: pad(values[index]) for name, values in given.items()}
-        at = sample.place
-        if self._held is not None:
-            extra[_PLACE] = pad(at.astype(np.int32), -1)
-            if not self._finder.needs_host_inputs(padding.n_columns):
-                at = at[:, :0]
-        inside, place = at >= 0, np.maximum(at, 0)
-        row = places.row[place]
-        x, codes = pad(self._x[row]), pad(self._codes[row])
-        targets = np.where(inside[:, :, None], places.targets[place], np.float32(0))
-        weight = pad(np.where(inside, places.weight[place], np.float32(0)))
-        if at.shape[1]:
-            extra |= self._finder.host_inputs(x, weight, columns)
-        return Node(
+        held = self._held
+        if held is None and not self._finder.needs_host_inputs(padding.n_columns):
+            rows, held, where = self._strip(level, sample, n_rows)
+            extra |= where
+        else:
+            place = self._places_of(level, sample, n_rows)
+            if held is not None:
+                extra[_PLACE] = pad(place.astype(np.int32), -1)
+                if not self._finder.needs_host_inputs(padding.n_columns):
+                    place = place[:, :0]
+            rows = [pad(each) for each in self._rows_at(place)]
+            if place.shape[1]:
+                extra |= self._finder.host_inputs(rows[0], rows[3], columns)
+        x, codes, targets, weight = rows
+        node = Node(
             x=x,
             codes=codes,
-            targets=pad(targets),
+            targets=targets,
             weight=weight,
             min_weight=pad(min_weight, np.inf),
-            random=random_numbers(pad(level.key[index]), n_random),
+            random=pad(random_numbers(level.key[index], n_random)),
             coefficient=pad(
                 padding.wider_models(coefficient[index].astype(np.float32))
             ),
@@ -496,3 +557,54 @@ class Search:
                 padding.roles,
             ),
         )
+        return node, held
+
+    def _places_of(
+        self, level: Level, sample: _Sample, n_rows: np.ndarray
+    ) -> np.ndarray:
+        """Places of nodes, shape (n_nodes, n_rows), -1 for padding."""
+        column, index = np.arange(sample.n_rows), sample.index[:, None]
+        inside = column < n_rows[index]
+        position = np.where(inside, level.start[index] + column, 0)
+        return np.where(inside, self._places.order[position], -1)
+
+    def _rows_at(self, at: np.ndarray) -> list[np.ndarray]:
+        """Columns, codes, targets and weights of places; of padding without weight."""
+        inside, place = at >= 0, np.maximum(at, 0)
+        row = self._places.row[place]
+        return [
+            self._x[row],
+            self._codes[row],
+            np.where(inside[..., None], self._places.targets[place], np.float32(0)),
+            np.where(inside, self._places.weight[place], np.float32(0)),
+        ]
+
+    def _strip(
+        self, level: Level, sample: _Sample, n_rows: np.ndarray
+    ) -> tuple[list[np.ndarray], Strip, dict[str, np.ndarray]]:
+        """Rows of nothing but a shape, the rows, and where each node finds its own."""
+        places, index = self._places, sample.index
+        length, start = n_rows[index], level.start[index]
+        place = places.order[slice_positions(start, start + length)]
+        row = places.row[place]
+        # A node is cut out as long as it is with its padding.
+        n_held = self._rows_at_once(sample.n_rows) + sample.n_rows
+        sources = (
+            *((self._x, row), (self._codes, row)),
+            *((places.targets, place), (places.weight, place)),
+        )
+        arrays = []
+        for source, chosen in sources:
+            held = np.empty((n_held, *source.shape[1:]), source.dtype)
+            np.take(source, chosen, axis=0, out=held[: len(chosen)], mode="clip")
+            held[len(chosen) :] = 0
+            arrays.append(held)
+        shape = sample.n_padded, sample.n_rows
+        nothing = [np.zeros((*shape, 0), a.dtype) for a in arrays[:3]]
+        rows = [*nothing, np.zeros((sample.n_padded, 0), np.float32)]
+        first = np.cumsum(length) - length
+        where = {
+            _FIRST: padded(first.astype(np.int32), sample.n_padded),
+            _LENGTH: padded(length.astype(np.int32), sample.n_padded),
+        }
+        return rows, Strip(*arrays), where

@@ -61,6 +61,10 @@ class BestFirst:
         self._least = np.repeat(least, 2)
         self._before = np.repeat(before + 1, 2)
 
+    def stay(self, chosen: np.ndarray) -> None:
+        """Only some nodes of the next level are left, by a mask."""
+        self._least, self._before = self._least[chosen], self._before[chosen]
+
     def _ranked(self, tree: np.ndarray, least: np.ndarray) -> np.ndarray:
         """How many splits of its own tree come before each, these ones included."""
         before = np.zeros(len(tree))

@@ -7,9 +7,9 @@ so several trees grow side by side.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import jax
 import numpy as np
@@ -51,6 +51,9 @@ class GrowOptions:
     max_features : int or None
         Attributes that every node draws, by its key and so by that of its root, to be
         split on (`secret_jax.grow.attributes`); None: all.
+    oblique : bool
+        Whether programs can split obliquely even where no root asks for it: trees that
+        follow each other then share them.
     smallest_sample : int
         Smaller nodes are padded to this size.
     batch_rows : int
@@ -63,8 +66,12 @@ class GrowOptions:
     max_depth: int | None = None
     max_leaf_nodes: int | None = None
     max_features: int | None = None
+    oblique: bool = False
     smallest_sample: int = SMALLEST_SAMPLE
     batch_rows: int = BATCH_ROWS
+
+
+Enough: TypeAlias = Callable[[int, Callable[[], Sequence[Tree]]], Sequence[int]]
 
 
 class Grown(NamedTuple):
@@ -93,9 +100,10 @@ def grow(
     options: GrowOptions,
     roots: Sequence[Root],
     stage: Stage = UNTOLD,
+    enough: Enough | None = None,
 ) -> list[Tree]:
     """Trees grown side by side; see `grown`."""
-    return grown(rows, schema, options, roots, stage).trees
+    return grown(rows, schema, options, roots, stage, enough).trees
 
 
 def grown(
@@ -104,6 +112,7 @@ def grown(
     options: GrowOptions,
     roots: Sequence[Root],
     stage: Stage = UNTOLD,
+    enough: Enough | None = None,
 ) -> Grown:
     """Grow trees side by side, level by level.
 
@@ -117,6 +126,9 @@ def grown(
         One for every tree.
     stage : Stage, optional
         Told how far they have come.
+    enough : callable, optional
+        From the number of levels that were searched, and a function that gives the
+        trees as they are, to those trees that need not grow further.
 
     Returns
     -------
@@ -127,7 +139,7 @@ def grown(
         options.finder,
         places,
         schema,
-        oblique=any(root.oblique for root in roots),
+        oblique=options.oblique or any(root.oblique for root in roots),
         sample=options.sample,
         deep=options.max_depth is None or options.max_depth > 1,
         smallest=options.smallest_sample,
@@ -183,6 +195,13 @@ def grown(
         room.descend(level.tree[split], split, gain[~light])
         level = _descend(division.take(~light), places, builder, base)
         depth += 1
+        if enough is not None and len(level.node):
+            done = enough(depth, lambda: builder.finish(limits)[0])
+            ended = np.isin(level.tree, done)
+            builder.stop(level.node[ended], np.full(ended.sum(), StopReason.PRUNED))
+            _arrive(level.take(ended), places, arrived)
+            room.stay(~ended)
+            level = level.take(~ended)
     trees, number = builder.finish(limits)
     stops = np.cumsum([len(root.rows) for root in roots])
     leaves = np.split(number[arrived], stops[:-1])

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from secret_jax.data.rows import Rows
 from secret_jax.data.schema import TableSchema
 from secret_jax.grow.frontier import Root
-from secret_jax.grow.grower import GrowOptions, grow
+from secret_jax.grow.grower import Enough, GrowOptions, grow
 from secret_jax.models.attach import attach
 from secret_jax.models.interface import LeafModel
 from secret_jax.runtime.progress import Progress, Stage, silent
@@ -55,18 +55,37 @@ class Recipe:
         )
 
     def grow(
-        self, rows: Rows, roots: Sequence[Root], stage: str = "growing"
+        self,
+        rows: Rows,
+        roots: Sequence[Root],
+        stage: str = "growing",
+        enough: Enough | None = None,
     ) -> list[Tree]:
-        """Trees from several roots over a table, side by side, with models."""
+        """Trees from several roots over a table, side by side, without models.
+
+        For ``enough`` see `secret_jax.grow.grower.grown`.
+        """
         told = self.stage(f"{stage} {len(roots)} trees" if len(roots) > 1 else stage)
-        trees = grow(rows, self.schema, self.options, roots, told)
+        return grow(rows, self.schema, self.options, roots, told, enough)
+
+    def attach(
+        self, trees: Sequence[Tree], rows: Rows, roots: Sequence[Root]
+    ) -> list[Tree]:
+        """The trees with models."""
         parts = [_rows_of(root, rows) for root in roots]
         return attach(trees, parts, self.leaf, self.stage("fitting models"))
 
-    def grow_one(self, rows: Rows, *, oblique: bool, stage: str) -> Tree:
-        """A tree from all rows of a table, with models."""
-        root = self.root(np.arange(rows.n_rows), oblique=oblique)
-        return self.grow(rows, [root], stage)[0]
+    def grow_one(
+        self, rows: Rows, *, oblique: bool, stage: str, deepest: int | None = None
+    ) -> Tree:
+        """A tree from all rows of a table, with models, of at most so many levels."""
+        recipe = self
+        if deepest is not None:
+            most = self.options.max_depth
+            deepest = deepest if most is None else min(deepest, most)
+            recipe = replace(self, options=replace(self.options, max_depth=deepest))
+        roots = [recipe.root(np.arange(rows.n_rows), oblique=oblique)]
+        return recipe.attach(recipe.grow(rows, roots, stage), rows, roots)[0]
 
     def stage(self, name: str) -> Stage:
         """A stage of the fit that tells how far it has come."""

@@ -101,11 +101,15 @@ def export_text(
     ]
     if tree.is_soft:
         clipped = mixture_facts(tree)
+        mixed = "the prediction is the mixture of the leaves by these shares"
+        if tree.loss is not None:
+            mixed = "what the leaves say is mixed by these shares"
         lines += [
             "soft splits send a row both ways: half and half at the threshold, 73 % to "
             "27 %",
-            "one width away; the prediction is the mixture of the leaves by these "
-            f"shares{', ' if clipped else ''}{clipped}",
+            *textwrap.wrap(
+                f"one width away; {mixed}{', ' if clipped else ''}{clipped}", _WIDTH
+            ),
         ]
     lines += textwrap.wrap(missing_facts(tree), _WIDTH, break_on_hyphens=False)
     lines.append("")
@@ -119,8 +123,9 @@ def export_text(
         label = f"[{node}] "
         if show_models == "all" or ((leaf or cut) and show_models == "leaves"):
             for which, one in enumerate(of_output):
-                if len(of_output) > 1 and tree.mean[node, which] <= 0:
-                    continue  # a class that is not there
+                absent = len(of_output) > 1 and tree.mean[node, which] <= 0
+                if absent and not tree.is_soft:
+                    continue  # a class that is not there; gates mix it in
                 parts = model_parts(
                     one,
                     node,

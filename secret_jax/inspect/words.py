@@ -300,7 +300,7 @@ def loss_facts(tree: Tree, node: int) -> str:
             if tree.mean[node, i] >= _LEAST_SHARE
         ]
         loss = number(float(tree.train_error[node].sum()), digits=3)
-        return f"{', '.join(shares)}, loss {loss}"
+        return ", ".join([*shares, f"loss {loss}"])
     mean = float(tree.schema.restore_target(tree.mean[node, 0]))
     loss = number(float(tree.train_error[node, 0]), digits=3)
     return f"mean {number(mean, digits=3)}, loss {loss}"
@@ -320,7 +320,11 @@ def clip_facts(tree: Tree, node: int, precision: int | None = None) -> str:
 
 def mixture_facts(tree: Tree) -> str:
     """The range to which mixtures of leaves are clipped; empty if each leaf is."""
-    return _clipped_to(*mixture_range(tree), digits=5)
+    if tree.n_outputs == 1:
+        return _clipped_to(*mixture_range(tree), digits=5)
+    each = [tree.output(which) for which in range(tree.n_outputs)]
+    clipped = [(one.schema.target_name, mixture_facts(one)) for one in each]
+    return ", ".join(f"{name} {facts}" for name, facts in clipped if facts)
 
 
 def _clipped_to(low: float, high: float, digits: int | None = None) -> str:

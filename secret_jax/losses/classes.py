@@ -36,11 +36,16 @@ class CrossEntropy(Loss):
     """
 
     is_likelihood: ClassVar[bool] = True
+    of_classes: ClassVar[bool] = True
 
     def scaling(self, center: float, scale: float) -> tuple[float, float]:
         """Indicators and shares stay as they are."""
         del center, scale
         return 0.0, 1.0
+
+    def n_free(self, n_outputs: int) -> int:
+        """All but one of several: a term that all share changes nothing."""
+        return max(n_outputs - 1, 1)
 
     def name_of_value(self, target: str, several: bool) -> str:
         """Log-odds; of several classes up to a term that all of them share."""
@@ -94,6 +99,8 @@ class Brier(Loss):
     >>> Brier().of_constant(np.array([0.5]))
     array([0.5])
     """
+
+    of_classes: ClassVar[bool] = True
 
     def scaling(self, center: float, scale: float) -> tuple[float, float]:
         """Indicators and shares stay as they are."""

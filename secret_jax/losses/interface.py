@@ -29,6 +29,8 @@ class Loss(Value, ABC):
     """Whether it leads to means of the targets: others cannot learn from means."""
     is_likelihood: ClassVar[bool] = False
     """Whether it is a negative log-likelihood up to a constant."""
+    of_classes: ClassVar[bool] = False
+    """Whether its targets are indicators or shares of classes."""
 
     def check_targets(self, targets: Float[np.ndarray, "n_rows n_outputs"]) -> None:
         """Refuse targets, in their own units, that the loss knows nothing of."""
@@ -37,6 +39,10 @@ class Loss(Value, ABC):
     def scaling(self, center: float, scale: float) -> tuple[float, float]:
         """Center and scale of an encoded target, from its mean and deviation."""
         return center, scale
+
+    def n_free(self, n_outputs: int) -> int:
+        """How many of the outputs' models are free: the others follow from them."""
+        return n_outputs
 
     def name_of_value(self, target: str, several: bool) -> str:
         """What the models of an output say, in words.

@@ -300,6 +300,7 @@ def described(
         spread=deviation[:, :n],
         standard_error=np.full(models.coefficient.shape, np.nan),
         clip_margin=leaf.clip_margin,
+        corrects_parent=leaf.corrects_parent,
     )
 
 

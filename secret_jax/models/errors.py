@@ -43,7 +43,11 @@ def total_error(tree: Tree, rows: Rows) -> float:
 
 
 def node_errors(
-    tree: Tree, rows: Rows, output_weight: Float[np.ndarray, " n_outputs"] | None = None
+    tree: Tree,
+    rows: Rows,
+    output_weight: Float[np.ndarray, " n_outputs"] | None = None,
+    *,
+    absolute: bool = False,
 ) -> Float[np.ndarray, " n_nodes"]:
     """Error of every node's model on the rows that reach it.
 
@@ -58,6 +62,8 @@ def node_errors(
     rows : Rows
     output_weight : ndarray of shape (n_outputs,), optional
         What a squared standardised unit of each output counts; by default one.
+    absolute : bool, default=False
+        Absolute errors in place of squared ones.
 
     Returns
     -------
@@ -66,15 +72,17 @@ def node_errors(
     """
     if output_weight is None:
         output_weight = np.ones(tree.n_outputs)
-    if tree.clip_margin is None and tree.loss is None:
+    if tree.clip_margin is None and tree.loss is None and not absolute:
         statistics = node_statistics(tree, rows)
         return squared_errors(statistics, tree.coefficient) @ output_weight
     path, prediction = walk(tree, rows.table)
-    if tree.loss is None:
-        squared = (prediction - rows.targets.T) ** 2
+    if absolute:
+        error = np.abs(prediction - rows.targets.T)
+    elif tree.loss is None:
+        error = (prediction - rows.targets.T) ** 2
     else:
-        squared = [tree.loss.losses(rows.targets, value.T).T for value in prediction]
-    squared = rows.weight * np.einsum("dor,o->dr", squared, output_weight)
+        error = [tree.loss.losses(rows.targets, value.T).T for value in prediction]
+    error = rows.weight * np.einsum("dor,o->dr", error, output_weight)
     # Below its leaf a row repeats the leaf: count it once.
-    squared[1:][path[1:] == path[:-1]] = 0.0
-    return np.bincount(path.ravel(), squared.ravel(), tree.n_nodes)
+    error[1:][path[1:] == path[:-1]] = 0.0
+    return np.bincount(path.ravel(), error.ravel(), tree.n_nodes)

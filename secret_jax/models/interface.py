@@ -56,6 +56,8 @@ class LeafModel(Value, ABC):
     """False makes every continuous attribute split-only."""
     needs_implied_models: ClassVar[bool] = False
     """Whether it takes models that the split finder implies for the children."""
+    corrects_parent: ClassVar[bool] = True
+    """Whether its degrees of freedom are those of corrections of parents' models."""
     needs_rows: ClassVar[bool] = False
     """Whether it is fitted to rows, by `from_rows`: statistics are not enough."""
 

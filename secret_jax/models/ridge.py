@@ -20,6 +20,11 @@ _MOST_SPENT = 0.4
 _STRENGTHS = np.logspace(-6, 2.5, 18)
 # Regressors are standardised over the table: a smaller deviation is rounding.
 _CONSTANT = 1e-6
+# Of more regressors so many that say most are looked at: the time of a decomposition
+# grows with the cube of their number, the error does not.
+_MOST_REGRESSORS = 64
+# A regressor of which the chosen ones leave no more than this says nothing new.
+_LEAST_UNSAID = 1e-6
 # Errors below this share of the output's variance are rounding.
 _ROUNDING = 1e-12
 # With no more weight than this nothing but the mean is fitted.
@@ -151,11 +156,16 @@ def _ridge_by_cross_validation(
     deviation = np.sqrt(np.maximum(np.einsum("nii->ni", covariance), 0.0))
     # Regressors are standardised over the table: less than this does not vary.
     scale = np.where(deviation > _CONSTANT, deviation, np.inf)
-    values, vectors = np.linalg.eigh(
-        covariance / (scale[:, :, None] * scale[:, None, :])
-    )
+    correlation = covariance / (scale[:, :, None] * scale[:, None, :])
+    slope = moment / scale
+    if n_regressors > _MOST_REGRESSORS:
+        kept = _forward(correlation, slope, _MOST_REGRESSORS)
+        correlation = np.take_along_axis(correlation, kept[:, :, None], axis=1)
+        correlation = np.take_along_axis(correlation, kept[:, None, :], axis=2)
+        slope = np.take_along_axis(slope, kept, axis=1)
+    values, vectors = np.linalg.eigh(correlation)
     values = np.maximum(values, 0.0)
-    coordinate = np.einsum("nij,ni->nj", vectors, moment / scale)
+    coordinate = np.einsum("nij,ni->nj", vectors, slope)
     squared = coordinate[:, :, None] ** 2
     shrunk = 1.0 / (values[:, :, None] + _STRENGTHS)
     error = variance[:, None] + np.sum(
@@ -171,6 +181,37 @@ def _ridge_by_cross_validation(
     node = np.arange(n_nodes)
     changed = (score[node, best] < nothing) & (weight > _LEAST_WEIGHT)
     chosen = np.where(changed[:, None], coordinate * shrunk[node, :, best], 0.0)
-    slopes = np.einsum("nij,nj->ni", vectors, chosen) / scale
+    slopes = np.einsum("nij,nj->ni", vectors, chosen)
+    if n_regressors > _MOST_REGRESSORS:
+        few, slopes = slopes, np.zeros((n_nodes, n_regressors))
+        np.put_along_axis(slopes, kept, few, axis=1)
+    slopes = slopes / scale
     strength = np.where(changed, _STRENGTHS[best], np.inf)
     return slopes, np.where(changed, degrees[node, best], 1.0), strength
+
+
+def _forward(correlation: np.ndarray, moment: np.ndarray, n_kept: int) -> np.ndarray:
+    """The regressors of a forward selection, for each node, (n_nodes, n_kept).
+
+    By pivoted Cholesky: next comes what lowers the squared error of the least-squares
+    model of those before it most.
+    """
+    n_nodes, n_regressors = moment.shape
+    node = np.arange(n_nodes)
+    left, moment = np.einsum("nii->ni", correlation).copy(), moment.copy()
+    factors = np.zeros((n_nodes, n_regressors, n_kept))
+    chosen = np.zeros((n_nodes, n_kept), np.int64)
+    waiting = np.ones((n_nodes, n_regressors), bool)
+    for step in range(n_kept):
+        usable = waiting & (left > _LEAST_UNSAID)
+        worth = np.where(usable, moment**2 / np.where(usable, left, 1.0), -1.0)
+        best = np.argmax(np.where(waiting, worth, -2.0), axis=1)
+        chosen[:, step], waiting[node, best] = best, False
+        pivot = np.sqrt(np.where(usable[node, best], left[node, best], np.inf))
+        before = factors[:, :, :step]
+        explained = np.einsum("nij,nj->ni", before, before[node, best])
+        column = (correlation[node, :, best] - explained) / pivot[:, None]
+        moment -= (moment[node, best] / pivot)[:, None] * column
+        left -= column**2
+        factors[:, :, step] = column
+    return chosen

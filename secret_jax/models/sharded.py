@@ -215,6 +215,34 @@ def _predicted(
     )(x, given)
 
 
+@program()
+def _restored(value: AnyArray, center: AnyArray, scale: AnyArray) -> jax.Array:
+    """Targets in their own units, shape (n_rows, n_outputs)."""
+    return value * scale + center
+
+
+def predict_where_they_lie(tree: Tree, shards: RowShards) -> jax.Array:
+    """`predict_shards`, in float32 on the devices of the rows.
+
+    Raises
+    ------
+    ValueError
+        If there is a value that is no finite number.
+    """
+    with in_32_bits():
+        found, finite = _predicted_by(tree, shards)
+        if not np.asarray(finite).all():
+            raise ValueError(
+                "X holds values that are no finite numbers; say output='host'."
+            )
+        center, scale = (
+            np.asarray(values, np.float32)
+            for values in (tree.schema.target_centers, tree.schema.target_scales)
+        )
+        own = _restored(found, center, scale)[: shards.n_rows]
+        return own[:, 0] if tree.n_outputs == 1 else own
+
+
 def predict_shards(tree: Tree, shards: RowShards) -> np.ndarray | None:
     """Prediction for every row of shards, in the units of the target.
 
@@ -231,13 +259,17 @@ def predict_shards(tree: Tree, shards: RowShards) -> np.ndarray | None:
         If there is a value that is no finite number: the host knows what to do.
     """
     with in_32_bits():
-        found, finite = _predicted(
-            shards.x,
-            _scaling(tree),
-            routing_of(tree),
-            np.int32(tree.max_depth),
-            mesh=shards.mesh,
-        )
+        found, finite = _predicted_by(tree, shards)
     if not np.asarray(finite).all():
         return None
     return tree.schema.restore_targets(np.asarray(found)[: shards.n_rows])
+
+
+def _predicted_by(tree: Tree, shards: RowShards) -> tuple[jax.Array, jax.Array]:
+    return _predicted(
+        shards.x,
+        _scaling(tree),
+        routing_of(tree),
+        np.int32(tree.max_depth),
+        mesh=shards.mesh,
+    )

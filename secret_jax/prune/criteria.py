@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
+from secret_jax.losses.interface import Loss
 from secret_jax.models.attach import node_statistics
 from secret_jax.models.errors import node_errors
 from secret_jax.models.statistics import NodeStatistics
@@ -25,7 +26,8 @@ class InformationCriterion(PruningRule):
     """The subtree with the least information criterion on the training rows.
 
     The noise is taken as normal with one variance, so that twice the negative
-    log-likelihood is ``n log(RSS / n)`` up to a constant. To it
+    log-likelihood is ``n log(RSS / n)`` up to a constant; of classes and counts it is
+    twice their loss. To it
 
     - ``"aic"`` adds ``2 n / (n - k - 1)`` for each of k parameters: Akaike's 2 with the
       correction of Hurvich & Tsai (1989), without which large trees look too good,
@@ -36,12 +38,13 @@ class InformationCriterion(PruningRule):
       eigenvalues are.
 
     Parameters are the effective degrees of freedom of the leaf models
-    (`model_degrees`), the numbers in the splits (`split_degrees`) and the variance.
-    For ICOMP the matrix is block diagonal: for each leaf with n rows and scatter S of
-    the standardised regressors about their mean, ``σ²/n`` for the level at the mean
-    and ``σ² (S + I)⁻¹`` for the slopes, and once ``2 σ⁴/N`` for σ². Adding I is a prior
-    worth one row; without it a column that is constant in a leaf would make the trace
-    infinite. Splits have no Fisher information and are charged as by AIC.
+    (`model_degrees`), the numbers in the splits (`split_degrees`) and the variance, if
+    there is one. For ICOMP, which is for normal noise only, the matrix is block
+    diagonal: for each leaf with n rows and scatter S of the standardised regressors
+    about their mean, ``σ²/n`` for the level at the mean and ``σ² (S + I)⁻¹`` for the
+    slopes, and once ``2 σ⁴/N`` for σ². Adding I is a prior worth one row; without it a
+    column that is constant in a leaf would make the trace infinite. Splits have no
+    Fisher information and are charged as by AIC.
 
     A split is chosen because it saves much, so all three criteria think too well of
     it, the more so the more candidates there were.
@@ -76,6 +79,10 @@ class InformationCriterion(PruningRule):
         "criterion": [StrOptions({"aic", "bic", "icomp"})]
     }
 
+    def knows(self, loss: Loss | None) -> bool:
+        """Whether there is such a criterion for a loss; None: for squared errors."""
+        return loss is None or (loss.is_likelihood and self.criterion != "icomp")
+
     def __call__(self, tree: Tree, evidence: Evidence) -> Pruned:
         """A subtree of the weakest-link path whose size is the number of parameters.
 
@@ -83,13 +90,17 @@ class InformationCriterion(PruningRule):
         """
         rows = evidence.training
         error = node_errors(tree, rows)
-        # Outputs are taken as independent, with one variance in standardised units.
-        n = float(np.sum(rows.weight)) * tree.n_outputs
+        n = float(np.sum(rows.weight))
         splits = _splits_above(tree)
-        degrees = model_degrees(tree) * tree.n_outputs
+        if tree.loss is None:
+            # Outputs are independent, with one variance in standardised units.
+            n, n_models = n * tree.n_outputs, tree.n_outputs
+        else:
+            n_models = tree.loss.n_free(tree.n_outputs)
+        degrees = model_degrees(tree) * n_models
         path = weakest_links(tree, error, degrees + splits)
         variance = np.maximum(path.totals(error) / n, _ROUNDING)
-        parameters = path.totals(degrees + splits) + 1.0
+        parameters = path.totals(degrees + splits) + (tree.loss is None)
         if self.criterion == "aic":
             # With as many parameters as rows nothing is left to estimate the noise.
             spare = n - parameters - 1.0
@@ -103,7 +114,10 @@ class InformationCriterion(PruningRule):
             statistics = node_statistics(tree, rows)
             complexity = covariance_complexity(path, statistics, variance)
             penalty = 2.0 * complexity + 2.0 * path.totals(splits)
-        value = n * np.log(variance) + penalty
+        if tree.loss is None:
+            value = n * np.log(variance) + penalty
+        else:
+            value = 2.0 * path.totals(error) + penalty
         best = len(value) - 1 - int(np.argmin(value[::-1]))  # of equals the smallest
         return Pruned(path.subtree(tree, best), float(value[best]))
 

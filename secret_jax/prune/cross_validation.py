@@ -59,19 +59,19 @@ class CrossValidation(PruningRule):
     def __call__(self, tree: Tree, evidence: Evidence) -> Pruned:
         """The subtree of the least error with the price of its size, and that error."""
         path = _path(tree)
-        penalties = _typical_penalties(path.alphas)
+        penalties = path.typical_penalties()
         fold_paths = [_path(fold_tree) for fold_tree in evidence.fold_trees]
         folds = zip(evidence.unseen, evidence.fold_trees, fold_paths, strict=True)
         error = np.zeros(len(path.alphas))
         for part, fold_tree, fold_path in folds:
             held_out = evidence.training.take(np.flatnonzero(part))
             own = fold_path.totals(node_errors(fold_tree, held_out))
-            error += own[_index_at(fold_path, penalties)]
+            error += own[fold_path.index_at(penalties)]
         n_leaves = path.totals(np.ones(tree.n_nodes))
         value = evidence.priced(error, n_leaves)
         best = int(np.flatnonzero(value <= value.min() * (1 + TIE))[-1])
         pruned = [
-            fold_path.subtree(fold_tree, int(_index_at(fold_path, penalties[best])))
+            fold_path.subtree(fold_tree, int(fold_path.index_at(penalties[best])))
             for fold_path, fold_tree in zip(
                 fold_paths, evidence.fold_trees, strict=True
             )
@@ -115,16 +115,6 @@ def parts_of(weight: np.ndarray, n_folds: int, n_repeats: int = 1) -> list[np.nd
     return [part for part in parts if not part.all()]
 
 
-def _index_at(path: PruningPath, penalty: np.ndarray | float) -> np.ndarray:
-    """Which subtrees are the best at penalties."""
-    return np.searchsorted(path.alphas, penalty, side="right") - 1
-
-
 def _path(tree: Tree) -> PruningPath:
     """Subtrees by the penalty of a degree of freedom, in units of squared error."""
     return weakest_links(tree, training_errors(tree), 1.0 + model_degrees(tree))
-
-
-def _typical_penalties(alphas: np.ndarray) -> np.ndarray:
-    """A penalty from within the range in which each subtree is the best."""
-    return np.append(np.sqrt(alphas[:-1] * alphas[1:]), np.inf)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from secret_jax.data.rows import Rows
+from secret_jax.models.interface import LeafModel
 from secret_jax.runtime.values import Value
 from secret_jax.tree.structure import Tree
 
@@ -35,6 +36,8 @@ class Evidence(NamedTuple):
         of outputs, since squared errors are in standardised units.
     tolerance : float
         What a halving of the leaves may cost, see `priced`.
+    leaf : LeafModel or None
+        What fitted the trees' models.
     """
 
     training: Rows
@@ -43,6 +46,7 @@ class Evidence(NamedTuple):
     fold_trees: Sequence[Tree] = ()
     error_of_constant: float | None = None
     tolerance: float = 0.0
+    leaf: LeafModel | None = None
 
     def priced(self, error: np.ndarray, n_leaves: np.ndarray) -> np.ndarray:
         """Errors of subtrees with a price for their size: the least is the best.

@@ -57,6 +57,14 @@ class PruningPath(NamedTuple):
         np.add.at(change, last[real], -values[real])
         return np.cumsum(change)[:-1]
 
+    def index_at(self, penalty: np.ndarray | float) -> np.ndarray:
+        """Which subtrees are the best at penalties."""
+        return np.searchsorted(self.alphas, penalty, side="right") - 1
+
+    def typical_penalties(self) -> np.ndarray:
+        """A penalty from within the range in which each subtree is the best."""
+        return np.append(np.sqrt(self.alphas[:-1] * self.alphas[1:]), np.inf)
+
     def subtree(self, tree: Tree, index: int) -> Tree:
         """One of the subtrees of the tree that the path was made from."""
         return compact(tree, self.step > index)

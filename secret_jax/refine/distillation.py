@@ -23,6 +23,7 @@ from secret_jax.models.by_loss import measured
 from secret_jax.models.errors import weighted_errors
 from secret_jax.models.interface import LeafModel, Models
 from secret_jax.prune.path import of_size, training_errors
+from secret_jax.prune.watch import LEVELS_BELOW
 from secret_jax.refine.interface import Fitted
 from secret_jax.runtime.parallel import in_blocks
 from secret_jax.runtime.values import Value, at_least, real
@@ -108,7 +109,10 @@ class Distillation(Value):
             min_leaf_weight=ratio * recipe.min_leaf_weight,
         )
         tree = heavier.grow_one(
-            learned, oblique=fitted.oblique, stage="growing the tree again"
+            learned,
+            oblique=fitted.oblique,
+            stage="growing the tree again",
+            deepest=fitted.tree.max_depth + LEVELS_BELOW,
         )
         tree = of_size(tree, fitted.tree.n_leaves)
         tree = measured_on(tree, rows, recipe.leaf, recipe.min_leaf_weight)

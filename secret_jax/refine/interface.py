@@ -9,6 +9,7 @@ from typing import ClassVar, NamedTuple
 from secret_jax.data.rows import Rows, join, shuffled
 from secret_jax.data.sampling import ROW_ORDER
 from secret_jax.grow.trees import Recipe
+from secret_jax.losses.interface import Loss
 from secret_jax.runtime.values import Value
 from secret_jax.tree.structure import Tree
 
@@ -115,6 +116,10 @@ class Refinement(Value, ABC):
     trains_models: ClassVar[bool] = False
     """Whether it trains the models of the leaves together, so that they stay as they
     are."""
+
+    def knows(self, loss: Loss | None) -> bool:
+        """Whether it refines trees of a loss; None: of squared errors."""
+        return loss is None or not self.trains_models
 
     @property
     def held_out_share(self) -> float:

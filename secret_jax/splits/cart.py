@@ -32,7 +32,8 @@ class CartSplits(SplitFinder):
     ----------
     criterion : {"variance", "gini", "entropy", "misclassification"}, \
             default="variance"
-        The impurities need outputs that indicate classes, a single one of two classes.
+        The impurities need outputs that indicate classes, or are shares of them; a
+        single one of two classes.
         "gini": the sum of the variances of the indicators. "entropy": that of the
         classes' shares, which is half the deviance of a row. "misclassification": the
         share of all classes but the largest; many splits lower it equally.
@@ -69,12 +70,11 @@ class CartSplits(SplitFinder):
         centred = jnp.where(present, node.targets - mean, 0.0)
         values, purity = centred, _squares
         if self.criterion != "variance":
-            # An indicator takes two values: their difference is the unit.
-            unit = jnp.max(centred, axis=0) - jnp.min(centred, axis=0)
+            lowest, unit = _absent_and_unit(node)
             centred = values = safe_divide(centred, unit)
         if self.criterion in _PURITIES:
             purity = _PURITIES[self.criterion]
-            values = _classes(node, centred)
+            values = _classes(node, safe_divide(node.targets - lowest, unit))
         axis = projections(node, leading_component(centred, node.weight))
 
         def cut(projection):
@@ -110,11 +110,24 @@ def _majority(moment: jax.Array, weight: jax.Array) -> jax.Array:
 _PURITIES = {"entropy": _log_likelihood, "misclassification": _majority}
 
 
-def _classes(node: Node, indicators: jax.Array) -> jax.Array:
-    """Indicators of all classes, of two from one: shape (n_rows, n_classes)."""
+def _absent_and_unit(node: Node) -> tuple[jax.Array, jax.Array]:
+    """What says that a row is not of a class, and how much more that it is.
+
+    Shares of classes, and indicators as they are, lie between 0 and 1. An indicator
+    that was standardised takes two values, the lower one below 0.
+    """
     present = (node.weight > 0)[:, None]
-    lowest = jnp.min(jnp.where(present, indicators, jnp.inf), axis=0)
-    classes = jnp.where(present, indicators - lowest, 0.0)
+    lowest = jnp.min(jnp.where(present, node.targets, jnp.inf), axis=0)
+    highest = jnp.max(jnp.where(present, node.targets, -jnp.inf), axis=0)
+    standardised = lowest < 0
+    unit = jnp.where(standardised, highest - lowest, 1.0)
+    return jnp.where(standardised, lowest, 0.0), unit
+
+
+def _classes(node: Node, shares: jax.Array) -> jax.Array:
+    """Shares of all classes, of two from one: shape (n_rows, n_classes)."""
+    present = (node.weight > 0)[:, None]
+    classes = jnp.where(present, shares, 0.0)
     if classes.shape[1] > 1:
         return classes
     return jnp.concatenate([classes, jnp.where(present, 1.0 - classes, 0.0)], axis=1)

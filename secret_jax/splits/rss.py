@@ -181,7 +181,7 @@ class RssSplits(SplitFinder):
 
     def n_random(self, n_columns: int) -> int:
         """Directions of the random starts, in the columns and the residual."""
-        return self.n_random_starts * (n_columns + 1)
+        return self.n_random_starts * (n_columns + 1) if self.em_starts else 0
 
     def needs_host_inputs(self, n_columns: int) -> bool:
         """Loadings of the columns where they are too many to stand for themselves."""

@@ -13,7 +13,8 @@ def model_degrees(tree: Tree) -> np.ndarray:
     A node's own correction spends ``tree.degrees``; what it corrects, its parent's
     model, was fitted on the parent's rows and brings along their share of its degrees,
     as far as the correction leaves it in place. Exact for least squares (one degree a
-    coefficient) and for ridge without any shrinkage.
+    coefficient) and for ridge without any shrinkage. Models that correct none, but may
+    leave regressors out, spend their own.
 
     Returns
     -------
@@ -21,6 +22,8 @@ def model_degrees(tree: Tree) -> np.ndarray:
     """
     most = 1.0 + tree.schema.n_regressors
     degrees = np.minimum(tree.degrees, most).astype(np.float64)
+    if not tree.corrects_parent:
+        return degrees
     for node in range(1, tree.n_nodes):  # parents come before children
         above = tree.parent[node]
         share = tree.weight[node] / tree.weight[above] if tree.weight[above] else 0.0

@@ -25,6 +25,7 @@ import numpy as np
 from secret_jax.data.schema import Role, TableSchema
 from secret_jax.losses import classes as _classes  # noqa: F401  (read by name)
 from secret_jax.losses import numbers as _numbers  # noqa: F401
+from secret_jax.losses.interface import Loss
 from secret_jax.runtime.values import Value, value_class
 from secret_jax.runtime.warning import warn
 from secret_jax.tree.sound import flaw_of
@@ -64,11 +65,13 @@ def save_tree(
     Raises
     ------
     ModelFileError
-        If a category is not text, a number or a boolean.
+        If a category is not text, a number or a boolean, or the loss is none of the
+        package.
     OSError
         If the file cannot be written.
     """
     schema = tree.schema
+    loss = {} if tree.loss is None else {"loss": _loss_to_json(tree.loss)}
     arrays = {name: np.asarray(getattr(tree, name)) for name in ARRAY_FIELDS}
     arrays |= {f"column_{name}": np.asarray(getattr(schema, name)) for name in _SCALING}
     header = {
@@ -79,7 +82,8 @@ def save_tree(
         "clip_margin": tree.clip_margin,
         "clip_leaves": tree.clip_leaves,
         "extra": extra or {},
-        **({} if tree.loss is None else {"loss": _to_json(tree.loss)}),
+        **({} if tree.corrects_parent else {"corrects_parent": False}),
+        **loss,
     }
     header["checksum"] = _checksum(header, arrays)
     with replacing(path) as file:
@@ -209,6 +213,12 @@ def load_model(path: str | os.PathLike[str], model_class: type) -> Any:
     model = with_state(path, extra, model_class, "tree_")
     model.tree_ = trees[0]
     return model
+
+
+def holds_classes(path: str | os.PathLike[str]) -> bool:
+    """Whether a model file is one of a classifier; errors as those of `load_tree`."""
+    _, extra = _read(path)
+    return "classes_" in extra.get("fitted", {})
 
 
 def load_trees(path: str | os.PathLike[str]) -> tuple[list[Tree], dict[str, Any]]:
@@ -352,6 +362,7 @@ def _read(path: str | os.PathLike[str]) -> tuple[list[Tree], dict[str, Any]]:
         schema=schema,
         clip_margin=header["clip_margin"],
         clip_leaves=header["clip_leaves"],
+        corrects_parent=header.get("corrects_parent", True),
         loss=_from_json(header.get("loss")),
     )
     sizes = header["extra"].get(_SIZES)
@@ -442,6 +453,16 @@ def _to_json(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return {"dtype": value.dtype.str, "array": _to_json(value.tolist())}
     raise TypeError(f"a {type(value).__name__} is not text, a number or a boolean")
+
+
+def _loss_to_json(loss: Loss) -> Any:
+    try:
+        return _to_json(loss)
+    except TypeError:
+        raise ModelFileError(
+            f"{loss!r} cannot be kept in a model file: it is a loss of your own, and a "
+            "file holds no code. Pickle the estimator instead."
+        ) from None
 
 
 def _from_json(value: Any) -> Any:

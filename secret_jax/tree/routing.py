@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from secret_jax.data.device import block_of
+from secret_jax.data.encoding import Unencoded
 from secret_jax.data.rows import Table
 from secret_jax.runtime.devices import in_32_bits, rows_at_once
 from secret_jax.runtime.linalg import AnyArray
@@ -401,7 +402,7 @@ def apply(tree: Tree, table: Table) -> np.ndarray:
     return leaf
 
 
-def predict(tree: Tree, table: Table) -> np.ndarray:
+def predict(tree: Tree, table: Table | Unencoded) -> np.ndarray:
     """Prediction for every row, in the units of the target.
 
     A soft tree mixes the predictions of its leaves by their shares of the row.
@@ -409,16 +410,17 @@ def predict(tree: Tree, table: Table) -> np.ndarray:
     Parameters
     ----------
     tree : Tree
-    table : Table
-        Rows encoded with ``tree.schema``.
+    table : Table or Unencoded
+        Rows for ``tree.schema``.
 
     Returns
     -------
     ndarray of shape (n_rows,), or (n_rows, n_outputs) of several outputs, float64
     """
     value = values(tree, table)
-    meant = value if tree.loss is None else tree.loss.prediction(value)
-    return tree.schema.restore_targets(meant)
+    if tree.loss is not None:  # probabilities add up to one in float64
+        value = tree.loss.prediction(value.astype(np.float64))
+    return tree.schema.restore_targets(value)
 
 
 def said(tree: Tree, table: Table) -> np.ndarray:
@@ -426,17 +428,16 @@ def said(tree: Tree, table: Table) -> np.ndarray:
     return tree.schema.restore_targets(values(tree, table))
 
 
-def values(tree: Tree, table: Table) -> np.ndarray:
+def values(tree: Tree, table: Table | Unencoded) -> np.ndarray:
     """Prediction for every row, in standardised units, shape (n_rows, n_outputs)."""
-    few = len(table.x) <= _FEW_ROWS
-    table = table.on_host() if few else table
-    if tree.is_soft and few:
-        return few_rows(_padded_once(tree, _soft_routing), *table)
+    if _shape(table)[0] <= _FEW_ROWS:
+        table = table.encoded() if isinstance(table, Unencoded) else table.on_host()
+        if tree.is_soft:
+            return few_rows(_padded_once(tree, _soft_routing), *table)
+        return values_at(tree, table, apply(tree, table))
     if tree.is_soft:
         soft = _padded_once(tree, _soft_routing)
         return _computed(mixed_prediction, table, soft)[0].T
-    if few:
-        return values_at(tree, table, apply(tree, table))
     routing = _padded_once(tree, _routing)
     return _computed(_leaf_value, table, routing, tree.max_depth)[0].T
 
@@ -469,7 +470,7 @@ def walk(tree: Tree, table: Table) -> tuple[np.ndarray, np.ndarray]:
 
 def _computed(
     function: Callable[..., tuple[jax.Array, ...]],
-    table: Table,
+    table: Table | Unencoded,
     routing: Any,
     *more: Any,
 ) -> tuple[np.ndarray, ...]:
@@ -477,9 +478,9 @@ def _computed(
 
     A row's result does not depend on the other rows of its block, nor on the block.
     """
-    n_rows = len(table.x)
+    n_rows, n_columns = _shape(table)
     # Memory for the decisions of all nodes, but on a processor a cache for few.
-    width = len(routing.direction) + 2 * table.x.shape[1]
+    width = len(routing.direction) + 2 * n_columns
     usual = max(
         _SMALLEST_BLOCK, min(ROW_BLOCK, next_power_of_two(_BLOCK_NUMBERS // width))
     )
@@ -490,9 +491,19 @@ def _computed(
     def run(rows: slice) -> list[np.ndarray]:
         n_inside = rows.stop - rows.start
         with in_32_bits():
-            x, codes = (block_of(array, rows, size) for array in table)
+            if isinstance(table, Unencoded):
+                block, rows = table.block(rows), slice(0, n_inside)
+            else:
+                block = table
+            x, codes = (block_of(array, rows, size) for array in block)
             found = function(routing, x, codes, *more)
         return [np.asarray(array)[..., :n_inside] for array in found]
 
     results = list(in_blocks(run, n_rows, size))
     return tuple(np.concatenate(parts, axis=-1) for parts in zip(*results, strict=True))
+
+
+def _shape(table: Table | Unencoded) -> tuple[int, int]:
+    if isinstance(table, Unencoded):
+        return len(table.columns.codes), table.schema.n_columns
+    return table.x.shape

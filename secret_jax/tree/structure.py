@@ -119,6 +119,8 @@ class Tree:
         False in a soft tree whose leaves were trained together: they may overshoot
         where they have a small share, so only their mixture is clipped, to the range
         of the root.
+    corrects_parent : bool
+        Whether ``degrees`` are those of corrections of the parents' models.
     loss : Loss or None
         What the models' values mean, and what errors cost: ``train_error`` is then a
         mean loss, and ranges are of values. None: they predict, and errors are squared.
@@ -151,6 +153,7 @@ class Tree:
     schema: TableSchema = field(repr=False)
     clip_margin: float | None = None
     clip_leaves: bool = True
+    corrects_parent: bool = True
     loss: Loss | None = None
 
     def __post_init__(self) -> None:
@@ -253,7 +256,8 @@ class Tree:
 ARRAY_FIELDS = tuple(
     item.name
     for item in fields(Tree)
-    if item.name not in ("schema", "clip_margin", "clip_leaves", "loss")
+    if item.name
+    not in ("schema", "clip_margin", "clip_leaves", "corrects_parent", "loss")
 )
 
 # Those with an axis of outputs.

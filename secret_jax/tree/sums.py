@@ -9,6 +9,7 @@ import numpy as np
 from secret_jax.data.rows import Table
 from secret_jax.runtime.programs import program
 from secret_jax.runtime.shapes import bucket, padded
+from secret_jax.tree.leaf_bits import N_BITS, LeafBits, leaf_bits, sum_by_bits
 from secret_jax.tree.routing import (
     _computed,
     _Routing,
@@ -41,7 +42,8 @@ class TreeSum:
     def __init__(self, trees: list[Tree], steps: np.ndarray):
         self.trees, self.steps = trees, np.asarray(steps, np.float64)
         self._depth = max((tree.max_depth for tree in trees), default=0)
-        self._stack: tuple[_Routing, np.ndarray] | None = None
+        self._are_small = all(tree.n_leaves <= N_BITS for tree in trees)
+        self._stack: tuple[_Routing | LeafBits, np.ndarray] | None = None
         self._forest: tuple[Tree, np.ndarray] | None = None
 
     def values(
@@ -62,9 +64,13 @@ class TreeSum:
         last = len(self.trees) if last is None else last
         if len(table.x) <= _FEW_ROWS:
             return self._of_few(table.on_host(), first, last)
-        bounds = np.int32(first), np.int32(last), np.int32(self._depth)
+        bounds = np.int32(first), np.int32(last)
         stack, steps = self._padded()
-        (found,) = _computed(_sum_of_trees, table, stack, steps, *bounds)
+        if self._are_small:
+            (found,) = _computed(sum_by_bits, table, stack, steps, *bounds)
+        else:
+            depth = np.int32(self._depth)
+            (found,) = _computed(_sum_of_trees, table, stack, steps, *bounds, depth)
         return found.T.astype(np.float64)
 
     def _of_few(self, table: Table, first: int, last: int) -> np.ndarray:
@@ -83,19 +89,22 @@ class TreeSum:
             total += np.einsum("t,tno->no", self.steps[some], value)
         return total
 
-    def _padded(self) -> tuple[_Routing, np.ndarray]:
+    def _padded(self) -> tuple[_Routing | LeafBits, np.ndarray]:
         """The trees as the program takes them, made once, and of few shapes."""
         if self._stack is None:
+            n_trees = bucket(len(self.trees), smallest=_FEWEST_TREES)
+            steps = padded(self.steps.astype(np.float32), n_trees)
+            if self._are_small:
+                self._stack = leaf_bits(self.trees, n_trees), steps
+                return self._stack
             each = [_routing(tree) for tree in self.trees]
-            n_trees = bucket(len(each), smallest=_FEWEST_TREES)
 
             def stacked(*arrays: np.ndarray) -> np.ndarray:
                 longest = max(len(array) for array in arrays)
                 same = [padded(array, longest) for array in arrays]
                 return padded(np.stack(same), n_trees)
 
-            routing = _Routing(*map(stacked, *each))
-            self._stack = routing, padded(self.steps.astype(np.float32), n_trees)
+            self._stack = _Routing(*map(stacked, *each)), steps
         return self._stack
 
 

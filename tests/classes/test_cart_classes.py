@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import jax
 import numpy as np
 import pytest
+from node_batches import mixed_nodes, with_targets
 from sklearn.tree import DecisionTreeClassifier
 
 from secret_jax import CartSplits, CostComplexity, SecretClassifier, Shares
@@ -138,3 +140,38 @@ def test_misclassification_counts_the_rows_of_smaller_classes():
     assert wrong(left) <= least
     saved = member.sum(axis=0).sum() - member.sum(axis=0).max() - wrong(left)
     assert ours.tree_.gain[0] == pytest.approx(saved)
+
+
+@pytest.mark.parametrize("criterion", ["gini", "entropy", "misclassification"])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_shares_of_classes_are_no_indicators(criterion, n_classes):
+    """What is learned of other trees: their range in a node is no unit."""
+    finder = CartSplits(criterion=criterion)
+    nodes = mixed_nodes(finder)
+    random = np.random.default_rng(0)
+    share = np.exp(0.3 * random.normal(size=(*nodes.weight.shape, n_classes)))
+    share[..., 0] += 0.2 * (nodes.x[..., 1] > 0.4) + 3.0
+    share /= share.sum(axis=2, keepdims=True)
+    outputs = share[..., 1:] if n_classes == 2 else share
+    found = jax.jit(jax.vmap(finder))(with_targets(nodes, outputs))
+
+    def impurity(part):
+        mean = part.mean(axis=0)
+        if criterion == "gini":  # of two classes the tree has one indicator
+            rest = part[:, 1:] if n_classes == 2 else part
+            return len(part) * np.sum(np.mean(rest**2, axis=0) - rest.mean(axis=0) ** 2)
+        if criterion == "entropy":
+            return -len(part) * np.sum(mean * np.log(mean))
+        return len(part) * (1.0 - mean.max())
+
+    for node, (x, own) in enumerate(zip(nodes.x, share, strict=True)):
+        gains = [
+            impurity(own) - impurity(own[side]) - impurity(own[~side])
+            for column in range(x.shape[1])
+            for side in (x[:, [column]] <= np.sort(x[:, column])[7:-8]).T
+        ]
+        if criterion != "misclassification":  # one class leads everywhere
+            assert max(gains) > 0
+            assert found.gain[node] == pytest.approx(max(gains), rel=2e-3)
+        else:
+            assert found.gain[node] == pytest.approx(max(gains), abs=1e-3)

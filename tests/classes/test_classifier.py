@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,7 +12,13 @@ from sklearn.datasets import load_iris
 from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
 
-from secret_jax import ClassSplits, SecretClassifier, SecretRegressor
+from secret_jax import (
+    ClassSplits,
+    SecretClassifier,
+    SecretRegressor,
+    Shares,
+    SoftGates,
+)
 
 CHEAP = {"splits": "cart", "prune": None, "distill": False, "max_depth": 2}
 
@@ -159,9 +167,20 @@ def test_what_are_no_classes_is_refused(iris):
 def test_priors_costs_and_weights_that_mean_nothing_are_refused(iris):
     X, _, y, _ = iris
     refused("priors must hold one number for each of the 3", X, y, priors=[0.5, 0.5])
-    refused("priors must not be negative", X, y, priors=[0.5, -0.1, 0.6])
+    shares = {"setosa": 0.5, "versicolor": 0.5, "virginica": 0.0}
+    for bad in (-0.1, np.nan, np.inf, "2", None, True):
+        match = re.escape(f"but that of the class 'virginica' is {bad!r}")
+        wrong = {**shares, "virginica": bad}
+        refused(f"class_weight must be finite and .*{match}", X, y, class_weight=wrong)
+        refused(f"priors must be finite and .*{match}", X, y, priors=wrong)
+    refused("that of the class 'versicolor' is -0.1", X, y, priors=[0.5, -0.1, 0.6])
+    refused("that of the class 'setosa' is nan", X, y, priors=[np.nan, 0.5, 0.5])
+    refused("positive for two classes or more", X, y, priors=[1.0, 0.0, 0.0])
     refused("priors has the classes 'a'", X, y, priors={"a": 1.0})
-    refused("priors must hold finite numbers", X, y, priors="many")
+    refused("priors must hold numbers", X, y, priors="many")
+    costs = np.ones((3, 3))
+    costs[2, 0] = np.nan
+    refused("to take 'virginica' for 'setosa' costs nan", X, y, costs=costs)
     refused("costs must be a table of 3 rows", X, y, costs=[[0, 1], [1, 0]])
     negative = np.array([[0, 1, 1], [1, 0, -2], [1, 1, 0]])
     refused("to take 'versicolor' for 'virginica' costs -2", X, y, costs=negative)
@@ -253,6 +272,42 @@ def test_refinements_go_by_cross_entropy(refine, iris):
         splits="cart", prune="holdout", refine=refine, min_samples_leaf=5
     ).fit(X, y)
     assert model.score(new, expected) > 0.9
+
+
+def noisy_rings(n_rows, seed, n_classes):
+    """Classes by the distance from the center, which single splits cut badly."""
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(n_rows, 2))
+    radius = np.hypot(*X.T) + 0.2 * random.normal(size=n_rows)
+    return X, np.digitize(radius, [0.9, 1.6][: n_classes - 1])
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_gates_are_trained_by_cross_entropy(n_classes, tmp_path):
+    X, y = noisy_rings(500, 0, n_classes)
+    new, expected = noisy_rings(2000, 1, n_classes)
+    gates = SoftGates(max_steps=1024, widths=(0.3,), n_committee=2, distil_steps=256)
+    options = {"splits": "cart", "prune": "holdout", "oblique": False}
+    hard = SecretClassifier(**options).fit(X, y)
+    soft = SecretClassifier(**options, refine=gates).fit(X, y)
+    assert soft.tree_.is_soft
+    assert soft.n_refine_steps_ > 0
+    losses = [log_loss(expected, m.predict_proba(new)) for m in (soft, hard)]
+    assert losses[0] < 0.95 * losses[1]
+    assert soft.predict_proba(new).sum(axis=1) == pytest.approx(np.ones(2000))
+    # Errors of the nodes are those of the mixture on its training rows.
+    tree = soft.tree_
+    error = (tree.weight[:, None] * tree.train_error)[tree.is_leaf].sum() / 500
+    assert error == pytest.approx(log_loss(y, soft.predict_proba(X)), rel=1e-3)
+    assert "what the leaves say is mixed by these shares" in soft.export_text()
+    soft.save(tmp_path / "soft")
+    again = SecretClassifier.load(tmp_path / "soft")
+    np.testing.assert_array_equal(again.predict_proba(new), soft.predict_proba(new))
+
+
+def test_gates_are_refused_where_shares_are_the_models(iris):
+    options = {"refine": "soft", "prune": "holdout", "leaf": Shares(impurity="gini")}
+    refused("cannot train gates by Brier", iris[0], iris[2], **options)
 
 
 def test_weights_are_copies_of_rows(iris):

@@ -113,3 +113,30 @@ def test_a_device_array_that_holds_no_numbers_is_refused(data, resident, dtype):
         ValueError, match=r"device array of dtype .*astype\('float32'\)"
     ):
         SecretRegressor(**SMALL).fit(X, data[1])
+
+
+@pytest.mark.parametrize("n_outputs", [1, 2])
+def test_predictions_stay_where_the_rows_lie(n_outputs):
+    X, y = make_fried(600, random_state=0)
+    targets = y if n_outputs == 1 else np.stack([y, X[:, 0] - X[:, 1]], axis=1)
+    model = SecretRegressor(max_depth=2, prune=None).fit(X, targets)
+    there = jax.device_put(X.astype(np.float32))
+    found = model.predict(there, output="device")
+    assert isinstance(found, jax.Array)
+    assert found.devices() == there.devices()
+    np.testing.assert_allclose(found, model.predict(X), atol=1e-5 * targets.std())
+
+
+def test_predictions_on_a_device_say_what_they_need():
+    X, y = make_fried(300, random_state=0)
+    model = SecretRegressor(max_depth=1).fit(X, y)
+    with pytest.raises(ValueError, match=r"X is of type ndarray.*jax.device_put"):
+        model.predict(X, output="device")
+    holes = X.astype(np.float32)
+    holes[3, 1] = np.nan
+    with pytest.raises(ValueError, match=r"no finite numbers.*output='host'"):
+        model.predict(jax.device_put(holes), output="device")
+    with pytest.raises(ValueError, match="9 features"):
+        model.predict(jax.device_put(X[:, :9].astype(np.float32)), output="device")
+    with pytest.raises(ValueError, match="output is 'gpu'"):
+        model.predict(X, output="gpu")

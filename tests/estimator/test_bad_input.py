@@ -19,6 +19,7 @@ from secret_jax import (
     HoldOut,
     InformationCriterion,
     LeastSquares,
+    M5Linear,
     M5Splits,
     PhdSplits,
     RetisSplits,
@@ -27,6 +28,7 @@ from secret_jax import (
     SecretRegressor,
     SecretSplits,
     SoftGates,
+    StandardErrors,
     SupportSplits,
     Tao,
 )
@@ -278,6 +280,7 @@ BAD_FIELDS = {
         (Ridge, "clip_margin", "[0.0, inf) or None", [-0.1, np.inf, "none"]),
         (LeastSquares, "clip_margin", "[0.0, inf) or None", [-0.1]),
         (Constant, "clip_min_samples", "[0, inf)", [-1, 0.5]),
+        (M5Linear, "smoothing", "[0.0, inf)", [-1, np.nan, "auto", None]),
     ],
     "prune": [
         (HoldOut, "fraction", "(0.0, 1.0)", [0, 1.0, 5, "0.5"]),
@@ -285,6 +288,8 @@ BAD_FIELDS = {
         (CostComplexity, "alpha", "[0.0, inf)", [-0.1, np.inf, "auto", True]),
         (CrossValidation, "n_folds", "[2, inf)", [1, 2.5, True]),
         (InformationCriterion, "criterion", "'icomp'", ["BIC", None]),
+        (StandardErrors, "factor", "[0.0, inf)", [-0.5, np.nan, None]),
+        (StandardErrors, "n_folds", "[2, inf)", [1, 2.5]),
     ],
     "refine": [
         (Tao, "max_sweeps", "[1, inf)", [0, 1.5]),

@@ -160,9 +160,9 @@ def test_models_of_trees_side_by_side_are_those_that_grow_alone(table):
         seed=0,
     )
     roots = mixed_roots()
-    together = recipe.grow(rows, roots)
+    together = recipe.attach(recipe.grow(rows, roots), rows, roots)
     for root, tree in zip(roots, together, strict=True):
-        alone = recipe.grow(rows, [root])[0]
+        (alone,) = recipe.attach(recipe.grow(rows, [root]), rows, [root])
         assert_same_tree(tree, alone, tolerance=1e-9)
         weight = np.ones(len(root.rows)) if root.weight is None else root.weight
         assert tree.weight[0] == pytest.approx(weight.sum())

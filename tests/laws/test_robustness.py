@@ -46,11 +46,12 @@ _RSS = [RssSplits(max_split_features=n) for n in (None, 1, 2)]
 _ANY = {
     "oblique": ["auto", True, False],
     "splits": ["rss", *_RSS, *_PAPER, "cart", "guide", "m5", "retis", "support", "phd"],
-    "leaf": ["ridge", "linear", "constant", "implied"],
+    "leaf": ["ridge", "linear", "constant", "implied", "simple", "m5"],
     "leaf__clip_margin": [0.1, 0.0, None, 1e6],
     "leaf__clip_min_samples": [50, 0],
     "prune": [
         *("auto", "holdout", "cross-validation", "aic", "bic", "icomp", None),
+        *("cart", "guide", "m5"),
         *(
             HoldOut(fraction=f, refit=r)
             for f in (0.01, 0.25, 0.99)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import ClassVar
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize
 from sklearn.linear_model import PoissonRegressor, QuantileRegressor
 from sklearn.tree import DecisionTreeRegressor
 
-from secret_jax import Huber, Poisson, Quantile, SecretRegressor
+from secret_jax import Huber, Loss, Poisson, Quantile, SecretRegressor
+from secret_jax.losses.classes import CrossEntropy
+from secret_jax.tree.file import ModelFileError
 
 ROOT = {"splits": "cart", "max_depth": 0, "prune": None, "tau": 0.0}
 
@@ -126,8 +131,59 @@ def test_what_does_not_go_together_is_refused():
     refused("all are zero", y=np.zeros(60), loss="poisson")
     refused("'level' parameter", loss=Quantile(level=1.0))
     refused("'loss' parameter", loss="gamma")
+    refused("'loss' parameter.*use SecretClassifier", loss=CrossEntropy())
     refused("'refine' parameter", loss="absolute", refine="soft", prune="holdout")
     refused("'leaf' parameter", loss="absolute", leaf="implied", splits="secret")
     model = SecretRegressor(loss="absolute", **ROOT).fit(X, y)
     with pytest.raises(ValueError, match=r"need loss='squared'.*two quantiles"):
         model.predict(X, return_std=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Expectile(Loss):
+    """Squared errors that cost more on one side (Newey & Powell 1987)."""
+
+    level: float = 0.8
+    predicts_means: ClassVar[bool] = False
+
+    def _side(self, residual):
+        return np.where(residual > 0, self.level, 1.0 - self.level)
+
+    def prediction(self, value):
+        return value
+
+    def losses(self, targets, value):
+        return self._side(targets - value) * (targets - value) ** 2
+
+    def working(self, targets, value, output):
+        residual = (targets - value)[:, output]
+        curvature = 2.0 * self._side(residual)
+        return curvature * residual, curvature
+
+    def constant(self, targets, weight):
+        value = weight @ targets / weight.sum()
+        for _ in range(50):
+            side = weight[:, None] * self._side(targets - value)
+            value = (side * targets).sum(axis=0) / side.sum(axis=0)
+        return value
+
+    def noise(self, error, mean):
+        return error / 0.5
+
+
+def test_a_loss_of_ones_own_is_fitted(tmp_path):
+    X, y, _ = table()
+    model = SecretRegressor(loss=Expectile(), leaf="linear", **ROOT).fit(X, y)
+    design = np.column_stack([np.ones(len(X)), X])
+
+    def cost(model):
+        residual = y - design @ model
+        return np.sum(np.where(residual > 0, 0.8, 0.2) * residual**2)
+
+    start = np.linalg.lstsq(design, y, rcond=None)[0]
+    best = minimize(cost, start, method="BFGS", options={"gtol": 1e-10})
+    said = model.predict(X)
+    np.testing.assert_allclose(said, design @ best.x, atol=2e-3 * y.std())
+    refused = pytest.raises(ModelFileError, match="a loss of your own")
+    with pytest.warns(UserWarning, match="parameter loss="), refused:
+        model.save(tmp_path / "own")

@@ -9,7 +9,7 @@ PACKAGE = Path(__file__).parents[2] / "secret_jax"
 # From the ground up; CONTRIBUTING.md says what each room is for.
 FLOORS = ["datasets", "runtime", "data", "losses", "tree", "models", "splits", "grow"]
 FLOORS += ["prune", "refine", "inspect", "fit", "stream", "parameters", "base"]
-FLOORS += ["estimator", "classifier", "boost", "cli", "__main__"]
+FLOORS += ["estimator", "classifier", "boost", "forest", "cli", "__main__"]
 
 
 def room(module: str) -> str:

@@ -156,7 +156,7 @@ def test_all_rows_are_trained_on(rule, configuration):
     assert model.tree_.weight[0] == len(y)
     assert 1 < model.n_leaves_ <= model.n_leaves_grown_
     if configuration == "paper":
-        assert model.n_leaves_grown_ == grown.n_leaves_
+        assert model.n_leaves_grown_ <= grown.n_leaves_
     assert model.score(*crease(seed=9)) > 0.8
 
 

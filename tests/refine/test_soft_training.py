@@ -17,14 +17,16 @@ from random_trees import with_gates
 from secret_jax import Blend, RefinementWarning, SecretRegressor, SoftGates
 from secret_jax.data.rows import Rows
 from secret_jax.fit import fit_tree, refine_tree
+from secret_jax.losses.classes import CrossEntropy
 from secret_jax.refine.soft import starts as starts_module
 from secret_jax.refine.soft.parameters import forward, to_parameters, to_tree
 from secret_jax.refine.soft.steps import (
     Rates,
     TrainingData,
     initial_state,
-    loss,
     minibatches,
+    objective,
+    row_losses,
     train_chunk,
 )
 from secret_jax.tree.routing import predict, values
@@ -129,7 +131,7 @@ def test_a_chunk_of_steps_lowers_the_loss_and_reports_the_error(n_outputs):
 
     def loss_of(state):
         first = jax.tree.map(lambda array: array[0], (state.parameters, structure))
-        return float(loss(*first, data, everything[0], 1e-3))
+        return float(objective(*first, data, everything[0], 1e-3))
 
     before = loss_of(state)
     state, error = train_chunk(state, structure, data, everything, RATES)
@@ -151,8 +153,8 @@ def test_a_weight_of_two_is_a_row_twice():
         gated(), oblique=True, n_inner=16, n_leaves=16
     )
     parameters, structure = jax.tree.map(jnp.asarray, (parameters, structure))
-    once = 32 * loss(parameters, structure, one, jnp.arange(32), 0.0)
-    again = 48 * loss(parameters, structure, two, jnp.arange(48), 0.0)
+    once = 32 * objective(parameters, structure, one, jnp.arange(32), 0.0)
+    again = 48 * objective(parameters, structure, two, jnp.arange(48), 0.0)
     assert float(once) == pytest.approx(float(again), rel=1e-5)
 
 
@@ -240,7 +242,7 @@ def test_one_leaf_has_nothing_to_soften():
 
 
 def test_an_interrupted_refinement_leaves_the_hard_tree(monkeypatch):
-    def interrupt(*args):
+    def interrupt(*args, **options):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(starts_module, "train_chunk", interrupt)
@@ -299,3 +301,13 @@ def test_servo(data_home, refine):
     y = X.pop("class").astype(float)
     model = fit(refine, X, y, indicators=False)
     assert model.score(X, y) > 0.7
+
+
+@pytest.mark.parametrize("n_outputs", [1, 3])
+def test_losses_of_classes_are_the_cross_entropy(n_outputs):
+    random = np.random.default_rng(0)
+    value = 3.0 * random.normal(size=(20, n_outputs))
+    targets = random.dirichlet(np.ones(max(n_outputs, 2)), 20)[:, :n_outputs]
+    found = row_losses(jnp.asarray(value), jnp.asarray(targets), CrossEntropy())
+    expected = CrossEntropy().losses(targets, value).sum(axis=1)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)

@@ -60,6 +60,8 @@ class ReadingOptions:
         Columns of categories, which may be numbers.
     used : tuple of str
         Columns that are named for a use: none is taken for one that names the rows.
+    classes : bool
+        Whether the target is a class.
     """
 
     thousands: str | None = None
@@ -71,6 +73,7 @@ class ReadingOptions:
     numbers: tuple[str, ...] = ()
     discrete: tuple[str, ...] = ()
     used: tuple[str, ...] = ()
+    classes: bool = False
 
 
 class Learned(NamedTuple):
@@ -108,7 +111,7 @@ def learn_reading(
     ----------
     table : TableFile
     target : str
-        Is read as numbers.
+        Is read as numbers, or as classes.
     names : sequence of str
         The columns to learn from.
     options : ReadingOptions
@@ -156,6 +159,8 @@ def _candidates(
 ) -> _Candidates:
     """Formats that fit all cells of a column."""
     column = cast("pd.Series", table.frame[name])
+    if is_y and options.classes:
+        return _Candidates(reading.cells(table, name, Texts()), (Texts(),))
     if name in options.texts:
         chosen = Texts(verbatim=True)
         return _Candidates(reading.cells(table, name, chosen), (chosen,))
@@ -327,6 +332,8 @@ def _notes(name: str, one: _Candidates, chosen: ColumnFormat, is_y: bool) -> lis
     if isinstance(chosen, DateFormat):
         return [f"{name}: {chosen.sentence()}; {cells.texts[0]!r} is one"]
     n_there, n_different = int((cells.codes >= 0).sum()), len(cells.texts)
+    if isinstance(chosen, Texts) and is_y:
+        return []
     if isinstance(chosen, Texts):
         if _has_leading_zeros(cells):
             return [f"{name}: codes with leading zeros, {n_different} categories"]
@@ -401,8 +408,16 @@ def target_rows(
             f"the target {target!r} holds {shown[0]!r} in {table.place(int(bad[0]))}, "
             f"which is no finite number; {remedy}"
         )
+    kept, notes = rows_with_target(table, target, there)
+    return kept, values[there], notes
+
+
+def rows_with_target(
+    table: TableFile, target: str, there: np.ndarray
+) -> tuple[TableFile, tuple[str, ...]]:
+    """A table without the rows that have no target, and a note of them."""
     if there.all():
-        return table, values, ()
+        return table, ()
     places = [table.place(int(row)) for row in np.flatnonzero(~there)]
     if not there.any():
         raise TableFileError(f"the target {target!r} has no value in any row")
@@ -412,7 +427,7 @@ def target_rows(
     note = f"{rows} no {target} and are left out: {unit} {where}"
     if len(places) == 1:
         note = note.replace("are left", "is left")
-    return table._replace(frame=table.frame[there]), values[there], (note,)
+    return table._replace(frame=table.frame[there]), (note,)
 
 
 def _is_number(chosen: ColumnFormat) -> bool:

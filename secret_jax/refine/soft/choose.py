@@ -32,6 +32,8 @@ _PENALTY_RISE = 1.1
 class SoftGates(SoftOptions):
     """Gates and leaves trained together by gradient; still one tree.
 
+    Of squared errors, and of the cross-entropy of classes.
+
     Its fields are those of `secret_jax.refine.soft.options.SoftOptions`.
 
     Examples
@@ -117,6 +119,11 @@ class SoftGates(SoftOptions):
 
 
 def _refusal(tree: Tree, soft_error: float, hard_error: float) -> str:
+    if tree.loss is not None:
+        return (
+            "on rows that did not choose it the mean loss of the soft tree was "
+            f"{soft_error:.4g}, that of the hard tree {hard_error:.4g}"
+        )
     scale = np.sqrt(np.mean(np.square(tree.schema.target_scales)))
     soft, hard = (scale * error**0.5 for error in (soft_error, hard_error))
     return (
@@ -171,10 +178,16 @@ def measured(tree: Tree, rows: Rows, leaf: LeafModel) -> Tree:
     Tree
     """
     hard = attach_one(tree, rows, leaf)
-    squared = rows.weight[:, None] * (values(tree, rows.table) - rows.targets) ** 2
+    value = values(tree, rows.table)
+    lower, upper = hard.lower.copy(), hard.upper.copy()
+    if hard.loss is None:
+        losses = (value - rows.targets) ** 2
+    else:
+        losses = hard.loss.losses(rows.targets, value)
+        lower[0], upper[0] = value.min(axis=0), value.max(axis=0)
     node = apply(tree, rows.table)
     error = np.zeros_like(hard.train_error)
-    np.add.at(error, node, squared)
+    np.add.at(error, node, rows.weight[:, None] * losses)
     of_mixture = error / np.where(hard.weight > 0, hard.weight, 1.0)[:, None]
     leaf_node = tree.is_leaf
     return replace(
@@ -183,6 +196,8 @@ def measured(tree: Tree, rows: Rows, leaf: LeafModel) -> Tree:
             leaf_node[:, None, None], tree.coefficient, hard.coefficient
         ),
         train_error=np.where(leaf_node[:, None], of_mixture, hard.train_error),
+        lower=lower,
+        upper=upper,
         gate_width=tree.gate_width,
         clip_leaves=tree.clip_leaves,
     )

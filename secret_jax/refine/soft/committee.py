@@ -80,11 +80,17 @@ def _student_data(trainer: Trainer, teachers: list[Tree]) -> TrainingData:
 
 
 def _mean_prediction(trees: list[Tree], table: Table) -> np.ndarray:
-    return np.mean([values(tree, table) for tree in trees], axis=0)
+    """Of classes the mean probabilities: a mean of log-odds would be too sure."""
+    found = [values(tree, table) for tree in trees]
+    loss = trees[0].loss
+    return np.mean(found if loss is None else list(map(loss.prediction, found)), axis=0)
 
 
 def _distance(tree: Tree, data: TrainingData) -> float:
-    """Mean squared difference from what the teachers say at the real rows."""
+    """Mean squared difference from what the teachers say at the real rows.
+
+    Of probabilities, if there are classes.
+    """
     n_real = len(data.targets) // 2
     table = Table(data.x[:n_real], data.codes[:n_real])
     difference = _mean_prediction([tree], table) - data.targets[:n_real]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from secret_jax.losses.classes import CrossEntropy
+from secret_jax.losses.interface import Loss
 from secret_jax.refine.interface import Refinement
 from secret_jax.runtime.values import TupleOf, at_least, real, refuse
 
@@ -127,6 +129,10 @@ class SoftOptions(Refinement):
         super().check()
         if self.chunk > self.max_steps:
             refuse("chunk", type(self).__name__, "at most max_steps", self.chunk)
+
+    def knows(self, loss: Loss | None) -> bool:
+        """Squared errors and cross-entropy have gradients here."""
+        return loss is None or isinstance(loss, CrossEntropy)
 
     @property
     def held_out_share(self) -> float:

@@ -79,6 +79,18 @@ def with_widths(tree: Tree, relative: float, deviation: np.ndarray) -> Tree:
     return replace(tree, gate_width=width.astype(np.float32))
 
 
+def with_range_of_nodes(tree: Tree) -> Tree:
+    """A tree with a loss that clips mixtures to what any of its nodes may say.
+
+    Log-odds of leaves lie far beyond those of the root where the root can tell little.
+    """
+    if tree.loss is None:
+        return tree
+    lower, upper = tree.lower.copy(), tree.upper.copy()
+    lower[0], upper[0] = lower.min(axis=0), upper.max(axis=0)
+    return replace(tree, lower=lower, upper=upper)
+
+
 class Parameters(NamedTuple):
     """What is trained; padding is zero and stays zero.
 

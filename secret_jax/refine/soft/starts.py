@@ -21,6 +21,7 @@ from secret_jax.refine.soft.parameters import (
     deviations,
     to_parameters,
     to_tree,
+    with_range_of_nodes,
     with_widths,
 )
 from secret_jax.refine.soft.steps import (
@@ -108,6 +109,7 @@ class Trainer:
         trees: list[Tree],
     ):
         self.leaf, self.options, self.oblique = leaf, options, oblique
+        self.loss = trees[0].loss
         self.random = np.random.default_rng(seed)
         self.training = training.take(slice(None, options.max_rows))
         self.pruning = pruning.take(slice(None, options.max_rows))
@@ -121,9 +123,9 @@ class Trainer:
         self.rates = Rates(
             *(np.float32(getattr(options, name)) for name in Rates._fields)
         )
-        self.data = jax.device_put(self._data(trees[0]))
+        self.data = jax.device_put(self._data(trees))
 
-    def _data(self, tree: Tree) -> TrainingData:
+    def _data(self, trees: list[Tree]) -> TrainingData:
         rows, options = self.all_rows, self.options
         n_padded = bucket(self.n_rows, smallest=_FEWEST_ROWS)
         judged = np.arange(min(self.pruning.n_rows, options.max_validation_rows))
@@ -131,7 +133,9 @@ class Trainer:
         fold = np.zeros((options.n_folds, n_judged), np.float32)
         fold[judged % options.n_folds, judged] = self.pruning.weight[judged]
         self.judged = self.pruning.take(judged)
-        low, high = (side[0].astype(np.float32) for side in tree.clip_range())
+        ranges = [with_range_of_nodes(tree).clip_range() for tree in trees]
+        low = np.min([low[0] for low, _ in ranges], axis=0).astype(np.float32)
+        high = np.max([high[0] for _, high in ranges], axis=0).astype(np.float32)
         return TrainingData(
             x=padded(rows.table.x, n_padded),
             codes=padded(rows.table.codes, n_padded),
@@ -147,7 +151,7 @@ class Trainer:
 
     def start(self, tree: Tree, rows: Rows, width: float) -> Start:
         """A tree with gates of a relative width, before its first step."""
-        soft = with_widths(tree, width, deviations(tree, rows))
+        soft = with_widths(with_range_of_nodes(tree), width, deviations(tree, rows))
         parameters, structure = to_parameters(
             soft, oblique=self.oblique, n_inner=self.n_leaves, n_leaves=self.n_leaves
         )
@@ -187,7 +191,9 @@ class Trainer:
             group = starts[first : first + together]
             state = _stacked([start.state for start in group])
             structure = _stacked([start.structure for start in group])
-            state, error = train_chunk(state, structure, data, rows, self.rates)
+            state, error = train_chunk(
+                state, structure, data, rows, self.rates, kind=self.loss
+            )
             state = jax.tree.map(np.asarray, state)
             errors.append(error)
             for i, start in enumerate(group):
@@ -236,10 +242,10 @@ class Trainer:
         return again if total_error(again.tree, self.all_rows) <= limit else start
 
     def crossed_error(self, starts: list[Start]) -> float:
-        """Mean squared error on each fold of what the other folds choose.
+        """Mean error on each fold of what the other folds choose.
 
         The best error on rows that chose start and length of training is too low, by
-        much if they are few. Standardised units squared.
+        much if they are few. Standardised units squared, or those of the loss.
         """
         history = np.concatenate([np.array(start.history) for start in starts])
         history = np.where(np.isfinite(history), history, np.inf)

@@ -13,7 +13,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from jaxtyping import Array, Float
 
+from secret_jax.losses.interface import Loss
 from secret_jax.refine.soft.parameters import Parameters, Structure, forward
 from secret_jax.runtime.linalg import AnyArray
 from secret_jax.runtime.programs import program
@@ -70,29 +72,47 @@ def initial_state(parameters: Parameters) -> TrainingState:
     return TrainingState(parameters, parameters, optax.adam(1.0).init(parameters))
 
 
-def loss(
+def row_losses(
+    value: Float[Array, "n_rows n_outputs"],
+    targets: Float[Array, "n_rows n_outputs"],
+    kind: Loss | None,
+) -> Float[Array, " n_rows"]:
+    """Cross-entropies of log-odds, or squared errors where ``kind`` is None."""
+    if kind is None:
+        return jnp.sum((value - targets) ** 2, axis=1)
+    if value.shape[1] == 1:
+        together = jax.nn.softplus(value[:, 0])
+    else:
+        together = jax.nn.logsumexp(value, axis=1)
+    return together - jnp.sum(targets * value, axis=1)
+
+
+def objective(
     parameters: Parameters,
     structure: Structure,
     data: TrainingData,
     row: jax.Array,
     l2: jax.Array | float,
+    kind: Loss | None = None,
 ) -> jax.Array:
-    """Mean squared error on some rows, and a penalty on how far slopes moved."""
-    prediction = forward(parameters, structure, data.x[row], data.codes[row])
-    squared = jnp.sum((prediction - data.targets[row]) ** 2, axis=1)
+    """Mean loss of some rows, and a penalty on how far slopes moved."""
+    value = forward(parameters, structure, data.x[row], data.codes[row])
+    losses = row_losses(value, data.targets[row], kind)
     moved = parameters.coefficient[:, :, 1:] - structure.start.coefficient[:, :, 1:]
     n_slopes = jnp.sum(structure.along.absent == 0) * max(moved.shape[2], 1)
     penalty = jnp.sum(moved**2) / n_slopes.astype(jnp.float32)
-    return jnp.mean(data.weight[row] * squared) + l2 * penalty
+    return jnp.mean(data.weight[row] * losses) + l2 * penalty
 
 
-@program()
+@program(static_argnames=("kind",))
 def train_chunk(
     state: TrainingState,
     structure: Structure,
     data: TrainingData,
     rows: jax.Array,
     rates: Rates,
+    *,
+    kind: Loss | None = None,
 ) -> tuple[TrainingState, jax.Array]:
     """Some steps of adam for a batch of starts.
 
@@ -105,18 +125,22 @@ def train_chunk(
     rows : Array of shape (n_steps, batch_size), int32
         Minibatches, the same for all starts.
     rates : Rates
+    kind : Loss or None
+        See `row_losses`.
 
     Returns
     -------
     state : TrainingState
     error : Array of shape (n_starts, n_folds), float32
-        Squared errors of the averaged parameters on the validation rows, summed.
+        Losses of the averaged parameters on the validation rows, summed.
     """
     optimiser = optax.adam(1.0)
 
     def one(state: TrainingState, structure: Structure):
         def step(state, row):
-            gradient = jax.grad(loss)(state.parameters, structure, data, row, rates.l2)
+            gradient = jax.grad(objective)(
+                state.parameters, structure, data, row, rates.l2, kind
+            )
             free = gradient.direction * structure.free
             gradient = gradient._replace(direction=free)
             # Optax raises its decay to the count of steps: a float to an integer.
@@ -142,10 +166,10 @@ def train_chunk(
 
         state, _ = jax.lax.scan(step, state, rows)
         x, codes = data.x[data.validation], data.codes[data.validation]
-        prediction = forward(state.average, structure, x, codes)
-        prediction = jnp.clip(prediction, data.low, data.high)
-        squared = (prediction - data.targets[data.validation]) ** 2
-        return state, jnp.sum(data.fold * jnp.sum(squared, axis=1), axis=1)
+        value = forward(state.average, structure, x, codes)
+        value = jnp.clip(value, data.low, data.high)
+        losses = row_losses(value, data.targets[data.validation], kind)
+        return state, jnp.sum(data.fold * losses, axis=1)
 
     return jax.vmap(one)(state, structure)
 

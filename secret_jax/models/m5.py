@@ -1,0 +1,193 @@
+"""M5's leaf models: terms are eliminated one by one, and paths to the root smooth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from secret_jax.models.interface import LeafModel, Models
+from secret_jax.models.least_squares import means
+from secret_jax.models.statistics import NodeStatistics
+from secret_jax.runtime.progress import UNTOLD, Stage
+from secret_jax.runtime.values import real
+from secret_jax.tree.structure import Tree
+
+# Regressors are standardised over the table: a smaller variance is rounding.
+_CONSTANT_VARIANCE = 1e-12
+# Squared errors below this share of the output's are rounding.
+_ROUNDING = 1e-12
+# Estimated errors closer than this are equal up to rounding, and fewer terms win.
+_TIE = 1e-9
+
+
+@dataclass(frozen=True, kw_only=True)
+class M5Linear(LeafModel):
+    """Least squares of few terms, smoothed along the path to the root.
+
+    From the model of all regressors that one is left out, again and again, whose loss
+    costs the least squared error. Of these models the one is kept whose error times
+    ``(n + v) / (n - v)`` is least, with n the node's rows and v its parameters.
+    What the model of a leaf says is then averaged with those above it: on the way to
+    the root the prediction p of a node with n rows becomes ``(n p + k q) / (n + k)``,
+    where q is what its parent's own model says. That is one linear model again.
+
+    Attributes
+    ----------
+    smoothing : float, default=15.0
+        The k above; 0: none.
+
+    Notes
+    -----
+    Quinlan measures the mean absolute residual; here it is the root of the mean square,
+    which statistics tell and which is in proportion to it where residuals are normal.
+    He lets a node choose among the attributes that its subtree asks for or uses; here
+    it chooses among all regressors, as M5 does in a leaf of its own. He stops at the
+    first term that pays; here all shorter models are looked at as well.
+
+    References
+    ----------
+    J. R. Quinlan. Learning with Continuous Classes. Proceedings of the 5th Australian
+    Joint Conference on Artificial Intelligence, 1992.
+
+    Y. Wang and I. H. Witten. Inducing Model Trees for Continuous Classes. Poster Papers
+    of the 9th European Conference on Machine Learning, 1997.
+
+    Examples
+    --------
+    >>> from secret_jax import M5Linear, SecretRegressor
+    >>> SecretRegressor(leaf=M5Linear(smoothing=0.0)).leaf.smoothing
+    0.0
+    """
+
+    smoothing: float = 15.0
+
+    _parameter_constraints: ClassVar[dict] = {
+        **LeafModel._parameter_constraints,
+        "smoothing": [real(0.0)],
+    }
+    corrects_parent: ClassVar[bool] = False
+
+    def toward(self, statistics: NodeStatistics, base: np.ndarray) -> Models:
+        """The nodes' own models after elimination, not smoothed yet: see `fit`."""
+        del base
+        model, spent = means(statistics), np.ones(len(statistics.weight))
+        for which in range(statistics.n_outputs):
+            own = statistics.output(which)
+            slopes = eliminated(own)
+            model[:, which, 1:] = slopes
+            model[:, which, 0] -= np.einsum("ni,ni->n", slopes, own.mean[:, :-1])
+            used = np.count_nonzero(slopes, axis=1)
+            spent += used / statistics.n_outputs
+        return Models(model, np.minimum(statistics.weight, spent))
+
+    def fit(
+        self, statistics: NodeStatistics, tree: Tree, stage: Stage = UNTOLD
+    ) -> Models:
+        """The nodes' own models, smoothed as those of leaves; their own degrees."""
+        own = super().fit(statistics, tree, stage)
+        coefficient = own.coefficient.copy()
+        # What the root says is a share of the node's prediction and a model from above.
+        share = np.ones(len(tree.parent))
+        above = np.zeros_like(coefficient)
+        for node in np.flatnonzero(tree.parent >= 0):  # parents come first
+            parent = tree.parent[node]
+            total = statistics.weight[node] + self.smoothing
+            part = self.smoothing / total if total > 0 else 1.0
+            share[node] = share[parent] * (1.0 - part)
+            above[node] = share[parent] * part * own.coefficient[parent] + above[parent]
+            coefficient[node] = share[node] * own.coefficient[node] + above[node]
+        return own._replace(coefficient=coefficient)
+
+
+def eliminated(statistics: NodeStatistics) -> Float[np.ndarray, "n_nodes n_regressors"]:
+    """Slopes of each node after the backward elimination of terms.
+
+    Parameters
+    ----------
+    statistics : NodeStatistics
+        Of one output.
+
+    Returns
+    -------
+    ndarray of shape (n_nodes, n_regressors), float64
+        0 for terms that are left out, among them copies of others and constants.
+    """
+    n, weight = statistics.n_regressors, statistics.weight
+    square = np.einsum("nii->ni", statistics.scatter)
+    varies = square[:, :n] > _CONSTANT_VARIANCE * weight[:, None]
+    scale = np.ones_like(square)
+    scale[:, :n] = np.where(varies, np.sqrt(np.where(varies, square[:, :n], 1.0)), 1.0)
+    table = statistics.scatter / (scale[:, :, None] * scale[:, None])
+    floor = _ROUNDING * square[:, -1]
+    used = _swept_in(table, varies, statistics)
+    error = _estimated(np.maximum(table[:, -1, -1], floor), used, weight)
+    best, slopes = error.copy(), np.where(used, table[:, :n, -1], 0.0)
+    for _ in range(n):
+        diagonal = np.einsum("nii->ni", table)[:, :n]
+        safe = np.where(used, diagonal, -1.0)
+        cost = np.where(used, -(table[:, :n, -1] ** 2) / safe, np.inf)
+        chosen = np.argmin(cost, axis=1)
+        going = used.any(axis=1)
+        _sweep(table, np.flatnonzero(going), chosen[going], inwards=False)
+        used[going, chosen[going]] = False
+        error = _estimated(np.maximum(table[:, -1, -1], floor), used, weight)
+        better = going & (error <= best * (1.0 + _TIE))
+        best = np.where(better, np.minimum(error, best), best)
+        slopes[better] = np.where(used, table[:, :n, -1], 0.0)[better]
+    return slopes / scale[:, :n]
+
+
+def _estimated(
+    squares: np.ndarray, used: np.ndarray, weight: np.ndarray
+) -> Float[np.ndarray, " n_nodes"]:
+    """Root of the sum of squares, corrected for the parameters that were spent."""
+    spent = 1.0 + np.count_nonzero(used, axis=1)
+    left = weight - spent
+    factor = np.where(left > 0, (weight + spent) / np.where(left > 0, left, 1.0), 0.0)
+    # Without a row to spare no error can be told: any shorter model is better.
+    return np.where(left > 0, factor * np.sqrt(squares), np.inf)
+
+
+def _swept_in(
+    table: np.ndarray, varies: np.ndarray, statistics: NodeStatistics
+) -> Bool[np.ndarray, "n_nodes n_regressors"]:
+    """Sweep in the regressors of each node, the most useful first; which ones went in.
+
+    One that others leave nothing of stays out, and so do more than there are rows for.
+    """
+    n = varies.shape[1]
+    used = np.zeros_like(varies)
+    for _ in range(n):
+        diagonal = np.einsum("nii->ni", table)[:, :n]
+        free = varies & ~used & (diagonal > n * statistics.rounding[:, None])
+        free &= (np.count_nonzero(used, axis=1) + 2 < statistics.weight)[:, None]
+        gain = np.where(free, table[:, :n, -1] ** 2 / np.where(free, diagonal, 1.0), -1)
+        chosen = np.argmax(gain, axis=1)
+        going = np.flatnonzero(free.any(axis=1))
+        _sweep(table, going, chosen[going], inwards=True)
+        used[going, chosen[going]] = True
+    return used
+
+
+def _sweep(
+    table: np.ndarray, node: np.ndarray, column: np.ndarray, *, inwards: bool
+) -> None:
+    """Gauss and Jordan's step for a column of each node, or its reverse, in place.
+
+    Of columns that are in, the table holds the negative inverse of their products, and
+    their slopes of the others; of those that are out, products of residuals.
+    """
+    if not len(node):
+        return
+    part, which = table[node], np.arange(len(node))
+    pivot = part[which, column, column]
+    row = part[which, column]
+    part -= row[:, :, None] * row[:, None, :] / pivot[:, None, None]
+    moved = row / (pivot if inwards else -pivot)[:, None]
+    part[which, column] = moved
+    part[which, :, column] = moved
+    part[which, column, column] = -1.0 / pivot
+    table[node] = part

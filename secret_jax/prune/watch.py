@@ -1,0 +1,70 @@
+"""When growth may end: what would be grown further, pruning would take back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from secret_jax.prune.interface import Pruned
+from secret_jax.tree.structure import Tree
+
+# Growth ends so many levels below the tree that pruning keeps: a split that gains
+# nothing by itself may be worth it for those below it.
+LEVELS_BELOW = 3
+
+
+class Watch:
+    """Looks at trees as they grow, and says which of them are deep enough.
+
+    Trees come in kinds, each pruned by itself. A kind is deep enough when the tree that
+    pruning keeps of it ends at least `LEVELS_BELOW` levels above its frontier.
+
+    Parameters
+    ----------
+    judge : callable
+        From a kind and its trees to the same trees with models, and what pruning keeps.
+    n_kinds : int
+        Trees come in turn from each kind.
+
+    Attributes
+    ----------
+    found : dict of int to (list of Tree, Pruned)
+        What was judged last of every kind that was deep enough.
+    """
+
+    def __init__(
+        self,
+        judge: Callable[[int, Sequence[Tree]], tuple[list[Tree], Pruned]],
+        n_kinds: int,
+    ):
+        self._judge = judge
+        self._next_look = np.full(n_kinds, LEVELS_BELOW + 1)
+        self.found: dict[int, tuple[list[Tree], Pruned]] = {}
+
+    def __call__(
+        self, depth: int, so_far: Callable[[], Sequence[Tree]]
+    ) -> Sequence[int]:
+        """The trees that need not grow further.
+
+        Parameters
+        ----------
+        depth : int
+            Levels that were searched.
+        so_far : callable
+            Gives the trees as they are, without models.
+
+        Returns
+        -------
+        sequence of int
+        """
+        done: list[int] = []
+        n_kinds = len(self._next_look)
+        for kind in np.flatnonzero(self._next_look == depth).tolist():
+            trees = so_far()
+            judged = self._judge(kind, trees[kind::n_kinds])
+            self._next_look[kind] = judged[1].tree.max_depth + LEVELS_BELOW
+            if self._next_look[kind] <= depth:
+                self.found[kind] = judged
+                done += range(kind, len(trees), n_kinds)
+        return done

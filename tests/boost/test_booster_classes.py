@@ -1,0 +1,166 @@
+"""Boosters of classes: Newton steps, probabilities, and when they stop."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from configurations import refusal
+from scipy.optimize import approx_fprime
+from scipy.special import expit, softmax
+from sklearn.metrics import log_loss
+
+from secret_jax import SecretBoostingClassifier, SecretClassifier
+from secret_jax.boost.working import total_error, working
+from secret_jax.data.rows import Rows, Table
+from secret_jax.losses.classes import CrossEntropy
+
+SMALL = {"size": 4, "n_rounds": 4, "n_folds": 2}
+NAMES = np.array(["low", "middle", "top"])
+
+
+def rings(n_rows=300, seed=0, n_classes=3):
+    """Classes by the distance from the middle: no line tells them apart."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_rows, 3))
+    radius = np.hypot(X[:, 0], X[:, 1]) + 0.1 * rng.normal(size=n_rows)
+    return X, NAMES[np.digitize(radius, [0.8, 1.5][: n_classes - 1])]
+
+
+@pytest.fixture(scope="module")
+def three():
+    return SecretBoostingClassifier(**SMALL).fit(*rings())
+
+
+@pytest.fixture(scope="module")
+def two():
+    return SecretBoostingClassifier(**SMALL).fit(*rings(n_classes=2))
+
+
+@pytest.mark.parametrize("n_outputs", [1, 3])
+def test_steps_are_newtons_by_numerical_derivatives(n_outputs):
+    """Slopes of the loss itself; curvatures no less than that in any direction."""
+    rng = np.random.default_rng(n_outputs)
+    n = 12
+    member = np.eye(3)[rng.integers(0, 3, n)][:, -n_outputs:]
+    value, weight = rng.normal(size=(n, n_outputs)), rng.uniform(0.5, 2, n)
+    rows = Rows(
+        Table(np.zeros((n, 1), np.float32), np.zeros((n, 0), int)), member, weight
+    )
+    loss = CrossEntropy()
+
+    def total(flat):
+        return total_error(loss, rows, flat.reshape(n, n_outputs))
+
+    step, new_weight = working(loss, rows, value)
+    slope = approx_fprime(value.ravel(), total, 1e-7).reshape(n, n_outputs)
+    curvature = -slope / (step * weight[:, None])
+    for i in range(n):
+        short = np.abs(step[i]) < 3.9
+        own = curvature[i, short]
+        np.testing.assert_allclose(own, own[:1].repeat(len(own)), rtol=1e-4)
+        p = expit(value[i]) if n_outputs == 1 else softmax(value[i])
+        hessian = np.diag(p) - np.outer(p, p)
+        largest = np.linalg.eigvalsh(hessian).max()
+        if n_outputs == 1:
+            np.testing.assert_allclose(own, largest, rtol=1e-4)
+        else:
+            assert (own >= largest * (1 - 1e-4)).all()
+    assert new_weight.sum() == pytest.approx(weight.sum())
+    share = new_weight / weight
+    least = share < 0.99 * share.max()
+    ratio = share[least] / curvature[least].min(axis=1)  # unless cut short
+    np.testing.assert_allclose(ratio, ratio[0], rtol=1e-3)
+
+
+def test_scores_are_sums_and_probabilities_follow(three, two):
+    X, y = rings(400, seed=1)
+    scores = three.decision_function(X)
+    assert scores.shape == (400, 3)
+    np.testing.assert_allclose(three.predict_proba(X), softmax(scores, axis=1))
+    assert three.score(X, y) > 0.75
+    X, y = rings(400, seed=1, n_classes=2)
+    found = two.predict_proba(X)
+    np.testing.assert_allclose(found[:, 1], expit(two.decision_function(X)))
+    np.testing.assert_array_equal(
+        two.predict(X), NAMES[(found[:, 1] > 0.5).astype(int)]
+    )
+    *_, last = two.staged_predict_proba(X)
+    np.testing.assert_allclose(last, found, atol=1e-5)
+    assert [len(p) for p in two.staged_predict(X)] == 5 * [400]
+
+
+def test_without_rounds_it_is_logistic_regression():
+    X, y = rings(n_classes=2)
+    alone = SecretBoostingClassifier(n_rounds=0, average=False, size=4).fit(X, y)
+    leaf = SecretClassifier(max_depth=0, tau=0.0, prune=None).fit(X, y)
+    np.testing.assert_allclose(alone.predict_proba(X), leaf.predict_proba(X), atol=1e-5)
+
+
+def test_the_cross_entropy_says_when_to_stop():
+    X, y = rings()
+    more, its = rings(200, seed=9)
+    model = SecretBoostingClassifier(size=4, patience=3, max_rounds=40)
+    model.fit(X, y, eval_set=(more, its))
+    errors = model.validation_errors_
+    assert model.n_rounds_ == np.argmin(errors)
+    own = log_loss(its, model.predict_proba(more), labels=model.classes_)
+    np.testing.assert_allclose(errors.min(), own, rtol=1e-4)
+    assert own < 0.6 * errors[0]
+    with refusal("In eval_set", "'none'"):
+        model.fit(X, y, eval_set=(more, np.full(200, "none")))
+    assert list(model.classes_) == list(NAMES)
+
+
+def test_warm_starts_weights_and_files(three, tmp_path):
+    X, y = rings()
+    going = SecretBoostingClassifier(**SMALL | {"n_rounds": 2}, warm_start=True)
+    going.fit(X, y).set_params(n_rounds=4).fit(X, y)
+    np.testing.assert_allclose(
+        going.predict_proba(X), three.predict_proba(X), atol=1e-4
+    )
+    weight = {"low": 1, "middle": 2, "top": 1}
+    weighted = SecretBoostingClassifier(**SMALL, class_weight=weight).fit(X, y)
+    twice = np.repeat(np.arange(len(y)), 1 + (y == "middle"))
+    repeated = SecretBoostingClassifier(**SMALL).fit(X[twice], y[twice])
+    np.testing.assert_allclose(
+        weighted.predict_proba(X), repeated.predict_proba(X), atol=1e-4
+    )
+    three.save(tmp_path / "classes.model")
+    again = SecretBoostingClassifier.load(tmp_path / "classes.model")
+    np.testing.assert_array_equal(again.predict_proba(X), three.predict_proba(X))
+    np.testing.assert_array_equal(again.predict(X), three.predict(X))
+
+
+def test_reading(three, two):
+    shares = three.feature_importances_
+    assert shares[:2].sum() > 0.9
+    assert shares.sum() == pytest.approx(1.0)
+    curve = two.effect("x0", n_points=3)
+    X, _ = rings(n_classes=2)
+    by_hand = [
+        two.decision_function(np.c_[np.full(len(X), v), X[:, 1:]]).mean()
+        for v in curve.values
+    ]
+    np.testing.assert_allclose(curve.mean, by_hand, rtol=1e-4)
+
+
+def test_missing_values_and_categories():
+    rng = np.random.default_rng(0)
+    colour = rng.choice(["red", "blue", None], 200)
+    size = np.where(rng.random(200) < 0.2, np.nan, rng.normal(size=200))
+    y = (colour == "red") ^ (np.nan_to_num(size) > 0.5)
+    frame = pd.DataFrame({"colour": colour, "size": size})
+    model = SecretBoostingClassifier(**SMALL | {"n_rounds": 12}).fit(frame, y)
+    assert model.score(frame, y) > 0.85
+    assert model.classes_.dtype == bool
+
+
+def test_what_is_refused():
+    X, y = rings(30)
+    with refusal("SecretBoostingClassifier", "only one class", "'low'"):
+        SecretBoostingClassifier(**SMALL).fit(X, np.full(30, "low"))
+    with refusal("SecretBoostingClassifier", "requires y"):
+        SecretBoostingClassifier(**SMALL).fit(X, None)
+    with refusal("class_weight", "'huge'"):
+        SecretBoostingClassifier(**SMALL, class_weight={"huge": 2}).fit(X, y)

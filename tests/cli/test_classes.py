@@ -1,0 +1,141 @@
+"""Targets of classes on the command line, from the fit to the score."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_iris
+from sklearn.metrics import log_loss
+
+from secret_jax import SecretClassifier
+from secret_jax.cli.classes import class_errors
+from secret_jax.cli.main import main
+
+QUICK = ("--splits", "cart", "--leaf", "constant", "--prune", "none")
+
+
+@pytest.fixture(scope="module")
+def flowers(tmp_path_factory):
+    X, y = load_iris(return_X_y=True, as_frame=True)
+    frame = X.assign(kind=np.array(["setosa", "versicolor", "virginica"])[y])
+    frame.columns = ["a", "b", "c", "d", "kind"]
+    frame["number"] = y
+    frame.loc[3, "kind"] = "NA"
+    path = tmp_path_factory.mktemp("classes") / "iris.csv"
+    frame.to_csv(path, index=False)
+    return path, frame
+
+
+@pytest.fixture(scope="module")
+def fitted(flowers):
+    path, _ = flowers
+    out, report = path.with_name("iris.model"), path.with_name("report")
+    places = ("--out", str(out), "--report", str(report))
+    assert main(["fit", str(path), "kind", "--drop", "number", *QUICK, *places]) == 0
+    return out, report
+
+
+def run(capsys, *arguments):
+    code = main([str(each) for each in arguments])
+    return code, *capsys.readouterr()
+
+
+def test_a_target_of_text_fits_a_classifier(flowers, capsys):
+    path, _ = flowers
+    code, out, said = run(
+        capsys, "fit", path, "--target", "kind", "--drop", "number", *QUICK
+    )
+    assert code == 0
+    assert "3 classes, so the tree is a classifier" in said
+    assert "1 row has no kind and is left out: line 5" in said
+    assert "setosa / versicolor / virginica: a tree of" in out
+    for line in ("SECRET tree", "logistic regression", "CART (scikit-learn)"):
+        assert line in out
+    head = next(line for line in out.splitlines() if "held-out rows" in line)
+    assert head.split()[-3:] == ["wrong", "log-loss", "leaves"]
+
+
+def test_a_saved_classifier_predicts_and_is_measured(flowers, fitted, capsys):
+    path, frame = flowers
+    model = SecretClassifier.load(fitted[0])
+    code, out, _ = run(capsys, "predict", fitted[0], path)
+    assert code == 0
+    written = pd.read_csv(io.StringIO(out))
+    X = frame[["a", "b", "c", "d"]]
+    np.testing.assert_array_equal(written["prediction"], model.predict(X))
+    columns = [f"probability of {name}" for name in model.classes_]
+    np.testing.assert_allclose(written[columns], model.predict_proba(X), atol=1e-6)
+    code, out, _ = run(capsys, "score", fitted[0], path)
+    assert code == 0
+    there = frame["kind"] != "NA"
+    wrong = np.mean(model.predict(X[there]) != frame["kind"][there])
+    assert out.split()[:5] == ["Rows", "149", "Wrong", f"{100 * wrong:.1f}", "%"]
+    expected = log_loss(frame["kind"][there], model.predict_proba(X[there]))
+    assert float(out.split()[-1]) == pytest.approx(expected, rel=1e-3)
+    scores = json.loads((fitted[1] / "errors.json").read_text())["errors"]
+    assert {"error", "log_loss", "leaves"} == set(scores["SECRET tree"])
+    assert sorted(path.name for path in fitted[1].iterdir()) == (
+        ["errors.json", "report.txt"]  # pictures are of one output
+    )
+
+
+def test_numbers_are_classes_where_that_is_said(flowers, capsys):
+    path, _ = flowers
+    arguments = ("fit", path, "number", "--drop", "kind", *QUICK)
+    code, out, _ = run(capsys, *arguments, "--classes")
+    assert code == 0
+    assert "0 / 1 / 2: a tree of" in out
+    code, out, _ = run(capsys, *arguments)
+    assert code == 0
+    assert "RMSE" in out
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--paper",), "--paper goes with a target of numbers"),
+        (("--calibrate", "0.2"), "--calibrate goes with a target of numbers"),
+        (("--leaf", "ridge"), "'leaf' parameter of SecretClassifier"),
+    ],
+)
+def test_what_goes_with_numbers_is_refused(flowers, capsys, options, message):
+    path, _ = flowers
+    code, _, said = run(capsys, "fit", path, "kind", "--drop", "number", *options)
+    assert code == 2
+    assert message in said
+
+
+def test_names_and_mixtures_are_no_classes(tmp_path, capsys):
+    n = 40
+    table = {"x": np.arange(n), "name": [f"n{i}" for i in range(n)]}
+    table["mixed"] = ["1", "2", "three", "4"] * 10
+    pd.DataFrame(table).to_csv(tmp_path / "t.csv", index=False)
+    for target, other in (("name", "mixed"), ("mixed", "name")):
+        code, _, said = run(capsys, "fit", tmp_path / "t.csv", target, "--drop", other)
+        assert code == 2
+        assert "which is no finite number" in said
+
+
+def test_a_class_that_training_never_saw_is_wrong():
+    said, classes = np.array([[1.0, 0.0], [0.2, 0.8]]), np.array(["a", "b"])
+    found = class_errors(said, classes, np.array(["a", "c"]))
+    assert found["error"] == 0.5
+    assert found["log_loss"] == pytest.approx(-np.log(1e-15) / 2)
+
+
+def test_two_classes_have_pictures(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.normal(size=80)})
+    frame["sick"] = np.where(frame["x"] + 0.3 * rng.normal(size=80) > 0, "yes", "no")
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    code, out, said = run(
+        capsys, "fit", tmp_path / "t.csv", "sick", *QUICK, "--report", tmp_path / "r"
+    )
+    assert code == 0, said
+    assert "a tree of" in out
+    names = ["errors.json", "report.html", "report.txt", "tree.png"]
+    assert sorted(path.name for path in (tmp_path / "r").iterdir()) == names

@@ -1,0 +1,122 @@
+"""Forests: bags, what is said out of them, and random attributes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from configurations import refusal
+from sklearn.metrics import r2_score
+
+from secret_jax import SecretForestRegressor, SecretRegressor
+from secret_jax.data.encoding import encode
+from secret_jax.forest.bags import grow_forest
+from secret_jax.tree import routing
+
+FEW = {"n_estimators": 8, "min_samples_leaf": 12, "random_state": 0}
+
+
+def wave(n_rows=300, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (n_rows, 4))
+    y = np.sin(4 * X[:, 0]) + X[:, 1] * (X[:, 2] > 0) + 0.1 * rng.normal(size=n_rows)
+    return X, y
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    """A forest, and the bags that it drew."""
+    grown = []
+
+    def keep(*given):
+        grown.append((given[1], grow_forest(*given)))
+        return grown[0][1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("secret_jax.forest.estimator.grow_forest", keep)
+        model = SecretForestRegressor(**FEW).fit(*wave())
+    return model, *grown[0]
+
+
+def test_rows_out_of_a_bag_are_predicted_by_the_trees_that_lack_them(fitted):
+    model, rows, forest = fitted
+    X, y = wave()
+    table = encode(model.ensemble_.schema, X)
+    each = np.array([routing.predict(tree, table) for tree in forest.trees])
+    np.testing.assert_allclose(model.predict(X), each.mean(axis=0), atol=1e-5)
+    own = {
+        y: count for y, count in zip(rows.targets[:, 0], forest.counts.T, strict=True)
+    }
+    keys = model.ensemble_.schema.scale_targets(y[:, None])[:, 0]
+    out = np.array([own[key] == 0 for key in keys]).T
+    unseen = out.any(axis=0)
+    expected = (each * out).sum(axis=0)[unseen] / out.sum(axis=0)[unseen]
+    np.testing.assert_allclose(model.oob_prediction_[unseen], expected, atol=1e-5)
+    assert np.isnan(model.oob_prediction_[~unseen]).all()
+    assert model.oob_score_ == pytest.approx(r2_score(y[unseen], expected), abs=1e-5)
+
+
+def test_bags_are_draws_with_replacement(fitted):
+    _, rows, forest = fitted
+    assert (forest.counts.sum(axis=1) == rows.n_rows).all()
+    assert (forest.counts == 0).mean() == pytest.approx(np.exp(-1), abs=0.03)
+    assert len({count.tobytes() for count in forest.counts}) == 8
+    for tree, count in zip(forest.trees, forest.counts, strict=True):
+        assert tree.weight[0] == count.sum()
+        assert tree.weight[tree.is_leaf].min() >= 12
+
+
+def test_the_error_out_of_the_bag_is_that_on_other_rows(fitted):
+    model, *_ = fitted
+    assert model.oob_score_ == pytest.approx(model.score(*wave(2000, seed=1)), abs=0.08)
+    assert model.oob_score_ > 0.65
+    assert model.feature_importances_[3] < 0.05
+
+
+def test_one_tree_of_all_rows_and_attributes_is_a_tree():
+    X, y = wave()
+    alone = {"bootstrap": False, "max_features": None, "max_leaf_nodes": 6}
+    forest = SecretForestRegressor(**FEW | alone | {"n_estimators": 2}).fit(X, y)
+    one, other = (trees[0] for trees in forest.ensemble_.boosters)
+    assert one.n_leaves == 6
+    np.testing.assert_array_equal(one.threshold, other.threshold)
+    tree = SecretRegressor(
+        splits=forest_splits(), oblique=False, max_leaf_nodes=6, min_samples_leaf=12,
+        min_samples_split=24, min_gain=0.0, prune=None, distill=False, tau=0.0,
+    )  # fmt: skip
+    np.testing.assert_allclose(forest.predict(X), tree.fit(X, y).predict(X), atol=1e-4)
+    assert not hasattr(forest, "oob_score_")
+
+
+def forest_splits():
+    from secret_jax.boost.options import TreeRecipe
+
+    return TreeRecipe().splits
+
+
+def test_attributes_are_drawn_for_nodes():
+    X, y = wave()
+    trees = SecretForestRegressor(**FEW, max_features=1).fit(X, y).ensemble_.boosters
+    assert len({int(tree.attribute[0]) for (tree,) in trees}) >= 3
+    every = SecretForestRegressor(**FEW, max_features=None).fit(X, y).ensemble_.boosters
+    assert len({int(tree.attribute[0]) for (tree,) in every}) == 1
+
+
+def test_weights_files_and_refusals(fitted, tmp_path):
+    model, *_ = fitted
+    X, y = wave()
+    weight = np.random.default_rng(0).integers(0, 3, len(y))
+    weighted = SecretForestRegressor(**FEW).fit(X, y, weight)
+    rows = np.repeat(np.arange(len(y)), weight)
+    repeated = SecretForestRegressor(**FEW).fit(X[rows], y[rows])
+    np.testing.assert_allclose(weighted.predict(X), repeated.predict(X), atol=1e-5)
+    assert len(weighted.oob_prediction_) == len(y)
+    assert np.isfinite(weighted.oob_prediction_[weight == 0]).all()
+    assert weighted.oob_score_ == pytest.approx(repeated.oob_score_)
+    model.save(tmp_path / "forest.model")
+    again = SecretForestRegressor.load(tmp_path / "forest.model")
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    for bad in ({"n_estimators": 0}, {"max_features": 0}, {"bootstrap": "yes"}):
+        with refusal(next(iter(bad))):
+            SecretForestRegressor(**bad).fit(X, y)
+    with refusal("SecretForestRegressor estimator requires y"):
+        SecretForestRegressor().fit(X, None)

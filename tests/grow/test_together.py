@@ -1,0 +1,49 @@
+"""Whole fits whose nodes are searched side by side, as accelerators do it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from secret_jax import RssSplits, SecretRegressor
+from secret_jax.datasets import make_fried
+
+SMALL = {"max_depth": 3, "min_samples_leaf": 40, "prune": None, "random_state": 0}
+
+# Its loops are written out where nodes go together: fewer compile sooner.
+OBLIQUE = RssSplits(em_starts=False, n_hinge=1, hinge_steps=1)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"oblique": False},
+        {"splits": OBLIQUE, "oblique": True},
+        {"splits": "cart", "leaf": "constant"},
+        {"splits": "secret", "oblique": True},
+        {"oblique": False, "missing": True},
+        {"oblique": False, "categories": True},
+    ],
+    ids=str,
+)
+def test_the_tree_is_that_of_nodes_one_after_the_other(parameters, monkeypatch):
+    parameters = dict(parameters)
+    X, y = make_fried(700, n_features=5, random_state=0)
+    if parameters.pop("missing", False):
+        X[::7, 1] = np.nan
+    if parameters.pop("categories", False):
+        X[:, 4] = np.floor(4 * X[:, 4])
+        parameters["discrete_features"] = [4]
+    model = SecretRegressor(**SMALL, **parameters)
+    one_by_one = model.fit(X, y)
+    expected, prediction = one_by_one.tree_, one_by_one.predict(X)
+    monkeypatch.setattr("secret_jax.grow.batches.on_accelerator", lambda: True)
+    found = model.fit(X, y).tree_
+    assert expected.n_leaves > 3
+    np.testing.assert_array_equal(found.kind, expected.kind)
+    np.testing.assert_array_equal(found.attribute, expected.attribute)
+    np.testing.assert_array_equal(found.weight, expected.weight)
+    # Sums in another order: the same but for the rounding of float32.
+    np.testing.assert_allclose(found.direction, expected.direction, atol=1e-4)
+    np.testing.assert_allclose(found.threshold, expected.threshold, atol=1e-4)
+    np.testing.assert_allclose(model.predict(X), prediction, atol=1e-4 * y.std())

@@ -1,0 +1,180 @@
+"""Leaf models of few regressors: the one that is best, and M5's elimination."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from configurations import crease, shop
+
+from secret_jax import M5Linear, SecretRegressor, SimpleLinear
+from secret_jax.data.encoding import encode
+from secret_jax.models.statistics import slice_statistics
+from secret_jax.tree.degrees import model_degrees
+from secret_jax.tree.file import load_tree, save_tree
+from secret_jax.tree.routing import apply
+
+
+def statistics_of(parts, weight=None):
+    """Of several nodes, each with its regressors and outputs."""
+    x = np.concatenate([part[0] for part in parts])
+    targets = np.concatenate([part[1] for part in parts])
+    last = np.cumsum([len(part[0]) for part in parts])
+    weight = np.ones(len(x)) if weight is None else weight
+    ends = np.append(0, last[:-1]), last
+    return slice_statistics(
+        x, None, targets, weight, x.shape[1], np.arange(len(x)), *ends
+    )
+
+
+def fitted(leaf, statistics):
+    width = 1 + statistics.n_regressors
+    base = np.zeros((len(statistics.weight), statistics.n_outputs, width))
+    return leaf.toward(statistics, base)
+
+
+def least_squares(x, y, terms, weight=None):
+    """Coefficients on some columns, and the sum of weighted squared errors."""
+    root = np.sqrt(np.ones(len(y)) if weight is None else weight)
+    design = np.concatenate([np.ones((len(y), 1)), x[:, terms]], axis=1)
+    found = np.linalg.lstsq(root[:, None] * design, root * y, rcond=None)[0]
+    return found, np.sum((root * (y - design @ found)) ** 2)
+
+
+def random_nodes(seed, sizes=(9, 30, 80), n_columns=5, n_outputs=2):
+    rng = np.random.default_rng(seed)
+    nodes = []
+    for n in sizes:
+        x = rng.normal(size=(n, n_columns)) @ rng.normal(size=(n_columns, n_columns))
+        slopes = rng.normal(size=(n_columns, n_outputs))
+        slopes *= rng.random(slopes.shape) < 0.6
+        nodes.append((x, x @ slopes + 2.0 * rng.normal(size=(n, n_outputs)) + 3.0))
+    return nodes
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_single_regressor_is_the_best_of_all_lines(seed):
+    nodes = random_nodes(seed)
+    weight = np.random.default_rng(seed).uniform(1, 3, sum(len(x) for x, _ in nodes))
+    model, degrees = fitted(SimpleLinear(), statistics_of(nodes, weight))
+    first = 0
+    for node, (x, targets) in enumerate(nodes):
+        own = weight[first : first + len(x)]
+        first += len(x)
+        for output, y in enumerate(targets.T):
+            lines = [least_squares(x, y, [j], own) for j in range(x.shape[1])]
+            best = int(np.argmin([error for _, error in lines]))
+            expected = np.zeros(1 + x.shape[1])
+            expected[[0, 1 + best]] = lines[best][0]
+            np.testing.assert_allclose(model[node, output], expected, atol=1e-8)
+    np.testing.assert_array_equal(degrees, 2.0)
+
+
+def eliminated_by_hand(x, y):
+    """Every greedy step's model by least squares anew; the one of least (n+v)/(n-v)."""
+    n, terms, best = len(y), list(range(x.shape[1])), (np.inf, None, None)
+    while True:
+        found, error = least_squares(x, y, terms)
+        spent = 1 + len(terms)
+        value = (n + spent) / (n - spent) * np.sqrt(error / n) if n > spent else np.inf
+        if value <= best[0]:
+            best = (value, list(terms), found)
+        if not terms:
+            return best
+        worth = [least_squares(x, y, [t for t in terms if t != out]) for out in terms]
+        terms.pop(int(np.argmin([error for _, error in worth])))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_terms_are_eliminated_by_the_corrected_error(seed):
+    nodes = random_nodes(seed)
+    model, degrees = fitted(M5Linear(), statistics_of(nodes))
+    for node, (x, targets) in enumerate(nodes):
+        spent = []
+        for output, y in enumerate(targets.T):
+            _, terms, found = eliminated_by_hand(x, y)
+            expected = np.zeros(1 + x.shape[1])
+            expected[[0, *(1 + t for t in terms)]] = found
+            np.testing.assert_allclose(model[node, output], expected, atol=1e-7)
+            spent.append(1 + len(terms))
+        assert degrees[node] == np.mean(spent)
+
+
+@pytest.mark.parametrize("leaf", [SimpleLinear(), M5Linear()], ids=repr)
+def test_strange_nodes_have_sound_models(leaf):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(40, 4))
+    x[:, 1], x[:, 3] = 2.0 * x[:, 0], 5.0  # a copy and a constant
+    y = 3.0 * x[:, :1] - 1.0
+    parts = [(x, y), (x[:2], y[:2]), (x[:3], y[:3]), (x[:0], y[:0]), (x, 0 * y + 7)]
+    model, degrees = fitted(leaf, statistics_of(parts))
+    assert np.isfinite(model).all()
+    said = model[0, 0, 0] + x @ model[0, 0, 1:]
+    np.testing.assert_allclose(said, y[:, 0], atol=1e-6)
+    assert np.count_nonzero(model[0, 0, 1:]) == 1  # one of the copies is enough
+    np.testing.assert_allclose(model[1, 0], [y[:2].mean(), 0, 0, 0, 0], atol=1e-9)
+    np.testing.assert_allclose(model[4, 0], [7, 0, 0, 0, 0], atol=1e-9)
+    assert list(degrees[[1, 3]]) == [1, 0]
+
+
+@pytest.fixture(scope="module")
+def smoothed():
+    X, y = crease()
+    model = SecretRegressor(
+        leaf="m5", oblique=False, prune=None, tau=0, min_samples_split=10
+    )
+    return model.set_params(leaf__clip_margin=None).fit(X, y), X, y
+
+
+def test_smoothing_averages_what_the_models_of_the_path_say(smoothed):
+    model, X, y = smoothed
+    tree, table = model.tree_, encode(model.tree_.schema, X)
+    leaf, n = apply(tree, table), tree.schema.n_regressors
+    assert tree.n_leaves > 4
+    assert tree.max_depth >= 2
+    x = np.asarray(table.x)[:, :n].astype(float)
+    inside = np.array([_path(tree, node) for node in leaf], dtype=object)
+    said = np.zeros(len(X))
+    target = tree.schema.scale_targets(y[:, None])[:, 0]
+    own = {}
+    for node in range(tree.n_nodes):
+        rows = [node in path for path in inside]
+        _, terms, found = eliminated_by_hand(x[rows], target[rows])
+        own[node] = (found[0] + x[:, terms] @ found[1:], sum(rows))
+    for row, path in enumerate(inside):
+        said[row] = own[path[0]][0][row]
+        for below, node in itertools.pairwise(path):
+            n_rows = own[below][1]
+            said[row] = (n_rows * said[row] + 15 * own[node][0][row]) / (n_rows + 15)
+    predicted = tree.schema.scale_targets(model.predict(X)[:, None])[:, 0]
+    np.testing.assert_allclose(predicted, said, atol=1e-5)
+
+
+def _path(tree, node):
+    path = [int(node)]
+    while tree.parent[path[-1]] >= 0:
+        path.append(int(tree.parent[path[-1]]))
+    return path
+
+
+def test_degrees_are_the_parameters_of_the_node_itself(smoothed, tmp_path):
+    tree = smoothed[0].tree_
+    np.testing.assert_array_equal(model_degrees(tree), tree.degrees)
+    save_tree(tree, tmp_path / "tree.npz")
+    assert not load_tree(tmp_path / "tree.npz").corrects_parent
+    # Corrections bring along what their parents spent.
+    corrected = replace(tree, corrects_parent=True)
+    assert (model_degrees(corrected) >= tree.degrees).all()
+    assert model_degrees(corrected).sum() > tree.degrees.sum()
+
+
+def test_the_estimator_takes_them_on_tables_with_categories():
+    frame, price = shop()
+    errors = {}
+    for leaf in ("simple", "m5", "constant"):
+        model = SecretRegressor(leaf=leaf, oblique=False, random_state=0)
+        model.fit(frame, price)
+        errors[leaf] = np.mean((model.predict(frame) - price) ** 2)
+    assert errors["m5"] < errors["simple"] < errors["constant"]

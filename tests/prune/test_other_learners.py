@@ -1,0 +1,186 @@
+"""The pruning rules of CART, GUIDE and M5, and all rules with all leaf models."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from configurations import crease
+from sklearn.datasets import load_iris
+from sklearn.tree import DecisionTreeRegressor
+
+from secret_jax import (
+    InformationCriterion,
+    M5Pruning,
+    SecretClassifier,
+    SecretRegressor,
+    StandardErrors,
+)
+from secret_jax.data.encoding import encode
+from secret_jax.data.rows import Rows
+from secret_jax.parameters import CLASS_NAMED, NAMED, value_of
+from secret_jax.prune.interface import Evidence
+from secret_jax.tree.degrees import model_degrees, split_degrees
+from secret_jax.tree.routing import apply, values
+from secret_jax.tree.structure import compact
+
+SEEN: list[Evidence] = []
+
+
+@dataclass(frozen=True, kw_only=True)
+class Watched(StandardErrors):
+    """Tells what it was given."""
+
+    def __call__(self, tree, evidence):
+        SEEN.append(evidence)
+        return super().__call__(tree, evidence)
+
+
+def noisy_steps(seed, n_rows=240):
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(n_rows, 3))
+    y = np.floor(2 * X[:, 0]) + (X[:, 1] > 0.3) * np.floor(X[:, 2])
+    return X, y + 0.7 * random.normal(size=n_rows)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("factor", [0.0, 0.5, 1.0])
+def test_standard_errors_choose_as_the_book_says_with_scikit_learns_trees(seed, factor):
+    X, y = noisy_steps(seed)
+    SEEN.clear()
+    rule = Watched(factor=factor, n_folds=10)
+    model = SecretRegressor.cart(prune=rule, min_samples_leaf=5, indicators=False)
+    model.fit(X, y)
+    evidence = SEEN[-1]
+    x, target = np.asarray(evidence.training.table.x), evidence.training.targets[:, 0]
+
+    def grown(rows, alpha=0.0):
+        tree = DecisionTreeRegressor(
+            min_samples_leaf=5, ccp_alpha=alpha, random_state=0
+        )
+        return tree.fit(x[rows], target[rows])
+
+    everyone = np.ones(len(x), bool)
+    alphas = DecisionTreeRegressor(
+        min_samples_leaf=5, random_state=0
+    ).cost_complexity_pruning_path(x, target)["ccp_alphas"]
+    alphas = np.unique(np.maximum(alphas, 0.0))
+    typical = np.sqrt(alphas[:-1] * alphas[1:])
+    losses = np.zeros((len(alphas), len(x)))
+    for part in evidence.unseen:
+        for index, alpha in enumerate(typical):
+            said = grown(~part, alpha).predict(x[part])
+            losses[index, part] = (said - target[part]) ** 2
+        losses[-1, part] = (target[~part].mean() - target[part]) ** 2
+    mean = losses.mean(axis=1)
+    least = np.flatnonzero(mean <= mean.min() + 1e-12)[-1]
+    most = mean[least] + factor * losses[least].std() / np.sqrt(len(x))
+    best = np.flatnonzero(mean <= most + 1e-12)[-1]
+    expected = grown(everyone, alphas[best] + 1e-12)
+    assert len(evidence.unseen) == 10
+    assert model.n_leaves_ == expected.get_n_leaves()
+    said = values(model.tree_, evidence.training.table)[:, 0]
+    np.testing.assert_allclose(said, expected.predict(x), atol=1e-5)
+
+
+def test_a_standard_error_makes_trees_smaller():
+    X, y = noisy_steps(0)
+    sizes = [
+        SecretRegressor.cart(prune=rule, min_samples_leaf=5).fit(X, y).n_leaves_
+        for rule in (StandardErrors(factor=0.0), "guide", "cart")
+    ]
+    assert sizes[0] >= sizes[1] >= sizes[2] > 1
+    assert sizes[0] > sizes[2]
+
+
+@pytest.mark.parametrize("leaf", ["linear", "m5"])
+def test_m5_keeps_what_its_estimate_says_is_better(leaf):
+    X, y = crease()
+    model = SecretRegressor(leaf=leaf, splits="cart", prune=None, tau=0)
+    model.set_params(min_samples_split=8, min_samples_leaf=4, leaf__clip_margin=None)
+    tree = model.fit(X, y).tree_
+    table, target = encode(tree.schema, X), tree.schema.scale_targets(y[:, None])
+    rows = Rows(table, target, np.ones(len(y)))
+    found = M5Pruning()(tree, Evidence(rows, leaf=value_of("leaf", model.leaf)))
+    if leaf == "m5":  # which is pruned before it is smoothed
+        tree = model.set_params(leaf__smoothing=0.0).fit(X, y).tree_
+    at = apply(tree, table)
+    inside = np.zeros((tree.n_nodes, len(y)), bool)
+    for row, node in enumerate(at):
+        while node >= 0:
+            inside[node, row] = True
+            node = tree.parent[node]
+    x = np.asarray(table.x).astype(float)[:, : tree.schema.n_regressors]
+
+    def estimated(node):
+        own, n = inside[node], inside[node].sum()
+        model = tree.coefficient[node, 0]
+        size = np.abs(model[0] + x[own] @ model[1:] - target[own, 0]).sum()
+        spent = min(4, n) if leaf == "linear" else 1 + np.count_nonzero(model[1:])
+        as_leaf = (n + spent) / (n - spent) * size if n > spent else np.inf
+        if tree.left[node] < 0:
+            return as_leaf, 1
+        below = estimated(tree.left[node]), estimated(tree.right[node])
+        total = below[0][0] + below[1][0]
+        return (total, below[0][1] + below[1][1]) if total < as_leaf else (as_leaf, 1)
+
+    error, n_leaves = estimated(0)
+    assert found.value == pytest.approx(error, rel=1e-4)
+    assert found.tree.n_leaves == n_leaves
+    assert 1 < n_leaves < tree.n_leaves
+
+
+@pytest.mark.parametrize("criterion", ["aic", "bic"])
+def test_a_criterion_of_classes_equals_its_definition(criterion):
+    X, y = load_iris(return_X_y=True)
+    model = SecretClassifier(splits="cart", leaf="constant", prune=None, distill=False)
+    tree = model.set_params(min_samples_split=6, min_samples_leaf=2).fit(X, y).tree_
+    rows = Rows(encode(tree.schema, X), np.eye(3)[y], np.ones(len(y)))
+    found = InformationCriterion(criterion=criterion)(tree, Evidence(rows))
+    pruned, n = found.tree, len(y)
+    chance = np.exp(values(pruned, rows.table))
+    chance /= chance.sum(axis=1, keepdims=True)
+    k = 2 * model_degrees(pruned)[pruned.is_leaf].sum() + split_degrees(pruned).sum()
+    penalty = 2.0 * n / (n - k - 1) if criterion == "aic" else np.log(n)
+    expected = -2.0 * np.log(chance[np.arange(n), y]).sum() + penalty * k
+    assert found.value == pytest.approx(expected, rel=1e-4)
+    root = compact(tree, np.zeros(tree.n_nodes, bool))
+    assert 1 < pruned.n_leaves < tree.n_leaves
+    assert (
+        found.value
+        < InformationCriterion(criterion=criterion)(root, Evidence(rows)).value
+    )
+
+
+@pytest.mark.parametrize("loss", ["absolute", "huber"])
+def test_what_is_no_likelihood_has_no_criterion(loss):
+    X, y = crease(64)
+    with pytest.raises(ValueError, match="has no such criterion"):
+        SecretRegressor(loss=loss, prune="aic").fit(X, y)
+    with pytest.raises(ValueError, match="has no such criterion"):
+        SecretRegressor(loss="poisson", prune="icomp").fit(X, np.abs(y))
+
+
+SMALL = {"splits": "cart", "distill": False, "max_depth": 2, "oblique": False}
+
+
+@pytest.mark.parametrize("rule", [name for name in NAMED["prune"] if name])
+def test_any_rule_with_any_leaf(rule):
+    X, y = crease(80)
+    for leaf in ("ridge", "linear", "constant", "simple", "m5"):
+        model = SecretRegressor(leaf=leaf, prune=rule, **SMALL).fit(X, y)
+        assert 1 <= model.n_leaves_ <= 4
+        assert model.score(X, y) > 0.1
+    counts = np.round(np.abs(y))
+    if rule != "icomp":
+        model = SecretRegressor(loss="poisson", prune=rule, **SMALL).fit(X, counts)
+        assert (model.predict(X) > 0).all()
+
+
+@pytest.mark.parametrize("rule", [name for name in CLASS_NAMED["prune"] if name])
+def test_any_rule_with_classes(rule):
+    X, y = load_iris(return_X_y=True)
+    for leaf in ("logistic", "constant"):
+        model = SecretClassifier(leaf=leaf, prune=rule, **SMALL).fit(X, y)
+        assert model.score(X, y) > 0.9

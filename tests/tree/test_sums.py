@@ -1,0 +1,51 @@
+"""Sums of trees: the bits of leaves, and the walk of larger ones, against each tree."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from secret_jax.data.rows import Table
+from secret_jax.tree.routing import descend, values_at
+from secret_jax.tree.sums import TreeSum
+from tests.random_trees import random_tree
+
+N_ROWS, N_CATEGORIES = 700, 70
+
+
+@pytest.fixture(scope="module")
+def table():
+    """Rows of categories that fill more than two words, some of them never seen."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(N_ROWS, 5)).astype(np.float32)
+    return Table(x, rng.integers(-1, N_CATEGORIES, (N_ROWS, 2)).astype(np.int32))
+
+
+def many_categories(seed, n_leaves):
+    tree = random_tree(seed, n_leaves, n_outputs=2)
+    rng = np.random.default_rng(seed)
+    goes_left = rng.random((tree.n_nodes, N_CATEGORIES)) < 0.5
+    return dataclasses.replace(tree, goes_left=goes_left)
+
+
+@pytest.mark.parametrize("n_leaves", [(1, 2, 16, 9), (32, 1, 17, 5), (40, 3, 33, 8)])
+def test_a_sum_is_what_its_trees_say_one_by_one(table, n_leaves):
+    trees = [many_categories(seed, n) for seed, n in enumerate(n_leaves)]
+    steps = np.array([1.0, 0.5, -0.25, 0.2])
+    root = np.zeros(N_ROWS, int)
+    leaves = [descend(tree, table, root, tree.max_depth) for tree in trees]
+    each = [values_at(t, table, own) for t, own in zip(trees, leaves, strict=True)]
+    total = TreeSum(trees, steps)
+    for first, last in ((0, 4), (1, 3)):
+        expected = np.tensordot(steps[first:last], each[first:last], axes=1)
+        found = total.values(table, first, last)
+        np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
+
+
+def test_few_rows_and_many_agree(table):
+    trees = [many_categories(seed, 12) for seed in range(3)]
+    total = TreeSum(trees, np.array([1.0, 0.2, 0.2]))
+    few = total.values(table.take(np.arange(50)))
+    np.testing.assert_allclose(total.values(table)[:50], few, rtol=2e-5, atol=2e-5)
