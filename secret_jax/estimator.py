@@ -26,10 +26,13 @@ from secret_jax.inspect.intervals import (
 from secret_jax.losses.interface import Loss
 from secret_jax.models.interface import LeafModel
 from secret_jax.models.least_squares import Constant, Implied, LeastSquares
+from secret_jax.models.m5 import M5Linear
 from secret_jax.models.sharded import predict_where_they_lie
 from secret_jax.parameters import CONSTRAINTS, cart_preset, linear_preset, value_of
 from secret_jax.prune.hold_out import HoldOut
 from secret_jax.prune.interface import PruningRule
+from secret_jax.prune.m5 import M5Pruning
+from secret_jax.prune.standard_errors import StandardErrors
 from secret_jax.refine.distillation import Distillation
 from secret_jax.refine.interface import Refinement
 from secret_jax.runtime.values import is_real
@@ -394,7 +397,8 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin):
 
         Chi-squared tests of residual signs for curvature and interactions choose the
         attribute, least squares of the children its threshold; least squares in the
-        leaves; cost-complexity pruning with ten parts of the rows.
+        leaves; cost-complexity pruning with ten parts of the rows and half a standard
+        error.
 
         Parameters
         ----------
@@ -405,8 +409,7 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin):
         -----
         What differs from the paper: the bootstrap that sets tests of discrete
         attributes against those of continuous ones moves their scores instead of
-        multiplying them; the penalty is that of the least cross-validated error,
-        without the rule of half a standard error; all numeric columns are regressors.
+        multiplying them; all numeric columns are regressors.
         ``splits=GuideSplits(thresholds=0.01)`` tries a sampled share of the thresholds,
         ``thresholds=1`` the median alone.
 
@@ -419,10 +422,10 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin):
         --------
         >>> from secret_jax import SecretRegressor
         >>> SecretRegressor.guide().prune
-        CrossValidation(n_folds=10, n_repeats=1)
+        StandardErrors(factor=0.5, n_folds=10)
         """
-        splits = GuideSplits(thresholds="all", n_bootstraps=50)
-        return cls(**linear_preset(splits) | parameters)
+        preset = linear_preset(GuideSplits(thresholds="all", n_bootstraps=50))
+        return cls(**preset | {"prune": StandardErrors(factor=0.5)} | parameters)
 
     @classmethod
     def m5(cls, **parameters: Any) -> SecretRegressor:
@@ -430,7 +433,9 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin):
 
         Every threshold, by what it takes off the standard deviation of the output;
         nodes whose output varies by less than 5 % of that of all rows, or that hold
-        fewer than four rows, are not split; linear models in the leaves.
+        fewer than four rows, are not split; linear models in the leaves whose terms are
+        eliminated one by one, and which are smoothed along the path to the root;
+        pruning by errors that are corrected for the number of terms.
 
         Parameters
         ----------
@@ -439,11 +444,9 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin):
 
         Notes
         -----
-        What differs from the paper: the models are least squares in all numeric
-        columns, without the elimination of terms and without smoothing along the path;
-        pruning is cost-complexity with ten parts of the rows instead of errors that are
-        corrected for the number of terms; categories are divided into two sets by their
-        means.
+        What differs from the paper: the models of a node may have all numeric columns,
+        where it allows those that are split on below it; categories are divided into
+        two sets by their means.
 
         References
         ----------
@@ -456,8 +459,13 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin):
         >>> SecretRegressor.m5(max_depth=3).splits
         M5Splits(least_deviation=0.05)
         """
-        least: dict[str, Any] = {"min_samples_split": 4, "min_samples_leaf": 2}
-        return cls(**linear_preset(M5Splits()) | least | parameters)
+        own: dict[str, Any] = {
+            "leaf": M5Linear(clip_margin=None),
+            "prune": M5Pruning(),
+            "min_samples_split": 4,
+            "min_samples_leaf": 2,
+        }
+        return cls(**linear_preset(M5Splits()) | own | parameters)
 
     @classmethod
     def retis(cls, **parameters: Any) -> SecretRegressor:
