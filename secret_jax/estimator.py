@@ -424,8 +424,9 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin):
         >>> SecretRegressor.guide().prune
         StandardErrors(factor=0.5, n_folds=10)
         """
-        preset = linear_preset(GuideSplits(thresholds="all", n_bootstraps=50))
-        return cls(**preset | {"prune": StandardErrors(factor=0.5)} | parameters)
+        splits = GuideSplits(thresholds="all", n_bootstraps=50)
+        own: dict[str, Any] = {"prune": StandardErrors(factor=0.5)}
+        return cls(**linear_preset(splits) | own | parameters)
 
     @classmethod
     def m5(cls, **parameters: Any) -> SecretRegressor:
