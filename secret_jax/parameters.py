@@ -92,10 +92,7 @@ _PRUNED = {"auto", "holdout", "cross-validation", "aic", "bic", "cart", "guide",
 # Columns and the seed are read by those that know the table, or random numbers.
 CONSTRAINTS: dict[str, Any] = {
     "oblique": ["boolean", StrOptions({"auto"})],
-    "splits": [
-        StrOptions(set(NAMED["splits"])),
-        SplitFinder,
-    ],
+    "splits": [StrOptions(set(NAMED["splits"])), SplitFinder],
     "leaf": [
         StrOptions({"ridge", "linear", "constant", "implied", "simple", "m5"}),
         LeafModel,
@@ -187,7 +184,7 @@ def linear_preset(splits: SplitFinder) -> dict[str, Any]:
         "oblique": False,
         "splits": splits,
         "leaf": LeastSquares(clip_margin=None),
-        "prune": CrossValidation(n_folds=10, n_repeats=1),
+        "prune": StandardErrors(factor=0.0),
         "distill": False,
         "tau": 0.0,
         "tolerance": 0.0,

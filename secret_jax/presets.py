@@ -9,6 +9,7 @@ from secret_jax.models.m5 import M5Linear
 from secret_jax.parameters import cart_preset, linear_preset
 from secret_jax.prune.hold_out import HoldOut
 from secret_jax.prune.m5 import M5Pruning
+from secret_jax.prune.standard_errors import StandardErrors
 from secret_jax.splits.guide import GuideSplits
 from secret_jax.splits.m5 import M5Splits
 from secret_jax.splits.retis import RetisSplits
@@ -114,7 +115,8 @@ class Presets:
 
         Chi-squared tests of residual signs for curvature and interactions choose the
         attribute, least squares of the children its threshold; least squares in the
-        leaves; cost-complexity pruning with ten parts of the rows.
+        leaves; cost-complexity pruning with ten parts of the rows and half a standard
+        error.
 
         Parameters
         ----------
@@ -125,8 +127,7 @@ class Presets:
         -----
         What differs from the paper: the bootstrap that sets tests of discrete
         attributes against those of continuous ones moves their scores instead of
-        multiplying them; the penalty is that of the least cross-validated error,
-        without the rule of half a standard error; all numeric columns are regressors.
+        multiplying them; all numeric columns are regressors.
         ``splits=GuideSplits(thresholds=0.01)`` tries a sampled share of the thresholds,
         ``thresholds=1`` the median alone.
 
@@ -139,10 +140,11 @@ class Presets:
         --------
         >>> from secret_jax import SecretRegressor
         >>> SecretRegressor.guide().prune
-        CrossValidation(n_folds=10, n_repeats=1)
+        StandardErrors(factor=0.5, n_folds=10)
         """
         splits = GuideSplits(thresholds="all", n_bootstraps=50)
-        return cls(**linear_preset(splits) | parameters)
+        own: dict[str, Any] = {"prune": StandardErrors(factor=0.5)}
+        return cls(**linear_preset(splits) | own | parameters)
 
     @classmethod
     def m5(cls, **parameters: Any) -> Self:
@@ -150,8 +152,9 @@ class Presets:
 
         Every threshold, by what it takes off the standard deviation of the output;
         nodes whose output varies by less than 5 % of that of all rows, or that hold
-        fewer than four rows, are not split. Linear models of few terms in the leaves,
-        smoothed along the path, and pruning by errors that are corrected for them.
+        fewer than four rows, are not split; linear models in the leaves whose terms are
+        eliminated one by one, and which are smoothed along the path to the root;
+        pruning by errors that are corrected for the number of terms.
 
         Parameters
         ----------
@@ -160,8 +163,9 @@ class Presets:
 
         Notes
         -----
-        What differs from the paper: see `secret_jax.M5Linear` and
-        `secret_jax.M5Pruning`; and categories are divided into two sets by their means.
+        What differs from the paper: the models of a node may have all numeric columns,
+        where it allows those that are split on below it; categories are divided into
+        two sets by their means.
 
         References
         ----------

@@ -26,11 +26,16 @@ LEAVES: Mapping[str, Any] = {
     "linear": "linear",
     "ridge": "ridge",
     "constant": "constant",
+    "simple": "simple",
+    "m5": "m5",
 }
 PRUNINGS: Mapping[str, Any] = {
     "cross-validation": "cross-validation",
     "holdout": "holdout",
     "bic": "bic",
+    "cart": "cart",
+    "guide": "guide",
+    "m5": "m5",
     "none": None,
 }
 SPLITS: Mapping[str, bool] = {"axis": False, "oblique": True}

@@ -15,6 +15,9 @@ from benchmarks.learners.parts import LEAVES, Learner
 from benchmarks.shared import markdown
 
 _PEER = "s"
+_TICKS = (1, 1.1, 1.2, 1.3, 1.4, 1.5, 1.7, 2, 2.5, 3, 4, 5, 6, 7, 8, 9)
+# One finder more than the palette has colours.
+_COLOURS = (*plots.COLOURS[:6], "#7F7F7F", "#8B4513", "#F0C808", "#44AA99", "#AA4499")
 
 
 def learner_table(results: Results, baseline: str) -> str:
@@ -66,7 +69,7 @@ def draw(
     figure, axes = plots.new_figure(1, 1, width=9, height=5.4)
     axis: Any = axes[0, 0]
     finders = list(dict.fromkeys(learner.finder for learner in learners))
-    looks = plots.styles(finders)
+    colours = dict(zip(finders, _COLOURS, strict=False))
     shapes = dict(zip(LEAVES, plots.MARKERS, strict=False))
     lines: dict[tuple[str, str, str], list[tuple[float, float]]] = {}
     for learner in learners:
@@ -80,7 +83,7 @@ def draw(
         axis.plot(
             numbers,
             ratios,
-            color=looks[finder].color,
+            color=colours[finder],
             marker=shapes[leaf],
             markersize=8,
             linewidth=0.8,
@@ -102,9 +105,10 @@ def draw(
     axis.set(xscale="log", xlabel="numbers to read, geometric mean over the sets")
     axis.set(ylabel=f"test MSE over that of {baseline}", yscale="log")
     for side in (axis.xaxis, axis.yaxis):
-        side.set_major_locator(LogLocator(subs=(1, 1.2, 1.5, 2, 3, 5, 7)))
+        side.set_major_locator(LogLocator(subs=_TICKS))
         side.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         side.set_minor_formatter(NullFormatter())
+    axis.margins(x=0.12)
     axis.set_title(f"{len(results.sets)} sets; hollow: oblique splits")
     axis.legend(title="leaves", frameon=False)
     plots.save(figure, path)

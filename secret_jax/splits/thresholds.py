@@ -103,7 +103,12 @@ def cuts_of(
         share, tried = _shares(
             thresholds, random, n_rows, jnp.sum((weight > 0).astype(weight.dtype))
         )
-        enough = share * total * (1 - _ROUNDING)
+        lowest = jnp.zeros_like(total)
+        if not is_integer(thresholds):
+            # Of few there should be none that leaves a side too little.
+            lowest = jnp.minimum(least, 0.5 * total)
+        enough = lowest + share * (total - 2 * lowest)
+        enough = enough * (1 - _ROUNDING)
         place = jnp.searchsorted(below, enough).astype(index.dtype)
         # All rows of one value are on one side: up to the last one of them.
         ends = jax.lax.cummin(jnp.where(differs, index, n_rows - 1), reverse=True)

@@ -87,6 +87,16 @@ def test_fewer_thresholds_gain_less_and_nearly_as_much():
     assert min(gains[32], gains[0.02]) > 0.97 * gains["all"]
 
 
+def test_a_single_sampled_threshold_leaves_both_sides_enough():
+    X, y = rows(100)
+    splits = RetisSplits(thresholds=0.001)
+    for seed in range(8):
+        model = retis(
+            splits=splits, min_samples_leaf=40, max_depth=1, random_state=seed
+        )
+        assert model.fit(X, y).n_leaves_ == 2
+
+
 def test_a_side_has_rows_enough_for_its_model():
     X, y = rows(200)
     y[:3] += 1000.0 * np.arange(1, 4)  # worth a leaf of their own, if there were one
