@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from secret_jax.models.least_squares import Constant as Constant
     from secret_jax.models.least_squares import Implied as Implied
     from secret_jax.models.least_squares import LeastSquares as LeastSquares
+    from secret_jax.models.local import KernelMean as KernelMean
+    from secret_jax.models.local import LocalLinear as LocalLinear
     from secret_jax.models.logistic import Logistic as Logistic
     from secret_jax.models.logistic import Shares as Shares
     from secret_jax.models.m5 import M5Linear as M5Linear
@@ -90,8 +92,10 @@ _HOMES = {
     "Huber": "losses.numbers",
     "Implied": "models.least_squares",
     "InformationCriterion": "prune.criteria",
+    "KernelMean": "models.local",
     "LeafModel": "models.interface",
     "LeastSquares": "models.least_squares",
+    "LocalLinear": "models.local",
     "Logistic": "models.logistic",
     "Loss": "losses.interface",
     "M5Splits": "splits.m5",

@@ -375,7 +375,12 @@ class TreeEstimator(ReadingMixin, NestedParameters):
         """Whether rows in shards can be predicted where they lie."""
         check_is_fitted(self)
         tree = self.tree_
-        return tree.schema.is_plain and not tree.is_soft and tree.loss is None
+        return (
+            tree.schema.is_plain
+            and not tree.is_soft
+            and tree.loss is None
+            and tree.kept is None
+        )
 
     def _computing(
         self, X: Any, fall_back: bool = False

@@ -67,16 +67,17 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
         tests of residual signs (`GuideSplits`), by least squares on both sides of every
         threshold (`RetisSplits`), by t tests of residual signs (`SupportSplits`), along
         principal Hessian directions (`PhdSplits`).
-    leaf : {"ridge", "linear", "constant", "implied", "simple", "m5"} or LeafModel, \
-            default="ridge"
+    leaf : {"ridge", "linear", "constant", "implied", "simple", "m5", "kernel", \
+            "local"} or LeafModel, default="ridge"
         Leaf models: ridge regression shrunk toward the parent's model with a strength
         chosen by generalised cross-validation (`Ridge`), plain least squares
         (`LeastSquares`), the mean (`Constant`, which makes all continuous attributes
         split-only), the regressor that the mixture's Gaussian implies (`Implied`, only
         with ``splits="secret"``), least squares on the one best regressor
         (`SimpleLinear`), or M5's short models, smoothed toward the root's
-        (`M5Linear`). Their fields also say how predictions are
-        clipped.
+        (`M5Linear`). Without equations, from training rows that the leaves keep: kernel
+        regression (`KernelMean`) and locally weighted linear models (`LocalLinear`).
+        Their fields also say how predictions are clipped.
     prune : {"auto", "holdout", "cross-validation", "aic", "bic", "icomp", "cart", \
             "guide", "m5", None} or PruningRule, default="auto"
         Which subtree of the grown tree is kept. "holdout": the one with the least error
@@ -244,7 +245,9 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
             "rss", "secret", "cart", "guide", "m5", "retis", "support", "phd"
         ]
         | SplitFinder = "rss",
-        leaf: Literal["ridge", "linear", "constant", "implied", "simple", "m5"]
+        leaf: Literal[
+            "ridge", "linear", "constant", "implied", "simple", "m5", "kernel", "local"
+        ]
         | LeafModel = "ridge",
         *,
         prune: Literal["auto", "holdout", "cross-validation", "aic", "bic", "icomp"]

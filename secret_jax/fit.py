@@ -321,13 +321,20 @@ def fit_prepared(plan: Plan, prepared: Prepared) -> Finished:
     fitted = grown(plan, prepared, chosen_rule(plan, prepared))
     tree, statistics = _measured(plan, prepared, fitted, fitted.tree)
     fitted = fitted._replace(tree=tree)
-    short = _with_short_equations(plan, fitted, tree, statistics)
+    short = _handed_over(plan, prepared, fitted, tree, statistics)
     return Finished(short, fitted, statistics, prepared)
 
 
-def _with_short_equations(
-    plan: Plan, fitted: Fitted, tree: Tree, statistics: NodeStatistics
+def _handed_over(
+    plan: Plan,
+    prepared: Prepared,
+    fitted: Fitted,
+    tree: Tree,
+    statistics: NodeStatistics,
 ) -> Tree:
+    """A finished tree with short equations, or with its rows."""
+    if plan.leaf.keeps_rows:
+        return plan.leaf.keeping(tree, _every_row(prepared, fitted))
     short = shortened(tree, statistics, plan.tau)
     if plan.leaf.loss is None or plan.tau == 0:
         return short
@@ -359,6 +366,14 @@ def _measured(
         tree = attach_one(tree, rows, plan.leaf)
         return counted(tree, statistics), statistics
     return with_statistics(tree, statistics, plan.leaf), statistics
+
+
+def _every_row(prepared: Prepared, fitted: Fitted) -> Rows:
+    """The rows that `_measured` looked at, in hash order."""
+    sources = _sources(prepared, fitted.refit)
+    if not sources:
+        return fitted.all_rows()
+    return join([source.sample(source.n_rows, ROW_ORDER) for source in sources])
 
 
 def _sources(prepared: Prepared, refit: bool) -> list[RowSource]:
@@ -395,7 +410,7 @@ def refine_tree(plan: Plan, finished: Finished) -> Refined:
     tree = refined.tree
     if not tree.is_soft:
         tree, statistics = _measured(plan, prepared, fitted, tree)
-    short = _with_short_equations(plan, fitted, tree, statistics)
+    short = _handed_over(plan, prepared, fitted, tree, statistics)
     return refined._replace(tree=short)
 
 

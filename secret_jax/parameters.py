@@ -17,6 +17,7 @@ from secret_jax.models.by_loss import LossModel
 from secret_jax.models.generalised import generalised
 from secret_jax.models.interface import LeafModel
 from secret_jax.models.least_squares import Constant, Implied, LeastSquares
+from secret_jax.models.local import KernelMean, LocalLinear
 from secret_jax.models.logistic import Logistic, Shares
 from secret_jax.models.m5 import M5Linear
 from secret_jax.models.ridge import Ridge
@@ -66,6 +67,8 @@ NAMED: Named = {
         "implied": Implied(),
         "simple": SimpleLinear(),
         "m5": M5Linear(),
+        "kernel": KernelMean(),
+        "local": LocalLinear(),
     },
     "prune": {
         "holdout": HoldOut(),
@@ -94,7 +97,10 @@ CONSTRAINTS: dict[str, Any] = {
     "oblique": ["boolean", StrOptions({"auto"})],
     "splits": [StrOptions(set(NAMED["splits"])), SplitFinder],
     "leaf": [
-        StrOptions({"ridge", "linear", "constant", "implied", "simple", "m5"}),
+        StrOptions(
+            {"ridge", "linear", "constant", "implied", "simple", "m5"}
+            | {"kernel", "local"}
+        ),
         LeafModel,
     ],
     "prune": [StrOptions(_PRUNED | {"icomp"}), PruningRule, None],
@@ -324,6 +330,11 @@ def plan_of(
     if refine is not None and not refine.knows(leaf.loss):
         allowed = f"'tao', 'blend' or None: it cannot train gates by {leaf.loss!r}"
         refuse("refine", caller, allowed, parameters["refine"])
+    if leaf.keeps_rows:
+        distill = None  # a student's leaves would keep what teachers say, not rows
+        if refine is not None:
+            allowed = f"None: leaves that keep rows, as those of {leaf!r}, are as grown"
+            refuse("refine", caller, allowed, parameters["refine"])
     if isinstance(prune, InformationCriterion) and not prune.knows(leaf.loss):
         allowed = f"another one: {leaf.loss!r} has no such criterion"
         refuse("prune", caller, allowed, parameters["prune"])

@@ -22,7 +22,8 @@ class ReadingCost(NamedTuple):
         One for each threshold and each set of categories, one for each column of a sum,
         and two for each gate: its width, and the shares of a row on its two sides.
     leaves : int
-        Constants, coefficients, and the numbers that columns are counted from.
+        Constants, coefficients, and the numbers that columns are counted from; of a
+        leaf that keeps rows all of their numbers, and its bandwidth.
     """
 
     splits: int
@@ -52,6 +53,10 @@ def reading_cost(tree: Tree, precision: int | None = None) -> ReadingCost:
     """
     splits = leaves = 0
     for node in range(tree.n_nodes):
+        if tree.kept is not None and tree.kept.n_rows_of(node):
+            numbers = tree.schema.n_regressors + tree.n_outputs
+            leaves += 1 + numbers * tree.kept.n_rows_of(node)
+            continue
         if tree.is_leaf[node]:
             model = model_in_original_units(tree, node)
             _, terms, _ = printed_model(model, precision)

@@ -13,6 +13,7 @@ import numpy as np
 
 from secret_jax.data.schema import TableSchema
 from secret_jax.inspect.arguments import check_node
+from secret_jax.tree.kept import require_equations
 from secret_jax.tree.structure import SplitKind, Tree
 
 Side = Literal["left", "right"]
@@ -245,11 +246,13 @@ def model_in_original_units(tree: Tree, node: int) -> LinearModel:
     Raises
     ------
     ValueError
-        If the node does not exist.
+        If the node does not exist, or keeps rows and has no equation.
     """
     check_node(tree, node)
+    if tree.kept is not None and tree.kept.n_rows_of(node):
+        require_equations(tree)
     schema = tree.schema
-    low, high = (-math.inf, math.inf) if _clips_mixture(tree) else _range(tree, node)
+    low, high = range_of_node(tree, node)
     effect = np.asarray(tree.coefficient[node, 0, 1:], np.float64)
     order = _by_effect(effect, tree.spread[node])
     slope = effect[order] * schema.target_scale / schema.scale[order]
@@ -262,6 +265,11 @@ def model_in_original_units(tree: Tree, node: int) -> LinearModel:
         high=high,
         target_spread=schema.target_scale,
     )
+
+
+def range_of_node(tree: Tree, node: int) -> tuple[float, float]:
+    """To which the predictions of a node are clipped, or infinities."""
+    return (-math.inf, math.inf) if _clips_mixture(tree) else _range(tree, node)
 
 
 def mixture_range(tree: Tree) -> tuple[float, float]:

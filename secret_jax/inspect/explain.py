@@ -15,6 +15,7 @@ from secret_jax.inspect.printing import entry, quoted
 from secret_jax.inspect.shapley import shapley_values
 from secret_jax.inspect.shares import node_levels, split_levels
 from secret_jax.inspect.words import split_sentence
+from secret_jax.tree.kept import require_equations
 from secret_jax.tree.routing import leaf_shares_of
 from secret_jax.tree.structure import Tree
 
@@ -215,6 +216,7 @@ def explain(
     the row, column by column (its *linear* part). Of a soft tree the terms of all
     leaves are mixed by their shares of the row.
     """
+    require_equations(tree)
     schema, inputs = tree.schema, np.array(tree.schema.input_columns, int)
     n_rows, n_columns = len(table.x), len(schema.names)
     scale = schema.target_scale

@@ -12,7 +12,7 @@ from secret_jax.inspect.arguments import check_choice, checked_precision
 from secret_jax.inspect.equations import (
     CategorySplit,
     LinearSplit,
-    model_in_original_units,
+    range_of_node,
     split_in_original_units,
 )
 from secret_jax.inspect.words import model_equation, split_sentence
@@ -111,7 +111,7 @@ def _row(tree: Tree, node: int, precision: int | None) -> dict[str, Any]:
     kind = SplitKind(int(tree.kind[node]))
     is_leaf = kind == SplitKind.LEAF
     split = None if is_leaf else split_in_original_units(tree, node)
-    model = model_in_original_units(tree, node)
+    low, high = range_of_node(tree, node)
     attribute = None
     if isinstance(split, CategorySplit):
         attribute = split.name
@@ -137,8 +137,8 @@ def _row(tree: Tree, node: int, precision: int | None) -> dict[str, Any]:
         "gain": float(tree.gain[node]),
         "stop_reason": reason if is_leaf else None,
         "model": model_equation(tree, node, precision=precision),
-        "low": model.low,
-        "high": model.high,
+        "low": low,
+        "high": high,
     }
 
 

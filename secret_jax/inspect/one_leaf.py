@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from secret_jax.tree.kept import KINDS
 from secret_jax.tree.structure import StopReason, Tree
 
 _TRIED = (
@@ -24,6 +25,8 @@ def one_leaf_sentence(tree: Tree) -> str:
     linear = bool(tree.coefficient[0, 0, 1:].any())
     kind = "linear" if tree.loss is None else "generalised linear"
     what = f"this is a {kind} regression" if linear else "this is a constant"
+    if tree.kept is not None:
+        what = f"this is a {KINDS[tree.kept.degree]}"
     reason = StopReason(int(tree.stop_reason[0]))
     why = "no split pays" if reason in _TRIED else reason.sentence
     return f"{why}: {what}"

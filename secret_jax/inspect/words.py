@@ -17,6 +17,7 @@ from secret_jax.inspect.equations import (
     Side,
     mixture_range,
     model_in_original_units,
+    range_of_node,
     split_in_original_units,
 )
 from secret_jax.inspect.printing import counted, counted_rows, number, quoted
@@ -26,10 +27,12 @@ from secret_jax.inspect.rounding import (
     rounded_model,
     rounded_split,
 )
+from secret_jax.tree.kept import KINDS
 from secret_jax.tree.structure import SplitKind, Tree
 
 # The mean of a node is told in steps of this share of the target's deviation.
 _DIGITS_OF_MEAN = 1e-2
+_DIGITS_OF_RANGE = 5  # of leaves that keep rows
 _COLUMNS_SHOWN = 8  # of those with missing values, in the head of the text
 _LEAST_SHARE = 0.005  # of a class that is told
 # A standardised error below it is what float32 leaves of an exact fit.
@@ -228,6 +231,9 @@ def model_parts(
     max_categories: int | None = MOST_CATEGORIES,
 ) -> list[str]:
     """The words of `model_equation` in parts between which a line may break."""
+    kept = _kept_facts(tree, node)
+    if kept:
+        return [f"{quoted(tree.schema.target_name)} =", *kept]
     model = model_in_original_units(tree, node)
     constant, terms, n_hidden = printed_model(model, precision, max_terms)
     summands = [(term.factor, term_words(term, max_categories)) for term in terms]
@@ -237,6 +243,16 @@ def model_parts(
     if n_hidden:
         parts.append(f"+ ... {counted(n_hidden, 'smaller term', 'smaller terms')}")
     return parts
+
+
+def _kept_facts(tree: Tree, node: int) -> list[str]:
+    """What a leaf does with rows that it keeps; empty if it keeps none."""
+    kept = tree.kept
+    if kept is None or not kept.n_rows_of(node):
+        return []
+    rows = counted(kept.n_rows_of(node), "row", "rows")
+    bandwidth = number(float(kept.bandwidth[node]), digits=2)
+    return [f"{KINDS[kept.degree]} of {rows},", f"bandwidth {bandwidth}"]
 
 
 def term_words(term: PrintedTerm, max_categories: int | None = MOST_CATEGORIES) -> str:
@@ -314,6 +330,8 @@ def _root_mean_squared_error(tree: Tree, node: int) -> float:
 
 def clip_facts(tree: Tree, node: int, precision: int | None = None) -> str:
     """The range to which a node's predictions are clipped; empty if it has none."""
+    if tree.kept is not None and tree.kept.n_rows_of(node):
+        return _clipped_to(*range_of_node(tree, node), digits=_DIGITS_OF_RANGE)
     model = rounded_model(model_in_original_units(tree, node), precision)
     return _clipped_to(model.low, model.high) if model.terms else ""
 

@@ -60,6 +60,8 @@ class LeafModel(Value, ABC):
     """Whether its degrees of freedom are those of corrections of parents' models."""
     needs_rows: ClassVar[bool] = False
     """Whether it is fitted to rows, by `from_rows`: statistics are not enough."""
+    keeps_rows: ClassVar[bool] = False
+    """Whether leaves of the finished tree predict from rows of theirs: `keeping`."""
 
     @property
     def loss(self) -> Loss | None:
@@ -133,6 +135,22 @@ class LeafModel(Value, ABC):
         Tree
         """
         raise NotImplementedError(f"{type(self).__name__} needs no rows.")
+
+    def keeping(self, tree: Tree, rows: Rows) -> Tree:
+        """A finished tree whose leaves keep their rows.
+
+        Parameters
+        ----------
+        tree : Tree
+            With the models of its nodes.
+        rows : Rows
+            Those that trained them.
+
+        Returns
+        -------
+        Tree
+        """
+        raise NotImplementedError(f"{type(self).__name__} keeps no rows.")
 
 
 def squared_errors(

@@ -16,7 +16,7 @@ from secret_jax.fit import Finished, Plan
 from secret_jax.runtime.devices import computing_on
 from secret_jax.runtime.parallel import one_thread_for_products
 from secret_jax.runtime.progress_line import shown
-from secret_jax.runtime.values import is_integer, is_real
+from secret_jax.runtime.values import is_integer, is_real, refuse
 from secret_jax.stream.batches import Wanted
 from secret_jax.stream.checkpoint import USUAL_PAUSE
 from secret_jax.tree.structure import Tree
@@ -132,6 +132,9 @@ class StreamMixin:
         targets = (target,) if isinstance(target, str) else tuple(target)
         names = None if columns is None else tuple(columns)
         plan = self._plan()
+        if plan.leaf.keeps_rows:
+            allowed = "one that keeps no rows: a stream has too many of them"
+            refuse("leaf", type(self).__name__, allowed, plan.leaf)
         loss = plan.leaf.loss
         if loss is not None and loss.scaling(1.0, 2.0) != (1.0, 2.0):
             raise ValueError(

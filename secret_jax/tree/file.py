@@ -28,6 +28,7 @@ from secret_jax.losses import numbers as _numbers  # noqa: F401
 from secret_jax.losses.interface import Loss
 from secret_jax.runtime.values import Value, value_class
 from secret_jax.runtime.warning import warn
+from secret_jax.tree.kept import KeptRows
 from secret_jax.tree.sound import flaw_of
 from secret_jax.tree.structure import ARRAY_FIELDS, Tree, joined, separated
 
@@ -37,6 +38,8 @@ FORMAT_VERSION = 5
 
 _HEADER = "header"
 _SCALING = ("center", "scale")
+# Of leaves that keep their rows; the header says the degree of their models.
+_KEPT = ("x", "residual", "weight", "first", "bandwidth")
 _ARCHIVE_START = b"PK\x03\x04"  # what every non-empty zip archive begins with
 _ARCHIVE_END = b"PK\x05\x06"  # and how the last 22 bytes of one begin
 _PLAIN = (str, int, float, bool)
@@ -74,6 +77,10 @@ def save_tree(
     loss = {} if tree.loss is None else {"loss": _loss_to_json(tree.loss)}
     arrays = {name: np.asarray(getattr(tree, name)) for name in ARRAY_FIELDS}
     arrays |= {f"column_{name}": np.asarray(getattr(schema, name)) for name in _SCALING}
+    kept = {}
+    if tree.kept is not None:
+        arrays |= {f"kept_{name}": getattr(tree.kept, name) for name in _KEPT}
+        kept = {"kept": tree.kept.degree}
     header = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
@@ -84,6 +91,7 @@ def save_tree(
         "extra": extra or {},
         **({} if tree.corrects_parent else {"corrects_parent": False}),
         **loss,
+        **kept,
     }
     header["checksum"] = _checksum(header, arrays)
     with replacing(path) as file:
@@ -350,13 +358,20 @@ def _read(path: str | os.PathLike[str]) -> tuple[list[Tree], dict[str, Any]]:
             )
         try:
             scaling = tuple(f"column_{name}" for name in _SCALING)
-            arrays = {key: _member(archive, key) for key in ARRAY_FIELDS + scaling}
+            members = ARRAY_FIELDS + scaling
+            if "kept" in header:
+                members += tuple(f"kept_{name}" for name in _KEPT)
+            arrays = {key: _member(archive, key) for key in members}
             expected = header.pop("checksum")
             if expected != _checksum(header, arrays):
                 raise altered
             schema = _schema_from_json(header["schema"], arrays)
         except Exception:
             raise altered from None
+    kept = None
+    if "kept" in header:
+        rows = {key: arrays[f"kept_{key}"] for key in _KEPT}
+        kept = KeptRows(degree=header["kept"], **rows)
     tree = Tree(
         **{key: arrays[key] for key in ARRAY_FIELDS},
         schema=schema,
@@ -364,6 +379,7 @@ def _read(path: str | os.PathLike[str]) -> tuple[list[Tree], dict[str, Any]]:
         clip_leaves=header["clip_leaves"],
         corrects_parent=header.get("corrects_parent", True),
         loss=_from_json(header.get("loss")),
+        kept=kept,
     )
     sizes = header["extra"].get(_SIZES)
     try:

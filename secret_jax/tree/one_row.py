@@ -47,10 +47,10 @@ class OneRow(NamedTuple):
 
     @classmethod
     def of(cls, tree: Tree) -> OneRow | None:
-        """None for a tree that needs more: gates, categories, outputs, losses."""
+        """None for a tree that needs more: gates, categories, outputs, losses, rows."""
         schema = tree.schema
         hard = not tree.is_soft and (tree.kind != SplitKind.DISCRETE).all()
-        single = tree.n_outputs == 1 and tree.loss is None
+        single = tree.n_outputs == 1 and tree.loss is None and tree.kept is None
         if not (hard and schema.is_plain and single):
             return None
         low, high = (side[:, 0].tolist() for side in tree.clip_range())

@@ -24,6 +24,7 @@ from secret_jax.runtime.parallel import ROW_BLOCK, in_blocks
 from secret_jax.runtime.programs import program
 from secret_jax.runtime.shapes import bucket, next_power_of_two, padded
 from secret_jax.tree.decision import goes_left
+from secret_jax.tree.kept import require_equations
 from secret_jax.tree.one_row import OneRow
 from secret_jax.tree.soft import (
     SoftRouting,
@@ -240,6 +241,7 @@ _PADDED: weakref.WeakKeyDictionary[Tree, dict[Callable, Any]] = (
 
 def routing_of(tree: Tree) -> _Routing:
     """The padded arrays of a hard tree, for programs of one's own."""
+    require_equations(tree)
     return _padded_once(tree, _routing)
 
 
@@ -331,6 +333,8 @@ def values_at(tree: Tree, table: Table, node: np.ndarray) -> np.ndarray:
     coefficient = tree.coefficient[node]
     regressors = table.x[:, : tree.schema.n_regressors]
     value = np.einsum("ij,ikj->ik", regressors, coefficient[:, :, 1:])
+    if tree.kept is not None:
+        value += tree.kept.corrections(regressors, node)
     low, high = tree.clip_range()
     return np.clip(coefficient[:, :, 0] + value, low[node], high[node])
 
@@ -430,7 +434,7 @@ def said(tree: Tree, table: Table) -> np.ndarray:
 
 def values(tree: Tree, table: Table | Unencoded) -> np.ndarray:
     """Prediction for every row, in standardised units, shape (n_rows, n_outputs)."""
-    if _shape(table)[0] <= _FEW_ROWS:
+    if _shape(table)[0] <= _FEW_ROWS or tree.kept is not None:
         table = table.encoded() if isinstance(table, Unencoded) else table.on_host()
         if tree.is_soft:
             return few_rows(_padded_once(tree, _soft_routing), *table)
@@ -454,7 +458,7 @@ def walk(tree: Tree, table: Table) -> tuple[np.ndarray, np.ndarray]:
     prediction : ndarray of shape (depth + 1, n_outputs, n_rows)
         In standardised units, clipped as the tree clips.
     """
-    if len(table.x) <= _FEW_WALKED:
+    if len(table.x) <= _FEW_WALKED or tree.kept is not None:
         table = table.on_host()
         steps = [np.zeros(len(table.x), np.int32)]
         for _ in range(tree.max_depth):

@@ -17,6 +17,7 @@ import numpy as np
 
 from secret_jax.data.schema import TableSchema
 from secret_jax.losses.interface import Loss
+from secret_jax.tree.kept import KeptRows, require_equations
 
 
 class SplitKind(IntEnum):
@@ -124,6 +125,9 @@ class Tree:
     loss : Loss or None
         What the models' values mean, and what errors cost: ``train_error`` is then a
         mean loss, and ranges are of values. None: they predict, and errors are squared.
+    kept : KeptRows or None
+        Rows in the leaves that correct what the leaves' models say; ``train_error`` is
+        then that of rows left out one at a time. None: nothing is kept.
     """
 
     left: np.ndarray
@@ -155,6 +159,7 @@ class Tree:
     clip_leaves: bool = True
     corrects_parent: bool = True
     loss: Loss | None = None
+    kept: KeptRows | None = None
 
     def __post_init__(self) -> None:
         for name in ARRAY_FIELDS:
@@ -200,7 +205,7 @@ class Tree:
         slopes = self.coefficient[self.is_leaf][:, :, 1:]
         read = (slopes != 0).any(axis=(0, 1))
         in_sums = (self.direction != 0).any(axis=0)
-        in_sums[: len(read)] |= read
+        in_sums[: len(read)] |= read | (self.kept is not None)
         indicated = [
             attribute
             for position, (attribute, _) in enumerate(self.schema.indicators, first)
@@ -250,14 +255,15 @@ class Tree:
             target_scales=self.schema.target_scales[part],
         )
         arrays = {name: getattr(self, name)[:, part] for name in OUTPUT_FIELDS}
-        return replace(self, schema=schema, **arrays)
+        kept = None if self.kept is None else self.kept.output(part)
+        return replace(self, schema=schema, kept=kept, **arrays)
 
 
 ARRAY_FIELDS = tuple(
     item.name
     for item in fields(Tree)
     if item.name
-    not in ("schema", "clip_margin", "clip_leaves", "corrects_parent", "loss")
+    not in ("schema", "clip_margin", "clip_leaves", "corrects_parent", "loss", "kept")
 )
 
 # Those with an axis of outputs.
@@ -297,7 +303,13 @@ def compact(
     -------
     Tree
         Without the nodes that can no longer be reached, renumbered in order.
+
+    Raises
+    ------
+    NoEquationsError
+        If the leaves keep rows: what becomes a leaf has none.
     """
+    require_equations(tree)
     kept = ~tree.is_leaf & keep_children
     pruned = ~tree.is_leaf & ~kept
     reachable = _reachable(tree, kept)
@@ -339,6 +351,8 @@ def joined(trees: Sequence[Tree]) -> Tree:
     """Several trees of one schema side by side, each root without a parent."""
     if len(trees) == 1:
         return trees[0]
+    for tree in trees:
+        require_equations(tree)
     arrays = {
         name: np.concatenate([getattr(tree, name) for tree in trees])
         for name in ARRAY_FIELDS
