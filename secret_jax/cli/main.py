@@ -190,8 +190,10 @@ def _add_fit_options(fit: argparse.ArgumentParser) -> None:
         ),
         (
             "--leaf",
-            ("ridge", "linear", "constant", "implied", "simple", "m5", "kernel")
-            + ("local", "logistic"),
+            (
+                *("ridge", "linear", "constant", "implied", "simple", "m5"),
+                *("kernel", "local", "logistic"),
+            ),
             "models in the leaves; kernel and local keep their rows, logistic goes "
             "with classes (default: ridge)",
         ),

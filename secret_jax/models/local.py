@@ -20,7 +20,7 @@ from secret_jax.tree.structure import Tree
 # distance of two rows of the leaf: from nearly equal weights to the next neighbours.
 _BANDWIDTHS = 2.0 ** np.arange(2.0, -5.5, -0.5)
 # So many rows of a leaf, left out one at a time among all of its rows, choose.
-_MOST_LEFT_OUT = 1024
+_MOST_LEFT_OUT = 512
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +66,7 @@ class KernelMean(LocalModel):
 
     The weights are Gaussian in the distance of the standardised regressors, with one
     bandwidth for each leaf: the one of least error where each row is left out in turn
-    (up to 1024 rows of a leaf are). The tree is grown by ``splits`` and pruned with
+    (up to 512 rows of a leaf are). The tree is grown by ``splits`` and pruned with
     constants in its nodes, as Torgo does.
 
     Notes

@@ -90,7 +90,7 @@ class KeptRows:
                 place = rows.centred(x[part[some]])
                 square = rows.squared_distances(place)
                 found[part[some]] = rows.smoothed(
-                    place, square, self.bandwidth[own], self.degree
+                    place, square, float(self.bandwidth[own]), self.degree
                 )
         return found
 
