@@ -334,7 +334,7 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
         output : {"host", "device"}, default="host"
             "device": of rows that are an array of JAX, or shards, the prediction is
             one as well, float32, where the rows lie: nothing comes to the host. For
-            hard trees of numbers without gaps.
+            hard trees of numbers without gaps, whose leaves keep no rows.
 
         Returns
         -------
@@ -370,7 +370,7 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
         if not self._is_plain_hard_tree():
             raise ValueError(
                 "output='device' needs a hard tree of numbers without missing values "
-                "or categories; say output='host'."
+                "or categories, whose leaves keep no rows; say output='host'."
             )
         X = validated_on_device(self, X)
         with self._computing(X, fall_back=True):

@@ -7,7 +7,6 @@ import math
 import numpy as np
 
 from secret_jax.tree.degrees import model_degrees
-from secret_jax.tree.kept import require_equations
 from secret_jax.tree.noise import noise_variance
 from secret_jax.tree.structure import Tree
 
@@ -35,13 +34,7 @@ def node_deviations(tree: Tree) -> np.ndarray:
     -------
     ndarray of shape (n_nodes,), float64
         In units of the target.
-
-    Raises
-    ------
-    NoEquationsError
-        If the leaves keep rows.
     """
-    require_equations(tree)
     degrees = np.minimum(model_degrees(tree), tree.weight)
     noise = noise_variance(tree)[:, 0]
     variance = noise * (1.0 + degrees / np.maximum(tree.weight, 1.0))

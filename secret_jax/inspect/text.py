@@ -34,6 +34,10 @@ _KEY_OF_LOSS = (
     "[n]: node n; mean: of the target, or share of the class; loss: mean of the rows; "
     "both in training"
 )
+_KEY_OF_ROWS = (
+    "[n]: node n; mean: of the target; error: root mean squared error of training rows, "
+    "each left out\nin its turn"
+)
 _REPEATED = 3  # parts of a sum that are repeated after "else"
 _BRANCHES: tuple[tuple[str, Side], ...] = (("if", "left"), ("else", "right"))
 
@@ -97,7 +101,7 @@ def export_text(
         f"{counted_leaves(tree.n_leaves)}, depth {tree.max_depth}, "
         f"{counted(cost, 'number', 'numbers')} to read, "
         f"grown on {counted_rows(tree.weight[0])}",
-        _KEY_OF_LOSS if tree.loss else _KEY,
+        _KEY_OF_LOSS if tree.loss else _KEY_OF_ROWS if tree.kept else _KEY,
     ]
     if tree.is_soft:
         clipped = mixture_facts(tree)

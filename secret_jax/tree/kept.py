@@ -184,7 +184,6 @@ def require_equations(tree: Tree) -> None:
         raise NoEquationsError(
             f"The leaves of this tree are a {KINDS[tree.kept.degree]} of rows that "
             "they keep, so they have no equations: they can be neither cut, nor "
-            "exported as code, nor explained by terms, nor say how far off they are. "
-            "Use predict, export_text, plot_tree and save, or fit with another leaf, "
-            "such as leaf='ridge'."
+            "exported as code, nor explained by terms. Use predict, export_text, "
+            "plot_tree and save, or fit with another leaf, such as leaf='ridge'."
         )

@@ -127,7 +127,8 @@ class Tree:
         mean loss, and ranges are of values. None: they predict, and errors are squared.
     kept : KeptRows or None
         Rows in the leaves that correct what the leaves' models say; ``train_error`` is
-        then that of rows left out one at a time. None: nothing is kept.
+        then that of rows left out one at a time, for which no ``degrees`` were spent.
+        None: nothing is kept.
     """
 
     left: np.ndarray

@@ -157,6 +157,20 @@ def test_the_rows_that_are_kept_are_those_that_train(options, n_others):
     assert model.score(X, y) > 0.3
 
 
+def test_deviations_are_of_rows_left_out():
+    X, y = waves(8, 300)
+    model = SecretRegressor(leaf="local", max_depth=0).fit(X, y)
+    tree = model.tree_
+    left_out = np.sqrt(tree.train_error[0, 0]) * tree.schema.target_scale
+    _, deviation = model.predict(X, return_std=True)
+    np.testing.assert_allclose(deviation, left_out)
+    new, truth = waves(9, 1000)
+    assert np.sqrt(np.mean((model.predict(new) - truth) ** 2)) < 1.15 * left_out
+    model.conformalize(new[:300], truth[:300])
+    lower, upper = model.predict_interval(new[300:], coverage=0.8)
+    assert 0.75 < np.mean((lower <= truth[300:]) & (truth[300:] <= upper)) < 0.85
+
+
 def test_many_rows_of_a_leaf_choose_by_some_of_them():
     X, y = waves(6, 1500)
     model = SecretRegressor(leaf="local", max_depth=0).fit(X, y)
@@ -208,6 +222,7 @@ def test_words_and_pictures_say_what_the_leaves_do(case):
     kind = ["kernel regression", "local linear regression"][model.leaf.degree]
     said = f"{kind} of {tree.kept.n_rows_of(leaf)} rows, bandwidth "
     assert said in model.export_text(output=0)
+    assert "each left out" in model.export_text(output=0)
     assert said in model.export_dot(output=0).replace("\\n", " ")
     assert said in model.to_dataframe(output=1)["model"][leaf]
     assert kind in model._repr_html_()
@@ -228,8 +243,6 @@ def test_what_needs_equations_is_refused(case):
         lambda: one.export_code("sql"),
         lambda: one.explain(X),
         lambda: one.feature_importances_,
-        lambda: one.predict(X, return_std=True),
-        lambda: one.conformalize(X, y[:, 0]),
         one.to_html,
         lambda: one.plot_leaf(int(one.apply(X)[0])),
         lambda: compact(tree, np.zeros(tree.n_nodes, bool)),
