@@ -35,8 +35,8 @@ _KEY_OF_LOSS = (
     "both in training"
 )
 _KEY_OF_ROWS = (
-    "[n]: node n; mean: of the target; error: root mean squared error of training rows, "
-    "each left out\nin its turn"
+    "[n]: node n; mean: of the target; error: root mean squared error of training rows "
+    "left out in turn"
 )
 _REPEATED = 3  # parts of a sum that are repeated after "else"
 _BRANCHES: tuple[tuple[str, Side], ...] = (("if", "left"), ("else", "right"))

@@ -222,7 +222,7 @@ def test_words_and_pictures_say_what_the_leaves_do(case):
     kind = ["kernel regression", "local linear regression"][model.leaf.degree]
     said = f"{kind} of {tree.kept.n_rows_of(leaf)} rows, bandwidth "
     assert said in model.export_text(output=0)
-    assert "each left out" in model.export_text(output=0)
+    assert "left out in turn" in model.export_text(output=0)
     assert said in model.export_dot(output=0).replace("\\n", " ")
     assert said in model.to_dataframe(output=1)["model"][leaf]
     assert kind in model._repr_html_()
