@@ -178,6 +178,20 @@ def test_any_rule_with_any_leaf(rule):
         assert (model.predict(X) > 0).all()
 
 
+@pytest.mark.parametrize("rule", [name for name in NAMED["prune"] if name])
+def test_any_rule_where_leaves_spend_less_than_their_parent(rule):
+    random = np.random.default_rng(2)
+    side = np.repeat([-1.0, 1.0], 60)
+    X = side[:, None] * random.uniform(0.5, 3.0, (120, 4))
+    y = side + 0.3 * random.normal(size=120)
+    grown = SecretRegressor(leaf="m5", prune=None, **SMALL).fit(X, y)
+    spent = grown.tree_.degrees
+    assert spent[0] > 1 + spent[grown.tree_.left[0]] + spent[grown.tree_.right[0]]
+    model = SecretRegressor(leaf="m5", prune=rule, **SMALL).fit(X, y)
+    assert 1 <= model.n_leaves_ <= grown.n_leaves_
+    assert model.score(X, y) > 0.7
+
+
 @pytest.mark.parametrize("rule", [name for name in CLASS_NAMED["prune"] if name])
 def test_any_rule_with_classes(rule):
     X, y = load_iris(return_X_y=True)
