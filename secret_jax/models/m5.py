@@ -93,7 +93,7 @@ class M5Linear(LeafModel):
     ) -> Models:
         """The nodes' own models, smoothed as those of leaves; their own degrees."""
         if self.attributes == "tested":
-            statistics = _without(statistics, ~tested_below(tree))
+            statistics = _without(statistics, ~asked_below(tree))
         own = super().fit(statistics, tree, stage)
         coefficient = own.coefficient.copy()
         # What the root says is a share of the node's prediction and a model from above.
@@ -109,7 +109,7 @@ class M5Linear(LeafModel):
         return own._replace(coefficient=coefficient)
 
 
-def tested_below(tree: Tree) -> Bool[np.ndarray, "n_nodes n_regressors"]:
+def asked_below(tree: Tree) -> Bool[np.ndarray, "n_nodes n_regressors"]:
     """Regressors whose columns are asked for by a node's split or by those below it.
 
     A leaf that pruning made has those that its model has, since what was below it is
