@@ -57,7 +57,7 @@ from secret_jax.refine.interface import (
     Refined,
     Refinement,
 )
-from secret_jax.runtime.progress import Note, Progress, Stage, silent
+from secret_jax.runtime.progress import UNTOLD, Note, Progress, Stage, silent
 from secret_jax.runtime.values import is_integer
 from secret_jax.splits.interface import SplitFinder
 from secret_jax.tree.plain import ROWS_LOOKED_AT, with_plain_splits
@@ -558,30 +558,42 @@ def grown(plan: Plan, prepared: Prepared, rule: PruningRule) -> Fitted:
     kinds = plan.kinds
     roots = [recipe.root(part, oblique=kind) for part in parts for kind in kinds]
 
-    def judged(kind: int, trees: Sequence[Tree]) -> tuple[list[Tree], Pruned]:
-        trees = recipe.attach(trees, training, roots[kind :: len(kinds)])
+    def with_models(kind: int, trees: Sequence[Tree], stage: Stage) -> list[Tree]:
+        own = roots[kind :: len(kinds)]
+        return recipe.attach(trees, training, own, stage)
+
+    def pruned(trees: Sequence[Tree]) -> Pruned:
         whole, *fold_trees = trees
-        return trees, rule(whole, evidence._replace(fold_trees=fold_trees))
+        return rule(whole, evidence._replace(fold_trees=fold_trees))
+
+    def judged(kind: int, trees: Sequence[Tree]) -> tuple[list[Tree], Pruned]:
+        trees = with_models(kind, trees, UNTOLD)
+        return trees, pruned(trees)
 
     watch = Watch(judged, len(kinds))
     watched = rule.folds and not rule.needs_whole_trees
     trees = recipe.grow(training, roots, enough=watch if watched else None)
-    pruning = recipe.stage("pruning")
+    fitting, pruning = recipe.stage("fitting models"), recipe.stage("pruning")
+    waiting = {
+        kind: with_models(kind, trees[kind :: len(kinds)], fitting)
+        for kind in range(len(kinds))
+        if kind not in watch.found
+    }
     found: list[tuple[list[Tree], Pruned]] = []
     for kind in range(len(kinds)):
         pruning.at(kind, len(kinds))
         known = watch.found.get(kind)
-        found.append(known or judged(kind, trees[kind :: len(kinds)]))
+        found.append(known or (waiting[kind], pruned(waiting[kind])))
     best = min(range(len(kinds)), key=lambda kind: found[kind][1].value)
-    candidates = [Candidate(trees[0], pruned.tree) for trees, pruned in found]
+    candidates = [Candidate(trees[0], kept.tree) for trees, kept in found]
     candidates.insert(0, candidates.pop(best))
-    grown_tree, pruned = found[best][0][0], found[best][1]
+    grown_tree, kept = found[best][0][0], found[best][1]
     fitted = Fitted(
-        tree=pruned.tree,
+        tree=kept.tree,
         oblique=kinds[best],
         n_leaves_grown=grown_tree.n_leaves,
         candidates=tuple(candidates),
-        folds=_folds(evidence, pruned),
+        folds=_folds(evidence, kept),
         training=training,
         held_out=held_out,
         refit=rule.refits,

@@ -42,6 +42,7 @@ from secret_jax.refine.soft.steps import (
 from secret_jax.runtime.devices import in_32_bits
 from secret_jax.runtime.programs import Program
 from secret_jax.splits.interface import Columns, Node, SplitFinder
+from secret_jax.splits.mixture import STEPS_TOGETHER
 from secret_jax.tree.routing import apply, predict
 from secret_jax.tree.structure import Tree
 
@@ -131,7 +132,7 @@ def main_cases(nodes: int, rows: int, columns: int) -> dict[str, Callable[[], Ca
         "oblique search": lambda: search(RssSplits(), oblique=True, **sizes),
         "axis search": lambda: search(RssSplits(), oblique=False, **sizes),
         "SECRET search": lambda: search(SecretSplits(), oblique=True, **sizes)._replace(
-            assumed_turns=_EM_STEPS
+            assumed_turns=-(-_EM_STEPS // STEPS_TOGETHER)
         ),
         "routing of a block": _through_tree(columns, apply),
         "prediction of a block": _through_tree(columns, predict),

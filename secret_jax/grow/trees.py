@@ -73,11 +73,16 @@ class Recipe:
         return grow(rows, self.schema, self.options, roots, told, enough)
 
     def attach(
-        self, trees: Sequence[Tree], rows: Rows, roots: Sequence[Root]
+        self,
+        trees: Sequence[Tree],
+        rows: Rows,
+        roots: Sequence[Root],
+        stage: Stage | None = None,
     ) -> list[Tree]:
         """The trees with models."""
         parts = [_rows_of(root, rows) for root in roots]
-        return attach(trees, parts, self.leaf, self.stage("fitting models"))
+        stage = self.stage("fitting models") if stage is None else stage
+        return attach(trees, parts, self.leaf, stage)
 
     def grow_one(
         self, rows: Rows, *, oblique: bool, stage: str, deepest: int | None = None

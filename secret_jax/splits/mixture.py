@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from secret_jax.runtime.linalg import inverse_cholesky, matmul
+from secret_jax.runtime.linalg import inverse_cholesky, is_written_out, matmul
 
 
 class MixtureStatus(IntEnum):
@@ -40,6 +40,8 @@ class MixtureStatus(IntEnum):
 
 # Status of a run that goes on.
 _RUNNING = -1
+# On an accelerator the host is asked only after so many steps whether any run goes on.
+STEPS_TOGETHER = 10
 # The prior of a component grows as its share falls, to this one.
 _LEAST_SHARE = 1e-6
 
@@ -244,7 +246,18 @@ def fit_mixture(
     status = jnp.where(enough, _RUNNING, MixtureStatus.TOO_FEW_ROWS)
     lowest = jnp.asarray(-jnp.inf, z.dtype)
     start = MixtureFit(nothing, lowest, jnp.int32(0), status.astype(jnp.int32))
-    _, fit = jax.lax.while_loop(proceed, iterate, (responsibility, start))
+
+    def iterate_unless_done(_, carry):
+        going = proceed(carry)
+        return jax.tree.map(
+            lambda new, old: jnp.where(going, new, old), iterate(carry), carry
+        )
+
+    def iterate_often(carry):
+        return jax.lax.fori_loop(0, STEPS_TOGETHER, iterate_unless_done, carry)
+
+    step = iterate_often if is_written_out() else iterate
+    _, fit = jax.lax.while_loop(proceed, step, (responsibility, start))
     unfinished = fit.status == _RUNNING
     return fit._replace(
         status=jnp.where(unfinished, MixtureStatus.ITERATION_LIMIT, fit.status)

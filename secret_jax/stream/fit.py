@@ -80,7 +80,6 @@ def fit_stream(plan: Plan, source: BatchSource, options: StreamOptions) -> Finis
         If the rows cannot be used, with the place where.
     """
     exchange = options.exchange
-    plan = replace(plan, seed=_seed_of_all(plan.seed, exchange))
     checkpoint, plan = begun(plan, source, options)
 
     def learner() -> Learner:
@@ -128,15 +127,13 @@ def _enough(plan: Plan, options: StreamOptions, n_rows: int) -> int:
     return min(enough_rows(plan, n_rows), MOST_SAMPLED)
 
 
-def _seed_of_all(seed: int, exchange: Exchange) -> int:
-    """The seed of the first process: another process may have drawn another."""
-    return int(exchange.gathered(str(seed).encode())[0])
-
-
 def begun(
     plan: Plan, source: BatchSource, options: StreamOptions
 ) -> tuple[Checkpoint, Plan]:
-    """The checkpoint of this fit, and the plan with the seed that it began with."""
+    """The checkpoint of this fit, and the plan with the seed that it began with.
+
+    That of the first process: another process may have drawn another.
+    """
     exchange = options.exchange
     several = exchange.n_processes > 1
     identity = {
@@ -147,17 +144,29 @@ def begun(
         "versions": [jax.__version__, np.__version__],
         "process": f"{exchange.rank} of {exchange.n_processes}",
     }
-    checkpoint = Checkpoint(
-        options.checkpoint,
-        identity,
-        options.pause,
-        suffix=f"-{exchange.rank}" if several else "",
-    )
-    state = checkpoint.load("seed")
-    seed = plan.seed if state is None else state[0]["seed"]
-    if state is None:
-        checkpoint.save("seed", {"seed": seed}, {})
-    return checkpoint, replace(plan, seed=_seed_of_all(seed, exchange))
+    found: list[Checkpoint] = []
+
+    def opened() -> bytes:
+        checkpoint = Checkpoint(
+            options.checkpoint,
+            identity,
+            options.pause,
+            suffix=f"-{exchange.rank}" if several else "",
+        )
+        found.append(checkpoint)
+        state = checkpoint.load("seed")
+        return str(plan.seed if state is None else state[0]["seed"]).encode()
+
+    seed = int(told(exchange, opened)[0])
+    checkpoint = found[0]
+
+    def noted() -> bytes:
+        if checkpoint.load("seed") is None:
+            checkpoint.save("seed", {"seed": seed}, {})
+        return b""
+
+    told(exchange, noted)
+    return checkpoint, replace(plan, seed=seed)
 
 
 def _first_pass(

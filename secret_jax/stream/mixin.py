@@ -19,6 +19,7 @@ from secret_jax.runtime.progress_line import shown
 from secret_jax.runtime.values import is_integer, is_real
 from secret_jax.stream.batches import Wanted
 from secret_jax.stream.checkpoint import USUAL_PAUSE
+from secret_jax.stream.sources import BatchSource
 from secret_jax.tree.structure import Tree
 
 # What neither the tree nor its bits depend on; the seed has a place of its own.
@@ -124,7 +125,7 @@ class StreamMixin:
         >>> bool((model.predict(X) == whole.predict(X)).all())
         True
         """
-        from secret_jax.stream.exchange import Alone, JaxProcesses
+        from secret_jax.stream.exchange import Alone, JaxProcesses, told
         from secret_jax.stream.fit import StreamOptions, fit_stream
         from secret_jax.stream.sources import opened
 
@@ -138,14 +139,22 @@ class StreamMixin:
                 f"fit_stream measures the target in units of its deviation, which "
                 f"{loss!r} cannot have. Fit such a loss with fit, on rows in memory."
             )
-        rows = opened(source, Wanted(targets, sample_weight, names))
+        exchange = JaxProcesses() if processes else Alone()
+        sources: list[BatchSource] = []
+
+        def opening() -> bytes:
+            sources.append(opened(source, Wanted(targets, sample_weight, names)))
+            return b""
+
+        told(exchange, opening)
+        rows = sources[0]
         options = StreamOptions(
             target_names=targets,
             sample_rows=sample_rows,
             checkpoint=checkpoint,
             pause=checkpoint_seconds,
             parameters=self._setting(),
-            exchange=JaxProcesses() if processes else Alone(),
+            exchange=exchange,
         )
         names_before = fitted_names(self)  # pyright: ignore[reportArgumentType]
         with shown(self.verbose) as progress, one_thread_for_products():

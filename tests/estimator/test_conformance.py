@@ -63,8 +63,8 @@ def test_scikit_learn_checks(estimator, check, monkeypatch):
         pytest.skip("needs SCIPY_ARRAY_API, and tells nothing of this estimator")
     grown = []
 
-    def grow(recipe, rows, roots, *stage):
-        trees = grow_as_ever(recipe, rows, roots, *stage)
+    def grow(recipe, rows, roots, *stage, **enough):
+        trees = grow_as_ever(recipe, rows, roots, *stage, **enough)
         grown.extend(trees)
         return trees
 

@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 import reference
 
+from secret_jax.runtime.linalg import written_out
 from secret_jax.splits.mixture import (
+    STEPS_TOGETHER,
     MixtureFit,
     MixtureParameters,
     MixtureStatus,
@@ -320,3 +322,31 @@ def test_indistinct_start_stays_indistinct(rows):
     got = fit(z, weight, np.full(N, 0.5), max_iter=50, tolerance=1e-6)
     assert got.status == MixtureStatus.CONVERGED
     assert np.array_equal(got.parameters.mean[0], got.parameters.mean[1])
+
+
+@pytest.mark.parametrize("max_iter", [3, STEPS_TOGETHER, 24])
+def test_steps_in_groups_end_where_single_ones_do(max_iter):
+    rng = np.random.default_rng(3)
+    z = rng.normal(size=(4, N, D)).astype(np.float32)
+    z[:, : N // 2] += np.array([0.5, 1.0, 2.0, 6.0], np.float32)[:, None, None]
+    weight = np.ones((4, N), np.float32)
+    weight[3, 2:] = 0  # too few rows
+    start = rng.random((4, N)).astype(np.float32)
+
+    def fits():
+        def one(z, weight, start):
+            active = jnp.ones(D, bool)
+            return fit_mixture(
+                z, weight, start, active, max_iter=max_iter, tolerance=1e-4, floor=FLOOR
+            )
+
+        return jax.tree.map(np.asarray, jax.jit(jax.vmap(one))(z, weight, start))
+
+    alone = fits()
+    with written_out():
+        together = fits()
+    assert (together.n_iterations <= max_iter).all()
+    np.testing.assert_array_equal(together.status, alone.status)
+    np.testing.assert_array_equal(together.n_iterations, alone.n_iterations)
+    for found, expected in zip(together.parameters, alone.parameters, strict=True):
+        np.testing.assert_allclose(found, expected, atol=2e-4)
