@@ -152,9 +152,9 @@ class Presets:
 
         Every threshold, by what it takes off the standard deviation of the output;
         nodes whose output varies by less than 5 % of that of all rows, or that hold
-        fewer than four rows, are not split; linear models in the leaves whose terms are
-        eliminated one by one, and which are smoothed along the path to the root;
-        pruning by errors that are corrected for the number of terms.
+        fewer than four rows, are not split; linear models of what is asked for below a
+        node, whose terms are eliminated one by one, and which are smoothed along the
+        path to the root; pruning by errors that are corrected for the number of terms.
 
         Parameters
         ----------
@@ -163,14 +163,17 @@ class Presets:
 
         Notes
         -----
-        What differs from the paper: the models of a node may have all numeric columns,
-        where it allows those that are split on below it; categories are divided into
-        two sets by their means.
+        What differs from the paper: categories are divided into two sets by their
+        means, as Wang & Witten do, and are in no model; a subtree pays for all its
+        parameters and splits together, as in their program M5'.
 
         References
         ----------
         J. R. Quinlan. Learning with Continuous Classes. Proceedings of the Australian
         Joint Conference on Artificial Intelligence, 1992.
+
+        Y. Wang and I. H. Witten. Inducing Model Trees for Continuous Classes. European
+        Conference on Machine Learning, poster papers, 1997.
 
         Examples
         --------
@@ -179,7 +182,7 @@ class Presets:
         M5Splits(least_deviation=0.05)
         """
         own: dict[str, Any] = {
-            "leaf": M5Linear(clip_margin=None),
+            "leaf": M5Linear(attributes="tested", clip_margin=None),
             "prune": M5Pruning(),
             "min_samples_split": 4,
             "min_samples_leaf": 2,

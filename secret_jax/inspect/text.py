@@ -22,22 +22,11 @@ from secret_jax.inspect.words import (
     node_facts,
     split_parts,
 )
+from secret_jax.losses.classes import CrossEntropy, class_in_words
 from secret_jax.tree.structure import SplitKind, Tree
 from secret_jax.tree.totals import leaves_below
 
 _WIDTH = 100  # characters in a line
-_KEY = (
-    "[n]: node n; mean: of the target; error: root mean squared error; both on the "
-    "training rows"
-)
-_KEY_OF_LOSS = (
-    "[n]: node n; mean: of the target, or share of the class; loss: mean of the rows; "
-    "both in training"
-)
-_KEY_OF_ROWS = (
-    "[n]: node n; mean: of the target; error: root mean squared error of training rows "
-    "left out in turn"
-)
 _REPEATED = 3  # parts of a sum that are repeated after "else"
 _BRANCHES: tuple[tuple[str, Side], ...] = (("if", "left"), ("else", "right"))
 
@@ -96,12 +85,13 @@ def export_text(
     of_output = [tree.output(i) for i in range(tree.n_outputs)] if several else [tree]
     costs = [reading_cost(one, precision) for one in of_output]
     cost = costs[0].splits + sum(each.leaves for each in costs)
+    names = tree.schema.target_names
     lines = [
-        f"{' / '.join(tree.schema.target_names)}: a tree of "
+        f"{' / '.join(map(class_in_words, names) if several else names)}: a tree of "
         f"{counted_leaves(tree.n_leaves)}, depth {tree.max_depth}, "
         f"{counted(cost, 'number', 'numbers')} to read, "
         f"grown on {counted_rows(tree.weight[0])}",
-        _KEY_OF_LOSS if tree.loss else _KEY_OF_ROWS if tree.kept else _KEY,
+        *_keys(tree),
     ]
     if tree.is_soft:
         clipped = mixture_facts(tree)
@@ -163,6 +153,24 @@ def export_text(
 
     write(0, "")
     return "\n".join(lines) + "\n"
+
+
+def _keys(tree: Tree) -> list[str]:
+    """What the marks of the text mean."""
+    several = tree.n_outputs > 1
+    mean = "mean: of the target"
+    if tree.loss is not None and tree.loss.of_classes:
+        mean = f"{'%' if several else 'mean'}: share of the class"
+    error = "error: root mean squared error" if tree.loss is None else "loss: mean loss"
+    where = "both on the training rows"
+    if tree.kept is not None:
+        where = "of training rows left out in turn"
+    lines = [f"[n]: node n; {mean}; {error}; {where}"]
+    if several and isinstance(tree.loss, CrossEntropy):
+        lines.append("a class's probability is in proportion to exp(score)")
+    if several and not tree.is_soft:
+        lines.append("a leaf says nothing of classes that have no row in it")
+    return lines
 
 
 def _wrapped(parts: list[str], indent: str, label: str) -> list[str]:

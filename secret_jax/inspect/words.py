@@ -27,6 +27,7 @@ from secret_jax.inspect.rounding import (
     rounded_model,
     rounded_split,
 )
+from secret_jax.losses.classes import class_in_words
 from secret_jax.tree.kept import KINDS
 from secret_jax.tree.structure import SplitKind, Tree
 
@@ -311,7 +312,8 @@ def loss_facts(tree: Tree, node: int) -> str:
         names = tree.schema.target_names
         order = np.argsort(-tree.mean[node], kind="stable")
         shares = [
-            f"{number(100 * float(tree.mean[node, i]), digits=3)} % {quoted(names[i])}"
+            f"{number(100 * float(tree.mean[node, i]), digits=3)} % "
+            f"{quoted(class_in_words(names[i]))}"
             for i in order
             if tree.mean[node, i] >= _LEAST_SHARE
         ]

@@ -16,6 +16,21 @@ _LEAST_SHARE = 1e-12
 _LEAST_CURVATURE = 1e-4
 
 
+def class_in_words(name: str) -> str:
+    """A class's name; one that could be taken for a number says what it is.
+
+    Examples
+    --------
+    >>> [class_in_words(name) for name in ("setosa", "0", "-1", "<50K")]
+    ['setosa', 'class 0', 'class -1', '<50K']
+    """
+    try:
+        float(name)
+    except ValueError:
+        return name
+    return f"class {name}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class CrossEntropy(Loss):
     """The negative log-likelihood of classes, in nats.
@@ -49,7 +64,8 @@ class CrossEntropy(Loss):
 
     def name_of_value(self, target: str, several: bool) -> str:
         """Log-odds; of several classes up to a term that all of them share."""
-        return f"score of {target}" if several else f"log-odds of {target}"
+        name = class_in_words(target)
+        return f"score of {name}" if several else f"log-odds of {name}"
 
     def prediction(self, value: np.ndarray) -> np.ndarray:
         """Probabilities of the outputs' classes."""
@@ -110,7 +126,7 @@ class Brier(Loss):
     def name_of_value(self, target: str, several: bool) -> str:
         """A share."""
         del several
-        return f"share of {target}"
+        return f"share of {class_in_words(target)}"
 
     def prediction(self, value: np.ndarray) -> np.ndarray:
         """Shares, no less than zero and no more than one."""

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from jaxtyping import Bool, Float
+from sklearn.utils._param_validation import StrOptions
 
 from secret_jax.models.interface import LeafModel, Models
 from secret_jax.models.least_squares import means
 from secret_jax.models.statistics import NodeStatistics
 from secret_jax.runtime.progress import UNTOLD, Stage
 from secret_jax.runtime.values import real
-from secret_jax.tree.structure import Tree
+from secret_jax.tree.structure import SplitKind, StopReason, Tree
 
 # Regressors are standardised over the table: a smaller variance is rounding.
 _CONSTANT_VARIANCE = 1e-12
@@ -38,14 +39,16 @@ class M5Linear(LeafModel):
     ----------
     smoothing : float, default=15.0
         The k above; 0: none.
+    attributes : {"all", "tested"}, default="all"
+        Which regressors a model starts from. ``"tested"``, as in the literature: those
+        that splits below the node ask for in the tree as it was grown. What growth has
+        left a leaf is a constant; a leaf that pruning made has a linear model.
 
     Notes
     -----
     Quinlan measures the mean absolute residual; here it is the root of the mean square,
     which statistics tell and which is in proportion to it where residuals are normal.
-    He lets a node choose among the attributes that its subtree asks for or uses; here
-    it chooses among all regressors, as M5 does in a leaf of its own. He stops at the
-    first term that pays; here all shorter models are looked at as well.
+    He stops at the first term that pays; here all shorter models are looked at as well.
 
     References
     ----------
@@ -63,10 +66,12 @@ class M5Linear(LeafModel):
     """
 
     smoothing: float = 15.0
+    attributes: Literal["all", "tested"] = "all"
 
     _parameter_constraints: ClassVar[dict] = {
         **LeafModel._parameter_constraints,
         "smoothing": [real(0.0)],
+        "attributes": [StrOptions({"all", "tested"})],
     }
     corrects_parent: ClassVar[bool] = False
 
@@ -87,6 +92,8 @@ class M5Linear(LeafModel):
         self, statistics: NodeStatistics, tree: Tree, stage: Stage = UNTOLD
     ) -> Models:
         """The nodes' own models, smoothed as those of leaves; their own degrees."""
+        if self.attributes == "tested":
+            statistics = _without(statistics, ~asked_below(tree))
         own = super().fit(statistics, tree, stage)
         coefficient = own.coefficient.copy()
         # What the root says is a share of the node's prediction and a model from above.
@@ -100,6 +107,38 @@ class M5Linear(LeafModel):
             above[node] = share[parent] * part * own.coefficient[parent] + above[parent]
             coefficient[node] = share[node] * own.coefficient[node] + above[node]
         return own._replace(coefficient=coefficient)
+
+
+def asked_below(tree: Tree) -> Bool[np.ndarray, "n_nodes n_regressors"]:
+    """Regressors whose columns are asked for by a node's split or by those below it.
+
+    A leaf that pruning made has those that its model has, since what was below it is
+    gone.
+    """
+    n, schema = tree.schema.n_regressors, tree.schema
+    column = np.array(schema.input_columns, int)
+    found = np.zeros((tree.n_nodes, n), bool)
+    was_split = tree.stop_reason == StopReason.PRUNED
+    found[was_split] = (tree.coefficient[was_split, :, 1:] != 0).any(axis=1)
+    for node in np.flatnonzero(~tree.is_leaf)[::-1]:  # children before parents
+        if tree.kind[node] == SplitKind.DISCRETE:
+            asked = [schema.discrete[tree.attribute[node]]]
+        else:
+            asked = column[tree.direction[node] != 0]
+        below = found[tree.left[node]] | found[tree.right[node]]
+        found[node] = below | np.isin(column[:n], asked)
+    return found
+
+
+def _without(
+    statistics: NodeStatistics, gone: Bool[np.ndarray, "n_nodes n_regressors"]
+) -> NodeStatistics:
+    """Statistics in which some regressors of each node are constant."""
+    scatter = statistics.scatter.copy()
+    node, column = np.nonzero(gone)
+    scatter[node, column] = 0.0
+    scatter[node, :, column] = 0.0
+    return statistics._replace(scatter=scatter)
 
 
 def eliminated(statistics: NodeStatistics) -> Float[np.ndarray, "n_nodes n_regressors"]:

@@ -85,15 +85,16 @@ def weakest_links(
     error : ndarray of shape (n_nodes,)
         Error of every node as a leaf, in units that add up.
     size : ndarray of shape (n_nodes,), optional
-        What every node adds to the size as a leaf; by default one. A subtree must be
-        larger than its root.
+        What every node adds to the size as a leaf; by default one. Leaves whose models
+        leave terms out may spend less than the node above them: that one then counts
+        for one less than they do, as if only the split was saved.
 
     Returns
     -------
     PruningPath
         Subtrees that are never alone the best are left out.
     """
-    size = np.ones(tree.n_nodes) if size is None else size
+    size = np.ones(tree.n_nodes) if size is None else _rising(tree, size)
     error_below = error.astype(np.float64)
     size_below = size.astype(np.float64)
     for node in np.flatnonzero(~tree.is_leaf)[::-1]:  # children before parents
@@ -119,6 +120,18 @@ def weakest_links(
             size_below[node] -= less_size
             node = int(tree.parent[node])
     return PruningPath(np.array(alphas), step, tree.parent)
+
+
+def _rising(tree: Tree, size: np.ndarray) -> np.ndarray:
+    """Sizes by which every split adds one at least, to whichever subtree.
+
+    No penalty, however high, would ever cut a split that adds nothing.
+    """
+    size = size.astype(np.float64)
+    for node in np.flatnonzero(~tree.is_leaf)[::-1]:  # children before parents
+        children = size[[tree.left[node], tree.right[node]]]
+        size[node] = min(size[node], children.sum() - 1.0)
+    return size
 
 
 def _below(tree: Tree, node: int) -> np.ndarray:

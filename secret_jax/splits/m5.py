@@ -34,10 +34,9 @@ class M5Splits(SplitFinder):
 
     Notes
     -----
-    What differs from the paper: a test of a discrete attribute has two outcomes, which
-    its categories are divided between in the order of their means, as in Wang & Witten
-    (1997),. Of several
-    outputs the gains are added, each in units of its own deviation.
+    What differs from the paper: a test of a discrete attribute has two outcomes, and
+    its categories are divided in the order of their means, as in Wang & Witten (1997).
+    Of several outputs the gains are added, each in units of its own deviation.
 
     References
     ----------

@@ -216,6 +216,15 @@ def test_text_says_shares_and_log_odds(several, two):
     assert several.reading_cost_ > two.reading_cost_
 
 
+def test_classes_that_are_numbers_are_told_from_numbers(iris):
+    X, y = iris[0], np.unique(iris[2], return_inverse=True)[1]
+    text = SecretClassifier.cart(max_depth=1).fit(X, y).export_text()
+    assert text.startswith("class 0 / class 1 / class 2: a tree of 2 leaves")
+    assert "share of class 0 = 1\n" in text
+    assert "100 % class 0" in text
+    assert "%: share of the class; loss: mean loss; both on the training rows" in text
+
+
 def test_contributions_add_up_to_log_odds(two, iris):
     why = two.explain(iris[1])
     total = why.baseline + why.contributions.sum(axis=1) + why.clipping

@@ -281,6 +281,7 @@ BAD_FIELDS = {
         (LeastSquares, "clip_margin", "[0.0, inf) or None", [-0.1]),
         (Constant, "clip_min_samples", "[0, inf)", [-1, 0.5]),
         (M5Linear, "smoothing", "[0.0, inf)", [-1, np.nan, "auto", None]),
+        (M5Linear, "attributes", "'tested'", ["below", None]),
     ],
     "prune": [
         (HoldOut, "fraction", "(0.0, 1.0)", [0, 1.0, 5, "0.5"]),

@@ -11,10 +11,13 @@ from configurations import crease, shop
 
 from secret_jax import M5Linear, SecretRegressor, SimpleLinear
 from secret_jax.data.encoding import encode
+from secret_jax.data.rows import Rows
+from secret_jax.models.attach import attach_one
 from secret_jax.models.statistics import slice_statistics
 from secret_jax.tree.degrees import model_degrees
 from secret_jax.tree.file import load_tree, save_tree
 from secret_jax.tree.routing import apply
+from secret_jax.tree.structure import SplitKind, compact
 
 
 def statistics_of(parts, weight=None):
@@ -150,6 +153,57 @@ def test_smoothing_averages_what_the_models_of_the_path_say(smoothed):
             said[row] = (n_rows * said[row] + 15 * own[node][0][row]) / (n_rows + 15)
     predicted = tree.schema.scale_targets(model.predict(X)[:, None])[:, 0]
     np.testing.assert_allclose(predicted, said, atol=1e-5)
+
+
+def test_models_have_what_is_asked_for_below_them():
+    frame, price = shop()
+    leaf = M5Linear(attributes="tested", smoothing=0.0, clip_margin=None)
+    model = SecretRegressor(leaf=leaf, oblique=False, splits="cart", prune=None, tau=0)
+    tree = model.set_params(min_samples_split=30).fit(frame, price).tree_
+    rows = Rows(
+        encode(tree.schema, frame),
+        tree.schema.scale_targets(np.asarray(price)[:, None]),
+        np.ones(len(frame)),
+    )
+    column = np.array(tree.schema.input_columns)[: tree.schema.n_regressors]
+    used = tree.coefficient[:, 0, 1:] != 0
+    assert not used[tree.is_leaf].any()
+    everything = attach_one(tree, rows, replace(leaf, attributes="all"))
+    fewer = 0
+    for node in np.flatnonzero(~tree.is_leaf):
+        asked = {_column(tree, below) for below in _below(tree, node)}
+        assert set(column[used[node]]) <= asked
+        if set(column) <= asked:
+            found = everything.coefficient[node]
+            np.testing.assert_allclose(tree.coefficient[node], found)
+        fewer += asked < set(column)
+    assert fewer > 1
+    assert SplitKind.DISCRETE in tree.kind
+    # What pruning made a leaf keeps its model, though what was asked below is gone.
+    pruned = compact(tree, tree.depth < 2)
+    assert (pruned.coefficient[pruned.is_leaf, :, 1:] != 0).any()
+    again = attach_one(pruned, rows, leaf)
+    np.testing.assert_allclose(
+        again.coefficient[pruned.is_leaf], pruned.coefficient[pruned.is_leaf], atol=1e-9
+    )
+
+
+def _column(tree, node):
+    """Input column that a split asks for."""
+    is_discrete = tree.kind[node] == SplitKind.DISCRETE
+    of_kind = tree.schema.discrete if is_discrete else tree.schema.input_columns
+    return of_kind[tree.attribute[node]]
+
+
+def _below(tree, node):
+    """A split and all splits below it."""
+    if tree.left[node] < 0:
+        return []
+    return [
+        node,
+        *_below(tree, tree.left[node]),
+        *_below(tree, tree.right[node]),
+    ]
 
 
 def _path(tree, node):

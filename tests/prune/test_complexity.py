@@ -97,6 +97,34 @@ def test_sizes_need_not_be_one():
     assert np.array_equal(twice.step, once.step)
 
 
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_node_may_spend_more_than_the_leaves_below_it(shape):
+    tree = with_errors(shape, 3)
+    size = np.where(tree.is_leaf, 2.0, 9.0)
+    path = path_of(tree, size)
+    # Then it counts as if only its split was saved: by these sizes the path is right.
+    for node in np.flatnonzero(~tree.is_leaf)[::-1]:
+        size[node] = min(9.0, size[[tree.left[node], tree.right[node]]].sum() - 1)
+    both = np.column_stack([tree.train_error[:, 0], size])
+    tree = dataclasses.replace(tree, train_error=both)
+    sums = [t.train_error[t.is_leaf].sum(axis=0) for t in all_subtrees(tree)]
+    for index, alpha in enumerate(path.alphas):
+        subtree = path.subtree(tree, index)
+        found = subtree.train_error[subtree.is_leaf].sum(axis=0)
+        least = min(error + alpha * spent for error, spent in sums)
+        assert found[0] + alpha * found[1] == pytest.approx(least)
+    assert subtree.n_leaves == 1
+
+
+def test_a_split_that_saves_terms_is_cut_at_the_penalty_of_its_threshold():
+    tree = with_errors("stump", 0)
+    for spent in (3.0, 4.0, 40.0):
+        path = weakest_links(
+            tree, np.array([3.0, 1.0, 0.5]), np.array([spent, 2.0, 2.0])
+        )
+        np.testing.assert_allclose(path.alphas, [0.0, 1.5])
+
+
 def test_the_path_is_that_of_scikit_learn():
     X, y = crease(128)
     cart = DecisionTreeRegressor(min_samples_leaf=5, random_state=0).fit(X, y)

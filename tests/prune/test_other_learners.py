@@ -113,19 +113,25 @@ def test_m5_keeps_what_its_estimate_says_is_better(leaf):
             node = tree.parent[node]
     x = np.asarray(table.x).astype(float)[:, : tree.schema.n_regressors]
 
-    def estimated(node):
+    def corrected(size, spent, n):
+        return (n + spent) / (n - spent) * size if n > spent else np.inf
+
+    def kept(node):
+        """Absolute residuals, parameters and leaves of what is best from here on."""
         own, n = inside[node], inside[node].sum()
         model = tree.coefficient[node, 0]
         size = np.abs(model[0] + x[own] @ model[1:] - target[own, 0]).sum()
         spent = min(4, n) if leaf == "linear" else 1 + np.count_nonzero(model[1:])
-        as_leaf = (n + spent) / (n - spent) * size if n > spent else np.inf
         if tree.left[node] < 0:
-            return as_leaf, 1
-        below = estimated(tree.left[node]), estimated(tree.right[node])
-        total = below[0][0] + below[1][0]
-        return (total, below[0][1] + below[1][1]) if total < as_leaf else (as_leaf, 1)
+            return size, spent, 1
+        left, right = kept(tree.left[node]), kept(tree.right[node])
+        below = left[0] + right[0], left[1] + right[1] + 1, left[2] + right[2]
+        if corrected(*below[:2], n) < corrected(size, spent, n):
+            return below
+        return size, spent, 1
 
-    error, n_leaves = estimated(0)
+    size, spent, n_leaves = kept(0)
+    error = corrected(size, spent, len(y))
     assert found.value == pytest.approx(error, rel=1e-4)
     assert found.tree.n_leaves == n_leaves
     assert 1 < n_leaves < tree.n_leaves
@@ -176,6 +182,20 @@ def test_any_rule_with_any_leaf(rule):
     if rule != "icomp":
         model = SecretRegressor(loss="poisson", prune=rule, **SMALL).fit(X, counts)
         assert (model.predict(X) > 0).all()
+
+
+@pytest.mark.parametrize("rule", [name for name in NAMED["prune"] if name])
+def test_any_rule_where_leaves_spend_less_than_their_parent(rule):
+    random = np.random.default_rng(2)
+    side = np.repeat([-1.0, 1.0], 60)
+    X = side[:, None] * random.uniform(0.5, 3.0, (120, 4))
+    y = side + 0.3 * random.normal(size=120)
+    grown = SecretRegressor(leaf="m5", prune=None, **SMALL).fit(X, y)
+    spent = grown.tree_.degrees
+    assert spent[0] > 1 + spent[grown.tree_.left[0]] + spent[grown.tree_.right[0]]
+    model = SecretRegressor(leaf="m5", prune=rule, **SMALL).fit(X, y)
+    assert 1 <= model.n_leaves_ <= grown.n_leaves_
+    assert model.score(X, y) > 0.7
 
 
 @pytest.mark.parametrize("rule", [name for name in CLASS_NAMED["prune"] if name])
