@@ -2,8 +2,9 @@
 
 A fit asks for trees now and then, and does other things between. Here every fit has a
 thread, of which one runs at a time; one that asks for trees waits until all others ask
-as well or are done, and then what they ask for grows side by side. A node's split does
-not depend on the nodes beside it, and so the trees are those of fits by themselves.
+as well or are done. Then the thread that runs them all grows what they ask for side by
+side: it is the one that hears Ctrl-C. A node's split does not depend on the nodes
+beside it, and so the trees are those of fits by themselves.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from secret_jax.data.rows import Rows, join
 from secret_jax.data.schema import TableSchema
 from secret_jax.grow.frontier import Root
 from secret_jax.grow.grower import Enough, GrowOptions, grow
-from secret_jax.runtime.devices import chosen_device
+from secret_jax.runtime.devices import carried, chosen_device, memory_limit
 from secret_jax.tree.structure import Tree
 
 # What growth does not look at: the units of a table, which its rows have lost.
@@ -41,19 +42,26 @@ class _Request:
     options: GrowOptions
     roots: Sequence[Root]
     enough: Enough | None
-    device: Any
+    kind: Hashable
+    # Where the fit computes, whatever thread grows its trees.
+    grow_there: Callable[[Sequence[_Request]], None]
     trees: list[Tree] | None = None
     error: BaseException | None = None
 
-    @property
-    def kind(self) -> Hashable:
-        """Requests of one kind can grow side by side."""
-        about = tuple(
-            getattr(self.schema, field.name)
-            for field in fields(self.schema)
-            if field.name not in _UNITS
-        )
-        return self.options, self.device, about
+
+def _kind(schema: TableSchema, options: GrowOptions) -> Hashable:
+    """What requests have in common that can grow side by side."""
+    about = tuple(
+        getattr(schema, field.name)
+        for field in fields(schema)
+        if field.name not in _UNITS
+    )
+    kind = (options, about, chosen_device(), memory_limit())
+    try:
+        hash(kind)
+    except TypeError:  # a finder that cannot be compared grows by itself
+        return object()
+    return kind
 
 
 class Together:
@@ -71,13 +79,13 @@ class Together:
         self._running: int | None = None
         self._ready = list(range(len(self._jobs)))
         self._asked: dict[int, _Request] = {}
-        self._n_left = len(self._jobs)
         self._error: BaseException | None = None
 
     def run(self) -> None:
         """Run all jobs; the first error, if there is one, is raised."""
+        work = carried(self._work)
         threads = [
-            threading.Thread(target=self._work, args=(i,), daemon=True)
+            threading.Thread(target=work, args=(i,), daemon=True)
             for i in range(len(self._jobs))
         ]
         try:
@@ -85,17 +93,19 @@ class Together:
                 thread.start()
             with self._turn:
                 self._next()
-                while self._n_left:
-                    self._turn.wait(0.5)  # so that Ctrl-C is heard
+            while requests := self._all_asked():
+                _grow_all(requests)
+                with self._turn:
+                    self._ready = sorted(self._asked)
+                    self._asked.clear()
+                    self._next()
         except BaseException as error:
-            with self._turn:
-                self._error = self._error or error
-                self._turn.notify_all()
-            for thread in threads:
-                thread.join()
+            self._fail(error)
             raise
-        if self._error is not None:
-            raise self._error
+        finally:
+            for thread in threads:
+                if thread.is_alive():
+                    thread.join()
 
     def grow(
         self,
@@ -113,7 +123,8 @@ class Together:
             options=options,
             roots=roots,
             enough=enough,
-            device=chosen_device(),
+            kind=_kind(schema, options),
+            grow_there=carried(_grow_alike),
         )
         with self._turn:
             self._asked[number] = request
@@ -133,12 +144,11 @@ class Together:
         except Cancelled:
             pass
         except BaseException as error:
-            self._error = self._error or error
+            self._fail(error)
         finally:
             _TOGETHER.reset(tokens[0])
             _NUMBER.reset(tokens[1])
             with self._turn:
-                self._n_left -= 1
                 self._next()
 
     def _wait_for_turn(self, number: int) -> None:
@@ -147,14 +157,25 @@ class Together:
         if self._error is not None:
             raise Cancelled
 
+    def _all_asked(self) -> list[_Request]:
+        """What the fits wait for, once none of them runs; nothing when all are done."""
+        with self._turn:
+            while self._running is not None and self._error is None:
+                self._turn.wait(0.5)  # so that Ctrl-C is heard
+            if self._error is not None:
+                raise self._error
+            return list(self._asked.values())
+
     def _next(self) -> None:
-        """Hand the turn on; where all wait for trees, grow them first."""
-        if not self._ready and self._asked and self._error is None:
-            _grow_all(list(self._asked.values()))
-            self._ready = sorted(self._asked)
-            self._asked.clear()
+        """Hand the turn on."""
         self._running = self._ready.pop(0) if self._ready else None
         self._turn.notify_all()
+
+    def _fail(self, error: BaseException) -> None:
+        """End all fits."""
+        with self._turn:
+            self._error = self._error or error
+            self._turn.notify_all()
 
 
 _TOGETHER: ContextVar[Together | None] = ContextVar("together", default=None)
@@ -172,8 +193,8 @@ def _grow_all(requests: Sequence[_Request]) -> None:
         kinds.setdefault(request.kind, []).append(request)
     for alike in kinds.values():
         try:
-            _grow_alike(alike)
-        except BaseException as error:
+            alike[0].grow_there(alike)
+        except Exception as error:  # theirs: each fit says what it has to of it
             for request in alike:
                 request.error = error
 

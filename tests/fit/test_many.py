@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import _thread
+import threading
+import time
+
+import jax
 import numpy as np
 import pytest
 from configurations import refusal, shop, tree_bytes
 
 import secret_jax.grow.together as together
-from secret_jax import SecretBoostingRegressor, SecretRegressor, fit_many
+from secret_jax import (
+    CartSplits,
+    SecretBoostingRegressor,
+    SecretRegressor,
+    fit_many,
+)
+from secret_jax.runtime.devices import memory_limit
 
 
 def wave(n_rows=400, seed=0):
@@ -84,3 +95,55 @@ def test_an_interruption_is_passed_on(monkeypatch):
     X, y = wave(100)
     with pytest.raises(KeyboardInterrupt):
         fit_many(SecretRegressor(), X, y, rows=2 * [np.arange(100)])
+
+
+def test_trees_grow_where_their_fit_computes_and_by_its_bound_on_memory(monkeypatch):
+    seen, grow = [], together._grow_alike
+
+    def watched(requests):
+        seen.append((memory_limit(), len(requests), threading.current_thread()))
+        grow(requests)
+
+    monkeypatch.setattr(together, "_grow_alike", watched)
+    X, y = wave(100)
+    bounds = (64, 64, 128, None)
+    fit_many([SecretRegressor.cart(max_depth=1, max_memory=b) for b in bounds], X, y)
+    main = threading.main_thread()
+    assert seen[:3] == [(64, 2, main), (128, 1, main), (None, 1, main)]
+
+    def job():
+        seen.append(jax.config.jax_default_device)  # pyright: ignore
+
+    with jax.default_device(jax.devices()[0]):
+        together.Together([job]).run()
+    assert seen[-1] is jax.devices()[0]
+
+
+class Unhashable(CartSplits):
+    __hash__ = None  # pyright: ignore
+
+
+def test_a_finder_that_cannot_be_hashed_does_not_make_the_others_wait():
+    X, y = wave(100)
+    models = [SecretRegressor.cart(max_depth=1) for _ in range(2)]
+    models[0].set_params(splits=Unhashable())
+    with pytest.raises(TypeError, match="hash"):
+        fit_many(models, X, y)
+
+
+def test_ctrl_c_is_heard_while_trees_grow(monkeypatch):
+    finished = []
+
+    def long(requests):
+        _thread.interrupt_main()
+        for _ in range(150):
+            time.sleep(0.02)
+        finished.append(len(requests))
+
+    monkeypatch.setattr(together, "_grow_alike", long)
+    n_threads = threading.active_count()
+    X, y = wave(100)
+    with pytest.raises(KeyboardInterrupt):
+        fit_many(SecretRegressor(), X, y, rows=2 * [np.arange(100)])
+    assert not finished
+    assert threading.active_count() == n_threads
