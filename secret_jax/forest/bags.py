@@ -11,6 +11,7 @@ from secret_jax.boost.options import TreeRecipe, TreeSize
 from secret_jax.data.rows import Rows
 from secret_jax.data.schema import TableSchema
 from secret_jax.fit import features_of_node
+from secret_jax.forest.copies import Copies
 from secret_jax.grow.attributes import n_inputs
 from secret_jax.grow.frontier import Root
 from secret_jax.grow.grower import GrowOptions, grown
@@ -20,6 +21,8 @@ from secret_jax.runtime.progress import Stage
 from secret_jax.tree.structure import Tree
 from secret_jax.tree.sums import TreeSum
 
+# Other random numbers than those of the bags, from the same key.
+_COPIES = 0x636F7079
 # Rows of the trees that grow together.
 _MOST_PLACES = 1 << 19
 
@@ -52,17 +55,20 @@ class ForestPlan:
 
 
 class Forest(NamedTuple):
-    """Trees, and what those say of a row that do not have it in their bag.
+    """Trees, and their bags.
 
     Attributes
     ----------
     trees : list of Tree
     counts : ndarray of shape (n_trees, n_rows), int32
         How often each row is in each bag.
+    keys : list of list of int
+        The randomness of each bag.
     """
 
     trees: list[Tree]
     counts: np.ndarray
+    keys: list[list[int]]
 
 
 def grow_forest(plan: ForestPlan, rows: Rows, schema: TableSchema) -> Forest:
@@ -85,19 +91,18 @@ def grow_forest(plan: ForestPlan, rows: Rows, schema: TableSchema) -> Forest:
     total = float(rows.weight.sum())
     n_drawn = max(round(total), 1)
     keys = [[plan.recipe.seed, number] for number in range(plan.n_estimators)]
+    counts = np.ones((plan.n_estimators, rows.n_rows), np.int32)
     if plan.bootstrap:
         share = rows.weight / total
-        draws = [np.random.default_rng(key).multinomial(n_drawn, share) for key in keys]
-        counts = np.array(draws, np.int32)
-    else:
-        counts = np.ones((plan.n_estimators, rows.n_rows), np.int32)
+        for key, count in zip(keys, counts, strict=True):
+            count[:] = np.random.default_rng(key).multinomial(n_drawn, share)
     together = max(1, _MOST_PLACES // max(int((counts[0] > 0).sum()), 1))
     trees: list[Tree] = []
     for first in range(0, plan.n_estimators, together):
         plan.stage.at(first, plan.n_estimators)
         some = slice(first, first + together)
         trees += _grown(plan, rows, schema, keys[some], counts[some])
-    return Forest(trees, counts)
+    return Forest(trees, counts, keys)
 
 
 def _grown(
@@ -138,7 +143,7 @@ def _grown(
     return attach_at(found.trees, training, found.leaves, recipe.leaf, fitted)
 
 
-def out_of_bag(forest: Forest, rows: Rows) -> np.ndarray:
+def out_of_bag(forest: Forest, rows: Rows, copies: Copies) -> np.ndarray:
     """Mean of what the trees say whose bags lack a row.
 
     Parameters
@@ -146,17 +151,23 @@ def out_of_bag(forest: Forest, rows: Rows) -> np.ndarray:
     forest : Forest
     rows : Rows
         Those that it was grown on.
+    copies : Copies
+        The rows as they were given.
 
     Returns
     -------
-    ndarray of shape (n_rows, n_outputs), float64
+    ndarray of shape (n_given, n_outputs), float64
         In standardised units; NaN of a row that is in every bag.
     """
-    total = np.zeros_like(rows.targets)
+    total = np.zeros((len(copies.place), rows.targets.shape[1]))
+    n_trees = np.zeros((len(copies.place), 1))
     each = TreeSum(forest.trees, np.ones(len(forest.trees)))
-    for number, count in enumerate(forest.counts):
-        out = np.flatnonzero(count == 0)
-        if len(out):
-            total[out] += each.values(rows.table.take(out), number, number + 1)
-    n_trees = (forest.counts == 0).sum(axis=0)[:, None]
+    said = np.zeros_like(rows.targets)
+    for number, (key, count) in enumerate(zip(forest.keys, forest.counts, strict=True)):
+        out = copies.out_of(count, np.random.default_rng([*key, _COPIES]))
+        asked = np.unique(copies.place[out])
+        if len(asked):
+            said[asked] = each.values(rows.table.take(asked), number, number + 1)
+            total[out] += said[copies.place[out]]
+            n_trees[out] += 1
     return np.where(n_trees > 0, total / np.maximum(n_trees, 1), np.nan)

@@ -13,7 +13,8 @@ from secret_jax.boost.base import EnsembleEstimator, encoded
 from secret_jax.boost.model import ensemble_of
 from secret_jax.boost.of_numbers import OfNumbers
 from secret_jax.boost.options import TreeRecipe, TreeSize
-from secret_jax.data.rows import Rows
+from secret_jax.data.encoding import encode
+from secret_jax.data.rows import merged
 from secret_jax.data.sampling import ROW_ORDER
 from secret_jax.data.validation import (
     checked_weight,
@@ -24,6 +25,7 @@ from secret_jax.data.validation import (
 )
 from secret_jax.fit import CheckedRows, Plan, read_rows
 from secret_jax.forest.bags import ForestPlan, grow_forest, out_of_bag
+from secret_jax.forest.copies import Copies
 from secret_jax.parameters import CONSTRAINTS
 from secret_jax.runtime.parallel import one_thread_for_products
 from secret_jax.runtime.progress import Progress, Stage
@@ -63,7 +65,7 @@ class SecretForestRegressor(OfNumbers, RegressorMixin, EnsembleEstimator):
         The trees are "boosters" of one tree each.
     oob_prediction_ : ndarray of shape (n_rows,), or (n_rows, n_outputs)
         Of every training row the mean of the trees that lack it; NaN where none does.
-        Only with ``bootstrap``.
+        Identical rows are in and out of bags one by one. Only with ``bootstrap``.
     oob_score_ : float
         R² of these predictions, by the rows' weights.
     n_outputs_ : int
@@ -169,9 +171,10 @@ class SecretForestRegressor(OfNumbers, RegressorMixin, EnsembleEstimator):
         X = validated(self, X, reset=True)
         targets = self._targets(y, X, checked_weight(sample_weight, X))
         weight = scaled_weight(targets.weight)
-        given = CheckedRows(X, targets.values, weight, targets.names)
-        schema, source, _ = read_rows(reading, given)
-        rows = source.sample(source.n_rows, ROW_ORDER)
+        checked = CheckedRows(X, targets.values, weight, targets.names)
+        schema = read_rows(reading, checked)[0]
+        given = encoded(schema, X, targets.values, weight)
+        rows = merged(given, ROW_ORDER)
         size = TreeSize(
             max_leaf_nodes=self.max_leaf_nodes or rows.n_rows,
             min_samples_leaf=self.min_samples_leaf,
@@ -188,19 +191,22 @@ class SecretForestRegressor(OfNumbers, RegressorMixin, EnsembleEstimator):
         )
         forest = grow_forest(plan, rows, schema)
         ensemble = ensemble_of([[tree] for tree in forest.trees], 1.0, size)
+        found = None
+        if self.bootstrap:
+            outside = out_of_bag(forest, rows, Copies.of(rows, given))
+            score = _score(given.targets, outside, given.weight)
+            said = np.zeros((len(weight), outside.shape[1]))
+            said[weight > 0] = outside
+            never = weight == 0  # in nobody's bag
+            if never.any():
+                table = encode(schema, X).on_host().take(never)
+                said[never] = ensemble.values(table)
+            found = schema.restore_targets(said), score
         for name in ("oob_prediction_", "oob_score_"):
             self.__dict__.pop(name, None)
-        if self.bootstrap:
-            all_given = encoded(schema, X, targets.values, np.ones_like(weight))
-            place = _places(rows, all_given)
-            said = out_of_bag(forest, rows)[place]
-            never = place < 0  # of weight zero: in nobody's bag
-            if never.any():
-                said[never] = ensemble.values(all_given.table.take(never))
-            self.oob_prediction_ = schema.restore_targets(said)
-            self.oob_score_ = _score(all_given.targets, said, weight)
-        self.ensemble_ = ensemble
-        self._rows = rows
+        if found is not None:
+            self.oob_prediction_, self.oob_score_ = found
+        self.ensemble_, self._rows = ensemble, rows
 
     def predict(self, X: Any) -> np.ndarray:
         """Predict the target.
@@ -219,21 +225,9 @@ class SecretForestRegressor(OfNumbers, RegressorMixin, EnsembleEstimator):
 
 
 def _score(targets: np.ndarray, said: np.ndarray, weight: np.ndarray) -> float:
-    """R² over rows of positive weight that are out of some bag."""
-    known = np.isfinite(said).all(axis=1) & (weight > 0)
+    """R² over rows that are out of some bag."""
+    known = np.isfinite(said).all(axis=1)
     if known.sum() < 2:
         return float("nan")
     found = r2_score(targets[known], said[known], sample_weight=weight[known])
     return float(found)
-
-
-def _places(rows: Rows, given: Rows) -> np.ndarray:
-    """Where each given row is among distinct ones, -1 where it is not."""
-
-    def keys(some: Rows) -> list[bytes]:
-        columns = [some.table.x.astype(np.float64), some.table.codes, some.targets]
-        whole = np.ascontiguousarray(np.hstack(columns) + 0.0)  # one zero, not two
-        return [row.tobytes() for row in whole]
-
-    known = {key: place for place, key in enumerate(keys(rows))}
-    return np.array([known.get(key, -1) for key in keys(given)])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import copy
+
 import numpy as np
 import pytest
 from configurations import refusal
@@ -9,7 +11,9 @@ from sklearn.metrics import r2_score
 
 from secret_jax import SecretForestRegressor, SecretRegressor
 from secret_jax.data.encoding import encode
+from secret_jax.data.rows import Rows, Table, merged
 from secret_jax.forest.bags import grow_forest
+from secret_jax.forest.copies import Copies
 from secret_jax.tree import routing
 
 FEW = {"n_estimators": 8, "min_samples_leaf": 12, "random_state": 0}
@@ -113,7 +117,10 @@ def test_weights_files_and_refusals(fitted, tmp_path):
     np.testing.assert_allclose(weighted.predict(X), repeated.predict(X), atol=1e-5)
     assert len(weighted.oob_prediction_) == len(y)
     assert np.isfinite(weighted.oob_prediction_[weight == 0]).all()
-    assert weighted.oob_score_ == pytest.approx(repeated.oob_score_)
+    # Copies are out of bags one by one, rows of more weight as a whole.
+    seen = weighted.oob_prediction_[rows]
+    once = np.flatnonzero(weight[rows] == 1)
+    np.testing.assert_allclose(seen[once], repeated.oob_prediction_[once], atol=1e-5)
     model.save(tmp_path / "forest.model")
     again = SecretForestRegressor.load(tmp_path / "forest.model")
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
@@ -122,3 +129,44 @@ def test_weights_files_and_refusals(fitted, tmp_path):
             SecretForestRegressor(**bad).fit(X, y)
     with refusal("SecretForestRegressor estimator requires y"):
         SecretForestRegressor().fit(X, None)
+
+
+def test_copies_of_rows_are_drawn_one_by_one():
+    X, y = wave(60)
+    several = np.tile(np.arange(60), 12)
+    exact = SecretForestRegressor(**FEW).fit(X[several], y[several])
+    assert np.isfinite(exact.oob_prediction_).mean() > 0.95
+    assert np.isfinite(exact.oob_score_)
+    # What float32 does not tell apart trains as one, and is in bags as such.
+    nearly = y[several] * (1 + 1e-14 * np.arange(len(several)))
+    close = SecretForestRegressor(**FEW).fit(X[several], nearly)
+    np.testing.assert_allclose(close.oob_prediction_, exact.oob_prediction_, atol=1e-5)
+    assert close.oob_score_ == pytest.approx(exact.oob_score_, abs=1e-5)
+
+
+def test_a_draw_takes_one_of_the_copies_by_their_weights():
+    targets = np.array([2.0, 1.0, 2.0, 2.0, -0.0, 0.0])[:, None]
+    nothing = Table(np.zeros((6, 1), np.float32), np.zeros((6, 0), np.int32))
+    given = Rows(nothing, targets, np.array([1.0, 1.0, 2.0, 1.0, 1.0, 3.0]))
+    rows = merged(given, 0)
+    copies = Copies.of(rows, given)
+    np.testing.assert_array_equal(rows.targets[copies.place], targets)
+    count = (rows.targets[:, 0] != 1.0).astype(int)
+    random = np.random.default_rng(0)
+    inside = np.array([~copies.out_of(count, random) for _ in range(2000)])
+    assert (inside @ (targets[:, 0] == 2) == 1).all()
+    assert (inside @ (targets[:, 0] == 0) == 1).all()
+    expected = [1 / 4, 0, 2 / 4, 1 / 4, 1 / 4, 3 / 4]
+    np.testing.assert_allclose(inside.mean(axis=0), expected, atol=0.04)
+
+
+def test_an_interruption_leaves_what_the_last_fit_learned(fitted, monkeypatch):
+    def interrupted(*given):
+        raise KeyboardInterrupt
+
+    model = copy(fitted[0])
+    before = dict(vars(model))
+    monkeypatch.setattr("secret_jax.forest.estimator.out_of_bag", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(*wave())
+    assert vars(model) == before
