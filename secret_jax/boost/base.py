@@ -328,16 +328,19 @@ class BoostingEstimator(EnsembleEstimator):
         if eval_set is None:
             return None
         X, y, weight = given_beside(self, eval_set, "eval_set", "stop by")
-        before = {name: getattr(self, name, None) for name in training.learned}
+        own = vars(self)
+        before = {name: own[name] for name in training.learned if name in own}
         try:
-            vars(self).update(training.learned)
+            own.update(training.learned)
             targets = self._targets(y, X, weight, schema)
             weight = scaled_weight(targets.weight)
             return encoded(schema, X, targets.values, weight)
         except ValueError as error:
             raise ValueError(f"In eval_set: {error}") from None
         finally:
-            vars(self).update(before)
+            for name in training.learned:
+                del own[name]
+            own.update(before)
 
     def _staged(self, X: Any) -> Iterator[np.ndarray]:
         """What the sums say after every round, in the units of the target."""

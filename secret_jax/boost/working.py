@@ -65,12 +65,9 @@ def working(loss: CrossEntropy | None, rows: Rows, value: np.ndarray) -> Working
     n_outputs = rows.targets.shape[1]
     pairs = [loss.working(rows.targets, value, output) for output in range(n_outputs)]
     slope, own = (np.stack(arrays, axis=1) for arrays in zip(*pairs, strict=True))
-    if n_outputs == 1:
-        curvature = own[:, 0]
-    else:
-        # Sums of the rows of the Hessian diag(p) - p p' are at most 2 p (1 - p), and so
-        # are its eigenvalues (Gershgorin).
-        curvature = np.minimum(2.0 * own.max(axis=1), _OF_MORE)
+    # Of several classes: sums of the rows of the Hessian diag(p) - p p' are at most
+    # 2 p (1 - p), and so are its eigenvalues (Gershgorin).
+    curvature = own[:, 0] if n_outputs == 1 else 2.0 * own.max(axis=1)
     step = np.clip(slope / curvature[:, None], -_LONGEST_STEP, _LONGEST_STEP)
     total = rows.weight.sum()
     share = np.minimum(curvature / (rows.weight @ curvature / total), _MOST_SHARE)

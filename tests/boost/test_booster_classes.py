@@ -110,6 +110,10 @@ def test_the_cross_entropy_says_when_to_stop():
     with refusal("In eval_set", "'none'"):
         model.fit(X, y, eval_set=(more, np.full(200, "none")))
     assert list(model.classes_) == list(NAMES)
+    unfitted = SecretBoostingClassifier()
+    with refusal("In eval_set", "'none'"):
+        unfitted.fit(X, y, eval_set=(more, np.full(200, "none")))
+    assert not hasattr(unfitted, "classes_")
 
 
 def test_warm_starts_weights_and_files(three, tmp_path):
