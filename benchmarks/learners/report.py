@@ -14,8 +14,15 @@ from benchmarks.accuracy.report import Results, figure
 from benchmarks.learners.parts import LEAVES, Learner
 from benchmarks.shared import markdown
 
-_PEER = "s"
-_TICKS = (1, 1.1, 1.2, 1.3, 1.4, 1.5, 1.7, 2, 2.5, 3, 4, 5, 6, 7, 8, 9)
+_PEER = "*"
+_NUMBERS = (1, 2, 3, 5, 7)
+_RATIOS = (1, 1.1, 1.2, 1.3, 1.4, 1.5, 1.7, 2, 2.5, 3, 4, 5, 6, 7, 8, 9)
+_BESIDE: dict[str, Any] = {
+    "xytext": (6, 3),
+    "textcoords": "offset points",
+    "fontsize": 8,
+}
+_BELOW = _BESIDE | {"xytext": (-4, -11), "fontsize": 6}
 # One finder more than the palette has colours.
 _COLOURS = (*plots.COLOURS[:6], "#7F7F7F", "#8B4513", "#F0C808", "#44AA99", "#AA4499")
 
@@ -61,8 +68,8 @@ def draw(
 ) -> None:
     """Error against the numbers to read: finders by colour, leaves by marker.
 
-    Hollow markers are oblique; a line joins the prunings of one learner; black squares
-    are other packages.
+    Hollow markers are oblique; a line joins the prunings of one learner, each with its
+    name; black stars are other packages.
     """
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
@@ -71,15 +78,15 @@ def draw(
     finders = list(dict.fromkeys(learner.finder for learner in learners))
     colours = dict(zip(finders, _COLOURS, strict=False))
     shapes = dict(zip(LEAVES, plots.MARKERS, strict=False))
-    lines: dict[tuple[str, str, str], list[tuple[float, float]]] = {}
+    lines: dict[tuple[str, str, str], list[tuple[float, float, str]]] = {}
     for learner in learners:
         if learner.name in results.models:
-            point = _point(results, learner.name, baseline)
+            point = (*_point(results, learner.name, baseline), learner.pruning)
             line = (learner.finder, learner.leaf, learner.splits)
             lines.setdefault(line, []).append(point)
     for (finder, leaf, splits), points in lines.items():
         hollow = {"markerfacecolor": "none"} if splits == "oblique" else {}
-        numbers, ratios = zip(*sorted(points), strict=True)
+        numbers, ratios, prunings = zip(*sorted(points), strict=True)
         axis.plot(
             numbers,
             ratios,
@@ -89,27 +96,30 @@ def draw(
             linewidth=0.8,
             **hollow,
         )
-        where = {"xytext": (6, 3), "textcoords": "offset points", "fontsize": 8}
         name = finder if splits == "axis" else f"{finder}, oblique"
-        axis.annotate(name, (numbers[-1], ratios[-1]), **where)
+        axis.annotate(name, (numbers[-1], ratios[-1]), **_BESIDE)
+        if len(points) > 1:
+            for number, ratio, pruning in zip(numbers, ratios, prunings, strict=True):
+                axis.annotate(pruning, (number, ratio), **_BELOW)
     others = set(results.models) - {learner.name for learner in learners}
     for model in sorted(others):
         point = _point(results, model, baseline)
         axis.plot(*point, color="black", marker=_PEER, markersize=8, linestyle="none")
-        where = {"xytext": (6, 3), "textcoords": "offset points", "fontsize": 8}
-        axis.annotate(model, point, **where)
+        axis.annotate(model, point, **_BESIDE)
     used = dict.fromkeys(leaf for _, leaf, _ in lines)
     for leaf in used:
         axis.plot([], [], "k", marker=shapes[leaf], linestyle="none", label=leaf)
     axis.axhline(1.0, color="#7F7F7F", linewidth=0.8)
     axis.set(xscale="log", xlabel="numbers to read, geometric mean over the sets")
     axis.set(ylabel=f"test MSE over that of {baseline}", yscale="log")
-    for side in (axis.xaxis, axis.yaxis):
-        side.set_major_locator(LogLocator(subs=_TICKS))
+    for side, ticks in ((axis.xaxis, _NUMBERS), (axis.yaxis, _RATIOS)):
+        side.set_major_locator(LogLocator(subs=ticks))
         side.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         side.set_minor_formatter(NullFormatter())
     axis.margins(x=0.12)
-    axis.set_title(f"{len(results.sets)} sets; hollow: oblique splits")
+    oblique = any(splits == "oblique" for _, _, splits in lines)
+    hollow = "; hollow: oblique splits" if oblique else ""
+    axis.set_title(f"{len(results.sets)} sets{hollow}")
     axis.legend(title="leaves", frameon=False)
     plots.save(figure, path)
 

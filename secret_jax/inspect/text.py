@@ -101,9 +101,7 @@ def export_text(
         lines += [
             "soft splits send a row both ways: half and half at the threshold, 73 % to "
             "27 %",
-            *textwrap.wrap(
-                f"one width away; {mixed}{', ' if clipped else ''}{clipped}", _WIDTH
-            ),
+            f"one width away; {mixed}{', ' if clipped else ''}{clipped}",
         ]
     lines += textwrap.wrap(missing_facts(tree), _WIDTH, break_on_hyphens=False)
     lines.append("")

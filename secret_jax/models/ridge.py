@@ -7,6 +7,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
+from scipy.stats import norm
 
 from secret_jax.models.interface import LeafModel, Models
 from secret_jax.models.statistics import NodeStatistics
@@ -20,8 +21,8 @@ _MOST_SPENT = 0.4
 _STRENGTHS = np.logspace(-6, 2.5, 18)
 # Regressors are standardised over the table: a smaller deviation is rounding.
 _CONSTANT = 1e-6
-# Of more regressors so many that say most are looked at: the time of a decomposition
-# grows with the cube of their number, the error does not.
+# Of more regressors so many that say most are looked at, at a price: the time of a
+# decomposition grows with the cube of their number.
 _MOST_REGRESSORS = 64
 # A regressor of which the chosen ones leave no more than this says nothing new.
 _LEAST_UNSAID = 1e-6
@@ -158,7 +159,10 @@ def _ridge_by_cross_validation(
     scale = np.where(deviation > _CONSTANT, deviation, np.inf)
     correlation = covariance / (scale[:, :, None] * scale[:, None, :])
     slope = moment / scale
+    price = np.ones(n_nodes)
     if n_regressors > _MOST_REGRESSORS:
+        n_varying = np.count_nonzero(np.isfinite(scale), axis=1)
+        price = _price_of_choice(_MOST_REGRESSORS, n_varying)
         kept = _forward(correlation, slope, _MOST_REGRESSORS)
         correlation = np.take_along_axis(correlation, kept[:, :, None], axis=1)
         correlation = np.take_along_axis(correlation, kept[:, None, :], axis=2)
@@ -172,7 +176,7 @@ def _ridge_by_cross_validation(
         squared * shrunk * (values[:, :, None] * shrunk - 2.0), axis=1
     )
     error = np.maximum(error, _ROUNDING * variance[:, None])
-    degrees = 1.0 + np.sum(values[:, :, None] * shrunk, axis=1)
+    degrees = 1.0 + price[:, None] * np.sum(values[:, :, None] * shrunk, axis=1)
     spent = gcv_factor * degrees / weight[:, None]
     left_over = 1.0 - np.minimum(spent, _MOST_SPENT)
     score = np.where(spent < _MOST_SPENT, error / left_over**2, np.inf)
@@ -188,6 +192,17 @@ def _ridge_by_cross_validation(
     slopes = slopes / scale
     strength = np.where(changed, _STRENGTHS[best], np.inf)
     return slopes, np.where(changed, degrees[node, best], 1.0), strength
+
+
+def _price_of_choice(n_kept: int, n_offered: np.ndarray) -> np.ndarray:
+    """How many degrees of freedom a chosen regressor stands for.
+
+    Of independent regressors without any effect each saves a chi-squared variable of
+    one degree; this is the mean of the largest ones, by the tail of the normal.
+    """
+    share = np.minimum(n_kept / np.maximum(n_offered, 1), 1.0)
+    least = norm.isf(share / 2)
+    return 1.0 + 2.0 * least * norm.pdf(least) / share
 
 
 def _forward(correlation: np.ndarray, moment: np.ndarray, n_kept: int) -> np.ndarray:

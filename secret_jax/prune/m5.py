@@ -56,6 +56,8 @@ class M5Pruning(PruningRule):
         else:
             judged = tree
         spent, n = model_degrees(judged), judged.weight
+        if tree.loss is not None and tree.loss.of_classes:  # which share their rows
+            spent = spent * tree.loss.n_free(tree.n_outputs)
         error = node_errors(judged, evidence.training, absolute=tree.loss is None)
         best = np.array(list(map(_estimated, error, spent, n)))
         keep = np.zeros(tree.n_nodes, bool)

@@ -166,10 +166,13 @@ def best_cut(
     order = jnp.argsort(ranked)
     ranked, weight = ranked[order], weight[order]
     left = jnp.cumsum(weight)
-    right = jnp.sum(weight) - left
-    moment = jnp.cumsum(weight[:, None] * targets[order], axis=0)
+    right = jax.lax.cumsum(weight, reverse=True) - weight
+    own = weight[:, None] * targets[order]
+    moment = jnp.cumsum(own, axis=0)
+    # From its own end: what is left of a large sum would be the rounding of it.
+    rest = jax.lax.cumsum(own, axis=0, reverse=True) - own
     total = matmul(weight, targets[order])
-    gain = purity(moment, left) + purity(total - moment, right)
+    gain = purity(moment, left) + purity(rest, right)
     gain = gain - purity(total[None], jnp.sum(weight)[None])
     last = jnp.append(ranked[1:] > ranked[:-1], False) & jnp.isfinite(ranked)
     least = jnp.minimum(left, right)

@@ -82,8 +82,9 @@ class Node:
     Attributes
     ----------
     x : Array of shape (n_rows, n_columns), float32
-        Encoded columns, regressors first.
+        Encoded columns, regressors first; of padding any numbers.
     codes : Array of shape (n_rows, n_discrete), int32
+        Of padding any codes.
     targets : Array of shape (n_rows, n_outputs), float32
         In standardised units.
     weight : Array of shape (n_rows,), float32

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -74,13 +75,14 @@ class M5Splits(SplitFinder):
         _, mean, deviation = weighted_moments(node.targets, node.weight)
         present = (node.weight > 0)[:, None]
         centred = jnp.where(present, node.targets - mean, 0.0)
-        values = jnp.concatenate([centred, centred**2], axis=1)
+        # About their means: sums over many rows keep their digits.
+        squares = jnp.where(present, centred**2 - deviation**2, 0.0)
+        values = jnp.concatenate([centred, squares], axis=1)
+        purity = functools.partial(_less_deviation, deviation=deviation)
         axis = projections(node, leading_component(centred, node.weight))
 
         def cut(projection):
-            return best_cut(
-                projection, values, node.weight, node.min_weight, _less_deviation
-            )
+            return best_cut(projection, values, node.weight, node.min_weight, purity)
 
         gain, threshold = jax.lax.map(cut, axis.projection)
         candidates = axis.candidates(gain, threshold)
@@ -92,8 +94,16 @@ class M5Splits(SplitFinder):
         )
 
 
-def _less_deviation(moments: jax.Array, weight: jax.Array) -> jax.Array:
-    """Less the standard deviations, times the weight, from sums and sums of squares."""
-    moment, squares = jnp.split(moments, 2, axis=1)
-    around = squares - safe_divide(moment**2, weight[:, None])
-    return -jnp.sum(jnp.sqrt(jnp.maximum(around, 0.0) * weight[:, None]), axis=1)
+def _less_deviation(
+    moments: jax.Array, weight: jax.Array, deviation: jax.Array
+) -> jax.Array:
+    """How far deviations are below that of the node, times the weight.
+
+    From sums of the centred output, and of its squares less the node's variance. The
+    difference of two roots is that of their squares over their sum: of large nodes it
+    would be rounding.
+    """
+    mean, excess = jnp.split(safe_divide(moments, weight[:, None]), 2, axis=1)
+    less = jnp.minimum(mean**2 - excess, deviation**2)
+    own = jnp.sqrt(deviation**2 - less)
+    return weight * jnp.sum(safe_divide(less, deviation + own), axis=1)

@@ -86,7 +86,7 @@ def told(exchange: Exchange, work: Callable[[], bytes]) -> list[bytes]:
     failure: Exception | None = None
     try:
         content = b"\1" + work()
-    except (ValueError, OSError) as error:
+    except Exception as error:
         failure, content = error, b"\0" + str(error).encode()
     found = exchange.gathered(content)
     if failure is not None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from secret_jax import SecretRegressor
+from secret_jax.models import ridge
 from secret_jax.models.ridge import Ridge
 from secret_jax.models.statistics import slice_statistics
 
@@ -68,3 +70,32 @@ def test_outputs_are_shrunk_one_by_one():
         np.testing.assert_allclose(both.coefficient[:, i], own.coefficient[:, 0])
     np.testing.assert_allclose(both.degrees, (each[0].degrees + each[1].degrees) / 2)
     assert each[0].degrees[0] > each[1].degrees[0] + 1
+
+
+def test_forward_selection_is_that_of_least_squares(rng):
+    x = rng.normal(size=(80, 6)) @ rng.normal(size=(6, 6))
+    x = (x - x.mean(axis=0)) / x.std(axis=0)
+    y = x @ [2.0, 0.0, -1.0, 0.5, 0.0, 0.0] + rng.normal(size=80)
+    y = y - y.mean()
+    found = ridge._forward((x.T @ x / 80)[None], (x.T @ y / 80)[None], 4)[0]
+    chosen: list[int] = []
+    for _ in range(4):
+        errors = {}
+        for column in set(range(6)) - set(chosen):
+            part = x[:, [*chosen, column]]
+            errors[column] = np.linalg.lstsq(part, y, rcond=None)[1].sum()
+        chosen.append(min(errors, key=lambda column: errors[column]))
+    assert found.tolist() == chosen
+
+
+def test_noise_of_many_columns_leaves_the_mean(rng):
+    """The best 64 of 200 fit noise well; that they were chosen has its price."""
+    X, y = rng.normal(size=(300, 200)), rng.normal(size=300)
+    model = SecretRegressor(max_depth=0, prune=None, tau=0.0).fit(X, y)
+    np.testing.assert_allclose(model.tree_.coefficient[0, 0, 1:], 0)
+    several = np.array([64, 128, 1000])
+    # The mean of the largest squares of normal numbers, of so many.
+    squares = np.sort(rng.normal(size=(400, 1000)) ** 2, axis=1)[:, ::-1]
+    price = ridge._price_of_choice(64, several)
+    assert price[0] == pytest.approx(1.0)
+    assert price[2] == pytest.approx(squares[:, :64].mean(), rel=0.02)

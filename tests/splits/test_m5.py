@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from secret_jax import CartSplits, M5Splits, SecretRegressor
+from secret_jax.splits.interface import Columns, Node
 from secret_jax.tree.structure import SplitKind
 
 LEAST = 8
@@ -106,3 +109,43 @@ def test_categories_are_divided_by_their_means():
     tree = m5(max_depth=1, discrete_features=[0]).fit(X, y).tree_
     assert tree.kind[0] == SplitKind.DISCRETE
     assert set(np.flatnonzero(tree.goes_left[0])) in ({0, 2, 4}, {1, 3, 5})
+
+
+def gain_of(x, target):
+    """What the best split of one node of plain rows gains."""
+    node = Node(
+        x=x[:, None],
+        codes=np.zeros((len(x), 0), np.int32),
+        targets=target[:, None],
+        weight=np.ones(len(x), np.float32),
+        min_weight=np.asarray(LEAST, np.float32),
+        random=np.zeros(0, np.float32),
+        coefficient=np.zeros((1, 2), np.float32),
+        degrees=np.ones((), np.float32),
+        oblique=np.zeros((), bool),
+        allowed=np.ones(1, bool),
+        extra={},
+        columns=Columns(n_regressors=1, oblique=False),
+    )
+    return jax.jit(M5Splits())(jax.tree.map(jnp.asarray, node)).gain
+
+
+def test_noise_of_many_rows_gains_what_it_does_in_float64():
+    n = 1 << 18
+    random = np.random.default_rng(1)
+    value = random.normal(size=n)
+    target = (value - value.mean()) / value.std()
+    order = random.permutation(n)
+    x = np.argsort(order).astype(np.float32)
+    found = float(gain_of(x, target.astype(np.float32)))
+    ranked = target[np.argsort(x)]
+    count = np.arange(1, n)
+    sums, squares = np.cumsum(ranked)[:-1], np.cumsum(ranked**2)[:-1]
+    left = np.sqrt(squares / count - (sums / count) ** 2)
+    rest = n - count
+    right = np.sqrt(
+        (squares[-1] + ranked[-1] ** 2 - squares) / rest - (sums / rest) ** 2
+    )
+    gain = n - count * left - rest * right
+    inside = np.minimum(count, rest) >= LEAST
+    assert found == pytest.approx(gain[inside].max(), rel=0.02)
