@@ -65,7 +65,8 @@ class SecretForestRegressor(OfNumbers, RegressorMixin, EnsembleEstimator):
         The trees are "boosters" of one tree each.
     oob_prediction_ : ndarray of shape (n_rows,), or (n_rows, n_outputs)
         Of every training row the mean of the trees that lack it; NaN where none does.
-        Identical rows are in and out of bags one by one. Only with ``bootstrap``.
+        Identical rows are in and out of bags one by one, a row of more weight as a
+        whole. Only with ``bootstrap``.
     oob_score_ : float
         R² of these predictions, by the rows' weights.
     n_outputs_ : int
