@@ -23,7 +23,7 @@ _STRENGTHS = np.logspace(-6, 2.5, 18)
 _CONSTANT = 1e-6
 # Of more regressors so many that say most are looked at, at a price: the time of a
 # decomposition grows with the cube of their number.
-_MOST_REGRESSORS = 64
+_MOST_REGRESSORS = 128
 # A regressor of which the chosen ones leave no more than this says nothing new.
 _LEAST_UNSAID = 1e-6
 # Errors below this share of the output's variance are rounding.
