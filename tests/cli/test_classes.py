@@ -88,7 +88,7 @@ def test_numbers_are_classes_where_that_is_said(flowers, capsys):
     arguments = ("fit", path, "number", "--drop", "kind", *QUICK)
     code, out, _ = run(capsys, *arguments, "--classes")
     assert code == 0
-    assert "0 / 1 / 2: a tree of" in out
+    assert "class 0 / class 1 / class 2: a tree of" in out
     code, out, _ = run(capsys, *arguments)
     assert code == 0
     assert "RMSE" in out
