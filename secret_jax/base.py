@@ -21,10 +21,12 @@ from secret_jax.data.validation import (
     scaled_weight,
     validated,
 )
-from secret_jax.fit import CheckedRows, Finished, Plan, fit_tree, refine_tree
+from secret_jax.fit import Finished, fit_tree, refine_tree
 from secret_jax.inspect.mixin import ReadingMixin
 from secret_jax.models.sharded import predict_shards
 from secret_jax.parameters import NestedParameters, plan_of
+from secret_jax.plan import Plan
+from secret_jax.prepare import CheckedRows
 from secret_jax.prune.interface import PruningRule
 from secret_jax.prune.path import training_path
 from secret_jax.refine.interface import RefinementWarning

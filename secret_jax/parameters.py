@@ -10,7 +10,6 @@ from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
 
 from secret_jax.data.roles import ColumnOptions
-from secret_jax.fit import Plan
 from secret_jax.losses.interface import Loss
 from secret_jax.losses.numbers import Huber, Poisson, Quantile
 from secret_jax.models.by_loss import LossModel
@@ -22,6 +21,7 @@ from secret_jax.models.logistic import Logistic, Shares
 from secret_jax.models.m5 import M5Linear
 from secret_jax.models.ridge import Ridge
 from secret_jax.models.simple import SimpleLinear
+from secret_jax.plan import Plan
 from secret_jax.prune.cost_complexity import Unpruned
 from secret_jax.prune.criteria import InformationCriterion
 from secret_jax.prune.cross_validation import CrossValidation

@@ -58,6 +58,7 @@ class Stage(NamedTuple):
 
 
 _ESTIMATOR, _FIT = "secret_jax.estimator:", "secret_jax.fit:"
+_PREPARE = "secret_jax.prepare:"
 _BASE, _SHARDED = "secret_jax.base:", "secret_jax.data.sharded:"
 _SOURCE, _ATTACH = "secret_jax.data.source:", "secret_jax.models.attach:"
 _SEARCH, _GROWER = "secret_jax.grow.batches:", "secret_jax.grow.grower:"
@@ -83,8 +84,8 @@ STAGES = (
         *("validated_targets", "validated_weight", "names_of"),
     ),
     _stage("read and validate", _BASE, "validated"),
-    _stage("read and validate", _FIT, "read_rows"),
-    _stage("encode", _FIT, "encode"),
+    _stage("read and validate", _PREPARE, "read_rows"),
+    _stage("encode", _PREPARE, "encode"),
     _stage("encode", _SOURCE, "encoded"),
     _stage("shuffle and sample", _SOURCE, "HostRows.sample", "EncodedRows.sample"),
     _stage("shuffle and sample", _SHARDED, "ShardedRows.sample"),

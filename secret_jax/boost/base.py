@@ -31,9 +31,10 @@ from secret_jax.data.validation import (
     scaled_weight,
     validated,
 )
-from secret_jax.fit import CheckedRows, Plan, read_rows
 from secret_jax.losses.classes import CrossEntropy
 from secret_jax.parameters import CONSTRAINTS
+from secret_jax.plan import Plan
+from secret_jax.prepare import CheckedRows, read_rows
 from secret_jax.runtime.parallel import one_thread_for_products
 from secret_jax.runtime.progress import Progress
 from secret_jax.runtime.progress_line import shown

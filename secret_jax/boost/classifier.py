@@ -20,9 +20,9 @@ from secret_jax.data.labels import (
     validated_labels,
 )
 from secret_jax.data.schema import TableSchema
-from secret_jax.fit import Plan
 from secret_jax.losses.classes import CrossEntropy
 from secret_jax.parameters import CLASS_CONSTRAINTS, CLASS_NAMED, plan_of
+from secret_jax.plan import Plan
 
 
 class SecretBoostingClassifier(ClassifierMixin, BoostingEstimator):

@@ -17,11 +17,11 @@ from secret_jax.boost.model import booster_values
 from secret_jax.data.rows import Rows, Table, shuffled
 from secret_jax.data.sampling import ROW_ORDER, hold_out
 from secret_jax.data.schema import TableSchema
-from secret_jax.fit import Plan
 from secret_jax.grow.frontier import Root
 from secret_jax.grow.trees import Recipe
 from secret_jax.models.attach import node_statistics
 from secret_jax.models.shorten import shortened
+from secret_jax.plan import Plan
 from secret_jax.prune.cross_validation import CrossValidation
 from secret_jax.prune.interface import Evidence
 from secret_jax.prune.path import of_size

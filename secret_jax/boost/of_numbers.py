@@ -10,8 +10,8 @@ from secret_jax.base import Targets
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.validation import names_of, validated_targets
 from secret_jax.estimator import SecretRegressor
-from secret_jax.fit import Plan
 from secret_jax.parameters import plan_of
+from secret_jax.plan import Plan
 
 
 class OfNumbers:

@@ -10,12 +10,12 @@ import numpy as np
 from secret_jax.boost.options import TreeRecipe, TreeSize
 from secret_jax.data.rows import Rows
 from secret_jax.data.schema import TableSchema
-from secret_jax.fit import features_of_node
 from secret_jax.forest.copies import Copies
 from secret_jax.grow.attributes import n_inputs
 from secret_jax.grow.frontier import Root
 from secret_jax.grow.grower import GrowOptions, grown
 from secret_jax.models.attach import attach_at
+from secret_jax.plan import features_of_node
 from secret_jax.runtime.hashing import mix
 from secret_jax.runtime.progress import Stage
 from secret_jax.tree.structure import Tree

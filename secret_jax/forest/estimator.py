@@ -23,10 +23,11 @@ from secret_jax.data.validation import (
     scaled_weight,
     validated,
 )
-from secret_jax.fit import CheckedRows, Plan, read_rows
 from secret_jax.forest.bags import ForestPlan, grow_forest, out_of_bag
 from secret_jax.forest.copies import Copies
 from secret_jax.parameters import CONSTRAINTS
+from secret_jax.plan import Plan
+from secret_jax.prepare import CheckedRows, read_rows
 from secret_jax.runtime.parallel import one_thread_for_products
 from secret_jax.runtime.progress import Progress, Stage
 from secret_jax.runtime.progress_line import shown

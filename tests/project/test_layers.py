@@ -8,7 +8,17 @@ from pathlib import Path
 PACKAGE = Path(__file__).parents[2] / "secret_jax"
 # From the ground up; CONTRIBUTING.md says what each room is for.
 FLOORS = ["datasets", "runtime", "data", "losses", "tree", "models", "splits", "grow"]
-FLOORS += ["prune", "refine", "inspect", "fit", "stream", "parameters", "presets"]
+FLOORS += [
+    "prune",
+    "refine",
+    "inspect",
+    "plan",
+    "prepare",
+    "fit",
+    "stream",
+    "parameters",
+    "presets",
+]
 FLOORS += ["base", "estimator", "classifier", "boost", "forest", "many", "cli"]
 FLOORS += ["__main__"]
 

@@ -1,0 +1,183 @@
+"""What a fit is to do: an estimator's parameters, read once, and what "auto" means."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from secret_jax.data.roles import ColumnOptions
+from secret_jax.data.schema import TableSchema
+from secret_jax.grow.attributes import n_inputs
+from secret_jax.grow.grower import GrowOptions
+from secret_jax.grow.trees import Recipe
+from secret_jax.models.interface import LeafModel
+from secret_jax.prune.interface import PruningRule
+from secret_jax.refine.distillation import Distillation
+from secret_jax.refine.interface import Refinement
+from secret_jax.runtime.progress import Progress, silent
+from secret_jax.runtime.values import is_integer
+from secret_jax.splits.interface import SplitFinder
+
+
+@dataclass(frozen=True, kw_only=True)
+class Automatic:
+    """What "auto" means where the number of rows decides.
+
+    Those of the gain were measured from 250 to 300,000 rows.
+
+    Attributes
+    ----------
+    split, leaf : float
+        Least rows of a split and a leaf, as shares of the rows that grow the tree.
+    leaf_rows : float
+        Least rows of a leaf all the same.
+    split_of_few, split_rows : float
+        Of few rows a split needs this share of them, but no more than so many rows:
+        smaller nodes of small tables are not worth the search, pruning cuts them off.
+    sampled_split, sampled_leaf : float
+        Of a sample, shares of the rows that a search sees of a node: where there are
+        more rows than are sampled, a search need not make do with few.
+    student_leaf : float
+        A distilled tree may have leaves of this share: points between the rows support
+        the models of smaller ones.
+    min_gain : float
+        A split must save so many noise variances for each coefficient that it adds,
+    large_min_gain : float
+        and up to so many of many rows: small tables need small gains, which pruning
+        judges; large ones only lose time with them.
+    few_rows, many_rows : float
+        Between these the gain rises with the logarithm of the rows.
+    """
+
+    split: float = 0.005
+    leaf: float = 0.0025
+    leaf_rows: float = 5.0
+    split_of_few: float = 0.02
+    split_rows: float = 80.0
+    sampled_split: float = 0.5
+    sampled_leaf: float = 0.125
+    student_leaf: float = 0.5
+    min_gain: float = 1.5
+    large_min_gain: float = 2.5
+    few_rows: float = 1000.0
+    many_rows: float = 4000.0
+
+    def least_rows_of_split(self, total: float, seen: float) -> float:
+        """Least weight of a split node; ``seen`` is a search's sample of a sample."""
+        few = min(self.split_of_few * total, self.split_rows)
+        return max(self.split * total, few, self.sampled_split * seen)
+
+    def least_rows_of_leaf(self, total: float, seen: float) -> float:
+        """Least weight of a leaf."""
+        return max(self.leaf_rows, self.leaf * total, self.sampled_leaf * seen)
+
+    def least_gain(self, total: float) -> float:
+        """How many times the gain of chance a split must have."""
+        span = np.log2(self.many_rows / self.few_rows)
+        rise = np.log2(max(total, 1.0) / self.few_rows) / span
+        share = float(np.clip(rise, 0.0, 1.0))
+        return self.min_gain + share * (self.large_min_gain - self.min_gain)
+
+
+_AUTO = Automatic()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What a fit is to do, read once from an estimator's parameters.
+
+    Attributes are parameters of `secret_jax.SecretRegressor`, with values in place of
+    their names; ``prune`` is still None where the number of rows decides.
+    """
+
+    splits: SplitFinder
+    leaf: LeafModel
+    prune: PruningRule | None
+    refine: Refinement | None
+    distill: Distillation | None
+    oblique: bool | str
+    min_samples_split: float | str
+    min_samples_leaf: float | str
+    min_gain: float | str
+    max_depth: int | None
+    max_leaf_nodes: int | None
+    max_features: float | str | None
+    max_split_samples: int | None
+    columns: ColumnOptions
+    tau: float
+    tolerance: float
+    seed: int
+    progress: Progress = silent
+
+    def recipe(self, schema: TableSchema, total: float, sampled_share: float) -> Recipe:
+        """How trees grow on rows of a total weight.
+
+        Parameters
+        ----------
+        schema : TableSchema
+        total : float
+        sampled_share : float
+            Share of the weight of all rows that the sample holds.
+        """
+
+        split, leaf, gain = self.min_samples_split, self.min_samples_leaf, self.min_gain
+        seen = (self.max_split_samples or 0) if sampled_share < 1 else 0
+
+        def count(value: Any, least: float) -> float:
+            # Numbers of rows are of all rows, not of a sample.
+            scale = sampled_share if is_integer(value) else total
+            return max(least, value * scale)
+
+        if isinstance(split, str):
+            min_split_weight = _AUTO.least_rows_of_split(total, seen)
+        else:
+            min_split_weight = count(split, 2.0)
+        if isinstance(leaf, str):
+            min_leaf_weight = _AUTO.least_rows_of_leaf(total, seen)
+        else:
+            min_leaf_weight = count(leaf, 1.0)
+        options = GrowOptions(
+            finder=self.splits,
+            sample=self.max_split_samples,
+            min_gain=_AUTO.least_gain(total) if isinstance(gain, str) else gain,
+            max_depth=self.max_depth,
+            max_leaf_nodes=self.max_leaf_nodes,
+            max_features=features_of_node(self.max_features, n_inputs(schema)),
+            oblique=any(self.kinds),
+        )
+        return Recipe(
+            schema=schema,
+            options=options,
+            leaf=self.leaf,
+            min_split_weight=min_split_weight,
+            min_leaf_weight=min_leaf_weight,
+            oblique=bool(self.oblique),
+            seed=self.seed,
+            progress=self.progress,
+        )
+
+    def of_student(self, recipe: Recipe) -> Recipe:
+        """A recipe whose trees may have the leaves of a distilled tree."""
+        if not isinstance(self.min_samples_leaf, str):
+            return recipe
+        fewest = _AUTO.student_leaf * recipe.min_leaf_weight
+        return replace(recipe, min_leaf_weight=fewest)
+
+    @property
+    def kinds(self) -> tuple[bool, ...]:
+        """Trees that are grown beside each other: without and with oblique splits."""
+        if not self.splits.may_be_oblique:
+            return (False,)
+        return (False, True) if self.oblique == "auto" else (bool(self.oblique),)
+
+
+def features_of_node(max_features: float | str | None, n_features: int) -> int | None:
+    """How many of the attributes a node draws, as scikit-learn reads it."""
+    if max_features is None or is_integer(max_features):
+        return max_features  # pyright: ignore[reportReturnType]
+    if isinstance(max_features, str):
+        roots = {"sqrt": n_features**0.5, "log2": np.log2(max(n_features, 1))}
+        return max(int(roots[max_features]), 1)
+    return max(int(max_features * n_features), 1)
