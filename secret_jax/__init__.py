@@ -7,6 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from secret_jax.additive.options import Additive as Additive
     from secret_jax.boost.classifier import (
         SecretBoostingClassifier as SecretBoostingClassifier,
     )
@@ -78,6 +79,7 @@ except PackageNotFoundError:  # a checkout that was never installed
 
 # Imported when first used: `secret-jax --help` need not wait for JAX.
 _HOMES = {
+    "Additive": "additive.options",
     "Blend": "refine.blend",
     "CartSplits": "splits.cart",
     "ClassSplits": "splits.classes",

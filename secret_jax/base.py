@@ -270,6 +270,11 @@ class TreeEstimator(ReadingMixin, NestedParameters):
         True
         """
         parameters: dict[str, Any] = self.get_params(deep=False)
+        if parameters.get("additive") is not None:
+            raise ValueError(
+                "cost_complexity_pruning_path knows no additive stage, but additive="
+                f"{parameters['additive']!r}. Call it with additive=None."
+            )
         parameters.update(prune=None, refine=None)
         model = type(self)(**parameters)
         plan = model._plan()
@@ -382,6 +387,7 @@ class TreeEstimator(ReadingMixin, NestedParameters):
             and not tree.is_soft
             and tree.loss is None
             and tree.kept is None
+            and tree.additive is None
         )
 
     def _computing(

@@ -10,6 +10,8 @@ from sklearn.base import RegressorMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
+from secret_jax.additive.options import Additive
+from secret_jax.additive.stage import AdditiveStage
 from secret_jax.base import Targets, TreeEstimator
 from secret_jax.data.sharded import as_they_lie
 from secret_jax.data.validation import (
@@ -116,6 +118,15 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
         (`Poisson`, whose equations say their logarithms); a `Loss` of your own is a
         subclass. Leaf models are fitted by iterated weighted least squares. Medians and
         Huber's are not distilled.
+    additive : {"auto"} or Additive, optional
+        A sum of one-column curves in front of the tree, which learns what they leave of
+        the target: piecewise linear ones of numbers, and a number for each category,
+        month and weekday, fitted together by ridge regression (`Additive`). Pays where
+        the target is a sum of effects, which a tree can only multiply its leaves for.
+        "auto": trees with and without them grow side by side, and the better one on
+        rows that neither saw is kept; an `Additive` is kept in any case. They have
+        every column, also what is only split on. For one output, squared errors, and
+        leaves with equations; takes twice as long.
     tau : float, default=0.03
         How short the equations are: the shortest one is taken that differs from the
         node's full model by at most this share of the noise variance in the node. 0.05
@@ -191,6 +202,9 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
     Attributes
     ----------
     tree_ : secret_jax.tree.structure.Tree
+    additive_ : secret_jax.additive.stage.AdditiveStage or None
+        The curves in front of the tree; None without ``additive``, or where they did
+        not pay.
     n_leaves_, depth_ : int
     n_outputs_ : int
         Number of targets.
@@ -257,6 +271,7 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
         refine: Literal["tao", "blend", "soft"] | Refinement | None = None,
         distill: bool | Distillation = True,
         loss: Literal["squared", "absolute", "huber", "poisson"] | Loss = "squared",
+        additive: Literal["auto"] | Additive | None = None,
         tau: float = 0.03,
         tolerance: float = 0.03,
         min_samples_split: float | Literal["auto"] = "auto",
@@ -282,6 +297,7 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
         self.refine = refine
         self.distill = distill
         self.loss = loss
+        self.additive = additive
         self.tau = tau
         self.tolerance = tolerance
         self.min_samples_split = min_samples_split
@@ -299,6 +315,12 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
         self.device = device
         self.max_memory = max_memory
         self.verbose = verbose
+
+    @property
+    def additive_(self) -> AdditiveStage | None:
+        """The curves in front of the tree, if there are any."""
+        check_is_fitted(self)
+        return self.tree_.additive
 
     @overload
     def predict(
@@ -370,7 +392,8 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
         if not self._is_plain_hard_tree():
             raise ValueError(
                 "output='device' needs a hard tree of numbers without missing values "
-                "or categories, whose leaves keep no rows; say output='host'."
+                "or categories, whose leaves keep no rows, and no additive stage in "
+                "front of it; say output='host'."
             )
         X = validated_on_device(self, X)
         with self._computing(X, fall_back=True):

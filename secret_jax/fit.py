@@ -1,6 +1,7 @@
 """From a plan and rows to a fitted tree: the way of the data on one page.
 
-rows -> a sample in hash order -> training and held-out rows -> trees side by side ->
+rows -> a sample in hash order -> training and held-out rows -> (what curves leave of
+the targets ->) trees side by side ->
 models -> pruning -> a second growth -> refinement. The rows that are not in the sample
 come back once, for the models of the final tree.
 """
@@ -8,6 +9,7 @@ come back once, for the models of the final tree.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -42,6 +44,7 @@ from secret_jax.refine.interface import (
     Refined,
 )
 from secret_jax.runtime.progress import UNTOLD, Note, Stage
+from secret_jax.staging import View, less_stage, views
 from secret_jax.tree.plain import ROWS_LOOKED_AT, with_plain_splits
 from secret_jax.tree.structure import Tree
 
@@ -87,6 +90,12 @@ def fit_tree(plan: Plan, given: CheckedRows, prune_set: CheckedRows | None) -> F
 
 def fit_prepared(plan: Plan, prepared: Prepared) -> Finished:
     """`fit_tree`, of rows that were read and measured."""
+    n_outputs = prepared.schema.n_outputs
+    if plan.additive is not None and n_outputs > 1:
+        raise ValueError(
+            f"additive={plan.additive!r} knows a single output, and y has {n_outputs}. "
+            "Fit a model for each of them, or set additive=None."
+        )
     columns = plan.columns
     long = what_takes_long(
         prepared.schema,
@@ -96,7 +105,8 @@ def fit_prepared(plan: Plan, prepared: Prepared) -> Finished:
     )
     if long:
         plan.progress(Note(long))
-    fitted = grown(plan, prepared, chosen_rule(plan, prepared))
+    rule = chosen_rule(plan, prepared)
+    fitted, prepared = grown(plan, prepared, rule)
     tree, statistics = _measured(plan, prepared, fitted, fitted.tree)
     fitted = fitted._replace(tree=tree)
     short = _handed_over(plan, prepared, fitted, tree, statistics)
@@ -114,6 +124,7 @@ def _handed_over(
     if plan.leaf.keeps_rows:
         return plan.leaf.keeping(tree, _every_row(prepared, fitted))
     short = shortened(tree, statistics, plan.tau)
+    short = replace(short, additive=prepared.stage)
     if plan.leaf.loss is None or plan.tau == 0:
         return short
     return recentred(short, tree, fitted.all_rows(), plan.leaf)
@@ -166,6 +177,7 @@ def refine_tree(plan: Plan, finished: Finished) -> Refined:
     """Refine a fitted tree as the plan says."""
     refinement, (_, fitted, statistics, prepared) = plan.refine, finished
     assert refinement is not None
+    plan = replace(plan, additive=None)  # what there is was taken from the targets
     if refinement.needs_unseen_rows and not fitted.folds:
         reason = "there are too few rows to hold some out; give more, or a prune_set"
         return Refined(finished.tree, 0, reason)
@@ -173,7 +185,7 @@ def refine_tree(plan: Plan, finished: Finished) -> Refined:
     if refinement.held_out_share and fitted.held_out is None:
         # What starts from it was not cross-validated; the tree to beat stays.
         rule = HoldOut(fraction=refinement.held_out_share, refit=False)
-        fitted = grown(plan, prepared, rule)
+        fitted, _ = grown(plan, prepared, rule)
         fitted = fitted._replace(tree=tree, student_rows=student_rows, refit=refit)
         if fitted.held_out is None:
             reason = "there are too few rows to hold some out"
@@ -184,7 +196,8 @@ def refine_tree(plan: Plan, finished: Finished) -> Refined:
     if refined.tree is tree:
         return refined._replace(tree=finished.tree)
     if refinement.trains_models:
-        return refined
+        tree = replace(refined.tree, additive=prepared.stage)
+        return refined._replace(tree=tree)
     tree = refined.tree
     if not tree.is_soft:
         tree, statistics = _measured(plan, prepared, fitted, tree)
@@ -225,14 +238,18 @@ def divided(prepared: Prepared, rule: PruningRule) -> Evidence:
     return Evidence(rows)
 
 
-def grown(plan: Plan, prepared: Prepared, rule: PruningRule) -> Fitted:
-    """Grow trees of every kind and for every fold, prune them and keep the best."""
+def grown(plan: Plan, prepared: Prepared, rule: PruningRule) -> tuple[Fitted, Prepared]:
+    """Grow trees of every kind and for every fold, prune them and keep the best.
+
+    Where the best stands behind an additive stage, everything that comes after sees
+    what the stage leaves of the targets.
+    """
     schema, share = prepared.schema, prepared.sampled_share
     evidence = divided(prepared, rule)._replace(
         tolerance=plan.tolerance, leaf=plan.leaf
     )
     evidence = _with_error_of_constant(evidence, plan.leaf.loss)
-    training, held_out = evidence.training, evidence.held_out
+    training = evidence.training
     recipe = plan.recipe(schema, training.weight.sum(), share)
     every_row = np.arange(training.n_rows)
     parts = [every_row]
@@ -240,20 +257,29 @@ def grown(plan: Plan, prepared: Prepared, rule: PruningRule) -> Fitted:
         unseen = parts_of(training.weight, rule.folds, rule.repeats)
         parts += [every_row[~part] for part in unseen]
         evidence = evidence._replace(unseen=unseen)
-    kinds = plan.kinds
-    roots = [recipe.root(part, oblique=kind) for part in parts for kind in kinds]
+    kinds = [
+        (view, oblique)
+        for view in views(plan, schema, evidence)
+        for oblique in plan.kinds
+    ]
+    roots = [
+        replace(recipe.root(part, oblique=oblique), targets=view.targets(which))
+        for which, part in enumerate(parts)
+        for view, oblique in kinds
+    ]
 
     def with_models(kind: int, trees: Sequence[Tree], stage: Stage) -> list[Tree]:
         own = roots[kind :: len(kinds)]
         return recipe.attach(trees, training, own, stage)
 
-    def pruned(trees: Sequence[Tree]) -> Pruned:
+    def pruned(kind: int, trees: Sequence[Tree]) -> Pruned:
         whole, *fold_trees = trees
-        return rule(whole, evidence._replace(fold_trees=fold_trees))
+        seen = kinds[kind][0].evidence
+        return rule(whole, seen._replace(fold_trees=fold_trees))
 
     def judged(kind: int, trees: Sequence[Tree]) -> tuple[list[Tree], Pruned]:
         trees = with_models(kind, trees, UNTOLD)
-        return trees, pruned(trees)
+        return trees, pruned(kind, trees)
 
     watch = Watch(judged, len(kinds))
     watched = rule.folds and not rule.needs_whole_trees
@@ -268,26 +294,32 @@ def grown(plan: Plan, prepared: Prepared, rule: PruningRule) -> Fitted:
     for kind in range(len(kinds)):
         pruning.at(kind, len(kinds))
         known = watch.found.get(kind)
-        found.append(known or (waiting[kind], pruned(waiting[kind])))
+        found.append(known or (waiting[kind], pruned(kind, waiting[kind])))
     best = min(range(len(kinds)), key=lambda kind: found[kind][1].value)
-    candidates = [Candidate(trees[0], kept.tree) for trees, kept in found]
-    candidates.insert(0, candidates.pop(best))
+    view, oblique = kinds[best]
+    alike = [kind for kind in range(len(kinds)) if kinds[kind][0] is view]
+    alike.insert(0, alike.pop(alike.index(best)))  # those of the same targets
     grown_tree, kept = found[best][0][0], found[best][1]
+    prepared, training, held_out = less_stage(
+        plan, prepared, view, evidence, rule.refits
+    )
     fitted = Fitted(
         tree=kept.tree,
-        oblique=kinds[best],
+        oblique=oblique,
         n_leaves_grown=grown_tree.n_leaves,
-        candidates=tuple(candidates),
-        folds=_folds(evidence, kept),
+        candidates=tuple(
+            Candidate(found[kind][0][0], found[kind][1].tree) for kind in alike
+        ),
+        folds=_folds(view, kept),
         training=training,
         held_out=held_out,
         refit=rule.refits,
     )
     if not rule.refits or prepared.source is not None:
-        return fitted
+        return fitted, prepared
     if held_out is not None:
-        return fitted._replace(tree=_refitted(plan, prepared, fitted))
-    return _distilled(plan, fitted, recipe)
+        return fitted._replace(tree=_refitted(plan, prepared, fitted)), prepared
+    return _distilled(plan, fitted, recipe), prepared
 
 
 def _with_error_of_constant(evidence: Evidence, loss: Loss | None) -> Evidence:
@@ -299,15 +331,12 @@ def _with_error_of_constant(evidence: Evidence, loss: Loss | None) -> Evidence:
     return evidence._replace(error_of_constant=float(error))
 
 
-def _folds(evidence: Evidence, pruned: Pruned) -> tuple[FoldFit, ...]:
+def _folds(view: View, pruned: Pruned) -> tuple[FoldFit, ...]:
     """The pruned tree, or those of the folds, with rows that had no part in them."""
-    training = evidence.training
+    evidence = view.evidence
     if evidence.held_out is not None:
-        return (FoldFit(pruned.tree, training, evidence.held_out),)
-    return tuple(
-        FoldFit(tree, training.take(~part), training.take(part))
-        for part, tree in zip(evidence.unseen, pruned.fold_trees, strict=True)
-    )
+        return (FoldFit(pruned.tree, evidence.training, evidence.held_out),)
+    return view.fold_fits(pruned.fold_trees)
 
 
 def _refitted(plan: Plan, prepared: Prepared, fitted: Fitted) -> Tree:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from secret_jax.inspect.curves import curve_views
 from secret_jax.inspect.equations import (
     LinearSplit,
     model_in_original_units,
     split_in_original_units,
 )
+from secret_jax.inspect.rest import rest_of
 from secret_jax.inspect.rounding import printed_model, rounded_split
 from secret_jax.tree.structure import Tree
 
@@ -24,15 +26,19 @@ class ReadingCost(NamedTuple):
     leaves : int
         Constants, coefficients, and the numbers that columns are counted from; of a
         leaf that keeps rows all of their numbers, and its bandwidth.
+    curves : int
+        Of curves in front of the tree: the constant, and of every point its place and
+        what is added there; of a category only this.
     """
 
     splits: int
     leaves: int
+    curves: int = 0
 
     @property
     def total(self) -> int:
         """All of them."""
-        return self.splits + self.leaves
+        return self.splits + self.leaves + self.curves
 
 
 def reading_cost(tree: Tree, precision: int | None = None) -> ReadingCost:
@@ -51,7 +57,10 @@ def reading_cost(tree: Tree, precision: int | None = None) -> ReadingCost:
     -------
     ReadingCost
     """
-    splits = leaves = 0
+    splits = leaves = curves = 0
+    if tree.additive is not None:
+        curves = 1 + sum(view.n_numbers for view in curve_views(tree))
+        tree = rest_of(tree)
     for node in range(tree.n_nodes):
         if tree.kept is not None and tree.kept.n_rows_of(node):
             numbers = tree.schema.n_regressors + tree.n_outputs
@@ -67,4 +76,4 @@ def reading_cost(tree: Tree, precision: int | None = None) -> ReadingCost:
         if isinstance(split, LinearSplit):
             n_terms = len(rounded_split(split, precision).terms)
             splits += (n_terms if n_terms > 1 else 0) + 2 * (split.width > 0)
-    return ReadingCost(splits, leaves)
+    return ReadingCost(splits, leaves, curves)

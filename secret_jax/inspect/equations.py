@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from secret_jax.additive.stage import refuse_stage
 from secret_jax.data.schema import TableSchema
 from secret_jax.inspect.arguments import check_node
 from secret_jax.tree.kept import require_equations
@@ -249,6 +250,11 @@ def model_in_original_units(tree: Tree, node: int) -> LinearModel:
         If the node does not exist, or keeps rows and has no equation.
     """
     check_node(tree, node)
+    refuse_stage(
+        tree.additive,
+        "The equation of a node",
+        "Read secret_jax.inspect.rest.rest_of(tree), or the estimator's own methods",
+    )
     if tree.kept is not None and tree.kept.n_rows_of(node):
         require_equations(tree)
     schema = tree.schema

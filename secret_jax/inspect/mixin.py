@@ -48,6 +48,12 @@ class ReadingMixin:
             return self.tree_
         return self.tree_.output(0 if output is None else output)
 
+    def _rest_of(self, output: int | str | None) -> Tree:
+        """`_tree_of`, as what it adds to curves in front of it, if there are any."""
+        from secret_jax.inspect.rest import rest_of
+
+        return rest_of(self._tree_of(output))
+
     @property
     def feature_importances_(self) -> np.ndarray:
         """Share of every column in the explained variance, shape (n_features_in_,).
@@ -75,7 +81,7 @@ class ReadingMixin:
             reading_cost(self.tree_.output(i)) for i in range(self.tree_.n_outputs)
         ]
         # The splits are the same for all outputs.
-        return costs[0].splits + sum(cost.leaves for cost in costs)
+        return costs[0].splits + sum(cost.leaves + cost.curves for cost in costs)
 
     @no_other_names
     def export_text(
@@ -130,7 +136,7 @@ class ReadingMixin:
         from secret_jax.inspect.dot import export_dot
 
         return export_dot(
-            renamed(self._tree_of(output), feature_names),
+            renamed(self._rest_of(output), feature_names),
             max_depth=max_depth,
             precision=precision,
             max_terms=max_terms,
@@ -151,7 +157,7 @@ class ReadingMixin:
         """
         from secret_jax.inspect.frame import to_dataframe
 
-        return to_dataframe(self._tree_of(output), backend=backend, precision=precision)
+        return to_dataframe(self._rest_of(output), backend=backend, precision=precision)
 
     def coefficients(
         self,
@@ -168,7 +174,7 @@ class ReadingMixin:
         """
         from secret_jax.inspect.coefficients import coefficients
 
-        tree = self._tree_of(output)
+        tree = self._rest_of(output)
         return coefficients(tree, node, coverage=coverage, backend=backend)
 
     def export_code(
@@ -339,7 +345,21 @@ class ReadingMixin:
         """
         from secret_jax.inspect.plot.leaf import plot_leaf
 
-        return plot_leaf(self._tree_of(output), node, X, y, max_terms=max_terms, ax=ax)
+        tree = self._rest_of(output)
+        if self.tree_.additive is not None and X is not None and y is not None:
+            said = self.tree_.additive.predict(self._tree_and_rows(X)[1])[:, None]
+            y = validated_targets(y, X)[:, 0] - self.tree_.schema.restore_targets(said)
+        return plot_leaf(tree, node, X, y, max_terms=max_terms, ax=ax)
+
+    def plot_additive(self, *, max_curves: int | None = 12) -> list[Axes]:
+        """Draw the curves that stand in front of the tree.
+
+        See `secret_jax.inspect.plot.curves.plot_additive` for the parameters.
+        """
+        from secret_jax.inspect.plot.curves import plot_additive
+
+        check_is_fitted(self)
+        return plot_additive(self.tree_, max_curves=max_curves)
 
     def explain(
         self,

@@ -12,8 +12,10 @@ from secret_jax.inspect.arguments import (
     checked_precision,
 )
 from secret_jax.inspect.cost import reading_cost
+from secret_jax.inspect.curves import curves_text
 from secret_jax.inspect.equations import Side
 from secret_jax.inspect.printing import counted, counted_leaves, counted_rows
+from secret_jax.inspect.rest import rest_of
 from secret_jax.inspect.words import (
     clip_facts,
     missing_facts,
@@ -80,6 +82,7 @@ def export_text(
     check_count("max_categories", max_categories)
     checked_precision(precision)
     check_choice("show_models", show_models, ("leaves", "all", "none"))
+    curves, tree = curves_text(tree), rest_of(tree)
     # Several outputs only of classes: see `ReadingMixin.export_text`.
     several = tree.n_outputs > 1
     of_output = [tree.output(i) for i in range(tree.n_outputs)] if several else [tree]
@@ -150,7 +153,7 @@ def export_text(
                 write(int(getattr(tree, side)[node]), indent + "|   ")
 
     write(0, "")
-    return "\n".join(lines) + "\n"
+    return curves + "\n".join(lines) + "\n"
 
 
 def _keys(tree: Tree) -> list[str]:

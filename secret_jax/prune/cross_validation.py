@@ -61,10 +61,10 @@ class CrossValidation(PruningRule):
         path = _path(tree)
         penalties = path.typical_penalties()
         fold_paths = [_path(fold_tree) for fold_tree in evidence.fold_trees]
-        folds = zip(evidence.unseen, evidence.fold_trees, fold_paths, strict=True)
+        folds = zip(evidence.fold_trees, fold_paths, strict=True)
         error = np.zeros(len(path.alphas))
-        for part, fold_tree, fold_path in folds:
-            held_out = evidence.training.take(np.flatnonzero(part))
+        for fold, (fold_tree, fold_path) in enumerate(folds):
+            held_out = evidence.held_out_of(fold)
             own = fold_path.totals(node_errors(fold_tree, held_out))
             error += own[fold_path.index_at(penalties)]
         n_leaves = path.totals(np.ones(tree.n_nodes))

@@ -38,6 +38,8 @@ class Evidence(NamedTuple):
         What a halving of the leaves may cost, see `priced`.
     leaf : LeafModel or None
         What fitted the trees' models.
+    unseen_targets : sequence of ndarray of shape (n_rows_of_part, n_outputs)
+        Targets of the parts, where trees of the folds have targets of their own.
     """
 
     training: Rows
@@ -47,6 +49,14 @@ class Evidence(NamedTuple):
     error_of_constant: float | None = None
     tolerance: float = 0.0
     leaf: LeafModel | None = None
+    unseen_targets: Sequence[np.ndarray] = ()
+
+    def held_out_of(self, fold: int) -> Rows:
+        """The rows of a part, with the targets that its tree is to predict."""
+        rows = self.training.take(np.flatnonzero(self.unseen[fold]))
+        if not len(self.unseen_targets):
+            return rows
+        return rows._replace(targets=self.unseen_targets[fold])
 
     def priced(self, error: np.ndarray, n_leaves: np.ndarray) -> np.ndarray:
         """Errors of subtrees with a price for their size: the least is the best.

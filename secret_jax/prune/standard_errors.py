@@ -66,9 +66,7 @@ class StandardErrors(PruningRule):
         path = _path(tree)
         penalties = path.typical_penalties()
         fold_paths = [_path(fold_tree) for fold_tree in evidence.fold_trees]
-        held_out = [
-            evidence.training.take(np.flatnonzero(part)) for part in evidence.unseen
-        ]
+        held_out = [evidence.held_out_of(fold) for fold in range(len(evidence.unseen))]
         error = np.zeros(len(penalties))
         for fold_tree, fold_path, rows in zip(
             evidence.fold_trees, fold_paths, held_out, strict=True

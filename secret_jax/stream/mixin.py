@@ -137,6 +137,9 @@ class StreamMixin:
         if plan.leaf.keeps_rows:
             allowed = "one that keeps no rows: a stream has too many of them"
             refuse("leaf", type(self).__name__, allowed, plan.leaf)
+        if plan.additive is not None:
+            allowed = "None in fit_stream: curves are fitted to rows in memory, by fit"
+            refuse("additive", type(self).__name__, allowed, plan.additive)
         loss = plan.leaf.loss
         if loss is not None and loss.scaling(1.0, 2.0) != (1.0, 2.0):
             raise ValueError(

@@ -22,6 +22,8 @@ from typing import IO, Any
 
 import numpy as np
 
+from secret_jax.additive import options as _options  # noqa: F401
+from secret_jax.additive.stage import STAGE_ARRAYS, AdditiveStage
 from secret_jax.data.schema import Role, TableSchema
 from secret_jax.losses import classes as _classes  # noqa: F401  (read by name)
 from secret_jax.losses import numbers as _numbers  # noqa: F401
@@ -40,6 +42,8 @@ _HEADER = "header"
 _SCALING = ("center", "scale")
 # Of leaves that keep their rows; the header says the degree of their models.
 _KEPT = ("x", "residual", "weight", "first", "bandwidth")
+# Of curves in front of the tree, in the header.
+_CURVE_NUMBERS = ("intercept", "degrees")
 _ARCHIVE_START = b"PK\x03\x04"  # what every non-empty zip archive begins with
 _ARCHIVE_END = b"PK\x05\x06"  # and how the last 22 bytes of one begin
 _PLAIN = (str, int, float, bool)
@@ -81,6 +85,12 @@ def save_tree(
     if tree.kept is not None:
         arrays |= {f"kept_{name}": getattr(tree.kept, name) for name in _KEPT}
         kept = {"kept": tree.kept.degree}
+    curves = {}
+    if tree.additive is not None:
+        arrays |= {f"curves_{n}": getattr(tree.additive, n) for n in STAGE_ARRAYS}
+        curves = {
+            "curves": {name: getattr(tree.additive, name) for name in _CURVE_NUMBERS}
+        }
     header = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
@@ -92,6 +102,7 @@ def save_tree(
         **({} if tree.corrects_parent else {"corrects_parent": False}),
         **loss,
         **kept,
+        **curves,
     }
     header["checksum"] = _checksum(header, arrays)
     with replacing(path) as file:
@@ -361,6 +372,8 @@ def _read(path: str | os.PathLike[str]) -> tuple[list[Tree], dict[str, Any]]:
             members = ARRAY_FIELDS + scaling
             if "kept" in header:
                 members += tuple(f"kept_{name}" for name in _KEPT)
+            if "curves" in header:
+                members += tuple(f"curves_{name}" for name in STAGE_ARRAYS)
             arrays = {key: _member(archive, key) for key in members}
             expected = header.pop("checksum")
             if expected != _checksum(header, arrays):
@@ -372,6 +385,12 @@ def _read(path: str | os.PathLike[str]) -> tuple[list[Tree], dict[str, Any]]:
     if "kept" in header:
         rows = {key: arrays[f"kept_{key}"] for key in _KEPT}
         kept = KeptRows(degree=header["kept"], **rows)
+    stage = None
+    if "curves" in header:
+        stage = AdditiveStage(
+            **{key: arrays[f"curves_{key}"] for key in STAGE_ARRAYS},
+            **header["curves"],
+        )
     tree = Tree(
         **{key: arrays[key] for key in ARRAY_FIELDS},
         schema=schema,
@@ -380,6 +399,7 @@ def _read(path: str | os.PathLike[str]) -> tuple[list[Tree], dict[str, Any]]:
         corrects_parent=header.get("corrects_parent", True),
         loss=_from_json(header.get("loss")),
         kept=kept,
+        additive=stage,
     )
     sizes = header["extra"].get(_SIZES)
     try:

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from secret_jax.additive.stage import refuse_stage
 from secret_jax.data.device import block_of
 from secret_jax.data.encoding import Unencoded
 from secret_jax.data.rows import Table
@@ -242,6 +243,7 @@ _PADDED: weakref.WeakKeyDictionary[Tree, dict[Callable, Any]] = (
 def routing_of(tree: Tree) -> _Routing:
     """The padded arrays of a hard tree, for programs of one's own."""
     require_equations(tree)
+    refuse_stage(tree.additive, "A compiled program", "Predict on the host")
     return _padded_once(tree, _routing)
 
 
@@ -317,7 +319,7 @@ def left_of_splits(splits: Any, table: Table, at: np.ndarray) -> np.ndarray:
 
 
 def values_at(tree: Tree, table: Table, node: np.ndarray) -> np.ndarray:
-    """What given nodes predict for rows, clipped, on the host.
+    """What given nodes predict for rows, clipped, on the host; without any curves.
 
     Parameters
     ----------
@@ -434,6 +436,14 @@ def said(tree: Tree, table: Table) -> np.ndarray:
 
 def values(tree: Tree, table: Table | Unencoded) -> np.ndarray:
     """Prediction for every row, in standardised units, shape (n_rows, n_outputs)."""
+    if tree.additive is not None:
+        table = table.encoded() if isinstance(table, Unencoded) else table
+        return own_values(tree, table) + tree.additive.predict(table)[:, None]
+    return own_values(tree, table)
+
+
+def own_values(tree: Tree, table: Table | Unencoded) -> np.ndarray:
+    """What the tree itself says, without the curves in front of it; see `values`."""
     if _shape(table)[0] <= _FEW_ROWS or tree.kept is not None:
         table = table.encoded() if isinstance(table, Unencoded) else table.on_host()
         if tree.is_soft:

@@ -15,6 +15,7 @@ from functools import cached_property
 
 import numpy as np
 
+from secret_jax.additive.stage import AdditiveStage
 from secret_jax.data.schema import TableSchema
 from secret_jax.losses.interface import Loss
 from secret_jax.tree.kept import KeptRows, require_equations
@@ -129,6 +130,9 @@ class Tree:
         Rows in the leaves that correct what the leaves' models say; ``train_error`` is
         then that of rows left out one at a time, for which no ``degrees`` were spent.
         None: nothing is kept.
+    additive : AdditiveStage or None
+        Curves whose sum is predicted first: everything else here is of what they leave
+        of the target. None: of the target itself.
     """
 
     left: np.ndarray
@@ -161,6 +165,7 @@ class Tree:
     corrects_parent: bool = True
     loss: Loss | None = None
     kept: KeptRows | None = None
+    additive: AdditiveStage | None = None
 
     def __post_init__(self) -> None:
         for name in ARRAY_FIELDS:
@@ -212,7 +217,9 @@ class Tree:
             for position, (attribute, _) in enumerate(self.schema.indicators, first)
             if in_sums[position]
         ]
-        return frozenset([*discrete.tolist(), *indicated])
+        stage = self.additive
+        first_asked = [] if stage is None else stage.attribute[stage.attribute >= 0]
+        return frozenset([*discrete.tolist(), *indicated, *map(int, first_asked)])
 
     def clip_range(self) -> tuple[np.ndarray, np.ndarray]:
         """Lowest and highest prediction of each node, shape (n_nodes, n_outputs)."""
@@ -265,6 +272,7 @@ ARRAY_FIELDS = tuple(
     for item in fields(Tree)
     if item.name
     not in ("schema", "clip_margin", "clip_leaves", "corrects_parent", "loss", "kept")
+    and item.name != "additive"
 )
 
 # Those with an axis of outputs.

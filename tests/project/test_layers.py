@@ -7,13 +7,17 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parents[2] / "secret_jax"
 # From the ground up; CONTRIBUTING.md says what each room is for.
-FLOORS = ["datasets", "runtime", "data", "losses", "tree", "models", "splits", "grow"]
+FLOORS = ["datasets", "runtime", "data", "additive", "losses", "tree"]
 FLOORS += [
+    "models",
+    "splits",
+    "grow",
     "prune",
     "refine",
     "inspect",
     "plan",
     "prepare",
+    "staging",
     "fit",
     "stream",
     "parameters",

@@ -31,6 +31,7 @@ from secret_jax.inspect.printing import (
     counted_rows,
     short_number,
 )
+from secret_jax.inspect.rest import rest_of
 from secret_jax.tree.structure import Tree
 
 if TYPE_CHECKING:
@@ -91,6 +92,8 @@ def plot_tree(
     that move most in a leaf are shown as far as there is room; `export_text` shows all.
     """
     pyplot, ScalarMappable = import_matplotlib()
+    n_curves = 0 if tree.additive is None else tree.additive.n_curves
+    tree = rest_of(tree)
     if isinstance(max_depth, str) and max_depth == "auto":
         max_depth = readable_depth(tree)
     depth = cast("int | None", max_depth)
@@ -100,6 +103,8 @@ def plot_tree(
     leaves = counted_leaves(tree.n_leaves)
     soft = "soft splits, " if tree.is_soft else ""
     title = f"{tree.schema.target_name}: {leaves}, {soft}{counted_rows(tree.weight[0])}"
+    if n_curves:
+        title += f", behind {counted(n_curves, 'curve', 'curves')}"
     if depth is not None and depth < tree.max_depth:
         title += f"; the upper {depth} of {counted(tree.max_depth, 'level', 'levels')}"
     right = max(box.right for box in boxes.values())

@@ -10,6 +10,7 @@ import numpy as np
 from secret_jax.data.rows import Table
 from secret_jax.inspect.cost import reading_cost
 from secret_jax.inspect.printing import number
+from secret_jax.inspect.rest import rest_of
 from secret_jax.prune.path import of_size
 from secret_jax.tree.routing import apply, predict
 from secret_jax.tree.structure import Tree
@@ -39,7 +40,11 @@ class HeldOut(NamedTuple):
     def of(
         cls, tree: Tree, table: Table, columns: list[np.ndarray], actual: np.ndarray
     ) -> HeldOut:
-        """Rows through a tree of a single output."""
+        """Rows through a tree of a single output; less its curves, if it has any."""
+        if tree.additive is not None:
+            less = tree.additive.predict(table)[:, None]
+            centred = actual - tree.schema.restore_targets(less)
+            return cls.of(rest_of(tree), table, columns, centred)
         prediction = np.asarray(predict(tree, table), np.float64)
         return cls(table, columns, actual, prediction, np.asarray(apply(tree, table)))
 

@@ -11,6 +11,7 @@ import numpy as np
 from secret_jax.inspect.arguments import check_count
 from secret_jax.inspect.colors import Scale
 from secret_jax.inspect.cost import reading_cost
+from secret_jax.inspect.curves import curves_note
 from secret_jax.inspect.importances import feature_importances
 from secret_jax.inspect.printing import counted, counted_leaves, counted_rows, number
 from secret_jax.inspect.report.drawing import Scatter, histogram, scatter
@@ -26,6 +27,7 @@ from secret_jax.inspect.report.nodes import NodeView, means, shown_nodes
 from secret_jax.inspect.report.terms import TermLine, term_lines
 from secret_jax.inspect.report.ways import example_ways
 from secret_jax.inspect.report.words import in_steps
+from secret_jax.inspect.rest import rest_of
 from secret_jax.inspect.words import missing_facts, mixture_facts
 from secret_jax.tree.structure import Tree
 
@@ -78,6 +80,7 @@ def report_page(
         It asks for nothing over a network, and says so to the browser, too.
     """
     check_count("max_points", max_points)
+    note, tree = curves_note(tree), rest_of(tree)
     schema = tree.schema
     scale = Scale(means(tree).tolist())
     depth = _deepest(tree, _MOST_NODES)
@@ -89,7 +92,10 @@ def report_page(
         "tiles": _tiles(tree, rows),
         "notes": [
             words
-            for words in (missing_facts(tree), mixture_facts(tree), _cut(tree, depth))
+            for words in (
+                *(note, missing_facts(tree), mixture_facts(tree)),
+                _cut(tree, depth),
+            )
             if words
         ],
         "nodes": nodes,
@@ -132,16 +138,17 @@ def tree_fragment(trees: list[Tree], limit: int) -> str:
     str
     """
     template = _templates().get_template("fragment.html")
+    curves, trees = [curves_note(tree) for tree in trees], [*map(rest_of, trees)]
     depth = max(_deepest(tree, _MOST_NODES) or tree.max_depth for tree in trees)
     while True:
         parts = []
-        for tree in trees:
+        for tree, note in zip(trees, curves, strict=True):
             scale = Scale(means(tree).tolist())
             parts.append(
                 {
                     "head": _head(tree),
                     "nodes": shown_nodes(tree, scale, depth),
-                    "note": _cut(tree, depth),
+                    "note": "; ".join(filter(None, (note, _cut(tree, depth)))),
                 }
             )
         html = template.render(trees=parts)

@@ -1,0 +1,157 @@
+"""The terms that curves are made of: lines and hinges, cycles, indicators.
+
+Every term is piecewise linear in one encoded column, or a number for each category of a
+discrete one; it is given by its values at a few points.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from secret_jax.additive.options import Additive
+from secret_jax.data.rows import Table
+from secret_jax.data.schema import TableSchema
+
+# More terms would make the small solves large: columns then have fewer knots each.
+_MOST_TERMS = 768
+# Points of what comes again: parts of dates. Months and weekdays are whole numbers; the
+# last hour is the first one again.
+_CYCLES = {
+    "month": np.arange(1.0, 13.0),
+    "weekday": np.arange(1.0, 8.0),
+    "hour": np.arange(0.0, 25.0, 2.0),
+}
+_CLOSED = 24.0
+# Categories of less weight have no number of their own.
+_LEAST_WEIGHT = 2.0 - 1e-6
+
+
+class CurveTerms(NamedTuple):
+    """What the curve of one column may be made of.
+
+    Attributes
+    ----------
+    column : int
+        Encoded continuous column; -1 of a discrete attribute.
+    attribute : int
+        Discrete attribute; -1 of a continuous column.
+    indicator : int
+        Encoded column that says where the value is missing; -1: none does.
+    at : ndarray of shape (n_points,), float64
+        Encoded values, rising, or codes of categories.
+    values : ndarray of shape (n_points, n_terms), float64
+        Of the terms at the points.
+    """
+
+    column: int
+    attribute: int
+    indicator: int
+    at: np.ndarray
+    values: np.ndarray
+
+    @property
+    def n_terms(self) -> int:
+        """Coefficients, the one of missing values included."""
+        return self.values.shape[1] + (self.indicator >= 0)
+
+    def of_rows(self, table: Table) -> np.ndarray:
+        """The terms at rows, shape (n_rows, n_terms), float64."""
+        if self.attribute >= 0:
+            place = np.searchsorted(self.at, table.codes[:, self.attribute])
+            place = np.minimum(place, len(self.at) - 1)
+            known = self.at[place] == table.codes[:, self.attribute]
+            return np.where(known[:, None], self.values[place], 0.0)
+        x = table.x[:, self.column]
+        terms = np.stack([np.interp(x, self.at, term) for term in self.values.T], 1)
+        if self.indicator < 0:
+            return terms
+        missing = table.x[:, self.indicator : self.indicator + 1] > 0
+        return np.concatenate([np.where(missing, 0.0, terms), missing], axis=1)
+
+
+def curve_terms(
+    schema: TableSchema, table: Table, weight: np.ndarray, options: Additive
+) -> list[CurveTerms]:
+    """Terms for every column of a table that has two values or more.
+
+    Terms of numbers have unit deviation; those of categories and of parts of dates that
+    come again are indicators, which a common penalty shrinks the more the fewer rows
+    they have. The target plays no part.
+
+    Parameters
+    ----------
+    schema : TableSchema
+    table : Table
+    weight : ndarray of shape (n_rows,)
+    options : Additive
+
+    Returns
+    -------
+    list of CurveTerms
+        Continuous columns first.
+    """
+    indicators = dict(schema.missing_columns)
+    cycles = {
+        schema.names.index(part): points
+        for name, parts in schema.dates
+        for part in parts
+        for kind, points in _CYCLES.items()
+        if part == f"{name} ({kind})"
+    }
+    share = _MOST_TERMS // max(len(schema.continuous), 1) - 1
+    n_knots = min(options.n_knots, max(share, 0))
+    found: list[CurveTerms] = []
+    positions = schema.continuous_positions
+    for column, position in zip(schema.continuous, positions, strict=True):
+        indicator = indicators.get(position, -1)
+        there = weight > 0
+        if indicator >= 0:
+            there = table.x[:, indicator] <= 0
+        x, own = table.x[there, position].astype(np.float64), weight[there]
+        if len(x) == 0 or x.min() == x.max():
+            continue
+        cycle = cycles.get(column)
+        if cycle is None:
+            at, values = _line(x, own, n_knots, options.most_levels)
+        else:
+            at = (cycle - schema.center[position]) / schema.scale[position]
+            at, values = at.astype(np.float32).astype(np.float64), np.eye(len(cycle))
+            if cycle[-1] == _CLOSED:
+                values = values[:, :-1]
+                values[-1] = values[0]
+        found.append(CurveTerms(position, -1, indicator, at, values))
+    for attribute in range(len(schema.discrete)):
+        codes = table.codes[:, attribute]
+        count = np.bincount(codes[codes >= 0], weight[codes >= 0])
+        at = np.flatnonzero(count >= _LEAST_WEIGHT).astype(np.float64)
+        if len(at) > 1:
+            found.append(CurveTerms(-1, attribute, -1, at, np.eye(len(at))))
+    return found
+
+
+def design(terms: Sequence[CurveTerms], table: Table) -> np.ndarray:
+    """The terms of all curves at rows, shape (n_rows, n_terms), float64."""
+    columns = [curve.of_rows(table) for curve in terms]
+    return np.concatenate([np.zeros((len(table.codes), 0)), *columns], axis=1)
+
+
+def _line(
+    x: np.ndarray, weight: np.ndarray, n_knots: int, most_levels: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """A line and hinges between the least and the greatest value."""
+    at = levels = np.unique(x)
+    if len(levels) > (max(most_levels, n_knots + 2) if n_knots else 2):
+        order = np.argsort(x, kind="stable")
+        passed = (np.cumsum(weight[order]) - 0.5 * weight[order]) / weight.sum()
+        wanted = np.arange(1, n_knots + 1) / (n_knots + 1)
+        inner = x[order][np.searchsorted(passed, wanted).clip(max=len(x) - 1)]
+        at = np.unique(np.r_[levels[0], inner, levels[-1]])
+    hinges = np.maximum(at[:, None] - at[None, 1:-1], 0.0)
+    values = np.concatenate([at[:, None], hinges], axis=1)
+    rows = np.stack([np.interp(x, at, term) for term in values.T], axis=1)
+    mean = weight @ rows / weight.sum()
+    deviation = np.sqrt(weight @ (rows - mean) ** 2 / weight.sum())
+    return at, (values - mean) / np.where(deviation > 0, deviation, 1.0)

@@ -1,0 +1,244 @@
+"""Fitting curves: ridge regression of all terms together, and without parts of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from secret_jax.additive.basis import CurveTerms, curve_terms, design
+from secret_jax.additive.options import Additive
+from secret_jax.additive.shorten import shortened
+from secret_jax.additive.stage import AdditiveStage
+from secret_jax.data.rows import Rows
+from secret_jax.data.schema import TableSchema
+
+# Penalties that are compared, from a small part of a row to all rows ten times.
+_N_PENALTIES = 50
+_LEAST_PENALTY = 1e-4
+
+
+class Sums(NamedTuple):
+    """Weighted sums over rows of products of terms, each with a column of ones.
+
+    Attributes
+    ----------
+    gram : ndarray of shape (1 + n_terms + 1, 1 + n_terms + 1), float64
+        Of a one, the terms, and the target.
+    """
+
+    gram: np.ndarray
+
+    @classmethod
+    def of(cls, terms: np.ndarray, target: np.ndarray, weight: np.ndarray) -> Sums:
+        """Those of rows."""
+        columns = np.concatenate(
+            [np.ones((len(terms), 1)), terms, target[:, None]], axis=1
+        )
+        return cls(columns.T @ (weight[:, None] * columns))
+
+    def without(self, *parts: Sums) -> Sums:
+        """The sums over the other rows."""
+        return Sums(self.gram - sum(part.gram for part in parts))
+
+    @property
+    def weight(self) -> float:
+        """Of all rows."""
+        return float(self.gram[0, 0])
+
+    def centred(self) -> tuple[np.ndarray, np.ndarray, float]:
+        """Scatter of the terms, their products with the target, its scatter."""
+        mean = self.gram[0] / self.weight
+        scatter = self.gram - self.weight * np.outer(mean, mean)
+        return scatter[1:-1, 1:-1], scatter[1:-1, -1], float(scatter[-1, -1])
+
+    def intercept(self, coefficient: np.ndarray) -> float:
+        """That of the least squared error."""
+        mean = self.gram[0] / self.weight
+        return float(mean[-1] - mean[1:-1] @ coefficient)
+
+
+class Ridge(NamedTuple):
+    """A ridge regression.
+
+    Attributes
+    ----------
+    intercept : float
+    coefficient : ndarray of shape (n_terms,), float64
+    penalty : float
+    noise : float
+        Variance of what is left, for the degrees of freedom that were spent.
+    degrees : float
+    """
+
+    intercept: float
+    coefficient: np.ndarray
+    penalty: float
+    noise: float
+    degrees: float
+
+    def predict(self, terms: np.ndarray) -> np.ndarray:
+        """Of rows by their terms."""
+        return self.intercept + terms @ self.coefficient
+
+
+def ridge(sums: Sums, gcv_factor: float) -> Ridge:
+    """Ridge regression whose penalty generalised cross-validation chooses.
+
+    Golub, Heath & Wahba 1979, for all penalties from one decomposition.
+
+    Parameters
+    ----------
+    sums : Sums
+    gcv_factor : float
+        What a degree of freedom counts.
+
+    Returns
+    -------
+    Ridge
+    """
+    scatter, moment, total = sums.centred()
+    size, axes = np.linalg.eigh(scatter)
+    size = np.maximum(size, 0.0)
+    along = axes.T @ moment
+    weight = sums.weight
+    penalty = np.geomspace(_LEAST_PENALTY, 10.0 * max(weight, 1.0), _N_PENALTIES)
+    shrunk = size + penalty[:, None]
+    degrees = 1.0 + (size / shrunk).sum(axis=1)
+    left = total - (along**2 * (2.0 / shrunk - size / shrunk**2)).sum(axis=1)
+    left = np.maximum(left, 0.0)
+    rest = np.maximum(weight - gcv_factor * degrees, 1e-9 * weight)
+    best = int(np.argmin(left / rest**2))
+    coefficient = axes @ (along / shrunk[best])
+    free = max(weight - degrees[best], 1e-9 * weight)
+    return Ridge(
+        sums.intercept(coefficient),
+        coefficient,
+        float(penalty[best]),
+        float(left[best] / free),
+        float(degrees[best]),
+    )
+
+
+def with_penalty(sums: Sums, penalty: float) -> tuple[float, np.ndarray]:
+    """Intercept and coefficients of ridge regression with a given penalty."""
+    scatter, moment, _ = sums.centred()
+    coefficient = np.linalg.solve(scatter + penalty * np.eye(len(moment)), moment)
+    return sums.intercept(coefficient), coefficient
+
+
+class Residuals(NamedTuple):
+    """What curves leave of the targets of rows that they have not seen.
+
+    Attributes
+    ----------
+    stage : AdditiveStage
+        From all rows.
+    whole : ndarray of shape (n_rows, 1), float64
+        Of every row, from curves without its parts.
+    folds : list of ndarray of shape (n_rows_outside, 1), float64
+        For each part, of the rows outside of it: from curves that have seen neither
+        the part nor the row.
+    unseen : list of ndarray of shape (n_rows_inside, 1), float64
+        For each part, of its own rows, from curves without it.
+    """
+
+    stage: AdditiveStage
+    whole: np.ndarray
+    folds: list[np.ndarray]
+    unseen: list[np.ndarray]
+
+
+def residuals(
+    rows: Rows,
+    schema: TableSchema,
+    options: Additive,
+    divisions: Sequence[Sequence[np.ndarray]],
+    *,
+    tau: float = 0.0,
+    for_folds: bool = True,
+) -> Residuals:
+    """Fit curves to all rows and without every part of them.
+
+    Parameters
+    ----------
+    rows : Rows
+        Of one output.
+    schema : TableSchema
+    options : Additive
+    divisions : sequence of sequence of ndarray of shape (n_rows,), bool
+        Each divides all rows into parts.
+    tau : float
+        How far the curves may be from the best ones, to be short; a share of the
+        variance of the noise.
+    for_folds : bool
+        False: ``folds`` stays empty.
+
+    Returns
+    -------
+    Residuals
+    """
+    target, weight = rows.targets[:, 0], rows.weight
+    curves = curve_terms(schema, rows.table, weight, options)
+    terms = design(curves, rows.table)
+    left = np.zeros(rows.n_rows)
+    folds: list[np.ndarray] = []
+    unseen: list[np.ndarray] = []
+    whole = None
+    for parts in divisions:
+        own = [Sums.of(terms[part], target[part], weight[part]) for part in parts]
+        every = Sums(np.sum([each.gram for each in own], axis=0))
+        whole = every if whole is None else whole
+        for which, part in enumerate(parts):
+            outside = every.without(own[which])
+            without = ridge(outside, options.gcv_factor)
+            unseen.append((target[part] - without.predict(terms[part]))[:, None])
+            left[part] += unseen[-1][:, 0] / len(divisions)
+            if not for_folds:
+                continue
+            found = target.copy()
+            for other, inner in enumerate(parts):
+                if other != which:
+                    sums = outside.without(own[other])
+                    intercept, slopes = with_penalty(sums, without.penalty)
+                    found[inner] -= intercept + terms[inner] @ slopes
+            folds.append(found[~part][:, None])
+    if whole is None:
+        whole = Sums.of(terms, target, weight)
+    stage = stage_of(curves, ridge(whole, options.gcv_factor), rows, tau)
+    return Residuals(stage, left[:, None], folds, unseen)
+
+
+def stage_of(
+    curves: Sequence[CurveTerms], fitted: Ridge, rows: Rows, tau: float
+) -> AdditiveStage:
+    """The curves of a regression, each with a mean of zero, as flat arrays."""
+    bounds = np.cumsum([0, *(curve.n_terms for curve in curves)])
+    intercept, kept = fitted.intercept, []
+    budget = tau * fitted.noise / max(len(curves), 1)
+    for curve, start, stop in zip(curves, bounds[:-1], bounds[1:], strict=True):
+        own = fitted.coefficient[start:stop]
+        missing = float(own[-1]) if curve.indicator >= 0 else 0.0
+        value = curve.values @ own[: curve.values.shape[1]]
+        found, mean, deviation = shortened(
+            curve, value, missing, rows.table, rows.weight, budget
+        )
+        intercept += mean
+        if found is not None:
+            kept.append((found, deviation))
+    columns, deviations = ([each[i] for each in kept] for i in range(2))
+    sizes = [len(curve.at) for curve in columns]
+    nothing = np.zeros(0)
+    return AdditiveStage(
+        intercept=float(intercept),
+        column=np.array([curve.column for curve in columns], np.int32),
+        attribute=np.array([curve.attribute for curve in columns], np.int32),
+        indicator=np.array([curve.indicator for curve in columns], np.int32),
+        missing=np.array([curve.missing for curve in columns], np.float64),
+        first=np.cumsum([0, *sizes]).astype(np.int32),
+        at=np.concatenate([nothing, *(curve.at for curve in columns)]),
+        value=np.concatenate([nothing, *(curve.value for curve in columns)]),
+        deviation=np.array(deviations, np.float64),
+        degrees=fitted.degrees,
+    )

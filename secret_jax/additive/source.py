@@ -1,0 +1,57 @@
+"""All rows of a source with what curves leave of their targets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+
+from secret_jax.additive.stage import AdditiveStage
+from secret_jax.data.rows import Rows
+from secret_jax.data.source import RowSource
+
+_Result = TypeVar("_Result")
+
+
+def left_by(stage: AdditiveStage, rows: Rows) -> Rows:
+    """Rows with what a stage leaves of their targets."""
+    said = stage.predict(rows.table)[:, None]
+    return rows._replace(targets=rows.targets - said)
+
+
+@dataclass(frozen=True, eq=False)
+class ResidualSource:
+    """A source whose targets are those of another, less the sum of curves.
+
+    Attributes
+    ----------
+    source : RowSource
+    stage : AdditiveStage
+    """
+
+    source: RowSource
+    stage: AdditiveStage
+
+    @property
+    def n_rows(self) -> int:
+        """See `RowSource`."""
+        return self.source.n_rows
+
+    @property
+    def total_weight(self) -> float:
+        """See `RowSource`."""
+        return self.source.total_weight
+
+    def sample(self, n_wanted: int, seed: int) -> Rows:
+        """See `RowSource`: the sample of the other source."""
+        return left_by(self.stage, self.source.sample(n_wanted, seed))
+
+    def blocks(
+        self, function: Callable[[Rows], _Result], size: int
+    ) -> Iterator[_Result]:
+        """See `RowSource`."""
+
+        def less_curves(rows: Rows) -> _Result:
+            return function(left_by(self.stage, rows))
+
+        return self.source.blocks(less_curves, size)
