@@ -139,9 +139,9 @@ def test_points_on_a_line_are_left_out():
 
 
 def test_a_constant_column_has_no_curve():
-    y = np.arange(20.0)
-    schema, rows = encoded(np.c_[np.ones(20), np.arange(20.0)], y)
+    y = np.arange(200.0)
+    schema, rows = encoded(np.c_[np.ones(200), np.arange(200.0)], y)
     stage = residuals(rows, schema, Additive(), []).stage
     assert stage.column.tolist() == [1]
     said = schema.restore_targets(stage.predict(rows.table)[:, None])
-    np.testing.assert_allclose(said, y, atol=0.05)
+    np.testing.assert_allclose(said, y, atol=0.5)

@@ -9,8 +9,13 @@ from dataclasses import replace
 from typing import Literal
 
 from secret_jax.inspect.arguments import check_choice, check_text, checked_precision
-from secret_jax.inspect.code.python import TAKEN, python_code, python_sum
-from secret_jax.inspect.code.sql import sql_code, sql_sum
+from secret_jax.inspect.code.python import (
+    TAKEN,
+    python_code,
+    python_sum,
+    python_with_curves,
+)
+from secret_jax.inspect.code.sql import sql_code, sql_sum, sql_with_curves
 from secret_jax.tree.structure import Tree
 
 
@@ -89,6 +94,10 @@ def export_code(
     FROM "rows"
     """
     name = checked_export(language, function_name, precision, table)
+    if tree.additive is not None:
+        if language == "python":
+            return python_with_curves(tree, name, precision)
+        return sql_with_curves(tree, name, precision, table)
     if language == "python":
         return python_code(tree, name, precision)
     return sql_code(tree, name, precision, table)

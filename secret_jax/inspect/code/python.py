@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from secret_jax.data.attributes import DAYS
 from secret_jax.data.schema import TableSchema
+from secret_jax.inspect.code.curves import written_curves
 from secret_jax.inspect.code.program import (
     Program,
     decisions,
@@ -24,14 +25,15 @@ from secret_jax.inspect.equations import (
     Side,
     Term,
 )
-from secret_jax.inspect.printing import counted_leaves
+from secret_jax.inspect.printing import counted, counted_leaves
+from secret_jax.inspect.rest import rest_of
 from secret_jax.tree.soft import HARD_LOGIT
 from secret_jax.tree.structure import Tree
 
 _WIDTH = 88  # characters in a line, as most formatters have it
 # What the function uses itself: neither it nor a variable may have such a name.
 TAKEN = {"row", "columns", "min", "max", "float", "exp", "gate", "clip", "total"}
-TAKEN |= {"missing", "number", "calendar", "datetime"}
+TAKEN |= {"missing", "number", "calendar", "datetime", "curve"}
 # What a part of a date is in Python; `secret_jax.data.attributes` makes the same parts.
 _PARTS = {
     "year": "value.year",
@@ -95,16 +97,7 @@ def python_sum(
     for number, (tree, program, own) in enumerate(
         zip(trees, programs, every, strict=True)
     ):
-        read = [
-            names[name] + ending
-            for name in schema.names
-            for ending, columns in (
-                ("", {*own.numbers, *own.categories}),
-                ("_missing", own.missing),
-            )
-            if name in columns
-        ]
-        call = f"tree_{number}({', '.join(read)})"
+        call = f"tree_{number}({', '.join(_arguments(schema, names, own))})"
         lines += [f"def {call}:", *_decisions(tree, program, names), "", ""]
         calls.append(f"    total += {call}")
     counted = f"{len(trees)} trees that add up"
@@ -117,6 +110,80 @@ def python_sum(
         lines.append("    row = columns if row is None else row")
     lines += [*_variables(trees[0], names, used), f"    total = {constant!r}"]
     return "\n".join([*lines, *calls, "    return total"]) + "\n"
+
+
+def python_with_curves(tree: Tree, function_name: str, precision: int | None) -> str:
+    """The source of a function that adds a tree to the curves in front of it."""
+    start, curves = written_curves(tree, precision)
+    rest = rest_of(tree)
+    program = program_of(rest, precision)
+    names, own = _local_names(tree.schema.names, function_name), _columns_used(program)
+    used = _Used(dict(own.numbers), set(own.categories), set(own.missing))
+    for curve in curves:
+        if curve.points:
+            used.numbers[curve.name] = curve.missing_as
+            used.missing.update({curve.name} if curve.missing is not None else ())
+        else:
+            used.categories.add(curve.name)
+    any_used = bool(used.numbers or used.categories or used.missing)
+    clips = [program.low, *(model.low for model in program.models.values())]
+    lines = list(_helpers(rest, clips, used, any_used))
+    if any(curve.points for curve in curves):
+        lines += _CURVE
+    call = f"tree_0({', '.join(_arguments(tree.schema, names, own))})"
+    body = _mixture if tree.is_soft else _decisions
+    lines += [f"def {call}:", *body(rest, program, names), "", ""]
+    summary = f"{tree.schema.target_name}: {counted(len(curves), 'curve', 'curves')}"
+    summary += f" and a tree of {counted_leaves(tree.n_leaves)}."
+    lines += [
+        f"def {function_name}(row=None, /, **columns):",
+        f"    # {' '.join(summary.split())}",
+        "    # Columns come as keyword arguments or as one dict; others are ignored.",
+    ]
+    if any_used:
+        lines.append("    row = columns if row is None else row")
+    lines += [*_variables(tree, names, used), f"    total = {start!r}"]
+    for curve in curves:
+        column = names[curve.name]
+        if curve.points:
+            points = [f"({place!r}, {value!r})," for place, value in curve.points]
+            parts = [f"curve({column},", *_enclosed("(", points, "))")]
+            if curve.missing is not None:
+                parts = [f"({curve.missing!r} if {column}_missing else", *parts]
+                parts[-1] += ")"
+        else:
+            listed = [f"{each!r}: {value!r}," for each, value in curve.categories]
+            parts = _enclosed("{", listed, f"}}.get({column}, 0.0)")
+        lines += _wrapped(["total +=", *parts], "    ")
+    return "\n".join([*lines, f"    return total + {call}"]) + "\n"
+
+
+_CURVE = (
+    "def curve(value, points):",
+    "    before, low = points[0]",
+    "    if value <= before:",
+    "        return low",
+    "    for place, high in points[1:]:",
+    "        if value <= place:",
+    "            return low + (value - before) / (place - before) * (high - low)",
+    "        before, low = place, high",
+    "    return low",
+    "",
+    "",
+)
+
+
+def _arguments(schema: TableSchema, names: dict[str, str], used: _Used) -> list[str]:
+    """The variables that a part of the function reads."""
+    return [
+        names[name] + ending
+        for name in schema.names
+        for ending, columns in (
+            ("", {*used.numbers, *used.categories}),
+            ("_missing", used.missing),
+        )
+        if name in columns
+    ]
 
 
 class _Used(NamedTuple):

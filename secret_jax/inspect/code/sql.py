@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from secret_jax.inspect.code.curves import WrittenCurve, written_curves
 from secret_jax.inspect.code.program import (
     Program,
     decisions,
@@ -19,6 +20,7 @@ from secret_jax.inspect.equations import (
     Side,
     Term,
 )
+from secret_jax.inspect.rest import rest_of
 from secret_jax.tree.soft import HARD_LOGIT
 from secret_jax.tree.structure import Tree
 
@@ -46,6 +48,47 @@ def sql_sum(
     return _statement(f"({total})", column_name, table)
 
 
+def sql_with_curves(
+    tree: Tree, column_name: str, precision: int | None, table: str | None
+) -> str:
+    """The expression or statement that adds a tree to the curves in front of it."""
+    start, curves = written_curves(tree, precision)
+    _refuse_made(tree, [curve.name for curve in curves])
+    each = [f"({_curve(curve)})" for curve in curves]
+    rest = f"({_expression(rest_of(tree), precision)})"
+    total = _added([_number(start), *each, rest], " +\n")
+    return _statement(f"({total})", column_name, table)
+
+
+def _curve(curve: WrittenCurve) -> str:
+    """What a curve adds."""
+    column = _identifier(curve.name)
+    if not curve.points:
+        cases = [
+            f"WHEN {column} IS NULL THEN {_number(value)}"
+            if category is None
+            else f"WHEN {column} = {_literal(category, curve.name)} "
+            f"THEN {_number(value)}"
+            for category, value in curve.categories
+        ]
+        return " ".join(["CASE", *cases, "ELSE 0e0 END"])
+    cases = []
+    if curve.missing is not None:
+        cases.append(f"WHEN {column} IS NULL THEN {_number(curve.missing)}")
+    elif curve.missing_as is not None:
+        column = f"COALESCE({column}, {_number(curve.missing_as)})"
+    (before, low), *others = curve.points
+    cases.append(f"WHEN {column} <= {_number(before)} THEN {_number(low)}")
+    for place, high in others:
+        slope = _number((high - low) / (place - before))
+        cases.append(
+            f"WHEN {column} <= {_number(place)} THEN {_number(low)} + "
+            f"({column} - {_number(before)}) * {slope}"
+        )
+        before, low = place, high
+    return " ".join(["CASE", *cases, f"ELSE {_number(low)} END"])
+
+
 def _expression(tree: Tree, precision: int | None) -> str:
     program = program_of(tree, precision)
     _refuse_made_columns(tree, program)
@@ -66,19 +109,24 @@ def _statement(expression: str, column_name: str, table: str | None) -> str:
 
 def _refuse_made_columns(tree: Tree, program: Program) -> None:
     """Raise if the tree asks for what a database would have to make first."""
+    parts = (*program.splits.values(), *program.models.values())
+    terms = [part.terms for part in parts if not isinstance(part, CategorySplit)]
+    _refuse_made(tree, [term.name for its in terms for term in its])
+
+
+def _refuse_made(tree: Tree, asked: Iterable[str]) -> None:
+    """Raise if some columns are such as a database would have to make first."""
     schema = tree.schema
     made = {part: (name, "dates") for name, parts in schema.dates for part in parts}
     for column, _ in schema.levels:
         made[schema.names[column]] = schema.names[column], "ordered categories"
-    for part in (*program.splits.values(), *program.models.values()):
-        terms = () if isinstance(part, CategorySplit) else part.terms
-        for term in terms:
-            if term.name in made:
-                name, kind = made[term.name]
-                raise ValueError(
-                    f"Column {name!r} holds {kind}, for which there is no SQL that all "
-                    "databases know. Export to Python, or fit on numbers in its place."
-                )
+    for each in asked:
+        if each in made:
+            name, kind = made[each]
+            raise ValueError(
+                f"Column {name!r} holds {kind}, for which there is no SQL that all "
+                "databases know. Export to Python, or fit on numbers in its place."
+            )
 
 
 def _leaves(tree: Tree) -> list[int]:
