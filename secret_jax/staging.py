@@ -21,6 +21,10 @@ from secret_jax.refine.interface import FoldFit
 from secret_jax.tree.structure import Tree
 
 
+# So many points of curves are as much to read as a leaf and its split.
+_POINTS_OF_A_LEAF = 4
+
+
 class View(NamedTuple):
     """Rows with the targets that trees of some kinds grow on.
 
@@ -93,6 +97,7 @@ def _less_curves(
         training=rows,
         held_out=held_out,
         unseen_targets=found.unseen if len(unseen) else (),
+        further_leaves=len(found.stage.at) / _POINTS_OF_A_LEAF,
     )
     return View(less, found.folds, found.stage)
 

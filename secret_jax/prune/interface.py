@@ -40,6 +40,8 @@ class Evidence(NamedTuple):
         What fitted the trees' models.
     unseen_targets : sequence of ndarray of shape (n_rows_of_part, n_outputs)
         Targets of the parts, where trees of the folds have targets of their own.
+    further_leaves : float
+        What there is to read beside the tree, in leaves.
     """
 
     training: Rows
@@ -50,6 +52,7 @@ class Evidence(NamedTuple):
     tolerance: float = 0.0
     leaf: LeafModel | None = None
     unseen_targets: Sequence[np.ndarray] = ()
+    further_leaves: float = 0.0
 
     def held_out_of(self, fold: int) -> Rows:
         """The rows of a part, with the targets that its tree is to predict."""
@@ -82,7 +85,8 @@ class Evidence(NamedTuple):
         alone = self.error_of_constant or rows.targets.shape[1]
         total = (counted or rows.weight.sum()) * alone
         unexplained = min(float(np.min(error)) / total, 1.0)
-        doublings = np.log2(np.maximum(n_leaves / _AT_A_GLANCE, 1.0))
+        leaves = n_leaves + self.further_leaves
+        doublings = np.log2(np.maximum(leaves / _AT_A_GLANCE, 1.0))
         return error * (1.0 + self.tolerance * unexplained**0.5) ** doublings
 
 
