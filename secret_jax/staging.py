@@ -20,7 +20,6 @@ from secret_jax.prune.interface import Evidence
 from secret_jax.refine.interface import FoldFit
 from secret_jax.tree.structure import Tree
 
-
 # So many points of curves are as much to read as a leaf and its split.
 _POINTS_OF_A_LEAF = 4
 
