@@ -4,10 +4,10 @@ Peers that need no rows to choose their size train on the training and the pruni
 together. Every peer gets the encoding of discrete columns that suits it best: ridge
 indicators; the others numbers where the column holds numbers, whatever the paper takes
 for discrete (indicators double the error of CART and LightGBM on auto_mpg), and for
-text indicators, or in LightGBM its own categories. Missing cells of text are a
-category, but for LightGBM, which takes them as they are; missing numbers stay missing
-where the peer takes them (CART, LightGBM, Cubist), for the others they are means, with
-indicators of having been missing.
+text indicators, or in LightGBM and EBM their own categories. Missing cells of text are
+a category, but for these two, which take them as they are; missing numbers stay missing
+where the peer takes them (CART, LightGBM, EBM, Cubist), for the others they are means,
+with indicators of having been missing.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from sklearn.tree import DecisionTreeRegressor
 from benchmarks.accuracy.data import not_numeric
 from benchmarks.accuracy.reading import (
     numbers_of_cubist,
+    numbers_of_ebm,
     numbers_of_lightgbm,
     numbers_of_pilot,
 )
@@ -137,10 +138,8 @@ def _version(package: str, hrt: Path | None) -> str:
 def _run(peer: _Peer, threads: int | None, experiment: Experiment) -> Outcome:
     data = _ENCODINGS[peer.encoding](experiment)
     settings = dict(peer.settings)
-    if peer.package == "lightgbm":
-        settings["n_jobs"] = threads
-    if peer.package == "catboost":
-        settings["thread_count"] = threads or -1
+    if threads and peer.package in _THREADS:
+        settings[_THREADS[peer.package]] = threads
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # theirs, about names of columns and the like
         started = time.perf_counter()
@@ -397,6 +396,36 @@ def _pilot(data: Encoded, **settings: Any) -> Fitted:
     )
 
 
+def _raffle(data: Encoded, **settings: Any) -> Fitted:
+    """A random forest of trees of PILOT (Raymaekers et al. 2025)."""
+    pilot: Any = importlib.import_module("pilot")
+    model = pilot.RaFFLE(**settings, random_state=data.seed)
+    filled = _filled().fit(data.X_both)
+    model.fit(filled.transform(data.X_both), data.y_both)
+    summaries = [tree.tree_summary() for tree in model.estimators]
+    return Fitted(
+        lambda X: model.predict(filled.transform(X)),
+        sum(list(summary["node_type"]).count("con") for summary in summaries),
+        sum(map(numbers_of_pilot, summaries)),
+    )
+
+
+def _ebm(data: Encoded, **settings: Any) -> Fitted:
+    """Sums of functions of one and two columns (Nori, Jenkins, Koch & Caruana 2019).
+
+    Boosted and stopped early on rows that it holds out of each of its bags.
+    """
+    glassbox: Any = importlib.import_module("interpret.glassbox")
+    text = set(not_numeric(data.X_both))
+    kinds = ["nominal" if c in text else "continuous" for c in data.X_both.columns]
+    model = glassbox.ExplainableBoostingRegressor(
+        feature_types=kinds, random_state=data.seed % 2**31, **settings
+    )
+    model.fit(data.X_both, data.y_both)
+    cells = sum(int(np.count_nonzero(rows)) for rows in model.bin_weights_)
+    return Fitted(model.predict, cells, numbers_of_ebm(model))
+
+
 def _hrt(data: Encoded, *, depths: list[int], **settings: Any) -> Fitted:
     """Hinge regression trees on standardised columns, depth by the pruning rows."""
     hrt: Any = importlib.import_module("hrt")
@@ -416,7 +445,16 @@ def _hrt(data: Encoded, *, depths: list[int], **settings: Any) -> Fitted:
     )
 
 
-_MODULES = {"fast-model-trees": "pilot", "scikit-learn": "sklearn"}
+_MODULES = {
+    "fast-model-trees": "pilot",
+    "interpret-core": "interpret",
+    "scikit-learn": "sklearn",
+}
+_THREADS = {
+    "catboost": "thread_count",
+    "interpret-core": "n_jobs",
+    "lightgbm": "n_jobs",
+}
 # Its defaults, and smaller trees with smaller leaves for tables of some hundred rows.
 _SHAPES = [
     {"num_leaves": 31, "min_child_samples": 20},
@@ -455,6 +493,8 @@ _PEERS = {
     "cubist_on_indicators": _Peer("cubist", "indicators", _cubist, {"n_committees": 1}),
     "cubist_on_text": _Peer("cubist", "text", _cubist, {"n_committees": 1}),
     "pilot": _Peer("fast-model-trees", "numbers", _pilot, {"max_depth": 20}),
+    "raffle": _Peer("fast-model-trees", "numbers", _raffle, {"n_estimators": 100}),
+    "ebm": _Peer("interpret-core", "categories", _ebm, {}),
     "hrt": _Peer(
         "hrt",
         "numbers",
