@@ -496,6 +496,8 @@ def test_boosters_and_their_students_train_on_all_rows_but_the_tests():
     booster = accuracy_ours.Setting(small, booster=True)
     outcome = accuracy_ours.run_setting(booster, experiment)
     assert outcome.leaves == 3 * (1 + 3 * 4)
+    # At least a threshold of each split and a constant of each leaf.
+    assert outcome.numbers >= 3 * (1 + 3 * (3 + 4))
     student = booster._replace(student={"max_leaf_nodes": 3})
     taught = accuracy_ours.run_setting(student, experiment)
     assert (taught.leaves, taught.numbers > 3) == (3, True)
