@@ -3,10 +3,10 @@
 Every peer gets the encoding of discrete columns that suits it best: ridge
 indicators; the others numbers where the column holds numbers, whatever the paper takes
 for discrete (indicators double the error of CART and LightGBM on auto_mpg), and for
-text indicators, or in LightGBM and EBM their own categories. Missing cells of text are
-a category, but for these two, which take them as they are; missing numbers stay missing
-where the peer takes them (CART, LightGBM, EBM, Cubist), for the others they are means,
-with indicators of having been missing.
+text indicators, or in LightGBM, EBM and RaFFLE their own categories. Missing cells of
+text are a category, but for LightGBM and EBM, which take them as they are; missing
+numbers stay missing where the peer takes them (CART, LightGBM, EBM, Cubist), for the
+others they are means, with indicators of having been missing.
 """
 
 from __future__ import annotations

@@ -172,12 +172,21 @@ def pilot(data: Encoded, **settings: Any) -> Fitted:
 def raffle(data: Encoded, **settings: Any) -> Fitted:
     """A random forest of trees of PILOT (Raymaekers et al. 2025)."""
     package: Any = importlib.import_module("pilot")
+    text = [column in not_numeric(data.X_both) for column in data.X_both.columns]
+
+    def labelled(X: Any) -> np.ndarray:
+        pairs = zip(X.columns, text, strict=True)
+        # Gaps are the category 0: it crashes on negative ones.
+        columns = [X[name].cat.codes + 1 if coded else X[name] for name, coded in pairs]
+        return np.column_stack(columns).astype(np.float64)
+
     model = package.RaFFLE(**settings, random_state=data.seed)
-    means = filled().fit(data.X_both)
-    model.fit(means.transform(data.X_both), data.y_both)
+    means = filled().fit(labelled(data.X_both))
+    X = means.transform(labelled(data.X_both))
+    model.fit(X, data.y_both, categorical_idx=np.flatnonzero(text))
     summaries = [tree.tree_summary() for tree in model.estimators]
     return Fitted(
-        lambda X: model.predict(means.transform(X)),
+        lambda X: model.predict(means.transform(labelled(X))),
         sum(list(summary["node_type"]).count("con") for summary in summaries),
         sum(map(numbers_of_pilot, summaries)),
     )

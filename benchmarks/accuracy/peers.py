@@ -163,7 +163,7 @@ _PEERS = {
     "cubist_on_text": _Peer("cubist", "text", fitting.cubist, {"n_committees": 1}),
     "pilot": _Peer("fast-model-trees", "numbers", fitting.pilot, {"max_depth": 20}),
     "raffle": _Peer(
-        "fast-model-trees", "numbers", fitting.raffle, {"n_estimators": 100}
+        "fast-model-trees", "categories", fitting.raffle, {"n_estimators": 100}
     ),
     "ebm": _Peer("interpret-core", "categories", fitting.ebm, {}),
     "hrt": _Peer(

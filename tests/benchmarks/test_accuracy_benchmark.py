@@ -474,6 +474,10 @@ def test_a_forest_of_pilot_is_of_a_hundred_trees_that_its_seed_settles():
     pytest.importorskip("pilot")
     (peer,) = accuracy_peers.peers(["raffle"], None, None)
     experiment = three_steps_and_three_letters(0)
+    unseen = experiment.test.X.assign(c="new")
+    assert np.isfinite(
+        peer.run(experiment._replace(test=Part(unseen, experiment.test.y))).prediction
+    ).all()
     outcome = peer.run(experiment)
     assert outcome.leaves >= 100
     assert outcome.numbers is not None
