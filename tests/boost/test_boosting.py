@@ -80,6 +80,14 @@ def test_every_tree_learns_what_the_sum_before_it_misses(model):
         assert number < 4
 
 
+def test_many_rows_are_predicted_as_few_are(holed, monkeypatch):
+    X, y = gaps()
+    monkeypatch.setattr("secret_jax.boost.rounds._MOST_WALKED", 0)
+    found = SecretBoostingRegressor(**SMALL).fit(X, y)
+    expected = holed.predict(X)
+    np.testing.assert_allclose(found.predict(X), expected, rtol=1e-4, atol=1e-4)
+
+
 def test_the_validation_error_is_that_of_rows_left_out(model):
     rows = model._rows
     squared = 0.0
