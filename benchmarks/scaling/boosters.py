@@ -19,11 +19,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.shared import markdown
 from secret_jax import SecretBoostingRegressor
 from secret_jax.datasets import make_fried
 
 _PREDICTED, _TREES = 1_000_000, 60
+_HEAD = ("rows", "model", "seconds", "of processors", "rounds", "test MSE")
 
 
 class Seconds(NamedTuple):
@@ -74,10 +74,11 @@ def contestants(n_rounds: int) -> dict[str, tuple[Callable[[], Any], Any]]:
 
 
 def report_fits(n_rows: int, n_test: int, n_rounds: int, names: list[str]) -> None:
-    """A line for each model."""
+    """A line for each model, as soon as it is fitted."""
     X, y = make_fried(n_rows, random_state=0)
     X_test, y_test = make_fried(n_test, random_state=1)
-    lines = [["rows", "model", "seconds", "of processors", "rounds", "test MSE"]]
+    _line(*_HEAD)
+    _line(*("-" * len(name) for name in _HEAD))
     for name, (make, before) in contestants(n_rounds).items():
         if names and not any(name.startswith(own) for own in names):
             continue
@@ -86,13 +87,14 @@ def report_fits(n_rows: int, n_test: int, n_rounds: int, names: list[str]) -> No
         model, seconds = timed(lambda: make().fit(X, y))  # noqa: B023
         error = float(np.mean((model.predict(X_test) - y_test) ** 2))
         rounds = getattr(model, "n_rounds_", n_rounds)
-        lines.append(
-            [
-                *(f"{n_rows:,}", name, f"{seconds.clock:.1f}"),
-                *(f"{seconds.processors:.1f}", str(rounds), f"{error:.3f}"),
-            ]
+        _line(
+            *(f"{n_rows:,}", name, f"{seconds.clock:.1f}"),
+            *(f"{seconds.processors:.1f}", str(rounds), f"{error:.3f}"),
         )
-    print(markdown(lines), flush=True)
+
+
+def _line(*cells: str) -> None:
+    print(f"| {' | '.join(cells)} |", flush=True)
 
 
 def report_predictions() -> None:
