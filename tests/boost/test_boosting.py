@@ -121,6 +121,22 @@ def test_rounds_and_size_are_chosen_by_rows_left_out():
     assert len(errors) in (model.n_rounds_ + 4, 31)
 
 
+def test_sizes_that_cannot_catch_up_leave_the_race():
+    def runner(errors):
+        return boost_race.Runner(size=TreeSize(), boosters=[], errors=errors)
+
+    falling = [1.0 - 0.1 * step for step in range(7)]
+    flat = [1.0 - 0.001 * step for step in range(7)]
+    # What the last rounds won three times over makes up for 0.3, but not for 0.9.
+    assert not runner(falling).hopeless(0.1)
+    assert runner(flat).hopeless(0.1)
+    assert not runner(flat[:6]).hopeless(0.1)  # too early to tell
+    # The one that leads may stand still for longer.
+    leading = [0.5, 0.1, *[0.11] * 8]
+    assert not runner(leading).hopeless(0.1)
+    assert runner([0.1, *[0.11] * 10]).hopeless(0.1)
+
+
 def test_no_program_is_compiled_per_round(model):
     before = find_splits.n_compiled
     SecretBoostingRegressor(**SMALL | {"n_rounds": 9}).fit(*wave(280, seed=4))
