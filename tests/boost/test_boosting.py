@@ -13,7 +13,7 @@ import secret_jax.boost.race as boost_race
 from secret_jax import SecretBoostingRegressor, SecretRegressor, TreeSize
 from secret_jax.boost.model import Ensemble
 from secret_jax.data.encoding import encode
-from secret_jax.grow.batches import find_splits
+from secret_jax.grow.program import find_splits
 from secret_jax.prune.cross_validation import parts_of
 from secret_jax.tree import routing
 from secret_jax.tree.file import ModelFileError, load_tree

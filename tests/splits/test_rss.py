@@ -12,7 +12,7 @@ from scipy.special import ndtr
 from scipy.stats import multivariate_normal
 
 from secret_jax import RssSplits, SecretRegressor
-from secret_jax.grow.batches import find_splits
+from secret_jax.grow.program import find_splits
 from secret_jax.splits.directions import discriminants, mixture_labels
 from secret_jax.splits.interface import Columns, Node
 from secret_jax.splits.scoring import fit_sides, node_rows, quantiles, screen
