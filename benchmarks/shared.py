@@ -10,7 +10,7 @@ import argparse
 import json
 import sys
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 _Kind = TypeVar("_Kind")
+_Planned = TypeVar("_Planned")
 
 
 class Part(NamedTuple):
@@ -88,6 +89,54 @@ def make_appendable(path: Path) -> None:
     with path.open("a+b") as file:
         file.seek(0)
         file.truncate(file.read().rfind(b"\n") + 1)
+
+
+def fit_missing(
+    planned: Sequence[_Planned],
+    path: Path,
+    kind: type[_Kind],
+    fit: Callable[[_Planned], _Kind | None],
+    line: Callable[[_Kind], str],
+) -> list[_Kind]:
+    """Records of what is planned; fits that a file does not hold are made and added.
+
+    Parameters
+    ----------
+    planned : sequence of runs
+    path : Path
+        The file of records.
+    kind : type
+        Of a record.
+    fit : callable
+        From a run to its record; None: there is no such run.
+    line : callable
+        What is said of a record when it is made.
+
+    Returns
+    -------
+    list of records
+    """
+    make_appendable(path)
+    run_kind = type(planned[0])
+    records = {run_of(record, run_kind): record for record in read_records(path, kind)}
+    for run in planned:
+        if run in records:
+            continue
+        record = fit(run)
+        if record is not None:
+            append_record(path, record)
+            records[run] = record
+            say(line(record))
+    return [records[run] for run in planned if run in records]
+
+
+def folder_of_data(
+    parser: argparse.ArgumentParser, options: argparse.Namespace
+) -> Path:
+    """The folder that ``--data`` or ``SECRET_JAX_DATA`` names, or else an error."""
+    if not options.data:
+        parser.error("name the folder of the data with --data or SECRET_JAX_DATA")
+    return Path(options.data)
 
 
 def standard_error(runs: np.ndarray) -> np.ndarray:

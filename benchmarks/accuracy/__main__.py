@@ -214,7 +214,11 @@ def parse_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         default=16384,
         help="in each of three parts",
     )
-    add("--threads", type=whole_number, help="of LightGBM; all by default")
+    add(
+        "--threads",
+        type=whole_number,
+        help="of LightGBM, CatBoost and EBM; all by default",
+    )
     add("--baseline", choices=models, metavar="MODEL", help="set beside all others")
     add("--exclude", nargs="+", default=[], metavar="SET", help="also tables without")
     add("--code", default=code_version(), help="name of our code in the records")

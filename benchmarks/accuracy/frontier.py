@@ -13,14 +13,14 @@ import functools
 import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks import plots
+from benchmarks.accuracy import panels
 from benchmarks.accuracy.__main__ import make_missing, planned_tasks
 from benchmarks.accuracy.data import TABLES, named_source
 from benchmarks.accuracy.ours import Setting, code_version, key_of_setting, run_setting
+from benchmarks.accuracy.panels import Point, Shown
 from benchmarks.accuracy.peers import Candidate, peers
 from benchmarks.accuracy.report import FLOOR, Record, Results, Run
 from benchmarks.shared import (
@@ -50,14 +50,16 @@ READABLE = ("cubist", "cubist_on_text", "cart", "pilot", "ridge")
 HORIZON = "lightgbm_refitted"
 
 
-class Point(NamedTuple):
-    """A model on a table, or on all of them: mean error, mean numbers to read."""
-
-    error: float
-    numbers: float
-
-    def __str__(self) -> str:
-        return f"{self.error:.4f} / {self.numbers:.0f}"
+SHOWN = Shown(
+    {
+        line: [name if setting.parameters else "default" for name, setting in along]
+        for line, along in ((line, found.items()) for line, found in LINES.items())
+    },
+    READABLE,
+    {"ours by default": "default"},
+    HORIZON,
+    "numbers",
+)
 
 
 def own_candidates(code: str) -> dict[str, Candidate]:
@@ -65,11 +67,17 @@ def own_candidates(code: str) -> dict[str, Candidate]:
     found: dict[str, Candidate] = {}
     of_key: dict[str, Candidate] = {}
     for name, setting in (pair for line in LINES.values() for pair in line.items()):
-        key = f"{key_of_setting(setting, code)} on all rows"
-        run = functools.partial(run_setting, setting, held_out=False)
-        title = name if setting.parameters else "default"
-        found[name] = of_key.setdefault(key, Candidate(title, key, run))
+        candidate = on_all_rows(
+            name if setting.parameters else "default", setting, code
+        )
+        found[name] = of_key.setdefault(candidate.key, candidate)
     return found
+
+
+def on_all_rows(name: str, setting: Setting, code: str) -> Candidate:
+    """A tree of ours that is given no rows to prune it."""
+    key = f"{key_of_setting(setting, code)} on all rows"
+    return Candidate(name, key, functools.partial(run_setting, setting, held_out=False))
 
 
 def complete(records: Iterable[Record]) -> list[Record]:
@@ -83,14 +91,14 @@ def complete(records: Iterable[Record]) -> list[Record]:
     return [record for record in records if record.seed in shared[record.set]]
 
 
-def points(results: Results) -> dict[str, dict[str, Point]]:
-    """Of every model by table: means over the splits."""
+def points(results: Results, size: str = "numbers") -> dict[str, dict[str, Point]]:
+    """Of every model by table: mean error, mean numbers or leaves over the splits."""
     found: dict[str, dict[str, Point]] = {}
     for model in results.models:
         found[model] = {
             name: Point(
                 float(np.mean(errors)),
-                float(np.mean(results.values(model, name, "numbers") or [math.nan])),
+                float(np.mean(results.values(model, name, size) or [math.nan])),
             )
             for name in results.sets
             if (errors := results.values(model, name))
@@ -100,16 +108,18 @@ def points(results: Results) -> dict[str, dict[str, Point]]:
 
 def overall(of_tables: Iterable[Point]) -> Point:
     """Geometric means over tables."""
-    errors, numbers = zip(*of_tables, strict=True)
+    errors, sizes = zip(*of_tables, strict=True)
     return Point(
         float(np.exp(np.mean(np.log(np.maximum(errors, FLOOR))))),
-        float(np.exp(np.mean(np.log(numbers)))),
+        float(np.exp(np.mean(np.log(sizes)))),
     )
 
 
-def with_overall(results: Results) -> dict[str, dict[str, Point]]:
+def with_overall(
+    results: Results, size: str = "numbers"
+) -> dict[str, dict[str, Point]]:
     """Points by model and table; ``all tables`` where a model has every table."""
-    found = points(results)
+    found = points(results, size)
     for of_tables in found.values():
         if len(of_tables) == len(results.sets):
             of_tables["all tables"] = overall(of_tables.values())
@@ -126,62 +136,39 @@ def frontier_table(results: Results) -> str:
     return markdown(lines)
 
 
-def draw(results: Results, path: Path) -> None:
-    """A panel per table and one for all: error against numbers, on log axes."""
-    found = with_overall(results)
-    names = [*results.sets, "all tables"] if len(results.sets) > 1 else results.sets
-    n_columns = min(3, len(names))
-    figure, axes = plots.new_figure(
-        -(-len(names) // n_columns), n_columns, width=4.6, height=3.7
-    )
-    for axis, name in zip(axes.flat, names, strict=False):
-        of_models = {
-            model: found[model][name] for model in found if name in found[model]
-        }
-        _draw_panel(axis, name, of_models)
-    for axis in axes.flat[len(names) :]:
-        axis.set_visible(False)
-    # The same numbers are at the same place in all panels.
-    limits = [axis.get_xlim() for axis in axes.flat[: len(names)]]
-    for axis in axes.flat:
-        axis.set_xlim(min(low for low, _ in limits), max(high for _, high in limits))
-    handles, labels = axes.flat[len(names) - 1].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=5, frameon=False)
-    plots.save(figure, path)
+def draw(results: Results, shown: Shown, path: Path) -> None:
+    """A panel per table and, of several, one for all."""
+    sets = results.sets
+    names = [*sets, "all tables"] if len(sets) > 1 else sets
+    panels.draw(with_overall(results, shown.size), names, shown, path)
 
 
-def _draw_panel(axis: Any, title: str, of_models: dict[str, Point]) -> None:
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+def add_options(
+    parser: argparse.ArgumentParser, tables: Sequence[str], out: str
+) -> None:
+    """Options of the commands that fit models to tables and draw error against size."""
+    add = parser.add_argument
+    add("--data", help="folder of CSV files; else SECRET_JAX_DATA")
+    add("--tables", nargs="+", default=list(tables), metavar="TABLE", help="names")
+    add("--splits", type=whole_number, default=2, help="80 %% train, 20 %% test")
+    add("--code", default=code_version(), help="name of our code in the records")
+    add("--out", type=Path, default=Path(out), help="JSON lines")
+    add("--picture", type=Path, help="PNG; by default beside --out")
+    add("--summary-only", action="store_true", help="fit nothing, print the table")
 
-    own = own_candidates("")
-    lines = {
-        line: [of_models[own[s].name] for s in settings if own[s].name in of_models]
-        for line, settings in LINES.items()
-    }
-    lines |= {name: [of_models[name]] for name in READABLE if name in of_models}
-    looks = plots.styles([*LINES, HORIZON, *READABLE])
-    for line, along in lines.items():
-        look = looks[line]._asdict() | ({"linestyle": "-"} if line in LINES else {})
-        size = 5 if line in LINES else 8
-        numbers, errors = [p.numbers for p in along], [p.error for p in along]
-        axis.plot(numbers, errors, label=line, markersize=size, linewidth=1.2, **look)
-    if "default" in of_models:
-        error, numbers = of_models["default"]
-        ring = {"marker": "o", "markersize": 12, "markerfacecolor": "none"}
-        ring |= {"color": "black", "linestyle": "none"}
-        axis.plot([numbers], [error], label="ours by default", **ring)
-    if HORIZON in of_models:
-        error, numbers = of_models[HORIZON]
-        axis.axhline(error, color=looks[HORIZON].color, linestyle="--", label=HORIZON)
-        where = {"xy": (1, error), "xycoords": ("axes fraction", "data")}
-        where |= {"xytext": (-2, 3), "textcoords": "offset points", "ha": "right"}
-        axis.annotate(f"{numbers:,.0f} numbers", fontsize=8, **where)
-    axis.set(xscale="log", yscale="log", title=title)
-    axis.set(xlabel="numbers to read", ylabel="test MSE / variance")
-    for side, marks in ((axis.xaxis, (1, 2, 5)), (axis.yaxis, (1, 1.5, 2, 3, 4, 5, 7))):
-        side.set_major_locator(LogLocator(subs=marks))
-        side.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        side.set_minor_formatter(NullFormatter())
+
+def results_of(options: argparse.Namespace, candidates: Sequence[Candidate]) -> Results:
+    """Make the missing fits; of all, the splits that every model has."""
+    sources = [named_source(name, options.data, 0) for name in options.tables]
+    tasks = planned_tasks(sources, candidates, options.splits)
+    records = read_records(options.out, Record)
+    if not options.summary_only:
+        records.extend(make_missing(tasks, tuple(records), options.out))
+    made = {run_of(record, Run): record for record in records}
+    results = Results(complete(made[run] for run, _, _ in tasks if run in made))
+    if not results.sets:
+        raise SystemExit(f"{options.out} holds no fits with these options and code.")
+    return results
 
 
 def parse_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
@@ -190,15 +177,10 @@ def parse_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         prog="python -m benchmarks.accuracy.frontier",
         description=(__doc__ or "").splitlines()[0],
     )
-    add = parser.add_argument
-    add("--data", help="folder of CSV files; else SECRET_JAX_DATA")
-    add("--tables", nargs="+", default=list(TABLES), metavar="TABLE", help="names")
-    add("--splits", type=whole_number, default=2, help="80 %% train, 20 %% test")
-    add("--threads", type=whole_number, help="of LightGBM; all by default")
-    add("--code", default=code_version(), help="name of our code in the records")
-    add("--out", type=Path, default=Path("results/frontier.jsonl"), help="JSON lines")
-    add("--picture", type=Path, help="PNG; by default beside --out")
-    add("--summary-only", action="store_true", help="fit nothing, print the table")
+    add_options(parser, TABLES, "results/frontier.jsonl")
+    parser.add_argument(
+        "--threads", type=whole_number, help="of LightGBM; all by default"
+    )
     return parser.parse_args(arguments)
 
 
@@ -207,19 +189,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parse_options(arguments)
     theirs = peers([*READABLE, HORIZON], None, options.threads)
     own = dict.fromkeys(own_candidates(options.code).values())
-    sources = [named_source(name, options.data, 0) for name in options.tables]
-    tasks = planned_tasks(sources, [*theirs, *own], options.splits)
-    records = read_records(options.out, Record)
-    if not options.summary_only:
-        records.extend(make_missing(tasks, tuple(records), options.out))
-    made = {run_of(record, Run): record for record in records}
-    results = Results(complete(made[run] for run, _, _ in tasks if run in made))
-    if not results.sets:
-        raise SystemExit(f"{options.out} holds no fits with these options and code.")
+    results = results_of(options, [*theirs, *own])
     print(f"Code {options.code}. Test MSE over the variance / numbers to read.\n")
     print(frontier_table(results))
     picture = options.picture or options.out.with_suffix(".png")
-    draw(results, picture)
+    draw(results, SHOWN, picture)
     print(f"\nPicture: {picture}")
 
 

@@ -7,11 +7,12 @@ or a field of one of the values that it is made of.
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import hashlib
 import time
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,6 +29,7 @@ from secret_jax import (
     SecretRegressor,
     UnseenCategoryWarning,
 )
+from secret_jax.inspect.cost import reading_cost
 from secret_jax.parameters import plan_of
 
 
@@ -148,16 +150,13 @@ def run_setting(
     setting: Setting, experiment: Experiment, held_out: bool = True
 ) -> Outcome:
     """Fit a model of ours, on all rows but the test's if none are to be held out."""
+    if setting.booster:
+        booster, seconds = fitted_booster(setting, experiment)
+        outcome = outcome_of_booster(booster, setting.student, experiment)
+        return outcome._replace(seconds=seconds + outcome.seconds)
     train, prune, test = experiment[:3]
-    discrete = not_numeric(train.X) if setting.numbers else experiment.discrete
-    model = _model(setting).set_params(
-        random_state=experiment.seed, discrete_features=discrete
-    )
-    with warnings.catch_warnings():
-        # In small sets some categories occur in the pruning or the test part only.
-        warnings.simplefilter("ignore", UnseenCategoryWarning)
-        if isinstance(model, SecretBoostingRegressor):
-            return _boosted(model, setting, experiment)
+    model: Any = _prepared(setting, experiment)
+    with _quietly():
         holds_out = model.prune in ("auto", "holdout")
         if held_out and (holds_out or isinstance(model.prune, HoldOut)):
             fit = functools.partial(model.fit, *train, prune_set=tuple(prune))
@@ -170,23 +169,55 @@ def run_setting(
     return Outcome(prediction, model.n_leaves_, seconds, model.reading_cost_)
 
 
-def _boosted(
-    model: SecretBoostingRegressor, setting: Setting, experiment: Experiment
+def fitted_booster(
+    setting: Setting, experiment: Experiment
+) -> tuple[SecretBoostingRegressor, float]:
+    """A booster of all rows but the test's, and the seconds of its fit."""
+    booster: Any = _prepared(setting, experiment)
+    with _quietly():
+        started = time.perf_counter()
+        booster.fit(*_joined(experiment))
+    return booster, time.perf_counter() - started
+
+
+def outcome_of_booster(
+    booster: SecretBoostingRegressor,
+    student: Mapping[str, Any] | None,
+    experiment: Experiment,
 ) -> Outcome:
-    """A booster of all rows but the test's, or the tree that it teaches."""
-    started = time.perf_counter()
-    model.fit(*_joined(experiment))
-    if setting.student is None:
+    """What a fitted booster predicts, or the tree that it teaches, with its seconds."""
+    X = experiment.test.X
+    with _quietly():
+        if student is None:
+            trees = [tree for one in booster.ensemble_.boosters for tree in one]
+            leaves = sum(tree.n_leaves for tree in trees)
+            numbers = sum(reading_cost(tree).total for tree in trees)
+            return Outcome(booster.predict(X), leaves, 0.0, numbers)
+        started = time.perf_counter()
+        tree = booster.distill(**student)
         seconds = time.perf_counter() - started
-        trees = [tree for booster in model.ensemble_.boosters for tree in booster]
-        leaves = sum(tree.n_leaves for tree in trees)
-        return Outcome(model.predict(experiment.test.X), leaves, seconds)
+        return Outcome(tree.predict(X), tree.n_leaves_, seconds, tree.reading_cost_)
+
+
+def _prepared(
+    setting: Setting, experiment: Experiment
+) -> SecretRegressor | SecretBoostingRegressor:
+    discrete = experiment.discrete
+    if setting.numbers:
+        discrete = not_numeric(experiment.train.X)
+    return _model(setting).set_params(
+        random_state=experiment.seed, discrete_features=discrete
+    )
+
+
+@contextlib.contextmanager
+def _quietly() -> Iterator[None]:
     with warnings.catch_warnings():
+        # In small sets some categories occur in the pruning or the test part only.
+        warnings.simplefilter("ignore", UnseenCategoryWarning)
+        # A hard tree that was kept is an outcome as well.
         warnings.simplefilter("ignore", RefinementWarning)
-        tree = model.distill(**setting.student)
-    seconds = time.perf_counter() - started
-    prediction = tree.predict(experiment.test.X)
-    return Outcome(prediction, tree.n_leaves_, seconds, tree.reading_cost_)
+        yield
 
 
 def _joined(experiment: Experiment) -> tuple[Any, Any]:

@@ -52,3 +52,22 @@ def numbers_of_pilot(summary: Any) -> int:
     values = summary[names].to_numpy(np.float64)
     splits = ~summary["node_type"].isin(["con", "lin"])
     return int(splits.sum() + np.count_nonzero(np.nan_to_num(values)))
+
+
+def numbers_of_ebm(model: Any) -> int:
+    """Thresholds or categories and values of InterpretML's additive model.
+
+    Every term is a table: the bounds along its axes count, and its cells that rows have
+    come to; and one for the constant.
+
+    Parameters
+    ----------
+    model : ExplainableBoostingRegressor
+        A fitted one; read are `term_features_`, `bins_` and `bin_weights_`.
+    """
+    total = 1
+    for columns, rows in zip(model.term_features_, model.bin_weights_, strict=True):
+        # A column's bins: those of its own term, then coarser ones for its pairs.
+        bins = (model.bins_[column][: len(columns)][-1] for column in columns)
+        total += sum(map(len, bins)) + int(np.count_nonzero(rows))
+    return total

@@ -30,7 +30,7 @@ from benchmarks.shared import markdown
 from secret_jax import CartSplits, RssSplits, SecretRegressor, SecretSplits
 from secret_jax.data.rows import Rows, Table
 from secret_jax.datasets import make_fried
-from secret_jax.grow.batches import find_splits
+from secret_jax.grow.program import find_splits
 from secret_jax.models.statistics import tile_statistics
 from secret_jax.refine.soft.parameters import to_parameters, with_widths
 from secret_jax.refine.soft.steps import (

@@ -28,12 +28,9 @@ from sklearn.tree import DecisionTreeClassifier
 
 from benchmarks.learners.class_data import NAMES, divided
 from benchmarks.shared import (
-    append_record,
-    make_appendable,
+    fit_missing,
+    folder_of_data,
     markdown,
-    read_records,
-    run_of,
-    say,
     whole_number,
 )
 from secret_jax import SecretClassifier
@@ -179,24 +176,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--repeats", type=whole_number, default=3)
     parser.add_argument("--out", type=Path, default=Path("classification.jsonl"))
     options = parser.parse_args(arguments)
-    if not options.data:
-        parser.error("name the folder of the data with --data or SECRET_JAX_DATA")
-    make_appendable(options.out)
-    done = {run_of(record, Fit) for record in read_records(options.out, Record)}
-    for repeat in range(options.repeats):
-        for data in options.sets:
-            for model in options.models:
-                run = Fit(data=data, repeat=repeat, model=model)
-                if run in done:
-                    continue
-                record = fit(run, Path(options.data))
-                if record is not None:
-                    append_record(options.out, record)
-                    say(
-                        f"{data} {repeat} {model}: {record.wrong} of {record.rows}, "
-                        f"log-loss {record.log_loss:.3f}, {record.seconds:.1f} s"
-                    )
-    records = [r for r in read_records(options.out, Record) if r.data in options.sets]
+    folder = folder_of_data(parser, options)
+    planned = [
+        Fit(data=data, repeat=repeat, model=model)
+        for repeat in range(options.repeats)
+        for data in options.sets
+        for model in options.models
+    ]
+    records = fit_missing(
+        planned,
+        options.out,
+        Record,
+        lambda run: fit(run, folder),
+        lambda made: (
+            f"{made.data} {made.repeat} {made.model}: {made.wrong} of {made.rows}, "
+            f"log-loss {made.log_loss:.3f}, {made.seconds:.1f} s"
+        ),
+    )
     print(table(records, tuple(options.models)))
 
 

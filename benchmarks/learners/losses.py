@@ -18,18 +18,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.optimize import minimize_scalar
 from sklearn.metrics import mean_pinball_loss, mean_poisson_deviance
 from sklearn.model_selection import train_test_split
 
 from benchmarks.learners.classification import with_categories
 from benchmarks.shared import (
-    append_record,
-    make_appendable,
+    fit_missing,
+    folder_of_data,
     markdown,
     randomness_of,
-    read_records,
-    run_of,
-    say,
     whole_number,
 )
 from secret_jax import Huber, Poisson, Quantile, SecretRegressor
@@ -104,10 +102,14 @@ def _lightgbm(measure: Measure, scale: float) -> Any:
     return lightgbm.LGBMRegressor(verbose=-1, n_jobs=1, random_state=0, **options)
 
 
-def _best_constant(measure: str, y: np.ndarray) -> float:
-    if measure.startswith("pinball"):
-        return float(np.quantile(y, MEASURES[measure].ours.level))
-    return float(np.median(y) if measure == "Huber" else np.mean(y))
+def _best_constant(measure: Measure, y: np.ndarray, scale: float) -> float:
+    """What costs least if it is said of all rows."""
+
+    def cost(value: float) -> float:
+        return measure.cost(y, np.full(len(y), value), scale)
+
+    found: Any = minimize_scalar(cost, bounds=(y.min(), y.max()), method="bounded")
+    return float(found.x)
 
 
 def fit(run: Fit, folder: Path) -> Record:
@@ -126,7 +128,7 @@ def fit(run: Fit, folder: Path) -> Record:
     started = time.perf_counter()
     leaves = 0
     if run.model == "constant":
-        said = np.full(len(expected), _best_constant(run.measure, y))
+        said = np.full(len(expected), _best_constant(measure, y, scale))
     elif run.model == "LightGBM":
         X, new = with_categories(X, new)
         said = _lightgbm(measure, scale).fit(X, y).predict(new)
@@ -177,24 +179,24 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--repeats", type=whole_number, default=1)
     parser.add_argument("--out", type=Path, default=Path("losses.jsonl"))
     options = parser.parse_args(arguments)
-    if not options.data:
-        parser.error("name the folder of the data with --data or SECRET_JAX_DATA")
-    make_appendable(options.out)
-    done = {run_of(record, Fit) for record in read_records(options.out, Record)}
-    for repeat in range(options.repeats):
-        for data in options.sets:
-            for measure in MEASURES:
-                for model in options.models:
-                    run = Fit(data=data, repeat=repeat, measure=measure, model=model)
-                    if run in done:
-                        continue
-                    record = fit(run, Path(options.data))
-                    append_record(options.out, record)
-                    say(
-                        f"{data} {repeat} {measure} {model}: {record.cost:.4g}, "
-                        f"{record.leaves} leaves, {record.seconds:.1f} s"
-                    )
-    records = [r for r in read_records(options.out, Record) if r.data in options.sets]
+    folder = folder_of_data(parser, options)
+    planned = [
+        Fit(data=data, repeat=repeat, measure=measure, model=model)
+        for repeat in range(options.repeats)
+        for data in options.sets
+        for measure in MEASURES
+        for model in options.models
+    ]
+    records = fit_missing(
+        planned,
+        options.out,
+        Record,
+        lambda run: fit(run, folder),
+        lambda made: (
+            f"{made.data} {made.repeat} {made.measure} {made.model}: {made.cost:.4g}, "
+            f"{made.leaves} leaves, {made.seconds:.1f} s"
+        ),
+    )
     print(table(records, options.models))
 
 

@@ -20,8 +20,9 @@ from secret_jax.losses.classes import CrossEntropy
 from secret_jax.runtime.progress import Stage
 
 # A size is out if even so many times what its last rounds won would not make it better
-# than the best is now. The curves fall like geometric series or faster.
-_RECENT, _MOST_TO_COME = 10, 3.0
+# than the best is now. The curves fall like geometric series or faster. The one that
+# leads is looked at over more rounds: its own best is what it is measured by.
+_RECENT, _RECENT_OF_LEADER, _MOST_TO_COME = 6, 10, 3.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,9 +94,10 @@ class Runner:
 
     def hopeless(self, best: float) -> bool:
         """Whether the size can no longer be expected to come to an error."""
-        if len(self.errors) <= _RECENT:
+        recent = _RECENT_OF_LEADER if self.least <= best else _RECENT
+        if len(self.errors) <= recent:
             return False
-        won = self.errors[-1 - _RECENT] - self.errors[-1]
+        won = self.errors[-1 - recent] - self.errors[-1]
         return self.errors[-1] - _MOST_TO_COME * max(won, 0.0) > best
 
     def note(

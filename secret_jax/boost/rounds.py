@@ -21,6 +21,11 @@ from secret_jax.models.attach import attach_at
 from secret_jax.runtime.hashing import mix
 from secret_jax.tree.routing import descend, values_at
 from secret_jax.tree.structure import Tree, joined
+from secret_jax.tree.sums import TreeSum
+
+# Where no more rows than these are new to a tree they walk it on the host: those of
+# folds need no program. Of more the compiled program takes all rows.
+_MOST_WALKED = 1 << 15
 
 
 @dataclass(eq=False, kw_only=True)
@@ -147,6 +152,9 @@ def _values(
     leaves: Sequence[np.ndarray],
 ) -> list[np.ndarray]:
     """What trees predict for all rows; those that grew them know their leaves."""
+    most = max(rows.n_rows - len(part) for part in parts)
+    if most > _MOST_WALKED:
+        return [TreeSum([tree], np.ones(1)).values(rows.table) for tree in trees]
     forest, first = joined(trees), 0
     n_rows = rows.n_rows
     place = np.empty((len(trees), n_rows), np.int64)

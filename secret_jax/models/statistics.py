@@ -210,10 +210,10 @@ def _small_slices(
     start: np.ndarray,
     stop: np.ndarray,
 ) -> None:
-    """`slice_statistics` of the small slices, all together, in place.
+    """`slice_statistics` of the small slices, all together but for their products.
 
-    Their products are sums of runs: for each slice alone a call of NumPy would take
-    longer than the work.
+    In place. For each slice alone several calls of NumPy would take longer than the
+    work; a single one does not.
     """
     occupied = np.flatnonzero(small & (stop > start))
     if not len(occupied):
@@ -232,9 +232,13 @@ def _small_slices(
     statistics.upper[occupied] = np.maximum.reduceat(joint[:, n:], first)
     joint -= np.repeat(mean, length, axis=0)
     weighted = own[:, None] * joint
-    for column in range(joint.shape[1]):
-        part = np.add.reduceat(weighted[:, column : column + 1] * joint, first)
-        statistics.scatter[occupied, column] = part
+    runs = zip(
+        occupied.tolist(), first.tolist(), (first + length).tolist(), strict=True
+    )
+    for index, begin, end in runs:
+        np.matmul(
+            weighted[begin:end].T, joint[begin:end], out=statistics.scatter[index]
+        )
     statistics.weight[occupied], statistics.mean[occupied] = total, mean
 
 

@@ -22,6 +22,7 @@ def advantage_of_discrete(
     left: Residuals,
     groups: Groups,
     allowed: Bool[Array, " n_projections"],
+    pair_allowed: Bool[Array, " n_pairs"],
     *,
     interactions: bool,
     n_samples: int,
@@ -40,6 +41,8 @@ def advantage_of_discrete(
     left : Residuals
     groups : Groups
     allowed : Array of shape (n_projections,), bool
+    pair_allowed : Array of shape (n_pairs,), bool
+        In the order of `pairs_of`.
     interactions : bool
     n_samples : int
 
@@ -50,9 +53,7 @@ def advantage_of_discrete(
     """
     is_discrete = np.zeros(len(allowed), bool)
     is_discrete[groups.discrete] = True
-    pairs = pairs_of(groups)
-    pair_allowed = allowed[pairs[:, 0]] & allowed[pairs[:, 1]]
-    pair_discrete = np.any(is_discrete[pairs], axis=1)
+    pair_discrete = np.any(is_discrete[pairs_of(groups)], axis=1)
     total = jnp.sum(node.weight)
     present = node.weight > 0
     output = leading_component(node.targets, node.weight)

@@ -179,7 +179,8 @@ def _clearest(
     curvature, interaction = sign_scores(
         positive, node.weight, groups, interactions=finder.interactions
     )
-    pairs = pairs_of(groups)[: interaction.shape[0]]
+    pairs = pairs_of(groups)
+    possible = axis.allowed[pairs].all(axis=1) & usable[pairs].any(axis=1)
     is_discrete = axis.kind == SplitKind.DISCRETE
     if finder.n_bootstraps and len(groups.continuous) and len(groups.discrete):
         advantage = advantage_of_discrete(
@@ -187,17 +188,17 @@ def _clearest(
             left,
             groups,
             usable,
+            possible,
             interactions=finder.interactions,
             n_samples=finder.n_bootstraps,
         )
         curvature = curvature - jnp.where(is_discrete, advantage, 0.0)
-        of_discrete = is_discrete[pairs].any(axis=1)
+        of_discrete = is_discrete[pairs].any(axis=1)[: interaction.shape[0]]
         interaction = interaction - jnp.where(of_discrete, advantage, 0.0)
     curvature = jnp.where(usable, curvature, -jnp.inf)
     best = jnp.argmax(curvature)
     two = jnp.stack([best, best])
-    if len(pairs):
-        possible = axis.allowed[pairs].all(axis=1) & usable[pairs].any(axis=1)
+    if len(interaction):
         interaction = jnp.where(possible, interaction, -jnp.inf)
         first = jnp.argmax(interaction)
         clearer = interaction[first] > curvature[best]

@@ -273,13 +273,14 @@ def test_synthetic_parts_are_new_rows_of_one_kind(name):
 
 
 def test_peers_that_are_not_installed_are_left_out_in_words(monkeypatch, capsys):
-    for module in ("cubist", "pilot", "lightgbm"):
+    for module in ("catboost", "cubist", "interpret", "lightgbm", "pilot"):
         monkeypatch.setitem(sys.modules, module, None)
     found = accuracy_peers.peers(accuracy_peers.PEER_NAMES, None, None)
     assert [candidate.name for candidate in found] == ["ridge", "cart"]
     said = capsys.readouterr().err
     assert "cubist is left out" in said
     assert "pip install fast-model-trees" in said
+    assert "pip install interpret-core" in said
     assert "with --hrt" in said
 
 
@@ -415,6 +416,78 @@ def test_catboost_is_stopped_by_the_pruning_rows_and_refitted(monkeypatch):
     assert outcome.leaves == 40
 
 
+def test_ebm_gets_all_rows_but_the_test_rows_and_categories_as_nominal(monkeypatch):
+    seen = {}
+
+    class ExplainableBoostingRegressor:
+        def __init__(self, **settings):
+            seen["settings"] = settings
+            self.term_features_ = [(0,), (0, 1)]
+            # Gaps and what was unseen have cells that no row has come to.
+            self.bin_weights_ = [np.array([0.0, 2, 1, 0]), np.eye(3, 4)]
+            self.bins_ = [[np.array([1.5]), np.array([])], [{"a": 1, "b": 2}]]
+
+        def fit(self, X, y):
+            seen["X"], seen["y"] = X, y
+
+        def predict(self, X):
+            return np.zeros(len(X))
+
+    fake = types.SimpleNamespace(
+        ExplainableBoostingRegressor=ExplainableBoostingRegressor
+    )
+    monkeypatch.setitem(sys.modules, "interpret", types.SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "interpret.glassbox", fake)
+    X = pd.DataFrame({"n": [1.0, np.nan, 3, 4], "c": ["a", "b", None, "new"]})
+    parts = [Part(X.iloc[rows], np.array(rows, float)) for rows in ([0, 1], [2], [3])]
+    (peer,) = accuracy_peers.peers(["ebm"], None, 1)
+    outcome = peer.run(Experiment(*parts, discrete=["c", "n"], seed=5))
+    assert seen["settings"]["feature_types"] == ["continuous", "nominal"]
+    assert seen["settings"]["n_jobs"] == 1
+    assert list(seen["X"].isna().sum()) == [1, 1]
+    np.testing.assert_array_equal(seen["y"], [0, 1, 2])
+    # The constant; a threshold and two values; no threshold, two categories, three.
+    assert (outcome.leaves, outcome.numbers) == (5, 1 + (1 + 2) + (0 + 2 + 3))
+
+
+def three_steps_and_three_letters(seed: int) -> Experiment:
+    """Rows of a column of three numbers and one of three letters, and their sum."""
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame({"n": rng.integers(3, size=300), "c": list("uvw") * 100})
+    y = X["n"].to_numpy() + 2.0 * (X["c"] == "u") + 0.01 * rng.normal(size=300)
+    rows = np.split(np.arange(300), [150, 240])
+    return Experiment(*(Part(X.iloc[r], y[r]) for r in rows), discrete=["c"], seed=1)
+
+
+def test_numbers_of_ebm_are_those_of_its_tables():
+    pytest.importorskip("interpret")
+    (peer,) = accuracy_peers.peers(["ebm"], None, 1)
+    experiment = three_steps_and_three_letters(0)
+    outcome = peer.run(experiment)
+    # The constant, both columns' tables, and the table of the pair.
+    assert outcome.numbers == 1 + (2 + 3) + (3 + 3) + (2 + 3 + 9)
+    assert outcome.leaves == 3 + 3 + 9
+    assert np.mean((outcome.prediction - experiment.test.y) ** 2) < 0.01
+
+
+def test_a_forest_of_pilot_is_of_a_hundred_trees_that_its_seed_settles():
+    pytest.importorskip("pilot")
+    (peer,) = accuracy_peers.peers(["raffle"], None, None)
+    experiment = three_steps_and_three_letters(0)
+    unseen = experiment.test.X.assign(c="new")
+    assert np.isfinite(
+        peer.run(experiment._replace(test=Part(unseen, experiment.test.y))).prediction
+    ).all()
+    outcome = peer.run(experiment)
+    assert outcome.leaves >= 100
+    assert outcome.numbers is not None
+    assert outcome.numbers > outcome.leaves
+    assert np.mean((outcome.prediction - experiment.test.y) ** 2) < 0.01
+    np.testing.assert_array_equal(peer.run(experiment).prediction, outcome.prediction)
+    other = peer.run(experiment._replace(seed=2)).prediction
+    assert not np.array_equal(other, outcome.prediction)
+
+
 def test_boosters_and_their_students_train_on_all_rows_but_the_tests():
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.uniform(-1, 1, (300, 3)), columns=list("abc"))
@@ -427,6 +500,8 @@ def test_boosters_and_their_students_train_on_all_rows_but_the_tests():
     booster = accuracy_ours.Setting(small, booster=True)
     outcome = accuracy_ours.run_setting(booster, experiment)
     assert outcome.leaves == 3 * (1 + 3 * 4)
+    # At least a threshold of each split and a constant of each leaf.
+    assert outcome.numbers >= 3 * (1 + 3 * (3 + 4))
     student = booster._replace(student={"max_leaf_nodes": 3})
     taught = accuracy_ours.run_setting(student, experiment)
     assert (taught.leaves, taught.numbers > 3) == (3, True)

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from benchmarks.accuracy import data as accuracy_data
-from benchmarks.accuracy import frontier
+from benchmarks.accuracy import encoding, frontier
 from benchmarks.accuracy import peers as accuracy_peers
 from benchmarks.accuracy.peers import Candidate, Outcome
 from benchmarks.accuracy.reading import (
@@ -114,24 +114,24 @@ def test_trees_and_linear_models_are_counted_where_they_are_fitted():
 
 def test_missing_text_is_a_category_and_missing_numbers_are_said():
     experiment = experiment_with_gaps()
-    encoded = accuracy_peers._numbers(experiment)
+    encoded = encoding.numbers(experiment)
     # The size, then indicators of a missing town, of "x, y" and of "z".
     np.testing.assert_array_equal(
         encoded.X_both[:, 1:], [[0, 1, 0], [0, 0, 1], [0, 0, 1], [1, 0, 0]]
     )
     np.testing.assert_array_equal(encoded.X_both[:, 0], [1, np.nan, 3, 4])
-    filled = accuracy_peers._filled().fit(encoded.X_both)
+    filled = encoding.filled().fit(encoded.X_both)
     found = filled.transform(encoded.X_both)
     np.testing.assert_allclose(found[:, 0], [1, 8 / 3, 3, 4])
     np.testing.assert_array_equal(found[:, -1], [0, 1, 0, 0])
     for peer in accuracy_peers.peers(["ridge", "cart"], None, None):
         assert np.isfinite(peer.run(experiment).prediction).all()
-    native = accuracy_peers._native(experiment).X_both
+    native = encoding.native(experiment).X_both
     assert list(native["c1"].isna()) == [False, False, False, True]
 
 
 def test_cubist_gets_text_as_letters_and_unseen_categories_as_the_commonest():
-    encoded = accuracy_peers._text(experiment_with_gaps())
+    encoded = encoding.text(experiment_with_gaps())
     assert list(encoded.X_both) == ["x0", "x1"]
     known = list(encoded.X_both["x1"])
     assert len(set(known)) == 3

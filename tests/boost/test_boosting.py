@@ -13,7 +13,7 @@ import secret_jax.boost.race as boost_race
 from secret_jax import SecretBoostingRegressor, SecretRegressor, TreeSize
 from secret_jax.boost.model import Ensemble
 from secret_jax.data.encoding import encode
-from secret_jax.grow.batches import find_splits
+from secret_jax.grow.program import find_splits
 from secret_jax.prune.cross_validation import parts_of
 from secret_jax.tree import routing
 from secret_jax.tree.file import ModelFileError, load_tree
@@ -80,6 +80,14 @@ def test_every_tree_learns_what_the_sum_before_it_misses(model):
         assert number < 4
 
 
+def test_many_rows_are_predicted_as_few_are(holed, monkeypatch):
+    X, y = gaps()
+    monkeypatch.setattr("secret_jax.boost.rounds._MOST_WALKED", 0)
+    found = SecretBoostingRegressor(**SMALL).fit(X, y)
+    expected = holed.predict(X)
+    np.testing.assert_allclose(found.predict(X), expected, rtol=1e-4, atol=1e-4)
+
+
 def test_the_validation_error_is_that_of_rows_left_out(model):
     rows = model._rows
     squared = 0.0
@@ -111,6 +119,22 @@ def test_rounds_and_size_are_chosen_by_rows_left_out():
     errors = model.validation_errors_
     assert model.n_rounds_ == errors.argmin()
     assert len(errors) in (model.n_rounds_ + 4, 31)
+
+
+def test_sizes_that_cannot_catch_up_leave_the_race():
+    def runner(errors):
+        return boost_race.Runner(size=TreeSize(), boosters=[], errors=errors)
+
+    falling = [1.0 - 0.1 * step for step in range(7)]
+    flat = [1.0 - 0.001 * step for step in range(7)]
+    # What the last rounds won three times over makes up for 0.3, but not for 0.9.
+    assert not runner(falling).hopeless(0.1)
+    assert runner(flat).hopeless(0.1)
+    assert not runner(flat[:6]).hopeless(0.1)  # too early to tell
+    # The one that leads may stand still for longer.
+    leading = [0.5, 0.1, *[0.11] * 8]
+    assert not runner(leading).hopeless(0.1)
+    assert runner([0.1, *[0.11] * 10]).hopeless(0.1)
 
 
 def test_no_program_is_compiled_per_round(model):

@@ -9,7 +9,7 @@ import pytest
 
 from secret_jax import SecretRegressor, keep_programs
 from secret_jax.cli.main import main
-from secret_jax.grow.batches import find_splits
+from secret_jax.grow.program import find_splits
 from secret_jax.runtime import programs
 
 

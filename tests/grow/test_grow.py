@@ -12,7 +12,7 @@ from configurations import crease, every_configuration, regressor, shop, tree_by
 from secret_jax import SecretRegressor
 from secret_jax.fit import fit_tree
 from secret_jax.grow import grower as grow_module
-from secret_jax.grow.batches import find_splits
+from secret_jax.grow.program import find_splits
 from secret_jax.tree.structure import SplitKind, StopReason, Tree
 
 TABLES = {"numbers": crease, "with a colour": shop}

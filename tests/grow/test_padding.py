@@ -19,8 +19,8 @@ from secret_jax import (
 )
 from secret_jax.data.columns import read_columns
 from secret_jax.data.roles import ColumnOptions, learn_schema
-from secret_jax.grow.batches import find_splits
 from secret_jax.grow.padding import Padding, width_of
+from secret_jax.grow.program import find_splits
 from secret_jax.splits.interface import Columns, Roles
 
 POSITION = np.array([0, 1, 3])

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from secret_jax.grow.batches import find_splits
+from secret_jax.grow.program import find_splits
 from secret_jax.refine.hyperplanes import PreferenceSplits
 from secret_jax.splits.interface import Columns, Node
 from secret_jax.tree.structure import SplitKind

@@ -24,7 +24,7 @@ from secret_jax.runtime.programs import program
 FIT = """
 import jax, numpy as np
 from secret_jax import SecretRegressor
-from secret_jax.grow.batches import find_splits
+from secret_jax.grow.program import find_splits
 from secret_jax.runtime import programs
 compiled = []
 jax.monitoring.register_event_duration_secs_listener(

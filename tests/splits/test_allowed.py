@@ -20,7 +20,7 @@ from secret_jax import (
     SecretSplits,
     SupportSplits,
 )
-from secret_jax.grow.batches import find_splits
+from secret_jax.grow.program import find_splits
 from secret_jax.tree.structure import SplitKind
 
 

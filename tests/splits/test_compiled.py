@@ -15,7 +15,7 @@ from secret_jax import (
     SecretSplits,
     SupportSplits,
 )
-from secret_jax.grow.batches import find_splits
+from secret_jax.grow.program import find_splits
 from secret_jax.refine.hyperplanes import PreferenceSplits
 from secret_jax.splits.interface import Columns, Node
 

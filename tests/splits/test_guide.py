@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from secret_jax import GuideSplits, SecretRegressor
-from secret_jax.grow.batches import find_splits
+from secret_jax.grow.program import find_splits
 from secret_jax.splits.axis import projections
 from secret_jax.splits.interface import Columns, Node
 from secret_jax.splits.sign_tests import (

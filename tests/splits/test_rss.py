@@ -12,7 +12,7 @@ from scipy.special import ndtr
 from scipy.stats import multivariate_normal
 
 from secret_jax import RssSplits, SecretRegressor
-from secret_jax.grow.batches import find_splits
+from secret_jax.grow.program import find_splits
 from secret_jax.splits.directions import discriminants, mixture_labels
 from secret_jax.splits.interface import Columns, Node
 from secret_jax.splits.scoring import fit_sides, node_rows, quantiles, screen
@@ -185,6 +185,31 @@ def test_screening_agrees_with_exact_scores():
     assert np.corrcoef(exact[usable], np.asarray(screened)[usable])[0, 1] > 0.98
     best = np.unravel_index(np.argmax(screened), screened.shape)
     assert exact[best] > 0.95 * exact.max()
+
+
+def test_screening_does_not_see_the_padding():
+    rng = np.random.default_rng(14)
+    x, residual = rng.normal(size=(300, 3)), rng.normal(size=300)
+    rows, _ = prepared(x, residual)
+    projection = jnp.asarray(x.T, jnp.float32)
+    cuts = quantiles(projection, rows.weight, 16)
+    # 300 rows are taken at once, 512 with padding in tiles of which one is empty.
+    at_once = screen(rows, projection, cuts, jnp.float32(20), n_model=3)
+
+    def longer(array, axis=0):
+        pairs = [(0, 0)] * array.ndim
+        pairs[axis] = (0, 212)
+        return jnp.pad(array, pairs, constant_values=np.float32(7))
+
+    wider = rows._replace(
+        coordinates=longer(rows.coordinates),
+        residual=longer(rows.residual),
+        weight=jnp.pad(rows.weight, (0, 212)),
+        products=longer(rows.products),
+    )
+    in_tiles = screen(wider, longer(projection, 1), cuts, jnp.float32(20), n_model=3)
+    assert np.isfinite(at_once).sum() > 30
+    np.testing.assert_allclose(in_tiles, at_once, rtol=1e-4, atol=1e-3)
 
 
 def test_quantiles_are_values_that_occur():

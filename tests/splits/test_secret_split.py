@@ -13,7 +13,7 @@ import reference
 from scipy.stats import norm
 
 from secret_jax import SecretSplits
-from secret_jax.grow.batches import find_splits
+from secret_jax.grow.program import find_splits
 from secret_jax.splits.interface import Columns, Node, Split
 from secret_jax.splits.mixture import MixtureStatus
 from secret_jax.splits.secret import _best_fit, _whiten

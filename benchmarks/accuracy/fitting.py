@@ -1,0 +1,227 @@
+"""How the models of other packages are fitted, each by a function.
+
+Peers that need no rows to choose their size train on the training and the pruning rows
+together.
+"""
+
+from __future__ import annotations
+
+import bisect
+import importlib
+import re
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.linear_model import RidgeCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeRegressor
+
+from benchmarks.accuracy.data import not_numeric
+from benchmarks.accuracy.encoding import Encoded, filled
+from benchmarks.accuracy.reading import (
+    numbers_of_cubist,
+    numbers_of_ebm,
+    numbers_of_lightgbm,
+    numbers_of_pilot,
+)
+
+
+class Fitted(NamedTuple):
+    """A fitted peer: how it predicts, leaves (of all trees) or rules, numbers."""
+
+    predict: Callable[[Any], np.ndarray]
+    leaves: int
+    numbers: int | None = None
+
+
+def ridge(data: Encoded, *, weakest: float, strongest: float) -> Fitted:
+    """Least squares with a penalty by leave-one-out cross-validation."""
+    penalties = np.geomspace(weakest, strongest, 33)
+    line = RidgeCV(penalties)
+    model = make_pipeline(filled(), StandardScaler(), line)
+    model.fit(data.X_both, data.y_both)
+    coefficients = int(np.count_nonzero(np.asarray(line.coef_, np.float64)))
+    return Fitted(model.predict, 1, 1 + coefficients)
+
+
+def cart(data: Encoded, *, sizes: int, refit: bool) -> Fitted:
+    """Cost-complexity pruning (Breiman et al. 1984) to the size that prunes best.
+
+    The size is chosen on the pruning rows; if it is refitted, all rows then give a tree
+    of at most so many leaves.
+    """
+    seed = data.seed % 2**31
+
+    def grow(X: Any, y: np.ndarray, alpha: float) -> DecisionTreeRegressor:
+        return DecisionTreeRegressor(ccp_alpha=alpha, random_state=seed).fit(X, y)
+
+    def alphas_of(X: Any, y: np.ndarray) -> np.ndarray:
+        tree = DecisionTreeRegressor(random_state=seed)
+        path = tree.cost_complexity_pruning_path(X, y)
+        return np.unique(np.maximum(path.ccp_alphas, 0.0))
+
+    def error(tree: DecisionTreeRegressor) -> float:
+        return float(np.mean((tree.predict(data.X_prune) - data.y_prune) ** 2))
+
+    train, both = (data.X_train, data.y_train), (data.X_both, data.y_both)
+    alphas = alphas_of(*train)
+    # The few large ones make small trees, so they are all tried.
+    last = np.unique(np.geomspace(1, len(alphas), sizes).astype(int))
+    chosen = min((grow(*train, float(alphas[-i])) for i in last), key=error)
+    n_leaves = chosen.get_n_leaves()
+    if not refit:
+        return Fitted(chosen.predict, int(n_leaves), int(chosen.tree_.node_count))
+    alphas = alphas_of(*both)
+    # Leaves fall as the penalty rises, and the last penalty leaves only the root.
+    which = bisect.bisect_left(
+        alphas, -n_leaves, key=lambda alpha: -grow(*both, float(alpha)).get_n_leaves()
+    )
+    best = grow(*both, float(alphas[which]))
+    return Fitted(best.predict, int(best.get_n_leaves()), int(best.tree_.node_count))
+
+
+def lightgbm(
+    data: Encoded,
+    *,
+    patience: int,
+    shapes: list[dict[str, int]],
+    refit: bool = False,
+    **settings: Any,
+) -> Fitted:
+    """Boosting, stopped early by the pruning rows, perhaps refitted on all rows.
+
+    The pruning rows also choose among some shapes of its trees.
+    """
+    package: Any = importlib.import_module("lightgbm")
+    settings = {"random_state": data.seed % 2**31, "verbose": -1, **settings}
+
+    def stopped(shape: dict[str, int]) -> Any:
+        return package.LGBMRegressor(**settings, **shape).fit(
+            data.X_train,
+            data.y_train,
+            eval_set=[(data.X_prune, data.y_prune)],
+            callbacks=[package.early_stopping(patience, verbose=False)],
+        )
+
+    models = [stopped(shape) for shape in shapes]
+    errors = [model.best_score_["valid_0"]["l2"] for model in models]
+    which = int(np.argmin(errors))
+    model = models[which]
+    n_trees = max(model.best_iteration_, 1)
+    if refit:
+        settings["n_estimators"] = n_trees
+        model = package.LGBMRegressor(**settings, **shapes[which])
+        model.fit(data.X_both, data.y_both)
+    trees = model.booster_.dump_model(num_iteration=n_trees)["tree_info"]
+    leaves = sum(tree["num_leaves"] for tree in trees)
+    return Fitted(model.predict, leaves, numbers_of_lightgbm(trees))
+
+
+def catboost(
+    data: Encoded, *, patience: int, shapes: list[dict[str, int]], **settings: Any
+) -> Fitted:
+    """Boosted symmetric trees, stopped by the pruning rows, refitted on all rows."""
+    package: Any = importlib.import_module("catboost")
+    text = not_numeric(data.X_both)
+    settings |= {"cat_features": text, "random_seed": data.seed % 2**31}
+    settings |= {"verbose": False, "allow_writing_files": False}
+    models = []
+    for shape in shapes:
+        model = package.CatBoostRegressor(**settings, **shape)
+        model.fit(
+            data.X_train,
+            data.y_train,
+            eval_set=(data.X_prune, data.y_prune),
+            early_stopping_rounds=patience,
+        )
+        models.append(model)
+    errors = [model.get_best_score()["validation"]["RMSE"] for model in models]
+    which = int(np.argmin(errors))
+    settings["iterations"] = models[which].get_best_iteration() + 1
+    model = package.CatBoostRegressor(**settings, **shapes[which])
+    model.fit(data.X_both, data.y_both)
+    return Fitted(model.predict, int(np.sum(model.get_tree_leaf_counts())))
+
+
+def cubist(data: Encoded, **settings: Any) -> Fitted:
+    """Rules with linear models (Quinlan)."""
+    package: Any = importlib.import_module("cubist")
+    model = package.Cubist(**settings, random_state=data.seed % 4096)
+    model.fit(data.X_both, data.y_both)
+    text = str(getattr(model, "model_", ""))
+    rules = re.findall(r'rules="(\d+)"', text)
+    return Fitted(model.predict, sum(map(int, rules)), numbers_of_cubist(text))
+
+
+def pilot(data: Encoded, **settings: Any) -> Fitted:
+    """Linear model trees with BIC (Raymaekers, Rousseeuw, Verdonck & Yao 2024)."""
+    package: Any = importlib.import_module("pilot")
+    model = package.PILOT(**settings)
+    means = filled().fit(data.X_both)
+    model.train(means.transform(data.X_both), data.y_both)
+    summary = model.tree_summary()
+    return Fitted(
+        lambda X: model.predict(means.transform(X)),
+        list(summary["node_type"]).count("con"),
+        numbers_of_pilot(summary),
+    )
+
+
+def raffle(data: Encoded, **settings: Any) -> Fitted:
+    """A random forest of trees of PILOT (Raymaekers et al. 2025)."""
+    package: Any = importlib.import_module("pilot")
+    text = [column in not_numeric(data.X_both) for column in data.X_both.columns]
+
+    def labelled(X: Any) -> np.ndarray:
+        pairs = zip(X.columns, text, strict=True)
+        # Gaps are the category 0: it crashes on negative ones.
+        columns = [X[name].cat.codes + 1 if coded else X[name] for name, coded in pairs]
+        return np.column_stack(columns).astype(np.float64)
+
+    model = package.RaFFLE(**settings, random_state=data.seed)
+    means = filled().fit(labelled(data.X_both))
+    X = means.transform(labelled(data.X_both))
+    model.fit(X, data.y_both, categorical_idx=np.flatnonzero(text))
+    summaries = [tree.tree_summary() for tree in model.estimators]
+    return Fitted(
+        lambda X: model.predict(means.transform(labelled(X))),
+        sum(list(summary["node_type"]).count("con") for summary in summaries),
+        sum(map(numbers_of_pilot, summaries)),
+    )
+
+
+def ebm(data: Encoded, **settings: Any) -> Fitted:
+    """Sums of functions of one and two columns (Nori, Jenkins, Koch & Caruana 2019).
+
+    Boosted and stopped early on rows that it holds out of each of its bags.
+    """
+    glassbox: Any = importlib.import_module("interpret.glassbox")
+    text = set(not_numeric(data.X_both))
+    kinds = ["nominal" if c in text else "continuous" for c in data.X_both.columns]
+    model = glassbox.ExplainableBoostingRegressor(
+        feature_types=kinds, random_state=data.seed % 2**31, **settings
+    )
+    model.fit(data.X_both, data.y_both)
+    cells = sum(int(np.count_nonzero(rows)) for rows in model.bin_weights_)
+    return Fitted(model.predict, cells, numbers_of_ebm(model))
+
+
+def hrt(data: Encoded, *, depths: list[int], **settings: Any) -> Fitted:
+    """Hinge regression trees on standardised columns, depth by the pruning rows."""
+    package: Any = importlib.import_module("hrt")
+    scaler = make_pipeline(filled(), StandardScaler()).fit(data.X_train)
+    train, prune = scaler.transform(data.X_train), scaler.transform(data.X_prune)
+    best, lowest = None, np.inf
+    for depth in depths:
+        model = package.HRTRegressor(
+            max_depth=depth, random_state=data.seed % 10**6, **settings
+        ).fit(train, data.y_train)
+        error = float(np.mean((model.predict(prune) - data.y_prune) ** 2))
+        if best is None or error < lowest:
+            best, lowest = model, error
+    assert best is not None
+    return Fitted(
+        lambda X: best.predict(scaler.transform(X)), int(best.root_node.count_leaves())
+    )
