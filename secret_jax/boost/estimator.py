@@ -63,6 +63,8 @@ class SecretBoostingRegressor(OfNumbers, RegressorMixin, BoostingEstimator):
     max_rounds : int, default=200
         Most rounds of ``n_rounds="auto"``.
     patience : int, default=10
+        Rounds without a lower error after which ``n_rounds="auto"`` stops. A size that
+        has fallen far behind the best one leaves the race sooner.
     n_folds : int, default=5
         Boosters that leave out a part of the rows each. Of more than 32,768 rows a
         tenth is left out by a single one.

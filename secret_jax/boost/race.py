@@ -21,7 +21,8 @@ from secret_jax.runtime.progress import Stage
 
 # A size is out if even so many times what its last rounds won would not make it better
 # than the best is now. The curves fall like geometric series or faster. The one that
-# leads is looked at over more rounds: its own best is what it is measured by.
+# leads is looked at over more rounds, as many as its patience if that is longer: its
+# own best is what it is measured by.
 _RECENT, _RECENT_OF_LEADER, _MOST_TO_COME = 6, 10, 3.0
 
 
@@ -92,9 +93,10 @@ class Runner:
             return False
         return self.n_rounds - self.best_round >= limits.patience
 
-    def hopeless(self, best: float) -> bool:
+    def hopeless(self, best: float, patience: int) -> bool:
         """Whether the size can no longer be expected to come to an error."""
-        recent = _RECENT_OF_LEADER if self.least <= best else _RECENT
+        leads = self.least <= best
+        recent = max(_RECENT_OF_LEADER, patience) if leads else _RECENT
         if len(self.errors) <= recent:
             return False
         won = self.errors[-1 - recent] - self.errors[-1]
@@ -176,7 +178,11 @@ def race(
         going = [runner for runner in going if not runner.is_done(limits)]
         if parts and limits.n_rounds is None:
             best = min(runner.least for runner in runners if runner.errors)
-            going = [runner for runner in going if not runner.hopeless(best)]
+            going = [
+                runner
+                for runner in going
+                if not runner.hopeless(best, limits.patience)
+            ]
     measured = [runner for runner in runners if runner.errors]
     if not measured:
         return runners[0]

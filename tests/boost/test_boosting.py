@@ -128,13 +128,16 @@ def test_sizes_that_cannot_catch_up_leave_the_race():
     falling = [1.0 - 0.1 * step for step in range(7)]
     flat = [1.0 - 0.001 * step for step in range(7)]
     # What the last rounds won three times over makes up for 0.3, but not for 0.9.
-    assert not runner(falling).hopeless(0.1)
-    assert runner(flat).hopeless(0.1)
-    assert not runner(flat[:6]).hopeless(0.1)  # too early to tell
+    assert not runner(falling).hopeless(0.1, 10)
+    assert runner(flat).hopeless(0.1, 10)
+    assert not runner(flat[:6]).hopeless(0.1, 10)  # too early to tell
     # The one that leads may stand still for longer.
     leading = [0.5, 0.1, *[0.11] * 8]
-    assert not runner(leading).hopeless(0.1)
-    assert runner([0.1, *[0.11] * 10]).hopeless(0.1)
+    assert not runner(leading).hopeless(0.1, 10)
+    still = runner([0.1, *[0.11] * 10])
+    assert still.hopeless(0.1, 10)
+    # and for as long as its patience says.
+    assert not still.hopeless(0.1, 11)
 
 
 def test_no_program_is_compiled_per_round(model):
