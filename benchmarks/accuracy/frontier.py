@@ -50,10 +50,15 @@ READABLE = ("cubist", "cubist_on_text", "cart", "pilot", "ridge")
 HORIZON = "lightgbm_refitted"
 
 
+def _title(name: str, setting: Setting) -> str:
+    """The default has one name wherever it stands."""
+    return name if setting.parameters else "default"
+
+
 SHOWN = Shown(
     {
-        line: [name if setting.parameters else "default" for name, setting in along]
-        for line, along in ((line, found.items()) for line, found in LINES.items())
+        line: [_title(name, setting) for name, setting in along.items()]
+        for line, along in LINES.items()
     },
     READABLE,
     {"ours by default": "default"},
@@ -67,9 +72,7 @@ def own_candidates(code: str) -> dict[str, Candidate]:
     found: dict[str, Candidate] = {}
     of_key: dict[str, Candidate] = {}
     for name, setting in (pair for line in LINES.values() for pair in line.items()):
-        candidate = on_all_rows(
-            name if setting.parameters else "default", setting, code
-        )
+        candidate = on_all_rows(_title(name, setting), setting, code)
         found[name] = of_key.setdefault(candidate.key, candidate)
     return found
 

@@ -74,8 +74,19 @@ def draw(
     limits = [axis.get_xlim() for axis in axes.flat[: len(names)]]
     for axis in axes.flat:
         axis.set_xlim(min(low for low, _ in limits), max(high for _, high in limits))
-    handles, labels = axes.flat[len(names) - 1].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=5, frameon=False)
+    # Of all panels: a model that lacks a table is not in the last one, of all tables.
+    handles = {
+        label: handle
+        for axis in axes.flat
+        for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)
+    }
+    figure.legend(
+        list(handles.values()),
+        list(handles),
+        loc="outside lower center",
+        ncols=5,
+        frameon=False,
+    )
     plots.save(figure, path)
 
 
