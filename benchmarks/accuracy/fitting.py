@@ -122,7 +122,10 @@ def lightgbm(
 def catboost(
     data: Encoded, *, patience: int, shapes: list[dict[str, int]], **settings: Any
 ) -> Fitted:
-    """Boosted symmetric trees, stopped by the pruning rows, refitted on all rows."""
+    """Boosted symmetric trees, stopped by the pruning rows, refitted on all rows.
+
+    Its own learning rate depends on the rounds: that of the refit is larger.
+    """
     package: Any = importlib.import_module("catboost")
     text = not_numeric(data.X_both)
     settings |= {"cat_features": text, "random_seed": data.seed % 2**31}

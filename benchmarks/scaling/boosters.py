@@ -12,13 +12,13 @@ from __future__ import annotations
 import argparse
 import importlib
 import importlib.util
-import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from benchmarks.shared import whole_number
 from secret_jax import SecretBoostingRegressor
 from secret_jax.datasets import make_fried
 
@@ -111,23 +111,26 @@ def report_predictions() -> None:
     )
 
 
-def main(argv: list[str] | None = None) -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.scaling.boosters",
         description=(__doc__ or "").splitlines()[0],
     )
-    parser.add_argument("--rows", type=int, nargs="*", default=[100_000, 1_000_000])
-    parser.add_argument("--test-rows", type=int, default=100_000)
-    parser.add_argument("--rounds", type=int, default=200, help="of the others")
-    parser.add_argument(
-        "--models", nargs="*", default=[], help="how their names begin; default: all"
-    )
-    options = parser.parse_args(argv)
+    add = parser.add_argument
+    add("--rows", type=whole_number, nargs="+", default=[100_000, 1_000_000])
+    add("--test-rows", type=whole_number, default=100_000)
+    add("--rounds", type=whole_number, default=200, help="of the others")
+    add("--models", nargs="+", default=[], help="how their names begin; default: all")
+    options = parser.parse_args(arguments)
+    known = list(contestants(options.rounds))
+    for name in options.models:
+        if not any(each.startswith(name) for each in known):
+            parser.error(f"no model begins with {name!r}; there are {'; '.join(known)}")
     for n_rows in options.rows:
         report_fits(n_rows, options.test_rows, options.rounds, options.models)
     report_predictions()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

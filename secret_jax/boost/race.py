@@ -179,9 +179,7 @@ def race(
         if parts and limits.n_rounds is None:
             best = min(runner.least for runner in runners if runner.errors)
             going = [
-                runner
-                for runner in going
-                if not runner.hopeless(best, limits.patience)
+                runner for runner in going if not runner.hopeless(best, limits.patience)
             ]
     measured = [runner for runner in runners if runner.errors]
     if not measured:

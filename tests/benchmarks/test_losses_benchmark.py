@@ -19,6 +19,18 @@ def test_costs_are_those_of_the_losses():
     assert found == pytest.approx(0.45)
 
 
+@pytest.mark.parametrize("name", losses.MEASURES)
+def test_the_best_constant_costs_least(name):
+    measure, random = losses.MEASURES[name], np.random.default_rng(0)
+    y = random.gamma(0.5, 20.0, 301) + 1.0
+    found = losses._best_constant(measure, y, float(y.std()))
+    others = np.linspace(y.min(), y.max(), 401)
+    costs = [measure.cost(y, np.full(301, each), float(y.std())) for each in others]
+    assert measure.cost(y, np.full(301, found), float(y.std())) <= min(costs) + 1e-9
+    if name == "Poisson deviance":
+        assert found == pytest.approx(y.mean(), rel=1e-5)
+
+
 def test_a_table_has_the_ratios(tmp_path):
     random = np.random.default_rng(0)
     frame = pd.DataFrame({"x": random.normal(size=60)})

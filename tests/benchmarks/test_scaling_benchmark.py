@@ -15,7 +15,7 @@ import pytest
 from benchmarks.device import __main__ as gpu
 from benchmarks.device import rates as device_rates
 from benchmarks.scaling import __main__ as scaling
-from benchmarks.scaling import exhaustive, stages
+from benchmarks.scaling import boosters, exhaustive, stages
 from benchmarks.scaling import memory as scaling_memory
 from benchmarks.scaling import report as scaling_report
 from benchmarks.scaling.exhaustive import OutOfTimeError, exhaustive_tree
@@ -425,3 +425,36 @@ def test_data_made_on_a_device_are_friedmans(rng):
     assert abs(np.mean(noise)) < 0.06
     assert x.min() >= 0
     assert x.max() <= 1
+
+
+# ---- boosters on many rows
+
+
+def test_boosters_are_picked_by_how_their_names_begin(monkeypatch, capsys):
+    class Mean:
+        def fit(self, X, y):
+            self.mean = y.mean()
+            return self
+
+        def predict(self, X):
+            return np.full(len(X), self.mean)
+
+    known = {
+        "mean, one": (Mean, None),
+        "mean, two": (Mean, Mean()),
+        "else": (Mean, None),
+    }
+    monkeypatch.setattr(boosters, "contestants", lambda n_rounds: known)
+    monkeypatch.setattr(boosters, "report_predictions", lambda: None)
+    options = ["--rows", "500", "--test-rows", "400", "--rounds", "7", "--models"]
+    boosters.main([*options, "mean"])
+    lines = capsys.readouterr().out.splitlines()[2:]
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
+    assert [row[:2] for row in cells] == [["500", "mean, one"], ["500", "mean, two"]]
+    assert [row[4] for row in cells] == ["7", "7"]
+    y, new = (make_fried(n, random_state=seed)[1] for n, seed in ((500, 0), (400, 1)))
+    expected = np.mean((new - y.mean()) ** 2)
+    assert [float(row[5]) for row in cells] == pytest.approx([expected] * 2, abs=1e-3)
+    with pytest.raises(SystemExit):
+        boosters.main([*options, "median"])
+    assert "no model begins with 'median'" in capsys.readouterr().err

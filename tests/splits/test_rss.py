@@ -15,7 +15,13 @@ from secret_jax import RssSplits, SecretRegressor
 from secret_jax.grow.program import find_splits
 from secret_jax.splits.directions import discriminants, mixture_labels
 from secret_jax.splits.interface import Columns, Node
-from secret_jax.splits.scoring import fit_sides, node_rows, quantiles, screen
+from secret_jax.splits.scoring import (
+    fit_sides,
+    node_rows,
+    quantiles,
+    screen,
+    sums_over_rows,
+)
 from secret_jax.tree.structure import SplitKind
 
 N_NODES, N_ROWS, N_COLUMNS = 2, 256, 3
@@ -210,6 +216,23 @@ def test_screening_does_not_see_the_padding():
     in_tiles = screen(wider, longer(projection, 1), cuts, jnp.float32(20), n_model=3)
     assert np.isfinite(at_once).sum() > 30
     np.testing.assert_allclose(in_tiles, at_once, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("heavy", [[], range(384), [3, 130, 299], range(128, 256)])
+def test_rows_without_weight_count_for_nothing_wherever_they_lie(heavy):
+    rng = np.random.default_rng(3)
+    weight = np.zeros(384, np.float32)
+    weight[np.array(heavy, int)] = rng.uniform(0.1, 3, len(heavy))
+    columns = rng.normal(size=(384, 5)).astype(np.float32)
+    along = rng.normal(size=(2, 384)).astype(np.float32)
+
+    def sums_of(weight, columns, along):
+        return weight @ columns, (along * weight).sum(axis=1)
+
+    own_weight, *others = map(jnp.asarray, (weight, columns, along))
+    found = sums_over_rows(sums_of, own_weight, (own_weight, others[0]), (others[1],))
+    for own, expected in zip(found, (weight @ columns, along @ weight), strict=True):
+        np.testing.assert_allclose(own, expected, rtol=1e-5, atol=1e-5)
 
 
 def test_quantiles_are_values_that_occur():
