@@ -15,7 +15,8 @@ from secret_jax.additive.options import Additive
 from secret_jax.data.rows import Table
 from secret_jax.data.schema import TableSchema
 
-# More terms would make the small solves large: columns then have fewer knots each.
+# More terms of numbers, or of categories, would make the small solves large: columns
+# then have fewer knots each, and rare categories no number of their own.
 _MOST_TERMS = 768
 # Points of what comes again: parts of dates. Months and weekdays are whole numbers; the
 # last hour is the first one again.
@@ -103,6 +104,7 @@ def curve_terms(
     }
     share = _MOST_TERMS // max(len(schema.continuous), 1) - 1
     n_knots = min(options.n_knots, max(share, 0))
+    most_levels = min(options.most_levels, max(share, 0) + 2)
     found: list[CurveTerms] = []
     positions = schema.continuous_positions
     for column, position in zip(schema.continuous, positions, strict=True):
@@ -115,7 +117,7 @@ def curve_terms(
             continue
         cycle = cycles.get(column)
         if cycle is None:
-            at, values = _line(x, own, n_knots, options.most_levels)
+            at, values = _line(x, own, n_knots, most_levels)
         else:
             at = (cycle - schema.center[position]) / schema.scale[position]
             at, values = at.astype(np.float32).astype(np.float64), np.eye(len(cycle))
@@ -123,10 +125,12 @@ def curve_terms(
                 values = values[:, :-1]
                 values[-1] = values[0]
         found.append(CurveTerms(position, -1, indicator, at, values))
-    for attribute in range(len(schema.discrete)):
+    n_discrete = len(schema.discrete)
+    for attribute in range(n_discrete):
         codes = table.codes[:, attribute]
         count = np.bincount(codes[codes >= 0], weight[codes >= 0])
-        at = np.flatnonzero(count >= _LEAST_WEIGHT).astype(np.float64)
+        heaviest = np.argsort(-count, kind="stable")[: _MOST_TERMS // n_discrete]
+        at = np.sort(heaviest[count[heaviest] >= _LEAST_WEIGHT]).astype(np.float64)
         if len(at) > 1:
             found.append(CurveTerms(-1, attribute, -1, at, np.eye(len(at))))
     return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +17,7 @@ from secret_jax.data.schema import TableSchema
 # Penalties that are compared, from a small part of a row to all rows ten times.
 _N_PENALTIES = 50
 _LEAST_PENALTY = 1e-4
+_LEAST_WEIGHT = np.finfo(np.float64).tiny  # of no rows: their means are zero
 
 
 class Sums(NamedTuple):
@@ -38,24 +39,30 @@ class Sums(NamedTuple):
         )
         return cls(columns.T @ (weight[:, None] * columns))
 
-    def without(self, *parts: Sums) -> Sums:
-        """The sums over the other rows."""
-        return Sums(self.gram - sum(part.gram for part in parts))
+    @classmethod
+    def of_all(cls, parts: Iterable[Sums]) -> Sums:
+        """Those of the rows of several parts."""
+        return cls(np.sum([part.gram for part in parts], axis=0))
 
     @property
     def weight(self) -> float:
         """Of all rows."""
         return float(self.gram[0, 0])
 
+    @property
+    def mean(self) -> np.ndarray:
+        """Of a one, the terms, and the target."""
+        return self.gram[0] / max(self.weight, _LEAST_WEIGHT)
+
     def centred(self) -> tuple[np.ndarray, np.ndarray, float]:
         """Scatter of the terms, their products with the target, its scatter."""
-        mean = self.gram[0] / self.weight
+        mean = self.mean
         scatter = self.gram - self.weight * np.outer(mean, mean)
         return scatter[1:-1, 1:-1], scatter[1:-1, -1], float(scatter[-1, -1])
 
     def intercept(self, coefficient: np.ndarray) -> float:
         """That of the least squared error."""
-        mean = self.gram[0] / self.weight
+        mean = self.mean
         return float(mean[-1] - mean[1:-1] @ coefficient)
 
 
@@ -103,13 +110,15 @@ def ridge(sums: Sums, gcv_factor: float) -> Ridge:
     size = np.maximum(size, 0.0)
     along = axes.T @ moment
     weight = sums.weight
-    penalty = np.geomspace(_LEAST_PENALTY, 10.0 * max(weight, 1.0), _N_PENALTIES)
+    penalty = np.geomspace(10.0 * max(weight, 1.0), _LEAST_PENALTY, _N_PENALTIES)
     shrunk = size + penalty[:, None]
     degrees = 1.0 + (size / shrunk).sum(axis=1)
     left = total - (along**2 * (2.0 / shrunk - size / shrunk**2)).sum(axis=1)
     left = np.maximum(left, 0.0)
-    rest = np.maximum(weight - gcv_factor * degrees, 1e-9 * weight)
-    best = int(np.argmin(left / rest**2))
+    # A penalty that leaves no degrees is no choice; if none does, it is the greatest.
+    rest = np.maximum(weight - gcv_factor * degrees, 0.0)
+    error = np.divide(left, rest**2, out=np.full_like(left, np.inf), where=rest > 0)
+    best = int(np.argmin(error))
     coefficient = axes @ (along / shrunk[best])
     free = max(weight - degrees[best], 1e-9 * weight)
     return Ridge(
@@ -139,7 +148,8 @@ class Residuals(NamedTuple):
         Of every row, from curves without its parts.
     folds : list of ndarray of shape (n_rows_outside, 1), float64
         For each part, of the rows outside of it: from curves that have seen neither
-        the part nor the row.
+        the part nor the row, but for their penalty, which the others outside chose
+        together with the row.
     unseen : list of ndarray of shape (n_rows_inside, 1), float64
         For each part, of its own rows, from curves without it.
     """
@@ -187,27 +197,39 @@ def residuals(
     unseen: list[np.ndarray] = []
     whole = None
     for parts in divisions:
-        own = [Sums.of(terms[part], target[part], weight[part]) for part in parts]
-        every = Sums(np.sum([each.gram for each in own], axis=0))
-        whole = every if whole is None else whole
+        # Sums of the others are added: differences would be nearly zero, not zero.
+        pieces = [
+            (which, piece, Sums.of(terms[piece], target[piece], weight[piece]))
+            for which, part in enumerate(parts)
+            for piece in ([part] if len(parts) > 2 else _halves(part))
+        ]
+        whole = whole or Sums.of_all(sums for *_, sums in pieces)
         for which, part in enumerate(parts):
-            outside = every.without(own[which])
-            without = ridge(outside, options.gcv_factor)
+            outside = [each for each in pieces if each[0] != which]
+            without = ridge(
+                Sums.of_all(sums for *_, sums in outside), options.gcv_factor
+            )
             unseen.append((target[part] - without.predict(terms[part]))[:, None])
             left[part] += unseen[-1][:, 0] / len(divisions)
             if not for_folds:
                 continue
             found = target.copy()
-            for other, inner in enumerate(parts):
-                if other != which:
-                    sums = outside.without(own[other])
-                    intercept, slopes = with_penalty(sums, without.penalty)
-                    found[inner] -= intercept + terms[inner] @ slopes
+            for each in outside:
+                inner = each[1]
+                others = Sums.of_all(sums for _, at, sums in outside if at is not inner)
+                intercept, slopes = with_penalty(others, without.penalty)
+                found[inner] -= intercept + terms[inner] @ slopes
             folds.append(found[~part][:, None])
     if whole is None:
         whole = Sums.of(terms, target, weight)
     stage = stage_of(curves, ridge(whole, options.gcv_factor), rows, tau)
     return Residuals(stage, left[:, None], folds, unseen)
+
+
+def _halves(part: np.ndarray) -> list[np.ndarray]:
+    """Rows of a part that is all there is outside of the other one."""
+    first = part & (np.cumsum(part) % 2 == 1)
+    return [first, part & ~first]
 
 
 def stage_of(

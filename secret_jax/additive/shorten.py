@@ -41,7 +41,10 @@ def shortened(
     place = terms.column, terms.attribute, terms.indicator
     at = terms.at
     if terms.attribute < 0:
-        mass = _mass(at, table.x[:, terms.column], weight)
+        there = weight
+        if terms.indicator >= 0:  # the curve says nothing of the others
+            there = np.where(table.x[:, terms.indicator] > 0, 0.0, weight)
+        mass = _mass(at, table.x[:, terms.column], there)
         chosen = kept_points(at, value, mass / weight.sum(), budget)
         at, value = at[chosen], value[chosen]
     found = Curve(*place, at, value, missing).of_rows(table)

@@ -206,6 +206,8 @@ def test_pictures_and_pages(rows, model):
     page = model.to_html(X, y)
     assert "drawn by plot_additive" in page
     assert "rest of effect" in page
+    explained = model.score(X, y)  # of the target, not of what the curves leave
+    assert f"{explained:.3f}" in page
     assert "rest of effect" in model._repr_html_()
     assert "rest of effect" in model.export_dot()
     plain = SecretRegressor(max_depth=0).fit(X, y)

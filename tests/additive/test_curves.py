@@ -129,6 +129,51 @@ def test_folds_have_not_seen_their_rows(mixed):
     np.testing.assert_allclose(inside, target[second] - value, atol=1e-7)
 
 
+def test_of_two_parts_each_is_halved_for_the_other(mixed):
+    X, y, _, _ = mixed
+    schema, rows = encoded(X, y)
+    options, target = Additive(), rows.targets[:, 0]
+    first, second = parts_of(rows.weight, 2)
+    found = residuals(rows, schema, options, [[first, second]])
+    terms = design(curve_terms(schema, rows.table, rows.weight, options), rows.table)
+    outside = np.flatnonzero(second)
+    whole = Sums.of(terms[outside], target[outside], np.ones(len(outside)))
+    penalty = ridge(whole, options.gcv_factor).penalty
+    for inner, others in (
+        (slice(0, None, 2), slice(1, None, 2)),
+        (slice(1, None, 2), slice(0, None, 2)),
+    ):
+        at, rest = outside[inner], outside[others]
+        sums = Sums.of(terms[rest], target[rest], np.ones(len(rest)))
+        intercept, slopes = with_penalty(sums, penalty)
+        value = target[at] - intercept - terms[at] @ slopes
+        np.testing.assert_allclose(found.folds[0][inner, 0], value, atol=1e-7)
+
+
+def test_no_penalty_without_degrees_is_chosen():
+    random = np.random.default_rng(0)
+    terms, target = random.normal(size=(20, 40)), random.normal(size=20)
+    sums = Sums.of(terms, target, np.ones(20))
+    # Where ten count for each no penalty leaves any: then the greatest.
+    assert ridge(sums, 10.0).penalty == pytest.approx(200.0)
+    assert ridge(sums, 1.2).degrees < 20 / 1.2
+
+
+def test_terms_are_few_however_wide_the_table():
+    random = np.random.default_rng(0)
+    numbers = random.integers(0, 30, size=(2000, 200))
+    X = pd.DataFrame(numbers, columns=[f"n{i}" for i in range(200)])
+    X["kind"] = [f"k{i}" for i in np.minimum(random.geometric(0.002, 2000), 1500)]
+    schema, rows = encoded(X, random.normal(size=2000))
+    curves = curve_terms(schema, rows.table, rows.weight, Additive())
+    assert sum(each.n_terms for each in curves if each.column >= 0) <= 768
+    assert len(curves) == 201
+    codes, count = np.unique(rows.table.codes[:, 0], return_counts=True)
+    least = count[np.isin(codes, curves[-1].at)].min()
+    assert len(curves[-1].at) <= 768
+    assert count[~np.isin(codes, curves[-1].at)].max() <= least
+
+
 def test_points_on_a_line_are_left_out():
     at = np.linspace(0.0, 1.0, 11)
     value = np.minimum(at, 0.5) + 1e-3 * np.cos(20 * at)

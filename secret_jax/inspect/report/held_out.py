@@ -27,7 +27,10 @@ class HeldOut(NamedTuple):
     columns : list of ndarray of shape (n_rows,)
         As they were given.
     actual, prediction : ndarray of shape (n_rows,), float64
+        Less what curves in front of the tree say.
     leaf : ndarray of shape (n_rows,), int32
+    variance : float
+        Of the outputs with what the curves say: what R² is a share of.
     """
 
     table: Table
@@ -35,18 +38,21 @@ class HeldOut(NamedTuple):
     actual: np.ndarray
     prediction: np.ndarray
     leaf: np.ndarray
+    variance: float
 
     @classmethod
     def of(
         cls, tree: Tree, table: Table, columns: list[np.ndarray], actual: np.ndarray
     ) -> HeldOut:
         """Rows through a tree of a single output; less its curves, if it has any."""
+        variance = float(np.var(actual))
         if tree.additive is not None:
             less = tree.additive.predict(table)[:, None]
-            centred = actual - tree.schema.restore_targets(less)
-            return cls.of(rest_of(tree), table, columns, centred)
+            actual = actual - tree.schema.restore_targets(less)
+            tree = rest_of(tree)
         prediction = np.asarray(predict(tree, table), np.float64)
-        return cls(table, columns, actual, prediction, np.asarray(apply(tree, table)))
+        leaf = np.asarray(apply(tree, table))
+        return cls(table, columns, actual, prediction, leaf, variance)
 
     @property
     def residual(self) -> np.ndarray:
@@ -115,7 +121,7 @@ def errors_by_size(tree: Tree, rows: HeldOut) -> list[ErrorLine]:
         if n_leaves == 1:
             name = "one linear model"
         error, uncertainty = error_and_uncertainty(residual)
-        explained = r_squared(error, rows.actual)
+        explained = r_squared(error, rows.variance)
         cost = reading_cost(cut).total
         lines.append(_line(name, n_leaves, cost, error, uncertainty, explained))
     return lines
@@ -144,9 +150,8 @@ def with_bars(lines: list[ErrorLine]) -> list[ErrorLine]:
     return [line._replace(bar=line.bar / longest) for line in lines]
 
 
-def r_squared(error: float, actual: np.ndarray) -> float | None:
+def r_squared(error: float, variance: float) -> float | None:
     """R² of a root mean squared error; None if the outputs are constant."""
-    variance = float(np.var(actual))
     return 1 - error**2 / variance if variance > 0 else None
 
 

@@ -199,7 +199,7 @@ def _tiles(tree: Tree, rows: HeldOut | None) -> list[tuple[str, str, str]]:
         tiles.append((what, number(error, digits=3), "no held-out rows were given"))
         return tiles
     error, uncertainty = error_and_uncertainty(rows.residual)
-    explained = r_squared(error, rows.actual)
+    explained = r_squared(error, rows.variance)
     words = f"{number(error, digits=3)} ± {number(uncertainty, digits=2)}"
     tiles.append(("held-out error", words, f"{len(rows.actual):,} rows"))
     if explained is not None:
