@@ -1,9 +1,9 @@
 """From a plan and rows to a fitted tree: the way of the data on one page.
 
 rows -> a sample in hash order -> training and held-out rows -> (what curves leave of
-the targets ->) trees side by side ->
-models -> pruning -> a second growth -> refinement. The rows that are not in the sample
-come back once, for the models of the final tree.
+the targets ->) trees side by side -> models -> pruning -> a second growth ->
+refinement. The rows that are not in the sample come back once, for the models of the
+final tree.
 """
 
 from __future__ import annotations
