@@ -6,10 +6,10 @@ import pickle
 import re
 
 import numpy as np
-import pandas as pd
 import pytest
 from exported_code import assert_predicts, by_python, by_sql
 from sklearn.base import clone
+from sum_of_effects import sum_of_effects
 
 from secret_jax import Additive, Quantile, SecretRegressor
 from secret_jax.additive.stage import StageError
@@ -19,29 +19,16 @@ from secret_jax.inspect.rest import rest_of
 from secret_jax.tree.routing import predict
 
 
-def sum_of_effects(n, seed):
+def with_an_interaction(n, seed):
     """A sum of effects with one interaction, of columns of all kinds."""
-    random = np.random.default_rng(seed)
-    X = pd.DataFrame(
-        {
-            "number": random.normal(size=n),
-            "few": random.integers(0, 5, n).astype(float),
-            "gaps": np.where(random.random(n) < 0.2, np.nan, random.random(n)),
-            "kind": random.choice(["a", "b", "c"], n),
-            "day": pd.date_range("2020-01-01", periods=n),
-        }
-    )
-    y = np.abs(X["number"]) + np.where(X["few"] == 2, 1.5, 0.0)
-    y += np.where(X["gaps"].isna(), 2.0, np.sin(6 * X["gaps"].fillna(0)))
-    y += X["kind"].map({"a": 0.0, "b": 1.0, "c": -1.0}).to_numpy(float)
-    y += np.where(X["day"].dt.day_of_week >= 5, -2.0, 0.0)
+    X, y, random = sum_of_effects(n, seed)
     y += 2.0 * (X["number"] > 0) * X["gaps"].fillna(0)
     return X, (y + 0.1 * random.normal(size=n)).rename("effect")
 
 
 @pytest.fixture(scope="module")
 def rows():
-    return sum_of_effects(500, 0)
+    return with_an_interaction(500, 0)
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +71,7 @@ def test_a_plain_row_is_predicted_with_the_curves():
 
 def test_curves_are_taken_where_they_pay(rows, model):
     X, y = rows
-    others, truth = sum_of_effects(2000, 1)
+    others, truth = with_an_interaction(2000, 1)
     plain = SecretRegressor(oblique=False).fit(X, y)
     chosen = SecretRegressor(oblique=False, additive="auto").fit(X, y)
     error = [np.mean((m.predict(others) - truth) ** 2) for m in (plain, chosen, model)]
@@ -103,7 +90,7 @@ def test_curves_are_taken_where_they_pay(rows, model):
 @pytest.mark.parametrize("prune", ["holdout", "guide", None])
 def test_every_way_of_pruning(rows, prune):
     X, y = rows
-    others, truth = sum_of_effects(2000, 1)
+    others, truth = with_an_interaction(2000, 1)
     options = {"prune": prune, "oblique": False, "max_leaf_nodes": 8}
     plain = SecretRegressor(**options).fit(X, y)
     model = SecretRegressor(additive=Additive(), **options).fit(X, y)
@@ -112,7 +99,7 @@ def test_every_way_of_pruning(rows, prune):
 
 
 def test_samples_and_their_source():
-    X, y = sum_of_effects(1500, 3)
+    X, y = with_an_interaction(1500, 3)
     options = {"max_split_samples": 16, "oblique": False, "max_leaf_nodes": 8}
     model = SecretRegressor(additive=Additive(), **options).fit(X, y)
     assert model.tree_.weight[0] == 1500  # all rows, less the curves, give the models
@@ -217,7 +204,7 @@ def test_pictures_and_pages(rows, model):
 
 def test_intervals_hold_their_share(rows, model):
     X, y = rows
-    others, truth = sum_of_effects(1000, 5)
+    others, truth = with_an_interaction(1000, 5)
     calibrated = clone(model).fit(X, y).conformalize(others[:500], truth[:500])
     low, high = calibrated.predict_interval(others[500:], coverage=0.8)
     inside = (low <= truth[500:]) & (truth[500:] <= high)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from sum_of_effects import sum_of_effects
 
 from secret_jax.additive.basis import curve_terms, design
 from secret_jax.additive.fit import Sums, residuals, ridge, with_penalty
@@ -26,21 +27,8 @@ def encoded(X, y, weight=None):
 
 @pytest.fixture(scope="module")
 def mixed():
-    random = np.random.default_rng(0)
     n = 600
-    X = pd.DataFrame(
-        {
-            "number": random.normal(size=n),
-            "few": random.integers(0, 5, n).astype(float),
-            "gaps": np.where(random.random(n) < 0.2, np.nan, random.random(n)),
-            "kind": random.choice(["a", "b", "c"], n),
-            "day": pd.date_range("2020-01-01", periods=n),
-        }
-    )
-    effect = np.abs(X["number"]) + np.where(X["few"] == 2, 1.5, 0.0)
-    effect += np.where(X["gaps"].isna(), 2.0, np.sin(6 * X["gaps"].fillna(0)))
-    effect += X["kind"].map({"a": 0.0, "b": 1.0, "c": -1.0}).to_numpy(float)
-    effect += np.where(X["day"].dt.day_of_week >= 5, -2.0, 0.0)
+    X, effect, random = sum_of_effects(n, 0)
     y = effect.to_numpy() + 0.1 * random.normal(size=n)
     weight = random.integers(1, 4, n).astype(float)
     return X, y, effect.to_numpy(), weight
