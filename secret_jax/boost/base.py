@@ -160,7 +160,7 @@ class BoostingEstimator(EnsembleEstimator):
         learning_rate: float = 0.2,
         n_rounds: int | Literal["auto"] = "auto",
         subsample: float = 0.7,
-        max_rounds: int = 200,
+        max_rounds: int = 1000,
         patience: int = 10,
         n_folds: int = 5,
         average: bool = True,
@@ -278,7 +278,9 @@ class BoostingEstimator(EnsembleEstimator):
     def _keep(self, found: Boosted, rows: Rows, targets: Targets) -> None:
         vars(self).update(targets.learned)
         self.ensemble_ = found.ensemble
-        self.validation_errors_ = np.array(found.errors)
+        self.validation_errors_ = np.array(found.members[0].errors)
+        self.validation_error_ = found.error
+        self.shares_ = [[member.size, member.share] for member in found.members]
         self.size_errors_ = [[size, error] for size, error in found.sizes]
         self._boosted, self._rows = found, rows
 
@@ -304,7 +306,7 @@ class BoostingEstimator(EnsembleEstimator):
                     "that warm_start goes on with. Ask for more, or set "
                     "warm_start=False."
                 )
-            sizes = (so_far.size,)
+            sizes = tuple(member.size for member in so_far.members)
         recipe = TreeRecipe(
             learning_rate=float(self.learning_rate),
             subsample=float(self.subsample),
@@ -358,19 +360,19 @@ class BoostingEstimator(EnsembleEstimator):
 
     @property
     def n_rounds_(self) -> int:
-        """Trees of a booster after the linear model."""
+        """Trees of a booster of the leading size, after its first model."""
         check_is_fitted(self)
         return self.ensemble_.n_rounds
 
     @property
     def n_trees_(self) -> int:
-        """Trees of all boosters, the linear models not counted."""
+        """Trees of all boosters, their first models not counted."""
         check_is_fitted(self)
-        return self.ensemble_.n_rounds * self.ensemble_.n_boosters
+        return self.ensemble_.n_trees
 
     @property
     def size_(self) -> TreeSize:
-        """Size of the trees."""
+        """Size of the trees, the leading one of two."""
         check_is_fitted(self)
         return self.ensemble_.size
 

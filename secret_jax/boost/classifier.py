@@ -98,7 +98,7 @@ class SecretBoostingClassifier(ClassifierMixin, BoostingEstimator):
         learning_rate: float = 0.2,
         n_rounds: int | Literal["auto"] = "auto",
         subsample: float = 0.7,
-        max_rounds: int = 200,
+        max_rounds: int = 1000,
         patience: int = 10,
         n_folds: int = 5,
         average: bool = True,

@@ -13,7 +13,6 @@ from typing import NamedTuple
 import numpy as np
 
 from secret_jax.boost.fit import Boosted
-from secret_jax.boost.model import booster_values
 from secret_jax.data.rows import Rows, Table, shuffled
 from secret_jax.data.sampling import ROW_ORDER, hold_out
 from secret_jax.data.schema import TableSchema
@@ -85,16 +84,13 @@ class Distilled(NamedTuple):
 def teacher_of(boosted: Boosted, rows: Rows, parts: Sequence[np.ndarray]) -> Teacher:
     """The boosters of a fit as a teacher of its own rows."""
     ensemble = boosted.ensemble
-    rate = boosted.learning_rate
-
-    def of(trees: Sequence[Tree]) -> Callable[[Table], np.ndarray]:
-        return lambda table: booster_values(trees, rate, table)
-
     unseen = ensemble.values(rows.table)
     if boosted.unseen is not None:
         unseen = np.where(np.isfinite(boosted.unseen), boosted.unseen, unseen)
-    folds = [of(trees) for trees in boosted.folds] if len(parts) > 1 else []
-    return Teacher(ensemble.values, unseen, folds, list(parts) if folds else [])
+    if len(parts) < 2:
+        return Teacher(ensemble.values, unseen, [], [])
+    folds = [boosted.of_fold(which).values for which in range(len(parts))]
+    return Teacher(ensemble.values, unseen, folds, list(parts))
 
 
 def distil(

@@ -35,12 +35,12 @@ def booster_importances(ensemble: Ensemble, output: int = 0) -> np.ndarray:
         `secret_jax.inspect.importances.feature_importances`.
     """
     total = np.zeros(len(ensemble.schema.names))
-    for booster in ensemble.boosters:
+    for booster, share in zip(ensemble.boosters, ensemble.shares, strict=True):
         for number, whole in enumerate(booster):
             tree = whole.output(output) if whole.n_outputs > 1 else whole
             step = ensemble.learning_rate if number else 1.0
             square = float(tree.weight[0] * tree.deviation[0, 0] ** 2)
-            total += step * (2.0 - step) * savings(tree, square)
+            total += share * step * (2.0 - step) * savings(tree, square)
     return total / total.sum() if total.sum() > 0 else total
 
 

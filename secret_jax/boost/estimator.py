@@ -49,18 +49,19 @@ class SecretBoostingRegressor(OfNumbers, RegressorMixin, BoostingEstimator):
     Parameters
     ----------
     size : "auto", int or TreeSize, default="auto"
-        Of the trees. "auto" lets four sizes race (8, 16 and 32 leaves, and 16 with
-        oblique splits) and keeps the one that errs least on rows left out. A number:
-        most leaves of a tree, with splits on one column.
+        Of the trees. "auto" lets five sizes race (8, 16 and 32 leaves, 16 with oblique
+        splits, and 16 leaves of constants). The one that errs least on rows left out
+        predicts, and of linear leaves and constants both best ones, weighted as these
+        rows say. A number: most leaves of a tree, with splits on one column.
     learning_rate : float, default=0.2
         Share of each tree in the prediction.
     n_rounds : int or "auto", default="auto"
-        Trees of each booster after the linear model. "auto": until the error on rows
+        Trees of each booster after its first model. "auto": until the error on rows
         left out, or on ``eval_set``, has not fallen for ``patience`` rounds. 0: the
         linear model alone.
     subsample : float, default=0.7
         Share of the rows that each tree sees, drawn without replacement.
-    max_rounds : int, default=200
+    max_rounds : int, default=1000
         Most rounds of ``n_rounds="auto"``.
     patience : int, default=10
         Rounds without a lower error after which ``n_rounds="auto"`` stops. A size that
@@ -85,13 +86,19 @@ class SecretBoostingRegressor(OfNumbers, RegressorMixin, BoostingEstimator):
     ----------
     ensemble_ : secret_jax.boost.model.Ensemble
     n_rounds_ : int
-        Trees of a booster after the linear model.
+        Trees of a booster of the leading size, after the linear model.
     size_ : TreeSize
+        The leading size.
+    shares_ : list of [TreeSize, float]
+        What boosters of each size count in the prediction, the leading one first.
     n_trees_ : int
-        Trees of all boosters, the linear models not counted.
+        Trees of all boosters, the first models not counted.
     validation_errors_ : ndarray of shape (n_rounds_run + 1,)
-        Mean squared error on rows left out, or on ``eval_set``, after each round, in
-        units of the variance of the target. Empty if there were none.
+        Mean squared error of the leading size on rows left out, or on ``eval_set``,
+        after each round, in units of the variance of the target. Empty if there were
+        none.
+    validation_error_ : float
+        That of the prediction; NaN if there were none.
     size_errors_ : list of [TreeSize, float]
         Sizes that raced, and the least of these errors of each.
     conformity_scores_, conformity_weight_ : ndarray of shape (n_rows,)
@@ -350,11 +357,10 @@ class SecretBoostingRegressor(OfNumbers, RegressorMixin, BoostingEstimator):
             found.n_leaves_grown,
             found.n_steps,
         )
-        errors = self.validation_errors_[: 1 + self.n_rounds_]
         of_folds = X is None and len(teacher.folds) > 0
         model.distillation_ = {
             "error": float(found.error),
-            "booster_error": float(errors[-1]) if of_folds else float("nan"),
+            "booster_error": self.validation_error_ if of_folds else float("nan"),
             "fidelity": float(found.fidelity),
             "numbers": model.reading_cost_,
         }
@@ -364,7 +370,7 @@ class SecretBoostingRegressor(OfNumbers, RegressorMixin, BoostingEstimator):
         ensemble = self.ensemble_
         if X is None:
             rows, boosted = self._some_rows(None), self._boosted
-            parts = parts_of(rows.weight, len(boosted.folds)) if boosted.folds else []
+            parts = parts_of(rows.weight, boosted.n_folds) if boosted.n_folds else []
             return rows, teacher_of(boosted, rows, parts)
         X = validated(self, X, reset=False)
         targets = validated_targets(y, X, type(self).__name__)

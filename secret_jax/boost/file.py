@@ -43,7 +43,8 @@ def save_booster(model: Any, path: str | os.PathLike[str]) -> None:
     check_is_fitted(model, _LEFT_OUT)
     ensemble = model.ensemble_
     about = {
-        "n_boosters": ensemble.n_boosters,
+        "lengths": [len(trees) for trees in ensemble.boosters],
+        "shares": list(ensemble.shares),
         "learning_rate": ensemble.learning_rate,
         "size": ensemble.size.get_params(),
     }
@@ -74,14 +75,17 @@ def load_booster(path: str | os.PathLike[str], model_class: type) -> Any:
     model = with_state(path, extra, model_class, _LEFT_OUT)
     try:
         about = extra["booster"]
-        size, n_boosters = TreeSize(**about["size"]), int(about["n_boosters"])
+        size, lengths = TreeSize(**about["size"]), list(map(int, about["lengths"]))
         size.check()
-        if n_boosters < 1:
-            raise ValueError(f"it says that it has {n_boosters} boosters")
-        length, rest = divmod(len(trees), n_boosters)
-        if rest:
-            raise ValueError("the boosters are not of one length")
-        boosters = [trees[i * length : (i + 1) * length] for i in range(n_boosters)]
+        if not lengths or min(lengths) < 1 or sum(lengths) != len(trees):
+            raise ValueError(
+                f"its boosters should have {lengths} trees, and there are {len(trees)}"
+            )
+        ends = np.cumsum(lengths)
+        boosters = [trees[end - n : end] for end, n in zip(ends, lengths, strict=True)]
+        shares = [float(share) for share in about["shares"]]
+        if len(shares) != len(lengths) or not np.isclose(sum(shares), 1.0):
+            raise ValueError(f"the shares of its boosters are {shares}")
         rate = float(about["learning_rate"])
         if not np.isfinite(rate):
             raise ValueError("the learning rate is no number")
@@ -89,5 +93,5 @@ def load_booster(path: str | os.PathLike[str], model_class: type) -> Any:
         raise ModelFileError(
             f"{os.fspath(path)!r} holds no sound booster: {error}. Save it again."
         ) from None
-    model.ensemble_ = ensemble_of(boosters, rate, size)
+    model.ensemble_ = ensemble_of(boosters, rate, size, shares)
     return model

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from secret_jax.boost.mixture import Mixture, mixed
 from secret_jax.boost.model import Ensemble, booster_values, ensemble_of
 from secret_jax.boost.options import TreeRecipe, TreeSize
-from secret_jax.boost.race import Limits, Runner, race
+from secret_jax.boost.race import Limits, Runner, leaders, race
 from secret_jax.boost.rounds import Booster, add_round, new_booster
 from secret_jax.data.rows import Rows, join
 from secret_jax.data.schema import TableSchema
@@ -47,35 +48,30 @@ class BoostPlan:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Boosted:
-    """What a fit came to.
+class Member:
+    """Boosters of one size in a model.
 
     Attributes
     ----------
+    size : TreeSize
+    share : float
+        What they count in the prediction.
     folds : tuple of tuple of Tree
         Boosters that have each not seen a part of the rows, if there are any.
     whole : tuple of Tree or None
         The booster of all rows; None if the fit was interrupted before.
-    size : TreeSize
-    learning_rate : float
-    average : bool
-        Whether the boosters of the folds are part of the model.
     errors : tuple of float
         Mean loss on unseen rows after each round (squared errors in units of the
         variance of the targets); empty if nothing was left out.
-    sizes : tuple of (TreeSize, float)
-        Sizes that raced, and the least error of each.
     unseen : ndarray of shape (n_rows, n_outputs), float64, or None
         What boosters that have not seen a row predict for it; NaN where there is none.
     """
 
+    size: TreeSize
+    share: float
     folds: tuple[tuple[Tree, ...], ...]
     whole: tuple[Tree, ...] | None
-    size: TreeSize
-    learning_rate: float
-    average: bool
     errors: tuple[float, ...]
-    sizes: tuple[tuple[TreeSize, float], ...]
     unseen: np.ndarray | None
 
     @property
@@ -83,12 +79,63 @@ class Boosted:
         """Trees of a booster, the first one not counted."""
         return len(self.whole or self.folds[0]) - 1
 
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Boosted:
+    """What a fit came to.
+
+    Attributes
+    ----------
+    members : tuple of Member
+        Of one size, or of two that predict together; the first one leads.
+    learning_rate : float
+    average : bool
+        Whether the boosters of the folds are part of the model.
+    sizes : tuple of (TreeSize, float)
+        Sizes that raced, and the least error of each.
+    unseen : ndarray of shape (n_rows, n_outputs), float64, or None
+        What all members say together, as in `Member`.
+    error : float
+        Mean loss of that; NaN if nothing was left out.
+    """
+
+    members: tuple[Member, ...]
+    learning_rate: float
+    average: bool
+    sizes: tuple[tuple[TreeSize, float], ...]
+    unseen: np.ndarray | None
+    error: float
+
+    @property
+    def n_rounds(self) -> int:
+        """Trees of the longest booster, its first one not counted."""
+        return max(member.n_rounds for member in self.members)
+
+    @property
+    def n_folds(self) -> int:
+        """Parts of the rows that boosters have not seen."""
+        return len(self.members[0].folds)
+
     @property
     def ensemble(self) -> Ensemble:
         """The model; if it was interrupted, the boosters that there are."""
-        members = list(self.folds) if self.average or self.whole is None else []
-        members += [self.whole] if self.whole else []
-        return ensemble_of(members, self.learning_rate, self.size)
+        boosters, shares = [], []
+        for each in self.members:
+            own = list(each.folds) if self.average or each.whole is None else []
+            own += [each.whole] if each.whole else []
+            boosters += own
+            shares += [each.share / len(own)] * len(own)
+        size = self.members[0].size
+        return ensemble_of(boosters, self.learning_rate, size, shares)
+
+    def of_fold(self, which: int) -> Ensemble:
+        """What has not seen a part of the rows."""
+        return ensemble_of(
+            [each.folds[which] for each in self.members],
+            self.learning_rate,
+            self.members[0].size,
+            [each.share for each in self.members],
+        )
 
 
 class Interrupted(KeyboardInterrupt):
@@ -146,34 +193,36 @@ def boost(
     if so_far is None:
         runners = [_runner(size, training, rows) for size in plan.sizes]
     else:
-        before = so_far.folds if folded else (so_far.whole,)
-        runners = [_going_on(so_far, before, training, rows, plan)]
+        runners = [
+            _going_on(so_far, member, folded, training, rows, plan)
+            for member in so_far.members
+        ]
     stage = Stage("boosting", plan.progress)
     wholes: dict[TreeSize, Booster] = {}
 
     def of_all_rows(size: TreeSize) -> Booster:
         if size not in wholes:
-            old = () if so_far is None else so_far.whole or ()
-            wholes[size] = _whole(plan, size, rows, old)
+            wholes[size] = _whole(plan, size, rows, so_far)
         return wholes[size]
 
+    def rounds_of(runner: Runner) -> int:
+        if plan.limits.n_rounds is not None:
+            return runner.n_rounds
+        return runner.best_round if parts else 0  # nobody can tell
+
+    recipe, limits = plan.recipe, plan.limits
+    beside = of_all_rows if folded else None
     try:
-        best = race(
-            runners,
-            rows,
-            parts,
-            schema,
-            plan.recipe,
-            plan.limits,
-            stage,
-            of_all_rows if folded else None,
-        )
-        n_rounds = best.best_round if plan.limits.n_rounds is None else best.n_rounds
-        if not parts and plan.limits.n_rounds is None:
-            n_rounds = 0  # nobody can tell
-        whole = best.boosters[0].trees[: 1 + n_rounds]
-        if folded:
-            whole = _grown_to(n_rounds, of_all_rows(best.size), plan, rows, schema)
+        race(runners, rows, parts, schema, recipe, limits, stage, beside)
+        mixture = mixed(leaders(runners, limits), rows, recipe.loss)
+        found = []
+        for runner in mixture.runners:
+            n_rounds = rounds_of(runner)
+            whole = runner.boosters[0].trees[: 1 + n_rounds]
+            if folded:
+                booster = of_all_rows(runner.size)
+                whole = _grown_to(n_rounds, booster, plan, rows, schema)
+            found.append((runner, n_rounds, whole))
     except KeyboardInterrupt:
         started = [runner for runner in runners if runner.boosters[0].trees]
         if not started:
@@ -181,28 +230,40 @@ def boost(
         best = min(started, key=lambda runner: min(runner.errors, default=np.inf))
         at = best.best_round if best.errors else best.n_rounds
         whole = None if folded else best.boosters[0].trees[: 1 + at]
-        raise Interrupted(_boosted(plan, runners, best, at, folded, whole)) from None
-    return _boosted(plan, runners, best, n_rounds, folded, whole)
+        alone = mixed([best], rows, recipe.loss)
+        so_far = _boosted(plan, runners, alone, [(best, at, whole)], folded)
+        raise Interrupted(so_far) from None
+    return _boosted(plan, runners, mixture, found, folded)
 
 
 def _boosted(
     plan: BoostPlan,
     runners: Sequence[Runner],
-    best: Runner,
-    n_rounds: int,
+    mixture: Mixture,
+    found: Sequence[tuple[Runner, int, Sequence[Tree] | None]],
     folded: bool,
-    whole: Sequence[Tree] | None,
 ) -> Boosted:
-    kept = best.boosters if folded else []
+    """The outcome: of every member its runner, its rounds, its booster of all rows."""
+    members = []
+    for (runner, n_rounds, whole), share in zip(found, mixture.shares, strict=True):
+        kept = runner.boosters if folded else []
+        members.append(
+            Member(
+                size=runner.size,
+                share=share,
+                folds=tuple(tuple(each.trees[: 1 + n_rounds]) for each in kept),
+                whole=None if whole is None else tuple(whole),
+                errors=tuple(runner.errors),
+                unseen=runner.unseen if folded else None,
+            )
+        )
     return Boosted(
-        folds=tuple(tuple(each.trees[: 1 + n_rounds]) for each in kept),
-        whole=None if whole is None else tuple(whole),
-        size=best.size,
+        members=tuple(members),
         learning_rate=plan.recipe.learning_rate,
-        average=plan.average and len(kept) > 1,
-        errors=tuple(best.errors),
+        average=plan.average and len(members[0].folds) > 1,
         sizes=tuple((each.size, each.least) for each in runners if each.errors),
-        unseen=best.unseen if folded else None,
+        unseen=mixture.unseen if folded else None,
+        error=mixture.error,
     )
 
 
@@ -213,12 +274,14 @@ def _runner(size: TreeSize, training: Sequence[np.ndarray], rows: Rows) -> Runne
 
 def _going_on(
     so_far: Boosted,
-    before: Sequence[Sequence[Tree] | None],
+    member: Member,
+    folded: bool,
     training: Sequence[np.ndarray],
     rows: Rows,
     plan: BoostPlan,
 ) -> Runner:
     """A runner with the boosters of an earlier fit."""
+    before = member.folds if folded else (member.whole,)
     if len(before) != len(training) or not all(before):
         raise ValueError(
             "warm_start goes on with the boosters of the last fit, but the last fit "
@@ -226,13 +289,12 @@ def _going_on(
             f"{len(training)}. Fit with the same rows, n_folds and average, or set "
             "warm_start=False."
         )
-    runner = _runner(so_far.size, training, rows)
-    rate = plan.recipe.learning_rate
+    runner = _runner(member.size, training, rows)
     for each, trees in zip(runner.boosters, before, strict=True):
         each.trees = list(trees or ())
-        each.prediction = booster_values(each.trees, rate, rows.table)
-    runner.errors = list(so_far.errors[: 1 + so_far.n_rounds])
-    runner.best_round, runner.unseen = so_far.n_rounds, so_far.unseen
+        each.prediction = booster_values(each.trees, so_far.learning_rate, rows.table)
+    runner.errors = list(member.errors[: 1 + member.n_rounds])
+    runner.best_round, runner.unseen = member.n_rounds, member.unseen
     return runner
 
 
@@ -246,13 +308,17 @@ def _unseen(plan: BoostPlan, n_rows: int, weight: np.ndarray) -> list[np.ndarray
     return parts_of(weight, plan.n_folds)
 
 
-def _whole(plan: BoostPlan, size: TreeSize, rows: Rows, old: Sequence[Tree]) -> Booster:
+def _whole(
+    plan: BoostPlan, size: TreeSize, rows: Rows, so_far: Boosted | None
+) -> Booster:
     """The booster of all rows, with the trees of an earlier fit."""
     booster = new_booster(size, plan.n_folds, np.arange(rows.n_rows), rows)
-    booster.trees = list(old)
+    members = () if so_far is None else so_far.members
+    old = [trees for each in members if each.size == size for trees in each.whole or ()]
     if old:
         rate = plan.recipe.learning_rate
-        booster.prediction = booster_values(booster.trees, rate, rows.table)
+        booster.trees = old
+        booster.prediction = booster_values(old, rate, rows.table)
     return booster
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
-from sklearn.utils._param_validation import Interval, RealNotInt
+from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
 
 from secret_jax.losses.classes import CrossEntropy
 from secret_jax.models.interface import LeafModel
+from secret_jax.models.least_squares import Constant
 from secret_jax.models.ridge import Ridge
 from secret_jax.runtime.values import Value, at_least, is_integer
+from secret_jax.splits.cart import CartSplits
 from secret_jax.splits.interface import SplitFinder
 from secret_jax.splits.rss import RssSplits
 
@@ -26,6 +28,9 @@ class TreeSize(Value):
         Least rows of a leaf, or the share of the rows that a tree sees.
     oblique : bool, default=False
         Whether splits may be linear inequalities in several attributes.
+    leaf : {"linear", "constant"}, default="linear"
+        What the leaves hold. Trees of constants split on one attribute, and begin with
+        the mean.
 
     Examples
     --------
@@ -37,6 +42,7 @@ class TreeSize(Value):
     max_leaf_nodes: int = 16
     min_samples_leaf: float = 5
     oblique: bool = False
+    leaf: Literal["linear", "constant"] = "linear"
 
     _parameter_constraints: ClassVar[dict] = {
         "max_leaf_nodes": [at_least(1)],
@@ -45,6 +51,7 @@ class TreeSize(Value):
             Interval(RealNotInt, 0.0, 1.0, closed="neither"),
         ],
         "oblique": ["boolean"],
+        "leaf": [StrOptions({"linear", "constant"})],
     }
 
     def least_weight(self, total: float) -> float:
@@ -54,18 +61,22 @@ class TreeSize(Value):
 
 
 # Which is best differs by table: few leaves for small ones, many for maps and
-# calendars, oblique ones for smooth functions of many columns.
+# calendars, oblique ones for smooth functions of many columns. Constants are rarely
+# best, but nearly always worth a share in the prediction.
 SIZES = (
     TreeSize(max_leaf_nodes=8, min_samples_leaf=0.01),
     TreeSize(max_leaf_nodes=16),
     TreeSize(max_leaf_nodes=32),
     TreeSize(max_leaf_nodes=16, oblique=True),
+    TreeSize(max_leaf_nodes=16, leaf="constant"),
 )
 
 
 # Cheaper than the search of a single tree: later trees mend what it misses.
 _SPLITS = RssSplits(em_starts=False, n_hinge=1, hinge_steps=2)
 _LEAF = Ridge()
+_CONSTANT_SPLITS = CartSplits(n_thresholds=16)
+_CONSTANT_LEAF = Constant()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +90,9 @@ class TreeRecipe:
     subsample : float
         Share of a booster's rows that each tree sees.
     splits : SplitFinder
+        Of trees with linear models in their leaves,
     leaf : LeafModel
+        and these models.
     sample : int
         Most rows of a node that a search sees,
     smallest_sample : int
@@ -106,3 +119,9 @@ class TreeRecipe:
     min_gain: float = 0.0
     loss: CrossEntropy | None = None
     seed: int = 0
+
+    def way(self, size: TreeSize) -> tuple[SplitFinder, LeafModel]:
+        """How trees of a size are split, and what their leaves hold."""
+        if size.leaf == "constant":
+            return _CONSTANT_SPLITS, _CONSTANT_LEAF
+        return self.splits, self.leaf

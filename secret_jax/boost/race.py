@@ -1,7 +1,8 @@
 """How many rounds, and which size of trees: boosters that leave rows out tell.
 
 Sizes race: one whose boosters have fallen so far behind that what they still win could
-not bring them back is dropped, and so the best one costs little more than itself.
+not bring them back is dropped, and so the best one costs little more than itself. The
+best one of linear leaves and the best one of constants lead.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Limits:
     """
 
     n_rounds: int | None = None
-    most_rounds: int = 200
+    most_rounds: int = 1000
     patience: int = 10
 
     @property
@@ -141,8 +142,8 @@ def race(
     limits: Limits,
     stage: Stage,
     of_all_rows: Callable[[TreeSize], Booster] | None = None,
-) -> Runner:
-    """Let sizes run until their rounds are done; the best one.
+) -> None:
+    """Let sizes run until their rounds are done.
 
     Parameters
     ----------
@@ -158,20 +159,19 @@ def race(
         Told of every round.
     of_all_rows : callable, optional
         From a size to its booster of all rows, which grows beside the others as soon as
-        one size is left: a tree beside five others costs half of one that grows alone.
-
-    Returns
-    -------
-    Runner
-        That of the least error after its best round.
+        nobody else may lead: a tree beside five others costs half of one that grows
+        alone.
     """
     going = [runner for runner in runners if not runner.is_done(limits)]
     while going:
         rounds = max(runner.n_rounds for runner in going)
         stage.at(rounds, limits.last, _told(runners, recipe.loss))
         boosters = [each for runner in going for each in runner.boosters]
-        if of_all_rows is not None and len(going) == 1:
-            boosters += _beside(runners, of_all_rows)
+        kinds = [runner.size.leaf for runner in going]
+        if of_all_rows is not None and len(set(kinds)) == len(kinds):
+            for kind in kinds:
+                alike = [each for each in runners if each.size.leaf == kind]
+                boosters += _beside(alike, of_all_rows)
         add_round(boosters, rows, schema, recipe)
         for runner in going:
             runner.note(rows, parts, recipe.loss, limits.n_rounds is not None)
@@ -181,12 +181,30 @@ def race(
             going = [
                 runner for runner in going if not runner.hopeless(best, limits.patience)
             ]
-    measured = [runner for runner in runners if runner.errors]
-    if not measured:
-        return runners[0]
-    if limits.n_rounds is not None:
-        return min(measured, key=lambda runner: runner.errors[-1])
-    return min(measured, key=lambda runner: runner.least)
+
+
+def leaders(runners: Sequence[Runner], limits: Limits) -> list[Runner]:
+    """The best size of each kind of leaves, the best of all first.
+
+    Parameters
+    ----------
+    runners : sequence of Runner
+        After a race.
+    limits : Limits
+
+    Returns
+    -------
+    list of Runner
+        The first runner alone, if nothing was measured.
+    """
+
+    def came_to(runner: Runner) -> float:
+        return runner.least if limits.n_rounds is None else runner.errors[-1]
+
+    best: dict[str, Runner] = {}
+    for each in sorted((each for each in runners if each.errors), key=came_to):
+        best.setdefault(each.size.leaf, each)
+    return list(best.values()) or [runners[0]]
 
 
 def _beside(

@@ -72,27 +72,35 @@ def add_round(
     schema : TableSchema
     recipe : TreeRecipe
     """
-    starting = [each for each in boosters if recipe.loss and not each.trees]
-    others = [each for each in boosters if each not in starting]
-    found = [
-        *_next_trees(starting, rows, schema, recipe),
-        *_next_trees(others, rows, schema, recipe),
-    ]
-    for each, (tree, value) in zip([*starting, *others], found, strict=True):
+    found: list[tuple[Booster, Tree, np.ndarray]] = []
+    for group in _grown_alike(boosters, recipe):
+        trees = _next_trees(group, rows, schema, recipe)
+        found += [(each, *new) for each, new in zip(group, trees, strict=True)]
+    for each, tree, value in found:
         step = recipe.learning_rate if each.trees else 1.0
         each.prediction = each.prediction + step * value
         each.trees.append(tree)
+
+
+def _grown_alike(
+    boosters: Sequence[Booster], recipe: TreeRecipe
+) -> list[list[Booster]]:
+    """Boosters whose next trees have one finder and one kind of leaves."""
+    groups: dict[tuple[str, bool], list[Booster]] = {}
+    for each in boosters:
+        starting = recipe.loss is not None and not each.trees
+        groups.setdefault((each.size.leaf, starting), []).append(each)
+    return list(groups.values())
 
 
 def _next_trees(
     boosters: Sequence[Booster], rows: Rows, schema: TableSchema, recipe: TreeRecipe
 ) -> list[tuple[Tree, np.ndarray]]:
     """The next tree of each booster, and what it says of all rows."""
-    if not boosters:
-        return []
+    finder, leaf = recipe.way(boosters[0].size)
     parts = [_rows_of_tree(each, recipe) for each in boosters]
     options = GrowOptions(
-        finder=recipe.splits,
+        finder=finder,
         sample=recipe.sample,
         min_gain=recipe.min_gain,
         smallest_sample=recipe.smallest_sample,
@@ -110,9 +118,9 @@ def _next_trees(
         if root.targets is not None and root.weight is not None
     ]
     # What the search has fitted it has fitted by the leaf model, or else anew.
-    alike = recipe.leaf == recipe.splits.node_model
+    alike = leaf == finder.node_model
     fitted = found.fitted if alike else None
-    trees = attach_at(found.trees, training, found.leaves, recipe.leaf, fitted)
+    trees = attach_at(found.trees, training, found.leaves, leaf, fitted)
     return list(zip(trees, _values(trees, rows, parts, found.leaves), strict=True))
 
 

@@ -12,8 +12,15 @@ from jaxtyping import Array, Float
 from sklearn.utils._param_validation import StrOptions
 
 from secret_jax.runtime.linalg import matmul, safe_divide, weighted_moments
-from secret_jax.splits.axis import leading_component, projections, split_of
+from secret_jax.runtime.values import at_least
+from secret_jax.splits.axis import (
+    Projections,
+    leading_component,
+    projections,
+    split_of,
+)
 from secret_jax.splits.interface import Node, Split, SplitFinder
+from secret_jax.splits.scoring import quantiles, sums_over_rows
 
 # A share below this is rounding; it has a logarithm.
 _LEAST_SHARE = 1e-30
@@ -37,6 +44,9 @@ class CartSplits(SplitFinder):
         "gini": the sum of the variances of the indicators. "entropy": that of the
         classes' shares, which is half the deviance of a row. "misclassification": the
         share of all classes but the largest; many splits lower it equally.
+    n_thresholds : int or None, default=None
+        Quantiles tried along each attribute. None: every threshold between two rows,
+        which have to be sorted for it.
 
     Examples
     --------
@@ -46,9 +56,11 @@ class CartSplits(SplitFinder):
     """
 
     criterion: Literal["variance", "gini", "entropy", "misclassification"] = "variance"
+    n_thresholds: int | None = None
 
     _parameter_constraints: ClassVar[dict] = {
-        "criterion": [StrOptions({"variance", "gini", "entropy", "misclassification"})]
+        "criterion": [StrOptions({"variance", "gini", "entropy", "misclassification"})],
+        "n_thresholds": [at_least(2), None],
     }
 
     may_be_oblique: ClassVar[bool] = False
@@ -60,8 +72,8 @@ class CartSplits(SplitFinder):
 
     @property
     def numbers_per_cell(self) -> int:
-        """Sorted rows and their sums."""
-        return 8
+        """Sorted rows and their sums, or a side for each threshold."""
+        return self.n_thresholds or 8
 
     def __call__(self, node: Node) -> Split:
         """Best split of one node; its gain is the drop of the sum of squares."""
@@ -77,10 +89,17 @@ class CartSplits(SplitFinder):
             values = _classes(node, safe_divide(node.targets - lowest, unit))
         axis = projections(node, leading_component(centred, node.weight))
 
-        def cut(projection):
-            return best_cut(projection, values, node.weight, node.min_weight, purity)
+        if self.n_thresholds:
+            gain, threshold = _best_quantiles(
+                axis, values, node, purity, self.n_thresholds
+            )
+        else:
 
-        gain, threshold = jax.lax.map(cut, axis.projection)
+            def cut(projection):
+                sides = (values, node.weight, node.min_weight)
+                return best_cut(projection, *sides, purity)
+
+            gain, threshold = jax.lax.map(cut, axis.projection)
         candidates = axis.candidates(gain, threshold)
         return split_of(
             candidates.take(jnp.argmax(candidates.gain)),
@@ -131,6 +150,41 @@ def _classes(node: Node, shares: jax.Array) -> jax.Array:
     if classes.shape[1] > 1:
         return classes
     return jnp.concatenate([classes, jnp.where(present, 1.0 - classes, 0.0)], axis=1)
+
+
+def _best_quantiles(
+    axis: Projections,
+    values: jax.Array,
+    node: Node,
+    purity: Callable[[jax.Array, jax.Array], jax.Array],
+    n_thresholds: int,
+) -> tuple[jax.Array, jax.Array]:
+    """The best of some quantiles along each direction: its gain and its value."""
+    weight = node.weight if axis.weight is None else axis.weight
+    cuts = quantiles(axis.projection, weight, n_thresholds)
+    columns = jnp.concatenate([jnp.ones_like(values[:, :1]), values], axis=1)
+
+    def sums_of(weight, columns, projection):
+        left = jnp.where(projection[:, None, :] <= cuts[:, :, None], weight, 0.0)
+        return matmul(left, columns)
+
+    arrays = (node.weight, columns)
+    left = sums_over_rows(sums_of, node.weight, arrays, (axis.projection,))
+    whole = matmul(node.weight, columns)
+    right = whole - left
+
+    def pure(sums):
+        flat = sums.reshape(-1, sums.shape[-1])
+        return purity(flat[:, 1:], flat[:, 0]).reshape(sums.shape[:-1])
+
+    gain = pure(left) + pure(right) - pure(whole[None])
+    least = jnp.minimum(left[..., 0], right[..., 0])
+    allowed = (least >= node.min_weight) & (least > 0) & jnp.isfinite(cuts)
+    gain = jnp.where(allowed, gain, -jnp.inf)
+    best = jnp.argmax(gain, axis=1)[:, None]
+    found = (jnp.take_along_axis(array, best, axis=1)[:, 0] for array in (gain, cuts))
+    gain, threshold = found
+    return gain, threshold
 
 
 def best_cut(

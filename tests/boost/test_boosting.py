@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -11,7 +12,6 @@ from configurations import refusal, shop, tree_bytes
 import secret_jax.boost.fit as boost_fit
 import secret_jax.boost.race as boost_race
 from secret_jax import SecretBoostingRegressor, SecretRegressor, TreeSize
-from secret_jax.boost.model import Ensemble
 from secret_jax.data.encoding import encode
 from secret_jax.grow.program import find_splits
 from secret_jax.prune.cross_validation import parts_of
@@ -49,7 +49,7 @@ def holed():
 def test_the_prediction_is_the_mean_of_sums_of_trees(model):
     X, _ = wave(500, seed=1)
     ensemble = model.ensemble_
-    assert (ensemble.n_boosters, ensemble.n_rounds) == (3, 4)
+    assert (len(ensemble.boosters), ensemble.n_rounds) == (3, 4)
     table = encode(ensemble.schema, X)
     each = []
     for booster in ensemble.boosters:
@@ -119,6 +119,78 @@ def test_rounds_and_size_are_chosen_by_rows_left_out():
     errors = model.validation_errors_
     assert model.n_rounds_ == errors.argmin()
     assert len(errors) in (model.n_rounds_ + 4, 31)
+
+
+def steps():
+    X, _ = wave(400)
+    return X, np.round(3 * X[:, 0]) + 2 * (X[:, 2] > 0.3) + 0.5 * X[:, 1]
+
+
+@pytest.fixture(scope="module")
+def mixed():
+    """Linear models and constants together."""
+    X, y = steps()
+    sizes = (TreeSize(max_leaf_nodes=4), TreeSize(max_leaf_nodes=4, leaf="constant"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("secret_jax.boost.base.SIZES", sizes)
+        model = SecretBoostingRegressor(learning_rate=0.5, n_rounds=6, n_folds=2)
+        return model.set_params(warm_start=True).fit(X, y)
+
+
+def test_the_best_linear_and_constant_trees_are_weighted_by_least_squares(mixed):
+    boosted, rows = mixed._boosted, mixed._rows
+    first, second = boosted.members
+    assert {first.size.leaf, second.size.leaf} == {"linear", "constant"}
+    assert first.errors[-1] <= second.errors[-1]
+    change = (second.unseen - first.unseen)[:, 0]
+    missed = (rows.targets - first.unseen)[:, 0]
+    share = rows.weight @ (change * missed) / (rows.weight @ change**2)
+    np.testing.assert_allclose(second.share, share, atol=1e-4)
+    assert mixed.shares_ == [[first.size, first.share], [second.size, second.share]]
+    error = rows.weight @ (missed - share * change) ** 2 / rows.weight.sum()
+    np.testing.assert_allclose(mixed.validation_error_, error, rtol=1e-5)
+    assert mixed.validation_error_ < mixed.validation_errors_[-1]
+    constants = min(boosted.members, key=lambda member: member.size.leaf)
+    for tree in constants.whole:  # the first of them is the mean
+        assert not tree.coefficient[:, :, 1:].any()
+
+
+def test_a_mixture_predicts_the_weighted_mean_and_survives_a_file(mixed, tmp_path):
+    X, _ = wave(300, seed=3)
+    ensemble, boosted = mixed.ensemble_, mixed._boosted
+    table = encode(ensemble.schema, X)
+    expected = 0.0
+    for member in boosted.members:
+        for booster in [*member.folds, member.whole]:
+            values = [routing.values(tree, table)[:, 0] for tree in booster]
+            total = values[0] + mixed.learning_rate * np.sum(values[1:], axis=0)
+            expected = expected + member.share * total / 3
+    expected = ensemble.schema.restore_target(expected)
+    np.testing.assert_allclose(mixed.predict(X), expected, atol=1e-5)
+    np.testing.assert_allclose(list(mixed.staged_predict(X))[-1], expected, atol=1e-5)
+    mixed.save(tmp_path / "mixed.model")
+    again = SecretBoostingRegressor.load(tmp_path / "mixed.model")
+    np.testing.assert_array_equal(again.predict(X), mixed.predict(X))
+    assert again.shares_ == mixed.shares_
+    assert again.n_trees_ == mixed.n_trees_ == 36
+
+
+def test_warm_start_goes_on_with_both_members(mixed):
+    X, y = steps()
+    before = [member.folds for member in mixed._boosted.members]
+    mixed.set_params(n_rounds=8).fit(X, y)
+    after = {member.size: member for member in mixed._boosted.members}
+    assert len(after) == 2
+    for folds in before:
+        longer = after[TreeSize(max_leaf_nodes=4, leaf=_leaf(folds))].folds
+        for old, new in zip(folds, longer, strict=True):
+            assert len(new) == 9
+            assert all(a is b for a, b in zip(old, new, strict=False))
+
+
+def _leaf(folds):
+    linear = any(tree.coefficient[:, :, 1:].any() for tree in folds[0])
+    return "linear" if linear else "constant"
 
 
 def test_sizes_that_cannot_catch_up_leave_the_race():
@@ -212,7 +284,7 @@ def test_an_evaluation_set_says_when_to_stop(model):
     more, its = wave(200, seed=9)
     alone = SecretBoostingRegressor(size=4, patience=2, max_rounds=12)
     alone.fit(X, y, eval_set=(more, its))
-    assert alone.ensemble_.n_boosters == 1
+    assert len(alone.ensemble_.boosters) == 1
     scale = alone.ensemble_.schema.target_scale
     error = np.mean((alone.predict(more) - its) ** 2) / scale**2
     np.testing.assert_allclose(alone.validation_errors_.min(), error, rtol=1e-3)
@@ -327,10 +399,11 @@ def test_intervals_of_a_constant_are_points_until_other_rows_differ():
     np.testing.assert_allclose(upper, 7.5, rtol=1e-5)
 
 
-def test_a_file_without_boosters_is_refused(holed, tmp_path, monkeypatch):
-    monkeypatch.setattr(Ensemble, "n_boosters", -1)
+def test_a_file_of_boosters_that_do_not_add_up_is_refused(holed, tmp_path, monkeypatch):
+    wrong = replace(holed.ensemble_, shares=(0.5, 0.5, 0.5))
+    monkeypatch.setattr(holed, "ensemble_", wrong)
     holed.save(tmp_path / "none.model")
-    with pytest.raises(ModelFileError, match="-1 boosters"):
+    with pytest.raises(ModelFileError, match="shares of its boosters"):
         SecretBoostingRegressor.load(tmp_path / "none.model")
 
 

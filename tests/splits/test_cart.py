@@ -63,6 +63,24 @@ def test_variance_grows_the_regressor_of_scikit_learn(seed):
     assert_same_tree(ours, reference, X)
 
 
+def test_few_thresholds_are_the_best_of_so_many_quantiles():
+    X, y = rows(0, n=120)
+    model = cart(max_leaf_nodes=2)
+    tree = model.set_params(splits=CartSplits(n_thresholds=8)).fit(X, y).tree_
+    schema, best = tree.schema, (-np.inf, None)
+    shares = [0.0, *(np.arange(1, 8) + 0.5) / 8]
+    for column in range(4):
+        for cut in np.quantile(X[:, column], shares, method="inverted_cdf"):
+            left = X[:, column] <= cut
+            if min(left.sum(), (~left).sum()) >= 5:
+                means = np.where(left, y[left].mean(), y[~left].mean())
+                gain = ((means - y.mean()) ** 2).sum()
+                best = max(best, (gain, (column, left.sum())))
+    column, n_left = best[1]
+    assert schema.continuous[int(tree.attribute[0])] == column
+    assert tree.weight[tree.left[0]] == n_left
+
+
 def test_a_full_tree_has_a_leaf_for_every_row():
     X, y = rows(9, n=150)
     reference = DecisionTreeRegressor().fit(X, y)

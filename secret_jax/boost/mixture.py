@@ -1,0 +1,93 @@
+"""The mean of two boosters, weighted as rows that neither has seen tell.
+
+Stacking (Wolpert 1992; Breiman 1996) with a single weight: trees with linear models and
+trees of constants are wrong in different places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+from secret_jax.boost.race import Runner
+from secret_jax.boost.working import total_error
+from secret_jax.data.rows import Rows
+from secret_jax.losses.classes import CrossEntropy
+
+# A member of less than this is not worth its trees.
+_LEAST_SHARE = 0.05
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Mixture:
+    """Boosters that predict together.
+
+    Attributes
+    ----------
+    runners : tuple of Runner
+        The first one leads.
+    shares : tuple of float
+        What each counts; they sum to 1.
+    unseen : ndarray of shape (n_rows, n_outputs), float64, or None
+        What the mixture says of rows that its boosters have not seen, else NaN; None
+        where nothing was left out.
+    error : float
+        Mean loss there, as of a runner's errors; NaN where nothing was left out.
+    """
+
+    runners: tuple[Runner, ...]
+    shares: tuple[float, ...]
+    unseen: np.ndarray | None
+    error: float
+
+
+def mixed(leaders: Sequence[Runner], rows: Rows, loss: CrossEntropy | None) -> Mixture:
+    """Weigh the two best kinds of boosters against each other.
+
+    Parameters
+    ----------
+    leaders : sequence of Runner
+        One of each kind, the best one first.
+    rows : Rows
+    loss : CrossEntropy or None
+
+    Returns
+    -------
+    Mixture
+        Of the best one alone, if the other adds next to nothing.
+    """
+    first = leaders[0]
+    if first.unseen is None:
+        return Mixture(runners=(first,), shares=(1.0,), unseen=None, error=np.nan)
+    known = np.isfinite(first.unseen).all(axis=1)
+    judges = rows.take(np.flatnonzero(known))
+
+    def error(prediction: np.ndarray) -> float:
+        total = total_error(loss, judges, prediction[known])
+        return total / float(judges.weight.sum())
+
+    best = Mixture(
+        runners=(first,), shares=(1.0,), unseen=first.unseen, error=error(first.unseen)
+    )
+    for second in leaders[1:]:
+        if second.unseen is None or not second.best_round:
+            continue  # without rounds it is a single model: the mean, say
+        base, change = first.unseen, second.unseen - first.unseen
+        found = minimize_scalar(
+            lambda share: error(base + share * change),  # noqa: B023
+            bounds=(0.0, 1.0),
+            method="bounded",
+        )
+        share = float(found.x)  # pyright: ignore[reportAttributeAccessIssue]
+        prediction = base + share * change
+        if min(share, 1.0 - share) >= _LEAST_SHARE and error(prediction) < best.error:
+            best = Mixture(
+                runners=(first, second),
+                shares=(1.0 - share, share),
+                unseen=prediction,
+                error=error(prediction),
+            )
+    return best
