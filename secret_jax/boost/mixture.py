@@ -73,8 +73,7 @@ def mixed(leaders: Sequence[Runner], rows: Rows, loss: CrossEntropy | None) -> M
         runners=(first,), shares=(1.0,), unseen=first.unseen, error=error(first.unseen)
     )
     for second in leaders[1:]:
-        if second.unseen is None or not second.best_round:
-            continue  # without rounds it is a single model: the mean, say
+        assert second.unseen is not None
         base, change = first.unseen, second.unseen - first.unseen
         found = minimize_scalar(
             lambda share: error(base + share * change),  # noqa: B023

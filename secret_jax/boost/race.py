@@ -186,6 +186,9 @@ def race(
 def leaders(runners: Sequence[Runner], limits: Limits) -> list[Runner]:
     """The best size of each kind of leaves, the best of all first.
 
+    Constants without rounds are the mean, which a linear model has shrunk to where it
+    has nothing to say: they do not lead.
+
     Parameters
     ----------
     runners : sequence of Runner
@@ -201,8 +204,12 @@ def leaders(runners: Sequence[Runner], limits: Limits) -> list[Runner]:
     def came_to(runner: Runner) -> float:
         return runner.least if limits.n_rounds is None else runner.errors[-1]
 
+    measured = [each for each in runners if each.errors]
+    worth = [
+        each for each in measured if each.best_round or each.size.leaf == "linear"
+    ]
     best: dict[str, Runner] = {}
-    for each in sorted((each for each in runners if each.errors), key=came_to):
+    for each in sorted(worth or measured, key=came_to):
         best.setdefault(each.size.leaf, each)
     return list(best.values()) or [runners[0]]
 
