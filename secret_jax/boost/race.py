@@ -25,6 +25,9 @@ from secret_jax.runtime.progress import Stage
 # leads is looked at over more rounds, as many as its patience if that is longer: its
 # own best is what it is measured by.
 _RECENT, _RECENT_OF_LEADER, _MOST_TO_COME = 6, 10, 3.0
+# Of the other kind of leaves the best size goes on, unless it comes to more than so
+# many times the error of the leader: then it would get next to no share.
+_MOST_OF_OTHER_KIND = 1.3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,10 +180,21 @@ def race(
             runner.note(rows, parts, recipe.loss, limits.n_rounds is not None)
         going = [runner for runner in going if not runner.is_done(limits)]
         if parts and limits.n_rounds is None:
-            best = min(runner.least for runner in runners if runner.errors)
-            going = [
-                runner for runner in going if not runner.hopeless(best, limits.patience)
-            ]
+            going = _with_hope(going, runners, limits.patience)
+
+
+def _with_hope(
+    going: Sequence[Runner], runners: Sequence[Runner], patience: int
+) -> list[Runner]:
+    """Sizes that may still lead, or be the best of their kind of leaves."""
+    measured = [runner for runner in runners if runner.errors]
+    worst = _MOST_OF_OTHER_KIND * min(runner.least for runner in measured)
+    found = []
+    for runner in going:
+        alike = [each.least for each in measured if each.size.leaf == runner.size.leaf]
+        if not runner.hopeless(min(worst, *alike), patience):
+            found.append(runner)
+    return found
 
 
 def leaders(runners: Sequence[Runner], limits: Limits) -> list[Runner]:
