@@ -219,9 +219,7 @@ def leaders(runners: Sequence[Runner], limits: Limits) -> list[Runner]:
         return runner.least if limits.n_rounds is None else runner.errors[-1]
 
     measured = [each for each in runners if each.errors]
-    worth = [
-        each for each in measured if each.best_round or each.size.leaf == "linear"
-    ]
+    worth = [each for each in measured if each.best_round or each.size.leaf == "linear"]
     best: dict[str, Runner] = {}
     for each in sorted(worth or measured, key=came_to):
         best.setdefault(each.size.leaf, each)
