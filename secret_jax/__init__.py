@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     )
     from secret_jax.boost.options import TreeSize as TreeSize
     from secret_jax.classifier import SecretClassifier as SecretClassifier
+    from secret_jax.cross_validation import cross_validate_many as cross_validate_many
+    from secret_jax.cross_validation import grid_search_many as grid_search_many
     from secret_jax.data.columns import UnseenCategoryWarning as UnseenCategoryWarning
     from secret_jax.data.sharded import RowShards as RowShards
     from secret_jax.data.sharded import shard_rows as shard_rows
@@ -120,7 +122,9 @@ _HOMES = {
     "SecretBoostingClassifier": "boost.classifier",
     "SecretBoostingRegressor": "boost.estimator",
     "SecretForestRegressor": "forest.estimator",
+    "cross_validate_many": "cross_validation",
     "fit_many": "many",
+    "grid_search_many": "cross_validation",
     "SecretClassifier": "classifier",
     "SecretRegressor": "estimator",
     "SecretSplits": "splits.secret",

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from secret_jax.data.columns import as_frame
 from secret_jax.grow.together import Together
 from secret_jax.runtime.parallel import one_thread_for_products
 from secret_jax.runtime.values import is_integer
 
 # Fits that grow side by side: more of them hold more rows, and win little.
-_TOGETHER = 16
+TOGETHER = 16
 
 
 def fit_many(
@@ -24,7 +25,7 @@ def fit_many(
     *,
     rows: Sequence[Any] | None = None,
     prune_rows: Sequence[Any] | None = None,
-    together: int = _TOGETHER,
+    together: int = TOGETHER,
 ) -> list[Any]:
     """Fit estimators to a table or to parts of it, their trees side by side.
 
@@ -81,15 +82,15 @@ def fit_many(
 
     def arguments(which: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
         part = None if rows is None else rows[which]
-        given = (_taken(X, part), _taken(y, part))
+        given = (taken(X, part), taken(y, part))
         more: dict[str, Any] = {}
         if sample_weight is not None:
-            more["sample_weight"] = _taken(sample_weight, part)
+            more["sample_weight"] = taken(sample_weight, part)
         if prune_rows is not None:
             others = prune_rows[which]
-            pair = (_taken(X, others), _taken(y, others))
+            pair = (taken(X, others), taken(y, others))
             weighted = sample_weight is not None
-            weight = (_taken(sample_weight, others),) if weighted else ()
+            weight = (taken(sample_weight, others),) if weighted else ()
             more["prune_set"] = (*pair, *weight)
         return given, more
 
@@ -110,11 +111,12 @@ def _models(models: Any, rows: Sequence[Any] | None) -> list[Any]:
     return [clone(models) for _ in range(1 if rows is None else len(rows))]
 
 
-def _taken(values: Any, part: Any) -> Any:
+def taken(values: Any, part: Any) -> Any:
     """Some of the rows of an array, a DataFrame or a list."""
     if part is None:
         return values
     index = np.asarray(part)
     if hasattr(values, "iloc"):
         return values.iloc[index]
-    return np.asarray(values)[index]
+    frame = as_frame(values)
+    return np.asarray(values)[index] if frame is None else frame[index].to_native()

@@ -9,7 +9,6 @@ boosted trees, which cannot, as the error to reach. `benchmarks/README.md` says 
 from __future__ import annotations
 
 import argparse
-import functools
 import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -19,7 +18,7 @@ import numpy as np
 from benchmarks.accuracy import panels
 from benchmarks.accuracy.__main__ import make_missing, planned_tasks
 from benchmarks.accuracy.data import TABLES, named_source
-from benchmarks.accuracy.ours import Setting, code_version, key_of_setting, run_setting
+from benchmarks.accuracy.ours import Setting, candidate_of, code_version, key_of_setting
 from benchmarks.accuracy.panels import Point, Shown
 from benchmarks.accuracy.peers import Candidate, peers
 from benchmarks.accuracy.report import FLOOR, Record, Results, Run
@@ -80,7 +79,7 @@ def own_candidates(code: str) -> dict[str, Candidate]:
 def on_all_rows(name: str, setting: Setting, code: str) -> Candidate:
     """A tree of ours that is given no rows to prune it."""
     key = f"{key_of_setting(setting, code)} on all rows"
-    return Candidate(name, key, functools.partial(run_setting, setting, held_out=False))
+    return candidate_of(name, setting, key, held_out=False)
 
 
 def complete(records: Iterable[Record]) -> list[Record]:

@@ -12,14 +12,15 @@ import functools
 import hashlib
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import secret_jax
 from benchmarks.accuracy.data import not_numeric
 from benchmarks.accuracy.peers import Candidate, Outcome
-from benchmarks.shared import Experiment, say
+from benchmarks.shared import Experiment, Part, say
+from benchmarks.together import fit_parts
 from secret_jax import (
     HoldOut,
     RefinementWarning,
@@ -122,8 +123,19 @@ def ours(names: Iterable[str], code: str) -> list[Candidate]:
         except (TypeError, ValueError) as error:
             say(f"{name} is left out: {error}")
             continue
-        found.append(Candidate(name, key_of(name, code), functools.partial(_run, name)))
+        found.append(candidate_of(name, setting, key_of(name, code)))
     return found
+
+
+def candidate_of(
+    name: str, setting: Setting, key: str, *, held_out: bool = True
+) -> Candidate:
+    """A model of ours to be compared; of single trees several are fitted at a time."""
+    run = functools.partial(run_setting, setting, held_out=held_out)
+    if setting.booster:
+        return Candidate(name, key, run)
+    trees = functools.partial(run_trees, setting, held_out=held_out)
+    return Candidate(name, key, run, trees)
 
 
 def key_of(name: str, code: str) -> str:
@@ -142,31 +154,41 @@ def key_of_setting(setting: Setting, code: str) -> str:
     return f"secret_jax {code}{encoding} {start}({settings})"
 
 
-def _run(name: str, experiment: Experiment) -> Outcome:
-    return run_setting((VARIANTS | ABLATIONS)[name], experiment)
-
-
 def run_setting(
     setting: Setting, experiment: Experiment, held_out: bool = True
 ) -> Outcome:
     """Fit a model of ours, on all rows but the test's if none are to be held out."""
-    if setting.booster:
-        booster, seconds = fitted_booster(setting, experiment)
-        outcome = outcome_of_booster(booster, setting.student, experiment)
-        return outcome._replace(seconds=seconds + outcome.seconds)
-    train, prune, test = experiment[:3]
-    model: Any = _prepared(setting, experiment)
+    if not setting.booster:
+        return run_trees(setting, [experiment], held_out)[0]
+    booster, seconds = fitted_booster(setting, experiment)
+    outcome = outcome_of_booster(booster, setting.student, experiment)
+    return outcome._replace(seconds=seconds + outcome.seconds)
+
+
+def run_trees(
+    setting: Setting, experiments: Sequence[Experiment], held_out: bool = True
+) -> list[Outcome]:
+    """Fit a tree of ours to each of several experiments side by side."""
+    models: list[Any] = [_prepared(setting, each) for each in experiments]
+    rule = models[0].prune
+    prunes = rule in ("auto", "holdout") or isinstance(rule, HoldOut)
     with _quietly():
-        holds_out = model.prune in ("auto", "holdout")
-        if held_out and (holds_out or isinstance(model.prune, HoldOut)):
-            fit = functools.partial(model.fit, *train, prune_set=tuple(prune))
+        if held_out and prunes:
+            train = [each.train for each in experiments]
+            prune = [each.prune for each in experiments]
+            models, seconds = fit_parts(models, train, prune)
         else:
-            fit = functools.partial(model.fit, *_joined(experiment))
-        started = time.perf_counter()
-        fit()
-        seconds = time.perf_counter() - started
-        prediction = model.predict(test.X)
-    return Outcome(prediction, model.n_leaves_, seconds, model.reading_cost_)
+            joined = [Part(*_joined(each)) for each in experiments]
+            models, seconds = fit_parts(models, joined)
+        return [
+            Outcome(
+                model.predict(each.test.X),
+                model.n_leaves_,
+                seconds,
+                model.reading_cost_,
+            )
+            for model, each in zip(models, experiments, strict=True)
+        ]
 
 
 def fitted_booster(

@@ -51,11 +51,14 @@ class Record(Run):
     leaves : int
         Leaves of all trees, or rules.
     seconds : float
-        Wall time of the fit, pruning and choosing the size included.
+        Wall time of the fit, pruning and choosing the size included; of fits side by
+        side the share of one.
     rows, columns : int
         Of the training part.
     numbers : int or None
         What a reader has to read, see `benchmarks.accuracy.reading`; None: not counted.
+    together : int
+        Fits that were made side by side, this one among them, and share the seconds.
     """
 
     error: float
@@ -65,6 +68,7 @@ class Record(Run):
     rows: int
     columns: int
     numbers: int | None = None
+    together: int = 1
 
 
 class Figure(NamedTuple):

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from benchmarks.accuracy.ours import Setting, key_of_setting, run_setting
+from benchmarks.accuracy.ours import Setting, candidate_of, key_of_setting
 from benchmarks.accuracy.peers import Candidate
 from secret_jax import GuideSplits
 from secret_jax.parameters import NAMED, value_of
@@ -74,8 +73,7 @@ class Learner(NamedTuple):
 
     def candidate(self, code: str) -> Candidate:
         """The learner as the benchmark of accuracy runs it."""
-        key = key_of_setting(self.setting, code)
-        return Candidate(self.name, key, functools.partial(run_setting, self.setting))
+        return candidate_of(self.name, self.setting, key_of_setting(self.setting, code))
 
 
 def learners(

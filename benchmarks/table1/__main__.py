@@ -9,12 +9,10 @@ from __future__ import annotations
 import argparse
 import functools
 import math
-import time
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -44,6 +42,7 @@ from benchmarks.table1.report import (
     summary_text,
     table_text,
 )
+from benchmarks.together import batches, fit_parts
 from secret_jax import (
     Constant,
     GuideSplits,
@@ -51,7 +50,6 @@ from secret_jax import (
     LeastSquares,
     SecretRegressor,
     UnseenCategoryWarning,
-    fit_many,
 )
 from secret_jax.datasets import load, make_3dsin, make_cart, make_fried
 
@@ -141,19 +139,6 @@ def _rival(run: Run) -> SecretRegressor:
     )
 
 
-def batches(runs: Sequence[Run], together: int) -> list[list[Run]]:
-    """Repeats of one method on one set, so many of them that grow side by side."""
-    alike: dict[Run, list[Run]] = {}
-    for run in runs:
-        alike.setdefault(replace(run, repeat=0), []).append(run)
-    found = [
-        own[first : first + together]
-        for own in alike.values()
-        for first in range(0, len(own), together)
-    ]
-    return sorted(found, key=lambda batch: batch[0].repeat)
-
-
 def fit_batch(runs: Sequence[Run], experiments: Sequence[Experiment]) -> list[Record]:
     """Grow, prune and test the trees of several repeats; they share the seconds."""
     models = [
@@ -162,31 +147,16 @@ def fit_batch(runs: Sequence[Run], experiments: Sequence[Experiment]) -> list[Re
         )
         for run, experiment in zip(runs, experiments, strict=True)
     ]
-    parts = [part for each in experiments for part in (each.train, each.prune)]
-    stops = np.cumsum([len(part.y) for part in parts])
-    rows = [
-        np.arange(stop - len(part.y), stop)
-        for part, stop in zip(parts, stops, strict=True)
-    ]
-    X, y = _stacked([part.X for part in parts]), np.concatenate([p.y for p in parts])
+    train = [each.train for each in experiments]
+    prune = [each.prune for each in experiments]
+    models, seconds = fit_parts(models, train, prune)
     with warnings.catch_warnings():
-        # In small sets some categories occur in the pruning or the test part only.
+        # In small sets some categories occur in the test part only.
         warnings.simplefilter("ignore", UnseenCategoryWarning)
-        started = time.perf_counter()
-        models = fit_many(models, X, y, rows=rows[::2], prune_rows=rows[1::2])
-        seconds = (time.perf_counter() - started) / len(runs)
         return [
             _tested(run, model, experiment.test, seconds)
             for run, model, experiment in zip(runs, models, experiments, strict=True)
         ]
-
-
-def _stacked(tables: Sequence[Any]) -> Any:
-    if not hasattr(tables[0], "iloc"):
-        return np.concatenate(tables)
-    import pandas
-
-    return pandas.concat(tables, ignore_index=True)
 
 
 def _tested(run: Run, model: SecretRegressor, test: Part, seconds: float) -> Record:
@@ -217,7 +187,7 @@ def make_missing(
     make_appendable(path)
     experiment_of = functools.lru_cache(maxsize=together)(make_experiment)
     number = 0
-    for batch in batches(missing, together):
+    for batch in batches(missing, lambda run: replace(run, repeat=0), together):
         experiments = [
             experiment_of(run.set, run.repeat, run.synthetic_rows, data_home)
             for run in batch
