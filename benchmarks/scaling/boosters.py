@@ -50,7 +50,7 @@ def contestants(n_rounds: int) -> dict[str, tuple[Callable[[], Any], Any]]:
             lambda: SecretBoostingRegressor(size=16, n_rounds=_TREES),
             warm,
         ),
-        "ours, four sizes": (
+        "ours, all sizes": (
             SecretBoostingRegressor,
             SecretBoostingRegressor(n_rounds=2),
         ),

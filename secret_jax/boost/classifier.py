@@ -51,13 +51,18 @@ class SecretBoostingClassifier(ClassifierMixin, BoostingEstimator):
     classes_ : ndarray of shape (n_classes,)
     ensemble_ : secret_jax.boost.model.Ensemble
     n_rounds_ : int
-        Trees of a booster after the logistic regression.
+        Trees of a booster of the leading size, after the logistic regression.
     size_ : TreeSize
+        The leading size.
+    shares_ : list of [TreeSize, float]
+        What boosters of each size count in the scores, the leading one first.
     n_trees_ : int
         Trees of all boosters, the logistic regressions not counted.
     validation_errors_ : ndarray of shape (n_rounds_run + 1,)
-        Mean cross-entropy on rows left out, or on ``eval_set``, after each round, in
-        nats. Empty if there were none.
+        Mean cross-entropy of the leading size on rows left out, or on ``eval_set``,
+        after each round, in nats. Empty if there were none.
+    validation_error_ : float
+        That of the prediction; NaN if there were none.
     size_errors_ : list of [TreeSize, float]
         Sizes that raced, and the least of these errors of each.
     feature_importances_ : ndarray of shape (n_features_in_,)
