@@ -63,8 +63,9 @@ SIZES = (
 )
 
 
-# Cheaper than the search of a single tree: later trees mend what it misses.
-_SPLITS = RssSplits(em_starts=False, n_hinge=1, hinge_steps=2)
+# Cheaper than the search of a single tree: later trees mend what it misses. With eight
+# thresholds in place of sixteen, boosters err no more (on nine tables).
+_SPLITS = RssSplits(em_starts=False, n_thresholds=8, n_hinge=1, hinge_steps=2)
 _LEAF = Ridge()
 
 
