@@ -1,77 +1,125 @@
-"""Where growth of trees with a most number of leaves may stop before it is done.
+"""Which splits growth of trees with a most number of leaves makes next.
 
-A node's split does not depend on when it is made, so trees grow level by level and are
-cut to their best splits afterwards. What the cut cannot keep need not be searched.
+Best-first growth takes the split of the largest gain next, wherever it is. Nodes are
+searched many at a time, so growth looks ahead: it makes the splits that it would come
+to if the nodes below them gained nearly as much. A node's split does not depend on when
+it is made: what comes too early is cut off afterwards, and what waits loses nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import heapq
+from collections.abc import Iterable, Sequence
 
-import numpy as np
+# What the search of a child is expected to find, as a share of the gain of the split
+# above it. With less, trees of boosters search up to half as many nodes again; with
+# more, they need more turns.
+_SHARE = 0.8
+# Stands for children that were not searched yet.
+_UNKNOWN = -1
 
 
 class BestFirst:
-    """How many splits best-first growth makes before it comes to a node, at least.
-
-    It takes the largest gain on the way next, so it comes to a node only after all
-    splits of a larger least gain along their own way from the root.
+    """What best-first growth comes to, by what is known so far.
 
     Parameters
     ----------
     max_leaf_nodes : sequence of int or None
-        Of every tree; None: any number.
+        Of every tree; None: any number, and every split is made at once.
+    eager : bool
+        Whether to make every split that growth may come to, so that trees are complete
+        after every turn.
     """
 
-    def __init__(self, max_leaf_nodes: Sequence[int | None]):
-        n_trees = len(max_leaf_nodes)
-        self._found = [np.zeros(0)] * n_trees
-        limits = [np.inf if most is None else most - 1 for most in max_leaf_nodes]
-        self._most = np.array(limits)
-        # Of the nodes of the level that comes next.
-        self._least = np.full(n_trees, np.inf)
-        self._before = np.zeros(n_trees)
+    def __init__(self, max_leaf_nodes: Sequence[int | None], *, eager: bool = False):
+        self._most = list(max_leaf_nodes)
+        self._eager = eager
+        # Nodes of each tree with a split that was not made.
+        self._waiting: list[set[int]] = [set() for _ in self._most]
+        # Of all trees: gains of known splits, and the nodes with one below each node;
+        # below -1 - tree: the root.
+        self._gain: dict[int, float] = {}
+        self._below: dict[int, list[int]] = {}
 
-    def may_split(self, tree: np.ndarray) -> np.ndarray:
-        """Which nodes of the level, of these trees, growth may come to, bool."""
-        return self._before < self._most[tree]
+    def found(
+        self,
+        tree: Iterable[int],
+        parent: Iterable[int],
+        node: Iterable[int],
+        gain: Iterable[float],
+    ) -> None:
+        """Note splits that may be made, of nodes below others (-1: roots)."""
+        for which, above, own, much in zip(tree, parent, node, gain, strict=True):
+            self._waiting[which].add(own)
+            if self._most[which] is not None:
+                self._gain[own] = much
+                above = above if above >= 0 else -1 - which
+                self._below.setdefault(above, []).append(own)
 
-    def of_use(
-        self, tree: np.ndarray, node: np.ndarray, gain: np.ndarray
-    ) -> np.ndarray:
-        """Which splits of the level may be kept, (n_splits,), bool.
+    def drop(self, node: Iterable[int]) -> None:
+        """Forget splits that turned out to be none."""
+        for own in node:
+            self._gain.pop(own, None)
 
-        Parameters
-        ----------
-        tree : ndarray of shape (n_splits,), int
-        node : ndarray of shape (n_splits,), int
-            Positions in the level.
-        gain : ndarray of shape (n_splits,)
+    def chosen(self) -> tuple[list[int], list[int]]:
+        """Nodes whose splits are made now, which counts as done.
+
+        Returns
+        -------
+        node : list of int
+            Empty: growth has come to its end.
+        full : list of int
+            Those of them whose children growth cannot come to.
         """
-        least = np.minimum(self._least[node], gain)
-        return self._ranked(tree, least) < self._most[tree]
-
-    def descend(self, tree: np.ndarray, node: np.ndarray, gain: np.ndarray) -> None:
-        """These splits are made: their children, in turn, are the next level."""
-        least = np.minimum(self._least[node], gain)
-        before = self._ranked(tree, least)
-        for which in np.unique(tree):
-            own = [self._found[which], least[tree == which]]
-            self._found[which] = np.concatenate(own)
-        self._least = np.repeat(least, 2)
-        self._before = np.repeat(before + 1, 2)
-
-    def stay(self, chosen: np.ndarray) -> None:
-        """Only some nodes of the next level are left, by a mask."""
-        self._least, self._before = self._least[chosen], self._before[chosen]
-
-    def _ranked(self, tree: np.ndarray, least: np.ndarray) -> np.ndarray:
-        """How many splits of its own tree come before each, these ones included."""
-        before = np.zeros(len(tree))
-        for which in np.unique(tree):
-            if np.isinf(self._most[which]):
+        found, full = [], []
+        for tree, most in enumerate(self._most):
+            waiting = self._waiting[tree]
+            if not waiting:
                 continue
-            mine = tree == which
-            every = np.sort(np.append(self._found[which], least[mine]))
-            before[mine] = len(every) - np.searchsorted(every, least[mine], "right")
-        return before
+            if most is None:
+                mine = sorted(waiting)
+            else:
+                mine, last = self._next(tree, most)
+                full += last
+            waiting.difference_update(mine)
+            found += mine
+        return found, full
+
+    def _next(self, tree: int, most: int) -> tuple[list[int], list[int]]:
+        """`chosen`, of one tree."""
+        # Whatever the unknown nodes gain, growth comes to no others.
+        possible, last = self._walk(tree, most, 0.0)
+        if not possible:
+            self._waiting[tree].clear()
+            return [], []
+        mine = possible
+        if not self._eager:
+            mine = self._walk(tree, most, _SHARE)[0] or possible[:1]
+        return mine, [node for node in mine if node == last]
+
+    def _walk(self, tree: int, most: int, share: float) -> tuple[list[int], int]:
+        """Waiting nodes that growth comes to, and the node that it splits last.
+
+        That is -1 if growth comes to fewer splits than it may make.
+        """
+        heap = self._known_below(-1 - tree)
+        heapq.heapify(heap)
+        waiting, reached, node, left = self._waiting[tree], [], _UNKNOWN, most - 1
+        while heap and left > 0:
+            key, node = heapq.heappop(heap)
+            left -= 1
+            known = node != _UNKNOWN
+            if known and node not in waiting:
+                for each in self._known_below(node):
+                    heapq.heappush(heap, each)
+                continue
+            if known:
+                reached.append(node)
+            if share:
+                heapq.heappush(heap, (share * key, _UNKNOWN))
+                heapq.heappush(heap, (share * key, _UNKNOWN))
+        return reached, node if left == 0 else _UNKNOWN
+
+    def _known_below(self, node: int) -> list[tuple[float, int]]:
+        below = self._below.get(node, ())
+        return [(-self._gain[each], each) for each in below if each in self._gain]

@@ -73,6 +73,14 @@ class Builder:
         self._tree = np.arange(n_trees)
         self._add(n_trees)
 
+    def depth(self, node: np.ndarray) -> np.ndarray:
+        """How many splits nodes are below."""
+        return self._arrays["depth"][node]
+
+    def parent(self, node: np.ndarray) -> np.ndarray:
+        """The nodes above nodes; -1 of roots."""
+        return self._arrays["parent"][node]
+
     def stop(self, node: np.ndarray, reason: np.ndarray) -> None:
         """Note why nodes are not split further."""
         self._arrays["stop_reason"][node] = reason
@@ -121,7 +129,8 @@ class Builder:
             What has become of every node in its tree: itself, or the leaf that the node
             above it is. Those of further trees count on.
         """
-        order = np.argsort(self._tree, kind="stable")  # parents stay before children
+        order = self._in_breadth()
+        order = order[np.argsort(self._tree[order], kind="stable")]
         size = np.bincount(self._tree)
         number = np.empty(len(order), np.int64)
         number[order] = np.arange(len(order)) - np.repeat(np.cumsum(size) - size, size)
@@ -143,6 +152,19 @@ class Builder:
             )
             n_before += trees[-1].n_nodes
         return trees, number
+
+    def _in_breadth(self) -> np.ndarray:
+        """The nodes level by level, whenever they were made."""
+        parent, depth = self._arrays["parent"], self._arrays["depth"]
+        order = [np.flatnonzero(depth == 0)]
+        place = np.arange(len(depth))
+        for level in range(1, depth.max() + 1):
+            node = np.flatnonzero(depth == level)
+            # A left child has the number before that of its sibling.
+            node = node[np.argsort(place[parent[node]], kind="stable")]
+            place[node] = np.arange(len(node))
+            order.append(node)
+        return np.concatenate(order)
 
     def _add(self, n_nodes: int) -> np.ndarray:
         first = len(self._arrays["left"])

@@ -17,7 +17,7 @@ import numpy as np
 from secret_jax.data.rows import Rows
 from secret_jax.data.schema import TableSchema
 from secret_jax.grow.attributes import AttributeDraw
-from secret_jax.grow.batches import BATCH_ROWS, SMALLEST_SAMPLE, Search
+from secret_jax.grow.batches import BATCH_ROWS, SMALLEST_SAMPLE, Found, Search
 from secret_jax.grow.best_first import BestFirst
 from secret_jax.grow.builder import Builder
 from secret_jax.grow.frontier import Level, Places, Root, partition
@@ -153,59 +153,92 @@ def grown(
         options.max_leaf_nodes if root.max_leaf_nodes is None else root.max_leaf_nodes
         for root in roots
     ]
-    room = BestFirst(limits)
+    room = BestFirst(limits, eager=enough is not None)
+    full = np.isin(level.tree, [i for i, most in enumerate(limits) if most == 1])
     arrived = np.zeros(len(places.row), np.int64)
     fitted: list[FittedNodes] = []
-    depth = 0
-    while len(level.node):
-        way.enter(level, depth)
-        reason = _stop_before_search(level, depth, options)
-        no_room = (reason == StopReason.SPLIT) & ~room.may_split(level.tree)
-        reason[no_room] = StopReason.MAX_LEAF_NODES
-        searched = np.flatnonzero(reason == StopReason.SPLIT)
-        found = drawn.find(level.take(searched), way.searched)
-        if found.statistics is not None:
-            seen = np.flatnonzero(found.share >= 1.0)
-            fitted.append(
-                FittedNodes(
-                    level.node[searched[seen]],
-                    Models(found.coefficient[seen], found.degrees[seen]),
-                    found.statistics.take(seen),
+    waiting: _Waiting | None = None
+    n_turns = 0
+    while True:
+        if len(level.node):
+            depth = builder.depth(level.node)
+            way.enter(level, depth)
+            reason = _stop_before_search(level, depth, options)
+            reason[(reason == StopReason.SPLIT) & full] = StopReason.MAX_LEAF_NODES
+            searched = np.flatnonzero(reason == StopReason.SPLIT)
+            found = drawn.find(level.take(searched), way.searched)
+            if found.statistics is not None:
+                seen = np.flatnonzero(found.share >= 1.0)
+                fitted.append(
+                    FittedNodes(
+                        level.node[searched[seen]],
+                        Models(found.coefficient[seen], found.degrees[seen]),
+                        found.statistics.take(seen),
+                    )
                 )
-            )
-        reason[searched] = _stop_after_search(found.splits, options)
-        splittable = np.flatnonzero(reason[searched] == StopReason.SPLIT)
-        # The rows that the search saw stand for all rows of the node.
-        gain = (found.splits.gain / found.share).astype(np.float32)[splittable]
-        at = searched[splittable]
-        kept = room.of_use(level.tree[at], at, gain)
-        reason[at[~kept]] = StopReason.MAX_LEAF_NODES
-        splittable, gain = splittable[kept], gain[kept]
-        splits = jax.tree.map(lambda array, at=splittable: array[at], found.splits)
-        parents = level.take(searched[splittable])
-        division = _divide(parents, splits._replace(gain=gain), places)
+            reason[searched] = _stop_after_search(found.splits, options)
+            builder.stop(level.node, reason)
+            _arrive(level.take(reason != StopReason.SPLIT), places, arrived)
+            splittable = reason[searched] == StopReason.SPLIT
+            new = _Waiting.of(level.take(searched), found).take(splittable)
+            parent = builder.parent(new.level.node)
+            about = (new.level.tree, parent, new.level.node, new.splits.gain)
+            room.found(*(array.tolist() for array in about))
+            waiting = new if waiting is None else waiting.with_more(new)
+        assert waiting is not None
+        chosen, last = room.chosen()
+        if not chosen:
+            break
+        now = np.isin(waiting.level.node, chosen)
+        going, waiting = waiting.take(now), waiting.take(~now)
+        division = _divide(going.level, going.splits, places)
         # A search that saw a sample of the rows may have misjudged the sides.
         least = np.minimum(division.left_weight, division.right_weight)
-        light = least < parents.min_leaf_weight * (1 - ROUNDING)
-        reason[searched[splittable[light]]] = StopReason.MIN_SAMPLES_LEAF
-        builder.stop(level.node, reason)
-        _arrive(level.take(reason != StopReason.SPLIT), places, arrived)
-        base = found.coefficient[splittable[~light]]
-        split = searched[splittable[~light]]
-        room.descend(level.tree[split], split, gain[~light])
-        level = _descend(division.take(~light), places, builder, base)
-        depth += 1
+        light = least < going.level.min_leaf_weight * (1 - ROUNDING)
+        few = going.level.take(light)
+        builder.stop(few.node, np.full(len(few.node), StopReason.MIN_SAMPLES_LEAF))
+        _arrive(few, places, arrived)
+        room.drop(few.node.tolist())
+        full = np.repeat(np.isin(going.level.node[~light], last), 2)
+        level = _descend(division.take(~light), places, builder, going.base[~light])
+        n_turns += 1
         if enough is not None and len(level.node):
-            done = enough(depth, lambda: builder.finish(limits)[0])
+            done = enough(n_turns, lambda: builder.finish(limits)[0])
             ended = np.isin(level.tree, done)
             builder.stop(level.node[ended], np.full(ended.sum(), StopReason.PRUNED))
             _arrive(level.take(ended), places, arrived)
-            room.stay(~ended)
-            level = level.take(~ended)
+            level, full = level.take(~ended), full[~ended]
+    rest = waiting.level
+    builder.stop(rest.node, np.full(len(rest.node), StopReason.MAX_LEAF_NODES))
+    _arrive(rest, places, arrived)
     trees, number = builder.finish(limits)
     stops = np.cumsum([len(root.rows) for root in roots])
     leaves = np.split(number[arrived], stops[:-1])
     return Grown(trees, leaves, joined_nodes(fitted, schema, number))
+
+
+class _Waiting(NamedTuple):
+    """Nodes whose splits are known and not made."""
+
+    level: Level
+    splits: Split
+    base: np.ndarray  # models of the nodes
+
+    @classmethod
+    def of(cls, level: Level, found: Found) -> _Waiting:
+        # The rows that the search saw stand for all rows of the node.
+        gain = (found.splits.gain / found.share).astype(np.float32)
+        return cls(level, found.splits._replace(gain=gain), found.coefficient)
+
+    def take(self, chosen: np.ndarray) -> _Waiting:
+        """Some of the nodes, by a mask."""
+        return jax.tree.map(lambda array: array[chosen], self)
+
+    def with_more(self, more: _Waiting) -> _Waiting:
+        """These nodes, and others after them."""
+        if len(self.level.node) == 0:
+            return more
+        return jax.tree.map(lambda *pair: np.concatenate(pair), self, more)
 
 
 def _arrive(leaves: Level, places: Places, arrived: np.ndarray) -> None:
@@ -214,14 +247,16 @@ def _arrive(leaves: Level, places: Places, arrived: np.ndarray) -> None:
     arrived[place] = np.repeat(leaves.node, leaves.stop - leaves.start)
 
 
-def _stop_before_search(level: Level, depth: int, options: GrowOptions) -> np.ndarray:
+def _stop_before_search(
+    level: Level, depth: np.ndarray, options: GrowOptions
+) -> np.ndarray:
     """The stopping ladder: the first rule that holds names the reason."""
-    too_deep = options.max_depth is not None and depth >= options.max_depth
+    deepest = np.inf if options.max_depth is None else options.max_depth
     return np.select(
         [
             level.weight < level.min_split_weight,
             level.weight < 2 * level.min_leaf_weight,
-            np.full(len(level.node), too_deep),
+            depth >= deepest,
         ],
         [
             StopReason.MIN_SAMPLES_SPLIT,

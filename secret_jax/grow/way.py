@@ -28,22 +28,22 @@ class Way:
 
     def __init__(self, roots: Level, stage: Stage, max_depth: int | None):
         self._stage, self._max_depth = stage, max_depth
-        self._total = max(self._before(roots, 0), 1e-9)
+        self._total = max(self._before(roots, np.zeros(len(roots.node), int)), 1e-9)
         self._done = 0.0
         self._lock = threading.Lock()
 
-    def _before(self, level: Level, depth: int) -> float:
+    def _before(self, level: Level, depth: np.ndarray) -> float:
         least = np.maximum(level.min_split_weight, 1e-9)
         ratio = np.maximum(level.weight / least, 1e-9)
         levels = np.where(ratio >= 1.0, 1.0 + np.log2(np.maximum(ratio, 1.0)), 0.0)
         if self._max_depth is not None:
-            levels = np.minimum(levels, max(self._max_depth - depth, 0))
+            levels = np.minimum(levels, np.maximum(self._max_depth - depth, 0))
         return float(np.sum(level.weight * levels))
 
-    def enter(self, level: Level, depth: int) -> None:
-        """A level is about to be searched."""
+    def enter(self, level: Level, depth: np.ndarray) -> None:
+        """Nodes below so many splits are about to be searched."""
         self._left = self._before(level, depth)
-        self._detail = f"level {depth + 1}"
+        self._detail = f"level {depth.max() + 1}"
         self._tell()
 
     def searched(self, weight: float) -> None:

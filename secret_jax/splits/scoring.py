@@ -31,11 +31,15 @@ from secret_jax.runtime.linalg import (
 # A quantile of 128 rows is off by some 4 % of the rows: less than the 6 % that sixteen
 # thresholds lie apart.
 _QUANTILE_ROWS = 128
+# Fewer quantiles lie further apart, and may be off by more.
+_FEWEST_QUANTILE_ROWS, _ROWS_PER_QUANTILE = 64, 8
 # A direction that the models nearly span: beyond it the side's covariance, as `screen`
 # takes it to be, would be singular.
 _MOST_NARROW = 0.99
 # Float32 rounding of sums of about a thousand products.
 _ROUNDING = 1e-6
+# Columns that a product of matrices computes at once on a processor.
+_LANES = 32
 # So many rows of a node together: the smallest nodes are one tile.
 _TILE = 128
 
@@ -198,7 +202,8 @@ def quantiles(
     """
     share = (jnp.arange(n, dtype=values.dtype) + 0.5) / n
     share = share.at[0].set(0.0)  # the smallest value: its group may be rare
-    return quantiles_at(values, weight, share)
+    n_rows = max(_FEWEST_QUANTILE_ROWS, _ROWS_PER_QUANTILE * n)
+    return quantiles_at(values[:, :n_rows], weight[..., :n_rows], share)
 
 
 def quantiles_at(values: jax.Array, weight: jax.Array, share: jax.Array) -> jax.Array:
@@ -319,16 +324,31 @@ def screen(
     places = [slice(start, start + 1 + n_model) for start in starts]
     moments = [rows.products[:, place] for place in places]
     columns = jnp.concatenate([jnp.ones_like(moments[0][:, :1]), *moments], axis=1)
-    own = jnp.stack([unit, unit**2], axis=-1)
+    n_directions, n_cuts = cuts.shape
+    n_columns = columns.shape[1]
+    # Of few directions all sums are one product: of the numbers that each finds beside
+    # its own, most stand in lanes that would else be empty.
+    together = n_columns + 2 * n_directions <= _LANES and not is_written_out()
 
-    def sums_of(weight, columns, projection, own):
+    def sums_of(weight, columns, projection, unit):
         left = jnp.where(projection[:, None, :] <= cuts[:, :, None], weight, 0.0)
-        return matmul(left, columns), jax.vmap(matmul)(left, own)
+        if not together:
+            own = jnp.stack([unit, unit**2], axis=-1)
+            return matmul(left, columns), jax.vmap(matmul)(left, own)
+        every = jnp.concatenate([columns, unit.T, (unit**2).T], axis=1)
+        return matmul(left.reshape(-1, left.shape[-1]), every)
 
-    sums, own_sums = sums_over_rows(
-        sums_of, rows.weight, (rows.weight, columns), (projection, own)
+    found = sums_over_rows(
+        sums_of, rows.weight, (rows.weight, columns), (projection, unit)
     )
+    if together:
+        found = found.reshape(n_directions, n_cuts, -1)
+        own_sums = found[:, :, n_columns:].reshape(n_directions, n_cuts, 2, -1)
+        each = jnp.arange(n_directions)
+        found = found[:, :, :n_columns], own_sums[each, :, :, each]
+    sums, own_sums = found
     whole = jnp.concatenate([rows.total[:1], *(rows.total[p] for p in places)])
+    own = jnp.stack([unit, unit**2], axis=-1)
     own_whole = matmul(rows.weight, own)[:, None, :]
 
     def gain(sums, own_sums):
