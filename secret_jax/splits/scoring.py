@@ -31,8 +31,6 @@ from secret_jax.runtime.linalg import (
 # A quantile of 128 rows is off by some 4 % of the rows: less than the 6 % that sixteen
 # thresholds lie apart.
 _QUANTILE_ROWS = 128
-# Fewer quantiles lie further apart, and may be off by more.
-_FEWEST_QUANTILE_ROWS, _ROWS_PER_QUANTILE = 64, 8
 # A direction that the models nearly span: beyond it the side's covariance, as `screen`
 # takes it to be, would be singular.
 _MOST_NARROW = 0.99
@@ -202,8 +200,7 @@ def quantiles(
     """
     share = (jnp.arange(n, dtype=values.dtype) + 0.5) / n
     share = share.at[0].set(0.0)  # the smallest value: its group may be rare
-    n_rows = max(_FEWEST_QUANTILE_ROWS, _ROWS_PER_QUANTILE * n)
-    return quantiles_at(values[:, :n_rows], weight[..., :n_rows], share)
+    return quantiles_at(values, weight, share)
 
 
 def quantiles_at(values: jax.Array, weight: jax.Array, share: jax.Array) -> jax.Array:
