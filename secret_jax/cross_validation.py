@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import ParameterGrid, check_cv
+from sklearn.utils.validation import _num_samples
 
 from secret_jax.many import TOGETHER, fit_many, taken
 
@@ -83,7 +84,7 @@ def cross_validate_many(
     >>> lines["test_score"].mean() > cart["test_score"].mean()
     np.True_
     """
-    several = isinstance(models, Sequence)
+    several = not hasattr(models, "fit")
     wanted = list(models) if several else [models]
     options: dict[str, Any] = {
         "groups": groups,
@@ -152,6 +153,10 @@ def grid_search_many(
     >>> model = SecretRegressor.cart(**best).fit(X, y)
     """
     settings = list(ParameterGrid(param_grid))
+    if not settings:
+        raise ValueError(
+            f"param_grid={param_grid!r} has no settings. Name a parameter."
+        )
     models: list[Any] = [clone(model) for _ in settings]
     for one, setting in zip(models, settings, strict=True):
         one.set_params(**setting)
@@ -219,10 +224,12 @@ def _cross_validated(
 
 
 def _check_lengths(X: Any, **others: Any) -> None:
-    n_rows = len(X)
+    n_rows = _num_samples(X)
     for name, values in others.items():
-        if values is not None and len(values) != n_rows:
-            raise ValueError(f"{name} has {len(values)} rows, but X has {n_rows}.")
+        if values is not None and _num_samples(values) != n_rows:
+            raise ValueError(
+                f"{name} has {_num_samples(values)} rows, but X has {n_rows}."
+            )
 
 
 def _scored(model: Any, scorer: Any, test: tuple[Any, Any], fit_time: float) -> _Fold:

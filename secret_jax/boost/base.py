@@ -204,8 +204,9 @@ class BoostingEstimator(EnsembleEstimator):
         sample_weight : array-like of shape (n_rows,), optional
             Integers count as so many rows.
         eval_set : tuple (X, y) or (X, y, sample_weight), optional
-            Rows that say when to stop, and which size is best, in place of folds. One
-            booster is grown, on all rows of X, and none of these train it.
+            Rows that say when to stop, which size is best, and what the best of each
+            kind of leaves count, in place of folds. One booster of a size is grown, on
+            all rows of X, and none of these train it.
 
         Returns
         -------
@@ -303,8 +304,8 @@ class BoostingEstimator(EnsembleEstimator):
             if decided is not None and decided < so_far.n_rounds:
                 raise ValueError(
                     f"n_rounds={decided} is less than the {so_far.n_rounds} rounds "
-                    "that warm_start goes on with. Ask for more, or set "
-                    "warm_start=False."
+                    "(of the longest booster) that warm_start goes on with. Ask for "
+                    "more, or set warm_start=False."
                 )
             sizes = tuple(member.size for member in so_far.members)
         recipe = TreeRecipe(

@@ -42,7 +42,9 @@ class SecretBoostingRegressor(OfNumbers, RegressorMixin, BoostingEstimator):
     The first model is linear; every round adds a small tree with linear models that
     has learned what is still missing (Friedman 2001, 2002). Five boosters that each
     leave out a fifth of the rows say how large the trees should be and when to stop,
-    and predict together with a sixth that has seen all rows.
+    and predict together with a sixth that has seen all rows. Boosters of trees with
+    constants in their leaves, which begin with the mean, take a share in the prediction
+    where rows left out say that it helps.
 
     `distill` gives one readable tree that has learned what the boosters say.
 
@@ -50,15 +52,16 @@ class SecretBoostingRegressor(OfNumbers, RegressorMixin, BoostingEstimator):
     ----------
     size : "auto", int or TreeSize, default="auto"
         Of the trees. "auto" lets five sizes race (8, 16 and 32 leaves, 16 with oblique
-        splits, and 16 leaves of constants). The one that errs least on rows left out
-        predicts, and of linear leaves and constants both best ones, weighted as these
-        rows say. A number: most leaves of a tree, with splits on one column.
+        splits, and 16 leaves of constants). The best size of linear leaves and that of
+        constants predict together, weighted by how they do on rows left out, or the
+        better one alone. A number: most leaves of a tree, with linear leaves and splits
+        on one column, and nothing beside it.
     learning_rate : float, default=0.2
         Share of each tree in the prediction.
     n_rounds : int or "auto", default="auto"
         Trees of each booster after its first model. "auto": until the error on rows
         left out, or on ``eval_set``, has not fallen for ``patience`` rounds. 0: the
-        linear model alone.
+        first model alone.
     subsample : float, default=0.7
         Share of the rows that each tree sees, drawn without replacement.
     max_rounds : int, default=1000
@@ -74,7 +77,7 @@ class SecretBoostingRegressor(OfNumbers, RegressorMixin, BoostingEstimator):
         rows. False: only the latter; a sixth of the size, at a few per cent more error.
     warm_start : bool, default=False
         Whether another `fit`, of the same rows, goes on with the trees that there are.
-        Of an interrupted fit the rounds so far are kept.
+        Of an interrupted fit the rounds so far are kept, of the sizes that led then.
     discrete_features, split_features, indicators, missing_values
         How the table is read; see `SecretRegressor`.
     random_state : int, RandomState instance or None, default=None
@@ -194,7 +197,9 @@ class SecretBoostingRegressor(OfNumbers, RegressorMixin, BoostingEstimator):
         return prediction, np.broadcast_to(self.deviation_, prediction.shape).copy()
 
     def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
-        """Predictions after every round, the first of the linear model alone.
+        """Predictions after every round, the first of the first models alone.
+
+        There are as many as the longest of the boosters has trees.
 
         Parameters
         ----------

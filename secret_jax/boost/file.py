@@ -84,12 +84,13 @@ def load_booster(path: str | os.PathLike[str], model_class: type) -> Any:
         ends = np.cumsum(lengths)
         boosters = [trees[end - n : end] for end, n in zip(ends, lengths, strict=True)]
         shares = [float(share) for share in about["shares"]]
-        if len(shares) != len(lengths) or not np.isclose(sum(shares), 1.0):
+        whole = np.isclose(sum(shares), 1.0) and min(shares) >= 0.0
+        if len(shares) != len(lengths) or not whole:
             raise ValueError(f"the shares of its boosters are {shares}")
         rate = float(about["learning_rate"])
         if not np.isfinite(rate):
             raise ValueError("the learning rate is no number")
-    except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise ModelFileError(
             f"{os.fspath(path)!r} holds no sound booster: {error}. Save it again."
         ) from None

@@ -63,8 +63,6 @@ class Member:
     errors : tuple of float
         Mean loss on unseen rows after each round (squared errors in units of the
         variance of the targets); empty if nothing was left out.
-    unseen : ndarray of shape (n_rows, n_outputs), float64, or None
-        What boosters that have not seen a row predict for it; NaN where there is none.
     """
 
     size: TreeSize
@@ -72,7 +70,6 @@ class Member:
     folds: tuple[tuple[Tree, ...], ...]
     whole: tuple[Tree, ...] | None
     errors: tuple[float, ...]
-    unseen: np.ndarray | None
 
     @property
     def n_rounds(self) -> int:
@@ -94,7 +91,8 @@ class Boosted:
     sizes : tuple of (TreeSize, float)
         Sizes that raced, and the least error of each.
     unseen : ndarray of shape (n_rows, n_outputs), float64, or None
-        What all members say together, as in `Member`.
+        What all members say together of rows that their boosters have not seen; NaN
+        where there are no such boosters.
     error : float
         Mean loss of that; NaN if nothing was left out.
     """
@@ -194,7 +192,7 @@ def boost(
         runners = [_runner(size, training, rows) for size in plan.sizes]
     else:
         runners = [
-            _going_on(so_far, member, folded, training, rows, plan)
+            _going_on(so_far, member, folded, training, rows, parts)
             for member in so_far.members
         ]
     stage = Stage("boosting", plan.progress)
@@ -205,12 +203,13 @@ def boost(
             wholes[size] = _whole(plan, size, rows, so_far)
         return wholes[size]
 
+    recipe, limits = plan.recipe, plan.limits
+
     def rounds_of(runner: Runner) -> int:
-        if plan.limits.n_rounds is not None:
+        if limits.n_rounds is not None:
             return runner.n_rounds
         return runner.best_round if parts else 0  # nobody can tell
 
-    recipe, limits = plan.recipe, plan.limits
     beside = of_all_rows if folded else None
     try:
         race(runners, rows, parts, schema, recipe, limits, stage, beside)
@@ -227,11 +226,16 @@ def boost(
         started = [runner for runner in runners if runner.boosters[0].trees]
         if not started:
             raise Interrupted(None) from None
-        best = min(started, key=lambda runner: min(runner.errors, default=np.inf))
-        at = best.best_round if best.errors else best.n_rounds
-        whole = None if folded else best.boosters[0].trees[: 1 + at]
-        alone = mixed([best], rows, recipe.loss)
-        so_far = _boosted(plan, runners, alone, [(best, at, whole)], folded)
+        mixture = mixed(leaders(started, limits), rows, recipe.loss)
+        found = []
+        for runner in mixture.runners:
+            n_rounds = rounds_of(runner) if parts else runner.n_rounds
+            booster = wholes.get(runner.size) if folded else runner.boosters[0]
+            whole = None
+            if booster is not None and len(booster.trees) > n_rounds:
+                whole = booster.trees[: 1 + n_rounds]
+            found.append((runner, n_rounds, whole))
+        so_far = _boosted(plan, runners, mixture, found, folded)
         raise Interrupted(so_far) from None
     return _boosted(plan, runners, mixture, found, folded)
 
@@ -254,7 +258,6 @@ def _boosted(
                 folds=tuple(tuple(each.trees[: 1 + n_rounds]) for each in kept),
                 whole=None if whole is None else tuple(whole),
                 errors=tuple(runner.errors),
-                unseen=runner.unseen if folded else None,
             )
         )
     return Boosted(
@@ -278,7 +281,7 @@ def _going_on(
     folded: bool,
     training: Sequence[np.ndarray],
     rows: Rows,
-    plan: BoostPlan,
+    parts: Sequence[np.ndarray],
 ) -> Runner:
     """A runner with the boosters of an earlier fit."""
     before = member.folds if folded else (member.whole,)
@@ -294,7 +297,9 @@ def _going_on(
         each.trees = list(trees or ())
         each.prediction = booster_values(each.trees, so_far.learning_rate, rows.table)
     runner.errors = list(member.errors[: 1 + member.n_rounds])
-    runner.best_round, runner.unseen = member.n_rounds, member.unseen
+    runner.best_round = member.n_rounds
+    if parts:
+        runner.look(rows, parts)
     return runner
 
 
@@ -315,10 +320,9 @@ def _whole(
     booster = new_booster(size, plan.n_folds, np.arange(rows.n_rows), rows)
     members = () if so_far is None else so_far.members
     old = [trees for each in members if each.size == size for trees in each.whole or ()]
-    if old:
-        rate = plan.recipe.learning_rate
+    if so_far is not None and old:
         booster.trees = old
-        booster.prediction = booster_values(old, rate, rows.table)
+        booster.prediction = booster_values(old, so_far.learning_rate, rows.table)
     return booster
 
 

@@ -69,24 +69,22 @@ def mixed(leaders: Sequence[Runner], rows: Rows, loss: CrossEntropy | None) -> M
         total = total_error(loss, judges, prediction[known])
         return total / float(judges.weight.sum())
 
-    best = Mixture(
-        runners=(first,), shares=(1.0,), unseen=first.unseen, error=error(first.unseen)
+    alone = error(first.unseen)
+    best = Mixture(runners=(first,), shares=(1.0,), unseen=first.unseen, error=alone)
+    if len(leaders) == 1:
+        return best
+    second = leaders[1]
+    assert second.unseen is not None
+    base, change = first.unseen, second.unseen - first.unseen
+    found = minimize_scalar(
+        lambda share: error(base + share * change), bounds=(0.0, 1.0), method="bounded"
     )
-    for second in leaders[1:]:
-        assert second.unseen is not None
-        base, change = first.unseen, second.unseen - first.unseen
-        found = minimize_scalar(
-            lambda share: error(base + share * change),  # noqa: B023
-            bounds=(0.0, 1.0),
-            method="bounded",
-        )
-        share = float(found.x)  # pyright: ignore[reportAttributeAccessIssue]
-        prediction = base + share * change
-        if min(share, 1.0 - share) >= _LEAST_SHARE and error(prediction) < best.error:
-            best = Mixture(
-                runners=(first, second),
-                shares=(1.0 - share, share),
-                unseen=prediction,
-                error=error(prediction),
-            )
-    return best
+    share, together = float(found.x), float(found.fun)  # pyright: ignore[reportAttributeAccessIssue]
+    if min(share, 1.0 - share) < _LEAST_SHARE or together >= alone:
+        return best
+    return Mixture(
+        runners=(first, second),
+        shares=(1.0 - share, share),
+        unseen=base + share * change,
+        error=together,
+    )

@@ -79,7 +79,7 @@ class Ensemble:
         return self.schema.restore_targets(self.values(table))
 
     def staged(self, table: Table) -> Iterator[np.ndarray]:
-        """Predictions after every round, the first of the linear models alone."""
+        """Predictions after every round, the first of the first models alone."""
         total = np.zeros((len(table.x), self.schema.n_outputs))
         first = 0
         for each in self._rounds:

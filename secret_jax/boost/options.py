@@ -29,8 +29,8 @@ class TreeSize(Value):
     oblique : bool, default=False
         Whether splits may be linear inequalities in several attributes.
     leaf : {"linear", "constant"}, default="linear"
-        What the leaves hold. Trees of constants split on one attribute, and begin with
-        the mean.
+        What the leaves hold. Trees of constants split on one attribute. Before them
+        stands the mean, of classes a logistic regression.
 
     Examples
     --------
@@ -53,6 +53,20 @@ class TreeSize(Value):
         "oblique": ["boolean"],
         "leaf": [StrOptions({"linear", "constant"})],
     }
+
+    def check(self) -> None:
+        """Refuse fields that mean nothing, and those that do not go together."""
+        super().check()
+        if self.oblique and self.leaf == "constant":
+            raise ValueError(
+                "Trees with leaf='constant' split on one attribute: set oblique=False, "
+                "or leaf='linear'."
+            )
+
+    def __str__(self) -> str:
+        kind = "constant" if self.leaf == "constant" else ""
+        kind = "oblique" if self.oblique else kind
+        return f"{self.max_leaf_nodes} leaves" + (f" ({kind})" if kind else "")
 
     def least_weight(self, total: float) -> float:
         """Least weight of a leaf of a tree whose rows have that weight."""

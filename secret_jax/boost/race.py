@@ -26,7 +26,7 @@ from secret_jax.runtime.progress import Stage
 # own best is what it is measured by.
 _RECENT, _RECENT_OF_LEADER, _MOST_TO_COME = 6, 10, 3.0
 # Of the other kind of leaves the best size goes on, unless it comes to more than so
-# many times the error of the leader: then it would get next to no share.
+# many times the error of the leader: its share would be small.
 _MOST_OF_OTHER_KIND = 1.3
 
 
@@ -131,9 +131,13 @@ class Runner:
         if better:
             self.best_round = self.n_rounds
         if better or last:
-            self.unseen = np.full_like(rows.targets, np.nan)
-            for each, part in pairs:
-                self.unseen[part] = each.prediction[part]
+            self.look(rows, parts)
+
+    def look(self, rows: Rows, parts: Sequence[np.ndarray]) -> None:
+        """Note what the boosters say now of the rows that each has not seen."""
+        self.unseen = np.full_like(rows.targets, np.nan)
+        for each, part in zip(self.boosters, parts, strict=True):
+            self.unseen[part] = each.prediction[part]
 
 
 def race(
@@ -170,6 +174,7 @@ def race(
         rounds = max(runner.n_rounds for runner in going)
         stage.at(rounds, limits.last, _told(runners, recipe.loss))
         boosters = [each for runner in going for each in runner.boosters]
+        # Of both kinds at once: until one size of each is left, either may end.
         kinds = [runner.size.leaf for runner in going]
         if of_all_rows is not None and len(set(kinds)) == len(kinds):
             for kind in kinds:
@@ -200,8 +205,8 @@ def _with_hope(
 def leaders(runners: Sequence[Runner], limits: Limits) -> list[Runner]:
     """The best size of each kind of leaves, the best of all first.
 
-    Constants without rounds are the mean, which a linear model has shrunk to where it
-    has nothing to say: they do not lead.
+    Constants without rounds are the mean of the target, to which a linear model shrinks
+    where it has nothing to say: they do not lead.
 
     Parameters
     ----------
@@ -243,4 +248,4 @@ def _told(runners: Sequence[Runner], loss: CrossEntropy | None) -> str:
         return ""
     best = min(measured, key=lambda runner: runner.least)
     what = "of the variance unexplained" if loss is None else "cross-entropy"
-    return f"{best.size.max_leaf_nodes} leaves: {best.least:.4g} {what} in unseen rows"
+    return f"{best.size}: {best.least:.4g} {what} in unseen rows"

@@ -1,6 +1,6 @@
 """Rounds of many boosters side by side: their trees are roots of one frontier.
 
-Friedman's (2002) stochastic gradient boosting, with linear models in the leaves. Only
+Friedman's (2002) stochastic gradient boosting, with models in the leaves. Only
 the target changes from round to round: the encoded table stays.
 """
 
@@ -61,7 +61,7 @@ def new_booster(size: TreeSize, key: int, training: np.ndarray, rows: Rows) -> B
 def add_round(
     boosters: Sequence[Booster], rows: Rows, schema: TableSchema, recipe: TreeRecipe
 ) -> None:
-    """Give every booster its next tree, all grown side by side.
+    """Give every booster its next tree, those of one kind of leaves side by side.
 
     Nothing has changed if this is interrupted.
 

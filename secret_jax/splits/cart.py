@@ -26,6 +26,8 @@ from secret_jax.splits.scoring import quantiles, sums_over_rows
 _LEAST_SHARE = 1e-30
 # A deviation of the output below this, in units of the whole table, is rounding.
 _PURE = 1e-6
+# A smaller share of the weight is rounding, too.
+_ROUNDING = 1e-6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,12 +181,12 @@ def _best_quantiles(
 
     gain = pure(left) + pure(right) - pure(whole[None])
     least = jnp.minimum(left[..., 0], right[..., 0])
-    allowed = (least >= node.min_weight) & (least > 0) & jnp.isfinite(cuts)
-    gain = jnp.where(allowed, gain, -jnp.inf)
+    # What is right of the cut is a difference: it may be rounding.
+    allowed = (least >= node.min_weight) & (least > _ROUNDING * whole[0])
+    gain = jnp.where(allowed & jnp.isfinite(cuts), gain, -jnp.inf)
     best = jnp.argmax(gain, axis=1)[:, None]
-    found = (jnp.take_along_axis(array, best, axis=1)[:, 0] for array in (gain, cuts))
-    gain, threshold = found
-    return gain, threshold
+    gain, cuts = (jnp.take_along_axis(a, best, axis=1)[:, 0] for a in (gain, cuts))
+    return gain, cuts
 
 
 def best_cut(

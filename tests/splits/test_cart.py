@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from configurations import shop
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from secret_jax import CartSplits, CostComplexity, SecretRegressor
@@ -79,6 +80,17 @@ def test_few_thresholds_are_the_best_of_so_many_quantiles():
     column, n_left = best[1]
     assert schema.continuous[int(tree.attribute[0])] == column
     assert tree.weight[tree.left[0]] == n_left
+
+
+def test_as_many_thresholds_as_rows_are_all_of_them():
+    frame, price = shop(110)
+    frame.loc[::4, "width"] = np.nan
+    some, every = (
+        cart(max_leaf_nodes=8, splits=CartSplits(n_thresholds=n)).fit(frame, price)
+        for n in (200, None)
+    )
+    assert {*every.tree_.kind} > {SplitKind.AXIS, SplitKind.DISCRETE}
+    np.testing.assert_allclose(some.predict(frame), every.predict(frame), rtol=1e-6)
 
 
 def test_a_full_tree_has_a_leaf_for_every_row():

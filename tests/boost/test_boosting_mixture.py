@@ -1,0 +1,189 @@
+"""Boosters of linear models and of constants that predict together."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import secret_jax.boost.base as boost_base
+import secret_jax.boost.fit as boost_fit
+from secret_jax import SecretBoostingClassifier, SecretBoostingRegressor, TreeSize
+from secret_jax.boost.race import Limits, Runner, _with_hope, leaders
+from secret_jax.data.encoding import encode
+from secret_jax.prune.cross_validation import parts_of
+from secret_jax.tree import routing
+
+LINES = TreeSize(max_leaf_nodes=4)
+CONSTANTS = TreeSize(max_leaf_nodes=4, leaf="constant")
+
+
+def steps(seed=0, n_rows=400):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (n_rows, 3))
+    y = np.round(3 * X[:, 0]) + 2 * (X[:, 2] > 0.3) + 0.5 * X[:, 1]
+    return X, y + 0.1 * rng.normal(size=n_rows)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _two_sizes():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(boost_base, "SIZES", (LINES, CONSTANTS))
+        yield
+
+
+def booster(**parameters):
+    options = {"learning_rate": 0.5, "n_rounds": 6, "n_folds": 2, "warm_start": True}
+    return SecretBoostingRegressor(**options | parameters)
+
+
+def told(trees, table, rate=0.5):
+    """What a booster says, tree by tree."""
+    values = [routing.values(tree, table)[:, 0] for tree in trees]
+    return values[0] + rate * np.sum(values[1:], axis=0)
+
+
+def has_slopes(tree):
+    return bool(tree.coefficient[:, :, 1:].any())
+
+
+@pytest.fixture(scope="module")
+def mixed():
+    return booster().fit(*steps())
+
+
+def test_the_two_kinds_are_weighted_by_least_squares_on_unseen_rows(mixed):
+    boosted, rows = mixed._boosted, mixed._rows
+    assert [member.size for member in boosted.members] == [LINES, CONSTANTS]
+    unseen = np.zeros((2, rows.n_rows))
+    for own, member in zip(unseen, boosted.members, strict=True):
+        for part, trees in zip(parts_of(rows.weight, 2), member.folds, strict=True):
+            own[part] = told(trees, rows.table)[part]
+    missed, change = rows.targets[:, 0] - unseen[0], unseen[1] - unseen[0]
+    share = rows.weight @ (change * missed) / (rows.weight @ change**2)
+    assert 0.05 < share < 0.5
+    assert mixed.shares_[1] == [CONSTANTS, pytest.approx(share, abs=1e-4)]
+    error = rows.weight @ (missed - share * change) ** 2 / rows.weight.sum()
+    assert mixed.validation_error_ == pytest.approx(error, rel=1e-4)
+    assert mixed.validation_error_ < mixed.validation_errors_[-1]
+    slopes = [has_slopes(tree) for tree in boosted.members[1].whole]
+    assert not any(slopes)  # the first of them is the mean
+
+
+def test_a_mixture_predicts_the_weighted_mean_and_survives_a_file(mixed, tmp_path):
+    X, _ = steps(seed=3)
+    # Boosters of unequal lengths.
+    boosted = mixed._boosted
+    short = [
+        replace(member, folds=tuple(trees[:4] for trees in member.folds))
+        for member in boosted.members[1:]
+    ]
+    short = [replace(each, whole=each.whole[:4]) for each in short]
+    boosted = replace(boosted, members=(boosted.members[0], *short))
+    ensemble, expected = boosted.ensemble, 0.0
+    table = encode(ensemble.schema, X)
+    for member in boosted.members:
+        for trees in [*member.folds, member.whole]:
+            expected = expected + member.share * told(trees, table) / 3
+    expected = ensemble.schema.restore_target(expected)
+    other = booster()
+    vars(other).update(vars(mixed))
+    other.ensemble_ = ensemble
+    np.testing.assert_allclose(other.predict(X), expected, atol=1e-5)
+    stages = list(other.staged_predict(X))
+    assert len(stages) == 7
+    np.testing.assert_allclose(stages[-1], expected, atol=1e-5)
+    other.save(tmp_path / "mixed.model")
+    again = SecretBoostingRegressor.load(tmp_path / "mixed.model")
+    np.testing.assert_array_equal(again.predict(X), other.predict(X))
+    assert again.shares_ == mixed.shares_
+    assert again.n_trees_ == 3 * (6 + 3)
+
+
+def test_warm_start_goes_on_with_both(mixed):
+    X, y = steps()
+    going = booster(n_rounds=3).fit(X, y)
+    assert len(going._boosted.members) == 2
+    going.set_params(n_rounds=6).fit(X, y)
+    np.testing.assert_allclose(going.predict(X), mixed.predict(X), atol=1e-5)
+    same = going.validation_error_
+    assert going.fit(X, y).validation_error_ == pytest.approx(same)
+    assert going.shares_[1] == [CONSTANTS, pytest.approx(going.shares_[1][1])]
+    # Other rows judge from here on.
+    more, its = steps(seed=5)
+    going.set_params(n_rounds=7).fit(X, y, eval_set=(more, its))
+    scale = going.ensemble_.schema.target_scale
+    error = np.mean((going.predict(more) - its) ** 2) / scale**2
+    assert going.validation_error_ == pytest.approx(error, rel=1e-3)
+    again = going.fit(X, y, eval_set=(more, its))
+    assert again.validation_error_ == pytest.approx(error, rel=1e-3)
+    assert len(again.shares_) == 2
+
+
+def test_an_interrupted_mixture_goes_on_to_what_it_would_have_been(mixed, monkeypatch):
+    X, y = steps()
+    going, calls = booster(), []
+
+    def grow(boosters, *arguments):
+        calls.append(boosters)
+        if len(calls) == 5:
+            raise KeyboardInterrupt
+        boost_fit.add_round(boosters, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("secret_jax.boost.race.add_round", grow)
+        with pytest.raises(KeyboardInterrupt):
+            going.fit(X, y)
+    assert [size for size, _ in going.shares_] == [LINES, CONSTANTS]
+    assert going.n_rounds_ == 3
+    going.fit(X, y)
+    np.testing.assert_allclose(going.predict(X), mixed.predict(X), atol=1e-5)
+
+
+def test_the_best_of_each_kind_leads_but_the_mean_does_not():
+    def runner(size, errors):
+        best = int(np.argmin(errors))
+        return Runner(size=size, boosters=[], errors=errors, best_round=best)
+
+    large = replace(LINES, max_leaf_nodes=8)
+    line, other = runner(LINES, [1.0, 0.5, 0.4]), runner(large, [1.0, 0.6, 0.45])
+    constant = runner(CONSTANTS, [1.1, 0.7, 0.3])
+    assert leaders([line, other, constant], Limits()) == [constant, line]
+    flat = runner(CONSTANTS, [0.3, 0.35, 0.4])
+    assert leaders([other, line, flat], Limits()) == [line]
+    # Of the other kind the best one runs on, as long as it is not far behind.
+    stuck = [runner(CONSTANTS, [level] * 9) for level in (0.5, 0.6)]
+    lead = runner(LINES, [1.0 - 0.07 * step for step in range(9)])  # comes to 0.44
+    assert _with_hope([lead, *stuck], [lead, *stuck], 10) == [lead, stuck[0]]
+
+
+def test_constants_of_classes_take_a_share():
+    X, y = steps()
+    labels = (y > 0.5).astype(int)
+    model = SecretBoostingClassifier(learning_rate=0.5, n_rounds=4, n_folds=2)
+    model.fit(X, labels)
+    rows, shares = model._rows, [member.share for member in model._boosted.members]
+    assert sum(shares) == pytest.approx(1.0)
+    scores = sum(
+        share
+        * np.mean([told(t, rows.table) for t in [*each.folds, each.whole]], axis=0)
+        for each, share in zip(model._boosted.members, shares, strict=True)
+    )
+    # The rows are in another order.
+    expected = np.sort(1 / (1 + np.exp(-scores)))
+    found = np.sort(model.predict_proba(X)[:, 1])
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    assert model.validation_error_ <= model.validation_errors_[-1]
+
+
+def test_a_tree_learns_from_a_mixture(mixed):
+    tree = mixed.distill(max_leaf_nodes=4)
+    assert tree.distillation_["booster_error"] == mixed.validation_error_
+    assert tree.distillation_["fidelity"] > 0.6
+
+
+def test_constants_do_not_split_obliquely():
+    size = TreeSize(leaf="constant", oblique=True)
+    with pytest.raises(ValueError, match="set oblique=False"):
+        SecretBoostingRegressor(size=size).fit(*steps())
