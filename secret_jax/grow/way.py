@@ -29,7 +29,7 @@ class Way:
     def __init__(self, roots: Level, stage: Stage, max_depth: int | None):
         self._stage = stage
         # Python's integers may be larger than NumPy's.
-        self._max_depth = None if max_depth is None else min(max_depth, 1 << 31)
+        self._max_depth = None if max_depth is None else min(max_depth, (1 << 31) - 1)
         self._total = max(self._before(roots, np.zeros(len(roots.node), int)), 1e-9)
         self._done = 0.0
         self._lock = threading.Lock()
