@@ -201,7 +201,7 @@ class SecretClassifier(ClassifierMixin, TreeEstimator):
         --------
         >>> from secret_jax import SecretClassifier
         >>> SecretClassifier.cart(max_leaf_nodes=8).splits
-        CartSplits(criterion='gini')
+        CartSplits(criterion='gini', n_thresholds=None)
         """
         leaf = Shares(impurity="gini", prior=0.0, clip_margin=None)
         return cls(**cart_preset("gini", leaf) | parameters)

@@ -54,7 +54,7 @@ class CartSplits(SplitFinder):
     --------
     >>> from secret_jax import CartSplits, SecretRegressor
     >>> SecretRegressor(splits=CartSplits(criterion="gini"), leaf="constant").splits
-    CartSplits(criterion='gini')
+    CartSplits(criterion='gini', n_thresholds=None)
     """
 
     criterion: Literal["variance", "gini", "entropy", "misclassification"] = "variance"
