@@ -86,14 +86,10 @@ def cross_validate_many(
     """
     several = not hasattr(models, "fit")
     wanted = list(models) if several else [models]
-    options: dict[str, Any] = {
-        "groups": groups,
-        "scoring": scoring,
-        "cv": cv,
-        "together": together,
-    }
     results = []
-    for folds in _cross_validated(wanted, X, y, sample_weight, **options):
+    for folds in _cross_validated(
+        wanted, X, y, sample_weight, groups, scoring, cv, together
+    ):
         result: dict[str, Any] = {
             "fit_time": np.array([fold.fit_time for fold in folds]),
             "score_time": np.array([fold.score_time for fold in folds]),
@@ -167,13 +163,9 @@ def grid_search_many(
             if name in setting:
                 column[which] = setting[name]
         results[f"param_{name}"] = column
-    options: dict[str, Any] = {
-        "groups": groups,
-        "scoring": scoring,
-        "cv": cv,
-        "together": together,
-    }
-    of_settings = _cross_validated(models, X, y, sample_weight, **options)
+    of_settings = _cross_validated(
+        models, X, y, sample_weight, groups, scoring, cv, together
+    )
     for time_of in ("fit_time", "score_time"):
         each = [[getattr(fold, time_of) for fold in folds] for folds in of_settings]
         results[f"mean_{time_of}"] = np.mean(each, axis=1)
@@ -195,7 +187,6 @@ def _cross_validated(
     X: Any,
     y: Any,
     sample_weight: Any,
-    *,
     groups: Any,
     scoring: Any,
     cv: Any,

@@ -32,8 +32,9 @@ class SecretBoostingClassifier(ClassifierMixin, BoostingEstimator):
     models that is fitted to the steps of Newton's method (Friedman, Hastie & Tibshirani
     2000). Of two classes the trees say log-odds; of more a tree says a score of each
     class, and probabilities are proportional to the exponentials of the scores. How
-    large the trees are, and when to stop, is told by cross-entropy as
-    `SecretBoostingRegressor` is told by squared error.
+    large the trees are, when to stop, and what trees with constants in their leaves
+    count beside them, is told by cross-entropy as `SecretBoostingRegressor` is told by
+    squared error.
 
     Parameters
     ----------

@@ -76,7 +76,7 @@ class TreeSize(Value):
 
 # Which is best differs by table: few leaves for small ones, many for maps and
 # calendars, oblique ones for smooth functions of many columns. Constants are rarely
-# best, but nearly always worth a share in the prediction.
+# best, but often worth a share in the prediction.
 SIZES = (
     TreeSize(max_leaf_nodes=8, min_samples_leaf=0.01),
     TreeSize(max_leaf_nodes=16),

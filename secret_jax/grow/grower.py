@@ -114,7 +114,8 @@ def grown(
     stage: Stage = UNTOLD,
     enough: Enough | None = None,
 ) -> Grown:
-    """Grow trees side by side, level by level.
+    """Grow trees side by side: level by level, or what has a most number of leaves by
+    the splits that come next (`secret_jax.grow.best_first`).
 
     Parameters
     ----------
@@ -127,8 +128,8 @@ def grown(
     stage : Stage, optional
         Told how far they have come.
     enough : callable, optional
-        From the number of levels that were searched, and a function that gives the
-        trees as they are, to those trees that need not grow further.
+        From the number of turns, each a level of searches, and a function that gives
+        the trees as they are, to those trees that need not grow further.
 
     Returns
     -------
