@@ -234,7 +234,7 @@ def divided(prepared: Prepared, rule: PruningRule) -> Evidence:
         if cut < rows.n_rows:
             return Evidence(rows.take(slice(cut)), rows.take(slice(cut, None)))
     elif others is not None:
-        rows = merged(join([rows, others]), ROW_ORDER)
+        rows = merged(join([rows, others]), ROW_ORDER).dealt()
     return Evidence(rows)
 
 

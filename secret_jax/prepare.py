@@ -44,12 +44,15 @@ class CheckedRows(NamedTuple):
     X : array or DataFrame of shape (n_rows, n_columns)
     targets : ndarray of shape (n_rows, n_outputs), float64
     weight : ndarray of shape (n_rows,), float64
+    copies : ndarray of shape (n_rows,), int64
+        How many rows each one stands for, see `secret_jax.data.validation.copies_of`.
     target_names : tuple of str
     """
 
     X: Any
     targets: np.ndarray
     weight: np.ndarray
+    copies: np.ndarray
     target_names: tuple[str, ...] = ("y",)
 
 
@@ -60,7 +63,7 @@ class Prepared(NamedTuple):
     ----------
     schema : TableSchema
     rows : Rows
-        In the order of their hashes, identical ones as one: all, or a sample.
+        In the order of their hashes, copies dealt over it: all, or a sample.
     sampled_share : float
         Share of the weight of all training rows that ``rows`` hold: 1 but for a sample.
     source : RowSource or None
@@ -112,7 +115,7 @@ def read_rows(
     Where the rows that prune train as well the schema is of both: what only they hold
     is a category, or a gap, like any other.
     """
-    X, targets, weight, names = given
+    X, targets, weight, copies, names = given
     allow_missing = plan.columns.missing != "error"
     if is_resident(X) or is_sharded(X):
         shards = as_they_lie(X) if _stays(plan, X, weight) else None
@@ -126,7 +129,7 @@ def read_rows(
                 target_names=names,
             )
             schema = _with_units_of(plan.leaf.loss, schema)
-            source = ShardedRows(schema, shards, targets, weight)
+            source = ShardedRows(schema, shards, targets, weight, copies)
             return schema, source, _prune_source(schema, prune_set)
         X = np.asarray(X)
     table, others = read_columns(X), None
@@ -145,7 +148,7 @@ def read_rows(
     warn_of_target_among_features(table, targets, schema)
     used = weight > 0
     columns = matched(schema, table, used)
-    source = HostRows(schema, columns, targets[used], weight[used])
+    source = HostRows(schema, columns, targets[used], weight[used], copies[used])
     return schema, source, _prune_source(schema, prune_set)
 
 
@@ -171,7 +174,7 @@ def _prune_source(
     targets = schema.scale_targets(prune_set.targets)
     rows = Rows(table, targets, prune_set.weight)
     used = prune_set.weight > 0
-    return EncodedRows(rows if used.all() else rows.take(used))
+    return EncodedRows(rows.take(used), prune_set.copies[used])
 
 
 def _stays(plan: Plan, X: Any, weight: np.ndarray) -> bool:
