@@ -12,7 +12,7 @@ from secret_jax.data.columns import read_columns
 from secret_jax.data.device import is_resident
 from secret_jax.data.encoding import encode, matched
 from secret_jax.data.roles import learn_schema, numeric_schema
-from secret_jax.data.rows import Rows
+from secret_jax.data.rows import LEAST_DEALT, PLENTY, Rows
 from secret_jax.data.sampling import ROW_ORDER
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.sharded import (
@@ -186,8 +186,8 @@ def _stays(plan: Plan, X: Any, weight: np.ndarray) -> bool:
 
 
 def enough_rows(plan: Plan, n_rows: int) -> int:
-    """Rows that are enough to grow and prune a tree on."""
+    """Rows that are enough to grow and prune a tree on, of so many that were given."""
     if plan.max_split_samples is None:
-        return n_rows
+        return max(LEAST_DEALT * n_rows, PLENTY)
     share = min(int(_SAMPLED_SHARE * n_rows), MOST_SAMPLED)
-    return min(max(_NODE_SAMPLES * plan.max_split_samples, share), n_rows)
+    return max(_NODE_SAMPLES * plan.max_split_samples, share)

@@ -23,6 +23,7 @@ from secret_jax.data.rows import Rows, Table, merged
 from secret_jax.data.sampling import ROW_ORDER
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.sharded import computing_for
+from secret_jax.data.source import every_row
 from secret_jax.data.validation import (
     checked_weight,
     copies_of,
@@ -264,7 +265,7 @@ class BoostingEstimator(EnsembleEstimator):
         if so_far is None:
             given = CheckedRows(X, targets.values, weight, copies, targets.names)
             schema, source, _ = read_rows(reading, given)
-            rows = source.sample(source.n_rows, ROW_ORDER)
+            rows = every_row(source, ROW_ORDER)
         else:
             schema = so_far.ensemble.schema
             given = encoded(schema, X, targets.values, weight)

@@ -14,8 +14,11 @@ from secret_jax.runtime.hashing import mix
 # table with heavy tails, are told apart by their exact content.
 _STEPS = 1024.0
 # A row of more copies is dealt as so many: ten for each of five parts, five for each of
-# ten, two for each pair of parts of two divisions into five.
-_MOST_DEALT = 50
+# ten, two for each pair of parts of two divisions into five. Of many such rows there
+# are fewer, but one for each of five parts.
+_MOST_DEALT, LEAST_DEALT = 50, 5
+# Dealt rows that are plenty.
+PLENTY = 1 << 16
 
 
 class Table(NamedTuple):
@@ -108,20 +111,26 @@ class Merged(NamedTuple):
     hashed: np.ndarray
     copies: np.ndarray
 
-    def dealt(self) -> Rows:
+    def dealt(self, most: int = PLENTY) -> Rows:
         """The rows in shuffled order, their copies dealt over it like cards.
 
-        A row that stands for several becomes as many (for a great many: 50) of equal
-        weights at equal distances, so that every stretch of the rows, and every part
-        that is made of stretches, holds its share of them: what is learned from some
-        copies of a row is judged by others.
+        A row that stands for several becomes as many of equal weights (or up to 50, of
+        more copies) at equal distances, so that every stretch of the rows, and every
+        part that is made of stretches, holds its share of them: what is learned from
+        some copies of a row is judged by others.
+
+        Parameters
+        ----------
+        most : int
+            Rows that there should be at most; but up to five of each may be dealt.
 
         Returns
         -------
         Rows
             The distinct rows themselves, where each one stands for one.
         """
-        number = np.minimum(self.copies, _MOST_DEALT)
+        suitable = min(most, PLENTY) // self.rows.n_rows
+        number = np.minimum(self.copies, np.clip(suitable, LEAST_DEALT, _MOST_DEALT))
         if (number == 1).all():
             return self.rows
         order = _spread(self.hashed, number)

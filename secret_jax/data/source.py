@@ -13,7 +13,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 import numpy as np
 
 from secret_jax.data.encoding import ReadColumns, encode_block, encoded
-from secret_jax.data.rows import Rows, Table, merged
+from secret_jax.data.rows import LEAST_DEALT, PLENTY, Rows, Table, merged
 from secret_jax.data.sampling import (
     category_numbers,
     sampling_factors,
@@ -50,7 +50,7 @@ class RowSource(Protocol):
         """About so many rows in hash order, or all of fewer.
 
         The same rows and seed give the same sample, wherever they lie. Identical rows
-        are made one and dealt, see `secret_jax.data.rows.Merged.dealt`.
+        are one, which is dealt as several, see `secret_jax.data.rows.Merged.dealt`.
         """
         ...
 
@@ -120,8 +120,8 @@ class EncodedRows:
 
     def sample(self, n_wanted: int, seed: int) -> Rows:
         """See `RowSource`: a prefix of the rows in hash order."""
-        rows = merged(self.rows, seed, self.copies).dealt()
-        return rows.take(slice(n_wanted)) if n_wanted < self.n_rows else rows
+        rows = merged(self.rows, seed, self.copies).dealt(n_wanted)
+        return rows.take(slice(n_wanted)) if n_wanted < rows.n_rows else rows
 
     def blocks(
         self, function: Callable[[Rows], _Result], size: int
@@ -215,6 +215,12 @@ class HostRows:
         return np.concatenate(list(in_blocks(chosen, self.n_rows)))
 
 
+def every_row(source: RowSource, seed: int) -> Rows:
+    """All rows of a source in hash order, copies dealt over it."""
+    # So many that not even those of copies that are dealt are left out.
+    return source.sample(max(LEAST_DEALT * source.n_rows, PLENTY), seed)
+
+
 def few_copies(
     found: Rows, copies: np.ndarray | None, n_wanted: int, seed: int
 ) -> Rows | None:
@@ -232,5 +238,6 @@ def few_copies(
     if found.n_rows < _LEAST_FOUND * n_wanted:
         return None
     single = merged(found, seed, copies)
-    few = single.rows.n_rows >= _LEAST_DISTINCT * found.n_rows
-    return single.dealt() if few else None
+    if single.rows.n_rows < _LEAST_DISTINCT * found.n_rows:
+        return None
+    return single.dealt(n_wanted).take(slice(max(n_wanted, found.n_rows)))

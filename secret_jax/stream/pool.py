@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from secret_jax.data.encoding import ReadColumns
-from secret_jax.data.rows import Rows, merged
+from secret_jax.data.rows import Rows
 from secret_jax.data.sampling import content_hash, sampling_limit
 from secret_jax.data.schema import TableSchema
-from secret_jax.data.source import HostRows, few_copies
+from secret_jax.data.source import EncodedRows, HostRows, few_copies
 
 # The pool may grow by this before the rows of larger hashes are dropped.
 _SLACK = 1.25
@@ -170,8 +170,7 @@ class Pool:
             if found is not None:
                 return found
         everything = _encoded(schema, whole, places, factor)
-        rows = merged(everything, seed, copies).dealt()
-        return rows.take(slice(n_wanted)) if n_wanted < n_seen else rows
+        return EncodedRows(everything, copies).sample(n_wanted, seed)
 
 
 def _encoded(
