@@ -87,10 +87,14 @@ class Weights(NamedTuple):
         )
 
     @property
+    def are_counts(self) -> bool:
+        """Whether all are whole numbers, and few enough for their sum to be exact."""
+        return self.whole and self.largest <= _MOST_COPIES / max(self.n_rows, 1)
+
+    @property
     def factor(self) -> float:
-        """Whole numbers stay as they are; others are scaled to a mean of one."""
-        whole = self.whole and self.largest <= _MOST_COPIES / max(self.n_rows, 1)
-        return 1.0 if whole or not self.total else self.n_used / self.total
+        """Counts stay as they are; other weights are scaled to a mean of one."""
+        return 1.0 if self.are_counts or not self.total else self.n_used / self.total
 
 
 class Learner:
@@ -309,6 +313,7 @@ class Learner:
             codes[index],
             targets[index],
             weight[index],
+            np.ones(len(index), np.int64),
             hashed,
         )
 
@@ -346,8 +351,14 @@ class Learner:
             )
         schema, places = self._schema()
         self._drop_hours()
+        weights = self.weights
         rows = self.pool.sample(
-            schema, places, self.weights.n_used, self.weights.factor, ROW_ORDER
+            schema,
+            places,
+            weights.n_used,
+            weights.factor,
+            ROW_ORDER,
+            counts=weights.are_counts,
         )
         return schema, rows
 
