@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from secret_jax.losses.interface import Loss as Loss
     from secret_jax.losses.numbers import Huber as Huber
     from secret_jax.losses.numbers import Poisson as Poisson
-    from secret_jax.losses.numbers import Quantile as Quantile
+    from secret_jax.losses.quantile import Quantile as Quantile
     from secret_jax.many import fit_many as fit_many
     from secret_jax.models.interface import LeafModel as LeafModel
     from secret_jax.models.interface import Models as Models
@@ -111,7 +111,7 @@ _HOMES = {
     "Poisson": "losses.numbers",
     "Pruned": "prune.interface",
     "PruningRule": "prune.interface",
-    "Quantile": "losses.numbers",
+    "Quantile": "losses.quantile",
     "Refined": "refine.interface",
     "Refinement": "refine.interface",
     "RefinementWarning": "refine.interface",

@@ -27,7 +27,7 @@ from secret_jax.models.attach import (
     source_statistics,
     with_statistics,
 )
-from secret_jax.models.by_loss import recentred
+from secret_jax.models.measured import recentred
 from secret_jax.models.shorten import shortened
 from secret_jax.models.statistics import NodeStatistics
 from secret_jax.plan import Plan

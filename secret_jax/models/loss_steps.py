@@ -1,0 +1,246 @@
+"""Newton's steps toward the least penalised loss, for several nodes at once.
+
+Every step puts a parabola in place of the loss, row by row, and fits it from the same
+statistics as least squares does (McCullagh & Nelder 1989, section 2.5); it is shortened
+until the penalised loss of the node falls. A loss with corners is rounded first, and
+less and less.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Float
+
+from secret_jax.losses.interface import Loss
+from secret_jax.models.interface import Models
+from secret_jax.models.ridge import shrunken
+from secret_jax.models.row_groups import RowGroups
+from secret_jax.models.statistics import NodeStatistics, slice_statistics
+
+# Regressors are standardised over the table: a smaller variance is rounding.
+_CONSTANT = 1e-12
+# A loss that falls by a smaller share of itself has settled.
+_SETTLED = 1e-6
+# A step is halved so often before it is given up.
+_HALVINGS = 12
+# Corners are rounded over what so many of the rows that matter need, one after the
+# other; no narrower than float32 tells apart.
+_ROUNDINGS = (1.0, 0.3, 0.1)
+_NARROWEST = 1e-6
+
+
+def corrected(
+    loss: Loss,
+    group: RowGroups,
+    base: Float[np.ndarray, "n_nodes n_outputs _"],
+    gcv_factor: float,
+    n_steps: int,
+) -> Models:
+    """Models of least loss that are shrunk toward given ones, as strong as rows tell.
+
+    Parameters
+    ----------
+    loss : Loss
+    group : RowGroups
+    base : ndarray of shape (n_nodes, n_outputs, 1 + n_regressors)
+    gcv_factor : float
+        See `secret_jax.Ridge`.
+    n_steps : int
+        At most.
+
+    Returns
+    -------
+    Models
+    """
+    coefficient = base.copy()
+    penalty = degrees = None
+    for share in _ROUNDINGS if loss.has_corners else (0.0,):
+        value = group.values(coefficient)
+        width = _widths(loss, group, value, share) if loss.has_corners else None
+        if penalty is None or degrees is None:
+            smooth = loss if width is None else loss.rounded(width)
+            penalty, degrees = _penalties(smooth, group, base, value, gcv_factor)
+        coefficient = _settled(
+            loss, width, group, base, penalty, coefficient, n_steps
+        )
+    assert degrees is not None
+    return Models(coefficient, degrees.mean(axis=1))
+
+
+def _widths(
+    loss: Loss, group: RowGroups, value: np.ndarray, share: float
+) -> np.ndarray:
+    """How wide corners are rounded for every row and output."""
+    width = np.empty(value.shape)
+    least = 1.0 + group.x.shape[1]  # so many a straight line needs
+    for start, stop in zip(group.start, group.stop, strict=True):
+        rows = slice(start, stop)
+        for output in range(value.shape[1]):
+            width[rows, output] = loss.corner_width(
+                group.targets[rows, output],
+                value[rows, output],
+                group.weight[rows],
+                share,
+                least,
+            )
+    return np.maximum(width, _NARROWEST)
+
+
+def _penalties(
+    loss: Loss,
+    group: RowGroups,
+    base: np.ndarray,
+    value: np.ndarray,
+    gcv_factor: float,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Prices of slopes that differ from given ones, and the degrees of freedom left.
+
+    How strong the ridge is, is decided where the given models stand: parabolas at a
+    good fit would let it become better and better. A loss that is no likelihood says
+    nothing of how sure a row is: there all rows count the same.
+    """
+    n_nodes, n_outputs, width = base.shape
+    penalty = np.empty((n_nodes, n_outputs, width - 1))
+    degrees = np.empty((n_nodes, n_outputs))
+    total = np.add.reduceat(group.weight, group.start)
+    for output in range(n_outputs):
+        slope, curvature = loss.working(group.targets, value, output)
+        if not loss.is_likelihood:
+            curvature = (group.sums(curvature) / total)[group.slot]
+        statistics = _statistics(group, value[:, output], slope, curvature)
+        mean = statistics.weight / total
+        unit = np.where(mean > 0, mean, 1.0)
+        scaled = statistics._replace(
+            weight=statistics.weight / unit,
+            scatter=statistics.scatter / unit[:, None, None],
+        )
+        found = shrunken(scaled, base[:, output], gcv_factor)
+        degrees[:, output] = found.degrees
+        variance = np.einsum("nii->ni", statistics.scatter)[:, :-1]
+        strength = np.repeat(found.strength[:, None], width - 1, axis=1)
+        strength[variance > 0] *= variance[variance > 0]
+        penalty[:, output] = strength
+    return penalty, degrees
+
+
+def _settled(
+    loss: Loss,
+    width: np.ndarray | None,
+    group: RowGroups,
+    base: np.ndarray,
+    penalty: np.ndarray,
+    coefficient: np.ndarray,
+    n_steps: int,
+) -> np.ndarray:
+    """Models after so many steps, or when the penalised losses fall no more."""
+    coefficient = coefficient.copy()
+    node, row = np.arange(len(base)), np.arange(len(group.weight))
+    for _ in range(n_steps):
+        own = coefficient[node]
+        smooth = loss if width is None else loss.rounded(width[row])
+        search = _Search(smooth, group, base[node], penalty[node])
+        value = group.values(own)
+        before = cost = search.cost(own, value)
+        for output in range(own.shape[1]):
+            own, value, cost = search.step(own, value, cost, output)
+        coefficient[node] = own
+        moving = np.flatnonzero(before - cost > _SETTLED * np.abs(cost))
+        if not len(moving):
+            break
+        if len(moving) < len(node):
+            group, kept = group.take(moving)
+            node, row = node[moving], row[kept]
+    return coefficient
+
+
+class _Search:
+    """Steps of the models of some nodes that lower their penalised losses."""
+
+    def __init__(
+        self, loss: Loss, group: RowGroups, base: np.ndarray, penalty: np.ndarray
+    ) -> None:
+        self.loss, self.group, self.base, self.penalty = loss, group, base, penalty
+        self.price = np.where(np.isfinite(penalty), penalty, 0.0)
+
+    def cost(self, coefficient: np.ndarray, value: np.ndarray) -> np.ndarray:
+        """Penalised losses of the nodes."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            losses = self.loss.losses(self.group.targets, value).sum(axis=1)
+        change = coefficient[:, :, 1:] - self.base[:, :, 1:]
+        priced = np.einsum("noi,noi->n", self.price, change**2)
+        return self.group.sums(losses) + 0.5 * priced
+
+    def step(
+        self, own: np.ndarray, value: np.ndarray, cost: np.ndarray, output: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Models, their values and costs after a step in one output."""
+        group = self.group
+        slope, curvature = self.loss.working(group.targets, value, output)
+        statistics = _statistics(group, value[:, output], slope, curvature)
+        aim = _penalised(statistics, self.base[:, output], self.penalty[:, output])
+        change = aim - own[:, output]
+        moved = group.values(change[:, None, :])[:, 0]
+        length = np.ones(len(own))
+        for _ in range(_HALVINGS):
+            found, there = own.copy(), value.copy()
+            found[:, output] += length[:, None] * change
+            there[:, output] += length[group.slot] * moved
+            new = self.cost(found, there)
+            worse = ~(new <= cost)
+            if not worse.any():
+                return found, there, new
+            length[worse] *= 0.5
+        length = np.where(worse, 0.0, length)
+        found, there = own.copy(), value.copy()
+        found[:, output] += length[:, None] * change
+        there[:, output] += length[group.slot] * moved
+        return found, there, np.where(worse, cost, new)
+
+
+def _statistics(
+    group: RowGroups, value: np.ndarray, slope: np.ndarray, curvature: np.ndarray
+) -> NodeStatistics:
+    """Of the regressors and the values that parabolas aim at."""
+    return slice_statistics(
+        group.x,
+        None,
+        (value + slope / curvature)[:, None],
+        group.weight * curvature,
+        group.x.shape[1],
+        np.arange(len(group.weight)),
+        group.start,
+        group.stop,
+    )
+
+
+def _penalised(
+    statistics: NodeStatistics, base: np.ndarray, penalty: np.ndarray
+) -> np.ndarray:
+    """Least squares with a price for what differs from the slopes of given models.
+
+    Parameters
+    ----------
+    statistics : NodeStatistics
+        Of one output.
+    base : ndarray of shape (n_nodes, 1 + n_regressors)
+    penalty : ndarray of shape (n_nodes, n_regressors)
+        Of every squared difference; infinite: it stays.
+
+    Returns
+    -------
+    ndarray of shape (n_nodes, 1 + n_regressors), float64
+    """
+    mean, scatter = statistics.mean, statistics.scatter
+    slopes, gram = base[:, 1:], scatter[:, :-1, :-1]
+    moment = scatter[:, :-1, -1] - np.einsum("nij,nj->ni", gram, slopes)
+    # What does not vary, or must not change, gets a row of the identity.
+    varies = np.einsum("nii->ni", gram) > _CONSTANT * statistics.weight[:, None]
+    free = varies & np.isfinite(penalty)
+    both = free[:, :, None] & free[:, None, :]
+    gram = np.where(both, gram, 0.0)
+    n = np.arange(gram.shape[1])
+    gram[:, n, n] += np.where(free, penalty, 1.0)
+    correction = np.linalg.solve(gram, np.where(free, moment, 0.0)[:, :, None])[..., 0]
+    found = slopes + correction
+    constant = mean[:, -1] - np.einsum("ni,ni->n", found, mean[:, :-1])
+    return np.concatenate([constant[:, None], found], axis=1)
