@@ -27,6 +27,8 @@ _HALVINGS = 12
 # other; no narrower than float32 tells apart.
 _ROUNDINGS = (1.0, 0.3, 0.1)
 _NARROWEST = 1e-6
+# A ridge becomes weaker with the likelihood's curvature, down to this share.
+_WEAKEST = 0.1
 
 
 def corrected(
@@ -52,18 +54,26 @@ def corrected(
     -------
     Models
     """
-    coefficient = base.copy()
-    penalty = degrees = None
-    for share in _ROUNDINGS if loss.has_corners else (0.0,):
-        value = group.values(coefficient)
-        width = _widths(loss, group, value, share) if loss.has_corners else None
-        if penalty is None or degrees is None:
-            smooth = loss if width is None else loss.rounded(width)
-            penalty, degrees = _penalties(smooth, group, base, value, gcv_factor)
-        coefficient = _settled(
-            loss, width, group, base, penalty, coefficient, n_steps
-        )
-    assert degrees is not None
+    coefficient, value, width = base.copy(), group.values(base), None
+    if loss.has_corners:
+        width = _widths(loss, group, value, _ROUNDINGS[0])
+    smooth = loss if width is None else loss.rounded(width)
+    strength, degrees = _strengths(smooth, group, base, value, gcv_factor)
+    spread = _spreads(smooth, group, value)
+    penalty = _priced(strength, spread)
+    coefficient = _settled(loss, width, group, base, penalty, coefficient, n_steps)
+    value = group.values(coefficient)
+    if loss.has_corners:
+        for share in _ROUNDINGS[1:]:
+            width = _widths(loss, group, group.values(coefficient), share)
+            coefficient = _settled(
+                loss, width, group, base, penalty, coefficient, n_steps
+            )
+    elif loss.is_likelihood:
+        # Strengths are in units of the curvature, which a good fit has less of.
+        left = np.clip(_spreads(loss, group, value), _WEAKEST * spread, spread)
+        penalty = _priced(strength, left)
+        coefficient = _settled(loss, width, group, base, penalty, coefficient, n_steps)
     return Models(coefficient, degrees.mean(axis=1))
 
 
@@ -86,27 +96,33 @@ def _widths(
     return np.maximum(width, _NARROWEST)
 
 
-def _penalties(
+def _curvature(
+    loss: Loss, group: RowGroups, value: np.ndarray, output: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Slopes and curvatures; of a loss that is no likelihood rows are equally sure."""
+    slope, curvature = loss.working(group.targets, value, output)
+    if not loss.is_likelihood:
+        total = np.add.reduceat(group.weight, group.start)
+        curvature = (group.sums(curvature) / total)[group.slot]
+    return slope, curvature
+
+
+def _strengths(
     loss: Loss,
     group: RowGroups,
     base: np.ndarray,
     value: np.ndarray,
     gcv_factor: float,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Prices of slopes that differ from given ones, and the degrees of freedom left.
+    """Ridges in units of the spreads, and degrees of freedom, (n_nodes, n_outputs).
 
     How strong the ridge is, is decided where the given models stand: parabolas at a
-    good fit would let it become better and better. A loss that is no likelihood says
-    nothing of how sure a row is: there all rows count the same.
+    good fit would let it become better and better.
     """
-    n_nodes, n_outputs, width = base.shape
-    penalty = np.empty((n_nodes, n_outputs, width - 1))
-    degrees = np.empty((n_nodes, n_outputs))
+    strength, degrees = np.empty(base.shape[:2]), np.empty(base.shape[:2])
     total = np.add.reduceat(group.weight, group.start)
-    for output in range(n_outputs):
-        slope, curvature = loss.working(group.targets, value, output)
-        if not loss.is_likelihood:
-            curvature = (group.sums(curvature) / total)[group.slot]
+    for output in range(base.shape[1]):
+        slope, curvature = _curvature(loss, group, value, output)
         statistics = _statistics(group, value[:, output], slope, curvature)
         mean = statistics.weight / total
         unit = np.where(mean > 0, mean, 1.0)
@@ -115,12 +131,28 @@ def _penalties(
             scatter=statistics.scatter / unit[:, None, None],
         )
         found = shrunken(scaled, base[:, output], gcv_factor)
-        degrees[:, output] = found.degrees
-        variance = np.einsum("nii->ni", statistics.scatter)[:, :-1]
-        strength = np.repeat(found.strength[:, None], width - 1, axis=1)
-        strength[variance > 0] *= variance[variance > 0]
-        penalty[:, output] = strength
-    return penalty, degrees
+        strength[:, output], degrees[:, output] = found.strength, found.degrees
+    return strength, degrees
+
+
+def _spreads(loss: Loss, group: RowGroups, value: np.ndarray) -> np.ndarray:
+    """Sums of squares of the regressors, weighted by the curvature of each output."""
+    found = []
+    for output in range(value.shape[1]):
+        curvature = group.weight * _curvature(loss, group, value, output)[1]
+        total = np.add.reduceat(curvature, group.start)[:, None]
+        weighted = curvature[:, None] * group.x
+        mean = np.add.reduceat(weighted, group.start) / total
+        centred = group.x - mean[group.slot]
+        found.append(np.add.reduceat(curvature[:, None] * centred**2, group.start))
+    return np.stack(found, axis=1)
+
+
+def _priced(strength: np.ndarray, spread: np.ndarray) -> np.ndarray:
+    """What a squared slope costs, (n_nodes, n_outputs, n_regressors)."""
+    strength = np.repeat(strength[:, :, None], spread.shape[2], axis=2)
+    strength[spread > 0] *= spread[spread > 0]
+    return strength
 
 
 def _settled(
