@@ -172,16 +172,11 @@ class Loss(Value, ABC):
             Of the targets.
         """
 
-    def noise_of(
+    def typical(
         self,
         targets: Float[np.ndarray, "n_rows n_outputs"],
         value: Float[np.ndarray, "n_rows n_outputs"],
         weight: Float[np.ndarray, " n_rows"],
     ) -> Float[np.ndarray, " n_outputs"]:
-        """The variance of values about the best, from rows and what is said of them.
-
-        By default by `noise`; of losses that bound what an outlier does, by a scale
-        that outliers do not make.
-        """
-        error = weight @ self.losses(targets, value) / weight.sum()
-        return self.noise(error, weight @ targets / weight.sum())
+        """What a row costs that is no outlier; by default the mean of all rows."""
+        return weight @ self.losses(targets, value) / weight.sum()

@@ -89,11 +89,12 @@ class Huber(Loss):
         del mean
         return 2.0 * error
 
-    def noise_of(
+    def typical(
         self, targets: np.ndarray, value: np.ndarray, weight: np.ndarray
     ) -> np.ndarray:
-        """See `Loss`: by the robust scale."""
-        return np.array([robust_scale(r, weight) ** 2 for r in (targets - value).T])
+        """See `Loss`: of squared errors with the same robust scale."""
+        scales = [robust_scale(residual, weight) for residual in (targets - value).T]
+        return 0.5 * np.square(scales)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -104,16 +104,15 @@ class Quantile(Loss):
         del mean
         return (error / norm.pdf(norm.ppf(self.level))) ** 2
 
-    def noise_of(
+    def typical(
         self, targets: np.ndarray, value: np.ndarray, weight: np.ndarray
     ) -> np.ndarray:
-        """See `Loss`: about the quantile's own median, by the robust scale."""
-        return np.array(
-            [
-                robust_scale(r - quantile(r, weight, 0.5), weight) ** 2
-                for r in (targets - value).T
-            ]
-        )
+        """See `Loss`: of normal rows with the same robust scale about their median."""
+        scales = [
+            robust_scale(residual - quantile(residual, weight, 0.5), weight)
+            for residual in (targets - value).T
+        ]
+        return np.array(scales) * norm.pdf(norm.ppf(self.level))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -56,7 +56,7 @@ def corrected(
     """
     coefficient, value, width = base.copy(), group.values(base), None
     if loss.has_corners:
-        width = _widths(loss, group, value, _ROUNDINGS[0])
+        width = rounding_widths(loss, group, value, _ROUNDINGS[0])
     smooth = loss if width is None else loss.rounded(width)
     strength, degrees = _strengths(smooth, group, base, value, gcv_factor)
     spread = _spreads(smooth, group, value)
@@ -65,7 +65,7 @@ def corrected(
     value = group.values(coefficient)
     if loss.has_corners:
         for share in _ROUNDINGS[1:]:
-            width = _widths(loss, group, group.values(coefficient), share)
+            width = rounding_widths(loss, group, group.values(coefficient), share)
             coefficient = _settled(
                 loss, width, group, base, penalty, coefficient, n_steps
             )
@@ -77,10 +77,25 @@ def corrected(
     return Models(coefficient, degrees.mean(axis=1))
 
 
-def _widths(
+def rounding_widths(
     loss: Loss, group: RowGroups, value: np.ndarray, share: float
 ) -> np.ndarray:
-    """How wide corners are rounded for every row and output."""
+    """How wide corners are rounded for every row and output.
+
+    Parameters
+    ----------
+    loss : Loss
+        With corners.
+    group : RowGroups
+    value : ndarray of shape (n_rows, n_outputs)
+        Of models of the group.
+    share : float
+        See `Loss.corner_width`.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_outputs), float64
+    """
     width = np.empty(value.shape)
     least = 1.0 + group.x.shape[1]  # so many a straight line needs
     for start, stop in zip(group.start, group.stop, strict=True):
