@@ -27,8 +27,10 @@ from secret_jax.models.attach import (
     source_statistics,
     with_statistics,
 )
-from secret_jax.models.by_loss import recentred
+from secret_jax.models.loss_spread import loss_spread
+from secret_jax.models.measured import recentred
 from secret_jax.models.shorten import shortened
+from secret_jax.models.standard_errors import with_standard_errors
 from secret_jax.models.statistics import NodeStatistics
 from secret_jax.plan import Plan
 from secret_jax.prepare import CheckedRows, Prepared, prepare
@@ -123,11 +125,14 @@ def _handed_over(
     """A finished tree with short equations, or with its rows."""
     if plan.leaf.keeps_rows:
         return plan.leaf.keeping(tree, _every_row(prepared, fitted))
-    short = shortened(tree, statistics, plan.tau)
-    short = replace(short, additive=prepared.stage)
-    if plan.leaf.loss is None or plan.tau == 0:
-        return short
-    return recentred(short, tree, fitted.all_rows(), plan.leaf)
+    if plan.leaf.loss is None:
+        short = shortened(tree, statistics, plan.tau)
+        return replace(short, additive=prepared.stage)
+    rows = fitted.all_rows()
+    short = shortened(tree, statistics, plan.tau, loss_spread(tree, rows))
+    if plan.tau > 0:
+        short = recentred(short, tree, rows, plan.leaf)
+    return with_standard_errors(short, rows)
 
 
 def _measured(

@@ -128,7 +128,7 @@ def read_rows(
                 allow_missing=allow_missing,
                 target_names=names,
             )
-            schema = _with_units_of(plan.leaf.loss, schema)
+            schema = with_units_of(plan.leaf.loss, schema, targets, weight)
             source = ShardedRows(schema, shards, targets, weight, copies)
             return schema, source, _prune_source(schema, prune_set)
         X = np.asarray(X)
@@ -144,7 +144,7 @@ def read_rows(
     schema = learn_schema(
         table, every_target, every_weight, plan.columns, names, others
     )
-    schema = _with_units_of(plan.leaf.loss, schema)
+    schema = with_units_of(plan.leaf.loss, schema, every_target, every_weight)
     warn_of_target_among_features(table, targets, schema)
     used = weight > 0
     columns = matched(schema, table, used)
@@ -152,12 +152,25 @@ def read_rows(
     return schema, source, _prune_source(schema, prune_set)
 
 
-def _with_units_of(loss: Loss | None, schema: TableSchema) -> TableSchema:
-    """A schema with the targets in the units of a loss."""
+def with_units_of(
+    loss: Loss | None, schema: TableSchema, targets: np.ndarray, weight: np.ndarray
+) -> TableSchema:
+    """A schema with the targets in the units of a loss.
+
+    Parameters
+    ----------
+    loss : Loss or None
+    schema : TableSchema
+    targets : ndarray of shape (n_rows, n_outputs)
+        In their own units, of all rows or of a sample.
+    weight : ndarray of shape (n_rows,)
+    """
     if loss is None:
         return schema
     measured = zip(schema.target_centers, schema.target_scales, strict=True)
-    centers, scales = zip(*(loss.scaling(*each) for each in measured), strict=True)
+    columns = zip(measured, targets.T, strict=True)
+    found = [loss.scaling(each, column, weight) for each, column in columns]
+    centers, scales = zip(*found, strict=True)
     return replace(schema, target_centers=centers, target_scales=scales)
 
 

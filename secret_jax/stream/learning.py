@@ -41,6 +41,8 @@ from secret_jax.data.scaling import (
     row_block,
 )
 from secret_jax.data.schema import Role, TableSchema
+from secret_jax.losses.interface import Loss
+from secret_jax.prepare import with_units_of
 from secret_jax.runtime.parallel import in_blocks
 from secret_jax.stream.batches import Layout, StreamError
 from secret_jax.stream.chunks import Chunk
@@ -334,8 +336,13 @@ class Learner:
             self.sums = [joint_sums(self.sums)] if self.sums else []
             self.target_sums = [joint_sums(self.target_sums)]
 
-    def finished(self) -> tuple[TableSchema, Rows]:
+    def finished(self, loss: Loss | None = None) -> tuple[TableSchema, Rows]:
         """The schema and the sample of all rows that were added.
+
+        Parameters
+        ----------
+        loss : Loss, optional
+            Targets are in its units.
 
         Raises
         ------
@@ -351,6 +358,11 @@ class Learner:
             )
         schema, places = self._schema()
         self._drop_hours()
+        pool = self.pool.rows()
+        assert pool is not None
+        if loss is not None:
+            loss.check_targets(pool.targets)
+            schema = with_units_of(loss, schema, pool.targets, pool.weight)
         weights = self.weights
         rows = self.pool.sample(
             schema,
