@@ -49,9 +49,10 @@ def schema_from_json(
     header: dict[str, Any], scaling: Mapping[str, np.ndarray]
 ) -> TableSchema:
     """The schema that `schema_to_json` wrote, with its center and scale."""
-    values: dict[str, Any] = {n: _tuples(value) for n, value in header.items()}
+    values: dict[str, Any] = dict(scaling)
+    values |= {name: _tuples(value) for name, value in header.items()}
     values["roles"] = tuple(Role(role) for role in values["roles"])
-    return TableSchema(**(values | dict(scaling)))
+    return TableSchema(**values)
 
 
 def _tuples(value: Any) -> Any:
