@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from secret_jax.boost.options import TreeSize as TreeSize
     from secret_jax.classifier import SecretClassifier as SecretClassifier
     from secret_jax.data.columns import UnseenCategoryWarning as UnseenCategoryWarning
-    from secret_jax.data.sharded import RowShards as RowShards
-    from secret_jax.data.sharded import shard_rows as shard_rows
+    from secret_jax.data.shards import RowShards as RowShards
+    from secret_jax.data.shards import shard_rows as shard_rows
     from secret_jax.estimator import SecretRegressor as SecretRegressor
     from secret_jax.forest.estimator import (
         SecretForestRegressor as SecretForestRegressor,
@@ -114,7 +114,7 @@ _HOMES = {
     "RefinementWarning": "refine.interface",
     "RetisSplits": "splits.retis",
     "Ridge": "models.ridge",
-    "RowShards": "data.sharded",
+    "RowShards": "data.shards",
     "RssSplits": "splits.rss",
     "SecretBoostingClassifier": "boost.classifier",
     "SecretBoostingRegressor": "boost.estimator",
@@ -134,7 +134,7 @@ _HOMES = {
     "TreeSize": "boost.options",
     "UnseenCategoryWarning": "data.columns",
     "keep_programs": "runtime.programs",
-    "shard_rows": "data.sharded",
+    "shard_rows": "data.shards",
 }
 __all__ = sorted(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll]
 

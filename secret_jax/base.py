@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.data.encoding import Unencoded, unencoded
 from secret_jax.data.rows import Table
-from secret_jax.data.sharded import computing_for, is_sharded, shard_rows
+from secret_jax.data.shards import computing_for, is_sharded, shard_rows
 from secret_jax.data.validation import (
     checked_weight,
     copies_of,

@@ -15,12 +15,8 @@ from secret_jax.data.roles import learn_schema, numeric_schema
 from secret_jax.data.rows import LEAST_DEALT, PLENTY, Rows
 from secret_jax.data.sampling import ROW_ORDER
 from secret_jax.data.schema import TableSchema
-from secret_jax.data.sharded import (
-    ShardedRows,
-    as_they_lie,
-    is_sharded,
-    moments_of_shards,
-)
+from secret_jax.data.sharded import ShardedRows, moments_of_shards
+from secret_jax.data.shards import as_they_lie, is_sharded
 from secret_jax.data.source import EncodedRows, HostRows, RowSource
 from secret_jax.data.validation import warn_of_target_among_features
 from secret_jax.grow.grower import ROUNDING

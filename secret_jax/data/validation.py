@@ -17,7 +17,7 @@ from sklearn.utils.validation import (
 from secret_jax.data.columns import NO_TABLE, as_frame, read_target, refuse_complex
 from secret_jax.data.device import check_array, is_resident
 from secret_jax.data.schema import TableSchema
-from secret_jax.data.sharded import RowShards, is_sharded
+from secret_jax.data.shards import RowShards, is_sharded
 from secret_jax.runtime.warning import warn
 
 # Beyond, whole numbers have gaps between them and are weights like any others.

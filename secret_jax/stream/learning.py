@@ -116,6 +116,8 @@ class Learner:
     attributes : Attributes
         With hours for every column of dates.
     weights : Weights
+    digest : int
+        Of targets and weights, see `secret_jax.stream.chunks.Chunk.digest`.
     sums, target_sums : list of ColumnSums
     categories : list of dict
         For each discrete attribute the weight of every category, in the order in which
@@ -137,6 +139,7 @@ class Learner:
         self.layout: Layout | None = None
         self.attributes = Attributes((), False, [], (), ())
         self.weights = Weights()
+        self.digest = 0
         self.sums: list[ColumnSums] = []
         self.target_sums: list[ColumnSums] = []
         self.categories: list[dict[Any, float]] = []
@@ -177,6 +180,7 @@ class Learner:
             if self.layout is None:
                 self.begin(layout, chunk.columns)
             self._add(chunk)
+            self.digest = chunk.digest(self.digest)
 
     def _add(self, chunk: Chunk) -> None:
         _refuse_targets(chunk.targets, self.target_names)
