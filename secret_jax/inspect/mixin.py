@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from secret_jax.data.rows import Table
 from secret_jax.data.validation import validated_targets
 from secret_jax.inspect.arguments import MOST_BARS, MOST_CATEGORIES, MOST_TERMS
+from secret_jax.inspect.classes import classes_of
 from secret_jax.inspect.other_names import no_other_names, renamed
 from secret_jax.tree.structure import Tree
 
@@ -186,18 +187,25 @@ class ReadingMixin:
         table: str | None = None,
         output: int | str | None = None,
     ) -> str:
-        """The tree as a Python function, or as an SQL expression or query.
+        """The tree as Python functions, or as an SQL expression or query.
 
-        See `secret_jax.inspect.code.export.export_code` for the parameters.
+        See `secret_jax.inspect.code.export.export_code` for the parameters and what
+        programs of classes say. Of several outputs of numbers ``output`` says which
+        one; of classes it asks for the probability of one alone.
         """
         from secret_jax.inspect.code.export import export_code
 
+        check_is_fitted(self)
+        classes = classes_of(self)
+        whole = classes or (output is None and self.tree_.n_outputs == 1)
         return export_code(
-            self._tree_of(output),
+            self.tree_ if whole else self._tree_of(output),
             language,
             function_name=function_name,
             precision=precision,
             table=table,
+            classes=classes,
+            output=output if classes else None,
         )
 
     def to_html(

@@ -52,6 +52,7 @@ class CrossEntropy(Loss):
 
     is_likelihood: ClassVar[bool] = True
     of_classes: ClassVar[bool] = True
+    link: ClassVar = "softmax"
 
     def scaling(self, center: float, scale: float) -> tuple[float, float]:
         """Indicators and shares stay as they are."""
@@ -117,6 +118,7 @@ class Brier(Loss):
     """
 
     of_classes: ClassVar[bool] = True
+    link: ClassVar = "clip"
 
     def scaling(self, center: float, scale: float) -> tuple[float, float]:
         """Indicators and shares stay as they are."""

@@ -46,6 +46,7 @@ class Quantile(Loss):
 
     level: float = 0.5
     predicts_means: ClassVar[bool] = False
+    link: ClassVar = "identity"
 
     _parameter_constraints: ClassVar[dict] = {
         "level": [real(0.0, 1.0, closed="neither")]
@@ -95,6 +96,7 @@ class Huber(Loss):
 
     delta: float = 0.3
     predicts_means: ClassVar[bool] = False
+    link: ClassVar = "identity"
 
     _parameter_constraints: ClassVar[dict] = {"delta": [real(0.0, closed="neither")]}
 
@@ -141,6 +143,7 @@ class Poisson(Loss):
     """
 
     is_likelihood: ClassVar[bool] = True
+    link: ClassVar = "exponential"
 
     def scaling(self, center: float, scale: float) -> tuple[float, float]:
         """Counts as they are."""
