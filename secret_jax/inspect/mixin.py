@@ -49,6 +49,14 @@ class ReadingMixin:
             return self.tree_
         return self.tree_.output(0 if output is None else output)
 
+    def _some_of(self, output: int | str | None) -> Tree:
+        """`_rest_of`, but with all of several outputs where none is named."""
+        from secret_jax.inspect.rest import rest_of
+
+        check_is_fitted(self)
+        several = output is None and self.tree_.n_outputs > 1
+        return rest_of(self.tree_ if several else self._tree_of(output))
+
     def _rest_of(self, output: int | str | None) -> Tree:
         """`_tree_of`, as what it adds to curves in front of it, if there are any."""
         from secret_jax.inspect.rest import rest_of
@@ -152,13 +160,14 @@ class ReadingMixin:
         precision: int | None = None,
         output: int | str | None = None,
     ) -> Any:
-        """The nodes of the tree as a DataFrame.
+        """The nodes of the tree as a DataFrame, with columns for each of its outputs.
 
         See `secret_jax.inspect.frame.to_dataframe` for the parameters and columns.
         """
         from secret_jax.inspect.frame import to_dataframe
 
-        return to_dataframe(self._rest_of(output), backend=backend, precision=precision)
+        tree = self._some_of(output)
+        return to_dataframe(tree, backend=backend, precision=precision)
 
     def coefficients(
         self,
@@ -175,7 +184,7 @@ class ReadingMixin:
         """
         from secret_jax.inspect.coefficients import coefficients
 
-        tree = self._rest_of(output)
+        tree = self._some_of(output)
         return coefficients(tree, node, coverage=coverage, backend=backend)
 
     def export_code(
