@@ -396,13 +396,17 @@ class ReadingMixin:
         background : array-like or DataFrame of shape (n_others, n_features), optional
             Contributions are then interventional Shapley values against these rows, as
             SHAP means them, instead of what the splits and the equation on the row's
-            own way add; see `secret_jax.inspect.shapley`.
+            own way add; see `secret_jax.inspect.shapley`. All of these rows are used,
+            and the baseline is the mean of what is said of them: the time grows with
+            their number.
         output : int or str, optional
-            Which one, of several.
+            Which one, of several outputs of numbers. Of several classes each row tells
+            of its predicted class, unless one is named here.
 
         Returns
         -------
         secret_jax.inspect.explain.Explanation
+            Of classes with their probabilities; what is taken apart are log-odds.
 
         Examples
         --------
@@ -415,14 +419,19 @@ class ReadingMixin:
         True
         """
         from secret_jax.inspect.explain import explain
+        from secret_jax.inspect.explain_classes import explain_classes
 
-        _, table = self._tree_and_rows(X)
+        whole, table = self._tree_and_rows(X)
         others = None
         if background is not None:
             others = self._tree_and_rows(background)[1].on_host()
-        tree = self._tree_of(output)
-        values = tree.schema.as_written(tree.schema.columns_of(X))
-        return explain(tree, table, values, precision=precision, background=others)
+        values = whole.schema.as_written(whole.schema.columns_of(X))
+        options = {"precision": precision, "background": others}
+        classes = classes_of(self)
+        if classes is None:
+            return explain(self._tree_of(output), table, values, **options)
+        table = table.on_host()
+        return explain_classes(whole, table, values, classes, output=output, **options)
 
     def stability(
         self,
