@@ -237,7 +237,7 @@ class ReadingMixin:
         ValueError
             If only one of X and y is given, or they do not match.
         """
-        from secret_jax.inspect.report.page import report_page
+        from secret_jax.inspect.report.page import held_out_rows, report_page
 
         if (X is None) != (y is None):
             raise ValueError("Give both X and y, or neither of them.")
@@ -245,7 +245,7 @@ class ReadingMixin:
         if X is not None:
             _, table = self._tree_and_rows(X)
             columns = self.tree_.schema.columns_of(X)
-            rows = view.held_out(table.on_host(), columns, X, y)
+            rows = held_out_rows(view, table.on_host(), columns, X, y)
         return report_page(
             view, rows, comparison=comparison, title=title, max_points=max_points
         )

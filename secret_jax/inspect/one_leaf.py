@@ -23,7 +23,11 @@ def one_leaf_sentence(tree: Tree) -> str:
     if tree.n_leaves > 1:
         return ""
     linear = bool(tree.coefficient[0, :, 1:].any())
-    what = f"this is a {_kind(tree)} regression" if linear else "this is a constant"
+    what = (
+        f"this is a {kind_of_regression(tree)} regression"
+        if linear
+        else "this is a constant"
+    )
     if tree.kept is not None:
         what = f"this is a {KINDS[tree.kept.degree]}"
     reason = StopReason(int(tree.stop_reason[0]))
@@ -31,7 +35,8 @@ def one_leaf_sentence(tree: Tree) -> str:
     return f"{why}: {what}"
 
 
-def _kind(tree: Tree) -> str:
+def kind_of_regression(tree: Tree) -> str:
+    """What a tree of one leaf is, if its equation has any terms."""
     if isinstance(tree.loss, CrossEntropy):
         return "logistic" if tree.n_outputs == 1 else "multinomial logistic"
     return "linear" if tree.loss is None else "generalised linear"

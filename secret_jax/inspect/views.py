@@ -33,6 +33,7 @@ from secret_jax.tree.structure import Tree
 
 _LEAST_SHARE = 0.005  # of a class that is told
 _MOST_SHARES = 4  # that are told of a node
+_LONGEST_TITLE = 70  # characters
 _OTHERS = "others"  # all classes but the one that is read
 
 
@@ -112,7 +113,11 @@ class TreeView(ABC):
 
     def without_curves(self) -> TreeView:
         """The view of what curves in front of the tree leave, if there are any."""
-        return replace(self, tree=rest_of(self.tree))
+        return self.of(rest_of(self.tree))
+
+    def of(self, tree: Tree) -> TreeView:
+        """Another tree for the same targets, read in the same way."""
+        return replace(self, tree=tree)
 
     def n_numbers(self, precision: int | None = None) -> int:
         """Numbers to read in the splits, equations and curves."""
@@ -168,20 +173,23 @@ class NumberView(TreeView):
     def range_facts(self, node: int, precision: int | None = None) -> str:
         return clip_facts(self.tree, node, precision)
 
+    def actual(self, X: Any, y: Any) -> np.ndarray:
+        """The target of rows, shape (n_rows,); ``y`` may hold all that were fitted."""
+        values = validated_targets(y, X)
+        if values.shape[1] not in (1, self.n_outputs):
+            raise ValueError(
+                f"y has {values.shape[1]} columns, but the tree has {self.n_outputs} "
+                "outputs; give the one that is read, or one for each."
+            )
+        return values[:, self.output if values.shape[1] > 1 else 0]
+
     def targets(self, table: Table, X: Any, y: Any) -> np.ndarray:
         """See `TreeView`."""
-        actual = validated_targets(y, X)
-        several = actual.shape[1] == self.n_outputs > 1
-        if actual.shape[1] > 1 and not several:
-            raise ValueError(
-                f"y has {actual.shape[1]} columns, but the tree has {self.n_outputs} "
-                "outputs; give one for each."
-            )
-        own = actual[:, self.output if several else 0]
+        actual = self.actual(X, y)
         if self.tree.additive is None:
-            return own
+            return actual
         curves = self.tree.additive.predict(table)[:, None]
-        return own - self.tree.schema.restore_targets(curves)
+        return actual - self.tree.schema.restore_targets(curves)
 
     def said(self, table: Table, node: int | None = None) -> np.ndarray:
         """See `TreeView`."""
@@ -228,7 +236,15 @@ class ClassView(TreeView):
 
     @property
     def title(self) -> str:
-        return " / ".join(map(quoted, self.names))
+        names = list(map(quoted, self.names))
+        shown = 2
+        while len(" / ".join(names[: shown + 1])) <= _LONGEST_TITLE:
+            shown += 1
+            if shown >= len(names):
+                return " / ".join(names)
+        hidden = len(names) - shown
+        more = [f"{hidden} more"] if hidden > 0 else []
+        return " / ".join([*names[:shown], *more])
 
     @property
     def target(self) -> str:

@@ -6,6 +6,7 @@ The picture and the explanations say the same as the text because all of them as
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from secret_jax.inspect.arguments import MOST_CATEGORIES
@@ -33,6 +34,7 @@ from secret_jax.tree.structure import SplitKind, Tree
 # The mean of a node is told in steps of this share of the target's deviation.
 _DIGITS_OF_MEAN = 1e-2
 _DIGITS_OF_RANGE = 5  # of leaves that keep rows
+_MOVING = 5  # columns that are named where equations have no room
 _COLUMNS_SHOWN = 8  # of those with missing values, in the head of the text
 # A standardised error below it is what float32 leaves of an exact fit.
 _EXACT = 1e-7
@@ -255,6 +257,17 @@ def _of_hidden(
     return [f"{sign} {number(abs(mean))} (mean of {terms})"]
 
 
+def most_moving(equations: Sequence[Tree], node: int) -> list[str]:
+    """How many equations a node has, and the columns that move them most, in parts."""
+    effects: Counter[str] = Counter()
+    for tree in equations:
+        for term in model_in_original_units(tree, node).terms:
+            effects[term.name] += term.effect
+    most = [quoted(name) for name, _ in effects.most_common(_MOVING)]
+    words = f"equations of {len(equations)} classes"
+    return [f"{words}, moved most by {most[0]}", *most[1:]] if most else [words]
+
+
 def _kept_facts(tree: Tree, node: int) -> list[str]:
     """What a leaf does with rows that it keeps; empty if it keeps none."""
     kept = tree.kept
@@ -327,6 +340,19 @@ def clip_facts(tree: Tree, node: int, precision: int | None = None) -> str:
         return _clipped_to(*range_of_node(tree, node), digits=_DIGITS_OF_RANGE)
     model = rounded_model(model_in_original_units(tree, node), precision)
     return _clipped_to(model.low, model.high) if model.terms else ""
+
+
+def bounds_in_words(tree: Tree, node: int) -> str:
+    """Between which values a node predicts, for whoever does not know of clipping."""
+    low, high = range_of_node(tree, node)
+    if tree.kept is None or not tree.kept.n_rows_of(node):
+        model = rounded_model(model_in_original_units(tree, node))
+        if not model.terms:
+            return ""
+        low, high = model.low, model.high
+    if math.isinf(low):
+        return ""
+    return f"predicts at least {number(low)} and at most {number(high)}"
 
 
 def mixture_facts(tree: Tree) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from secret_jax.inspect.arguments import MOST_BARS
 from secret_jax.inspect.class_errors import calibration, class_errors
+from secret_jax.inspect.class_table import ClassTable
 from secret_jax.inspect.colors import ink_on
-from secret_jax.inspect.equations import model_in_original_units
 from secret_jax.inspect.plot.style import (
     DARK_COLOR,
     FONT_SIZE,
@@ -19,66 +18,13 @@ from secret_jax.inspect.plot.style import (
     open_frame,
 )
 from secret_jax.inspect.printing import counted, number, quoted
-from secret_jax.inspect.rounding import printed_model
 from secret_jax.inspect.views import ClassView
-from secret_jax.inspect.words import term_words
 
 _SIGNS = "PuOr"  # colours of effects, from below zero to above it
 _MOST_NUMBERS = 12  # classes beside each other whose coefficients are written out
 _MOST_CLASSES = 16  # of which bars are drawn
 _PALEST = 0.25  # strength of a colour where no class is likelier than others
 _LEAST_SHARE = 0.005  # of a class whose bar is drawn
-
-
-class ClassTable(NamedTuple):
-    """The equations of a node: terms in lines, classes in columns.
-
-    Attributes
-    ----------
-    names : list of str
-        Of the terms, those that move a score most first.
-    classes : list of str
-    constant : ndarray of shape (n_classes,), float64
-    effect : ndarray of shape (n_terms, n_classes), float64
-        What one standard deviation of the column among the node's rows moves.
-    factor : ndarray of shape (n_terms, n_classes), float64
-        The coefficients; zero where a class's equation has no such term.
-    n_hidden : int
-        Terms that are left out.
-    """
-
-    names: list[str]
-    classes: list[str]
-    constant: np.ndarray
-    effect: np.ndarray
-    factor: np.ndarray
-    n_hidden: int
-
-
-def class_table(
-    view: ClassView, node: int, max_terms: int | None = MOST_BARS
-) -> ClassTable:
-    """The equations of all classes that a node tells of, side by side."""
-    told = [i for i in range(len(view.equations)) if view.tells(node, i)]
-    lines: dict[str, np.ndarray] = {}
-    constants = np.zeros(len(told))
-    for place, which in enumerate(told):
-        model = model_in_original_units(view.equations[which], node)
-        constants[place], terms, _ = printed_model(model, merged=False)
-        for term in terms:
-            both = lines.setdefault(term_words(term), np.zeros((2, len(told))))
-            both[:, place] = np.copysign(term.effect, term.factor), term.factor
-    order = sorted(lines, key=lambda name: -np.abs(lines[name][0]).max())
-    shown = order[:max_terms]
-    both = np.array([lines[name] for name in shown]).reshape(-1, 2, len(told))
-    return ClassTable(
-        names=shown,
-        classes=[view.names[which] for which in told],
-        constant=constants,
-        effect=both[:, 0],
-        factor=both[:, 1],
-        n_hidden=len(order) - len(shown),
-    )
 
 
 def draw_class_table(ax: Any, table: ClassTable) -> None:

@@ -14,12 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from secret_jax.inspect.equations import model_in_original_units
 from secret_jax.inspect.one_leaf import one_leaf_sentence
 from secret_jax.inspect.plot.style import FONT_SIZE
-from secret_jax.inspect.printing import counted_leaves, quoted
+from secret_jax.inspect.printing import counted_leaves
 from secret_jax.inspect.views import ClassView, TreeView
-from secret_jax.inspect.words import model_parts, split_parts
+from secret_jax.inspect.words import model_parts, most_moving, split_parts
 from secret_jax.tree.structure import Tree
 from secret_jax.tree.totals import leaves_below
 
@@ -40,7 +39,6 @@ _LONGEST_CATEGORY = 18
 _SPLIT_CHARACTERS = 30
 _SPLIT_TERMS = 3
 _SPLIT_CATEGORIES = 3
-_MOVING = 5  # columns that are named where equations have no room
 _LEAF_TERMS = 2  # at least, however long
 _LEAF_CHARACTERS = 76
 _EQUATION_LINES = 24  # of all leaves together; each has one at least
@@ -210,20 +208,7 @@ def _end_lines(
     each = [_equation(tree, node, precision, n_lines, named=True) for tree in shown]
     if sum(map(len, each)) <= n_lines:
         return (*(line for lines in each for line in lines), *facts)
-    return (*facts, *_most_moving(shown, node))
-
-
-def _most_moving(equations: list[Tree], node: int) -> list[str]:
-    """How many equations there are, and the columns that move them most."""
-    effects: Counter[str] = Counter()
-    for tree in equations:
-        for term in model_in_original_units(tree, node).terms:
-            effects[term.name] += term.effect
-    most = [quoted(name) for name, _ in effects.most_common(_MOVING)]
-    words = f"equations of {len(equations)} classes"
-    return _joined(
-        [f"{words}, moved most by {most[0]}", *most[1:]] if most else [words]
-    )
+    return (*facts, *_joined(most_moving(shown, node)))
 
 
 def _equation(

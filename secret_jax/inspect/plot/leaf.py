@@ -10,17 +10,14 @@ import numpy as np
 
 from secret_jax.data.encoding import encode
 from secret_jax.inspect.arguments import MOST_BARS, check_count, check_node
+from secret_jax.inspect.class_table import class_table
 from secret_jax.inspect.equations import (
     LinearModel,
     model_in_original_units,
     range_of_node,
 )
 from secret_jax.inspect.explain import path_sentence
-from secret_jax.inspect.plot.classes import (
-    class_table,
-    draw_class_table,
-    draw_classes,
-)
+from secret_jax.inspect.plot.classes import draw_class_table, draw_classes
 from secret_jax.inspect.plot.layout import with_short_names
 from secret_jax.inspect.plot.picture import Picture
 from secret_jax.inspect.plot.style import (
