@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     )
     from secret_jax.boost.options import TreeSize as TreeSize
     from secret_jax.classifier import SecretClassifier as SecretClassifier
-    from secret_jax.cross_validation import cross_validate_many as cross_validate_many
-    from secret_jax.cross_validation import grid_search_many as grid_search_many
     from secret_jax.data.columns import UnseenCategoryWarning as UnseenCategoryWarning
     from secret_jax.data.sharded import RowShards as RowShards
     from secret_jax.data.sharded import shard_rows as shard_rows
@@ -29,7 +27,6 @@ if TYPE_CHECKING:
     from secret_jax.losses.numbers import Huber as Huber
     from secret_jax.losses.numbers import Poisson as Poisson
     from secret_jax.losses.numbers import Quantile as Quantile
-    from secret_jax.many import fit_many as fit_many
     from secret_jax.models.interface import LeafModel as LeafModel
     from secret_jax.models.interface import Models as Models
     from secret_jax.models.least_squares import Constant as Constant
@@ -122,9 +119,6 @@ _HOMES = {
     "SecretBoostingClassifier": "boost.classifier",
     "SecretBoostingRegressor": "boost.estimator",
     "SecretForestRegressor": "forest.estimator",
-    "cross_validate_many": "cross_validation",
-    "fit_many": "many",
-    "grid_search_many": "cross_validation",
     "SecretClassifier": "classifier",
     "SecretRegressor": "estimator",
     "SecretSplits": "splits.secret",

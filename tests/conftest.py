@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 # Also for the subprocesses that tests start.
@@ -36,28 +35,18 @@ from secret_jax.runtime import programs  # noqa: E402
 
 programs.OPTIMIZATION_LEVEL = 0
 
-# A process may have so many maps of memory; every program takes some.
-_MOST_MAPS = 20_000
-
 
 @pytest.fixture(scope="session", autouse=True)
 def _programs(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Workers share what they compile, and leave the user's folder alone."""
+    """Workers share what they compile, and leave the user's folder alone.
+
+    ``SECRET_JAX_TEST_PROGRAMS`` names a folder that outlives a run of the tests.
+    """
     own = tmp_path_factory.getbasetemp()
     shared = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
-    folder = shared / "programs"
+    folder = Path(os.environ.get("SECRET_JAX_TEST_PROGRAMS") or shared / "programs")
     os.environ["SECRET_JAX_CACHE"] = str(folder)
     programs.keep_programs(folder)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _few_programs() -> Iterator[None]:
-    """Programs of other modules make room before there are too many."""
-    yield
-    maps = Path("/proc/self/maps")
-    if maps.exists() and maps.read_bytes().count(b"\n") > _MOST_MAPS:
-        programs.forget_programs()
-        jax.clear_caches()
 
 
 @pytest.fixture

@@ -26,6 +26,7 @@ from secret_jax.runtime.warning import warn
 VARIABLE = "SECRET_JAX_CACHE"
 _NO = ("0", "off", "no", "false", "none")
 _SUFFIX = ".program"
+_UNFINISHED = ".program-unfinished"
 _MAGIC = b"secret_jax program 1\n"
 # The least recently used files are deleted beyond so many bytes.
 _MOST_BYTES = 1 << 29
@@ -89,7 +90,9 @@ class ProgramFolder:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             if not self._trusted():
                 return
-            with tempfile.NamedTemporaryFile(dir=self.path, delete=False) as file:
+            with tempfile.NamedTemporaryFile(
+                dir=self.path, suffix=_UNFINISHED, delete=False
+            ) as file:
                 try:
                     file.write(_MAGIC + hashlib.sha256(body).digest() + body)
                     file.close()
@@ -136,10 +139,15 @@ class ProgramFolder:
     def _keep_small(self) -> None:
         files = []
         with os.scandir(self.path) as entries:
-            for entry in entries:  # with what a killed process has left
+            for entry in entries:
+                # Other files in this folder are somebody else's. Temporary files of
+                # ours are what a killed process has left.
+                if not entry.name.endswith((_SUFFIX, _UNFINISHED)):
+                    continue
                 # Another writer may have renamed its file meanwhile.
                 with contextlib.suppress(FileNotFoundError):
-                    files.append((entry.stat(), entry.path))
+                    if entry.is_file(follow_symlinks=False):
+                        files.append((entry.stat(), entry.path))
         excess = sum(status.st_size for status, _ in files) - self._most_bytes
         for status, path in sorted(files, key=lambda file: file[0].st_mtime):
             if excess <= 0:
@@ -177,28 +185,13 @@ def key_of(*parts: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _sources() -> str:
-    """A hash of the package's own files."""
-    package = Path(__file__).parent.parent
-    sources = hashlib.sha256()
-    for path in sorted(package.rglob("*.py")):
-        sources.update(path.relative_to(package).as_posix().encode())
-        sources.update(path.read_bytes())
-    return sources.hexdigest()
-
-
-# Read when they are imported: what is edited later is not what runs in this process.
-_SOURCES = _sources()
-
-
 @functools.cache
 def _surroundings() -> tuple[str, ...]:
-    """What else a program depends on: sources, versions, the processor, flags."""
+    """What else a program depends on: versions, the processor, flags."""
     import jax
     from jaxlib.version import __version__ as jaxlib_version
 
     return (
-        _SOURCES,
         jax.__version__,
         jaxlib_version,
         platform.platform(),

@@ -2,6 +2,7 @@
 
 A program found in the folder of `secret_jax.runtime.program_files` is neither traced
 nor lowered nor compiled: the first fit of a process is nearly as fast as a later one.
+How many a process holds is bounded by `secret_jax.runtime.program_memory`.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from jax.experimental import serialize_executable
 
 from secret_jax.runtime.devices import chosen_device
 from secret_jax.runtime.program_files import ProgramFolder, default_folder, key_of
+from secret_jax.runtime.program_memory import Compiled, ProgramMemory, make_room
+from secret_jax.runtime.program_sources import sources_of
 
 # How hard LLVM tries, from 0 to 3, with chains of small steps on processors: at 1 they
 # are as fast as at 3, and compiled in four fifths of the time (jaxlib 0.10.2).
@@ -138,7 +141,7 @@ class Program:
         self._function, self._static_names = function, frozenset(static_argnames)
         self._small_steps = small_steps
         self._jit = jax.jit(function, static_argnames=static_argnames)
-        self._compiled: dict[Hashable, Callable[..., Any]] = {}
+        self._compiled = ProgramMemory()
         self._locks: dict[Hashable, threading.Lock] = {}
         _PROGRAMS.add(self)
 
@@ -147,7 +150,8 @@ class Program:
         traced = {k: v for k, v in more.items() if k not in self._static_names}
         leaves, structure = jax.tree.flatten((arguments, traced))
         device = _device_of(leaves)
-        if device is None:  # inside another program, or on several devices
+        # Inside another program, on several devices, or where nothing is compiled.
+        if device is None or getattr(jax.config, "jax_disable_jit"):  # noqa: B009
             return self._jit(*arguments, **more)
         shapes = tuple(map(_shape, leaves))
         key = (device, structure, shapes, tuple(sorted(static.items())), _settings())
@@ -156,7 +160,10 @@ class Program:
             with self._locks.setdefault(key, threading.Lock()):
                 program = self._compiled.get(key)
                 if program is None:
-                    program = self._made(leaves, structure, shapes, static, device)
+                    make_room()
+                    program = Compiled(
+                        self._made(leaves, structure, shapes, static, device)
+                    )
                     self._compiled[key] = program
         return program(*leaves)
 
@@ -178,6 +185,7 @@ class Program:
         key = ""
         if folder is not None:
             key = key_of(
+                sources_of({self._function.__module__, *_modules_of(static)}),
                 f"{self._function.__module__}.{self._function.__qualname__}",
                 *(device.platform, device.device_kind, device.id, str(structure)),
                 *(shapes, sorted(static.items()), sorted(options.items())),
@@ -266,6 +274,18 @@ def _device_of(leaves: list[Any]) -> Any:
     if len(found) > 1:
         return None
     return found.pop() if found else chosen_device()
+
+
+def _modules_of(value: Any) -> set[str]:
+    """Modules of the classes that static values are made of."""
+    if is_dataclass(value) and not isinstance(value, type):
+        parts = [getattr(value, f.name) for f in fields(value)]
+        return {type(value).__module__}.union(*map(_modules_of, parts))
+    if isinstance(value, dict):
+        return set().union(*map(_modules_of, value.values()))
+    if isinstance(value, tuple):
+        return set().union(*map(_modules_of, value))
+    return set()
 
 
 def _is_known(value: Any) -> bool:

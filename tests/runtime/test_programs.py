@@ -17,8 +17,14 @@ import pytest
 
 import secret_jax
 from secret_jax import RssSplits, SecretRegressor
-from secret_jax.runtime import program_files, programs
+from secret_jax.runtime import (
+    program_files,
+    program_memory,
+    program_sources,
+    programs,
+)
 from secret_jax.runtime.program_files import ProgramFolder, default_folder, key_of
+from secret_jax.runtime.program_sources import imported, sources_of
 from secret_jax.runtime.programs import program
 
 FIT = """
@@ -232,6 +238,70 @@ def test_keys_know_what_made_a_program(monkeypatch):
     monkeypatch.undo()
     program_files._surroundings.cache_clear()
     assert key_of("a") == before
+
+
+def test_keys_know_the_sources_that_a_program_is_made_of_and_no_others(monkeypatch):
+    search = "secret_jax.grow.program"
+    assert "secret_jax.runtime.linalg" in imported([search])
+    rooms = {name.split(".")[1] for name in imported([search, "secret_jax.splits.rss"])}
+    assert not rooms & {"inspect", "cli", "boost", "stream", "prune", "estimator"}
+    before = sources_of([search]), sources_of(["test_programs"])
+    for edited, ours in (("inspect.text", True), ("runtime.linalg", False)):
+        program_sources._hash_of.cache_clear()
+        with monkeypatch.context() as patch:
+            patch.setitem(program_sources._SOURCES, f"secret_jax.{edited}", "x = 1")
+            assert (sources_of([search]) == before[0]) == ours
+            assert sources_of(["test_programs"]) != before[1]
+    program_sources._hash_of.cache_clear()
+
+
+def test_only_programs_are_deleted_from_a_folder_that_grows(folder):
+    folder.mkdir(mode=0o700)
+    (folder / "folder.program").mkdir()
+    own = folder / "dataset.bin"
+    own.write_bytes(b"x" * 3_000_000)
+    os.utime(own, (1e9, 1e9))
+    left = folder / "tmp1.program-unfinished"  # by a process that was killed
+    left.write_bytes(b"x" * 2_000_000)
+    os.utime(left, (1e9, 1e9))
+    kept = ProgramFolder(folder, named=True, most_bytes=1 << 20)
+    rng = np.random.default_rng(0)
+    for name in "abc":
+        kept.write(name, rng.bytes(400_000))
+    assert own.stat().st_size == 3_000_000
+    assert not left.exists()
+    assert kept.read("a") is None
+    assert kept.read("c") is not None
+    assert (folder / "folder.program").is_dir()
+
+
+def test_the_least_recently_used_programs_leave_memory_first(monkeypatch, folder):
+    secret_jax.keep_programs(folder)
+    programs.forget_programs()
+    monkeypatch.setattr(program_memory, "FEWEST_PROGRAMS", 1)
+    calls: list = []
+    double = doubled(calls=calls)
+    for n in (3, 4, 5, 6):
+        double(np.ones(n, np.float32))
+    double(np.ones(3, np.float32))
+    monkeypatch.setattr(program_memory, "MOST_PROGRAMS", 3)
+    program_memory.make_room()
+    assert double.n_compiled == 2
+    double(np.ones(3, np.float32))
+    assert double.n_compiled == 2
+    double(np.ones(4, np.float32))  # read from its file
+    assert (double.n_compiled, len(calls)) == (3, 4)
+    if program_memory.n_maps():
+        monkeypatch.setattr(program_memory, "MOST_MAPS", 1)
+        program_memory.make_room()
+        assert double.n_compiled == 1
+
+
+def test_nothing_is_compiled_where_compiling_is_switched_off():
+    double = doubled()
+    with jax.disable_jit():
+        assert float(double(jnp.ones(3))["sum"][0]) == 3.0
+    assert double.n_compiled == 0
 
 
 def test_where_programs_are_kept(monkeypatch, folder):

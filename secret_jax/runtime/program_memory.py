@@ -1,0 +1,81 @@
+"""Compiled programs in the memory of this process: a bounded number of them.
+
+Every program takes some hundred memory maps, and a process may have 65,530 of them on
+Linux: the compiler ends a process that asks for one more. So those that were not used
+for longest go before; on disk they stay.
+"""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import threading
+import weakref
+from collections.abc import Callable, Hashable, Iterator
+from pathlib import Path
+from typing import Any
+
+# A program takes 150 to 400 maps (jaxlib 0.10.2 on Linux), a default fit needs some
+# five programs, a booster some twenty. Most maps are left to other libraries.
+MOST_MAPS = 16_000
+MOST_PROGRAMS = 512
+FEWEST_PROGRAMS = 16
+_CLOCK = itertools.count()
+_LOCK = threading.Lock()
+_MAPS = Path("/proc/self/maps")
+
+
+class Compiled:
+    """A compiled program and when it was used last."""
+
+    __slots__ = ("call", "last_use")
+
+    def __init__(self, call: Callable[..., Any]):
+        self.call, self.last_use = call, next(_CLOCK)
+
+    def __call__(self, *leaves: Any) -> Any:
+        self.last_use = next(_CLOCK)
+        return self.call(*leaves)
+
+
+class ProgramMemory(dict[Hashable, Compiled]):
+    """Compiled programs of one function by shapes, devices and settings."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        _MEMORIES.append(weakref.ref(self, _MEMORIES.remove))
+
+
+_MEMORIES: list[weakref.ref[ProgramMemory]] = []
+
+
+def n_maps() -> int:
+    """Memory maps of this process; 0 where the system does not show them."""
+    try:
+        return _MAPS.read_bytes().count(b"\n")
+    except OSError:
+        return 0
+
+
+def make_room() -> None:
+    """Drop the least recently used half of all programs while there are too many."""
+    with _LOCK:
+        while True:
+            held = sorted(_held(), key=lambda item: item[0])
+            too_many = len(held) > MOST_PROGRAMS or n_maps() > MOST_MAPS
+            # Maps may be somebody else's: the last few programs are worth more.
+            if len(held) <= FEWEST_PROGRAMS or not too_many:
+                return
+            for _, memory, key in held[: len(held) // 2]:
+                memory.pop(key, None)
+            del held
+            gc.collect()  # executables are parts of circles
+
+
+def _held() -> Iterator[tuple[int, ProgramMemory, Hashable]]:
+    """All programs of this process with the time of their last use."""
+    for reference in list(_MEMORIES):
+        memory = reference()
+        if memory is not None:
+            for key, compiled in list(memory.items()):
+                yield compiled.last_use, memory, key
