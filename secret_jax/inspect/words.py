@@ -6,7 +6,7 @@ The picture and the explanations say the same as the text because all of them as
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from secret_jax.inspect.arguments import MOST_CATEGORIES
@@ -259,11 +259,12 @@ def _of_hidden(
 
 def most_moving(equations: Sequence[Tree], node: int) -> list[str]:
     """How many equations a node has, and the columns that move them most, in parts."""
-    effects: Counter[str] = Counter()
+    effects: defaultdict[str, float] = defaultdict(float)
     for tree in equations:
         for term in model_in_original_units(tree, node).terms:
             effects[term.name] += term.effect
-    most = [quoted(name) for name, _ in effects.most_common(_MOVING)]
+    order = sorted(effects, key=lambda name: -effects[name])
+    most = [quoted(name) for name in order[:_MOVING]]
     words = f"equations of {len(equations)} classes"
     return [f"{words}, moved most by {most[0]}", *most[1:]] if most else [words]
 

@@ -75,8 +75,8 @@ class ClassParts:
         if len(self.view.equations) == 1:
             what = self.view.equations[0].schema.target_name
             return (
-                "Moves: what one standard deviation of the column among the leaf's rows "
-                f"adds to {what}. {STANDARD_ERRORS}"
+                "Moves: what one standard deviation of the column among the leaf's "
+                f"rows adds to {what}. {STANDARD_ERRORS}"
             )
         what = "a class's probability is in proportion to the exponential of its score"
         if not self.view.says_log_odds:

@@ -75,7 +75,7 @@ def report_page(
         "nodes": shown_nodes(view, depth),
         "cards": _cards(view, parts, rows, max_points),
         "n_leaves": view.tree.n_leaves,
-        "importances": _importances(view.tree.schema.names, parts.importances),
+        "importances": _importances(list(view.tree.schema.names), parts.importances),
         "comparison": with_bars(parts.lines(rows, comparison)),
         "ways": [],
         "drawings": {},
@@ -207,9 +207,7 @@ def _cards(
     ]
 
 
-def _importances(
-    names: Sequence[str], shares: np.ndarray
-) -> list[tuple[str, str, float]]:
+def _importances(names: list[str], shares: np.ndarray) -> list[tuple[str, str, float]]:
     """Column, percent and length of its bar, the largest first."""
     order = np.argsort(-shares, kind="stable")[:_MOST_IMPORTANCES]
     largest = max(float(shares.max(initial=0.0)), 1e-300)

@@ -33,7 +33,11 @@ class Added(NamedTuple):
 
     def less(self, other: Added) -> Added:
         """What makes the difference of two predictions."""
-        return Added(*(one - two for one, two in zip(self, other, strict=True)))
+        return Added(
+            self.baseline - other.baseline,
+            self.contributions - other.contributions,
+            self.clipping - other.clipping,
+        )
 
 
 def example_ways(tree: Tree, rows: HeldOut) -> list[dict[str, Any]]:
