@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from secret_jax.inspect.arguments import MOST_BARS
+from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.equations import model_in_original_units
 from secret_jax.inspect.rounding import printed_model
-from secret_jax.inspect.views import ClassView
 from secret_jax.inspect.words import term_words
 
 

@@ -13,7 +13,8 @@ from secret_jax.inspect.arguments import (
 )
 from secret_jax.inspect.colors import ink_on
 from secret_jax.inspect.printing import counted_leaves, counted_rows
-from secret_jax.inspect.views import TreeView, as_view
+from secret_jax.inspect.tree_view import TreeView
+from secret_jax.inspect.views import as_view
 from secret_jax.inspect.words import model_parts, split_parts
 from secret_jax.tree.structure import StopReason, Tree
 from secret_jax.tree.totals import leaves_below

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from secret_jax.inspect.explain import Explanation
     from secret_jax.inspect.plot.picture import Picture
     from secret_jax.inspect.stability import Stability
-    from secret_jax.inspect.views import TreeView
+    from secret_jax.inspect.tree_view import TreeView
 
 _NOTEBOOK_BYTES = 200_000  # a notebook keeps what it has shown
 

@@ -15,7 +15,8 @@ from secret_jax.inspect.curves import curves_text
 from secret_jax.inspect.equations import Side
 from secret_jax.inspect.one_leaf import one_leaf_sentence
 from secret_jax.inspect.printing import counted, counted_leaves, counted_rows
-from secret_jax.inspect.views import TreeView, as_view
+from secret_jax.inspect.tree_view import TreeView
+from secret_jax.inspect.views import as_view
 from secret_jax.inspect.words import (
     missing_facts,
     mixture_facts,

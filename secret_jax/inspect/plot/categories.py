@@ -10,6 +10,7 @@ import numpy as np
 from secret_jax.data.encoding import encode
 from secret_jax.data.rows import Table
 from secret_jax.data.schema import Role
+from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.plot.classes import BESIDE, draw_legend
 from secret_jax.inspect.plot.held import Rows, drawn_range
 from secret_jax.inspect.plot.layout import with_short_names
@@ -21,7 +22,7 @@ from secret_jax.inspect.plot.style import (
     open_frame,
     round_marks,
 )
-from secret_jax.inspect.views import ClassView, TreeView
+from secret_jax.inspect.tree_view import TreeView
 
 _MOST_CATEGORIES = 24
 _ALONG = 200  # places of a column of numbers
@@ -146,7 +147,6 @@ def _draw_row(axes: Any, grid: CategoryGrid) -> None:
     place = np.arange(len(side.values))
     if isinstance(view, ClassView):
         short = with_short_names(view)
-        assert isinstance(short, ClassView)
         below = np.zeros(len(place))
         for share, color in zip(grid.value.T, view.colors, strict=True):
             axes.bar(place, share, 0.7, bottom=below, color=color)

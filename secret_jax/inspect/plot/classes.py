@@ -8,6 +8,7 @@ import numpy as np
 
 from secret_jax.inspect.class_errors import calibration, class_errors
 from secret_jax.inspect.class_table import ClassTable
+from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.colors import ink_on
 from secret_jax.inspect.plot.style import (
     DARK_COLOR,
@@ -18,7 +19,6 @@ from secret_jax.inspect.plot.style import (
     open_frame,
 )
 from secret_jax.inspect.printing import counted, number, quoted
-from secret_jax.inspect.views import ClassView
 
 _SIGNS = "PuOr"  # colours of effects, from below zero to above it
 _MOST_NUMBERS = 12  # classes beside each other whose coefficients are written out

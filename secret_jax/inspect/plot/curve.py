@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.plot.classes import BESIDE, draw_legend
 from secret_jax.inspect.plot.layout import with_short_names
 from secret_jax.inspect.plot.paint import FAINT
@@ -18,7 +19,7 @@ from secret_jax.inspect.plot.style import (
     MIDDLE_COLOR,
     open_frame,
 )
-from secret_jax.inspect.views import ClassView, TreeView
+from secret_jax.inspect.tree_view import TreeView
 
 _CURVE_POINTS = 1001  # between two jumps
 _AVERAGED_POINTS = 201  # for all rows of the mean

@@ -10,14 +10,15 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
+from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.one_leaf import one_leaf_sentence
 from secret_jax.inspect.plot.style import FONT_SIZE
 from secret_jax.inspect.printing import counted_leaves
-from secret_jax.inspect.views import ClassView, TreeView
+from secret_jax.inspect.tree_view import TreeView
 from secret_jax.inspect.words import model_parts, most_moving, split_parts
 from secret_jax.tree.structure import Tree
 from secret_jax.tree.totals import leaves_below
@@ -46,6 +47,9 @@ _MOST_EQUATION_LINES = 14
 # A tree is drawn down to where it has so many ends, unless a depth is asked for.
 _MOST_ENDS, _MOST_LEVELS = 20, 6
 _ENDS = -1  # the column of the leaves; the others are levels of inner nodes
+
+
+_View = TypeVar("_View", bound=TreeView)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -254,7 +258,7 @@ def _wrapped(parts: list[str]) -> list[str]:
     return lines
 
 
-def with_short_names(view: TreeView) -> TreeView:
+def with_short_names(view: _View) -> _View:
     """The view with long names of columns, categories and classes cut in the middle."""
     tree = view.tree
     schema = tree.schema

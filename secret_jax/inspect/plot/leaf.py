@@ -11,6 +11,7 @@ import numpy as np
 from secret_jax.data.encoding import encode
 from secret_jax.inspect.arguments import MOST_BARS, check_count, check_node
 from secret_jax.inspect.class_table import class_table
+from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.equations import (
     LinearModel,
     model_in_original_units,
@@ -34,7 +35,8 @@ from secret_jax.inspect.plot.style import (
 )
 from secret_jax.inspect.printing import counted, number, quoted
 from secret_jax.inspect.rounding import PrintedTerm, printed_model
-from secret_jax.inspect.views import ClassView, TreeView, as_view
+from secret_jax.inspect.tree_view import TreeView
+from secret_jax.inspect.views import as_view
 from secret_jax.inspect.words import term_words
 from secret_jax.tree.routing import walk
 from secret_jax.tree.structure import Tree
@@ -268,10 +270,10 @@ def _draw_fit(ax: Any, view: TreeView, node: int, rows: _Reached) -> None:
         if ends[0] <= bound <= ends[1] and not tree.is_soft:
             ax.axvline(bound, color="0.65", lw=0.8, ls=":", zorder=0)
     error = float(np.sqrt(np.mean((value - actual) ** 2)))
-    rows = counted(len(value), "row", "rows")
+    n_rows = counted(len(value), "row", "rows")
     by = "the mixture" if tree.is_soft else "this equation"
     ax.set_title(
-        f"{rows}, error {number(error, digits=3)}", fontsize=FONT_SIZE, loc="left"
+        f"{n_rows}, error {number(error, digits=3)}", fontsize=FONT_SIZE, loc="left"
     )
     ax.set_xlabel(f"predicted by {by}", fontsize=FONT_SIZE)
     ax.set_ylabel(

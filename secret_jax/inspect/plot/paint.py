@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.plot.classes import (
     BESIDE,
     channels,
@@ -21,12 +22,15 @@ from secret_jax.inspect.plot.style import (
     import_matplotlib,
     round_marks,
 )
-from secret_jax.inspect.views import ClassView, TreeView
+from secret_jax.inspect.tree_view import TreeView
 
 FAINT = 0.25  # opacity of a row that reaches another leaf
 _TARGETS_COLOURED = 0.01, 0.99  # quantiles of the targets that the colours reach
 _OPACITY = 0.85
-_OF_TWO = "#ffffff", "#000000"  # rows of two classes, on colours of a probability
+_OF_TWO: tuple[str, str] = (
+    "#ffffff",
+    "#000000",
+)  # rows of two classes, on colours of a probability
 
 
 class Paint:
@@ -88,8 +92,7 @@ class Paint:
         """A bar of the scale, or a legend of the classes."""
         if isinstance(self.view, ClassView) and (self.several or self.with_rows):
             short = with_short_names(self.view)
-            assert isinstance(short, ClassView)
-            colors = list(_OF_TWO) if self.of_two else short.colors
+            colors = [*_OF_TWO] if self.of_two else short.colors
             place = BESIDE if self.several else {"loc": "upper right", "frameon": True}
             draw_legend(axes, colors, list(short.names), **place)
         if self.several:

@@ -10,6 +10,7 @@ import numpy as np
 from secret_jax.data.encoding import encode
 from secret_jax.data.schema import Role
 from secret_jax.inspect.arguments import check_count
+from secret_jax.inspect.class_view import percent
 from secret_jax.inspect.plot.categories import CategoryGrid, draw_categories
 from secret_jax.inspect.plot.curve import draw_curve
 from secret_jax.inspect.plot.held import (
@@ -29,7 +30,8 @@ from secret_jax.inspect.plot.style import (
     round_marks,
 )
 from secret_jax.inspect.plot.surface import draw_surface
-from secret_jax.inspect.views import TreeView, as_view, percent
+from secret_jax.inspect.tree_view import TreeView
+from secret_jax.inspect.views import as_view
 from secret_jax.tree.structure import Tree
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from secret_jax.inspect.plot.slices import varied
 from secret_jax.inspect.plot.style import evenly_spaced
 from secret_jax.inspect.plot.support import far_from_rows
 from secret_jax.inspect.printing import counted_rows
-from secret_jax.inspect.views import TreeView
+from secret_jax.inspect.tree_view import TreeView
 from secret_jax.tree.routing import apply
 
 _MOST_POINTS = 800

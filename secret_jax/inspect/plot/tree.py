@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import numpy as np
 
 from secret_jax.inspect.arguments import check_count, checked_precision
+from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.plot.layout import (
     BAR_HEIGHT,
     COLUMN_GAP,
@@ -35,7 +36,8 @@ from secret_jax.inspect.printing import (
     counted_rows,
     short_number,
 )
-from secret_jax.inspect.views import ClassView, NumberView, TreeView, as_view
+from secret_jax.inspect.tree_view import NumberView, TreeView
+from secret_jax.inspect.views import as_view
 from secret_jax.tree.structure import Tree
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ import numpy as np
 
 from secret_jax.data.rows import Table
 from secret_jax.inspect.class_errors import ClassErrors, class_errors, confusion, roc
+from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.one_leaf import kind_of_regression
 from secret_jax.inspect.printing import number
 from secret_jax.inspect.report.error_lines import (
@@ -17,7 +18,6 @@ from secret_jax.inspect.report.error_lines import (
     compared_lines,
     lines_by_size,
 )
-from secret_jax.inspect.views import ClassView
 from secret_jax.tree.routing import apply
 from secret_jax.tree.structure import Tree
 

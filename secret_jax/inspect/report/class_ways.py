@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from secret_jax.inspect.class_view import ClassView, percent
 from secret_jax.inspect.explain import Explanation, explain
 from secret_jax.inspect.printing import quoted
 from secret_jax.inspect.report.class_rows import ClassRows
 from secret_jax.inspect.report.ways import Added, chosen_rows, way
-from secret_jax.inspect.views import ClassView, percent
 
 _STRANGER = "a class never seen"
 _UNIT = 1.0  # of log-odds

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from secret_jax.inspect.views import TreeView
+from secret_jax.inspect.tree_view import TreeView
 from secret_jax.prune.path import of_size
 from secret_jax.tree.structure import Tree
 

@@ -17,7 +17,7 @@ from secret_jax.inspect.report.error_lines import (
     lines_by_size,
 )
 from secret_jax.inspect.rest import rest_of
-from secret_jax.inspect.views import NumberView
+from secret_jax.inspect.tree_view import NumberView
 from secret_jax.tree.routing import apply, predict
 from secret_jax.tree.structure import Tree
 

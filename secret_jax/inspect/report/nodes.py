@@ -8,12 +8,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.colors import Scale
 from secret_jax.inspect.explain import path_sentence
 from secret_jax.inspect.one_leaf import one_leaf_sentence
 from secret_jax.inspect.printing import counted_leaves, counted_rows, number
 from secret_jax.inspect.report.words import in_steps
-from secret_jax.inspect.views import ClassView, TreeView
+from secret_jax.inspect.tree_view import TreeView
 from secret_jax.inspect.words import (
     bounds_in_words,
     model_parts,

@@ -10,6 +10,7 @@ import numpy as np
 from secret_jax.data.rows import Table
 from secret_jax.inspect.class_errors import calibration, class_errors, roc
 from secret_jax.inspect.class_table import class_table
+from secret_jax.inspect.class_view import ClassView, percent
 from secret_jax.inspect.colors import ink_on
 from secret_jax.inspect.importances import feature_importances
 from secret_jax.inspect.printing import number, quoted
@@ -25,7 +26,6 @@ from secret_jax.inspect.report.drawing import calibration_chart, roc_chart
 from secret_jax.inspect.report.error_lines import ErrorLine
 from secret_jax.inspect.report.of_numbers import STANDARD_ERRORS
 from secret_jax.inspect.report.terms import term_lines
-from secret_jax.inspect.views import ClassView, percent
 
 _CHART = 260  # pixels
 _MOST_TERMS = 24  # of a table

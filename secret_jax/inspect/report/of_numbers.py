@@ -24,7 +24,7 @@ from secret_jax.inspect.report.held_out import (
 from secret_jax.inspect.report.terms import term_lines
 from secret_jax.inspect.report.ways import example_ways
 from secret_jax.inspect.report.words import in_steps
-from secret_jax.inspect.views import NumberView
+from secret_jax.inspect.tree_view import NumberView
 
 _BINS = 41  # odd: one of them is around zero
 STANDARD_ERRORS = (

@@ -10,6 +10,7 @@ import numpy as np
 
 from secret_jax.data.rows import Table
 from secret_jax.inspect.arguments import check_count
+from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.curves import curves_note
 from secret_jax.inspect.printing import counted, counted_leaves, counted_rows
 from secret_jax.inspect.report.class_rows import ClassRows
@@ -18,7 +19,8 @@ from secret_jax.inspect.report.held_out import HeldOut
 from secret_jax.inspect.report.nodes import shown_nodes
 from secret_jax.inspect.report.of_classes import ClassParts, shade
 from secret_jax.inspect.report.of_numbers import NumberParts
-from secret_jax.inspect.views import ClassView, NumberView, TreeView, as_view
+from secret_jax.inspect.tree_view import NumberView, TreeView
+from secret_jax.inspect.views import as_view
 from secret_jax.inspect.words import missing_facts, mixture_facts
 from secret_jax.tree.structure import Tree
 
