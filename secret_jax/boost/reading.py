@@ -23,7 +23,7 @@ from secret_jax.losses.interface import Loss
 from secret_jax.runtime.values import is_integer
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from secret_jax.inspect.plot.picture import Picture
 
 
 class BoosterReading:
@@ -118,7 +118,7 @@ class BoosterReading:
         n_points: int = 21,
         most: int = 6,
         output: int | str | None = None,
-    ) -> Figure:
+    ) -> Picture:
         """Draw the curves of columns, and the pairs that interact most.
 
         Parameters
@@ -134,7 +134,8 @@ class BoosterReading:
 
         Returns
         -------
-        matplotlib.figure.Figure
+        secret_jax.inspect.plot.picture.Picture
+            Ticks below the curves, and numbers beside categories, are the rows.
         """
         from secret_jax.boost.plot import drawn_effects
 
@@ -145,7 +146,9 @@ class BoosterReading:
             columns = [names[i] for i in np.argsort(-shares)[:most] if shares[i] > 0]
         curves = [self.effect(c, X, n_points=n_points, output=output) for c in columns]
         pairs = interactions(self.ensemble_, rows, 40, which)[:most]
-        return drawn_effects(curves, pairs, self.ensemble_.schema.target_names[which])
+        schema = self.ensemble_.schema
+        target = schema.target_names[which]
+        return drawn_effects(curves, pairs, target, rows, schema)
 
     def export_code(
         self,
