@@ -69,6 +69,7 @@ def read_excel(
     import pandas as pd
 
     _check(name, source)
+    book: Any
     with pd.ExcelFile(source, engine="openpyxl") as book:
         names = [str(one) for one in book.sheet_names]
         starts = {}
@@ -85,9 +86,7 @@ def read_excel(
                 f"Its sheets are {some([repr(one) for one in names], most=12)}"
             )
         before, _, preface = starts.get(chosen) or _start(book, chosen, skip)
-        frame = book.parse(
-            chosen, skiprows=before, dtype=object, keep_default_na=False
-        )
+        frame = book.parse(chosen, skiprows=before, dtype=object, keep_default_na=False)
     frame = frame.where(frame.map(lambda cell: cell != ""), None).infer_objects()
     notes = () if skip is not None else preface_note(name, before, preface)
     hint = ""

@@ -27,9 +27,7 @@ _SAME = str.maketrans("\u2019\u00a0\u2009\u202f\u2212", "'   -")
 _CONVENTIONS = [("", "."), (",", "."), ("", ","), (".", ",")]
 _CONVENTIONS += [(mark, decimal) for mark in "' " for decimal in ".,"]
 # What multiplies: a number without it is of another size.
-_MAGNITUDE = re.compile(
-    rf"(k|K|m|M|B|T|bn|[mM]io|[mM]rd|[tT]sd)\.?\s*({_CURRENCY})?"
-)
+_MAGNITUDE = re.compile(rf"(k|K|m|M|B|T|bn|[mM]io|[mM]rd|[tT]sd)\.?\s*({_CURRENCY})?")
 _SHARE = re.compile("[%‰].*")
 # Of fewer different numbers with a unit ("2WD", "4WD") one cannot say that they are.
 _FEWEST_WITH_UNIT = 3

@@ -62,7 +62,7 @@ def oddities(
 def _codes(name: str, values: np.ndarray) -> Iterator[str]:
     """On the last value at either end, if it is a code and far from all others."""
     values = values[np.isfinite(values)]
-    for sign, side in ((-1.0, "lowest"), (1.0, "highest")):
+    for sign in (-1.0, 1.0):
         signed = sign * values
         code = signed.max(initial=-np.inf)
         others = signed[signed < code]
