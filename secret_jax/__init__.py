@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from secret_jax.losses.interface import Loss as Loss
     from secret_jax.losses.numbers import Huber as Huber
     from secret_jax.losses.numbers import Poisson as Poisson
-    from secret_jax.losses.numbers import Quantile as Quantile
+    from secret_jax.losses.quantile import Quantile as Quantile
     from secret_jax.models.interface import LeafModel as LeafModel
     from secret_jax.models.interface import Models as Models
     from secret_jax.models.least_squares import Constant as Constant
@@ -108,7 +108,7 @@ _HOMES = {
     "Poisson": "losses.numbers",
     "Pruned": "prune.interface",
     "PruningRule": "prune.interface",
-    "Quantile": "losses.numbers",
+    "Quantile": "losses.quantile",
     "Refined": "refine.interface",
     "Refinement": "refine.interface",
     "RefinementWarning": "refine.interface",

@@ -22,7 +22,7 @@ from secret_jax.data.rows import Rows
 from secret_jax.data.sampling import sampling_factors, sampling_hash, sampling_limit
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.shards import RowShards
-from secret_jax.data.source import HostRows, distinct
+from secret_jax.data.source import HostRows, few_copies
 from secret_jax.runtime.devices import in_32_bits
 from secret_jax.runtime.linalg import AnyArray
 from secret_jax.runtime.programs import program
@@ -229,12 +229,15 @@ class ShardedRows:
         In units of their own.
     weight : ndarray of shape (n_rows,), float64
         Positive.
+    copies : ndarray of shape (n_rows,), int64, or None
+        How many rows each one stands for; None: one.
     """
 
     schema: TableSchema
     shards: RowShards
     targets: np.ndarray
     weight: np.ndarray
+    copies: np.ndarray | None = None
 
     @property
     def n_rows(self) -> int:
@@ -250,7 +253,8 @@ class ShardedRows:
         """See `secret_jax.data.source.RowSource`."""
         if n_wanted < self.n_rows:
             index = self._below(n_wanted / self.n_rows, seed)
-            found = distinct(self._on_host(index).take(None), n_wanted, seed)
+            there = self._on_host(index)
+            found = few_copies(there.take(None), there.copies, n_wanted, seed)
             if found is not None:
                 return found
         return self._on_host(None).sample(n_wanted, seed)
@@ -283,13 +287,14 @@ class ShardedRows:
 
     def _on_host(self, index: np.ndarray | None) -> HostRows:
         """Some rows, rising, or all, in the memory of the host."""
-        targets, weight = self.targets, self.weight
+        targets, weight, copies = self.targets, self.weight, self.copies
         if index is None:
             x = np.asarray(self.shards)
         else:
             x, targets, weight = self._rows(index), targets[index], weight[index]
-        codes = np.zeros((len(weight), 0), np.int32)
-        return HostRows(self.schema, ReadColumns(list(x.T), codes), targets, weight)
+            copies = None if copies is None else copies[index]
+        columns = ReadColumns(list(x.T), np.zeros((len(weight), 0), np.int32))
+        return HostRows(self.schema, columns, targets, weight, copies)
 
     def _rows(self, index: np.ndarray) -> np.ndarray:
         """Some rows, gathered from their shards."""

@@ -96,7 +96,7 @@ def fit_stream(plan: Plan, source: BatchSource, options: StreamOptions) -> Finis
     else:
         whole = own
     layout = whole.layout
-    schema, rows = whole.finished()
+    schema, rows = whole.finished(plan.leaf.loss)
     _warn_of_target(whole, schema)
     stream = StreamRows(
         schema,

@@ -142,12 +142,6 @@ class StreamMixin:
         if plan.additive is not None:
             allowed = "None in fit_stream: curves are fitted to rows in memory, by fit"
             refuse("additive", type(self).__name__, allowed, plan.additive)
-        loss = plan.leaf.loss
-        if loss is not None and loss.scaling(1.0, 2.0) != (1.0, 2.0):
-            raise ValueError(
-                f"fit_stream measures the target in units of its deviation, which "
-                f"{loss!r} cannot have. Fit such a loss with fit, on rows in memory."
-            )
         exchange = JaxProcesses() if processes else Alone()
         sources: list[BatchSource] = []
 

@@ -12,6 +12,7 @@ from secret_jax.additive import options as _options  # noqa: F401  (read by name
 from secret_jax.data.schema import Role, TableSchema
 from secret_jax.losses import classes as _classes  # noqa: F401
 from secret_jax.losses import numbers as _numbers  # noqa: F401
+from secret_jax.losses import quantile as _quantile  # noqa: F401
 from secret_jax.losses.interface import Loss
 from secret_jax.runtime.values import Value, value_class
 from secret_jax.tree.archive import ModelFileError
