@@ -433,7 +433,12 @@ def _scaled(
 ) -> tuple[CheckedRows, CheckedRows | None]:
     """Rows with their weights in the unit of `scaled_weight`, one for both if asked."""
     if others is None or not together:
-        return given._replace(weight=scaled_weight(given.weight)), others
-    weight = scaled_weight(np.concatenate([given.weight, others.weight]))
+        weight = scaled_weight(given.weight, given.copies)
+        return given._replace(weight=weight), others
+    weight, copies = (
+        np.concatenate([getattr(rows, name) for rows in (given, others)])
+        for name in ("weight", "copies")
+    )
+    weight = scaled_weight(weight, copies)
     own, other = np.split(weight, [len(given.weight)])
     return given._replace(weight=own), others._replace(weight=other)
