@@ -71,8 +71,8 @@ def column_moments(
     Raises
     ------
     ValueError
-        If a value is infinite, missing where that is not allowed, or so large that the
-        variance is no number.
+        If a value is infinite, missing where that is not allowed, or so large or small
+        that the variance is no number above zero.
     """
     blocks = column_sums(columns, names, weight, allow_missing=allow_missing)
     return moments_of(blocks, names, what)
@@ -123,16 +123,17 @@ def moments_of(
         total = joint_sums(blocks)
         scale = np.sqrt(safe_divide(total.scatter, total.mass, np))
     constant = (total.lowest >= total.highest) | (total.mass == 0)
-    for column in np.flatnonzero(~constant & ~np.isfinite(scale)).tolist():
+    for column in np.flatnonzero(~constant & ~(np.isfinite(scale) & (scale > 0))):
         largest = max(abs(total.lowest[column]), abs(total.highest[column]))
+        size = "small" if scale[column] == 0 else "large"
         raise ValueError(
-            f"The values of {what} {names[column]!r} are too large ({largest:.3g}) for "
+            f"The values of {what} {names[column]!r} are too {size} ({largest:.3g}) for "
             "their variance to be a number. Rescale them."
         )
     center = np.where(constant, total.lowest, total.mean)
     return ColumnMoments(
         center=np.where(total.mass > 0, center, 0.0),
-        scale=np.where(constant | (scale <= 0), 1.0, scale),
+        scale=np.where(constant, 1.0, scale),
         mass=total.mass,
         missing_mass=total.missing_mass,
     )

@@ -31,6 +31,8 @@ class Loss(Value, ABC):
     """Whether it is a negative log-likelihood up to a constant."""
     of_classes: ClassVar[bool] = False
     """Whether its targets are indicators or shares of classes."""
+    says_targets: ClassVar[bool] = False
+    """Whether its values are those that targets have, and not log-odds or the like."""
     has_corners: ClassVar[bool] = False
     """Whether its slope jumps, as that of absolute errors: see `rounded`."""
 

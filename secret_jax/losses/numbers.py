@@ -36,6 +36,7 @@ class Huber(Loss):
 
     delta: float = 0.3
     predicts_means: ClassVar[bool] = False
+    says_targets: ClassVar[bool] = True
 
     _parameter_constraints: ClassVar[dict] = {"delta": [real(0.0, closed="neither")]}
 
