@@ -97,7 +97,7 @@ def rounding_widths(
     ndarray of shape (n_rows, n_outputs), float64
     """
     width = np.empty(value.shape)
-    least = 1.0 + group.x.shape[1]  # so many a straight line needs
+    least = max(share * (1.0 + group.x.shape[1]), 2.0)  # a model passes through so many
     for start, stop in zip(group.start, group.stop, strict=True):
         rows = slice(start, stop)
         for output in range(value.shape[1]):
