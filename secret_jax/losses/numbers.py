@@ -160,4 +160,3 @@ class Poisson(Loss):
     def noise(self, error: np.ndarray, mean: np.ndarray) -> np.ndarray:
         """See `Loss`."""
         return 2.0 * error / np.maximum(mean, _RAREST)
-

@@ -90,13 +90,11 @@ def _members(
     """The terms of an equation: columns, and levels that share a coefficient."""
     n = len(slopes)
     first = n - schema.n_indicators
+    attributes = {at: which for at, (which, _) in enumerate(schema.indicators, first)}
     terms: dict[tuple[int, float], list[int]] = {}
     for position in np.flatnonzero(slopes).tolist():
-        if position < first:
-            terms[-1 - position, 0.0] = [position]
-        else:
-            attribute, _ = schema.indicators[position - first]
-            terms.setdefault((attribute, float(slopes[position])), []).append(position)
+        which = attributes.get(position, -1 - position)
+        terms.setdefault((which, float(slopes[position])), []).append(position)
     member = np.zeros((n, len(terms)))
     for term, positions in enumerate(terms.values()):
         member[positions, term] = 1.0

@@ -277,11 +277,7 @@ class Tree:
         return replace(self, schema=schema, kept=kept, bounds=bounds, **arrays)
 
 
-ARRAY_FIELDS = tuple(
-    item.name
-    for item in fields(Tree)
-    if item.type == "np.ndarray"
-)
+ARRAY_FIELDS = tuple(item.name for item in fields(Tree) if item.type == "np.ndarray")
 
 # Those with an axis of outputs.
 OUTPUT_FIELDS = (

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
 
 from secret_jax import Logistic, SecretClassifier, Shares
 from secret_jax.data.rows import Rows, Table
 from secret_jax.losses.classes import Brier, CrossEntropy
+from secret_jax.models.attach import attach_one
 from secret_jax.models.row_groups import groups_of_levels
 
 
@@ -132,3 +136,38 @@ def test_plain_shares_are_those_of_the_node():
     for leaf in np.unique(leaves):
         share = np.bincount(label[leaves == leaf], minlength=3) / np.sum(leaves == leaf)
         np.testing.assert_allclose(probability[leaves == leaf][0], share, atol=1e-6)
+
+
+def test_nodes_that_no_row_reaches_have_the_models_above_them():
+    X, label = blobs(2, n=60)
+    tree = SecretClassifier(splits="cart", max_depth=2, prune=None).fit(X, label).tree_
+    assert tree.max_depth == 2
+    beyond = X[:, tree.attribute[0]].max() + 1.0
+    threshold = np.where(tree.is_leaf | (tree.depth > 0), tree.threshold, beyond)
+    left, right = tree.left[0], tree.right[0]
+    closed = replace(tree, threshold=threshold.astype(np.float32))
+    if tree.is_leaf[left]:
+        closed = replace(closed, direction=closed.direction.copy())
+    rows = Rows(
+        Table(X.astype(np.float32), np.zeros((60, 0), int)),
+        (label == 1).astype(float)[:, None],
+        np.ones(60),
+    )
+    attached = attach_one(closed, rows, Logistic())
+    assert attached.weight[right] == 0
+    np.testing.assert_array_equal(attached.coefficient[right], attached.coefficient[0])
+    assert np.isfinite(attached.coefficient).all()
+
+
+def test_a_steep_slope_is_not_held_back():
+    random = np.random.default_rng(0)
+    X = random.normal(size=(6000, 3))
+    chance = 1 / (1 + np.exp(-20 * (X @ [1, -1, 0.5]) - 1))
+    label = random.random(6000) < chance
+    model = SecretClassifier(splits="cart", max_depth=0, tau=0.0, prune=None)
+    model.fit(X[:3000], label[:3000])
+    theirs = LogisticRegression(C=1e8, max_iter=1000).fit(X[:3000], label[:3000])
+    ours, best = (
+        log_loss(label[3000:], each.predict_proba(X[3000:])) for each in (model, theirs)
+    )
+    assert ours < 1.1 * best
