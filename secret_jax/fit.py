@@ -16,7 +16,7 @@ import numpy as np
 
 from secret_jax.data.rows import Rows, join, merged
 from secret_jax.data.sampling import ROW_ORDER, hold_out
-from secret_jax.data.source import RowSource
+from secret_jax.data.source import RowSource, every_row
 from secret_jax.grow.cost import what_takes_long
 from secret_jax.grow.trees import Recipe
 from secret_jax.losses.interface import Loss
@@ -169,7 +169,7 @@ def _every_row(prepared: Prepared, fitted: Fitted) -> Rows:
     sources = _sources(prepared, fitted.refit)
     if not sources:
         return fitted.all_rows()
-    return join([source.sample(source.n_rows, ROW_ORDER) for source in sources])
+    return join([every_row(source, ROW_ORDER) for source in sources])
 
 
 def _sources(prepared: Prepared, refit: bool) -> list[RowSource]:
@@ -242,7 +242,7 @@ def divided(prepared: Prepared, rule: PruningRule) -> Evidence:
         if cut < rows.n_rows:
             return Evidence(rows.take(slice(cut)), rows.take(slice(cut, None)))
     elif others is not None:
-        rows = merged(join([rows, others]), ROW_ORDER)
+        rows = merged(join([rows, others]), ROW_ORDER).dealt()
     return Evidence(rows)
 
 

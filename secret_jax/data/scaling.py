@@ -129,8 +129,8 @@ def moments_of(
         what = "the target" if of_target else "column"
         size = "small" if scale[column] == 0 else "large"
         raise ValueError(
-            f"The values of {what} {names[column]!r} are too {size} ({largest:.3g}) for "
-            "their variance to be a number. Rescale them."
+            f"The values of {what} {names[column]!r} are too {size} ({largest:.3g}) "
+            "for their variance to be a number. Rescale them."
         )
     center = np.where(constant, total.lowest, total.mean)
     return ColumnMoments(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from jaxtyping import Float
@@ -31,10 +31,11 @@ class Loss(Value, ABC):
     """Whether it is a negative log-likelihood up to a constant."""
     of_classes: ClassVar[bool] = False
     """Whether its targets are indicators or shares of classes."""
-    says_targets: ClassVar[bool] = False
-    """Whether its values are those that targets have, and not log-odds or the like."""
     has_corners: ClassVar[bool] = False
     """Whether its slope jumps, as that of absolute errors: see `rounded`."""
+    link: ClassVar[Literal["identity", "exponential", "softmax", "clip"] | None] = None
+    """Which function `prediction` is, for programs that are exported: "softmax" is the
+    logistic function of a single output, "clip" cuts at 0 and 1. None: another one."""
 
     def check_targets(self, targets: Float[np.ndarray, "n_rows n_outputs"]) -> None:
         """Refuse targets, in their own units, that the loss knows nothing of."""

@@ -36,7 +36,7 @@ class Huber(Loss):
 
     delta: float = 0.3
     predicts_means: ClassVar[bool] = False
-    says_targets: ClassVar[bool] = True
+    link: ClassVar = "identity"
 
     _parameter_constraints: ClassVar[dict] = {"delta": [real(0.0, closed="neither")]}
 
@@ -108,6 +108,7 @@ class Poisson(Loss):
     """
 
     is_likelihood: ClassVar[bool] = True
+    link: ClassVar = "exponential"
 
     def scaling(
         self,

@@ -89,10 +89,14 @@ class Weights(NamedTuple):
         )
 
     @property
+    def are_counts(self) -> bool:
+        """Whether all are whole numbers, and few enough for their sum to be exact."""
+        return self.whole and self.largest <= _MOST_COPIES / max(self.n_rows, 1)
+
+    @property
     def factor(self) -> float:
-        """Whole numbers stay as they are; others are scaled to a mean of one."""
-        whole = self.whole and self.largest <= _MOST_COPIES / max(self.n_rows, 1)
-        return 1.0 if whole or not self.total else self.n_used / self.total
+        """Counts stay as they are; other weights are scaled to a mean of one."""
+        return 1.0 if self.are_counts or not self.total else self.n_used / self.total
 
 
 class Learner:
@@ -112,6 +116,8 @@ class Learner:
     attributes : Attributes
         With hours for every column of dates.
     weights : Weights
+    digest : int
+        Of targets and weights, see `secret_jax.stream.chunks.Chunk.digest`.
     sums, target_sums : list of ColumnSums
     categories : list of dict
         For each discrete attribute the weight of every category, in the order in which
@@ -133,6 +139,7 @@ class Learner:
         self.layout: Layout | None = None
         self.attributes = Attributes((), False, [], (), ())
         self.weights = Weights()
+        self.digest = 0
         self.sums: list[ColumnSums] = []
         self.target_sums: list[ColumnSums] = []
         self.categories: list[dict[Any, float]] = []
@@ -173,6 +180,7 @@ class Learner:
             if self.layout is None:
                 self.begin(layout, chunk.columns)
             self._add(chunk)
+            self.digest = chunk.digest(self.digest)
 
     def _add(self, chunk: Chunk) -> None:
         _refuse_targets(chunk.targets, self.target_names)
@@ -311,6 +319,7 @@ class Learner:
             codes[index],
             targets[index],
             weight[index],
+            np.ones(len(index), np.int64),
             hashed,
         )
 
@@ -358,8 +367,14 @@ class Learner:
         if loss is not None:
             loss.check_targets(pool.targets)
             schema = with_units_of(loss, schema, pool.targets, pool.weight)
+        weights = self.weights
         rows = self.pool.sample(
-            schema, places, self.weights.n_used, self.weights.factor, ROW_ORDER
+            schema,
+            places,
+            weights.n_used,
+            weights.factor,
+            ROW_ORDER,
+            counts=weights.are_counts,
         )
         return schema, rows
 

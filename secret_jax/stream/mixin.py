@@ -83,7 +83,9 @@ class StreamMixin:
             take (see ``max_split_samples``), but at most 524,288.
         checkpoint : path-like, optional
             A folder, made if need be. The same call after an interruption goes on from
-            what it holds, to the same model; when that is saved, remove the folder.
+            what it holds, to the same model; when that is saved, remove the folder. A
+            call with other parameters, columns or rows is refused: files count as
+            others once they are written anew; of batches nothing is known unread.
         checkpoint_seconds : float, default=60
             How much of a pass may be lost at most.
         processes : bool, default=False

@@ -33,7 +33,9 @@ def bounded(
     -------
     Tree
     """
-    if tree.additive is not None or (tree.loss and not tree.loss.says_targets):
+    if tree.additive is not None or (
+        tree.loss is not None and tree.loss.link != "identity"
+    ):
         return tree
     schema = tree.schema
     center, scale = np.array(schema.target_centers), np.array(schema.target_scales)
