@@ -505,5 +505,17 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
+        tags.target_tags.multi_output = self.additive is None
+        tags.target_tags.positive_only = _refuses_negative(self.loss)
         return tags
+
+
+def _refuses_negative(loss: Any) -> bool:
+    """Whether a loss knows no negative targets."""
+    value = value_of("loss", loss)
+    try:
+        if value is not None:
+            value.check_targets(np.array([[-1.0], [2.0]]))
+    except ValueError:
+        return True
+    return False
