@@ -52,6 +52,7 @@ class CrossEntropy(Loss):
 
     is_likelihood: ClassVar[bool] = True
     of_classes: ClassVar[bool] = True
+    link: ClassVar = "softmax"
 
     def scaling(
         self,
@@ -122,6 +123,7 @@ class Brier(Loss):
     """
 
     of_classes: ClassVar[bool] = True
+    link: ClassVar = "clip"
 
     def scaling(
         self,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from jaxtyping import Float
@@ -33,6 +33,9 @@ class Loss(Value, ABC):
     """Whether its targets are indicators or shares of classes."""
     has_corners: ClassVar[bool] = False
     """Whether its slope jumps, as that of absolute errors: see `rounded`."""
+    link: ClassVar[Literal["identity", "exponential", "softmax", "clip"] | None] = None
+    """Which function `prediction` is, for programs that are exported: "softmax" is the
+    logistic function of a single output, "clip" cuts at 0 and 1. None: another one."""
 
     def check_targets(self, targets: Float[np.ndarray, "n_rows n_outputs"]) -> None:
         """Refuse targets, in their own units, that the loss knows nothing of."""

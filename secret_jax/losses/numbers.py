@@ -36,6 +36,7 @@ class Huber(Loss):
 
     delta: float = 0.3
     predicts_means: ClassVar[bool] = False
+    link: ClassVar = "identity"
 
     _parameter_constraints: ClassVar[dict] = {"delta": [real(0.0, closed="neither")]}
 
@@ -107,6 +108,7 @@ class Poisson(Loss):
     """
 
     is_likelihood: ClassVar[bool] = True
+    link: ClassVar = "exponential"
 
     def scaling(
         self,
@@ -159,4 +161,3 @@ class Poisson(Loss):
     def noise(self, error: np.ndarray, mean: np.ndarray) -> np.ndarray:
         """See `Loss`."""
         return 2.0 * error / np.maximum(mean, _RAREST)
-

@@ -44,6 +44,7 @@ class Quantile(Loss):
 
     level: float = 0.5
     predicts_means: ClassVar[bool] = False
+    link: ClassVar = "identity"
     has_corners: ClassVar[bool] = True
 
     _parameter_constraints: ClassVar[dict] = {

@@ -27,7 +27,6 @@ from secret_jax.runtime.values import at_least, real
 from secret_jax.tree.structure import Tree
 
 
-
 @dataclass(frozen=True, kw_only=True)
 class LossModel(LeafModel):
     """Base of the leaf models that are fitted to a loss; a subclass names the loss.

@@ -1,4 +1,4 @@
-"""What the models of a tree with a loss say of rows: errors, ranges, and their level."""
+"""Errors, ranges and levels of a tree with a loss, measured on rows."""
 
 from __future__ import annotations
 

@@ -43,7 +43,6 @@ class RowGroups(NamedTuple):
             value[first:last] = model[:, 0] + self.x[first:last] @ model[:, 1:].T
         return value if output is None else value[:, 0]
 
-
     def take(self, which: np.ndarray) -> tuple[RowGroups, np.ndarray]:
         """Some of the nodes, and the positions of their rows."""
         start, stop = self.start[which], self.stop[which]
