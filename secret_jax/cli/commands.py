@@ -117,6 +117,9 @@ def fit(arguments: argparse.Namespace) -> None:
 
         save_model(evaluation.model, arguments.out)
         say(f"wrote {arguments.out}; use it: {PROGRAM} predict {arguments.out} FILE")
+    if " more}" in result:
+        path = arguments.out or "MODEL"
+        say(f"lists of categories are cut short; {PROGRAM} show {path} --categories")
     if arguments.out is None and arguments.report is None:
         say("nothing was saved; --out MODEL keeps the tree, --report DIR a picture too")
 

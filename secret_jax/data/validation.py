@@ -14,7 +14,13 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from secret_jax.data.columns import NO_TABLE, as_frame, read_target, refuse_complex
+from secret_jax.data.columns import (
+    NO_TABLE,
+    as_frame,
+    read_target,
+    refuse_complex,
+    without_index,
+)
 from secret_jax.data.device import check_array, is_resident
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.shards import RowShards, is_sharded
@@ -33,6 +39,7 @@ def validated(model: BaseEstimator, X: Any, *, reset: bool) -> Any:
         table: Any = X
         validate_data(model, table, reset=reset, skip_check_array=True)
         return X
+    X = without_index(X)
     if as_frame(X) is None:
         try:
             refuse_complex(X, "X")
