@@ -154,7 +154,7 @@ def test_the_summary_names_columns_shares_and_places(found):
 def test_the_picture_has_a_bar_for_each_share_and_a_line_for_each_threshold(found):
     from matplotlib import pyplot
 
-    frequencies, size = found.plot()
+    frequencies, size = found.plot().axes
     widths = [bar.get_width() for bar in frequencies.patches]
     assert widths == [1.0, 1.0, 1.0, 0.0]  # anywhere, then at the root
     labels = [label.get_text() for label in frequencies.get_yticklabels()]
@@ -162,7 +162,7 @@ def test_the_picture_has_a_bar_for_each_share_and_a_line_for_each_threshold(foun
     assert sum(bar.get_height() for bar in size.patches) == 8
     (line,) = size.lines
     assert line.get_xdata()[0] == pytest.approx(found.original.thresholds["size"][0])
-    assert len(found.plot(max_columns=0)) == 1
+    assert len(found.plot(max_columns=0).axes) == 1
     pyplot.close("all")
 
 
@@ -173,7 +173,7 @@ def test_thresholds_between_the_same_values_are_one_place_in_the_picture(found):
     around = 2023.5 + 1e-4 * np.linspace(-1, 1, 8)
     original = found.original._replace(thresholds={"size": [2023.5 + 1e-5]})
     same = replace(found, thresholds={"size": around}, original=original)
-    _, size = same.plot()
+    _, size = same.plot().axes
     assert [bar.get_height() for bar in size.patches if bar.get_height()] == [8]
     (line,) = size.lines
     assert list(line.get_xdata()) == [2023.5, 2023.5]
