@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -18,6 +18,8 @@ from secret_jax.boost.model import Ensemble
 from secret_jax.data.encoding import encode
 from secret_jax.data.rows import Rows
 from secret_jax.data.validation import validated, validated_weight
+from secret_jax.inspect.classes import classes_of
+from secret_jax.losses.interface import Loss
 from secret_jax.runtime.values import is_integer
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ class BoosterReading:
 
     ensemble_: Ensemble
     _rows: Rows
+    _loss: ClassVar[Loss | None] = None
 
     @property
     def feature_importances_(self) -> np.ndarray:
@@ -156,22 +159,28 @@ class BoosterReading:
         table: str | None = None,
         output: int | str | None = None,
     ) -> str:
-        """All trees as a Python function, or as an SQL expression or query.
+        """All trees as Python functions, or as an SQL expression or query.
 
-        See `secret_jax.inspect.code.export.export_sum` for the parameters. With
-        ``average=False`` it is a sixth as long.
+        See `secret_jax.inspect.code.export.export_sum` for the parameters and what
+        programs of classes say. With ``average=False`` it is a sixth as long.
         """
         from secret_jax.inspect.code.export import export_sum
 
-        which = self._output(output)
+        check_is_fitted(self)
+        classes = classes_of(self)
         trees, steps = zip(*self.ensemble_.trees(), strict=True)
+        if classes is None and self.ensemble_.schema.n_outputs > 1:
+            trees = [tree.output(self._output(output)) for tree in trees]
         return export_sum(
-            [tree.output(which) if tree.n_outputs > 1 else tree for tree in trees],
+            trees,
             steps,
             language,
             function_name=function_name,
             precision=precision,
             table=table,
+            loss=self._loss,
+            classes=classes,
+            output=output if classes else None,
         )
 
     def _output(self, output: int | str | None) -> int:

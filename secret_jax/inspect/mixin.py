@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.data.rows import Table
 from secret_jax.inspect.arguments import MOST_BARS, MOST_CATEGORIES, MOST_TERMS
+from secret_jax.inspect.classes import classes_of
 from secret_jax.inspect.other_names import no_other_names
 from secret_jax.tree.structure import Tree
 
@@ -55,7 +56,15 @@ class ReadingMixin:
         from secret_jax.inspect.views import view_of
 
         check_is_fitted(self)
-        return view_of(self.tree_, getattr(self, "classes_", None), output)
+        return view_of(self.tree_, classes_of(self), output)
+
+    def _some_of(self, output: int | str | None) -> Tree:
+        """`_rest_of`, but with all of several outputs where none is named."""
+        from secret_jax.inspect.rest import rest_of
+
+        check_is_fitted(self)
+        several = output is None and self.tree_.n_outputs > 1
+        return rest_of(self.tree_ if several else self._tree_of(output))
 
     def _rest_of(self, output: int | str | None) -> Tree:
         """`_tree_of`, as what it adds to curves in front of it, if there are any."""
@@ -155,13 +164,14 @@ class ReadingMixin:
         precision: int | None = None,
         output: int | str | None = None,
     ) -> Any:
-        """The nodes of the tree as a DataFrame.
+        """The nodes of the tree as a DataFrame, with columns for each of its outputs.
 
         See `secret_jax.inspect.frame.to_dataframe` for the parameters and columns.
         """
         from secret_jax.inspect.frame import to_dataframe
 
-        return to_dataframe(self._rest_of(output), backend=backend, precision=precision)
+        tree = self._some_of(output)
+        return to_dataframe(tree, backend=backend, precision=precision)
 
     def coefficients(
         self,
@@ -178,7 +188,7 @@ class ReadingMixin:
         """
         from secret_jax.inspect.coefficients import coefficients
 
-        tree = self._rest_of(output)
+        tree = self._some_of(output)
         return coefficients(tree, node, coverage=coverage, backend=backend)
 
     def export_code(
@@ -190,18 +200,25 @@ class ReadingMixin:
         table: str | None = None,
         output: int | str | None = None,
     ) -> str:
-        """The tree as a Python function, or as an SQL expression or query.
+        """The tree as Python functions, or as an SQL expression or query.
 
-        See `secret_jax.inspect.code.export.export_code` for the parameters.
+        See `secret_jax.inspect.code.export.export_code` for the parameters and what
+        programs of classes say. Of several outputs of numbers ``output`` says which
+        one; of classes it asks for the probability of one alone.
         """
         from secret_jax.inspect.code.export import export_code
 
+        check_is_fitted(self)
+        classes = classes_of(self)
+        whole = classes or (output is None and self.tree_.n_outputs == 1)
         return export_code(
-            self._tree_of(output),
+            self.tree_ if whole else self._tree_of(output),
             language,
             function_name=function_name,
             precision=precision,
             table=table,
+            classes=classes,
+            output=output if classes else None,
         )
 
     def to_html(
@@ -379,13 +396,17 @@ class ReadingMixin:
         background : array-like or DataFrame of shape (n_others, n_features), optional
             Contributions are then interventional Shapley values against these rows, as
             SHAP means them, instead of what the splits and the equation on the row's
-            own way add; see `secret_jax.inspect.shapley`.
+            own way add; see `secret_jax.inspect.shapley`. All of these rows are used,
+            and the baseline is the mean of what is said of them: the time grows with
+            their number.
         output : int or str, optional
-            Which one, of several.
+            Which one, of several outputs of numbers. Of several classes each row tells
+            of its predicted class, unless one is named here.
 
         Returns
         -------
         secret_jax.inspect.explain.Explanation
+            Of classes with their probabilities; what is taken apart are log-odds.
 
         Examples
         --------
@@ -398,14 +419,19 @@ class ReadingMixin:
         True
         """
         from secret_jax.inspect.explain import explain
+        from secret_jax.inspect.explain_classes import explain_classes
 
-        _, table = self._tree_and_rows(X)
+        whole, table = self._tree_and_rows(X)
         others = None
         if background is not None:
             others = self._tree_and_rows(background)[1].on_host()
-        tree = self._tree_of(output)
-        values = tree.schema.as_written(tree.schema.columns_of(X))
-        return explain(tree, table, values, precision=precision, background=others)
+        values = whole.schema.as_written(whole.schema.columns_of(X))
+        options = {"precision": precision, "background": others}
+        classes = classes_of(self)
+        if classes is None:
+            return explain(self._tree_of(output), table, values, **options)
+        table = table.on_host()
+        return explain_classes(whole, table, values, classes, output=output, **options)
 
     def stability(
         self,

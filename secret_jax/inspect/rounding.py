@@ -19,7 +19,7 @@ import numpy as np
 
 from secret_jax.inspect.arguments import checked_precision
 from secret_jax.inspect.equations import LinearModel, LinearSplit, Term
-from secret_jax.tree.plain import plain_number
+from secret_jax.tree.plain import plain_number, rounding_of_whole
 
 # Digits of a float32, and its relative rounding, with some slack; that of a float64.
 _SINGLE_DIGITS, _SINGLE, _DOUBLE = 6, 4e-7, 1e-9
@@ -78,7 +78,9 @@ def _written_out(split: LinearSplit) -> LinearSplit:
     rounding = max(_SINGLE * abs(from_center), _DOUBLE * spread)
     threshold = plain_number(threshold - rounding, threshold + rounding)
     if len(split.terms) == 1 and split.terms[0].whole:
-        threshold = float((math.floor if split.at_most else math.ceil)(threshold))
+        whole = float(round(threshold))
+        if abs(threshold - whole) <= 2.0 * rounding_of_whole(whole, centers[0]):
+            threshold = whole
     return replace(
         split,
         terms=_with_factors(split.terms, factors),

@@ -8,8 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from configurations import refusal, shop
+from random_trees import NAMES, encode, random_rows, random_tree
 
 from secret_jax import SecretBoostingRegressor
+from secret_jax.inspect.code.export import export_sum
+from secret_jax.tree.routing import predict
 
 
 def holes(n_rows=300, seed=0):
@@ -70,6 +73,37 @@ def test_a_sum_has_no_interactions():
     model = SecretBoostingRegressor(size=4, n_rounds=0, n_folds=2).fit(X, X.sum(axis=1))
     for pair in model.interactions(n_rows=20):
         assert pair.share < 1e-8
+
+
+def test_a_default_booster_is_a_program():
+    """Where trees of constants, which clip nothing, count beside linear ones as well."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(300, 3))
+    y = X[:, 1] + np.where(X[:, 0] > 0.5, 3.0, 0.0) + rng.normal(size=300)
+    model = SecretBoostingRegressor(max_rounds=3).fit(X, y)
+    trees = [tree for booster in model.ensemble_.boosters for tree in booster]
+    assert {tree.clip_margin is None for tree in trees} == {True, False}
+    scope: dict = {}
+    exec(model.export_code(), scope)
+    found = [scope["predict"](x0=a, x1=b, x2=c) for a, b, c in X]
+    close = {"rtol": 0, "atol": 1e-4 * model.ensemble_.schema.target_scale}
+    np.testing.assert_allclose(found, model.predict(X), **close)
+
+
+def test_trees_share_one_query():
+    """Some databases take seconds to prepare each query without a table."""
+    trees = [random_tree(seed, 6) for seed in range(70)]
+    code = export_sum(trees, [0.1] * 70, "sql", table="t")
+    assert code.count("(WITH ") == 2
+    frame = pd.DataFrame(dict(zip(NAMES, random_rows(0, 50), strict=True)))
+    connection = sqlite3.connect(":memory:")
+    frame.to_sql("t", connection, index=False)
+    found = pd.read_sql(code, connection)["prediction"]
+    connection.close()
+    schema, table = trees[0].schema, encode(random_rows(0, 50))
+    each = [predict(tree, table) - schema.target_center for tree in trees]
+    expected = schema.target_center + 0.1 * np.sum(each, axis=0)
+    np.testing.assert_allclose(found, expected, atol=1e-4 * schema.target_scale)
 
 
 def test_exported_programs_predict_the_same(model):

@@ -236,14 +236,6 @@ def test_contributions_add_up_to_log_odds(two, iris):
     np.testing.assert_allclose(total, expected, atol=1e-4)
 
 
-def test_exported_code_computes_log_odds(two, iris):
-    scope = {}
-    exec(two.export_code(), scope)
-    rows = iris[1].to_dict("records")
-    found = [scope["predict"](row) for row in rows]
-    np.testing.assert_allclose(found, two.decision_function(iris[1]), atol=1e-4)
-
-
 def test_tables_and_pictures_are_made(two, several):
     frame = two.to_dataframe(backend="pandas")
     assert frame["error"][0] == pytest.approx(two.tree_.train_error[0, 0])

@@ -103,6 +103,23 @@ def test_the_table_is_of_the_output(output):
     np.testing.assert_allclose(frame["high"], high)
     assert frame["model"].str.startswith(f"{OUTPUTS[which][1]} = ").all()
     np.testing.assert_array_equal(frame["left"], tree.left)
+    np.testing.assert_allclose(frame["mean"], center + scale * tree.mean[:, which])
+    every = reading(tree).to_dataframe(backend="pandas")
+    assert list(every)[:14] == list(frame)[:14]
+    for what in ("mean", "error", "model", "low", "high"):
+        column = every[f"{what} of {OUTPUTS[which][1]}"]
+        pd.testing.assert_series_equal(column, frame[what], check_names=False)
+
+
+@each_output
+def test_coefficients_of_all_outputs_are_those_of_each(output):
+    tree = random_tree(4, 8, n_outputs=2)
+    name = OUTPUTS[position_of(output)][1]
+    every = reading(tree).coefficients(backend="pandas")
+    assert list(every)[:2] == ["node", "output"]
+    own = every[every["output"] == name].drop(columns="output")
+    alone = reading(tree).coefficients(backend="pandas", output=output)
+    pd.testing.assert_frame_equal(own.reset_index(drop=True), alone)
 
 
 @each_output
@@ -205,8 +222,9 @@ def test_which_output_has_to_be_said(shop_of_two, way):
     if way == "plot_partition":
         given = ("width",)
     read = getattr(model, way)
-    with refusal("The tree has 2 outputs: 'price', 'mass'.", "output="):
-        read(*given)
+    if way != "to_dataframe":  # which has columns for each
+        with refusal("The tree has 2 outputs: 'price', 'mass'.", "output="):
+            read(*given)
     for wrong in ("weight", 2, -1, True, 0.5, "0"):
         with refusal(f"output={wrong!r} is none of", "'price', 'mass'", "below 2"):
             read(*given, output=wrong)

@@ -67,4 +67,4 @@ def class_ways(view: ClassView, rows: ClassRows) -> list[dict[str, Any]]:
 
 
 def _added(why: Explanation, row: int) -> Added:
-    return Added(why.baseline, why.contributions[row], float(why.clipping[row]))
+    return Added(float(why.baseline), why.contributions[row], float(why.clipping[row]))
