@@ -22,7 +22,7 @@ from secret_jax.data.encoding import encode
 from secret_jax.data.rows import Rows, Table, merged
 from secret_jax.data.sampling import ROW_ORDER
 from secret_jax.data.schema import TableSchema
-from secret_jax.data.sharded import computing_for
+from secret_jax.data.shards import computing_for
 from secret_jax.data.source import every_row
 from secret_jax.data.validation import (
     checked_weight,
