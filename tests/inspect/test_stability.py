@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from secret_jax import SecretRegressor
+from secret_jax import SecretClassifier, SecretRegressor
 from secret_jax.inspect.stability import resampled, split_columns
 
 mpl.use("Agg")
@@ -126,6 +126,20 @@ def test_subsamples_and_weights_and_several_outputs():
     sets = {value for chosen in found.sets["colour"] for value in chosen}
     assert sets <= {"red", "green"}
     assert str(found).count("predictions of") == 2
+
+
+def test_classes_are_compared_by_probabilities_and_predictions():
+    X, y = jumps()
+    y = np.where(y > 9, "large", "small")
+    options = {name: value for name, value in SMALL.items() if name != "leaf"}
+    model = SecretClassifier(**options, leaf="constant").fit(X, y)
+    found = model.stability(X, y, n_resamples=2, random_state=0)
+    assert found.equal_classes == 1.0  # a jump that every tree finds
+    assert 0 <= found.deviation[0] < 0.05  # of the probability itself
+    assert "for 100% of the rows" in str(found)
+    assert "probability of small: it differs between the trees by" in str(found)
+    assert "percentage points" in str(found)
+    assert "standard deviation" not in str(found)
 
 
 def test_the_same_seed_draws_the_same_rows(model, found):
