@@ -234,7 +234,6 @@ def _result_text(evaluation: Evaluation, refitted: bool) -> str:
 def _write_report(
     folder: Path, arguments: argparse.Namespace, evaluation: Evaluation, result: str
 ) -> None:
-    from sklearn.base import is_classifier
 
     from secret_jax import __version__
     from secret_jax.cli.evaluation import TREE
@@ -274,17 +273,7 @@ def _write_report(
     (folder / "errors.json").write_text(
         json.dumps(content, indent=2) + "\n", encoding="utf-8"
     )
-    model: Any = evaluation.model
-    if model.tree_.n_outputs > 1:
-        say("pictures are left out: they show one equation a leaf, not several classes")
-        return
-    draw(model, folder / "tree.png")
-    if is_classifier(model):
-        page = model.to_html(
-            title=f"{arguments.target} from {Path(arguments.file).name}"
-        )
-        (folder / "report.html").write_text(page, encoding="utf-8")
-        return
+    draw(evaluation.model, folder / "tree.png")
     # After growing again, the held-out rows are no longer held out.
     known = None if arguments.refit_all else evaluation.held_out
     before = f"the tree of the {evaluation.n_training:,} training rows"
@@ -304,15 +293,8 @@ def draw(model: SecretRegressor, path: str | Path) -> None:
     """Draw a tree to a file."""
     import matplotlib
 
-    if model.tree_.n_outputs > 1:
-        raise CommandError(
-            "a picture shows one equation a leaf, not those of several classes; "
-            "plot_tree(output=...) draws one of them"
-        )
     matplotlib.use("Agg")  # only files are drawn to, no display is needed
-    axes = model.plot_tree()
-    figure: Any = axes.figure
-    figure.savefig(path, dpi=150, bbox_inches="tight")
+    model.plot_tree().savefig(path, dpi=150)
 
 
 def check_output(path: str) -> None:

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from secret_jax import SecretRegressor
+from secret_jax import SecretClassifier, SecretRegressor
 from secret_jax.datasets import make_fried
 from secret_jax.inspect.stability import different_rows, resampled, split_columns
 
@@ -149,6 +149,20 @@ def test_subsamples_and_weights_and_several_outputs():
     assert str(found).count("predictions of") == 2
 
 
+def test_classes_are_compared_by_probabilities_and_predictions():
+    X, y = jumps()
+    y = np.where(y > 9, "large", "small")
+    options = {name: value for name, value in SMALL.items() if name != "leaf"}
+    model = SecretClassifier(**options, leaf="constant").fit(X, y)
+    found = model.stability(X, y, n_resamples=2, random_state=0)
+    assert found.equal_classes == 1.0  # a jump that every tree finds
+    assert 0 <= found.deviation[0] < 0.05  # of the probability itself
+    assert "for 100% of the rows" in str(found)
+    assert "probability of small: it differs between the trees by" in str(found)
+    assert "percentage points" in str(found)
+    assert "standard deviation" not in str(found)
+
+
 def test_the_same_seed_draws_the_same_rows(model, found):
     again = model.stability(*jumps(), n_resamples=8, random_state=1)
     assert np.array_equal(again.thresholds["size"], found.thresholds["size"])
@@ -175,7 +189,7 @@ def test_the_summary_names_columns_shares_and_places(found):
 def test_the_picture_has_a_bar_for_each_share_and_a_line_for_each_threshold(found):
     from matplotlib import pyplot
 
-    frequencies, size = found.plot()
+    frequencies, size = found.plot().axes
     widths = [bar.get_width() for bar in frequencies.patches]
     assert widths == [1.0, 1.0, 1.0, 0.0]  # anywhere, then at the root
     labels = [label.get_text() for label in frequencies.get_yticklabels()]
@@ -183,7 +197,7 @@ def test_the_picture_has_a_bar_for_each_share_and_a_line_for_each_threshold(foun
     assert sum(bar.get_height() for bar in size.patches) == 8
     (line,) = size.lines
     assert line.get_xdata()[0] == pytest.approx(found.original.thresholds["size"][0])
-    assert len(found.plot(max_columns=0)) == 1
+    assert len(found.plot(max_columns=0).axes) == 1
     pyplot.close("all")
 
 
@@ -194,7 +208,7 @@ def test_thresholds_between_the_same_values_are_one_place_in_the_picture(found):
     around = 2023.5 + 1e-4 * np.linspace(-1, 1, 8)
     original = found.original._replace(thresholds={"size": [2023.5 + 1e-5]})
     same = replace(found, thresholds={"size": around}, original=original)
-    _, size = same.plot()
+    _, size = same.plot().axes
     assert [bar.get_height() for bar in size.patches if bar.get_height()] == [8]
     (line,) = size.lines
     assert list(line.get_xdata()) == [2023.5, 2023.5]
