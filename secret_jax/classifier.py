@@ -76,7 +76,7 @@ class SecretClassifier(ClassifierMixin, TreeEstimator):
         folds say together.
     tau : float, default=0.03
         How short the equations are: each is the shortest that raises the cross-entropy
-        by about this share of the tree's.
+        by about this share of the tree's, times the share that the tree explains.
     tolerance, min_samples_split, min_samples_leaf, min_gain, max_depth, \
             max_leaf_nodes, max_features, max_split_samples, discrete_features, \
             split_features, indicators, missing_values, random_state, device, \
