@@ -142,7 +142,8 @@ def test_a_row_tells_of_its_class(fitted, kind, n_classes):
     assert ("log-odds of" if n_classes == 2 else "score of") in value
     table = why.to_dataframe(backend="pandas")
     assert table["prediction"].tolist() == why.predicted.tolist()
-    np.testing.assert_allclose(table["probability of low"], why.probability[:, 1])
+    place = [*model.classes_].index("low")
+    np.testing.assert_allclose(table["probability of low"], why.probability[:, place])
     # A column of that name is there already.
     np.testing.assert_allclose(table["score_"], why.prediction)
 
