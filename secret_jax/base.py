@@ -13,9 +13,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.data.encoding import Unencoded, unencoded
 from secret_jax.data.rows import Table
-from secret_jax.data.sharded import computing_for, is_sharded, shard_rows
+from secret_jax.data.shards import computing_for, is_sharded, shard_rows
 from secret_jax.data.validation import (
     checked_weight,
+    copies_of,
     fitted_names,
     restore_names,
     scaled_weight,
@@ -195,8 +196,10 @@ class TreeEstimator(ReadingMixin, NestedParameters):
     def _given(self, X: Any, y: Any, sample_weight: Any) -> tuple[CheckedRows, Targets]:
         """Rows to train on, checked; the names of the features are noted."""
         X = validated(self, X, reset=True)
-        targets = self._targets(y, X, checked_weight(sample_weight, X))
-        rows = CheckedRows(X, targets.values, targets.weight, targets.names)
+        weight = checked_weight(sample_weight, X)
+        targets = self._targets(y, X, weight)
+        copies = copies_of(weight)
+        rows = CheckedRows(X, targets.values, targets.weight, copies, targets.names)
         return rows, targets
 
     def _pruning_rows(self, prune_set: Any, known: Targets) -> CheckedRows | None:
@@ -219,7 +222,7 @@ class TreeEstimator(ReadingMixin, NestedParameters):
             targets = self._targets(prune_set[1], X, weight, known)
         except ValueError as error:
             raise ValueError(f"In prune_set: {error}") from None
-        return CheckedRows(X, targets.values, targets.weight)
+        return CheckedRows(X, targets.values, targets.weight, copies_of(weight))
 
     def _outputs(self, X: Any) -> np.ndarray:
         """Predictions of the outputs as `_targets` gives them."""

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from secret_jax.additive.options import Additive
 from secret_jax.additive.stage import AdditiveStage
 from secret_jax.base import Targets, TreeEstimator
-from secret_jax.data.sharded import as_they_lie
+from secret_jax.data.shards import as_they_lie
 from secret_jax.data.validation import (
     names_of,
     validated_on_device,

@@ -16,7 +16,7 @@ import numpy as np
 
 from secret_jax.data.rows import Rows, join, merged
 from secret_jax.data.sampling import ROW_ORDER, hold_out
-from secret_jax.data.source import RowSource
+from secret_jax.data.source import RowSource, every_row
 from secret_jax.grow.cost import what_takes_long
 from secret_jax.grow.trees import Recipe
 from secret_jax.losses.interface import Loss
@@ -27,8 +27,10 @@ from secret_jax.models.attach import (
     source_statistics,
     with_statistics,
 )
-from secret_jax.models.by_loss import recentred
+from secret_jax.models.loss_spread import loss_spread
+from secret_jax.models.measured import recentred
 from secret_jax.models.shorten import shortened
+from secret_jax.models.standard_errors import with_standard_errors
 from secret_jax.models.statistics import NodeStatistics
 from secret_jax.plan import Plan
 from secret_jax.prepare import CheckedRows, Prepared, prepare
@@ -123,11 +125,14 @@ def _handed_over(
     """A finished tree with short equations, or with its rows."""
     if plan.leaf.keeps_rows:
         return plan.leaf.keeping(tree, _every_row(prepared, fitted))
-    short = shortened(tree, statistics, plan.tau)
-    short = replace(short, additive=prepared.stage)
-    if plan.leaf.loss is None or plan.tau == 0:
-        return short
-    return recentred(short, tree, fitted.all_rows(), plan.leaf)
+    if plan.leaf.loss is None:
+        short = shortened(tree, statistics, plan.tau)
+        return replace(short, additive=prepared.stage)
+    rows = fitted.all_rows()
+    short = shortened(tree, statistics, plan.tau, loss_spread(tree, rows))
+    if plan.tau > 0:
+        short = recentred(short, tree, rows, plan.leaf)
+    return with_standard_errors(short, rows)
 
 
 def _measured(
@@ -162,7 +167,7 @@ def _every_row(prepared: Prepared, fitted: Fitted) -> Rows:
     sources = _sources(prepared, fitted.refit)
     if not sources:
         return fitted.all_rows()
-    return join([source.sample(source.n_rows, ROW_ORDER) for source in sources])
+    return join([every_row(source, ROW_ORDER) for source in sources])
 
 
 def _sources(prepared: Prepared, refit: bool) -> list[RowSource]:
@@ -234,7 +239,7 @@ def divided(prepared: Prepared, rule: PruningRule) -> Evidence:
         if cut < rows.n_rows:
             return Evidence(rows.take(slice(cut)), rows.take(slice(cut, None)))
     elif others is not None:
-        rows = merged(join([rows, others]), ROW_ORDER)
+        rows = merged(join([rows, others]), ROW_ORDER).dealt()
     return Evidence(rows)
 
 

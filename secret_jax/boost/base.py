@@ -23,8 +23,10 @@ from secret_jax.data.rows import Rows, Table, merged
 from secret_jax.data.sampling import ROW_ORDER
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.sharded import computing_for
+from secret_jax.data.source import every_row
 from secret_jax.data.validation import (
     checked_weight,
+    copies_of,
     fitted_names,
     given_beside,
     restore_names,
@@ -256,16 +258,18 @@ class BoostingEstimator(EnsembleEstimator):
         so_far = self.__dict__.get("_boosted") if self.warm_start else None
         X = validated(self, X, reset=so_far is None)
         known = None if so_far is None else so_far.ensemble.schema
-        targets = self._targets(y, X, checked_weight(sample_weight, X), known)
+        weight = checked_weight(sample_weight, X)
+        copies, targets = copies_of(weight), self._targets(y, X, weight, known)
         weight = scaled_weight(targets.weight)
         plan = self._plan(reading.seed, progress, so_far)
         if so_far is None:
-            given = CheckedRows(X, targets.values, weight, targets.names)
+            given = CheckedRows(X, targets.values, weight, copies, targets.names)
             schema, source, _ = read_rows(reading, given)
-            rows = source.sample(source.n_rows, ROW_ORDER)
+            rows = every_row(source, ROW_ORDER)
         else:
             schema = so_far.ensemble.schema
-            rows = merged(encoded(schema, X, targets.values, weight), ROW_ORDER)
+            given = encoded(schema, X, targets.values, weight)
+            rows = merged(given, ROW_ORDER, copies[weight > 0]).dealt()
             _check_same_rows(self._rows, rows)
         others = self._eval_rows(eval_set, schema, targets)
         try:

@@ -19,7 +19,10 @@ from secret_jax.boost.of_numbers import OfNumbers
 from secret_jax.data.rows import Rows, merged
 from secret_jax.data.sampling import ROW_ORDER
 from secret_jax.data.validation import (
+    checked_weight,
+    copies_of,
     fitted_names,
+    scaled_weight,
     validated,
     validated_targets,
     validated_weight,
@@ -379,6 +382,7 @@ class SecretBoostingRegressor(OfNumbers, RegressorMixin, BoostingEstimator):
             return rows, teacher_of(boosted, rows, parts)
         X = validated(self, X, reset=False)
         targets = validated_targets(y, X, type(self).__name__)
-        weight = validated_weight(sample_weight, X)
-        rows = merged(encoded(ensemble.schema, X, targets, weight), ROW_ORDER)
+        weight = checked_weight(sample_weight, X)
+        given = encoded(ensemble.schema, X, targets, scaled_weight(weight))
+        rows = merged(given, ROW_ORDER, copies_of(weight)[weight > 0]).dealt()
         return rows, Teacher(ensemble.values, ensemble.values(rows.table), [], [])

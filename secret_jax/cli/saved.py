@@ -223,7 +223,7 @@ def export(arguments: argparse.Namespace) -> None:
     if arguments.out is None:
         print(text.rstrip("\n"))
         return
-    from secret_jax.tree.file import replacing
+    from secret_jax.tree.archive import replacing
 
     with replacing(arguments.out) as file:
         file.write(text.encode())
@@ -291,7 +291,7 @@ def _write_table(columns: dict, index: pd.Index, path: str | None, what: str) ->
     if path is None:
         frame.to_csv(sys.stdout, index=False)
         return
-    from secret_jax.tree.file import replacing
+    from secret_jax.tree.archive import replacing
 
     with replacing(path) as file:
         frame.to_csv(file, index=False)

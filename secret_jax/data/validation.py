@@ -17,7 +17,7 @@ from sklearn.utils.validation import (
 from secret_jax.data.columns import NO_TABLE, as_frame, read_target, refuse_complex
 from secret_jax.data.device import check_array, is_resident
 from secret_jax.data.schema import TableSchema
-from secret_jax.data.sharded import RowShards, is_sharded
+from secret_jax.data.shards import RowShards, is_sharded
 from secret_jax.runtime.warning import warn
 
 # Beyond, whole numbers have gaps between them and are weights like any others.
@@ -128,12 +128,34 @@ def checked_weight(sample_weight: Any, X: Any) -> np.ndarray:
 
 def scaled_weight(weight: np.ndarray) -> np.ndarray:
     """Whole numbers as they are; other weights scaled to a mean of one."""
-    largest = weight.max()
-    countable = largest <= _MOST_COPIES / len(weight)
-    if not (countable and np.equal(np.mod(weight, 1), 0).all()):
-        weight = weight / largest  # whose mean cannot overflow
-        weight = weight / weight[weight > 0].mean()
-    return weight
+    if _are_counts(weight):
+        return weight
+    weight = weight / weight.max()  # whose mean cannot overflow
+    return weight / weight[weight > 0].mean()
+
+
+def _are_counts(weight: np.ndarray) -> bool:
+    """Whether all are whole numbers, and few enough for their sum to be exact."""
+    countable = weight.max() <= _MOST_COPIES / len(weight)
+    return bool(countable and np.equal(np.mod(weight, 1), 0).all())
+
+
+def copies_of(weight: np.ndarray) -> np.ndarray:
+    """How many rows each row stands for, by the weights as they were given.
+
+    Whole numbers are counts. Of other weights, those of a survey say, each is one row,
+    however heavy: parts of a single observation cannot judge each other.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,), int64
+
+    Examples
+    --------
+    >>> copies_of(np.array([2.0, 1.0])), copies_of(np.array([2.5, 1.0]))
+    (array([2, 1]), array([1, 1]))
+    """
+    return weight.astype(np.int64) if _are_counts(weight) else np.ones(len(weight), int)
 
 
 def given_beside(

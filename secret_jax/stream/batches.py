@@ -45,6 +45,12 @@ class Wanted(NamedTuple):
     weight: str | None = None
     features: tuple[str, ...] | None = None
 
+    @property
+    def identity(self) -> str:
+        """What tells this choice from another one."""
+        columns = "all columns" if self.features is None else f"columns {self.features}"
+        return f"{columns}, weighted by {self.weight!r}"
+
 
 class Batch(NamedTuple):
     """Some rows of a stream.

@@ -289,6 +289,12 @@ def test_a_set_that_cannot_be_loaded_stops_before_the_first_fit(fits, tmp_path):
     assert not fits
 
 
+def test_the_way_to_other_sets_is_said(capsys):
+    with pytest.raises(SystemExit):
+        table1.parse_options(["--sets", "servo"])
+    assert "benchmarks.learners" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
