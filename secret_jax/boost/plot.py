@@ -15,9 +15,7 @@ _ACROSS = 3
 _WIDTH, _HEIGHT = 3.6, 2.8
 
 
-def drawn_effects(
-    curves: list[Effect], pairs: list[Interaction], target: str
-) -> Figure:
+def drawn_effects(curves: list[Effect], pairs: list[Interaction]) -> Figure:
     """A panel for each curve, all on one scale, and one of bars for the pairs."""
     from matplotlib.figure import Figure
 

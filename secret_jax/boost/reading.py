@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from secret_jax.boost.effects import (
     Effect,
     Interaction,
+    Meaning,
     booster_importances,
     effect,
     interactions,
@@ -18,7 +19,11 @@ from secret_jax.boost.model import Ensemble
 from secret_jax.data.encoding import encode
 from secret_jax.data.rows import Rows
 from secret_jax.data.validation import validated, validated_weight
-from secret_jax.inspect.classes import classes_of
+from secret_jax.inspect.classes import (
+    classes_of,
+    position_of_class,
+    with_all_classes,
+)
 from secret_jax.losses.interface import Loss
 from secret_jax.runtime.values import is_integer
 
@@ -29,7 +34,9 @@ if TYPE_CHECKING:
 class BoosterReading:
     """Ways to read the ensemble of a fitted booster.
 
-    Of several outputs ``output``, a position or a name, says which one.
+    Of several outputs ``output``, a position or a name, says which one; of classes it
+    may be left out: curves are then of the probability of the second of two classes, or
+    of all.
     """
 
     ensemble_: Ensemble
@@ -86,8 +93,8 @@ class BoosterReading:
             raise ValueError(
                 f"n_points must be a count of at least 2. Got {n_points!r}."
             )
-        which = self._output(output)
-        return effect(self.ensemble_, self._some_rows(X), column, n_points, which)
+        meaning = self._meaning(output)
+        return effect(self.ensemble_, self._some_rows(X), column, n_points, meaning)
 
     def interactions(
         self, X: Any = None, *, n_rows: int = 60, output: int | str | None = None
@@ -107,8 +114,8 @@ class BoosterReading:
         list of Interaction
             See `secret_jax.boost.effects.interactions`.
         """
-        which = self._output(output)
-        return interactions(self.ensemble_, self._some_rows(X), n_rows, which)
+        meaning = self._meaning(output)
+        return interactions(self.ensemble_, self._some_rows(X), n_rows, meaning)
 
     def plot_effects(
         self,
@@ -138,14 +145,14 @@ class BoosterReading:
         """
         from secret_jax.boost.plot import drawn_effects
 
-        which, rows = self._output(output), self._some_rows(X)
+        meaning, rows = self._meaning(output), self._some_rows(X)
         names = self.ensemble_.schema.names
         if columns is None:
-            shares = booster_importances(self.ensemble_, which)
+            shares = meaning.importances
             columns = [names[i] for i in np.argsort(-shares)[:most] if shares[i] > 0]
         curves = [self.effect(c, X, n_points=n_points, output=output) for c in columns]
-        pairs = interactions(self.ensemble_, rows, 40, which)[:most]
-        return drawn_effects(curves, pairs, self.ensemble_.schema.target_names[which])
+        pairs = interactions(self.ensemble_, rows, 40, meaning)[:most]
+        return drawn_effects(curves, pairs)
 
     def export_code(
         self,
@@ -178,6 +185,33 @@ class BoosterReading:
             loss=self._loss,
             classes=classes,
             output=output if classes else None,
+        )
+
+    def _meaning(self, output: int | str | None) -> Meaning:
+        """What curves and interactions are of: an output, or probabilities."""
+        check_is_fitted(self)
+        ensemble, classes = self.ensemble_, classes_of(self)
+        n_outputs = ensemble.schema.n_outputs
+        if classes is None or self._loss is None:
+            which = self._output(output)
+            name = ensemble.schema.target_names[which]
+            return Meaning(
+                (name,),
+                lambda value: ensemble.schema.restore_targets(value).reshape(
+                    len(value), -1
+                )[:, [which]],
+                booster_importances(ensemble, which),
+            )
+        loss, chosen = self._loss, [*range(len(classes.labels))]
+        if output is not None:
+            chosen = [position_of_class(output, classes)]
+        elif n_outputs == 1:
+            chosen = [1]
+        scores = chosen if n_outputs > 1 else [0]
+        return Meaning(
+            tuple(f"probability of {classes.labels[which]}" for which in chosen),
+            lambda value: with_all_classes(loss.prediction(value))[:, chosen],
+            np.mean([booster_importances(ensemble, i) for i in scores], axis=0),
         )
 
     def _output(self, output: int | str | None) -> int:
