@@ -22,7 +22,7 @@ from secret_jax.data.encoding import encode
 from secret_jax.data.rows import Rows, Table, merged
 from secret_jax.data.sampling import ROW_ORDER
 from secret_jax.data.schema import TableSchema
-from secret_jax.data.sharded import computing_for
+from secret_jax.data.shards import computing_for
 from secret_jax.data.source import every_row
 from secret_jax.data.validation import (
     checked_weight,
@@ -399,7 +399,7 @@ def encoded(
 
 
 def _check_same_parameters(before: dict[str, Any], now: dict[str, Any]) -> None:
-    """An error unless these are the parameters that the trees so far were grown with."""
+    """An error unless the trees so far were grown with these parameters."""
     for name, value in now.items():
         old = before[name]
         if value is not old and not (

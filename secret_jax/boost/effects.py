@@ -49,18 +49,21 @@ class Meaning(NamedTuple):
 
     Attributes
     ----------
-    names : tuple of str
-        Of the numbers that are averaged: the target, or probabilities of classes.
+    label : str
+        What is averaged, in words.
     of_values : callable
-        Makes them, of shape (n_rows, n_names), of what the ensemble says, in
+        Makes it, of shape (n_rows, n_numbers), of what the ensemble says, in
         standardised units.
     importances : ndarray of shape (n_columns,), float64
-        Of the columns for them; see `booster_importances`.
+        Of the columns for it; see `booster_importances`.
+    classes : tuple of str
+        Whose probabilities the numbers are, if there are several.
     """
 
-    names: tuple[str, ...]
+    label: str
     of_values: Callable[[np.ndarray], np.ndarray]
     importances: np.ndarray
+    classes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -75,15 +78,18 @@ class Effect:
     mean : ndarray of shape (n_values,), or (n_values, n_classes), float64
         In the units of the target; of classes mean probabilities.
     is_category : bool
-    of : tuple of str
-        What the means are of: the target, or the probability of each class.
+    label : str
+        "mean of price" or "mean probability of yes".
+    classes : tuple of str
+        Of several classes their names.
     """
 
     name: str
     values: np.ndarray
     mean: np.ndarray
     is_category: bool
-    of: tuple[str, ...] = ()
+    label: str
+    classes: tuple[str, ...] = ()
 
 
 class Interaction(NamedTuple):
@@ -130,9 +136,10 @@ def effect(
     return Effect(
         name=name,
         values=values,
-        mean=mean[:, 0] if len(meaning.names) == 1 else mean,
+        mean=mean if meaning.classes else mean[:, 0],
         is_category=column in schema.discrete,
-        of=meaning.names,
+        label=meaning.label,
+        classes=meaning.classes,
     )
 
 

@@ -24,11 +24,12 @@ from secret_jax.inspect.classes import (
     position_of_class,
     with_all_classes,
 )
+from secret_jax.losses.classes import class_in_words
 from secret_jax.losses.interface import Loss
 from secret_jax.runtime.values import is_integer
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from secret_jax.inspect.plot.picture import Picture
 
 
 class BoosterReading:
@@ -125,7 +126,7 @@ class BoosterReading:
         n_points: int = 21,
         most: int = 6,
         output: int | str | None = None,
-    ) -> Figure:
+    ) -> Picture:
         """Draw the curves of columns, and the pairs that interact most.
 
         Parameters
@@ -141,7 +142,8 @@ class BoosterReading:
 
         Returns
         -------
-        matplotlib.figure.Figure
+        secret_jax.inspect.plot.picture.Picture
+            Ticks below the curves, and numbers beside categories, are the rows.
         """
         from secret_jax.boost.plot import drawn_effects
 
@@ -152,7 +154,7 @@ class BoosterReading:
             columns = [names[i] for i in np.argsort(-shares)[:most] if shares[i] > 0]
         curves = [self.effect(c, X, n_points=n_points, output=output) for c in columns]
         pairs = interactions(self.ensemble_, rows, 40, meaning)[:most]
-        return drawn_effects(curves, pairs)
+        return drawn_effects(curves, pairs, rows, self.ensemble_.schema)
 
     def export_code(
         self,
@@ -194,24 +196,29 @@ class BoosterReading:
         n_outputs = ensemble.schema.n_outputs
         if classes is None or self._loss is None:
             which = self._output(output)
-            name = ensemble.schema.target_names[which]
+            center, scale = (
+                part[which]
+                for part in (
+                    ensemble.schema.target_centers,
+                    ensemble.schema.target_scales,
+                )
+            )
             return Meaning(
-                (name,),
-                lambda value: ensemble.schema.restore_targets(value).reshape(
-                    len(value), -1
-                )[:, [which]],
+                f"mean of {ensemble.schema.target_names[which]}",
+                lambda value: center + scale * value[:, [which]],
                 booster_importances(ensemble, which),
             )
-        loss, chosen = self._loss, [*range(len(classes.labels))]
-        if output is not None:
-            chosen = [position_of_class(output, classes)]
-        elif n_outputs == 1:
-            chosen = [1]
-        scores = chosen if n_outputs > 1 else [0]
+        loss, names = self._loss, tuple(map(str, classes.labels))
+        if output is None and n_outputs > 1:
+            each = [booster_importances(ensemble, i) for i in range(n_outputs)]
+            return Meaning(
+                "mean probability", loss.prediction, np.mean(each, axis=0), names
+            )
+        which = 1 if output is None else position_of_class(output, classes)
         return Meaning(
-            tuple(f"probability of {classes.labels[which]}" for which in chosen),
-            lambda value: with_all_classes(loss.prediction(value))[:, chosen],
-            np.mean([booster_importances(ensemble, i) for i in scores], axis=0),
+            f"mean probability of {class_in_words(names[which])}",
+            lambda value: with_all_classes(loss.prediction(value))[:, [which]],
+            booster_importances(ensemble, which if n_outputs > 1 else 0),
         )
 
     def _output(self, output: int | str | None) -> int:

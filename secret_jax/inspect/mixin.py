@@ -10,17 +10,18 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.data.rows import Table
-from secret_jax.data.validation import validated_targets
 from secret_jax.inspect.arguments import MOST_BARS, MOST_CATEGORIES, MOST_TERMS
 from secret_jax.inspect.classes import classes_of
-from secret_jax.inspect.other_names import no_other_names, renamed
+from secret_jax.inspect.other_names import no_other_names
 from secret_jax.tree.structure import Tree
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from secret_jax.inspect.explain import Explanation
+    from secret_jax.inspect.plot.picture import Picture
     from secret_jax.inspect.stability import Stability
+    from secret_jax.inspect.tree_view import TreeView
 
 _NOTEBOOK_BYTES = 200_000  # a notebook keeps what it has shown
 
@@ -28,7 +29,8 @@ _NOTEBOOK_BYTES = 200_000  # a notebook keeps what it has shown
 class ReadingMixin:
     """Ways to read the tree of a fitted estimator.
 
-    Of a tree with several outputs ``output``, a position or a name, says which one.
+    Of a tree with several outputs ``output``, a position or a name, says which one; of
+    a tree of classes it may be left out, and reads one class against all others.
     """
 
     tree_: Tree
@@ -56,6 +58,13 @@ class ReadingMixin:
         check_is_fitted(self)
         several = output is None and self.tree_.n_outputs > 1
         return rest_of(self.tree_ if several else self._tree_of(output))
+
+    def _view_of(self, output: int | str | None) -> TreeView:
+        """The fitted tree as it is read: of numbers one output, of classes all."""
+        from secret_jax.inspect.views import view_of
+
+        check_is_fitted(self)
+        return view_of(self.tree_, getattr(self, "classes_", None), output)
 
     def _rest_of(self, output: int | str | None) -> Tree:
         """`_tree_of`, as what it adds to curves in front of it, if there are any."""
@@ -111,13 +120,8 @@ class ReadingMixin:
         """
         from secret_jax.inspect.text import export_text
 
-        # The equations of all classes fit into one text.
-        check_is_fitted(self)
-        whole = output is None and self.tree_.loss is not None
-        several = whole and self.tree_.n_outputs > 1
-        tree = self.tree_ if several else self._tree_of(output)
         return export_text(
-            renamed(tree, feature_names),
+            self._view_of(output).named(feature_names),
             max_depth=max_depth,
             precision=precision,
             show_models=show_models,
@@ -145,7 +149,7 @@ class ReadingMixin:
         from secret_jax.inspect.dot import export_dot
 
         return export_dot(
-            renamed(self._rest_of(output), feature_names),
+            self._view_of(output).named(feature_names),
             max_depth=max_depth,
             precision=precision,
             max_terms=max_terms,
@@ -250,31 +254,17 @@ class ReadingMixin:
         ValueError
             If only one of X and y is given, or they do not match.
         """
-        from secret_jax.inspect.report.held_out import HeldOut
-        from secret_jax.inspect.report.page import report_page
+        from secret_jax.inspect.report.page import held_out_rows, report_page
 
-        tree = self._tree_of(output)
-        if X is not None and tree.loss is not None:
-            raise ValueError(
-                "Pages show errors of numbers only; leave X and y out for a tree of "
-                "classes."
-            )
-        rows = None
         if (X is None) != (y is None):
             raise ValueError("Give both X and y, or neither of them.")
+        view, rows = self._view_of(output), None
         if X is not None:
             _, table = self._tree_and_rows(X)
-            actual = validated_targets(y, X)
-            which = self.tree_.schema.target_names.index(tree.schema.target_name)
-            if actual.shape[1] != self.tree_.n_outputs:
-                raise ValueError(
-                    f"y has {actual.shape[1]} columns, but the tree has "
-                    f"{self.tree_.n_outputs} outputs; give one for each."
-                )
-            columns = tree.schema.columns_of(X)
-            rows = HeldOut.of(tree, table.on_host(), columns, actual[:, which])
+            columns = self.tree_.schema.columns_of(X)
+            rows = held_out_rows(view, table.on_host(), columns, X, y)
         return report_page(
-            tree, rows, comparison=comparison, title=title, max_points=max_points
+            view, rows, comparison=comparison, title=title, max_points=max_points
         )
 
     def _repr_html_inner(self) -> str:
@@ -284,8 +274,9 @@ class ReadingMixin:
             return super()._repr_html_inner()  # pyright: ignore[reportAttributeAccessIssue]
         from secret_jax.inspect.report.page import tree_fragment
 
-        outputs = [self.tree_.output(i) for i in range(self.tree_.n_outputs)]
-        return tree_fragment(outputs, _NOTEBOOK_BYTES)
+        classes = hasattr(self, "classes_")
+        outputs = [None] if classes else range(self.tree_.n_outputs)
+        return tree_fragment([self._view_of(i) for i in outputs], _NOTEBOOK_BYTES)
 
     def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
         bundle = super()._repr_mimebundle_(**options)  # pyright: ignore[reportAttributeAccessIssue]
@@ -302,7 +293,7 @@ class ReadingMixin:
         precision: int | None = None,
         feature_names: Sequence[str] | None = None,
         output: int | str | None = None,
-    ) -> Axes:
+    ) -> Picture:
         """Draw the tree, with the splits and equations in the units of the data.
 
         See `secret_jax.inspect.plot.tree.plot_tree` for the parameters.
@@ -311,7 +302,7 @@ class ReadingMixin:
         from secret_jax.inspect.plot.tree import plot_tree
 
         return plot_tree(
-            renamed(self._tree_of(output), feature_names),
+            self._view_of(output).named(feature_names),
             ax=ax,
             max_depth=max_depth,
             precision=precision,
@@ -328,7 +319,7 @@ class ReadingMixin:
         resolution: int = 400,
         ax: Axes | None = None,
         output: int | str | None = None,
-    ) -> Axes:
+    ) -> Picture:
         """Draw the prediction over one or two columns, with the splits.
 
         See `secret_jax.inspect.plot.partition.plot_partition` for the parameters.
@@ -336,7 +327,7 @@ class ReadingMixin:
         from secret_jax.inspect.plot.partition import plot_partition
 
         return plot_partition(
-            self._tree_of(output),
+            self._view_of(output),
             x,
             y,
             at=at,
@@ -355,20 +346,29 @@ class ReadingMixin:
         max_terms: int | None = MOST_BARS,
         ax: Any = None,
         output: int | str | None = None,
-    ) -> list[Axes]:
+    ) -> Picture:
         """Draw the equation of a node, and its predictions against the targets.
 
         See `secret_jax.inspect.plot.leaf.plot_leaf` for the parameters.
         """
         from secret_jax.inspect.plot.leaf import plot_leaf
 
-        tree = self._rest_of(output)
-        if self.tree_.additive is not None and X is not None and y is not None:
-            said = self.tree_.additive.predict(self._tree_and_rows(X)[1])[:, None]
-            y = validated_targets(y, X)[:, 0] - self.tree_.schema.restore_targets(said)
-        return plot_leaf(tree, node, X, y, max_terms=max_terms, ax=ax)
+        return plot_leaf(self._view_of(output), node, X, y, max_terms=max_terms, ax=ax)
 
-    def plot_additive(self, *, max_curves: int | None = 12) -> list[Axes]:
+    def plot_importances(
+        self, *, max_columns: int | None = MOST_BARS, ax: Axes | None = None
+    ) -> Picture:
+        """Draw `feature_importances_` as bars, the largest first.
+
+        See `secret_jax.inspect.plot.importances.plot_importances` for the parameters.
+        """
+        from secret_jax.inspect.plot.importances import plot_importances
+
+        shares = self.feature_importances_
+        names = self.tree_.schema.input_names
+        return plot_importances(names, shares, max_columns=max_columns, ax=ax)
+
+    def plot_additive(self, *, max_curves: int | None = 12) -> Picture:
         """Draw the curves that stand in front of the tree.
 
         See `secret_jax.inspect.plot.curves.plot_additive` for the parameters.

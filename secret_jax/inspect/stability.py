@@ -13,10 +13,11 @@ Learners. COMPSTAT 2016.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -32,7 +33,7 @@ from secret_jax.runtime.values import is_integer, is_real
 from secret_jax.tree.structure import SplitKind, Tree
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    from secret_jax.inspect.plot.picture import Picture
 
 _FEWEST = 2
 
@@ -82,7 +83,11 @@ class Stability:
     target_names : tuple of str
     deviation : ndarray of shape (n_outputs,), float64
         Standard deviation of the predictions of a row over the resamples, the mean over
-        the rows, in standard deviations of the target: 0 where all trees agree.
+        the rows: 0 where all trees agree. Of numbers in standard deviations of the
+        target, of classes of the probability itself.
+    equal_classes : float
+        Of a classifier the share of the rows whose predicted class a resample's tree
+        predicts as well, the mean over resamples; otherwise NaN.
     """
 
     names: tuple[str, ...]
@@ -96,6 +101,7 @@ class Stability:
     equal_roots: float
     target_names: tuple[str, ...]
     deviation: np.ndarray
+    equal_classes: float = math.nan
 
     @property
     def n_resamples(self) -> int:
@@ -124,7 +130,7 @@ class Stability:
 
         return summary(self)
 
-    def plot(self, *, max_columns: int | None = 6) -> list[Axes]:
+    def plot(self, *, max_columns: int | None = 6) -> Picture:
         """Draw how often columns are split on, and where.
 
         Parameters
@@ -134,7 +140,7 @@ class Stability:
 
         Returns
         -------
-        list of matplotlib.axes.Axes
+        secret_jax.inspect.plot.picture.Picture
             The frequencies, then the thresholds of each column; those of the fitted
             tree are lines.
         """
@@ -210,10 +216,23 @@ def stability(
                 predictions.append(again._outputs(X).reshape(targets.shape))
             found.append(split_columns(again.tree_))
             n_leaves.append(again.n_leaves_)
-    original = split_columns(model.tree_)
-    return _compared(
-        model.tree_, original, found, n_leaves, predictions, targets, weight
-    )
+    compared = _compared(model.tree_, found, n_leaves)
+    drawn, own = np.array(predictions), model._outputs(X).reshape(targets.shape)
+    apart = np.average(drawn.std(axis=0), axis=0, weights=weight)
+    if not hasattr(model, "classes_"):
+        mean = np.average(targets, axis=0, weights=weight)
+        spread = np.sqrt(np.average((targets - mean) ** 2, axis=0, weights=weight))
+        return replace(compared, deviation=apart / np.where(spread > 0, spread, 1.0))
+    same = np.mean([_likeliest(one) == _likeliest(own) for one in drawn], axis=0)
+    equal = float(np.average(same, weights=weight))
+    return replace(compared, deviation=apart, equal_classes=equal)
+
+
+def _likeliest(probability: np.ndarray) -> np.ndarray:
+    """Position of every row's class; of two there is the second one's probability."""
+    if probability.shape[1] == 1:
+        return (probability[:, 0] > 0.5).astype(int)
+    return probability.argmax(axis=1)
 
 
 def _check(n_resamples: Any, method: Any, fraction: Any) -> None:
@@ -278,15 +297,9 @@ def split_columns(tree: Tree) -> SplitColumns:
     return SplitColumns(at_depth, thresholds, sets)
 
 
-def _compared(
-    tree: Tree,
-    original: SplitColumns,
-    found: list[SplitColumns],
-    n_leaves: list[int],
-    predictions: list[np.ndarray],
-    targets: np.ndarray,
-    weight: np.ndarray,
-) -> Stability:
+def _compared(tree: Tree, found: list[SplitColumns], n_leaves: list[int]) -> Stability:
+    """What trees split on, beside a tree; how far they predict apart is left open."""
+    original = split_columns(tree)
     names = tree.schema.names
     depth = max(columns.at_depth.shape[1] for columns in [*found, original])
 
@@ -305,10 +318,6 @@ def _compared(
             thresholds.setdefault(name, []).extend(values)
         for name, chosen in columns.sets.items():
             sets.setdefault(name, Counter()).update(chosen)
-    apart = np.std(predictions, axis=0)
-    mean = np.average(targets, axis=0, weights=weight)
-    spread = np.sqrt(np.average((targets - mean) ** 2, axis=0, weights=weight))
-    apart = np.average(apart, axis=0, weights=weight)
     return Stability(
         names=tuple(map(str, names)),
         used=every.any(axis=2).mean(axis=0),
@@ -320,5 +329,5 @@ def _compared(
         n_leaves_original=tree.n_leaves,
         equal_roots=float(same.mean()),
         target_names=tree.schema.target_names,
-        deviation=apart / np.where(spread > 0, spread, 1.0),
+        deviation=np.full(len(tree.schema.target_names), math.nan),
     )

@@ -58,7 +58,7 @@ _STOP_SENTENCES = {
     StopReason.PURE: "the output is constant, or exactly linear, in the node",
     StopReason.NO_USABLE_SPLIT: "no candidate split was usable",
     StopReason.MIN_GAIN: "no split gains more than its coefficients cost",
-    StopReason.PRUNED: "its subtree did not pay when the tree was pruned",
+    StopReason.PRUNED: "splitting it further did not pay",
 }
 
 
