@@ -125,10 +125,31 @@ def _handed_over(
     """A finished tree with short equations, or with its rows."""
     if plan.leaf.keeps_rows:
         return plan.leaf.keeping(tree, _every_row(prepared, fitted))
-    if plan.leaf.loss is None:
-        short = shortened(tree, statistics, plan.tau)
-        return replace(short, additive=prepared.stage)
-    rows = fitted.all_rows()
+    rows = fitted.all_rows() if tree.loss is not None else fitted.training
+    short = with_short_equations(plan, tree, statistics, rows)
+    return replace(short, additive=prepared.stage)
+
+
+def with_short_equations(
+    plan: Plan, tree: Tree, statistics: NodeStatistics, rows: Rows
+) -> Tree:
+    """A tree with short equations and their standard errors, by what errors cost.
+
+    Parameters
+    ----------
+    plan : Plan
+    tree : Tree
+        With full models.
+    statistics : NodeStatistics
+    rows : Rows
+        That trained the models; only a loss asks for them.
+
+    Returns
+    -------
+    Tree
+    """
+    if tree.loss is None:
+        return shortened(tree, statistics, plan.tau)
     short = shortened(tree, statistics, plan.tau, loss_spread(tree, rows))
     if plan.tau > 0:
         short = recentred(short, tree, rows, plan.leaf)

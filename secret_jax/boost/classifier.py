@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.base import Targets
 from secret_jax.boost.base import BoostingEstimator
+from secret_jax.boost.distilling import DistillingMixin
 from secret_jax.boost.options import TreeSize
 from secret_jax.classifier import SecretClassifier
 from secret_jax.data.labels import (
@@ -25,7 +26,7 @@ from secret_jax.parameters import CLASS_CONSTRAINTS, CLASS_NAMED, plan_of
 from secret_jax.plan import Plan
 
 
-class SecretBoostingClassifier(ClassifierMixin, BoostingEstimator):
+class SecretBoostingClassifier(ClassifierMixin, DistillingMixin):
     """Boosted trees with linear models in their leaves, for classes.
 
     The first model is a logistic regression; every round adds a small tree with linear
@@ -229,6 +230,10 @@ class SecretBoostingClassifier(ClassifierMixin, BoostingEstimator):
         weight = class_weights(labels, classes, weight, self.class_weight, None)
         names = tuple(map(str, classes[-values.shape[1] :].tolist()))
         return Targets(values, names, weight, {"classes_": classes})
+
+    def _student(self, **parameters: Any) -> SecretClassifier:
+        """See `DistillingMixin`."""
+        return SecretClassifier(class_weight=self.class_weight, **parameters)
 
     def _tree_plan(self, parameters: dict[str, Any], seed: int) -> Plan:
         """See `BoostingEstimator`."""

@@ -119,9 +119,9 @@ def _errors(
         inverse = inverse @ meat @ inverse
     error = np.full(design.shape[1], np.nan)
     error[known] = np.sqrt(np.maximum(np.diagonal(inverse), 0.0))
-    used = member.any(axis=1)
+    position, term = np.nonzero(member)
     of_columns = np.zeros(len(member))
-    of_columns[used] = error[1:][np.argmax(member[used], axis=1)]
+    of_columns[position] = error[1 + term]
     return np.append(error[0], of_columns)
 
 
