@@ -304,8 +304,13 @@ def _add_fit_options(fit: argparse.ArgumentParser) -> None:
 def _warnings_as_lines() -> Iterator[None]:
     """Warnings meant for users as one line each; those for developers not at all."""
 
+    told = set()
+
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        _tell(f"{PROGRAM}: warning: {_one_line(str(message))}")
+        line = _one_line(str(message))
+        if line not in told:  # rows may be looked at more than once
+            told.add(line)
+            _tell(f"{PROGRAM}: warning: {line}")
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -12,7 +12,8 @@ from secret_jax.data.columns import read_columns
 from secret_jax.data.encoding import ReadColumns, matched
 from secret_jax.data.roles import ColumnOptions, learn_schema
 from secret_jax.data.rows import Rows, merged, shuffled
-from secret_jax.data.sharded import ShardedRows, as_they_lie
+from secret_jax.data.sharded import ShardedRows
+from secret_jax.data.shards import as_they_lie
 from secret_jax.data.source import EncodedRows, HostRows
 from secret_jax.datasets import make_fried
 

@@ -69,6 +69,7 @@ def read_excel(
     import pandas as pd
 
     _check(name, source)
+    book: Any
     with pd.ExcelFile(source, engine="openpyxl") as book:
         names = [str(one) for one in book.sheet_names]
         starts = {}
@@ -78,7 +79,9 @@ def read_excel(
                 if set(columns) <= set(starts[one][1]):
                     sheet = one
                     break
-        chosen = names[0] if sheet is None else sheet
+        # A name was misspelt, then, and nothing is as wide as a table.
+        widest = max(starts or names, key=lambda one: len(starts.get(one, ("", ""))[1]))
+        chosen = widest if sheet is None else sheet
         if chosen not in names:
             raise TableFileError(
                 f"{name!r} has no sheet {chosen!r}{did_you_mean(chosen, names) or '.'} "

@@ -79,7 +79,7 @@ class TableFile(NamedTuple):
 
     def place(self, row: int) -> str:
         """Where a row of the frame, counted from 0, stands in the file."""
-        number = int(self.frame.index[row])
+        number: Any = self.frame.index[row]
         return f"line {number + self.lines}" if self.lines else f"row {number}"
 
     @contextmanager

@@ -114,6 +114,10 @@ class Reading:
         """The labels of all columns, by their names."""
         return {name: self.label(name) for name in self.formats}
 
+    def name_of(self, label: str) -> str:
+        """The column that has a label; the label itself if none has."""
+        return {its: name for name, its in self.labels.items()}.get(label, label)
+
     @property
     def text_columns(self) -> set[str]:
         """Columns whose cells say more than plain numbers do."""
