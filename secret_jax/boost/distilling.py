@@ -121,8 +121,9 @@ class DistillingMixin(BoostingEstimator):
             warn(f"The hard tree was kept: {found.refusal}.", RefinementWarning)
         for name, value in fitted_names(self).items():
             setattr(model, name, value)
-        if hasattr(self, "classes_"):
-            model.classes_ = self.classes_
+        classes = getattr(self, "classes_", None)
+        if classes is not None:
+            model.classes_ = classes
         model.tree_ = found.tree
         model.n_leaves_grown_, model.n_refine_steps_ = (
             found.n_leaves_grown,

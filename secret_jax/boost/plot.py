@@ -113,7 +113,7 @@ def _draw_curve(panel: Axes, curve: Effect, rows: Rows, schema: TableSchema) -> 
     round_marks(panel.xaxis)
 
 
-def _lines(curve: Effect) -> Iterator[tuple[dict[str, str], np.ndarray]]:
+def _lines(curve: Effect) -> Iterator[tuple[dict[str, Any], np.ndarray]]:
     """The means, of several classes each in its colour, with its name."""
     if not curve.classes:
         yield {"color": MIDDLE_COLOR}, curve.mean

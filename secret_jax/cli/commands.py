@@ -197,7 +197,7 @@ def _calibrate(
     arguments: argparse.Namespace,
 ) -> None:
     """Calibrate intervals on rows set aside, or on held-out rows that stayed so."""
-    if not hasattr(evaluation.model, "conformalize"):
+    if not hasattr(evaluation.model, "predict_interval"):
         return  # of classes probabilities say how sure they are
     if aside is None and not arguments.refit_all:
         aside = evaluation.held_out
