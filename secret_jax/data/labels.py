@@ -56,12 +56,12 @@ def validated_labels(y: Any, X: Any, caller: str) -> np.ndarray:
             f"Input y contains NaN: the class of row {np.flatnonzero(absent)[0]} is "
             "missing. Drop such rows, or name a class for them."
         )
-    for label in labels.tolist() if labels.dtype.kind not in "biufU" else ():
+    for label in labels if labels.dtype.kind not in "biufU" else ():
         if not isinstance(label, _PLAIN):
             raise ValueError(
-                f"y holds the class {label!r}, a {type(label).__name__}; classes are "
-                "text, numbers or truth values. Turn them into text, for example with "
-                "y.astype(str)."
+                f"y holds the class {str(label)!r}, a {type(label).__name__}; classes "
+                "are text, numbers or truth values. Turn them into text, for example "
+                "with y.astype(str)."
             )
     try:
         check_classification_targets(labels)
