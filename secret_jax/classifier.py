@@ -17,6 +17,7 @@ from secret_jax.data.labels import (
     indicators,
     validated_labels,
 )
+from secret_jax.inspect.class_sets import ClassSetsMixin
 from secret_jax.losses.classes import Brier
 from secret_jax.models.interface import LeafModel
 from secret_jax.models.logistic import Shares
@@ -34,7 +35,7 @@ from secret_jax.splits.interface import SplitFinder
 from secret_jax.tree import routing
 
 
-class SecretClassifier(ClassifierMixin, TreeEstimator):
+class SecretClassifier(ClassSetsMixin, ClassifierMixin, TreeEstimator):
     """A readable classification tree with logistic regressions in its leaves.
 
     The tree is that of `secret_jax.SecretRegressor`, on indicators of the classes;
