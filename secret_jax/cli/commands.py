@@ -1,8 +1,8 @@
-"""The commands of the command line that grow trees: demo and fit.
+"""The command that grows a tree on a file, and what all commands share.
 
-Each takes the parsed arguments of `secret_jax.cli.main`, prints its result to standard
-output and its progress to standard error, and imports what is slow only when it runs.
-`secret_jax.cli.saved` has the commands for models that were saved.
+A command takes the parsed arguments of `secret_jax.cli.main`, prints its result to
+standard output and its progress to standard error, and imports what is slow only when
+it runs. `secret_jax.cli.saved` has the commands for models that were saved.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from secret_jax.estimator import SecretRegressor
 
 PROGRAM = "secret-jax"
-DEMO_PICTURE = "secret_jax_demo.png"
 # Options of fit that go to the estimator under the same name, unless left out.
 _SAME_NAME = (
     "oblique",
@@ -52,47 +51,6 @@ _ANSWERS = {"yes": True, "no": False, "none": None, "all": None}
 
 class CommandError(Exception):
     """Something the user can mend; the text is the whole message."""
-
-
-def demo(arguments: argparse.Namespace) -> None:
-    """Grow a tree on data that comes with a dependency, and draw it."""
-    check_picture(arguments.out)
-    require("pandas", "data", "hold the table")
-    print(
-        "How large is a cell nucleus? The area of 569 nuclei under the microscope,\n"
-        "from their radius, their texture and shape, and the diagnosis (the breast\n"
-        "cancer data that comes with scikit-learn). An area grows with the square of\n"
-        "the radius: one straight line cannot follow that, a few can.\n",
-        flush=True,
-    )
-    say("starting JAX")
-    from secret_jax.cli.evaluation import evaluate, score_table
-    from secret_jax.estimator import SecretRegressor
-
-    X, y = _demo_table()
-    evaluation = evaluate(
-        SecretRegressor(max_leaf_nodes=8, random_state=0, verbose=not arguments.quiet),
-        X,
-        y,
-        test_fraction=0.2,
-        seed=0,
-        progress=say,
-    )
-    print(evaluation.model.export_text().rstrip("\n"))
-    print(f"\n{score_table(evaluation)}\n")
-    draw(evaluation.model, arguments.out)
-    print(f"The picture of the tree is in {arguments.out}")
-    print(f"Now your own table:  {PROGRAM} fit FILE TARGET")
-
-
-def _demo_table() -> tuple[pd.DataFrame, pd.Series]:
-    from sklearn.datasets import load_breast_cancer
-
-    data: Any = load_breast_cancer(as_frame=True)
-    columns = ["radius", "texture", "smoothness", "concavity", "symmetry"]
-    X = data.data[[f"mean {name}" for name in columns]].set_axis(columns, axis=1)
-    X["diagnosis"] = data.target_names[data.target].astype(str)
-    return X, data.data["mean area"].rename("area")
 
 
 def fit(arguments: argparse.Namespace) -> None:
@@ -276,7 +234,6 @@ def _result_text(evaluation: Evaluation, refitted: bool) -> str:
 def _write_report(
     folder: Path, arguments: argparse.Namespace, evaluation: Evaluation, result: str
 ) -> None:
-    from sklearn.base import is_classifier
 
     from secret_jax import __version__
     from secret_jax.cli.evaluation import TREE
@@ -316,17 +273,7 @@ def _write_report(
     (folder / "errors.json").write_text(
         json.dumps(content, indent=2) + "\n", encoding="utf-8"
     )
-    model: Any = evaluation.model
-    if model.tree_.n_outputs > 1:
-        say("pictures are left out: they show one equation a leaf, not several classes")
-        return
-    draw(model, folder / "tree.png")
-    if is_classifier(model):
-        page = model.to_html(
-            title=f"{arguments.target} from {Path(arguments.file).name}"
-        )
-        (folder / "report.html").write_text(page, encoding="utf-8")
-        return
+    draw(evaluation.model, folder / "tree.png")
     # After growing again, the held-out rows are no longer held out.
     known = None if arguments.refit_all else evaluation.held_out
     before = f"the tree of the {evaluation.n_training:,} training rows"
@@ -346,15 +293,8 @@ def draw(model: SecretRegressor, path: str | Path) -> None:
     """Draw a tree to a file."""
     import matplotlib
 
-    if model.tree_.n_outputs > 1:
-        raise CommandError(
-            "a picture shows one equation a leaf, not those of several classes; "
-            "plot_tree(output=...) draws one of them"
-        )
     matplotlib.use("Agg")  # only files are drawn to, no display is needed
-    axes = model.plot_tree()
-    figure: Any = axes.figure
-    figure.savefig(path, dpi=150, bbox_inches="tight")
+    model.plot_tree().savefig(path, dpi=150)
 
 
 def check_output(path: str) -> None:

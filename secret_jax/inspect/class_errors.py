@@ -33,14 +33,16 @@ class Bin(NamedTuple):
     n_rows: int
 
 
-def class_errors(probability: np.ndarray, actual: np.ndarray) -> ClassErrors:
-    """How often the likeliest class is right, and what the probabilities cost.
+def class_errors(
+    probability: np.ndarray, predicted: np.ndarray, actual: np.ndarray
+) -> ClassErrors:
+    """How often the predicted class is right, and what the probabilities cost.
 
     Parameters
     ----------
     probability : ndarray of shape (n_rows, n_classes)
-    actual : ndarray of shape (n_rows,), int
-        Position of the class of every row; -1 is none of them, and always wrong.
+    predicted, actual : ndarray of shape (n_rows,), int
+        Positions of classes; the actual one may be -1, none of them, and is then wrong.
 
     Returns
     -------
@@ -49,10 +51,10 @@ def class_errors(probability: np.ndarray, actual: np.ndarray) -> ClassErrors:
     Examples
     --------
     >>> said = np.array([[0.5, 0.5], [0.25, 0.75]])
-    >>> class_errors(said, np.array([0, 0])).accuracy
+    >>> class_errors(said, np.array([0, 1]), np.array([0, 0])).accuracy
     0.5
     """
-    right = probability.argmax(axis=1) == actual
+    right = predicted == actual
     losses = log_losses(probability, actual)
     return ClassErrors(
         *(float(right.mean()), _error_of_mean(right.astype(float))),

@@ -9,6 +9,7 @@ import numpy as np
 
 from secret_jax.data.labels import validated_labels
 from secret_jax.data.rows import Table
+from secret_jax.inspect.classes import Classes, with_all_classes
 from secret_jax.inspect.colors import class_colors, paler
 from secret_jax.inspect.equations import model_in_original_units, range_of_node
 from secret_jax.inspect.printing import counted_rows, number, quoted
@@ -30,19 +31,19 @@ class ClassView(TreeView):
 
     Attributes
     ----------
-    labels : tuple
-        The classes as targets hold them, in order; of two the second has the output.
+    classes : Classes
+        As targets hold them, in order; of two the second has the output.
     only : int or None
         The position of a class that is read against all others; None: all are read.
     """
 
-    labels: tuple[Any, ...]
+    classes: Classes
     only: int | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
         """The classes in words, in the order of probabilities and shares."""
-        names = tuple(class_in_words(str(label)) for label in self.labels)
+        names = tuple(class_in_words(str(label)) for label in self.classes.labels)
         return names if self.only is None else (_OTHERS, names[self.only])
 
     @property
@@ -140,9 +141,7 @@ class ClassView(TreeView):
         """Shares or probabilities of the outputs as those of the names."""
         if self.only is not None and self.tree.n_outputs > 1:
             of_outputs = of_outputs[:, [self.only]]
-        if of_outputs.shape[1] == 1:
-            return np.concatenate([1.0 - of_outputs, of_outputs], axis=1)
-        return of_outputs
+        return with_all_classes(of_outputs)
 
     def said(self, table: Table, node: int | None = None) -> np.ndarray:
         """Probabilities of the classes, shape (n_rows, n_names), float64."""
@@ -155,11 +154,16 @@ class ClassView(TreeView):
         assert self.tree.loss is not None
         return self._of_names(self.tree.loss.prediction(value.astype(np.float64)))
 
+    def chosen(self, probability: np.ndarray) -> np.ndarray:
+        """Position of the class that is predicted by probabilities, shape (n_rows,)."""
+        classes = self.classes if self.only is None else Classes(self.names)
+        return classes.chosen(probability)
+
     def targets(self, table: Table, X: Any, y: Any) -> np.ndarray:
         """Position of every row's class among the names, -1 of one never seen."""
         del table
         found = validated_labels(y, X, "SecretClassifier")
-        known = np.array(self.labels)
+        known = np.array(self.classes.labels)
         if found.dtype.kind in "OUSb" or known.dtype.kind in "OUSb":
             found, known = found.astype(str), known.astype(str)
         member = found[:, None] == known

@@ -51,6 +51,13 @@ class ReadingMixin:
             return self.tree_
         return self.tree_.output(0 if output is None else output)
 
+    def _view_of(self, output: int | str | None) -> TreeView:
+        """The fitted tree as it is read: of numbers one output, of classes all."""
+        from secret_jax.inspect.views import view_of
+
+        check_is_fitted(self)
+        return view_of(self.tree_, classes_of(self), output)
+
     def _some_of(self, output: int | str | None) -> Tree:
         """`_rest_of`, but with all of several outputs where none is named."""
         from secret_jax.inspect.rest import rest_of
@@ -58,13 +65,6 @@ class ReadingMixin:
         check_is_fitted(self)
         several = output is None and self.tree_.n_outputs > 1
         return rest_of(self.tree_ if several else self._tree_of(output))
-
-    def _view_of(self, output: int | str | None) -> TreeView:
-        """The fitted tree as it is read: of numbers one output, of classes all."""
-        from secret_jax.inspect.views import view_of
-
-        check_is_fitted(self)
-        return view_of(self.tree_, getattr(self, "classes_", None), output)
 
     def _rest_of(self, output: int | str | None) -> Tree:
         """`_tree_of`, as what it adds to curves in front of it, if there are any."""

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 from secret_jax.inspect.class_view import ClassView
+from secret_jax.inspect.classes import Classes, classes_of_tree, position_of_class
 from secret_jax.inspect.tree_view import NumberView, TreeView
 from secret_jax.tree.structure import Tree
 
 
 def view_of(
-    tree: Tree, labels: Sequence[Any] | None = None, output: int | str | None = None
+    tree: Tree, classes: Classes | None = None, output: int | str | None = None
 ) -> TreeView:
     """A tree as it is read.
 
     Parameters
     ----------
     tree : Tree
-    labels : sequence, optional
-        The classes as targets hold them. By default the names of the outputs; of two
-        classes the first one has none, and is called "not ...".
+    classes : Classes, optional
+        By default those that the outputs are named for; of two classes the first one
+        has no name there, and is called "not ...".
     output : int or str, optional
         Which of several outputs, or which class against all others.
 
@@ -35,7 +33,8 @@ def view_of(
         of that name.
     """
     names = tree.schema.target_names
-    if tree.loss is None or not tree.loss.of_classes:
+    known = classes_of_tree(tree)
+    if known is None:
         if output is None and len(names) > 1:
             raise ValueError(
                 f"The tree has {len(names)} outputs: {', '.join(map(repr, names))}. "
@@ -48,16 +47,9 @@ def view_of(
         return NumberView(
             tree=one, name=names[which], output=which, n_outputs=len(names)
         )
-    if labels is None:
-        (*_, last) = names
-        labels = names if len(names) > 1 else (f"not {last}", last)
-    only = None
-    if output is not None:
-        tree.output(output)  # refuses what is none of them
-        several = len(names) > 1
-        which = names.index(output) if isinstance(output, str) else int(output)
-        only = which if several else None
-    return ClassView(tree=tree, labels=tuple(labels), only=only)
+    classes = classes or known
+    only = None if output is None else position_of_class(output, classes)
+    return ClassView(tree=tree, classes=classes, only=only if len(names) > 1 else None)
 
 
 def as_view(tree: Tree | TreeView) -> TreeView:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 
 import numpy as np
@@ -12,6 +13,7 @@ from random_trees import NAMES, encode, random_rows, random_tree
 
 from secret_jax import SecretBoostingRegressor
 from secret_jax.inspect.code.export import export_sum
+from secret_jax.inspect.plot.picture import Picture
 from secret_jax.tree.routing import predict
 
 
@@ -65,6 +67,19 @@ def test_columns_that_interact_are_found_and_drawn(model):
     assert set(labels) >= {"width", "colour", "height"}
     bars = figure.axes[3]
     assert len(bars.patches) == 3
+    # Ticks below a curve are rows, categories have their numbers, and no place is left.
+    _, ticks = figure.axes[labels.index("width")].lines
+    assert len(ticks.get_xdata()) > 100
+    words = figure.axes[labels.index("colour")].get_xticklabels()
+    assert all(re.search(r"\n[\d,]+ rows$", word.get_text()) for word in words)
+    grid = bars.get_subplotspec().get_gridspec()
+    covered = sum(
+        (spec.rowspan.stop - spec.rowspan.start)
+        * (spec.colspan.stop - spec.colspan.start)
+        for spec in (axis.get_subplotspec() for axis in figure.axes)
+    )
+    assert covered == grid.nrows * grid.ncols
+    assert isinstance(figure, Picture)
 
 
 def test_a_sum_has_no_interactions():
@@ -76,7 +91,7 @@ def test_a_sum_has_no_interactions():
 
 
 def test_a_default_booster_is_a_program():
-    """Where trees of constants, which clip nothing, count beside linear ones as well."""
+    """Trees of constants, which clip nothing, count beside linear ones."""
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(300, 3))
     y = X[:, 1] + np.where(X[:, 0] > 0.5, 3.0, 0.0) + rng.normal(size=300)

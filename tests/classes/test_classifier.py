@@ -222,7 +222,7 @@ def test_classes_that_are_numbers_are_told_from_numbers(iris):
     assert text.startswith("class 0 / class 1 / class 2: a tree of 2 leaves")
     assert "share of class 0 = 1\n" in text
     assert "100 % class 0" in text
-    assert "%: share of the class; loss: mean loss; both on the training rows" in text
+    assert "%: share of the class; Brier score: mean, both on the training rows" in text
 
 
 def test_contributions_add_up_to_log_odds(two, iris):

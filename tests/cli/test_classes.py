@@ -79,8 +79,11 @@ def test_a_saved_classifier_predicts_and_is_measured(flowers, fitted, capsys):
     scores = json.loads((fitted[1] / "errors.json").read_text())["errors"]
     assert {"error", "log_loss", "leaves"} == set(scores["SECRET tree"])
     assert sorted(path.name for path in fitted[1].iterdir()) == (
-        ["errors.json", "report.txt"]  # pictures are of one output
+        ["errors.json", "report.html", "report.txt", "tree.png"]
     )
+    page = (fitted[1] / "report.html").read_text("utf-8")
+    assert "held-out rows right" in page
+    assert "logistic regression" in page  # beside the tree
 
 
 def test_numbers_are_classes_where_that_is_said(flowers, capsys):

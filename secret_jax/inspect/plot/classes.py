@@ -68,7 +68,7 @@ def draw_classes(
         draw_calibration(ax, probability[:, 1], actual == 1, name)
     else:
         _draw_shares(ax, view, probability, actual)
-    errors = class_errors(probability, actual)
+    errors = class_errors(probability, view.chosen(probability), actual)
     ax.set_title(
         f"{counted(len(actual), 'row', 'rows')}, {100 * errors.accuracy:.3g} % right, "
         f"log-loss {number(errors.log_loss, digits=3)}",

@@ -267,8 +267,8 @@ def with_short_names(view: _View) -> _View:
     )
     names = _shortened(schema.names, _LONGEST_NAME)
     if isinstance(view, ClassView):
-        labels = _shortened(view.labels, _LONGEST_NAME)
-        view = replace(view, labels=labels)
+        labels = _shortened(view.classes.labels, _LONGEST_NAME)
+        view = replace(view, classes=view.classes._replace(labels=labels))
         schema = replace(
             schema, target_names=tuple(map(str, labels[-tree.n_outputs :]))
         )

@@ -35,6 +35,8 @@ class ClassRows(NamedTuple):
     actual : ndarray of shape (n_rows,), int
         Position of every row's class, -1 of one that training has not seen.
     probability : ndarray of shape (n_rows, n_classes), float64
+    predicted : ndarray of shape (n_rows,), int
+        Position of the class that is predicted.
     leaf : ndarray of shape (n_rows,), int32
     """
 
@@ -42,6 +44,7 @@ class ClassRows(NamedTuple):
     columns: list[np.ndarray]
     actual: np.ndarray
     probability: np.ndarray
+    predicted: np.ndarray
     leaf: np.ndarray
 
     @classmethod
@@ -53,12 +56,13 @@ class ClassRows(NamedTuple):
         actual: np.ndarray,
     ) -> ClassRows:
         """Rows through a tree."""
-        return cls(table, columns, actual, view.said(table), apply(view.tree, table))
+        said, leaf = view.said(table), apply(view.tree, table)
+        return cls(table, columns, actual, said, view.chosen(said), leaf)
 
     @property
     def errors(self) -> ClassErrors:
         """Accuracy and log-loss of the rows."""
-        return class_errors(self.probability, self.actual)
+        return class_errors(self.probability, self.predicted, self.actual)
 
     @property
     def area_under_curve(self) -> float | None:
@@ -78,9 +82,8 @@ class ConfusionLine(NamedTuple):
 
 
 def confusion_lines(view: ClassView, rows: ClassRows) -> list[ConfusionLine]:
-    """Rows by class, and by the class that is likeliest for them."""
-    predicted = rows.probability.argmax(axis=1)
-    counts = confusion(predicted, rows.actual, len(view.names))
+    """Rows by class, and by the class that is predicted for them."""
+    counts = confusion(rows.predicted, rows.actual, len(view.names))
     lines = []
     for name, line in zip([*view.names, _STRANGERS], counts, strict=True):
         n_rows = int(line.sum())
@@ -94,7 +97,8 @@ def class_lines(view: ClassView, rows: ClassRows) -> list[ErrorLine]:
     """Accuracy and log-loss of the tree cut to several sizes, and as a whole."""
 
     def figures(cut: Tree) -> tuple[list[Figure], float]:
-        errors = class_errors(view.of(cut).said(rows.table), rows.actual)
+        said = view.of(cut).said(rows.table)
+        errors = class_errors(said, view.chosen(said), rows.actual)
         return figures_of(errors), errors.log_loss
 
     root = "the shares of all rows"

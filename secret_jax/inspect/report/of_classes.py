@@ -59,7 +59,7 @@ class ClassParts:
     def error_words(self) -> str:
         """What the figures in the table of errors are."""
         return (
-            "Right: rows whose likeliest class is theirs. Log-loss: mean of minus the "
+            "Right: rows whose class is predicted. Log-loss: mean of minus the "
             "logarithm of the probability of the row's class (bars). "
             "±: one standard error."
         )
@@ -196,7 +196,7 @@ class ClassParts:
             for i in order
             if max(mean[i], share[i]) >= _LEAST_SHARE
         ]
-        right, loss = figures_of(class_errors(said, actual))
+        right, loss = figures_of(class_errors(said, rows.predicted[here], actual))
         head = (
             f"{len(actual):,} held-out rows: {right.value} right, log-loss {loss.value}"
         )
