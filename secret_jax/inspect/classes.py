@@ -53,7 +53,8 @@ def classes_of_tree(tree: Tree) -> Classes | None:
     if tree.loss is None or not tree.loss.of_classes:
         return None
     names = tree.schema.target_names
-    return Classes(names if len(names) > 1 else (f"not {names[0]}", names[0]))
+    *others, last = names
+    return Classes(names if others else (f"not {last}", last))
 
 
 def position_of_class(which: int | str, classes: Classes) -> int:

@@ -121,7 +121,8 @@ def _errors(
     error[known] = np.sqrt(np.maximum(np.diagonal(inverse), 0.0))
     used = member.any(axis=1)
     of_columns = np.zeros(len(member))
-    of_columns[used] = error[1:][np.argmax(member[used], axis=1)]
+    if used.any():
+        of_columns[used] = error[1:][np.argmax(member[used], axis=1)]
     return np.append(error[0], of_columns)
 
 

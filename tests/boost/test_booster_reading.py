@@ -91,7 +91,7 @@ def test_a_sum_has_no_interactions():
 
 
 def test_a_default_booster_is_a_program():
-    """Where trees of constants, which clip nothing, count beside linear ones."""
+    """Trees of constants, which clip nothing, count beside linear ones."""
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(300, 3))
     y = X[:, 1] + np.where(X[:, 0] > 0.5, 3.0, 0.0) + rng.normal(size=300)

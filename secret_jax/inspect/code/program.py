@@ -98,10 +98,11 @@ def _split(tree: Tree, node: int, precision: int | None) -> LinearSplit | Catego
         return split
     if precision is not None:
         return rounded_split(split, precision)
-    if len(split.terms) > 1 or split.width > 0:
+    first, *others = split.terms
+    if others or split.width > 0:
         return split
     printed = rounded_split(split)
-    if split.terms[0].whole and printed.threshold.is_integer():
+    if first.whole and printed.threshold.is_integer():
         return replace(split, threshold=printed.threshold)
     return replace(split, threshold=exact_threshold(tree, node, split))
 

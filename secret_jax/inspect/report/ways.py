@@ -61,13 +61,14 @@ def example_ways(tree: Tree, rows: HeldOut) -> list[dict[str, Any]]:
     values = tree.schema.as_written(columns)
     why = explain(tree, rows.table.take(chosen), values)
     scale = tree.schema.target_scale
+    baseline = np.broadcast_to(why.baseline, len(why))
     return [
         way(
             tree,
             why,
             i,
             row,
-            Added(float(why.baseline), why.contributions[i], float(why.clipping[i])),
+            Added(float(baseline[i]), why.contributions[i], float(why.clipping[i])),
             predicted=in_steps(float(rows.prediction[row]), scale),
             actual=number(float(rows.actual[row]), digits=4),
             start="on average",
