@@ -142,12 +142,21 @@ class TreeEstimator(ReadingMixin, NestedParameters):
             )
 
     def _fit(
-        self, plan: Plan, X: Any, y: Any, sample_weight: Any, prune_set: Any
+        self,
+        plan: Plan,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        prune_set: Any = None,
+        copies: np.ndarray | None = None,
     ) -> Self:
+        """Fit; ``copies`` says how many rows each stands for, if not the weights do."""
         names_before = fitted_names(self)
         try:
             with self._computing(X):
                 given, targets = self._given(X, y, sample_weight)
+                if copies is not None:
+                    given = given._replace(copies=copies)
                 others = self._pruning_rows(prune_set, targets)
                 together = others is not None and len(prune_set) == 3
                 given, others = _scaled(given, others, together)
@@ -424,7 +433,12 @@ def _scaled(
 ) -> tuple[CheckedRows, CheckedRows | None]:
     """Rows with their weights in the unit of `scaled_weight`, one for both if asked."""
     if others is None or not together:
-        return given._replace(weight=scaled_weight(given.weight)), others
-    weight = scaled_weight(np.concatenate([given.weight, others.weight]))
+        weight = scaled_weight(given.weight, given.copies)
+        return given._replace(weight=weight), others
+    weight, copies = (
+        np.concatenate([getattr(rows, name) for rows in (given, others)])
+        for name in ("weight", "copies")
+    )
+    weight = scaled_weight(weight, copies)
     own, other = np.split(weight, [len(given.weight)])
     return given._replace(weight=own), others._replace(weight=other)

@@ -47,6 +47,7 @@ from secret_jax.refine.interface import (
 )
 from secret_jax.runtime.progress import UNTOLD, Note, Stage
 from secret_jax.staging import View, less_stage, views
+from secret_jax.tree.bounds import bounded
 from secret_jax.tree.plain import ROWS_LOOKED_AT, with_plain_splits
 from secret_jax.tree.structure import Tree
 
@@ -123,11 +124,12 @@ def _handed_over(
     statistics: NodeStatistics,
 ) -> Tree:
     """A finished tree with short equations, or with its rows."""
+    tree = replace(tree, additive=prepared.stage)
+    tree = bounded(tree, statistics.lower[0], statistics.upper[0])
     if plan.leaf.keeps_rows:
         return plan.leaf.keeping(tree, _every_row(prepared, fitted))
     if plan.leaf.loss is None:
-        short = shortened(tree, statistics, plan.tau)
-        return replace(short, additive=prepared.stage)
+        return shortened(tree, statistics, plan.tau)
     rows = fitted.all_rows()
     short = shortened(tree, statistics, plan.tau, loss_spread(tree, rows))
     if plan.tau > 0:
@@ -202,7 +204,8 @@ def refine_tree(plan: Plan, finished: Finished) -> Refined:
         return refined._replace(tree=finished.tree)
     if refinement.trains_models:
         tree = replace(refined.tree, additive=prepared.stage)
-        return refined._replace(tree=tree)
+        lower, upper = statistics.lower[0], statistics.upper[0]
+        return refined._replace(tree=bounded(tree, lower, upper))
     tree = refined.tree
     if not tree.is_soft:
         tree, statistics = _measured(plan, prepared, fitted, tree)

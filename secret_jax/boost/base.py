@@ -260,7 +260,7 @@ class BoostingEstimator(EnsembleEstimator):
         known = None if so_far is None else so_far.ensemble.schema
         weight = checked_weight(sample_weight, X)
         copies, targets = copies_of(weight), self._targets(y, X, weight, known)
-        weight = scaled_weight(targets.weight)
+        weight = scaled_weight(targets.weight, copies)
         plan = self._plan(reading.seed, progress, so_far)
         if so_far is None:
             given = CheckedRows(X, targets.values, weight, copies, targets.names)
@@ -341,7 +341,7 @@ class BoostingEstimator(EnsembleEstimator):
         try:
             own.update(training.learned)
             targets = self._targets(y, X, weight, schema)
-            weight = scaled_weight(targets.weight)
+            weight = scaled_weight(targets.weight, copies_of(weight))
             return encoded(schema, X, targets.values, weight)
         except ValueError as error:
             raise ValueError(f"In eval_set: {error}") from None

@@ -27,6 +27,7 @@ from secret_jax.prune.path import of_size
 from secret_jax.refine.distillation import Distillation, measured_on, student_rows
 from secret_jax.refine.interface import Candidate, Fitted
 from secret_jax.refine.soft.choose import SoftGates, measured
+from secret_jax.tree.bounds import bounded
 from secret_jax.tree.plain import with_plain_splits
 from secret_jax.tree.routing import values
 from secret_jax.tree.structure import Tree
@@ -147,7 +148,9 @@ def distil(
     least = 0.5 * recipe.min_leaf_weight
     tree = measured_on(chosen.tree, rows, recipe.leaf, least)
     tree = with_plain_splits(tree, rows.table)
-    tree = shortened(tree, node_statistics(tree, rows), plan.tau)
+    statistics = node_statistics(tree, rows)
+    tree = bounded(tree, statistics.lower[0], statistics.upper[0])
+    tree = shortened(tree, statistics, plan.tau)
     done = Distilled(
         tree, whole.n_leaves, 0, "", chosen.error / _variance(rows), chosen.fidelity
     )

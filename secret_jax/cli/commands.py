@@ -1,8 +1,8 @@
-"""The commands of the command line that grow trees: demo and fit.
+"""The command that grows a tree on a file, and what all commands share.
 
-Each takes the parsed arguments of `secret_jax.cli.main`, prints its result to standard
-output and its progress to standard error, and imports what is slow only when it runs.
-`secret_jax.cli.saved` has the commands for models that were saved.
+A command takes the parsed arguments of `secret_jax.cli.main`, prints its result to
+standard output and its progress to standard error, and imports what is slow only when
+it runs. `secret_jax.cli.saved` has the commands for models that were saved.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from secret_jax.estimator import SecretRegressor
 
 PROGRAM = "secret-jax"
-DEMO_PICTURE = "secret_jax_demo.png"
 # Options of fit that go to the estimator under the same name, unless left out.
 _SAME_NAME = (
     "oblique",
@@ -52,47 +51,6 @@ _ANSWERS = {"yes": True, "no": False, "none": None, "all": None}
 
 class CommandError(Exception):
     """Something the user can mend; the text is the whole message."""
-
-
-def demo(arguments: argparse.Namespace) -> None:
-    """Grow a tree on data that comes with a dependency, and draw it."""
-    check_picture(arguments.out)
-    require("pandas", "data", "hold the table")
-    print(
-        "How large is a cell nucleus? The area of 569 nuclei under the microscope,\n"
-        "from their radius, their texture and shape, and the diagnosis (the breast\n"
-        "cancer data that comes with scikit-learn). An area grows with the square of\n"
-        "the radius: one straight line cannot follow that, a few can.\n",
-        flush=True,
-    )
-    say("starting JAX")
-    from secret_jax.cli.evaluation import evaluate, score_table
-    from secret_jax.estimator import SecretRegressor
-
-    X, y = _demo_table()
-    evaluation = evaluate(
-        SecretRegressor(max_leaf_nodes=8, random_state=0, verbose=not arguments.quiet),
-        X,
-        y,
-        test_fraction=0.2,
-        seed=0,
-        progress=say,
-    )
-    print(evaluation.model.export_text().rstrip("\n"))
-    print(f"\n{score_table(evaluation)}\n")
-    draw(evaluation.model, arguments.out)
-    print(f"The picture of the tree is in {arguments.out}")
-    print(f"Now your own table:  {PROGRAM} fit FILE TARGET")
-
-
-def _demo_table() -> tuple[pd.DataFrame, pd.Series]:
-    from sklearn.datasets import load_breast_cancer
-
-    data: Any = load_breast_cancer(as_frame=True)
-    columns = ["radius", "texture", "smoothness", "concavity", "symmetry"]
-    X = data.data[[f"mean {name}" for name in columns]].set_axis(columns, axis=1)
-    X["diagnosis"] = data.target_names[data.target].astype(str)
-    return X, data.data["mean area"].rename("area")
 
 
 def fit(arguments: argparse.Namespace) -> None:
@@ -159,6 +117,9 @@ def fit(arguments: argparse.Namespace) -> None:
 
         save_model(evaluation.model, arguments.out)
         say(f"wrote {arguments.out}; use it: {PROGRAM} predict {arguments.out} FILE")
+    if " more}" in result:
+        path = arguments.out or "MODEL"
+        say(f"lists of categories are cut short; {PROGRAM} show {path} --categories")
     if arguments.out is None and arguments.report is None:
         say("nothing was saved; --out MODEL keeps the tree, --report DIR a picture too")
 

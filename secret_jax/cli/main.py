@@ -17,7 +17,8 @@ from typing import Any
 
 from secret_jax import __version__
 from secret_jax.cli import commands, options
-from secret_jax.cli.commands import DEMO_PICTURE, PROGRAM, CommandError, quiet
+from secret_jax.cli.commands import PROGRAM, CommandError, quiet
+from secret_jax.cli.demo import DEMO_PICTURE, demo
 from secret_jax.cli.warmup import add_warmup
 
 
@@ -96,9 +97,9 @@ def _parser() -> argparse.ArgumentParser:
     def command(name: str, **words: Any) -> argparse.ArgumentParser:
         return subparsers.add_parser(name, parents=[common], **words)
 
-    demo = command("demo", help="grow a tree on data that is at hand")
-    demo.set_defaults(run=commands.demo)
-    demo.add_argument(
+    first = command("demo", help="grow a tree on data that is at hand")
+    first.set_defaults(run=demo)
+    first.add_argument(
         "--out",
         metavar="PICTURE",
         default=DEMO_PICTURE,

@@ -319,3 +319,6 @@ def add_saved_commands(command: Callable[..., argparse.ArgumentParser]) -> None:
     show.add_argument(
         "--max-terms", metavar="N", type=whole(1), help="most terms of an equation"
     )
+    show.add_argument(
+        "--categories", action="store_true", help="print all categories of a split"
+    )

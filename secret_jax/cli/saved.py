@@ -235,6 +235,8 @@ def export(arguments: argparse.Namespace) -> None:
 
 def show(arguments: argparse.Namespace) -> None:
     """Print a saved model, and draw it if asked to."""
+    from secret_jax.inspect.arguments import MOST_CATEGORIES
+
     if arguments.plot is not None:
         check_picture(arguments.plot)
     model = loaded(arguments.model)
@@ -242,6 +244,7 @@ def show(arguments: argparse.Namespace) -> None:
         max_depth=arguments.max_depth,
         precision=arguments.precision,
         max_terms=arguments.max_terms,
+        max_categories=None if arguments.categories else MOST_CATEGORIES,
     )
     print(text.rstrip("\n"))
     if arguments.plot is not None:

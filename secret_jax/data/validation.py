@@ -14,7 +14,13 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from secret_jax.data.columns import NO_TABLE, as_frame, read_target, refuse_complex
+from secret_jax.data.columns import (
+    NO_TABLE,
+    as_frame,
+    read_target,
+    refuse_complex,
+    without_index,
+)
 from secret_jax.data.device import check_array, is_resident
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.shards import RowShards, is_sharded
@@ -33,6 +39,7 @@ def validated(model: BaseEstimator, X: Any, *, reset: bool) -> Any:
         table: Any = X
         validate_data(model, table, reset=reset, skip_check_array=True)
         return X
+    X = without_index(X)
     if as_frame(X) is None:
         try:
             refuse_complex(X, "X")
@@ -98,7 +105,8 @@ def validated_targets(y: Any, X: Any, caller: str = "SecretRegressor") -> np.nda
 
 def validated_weight(sample_weight: Any, X: Any) -> np.ndarray:
     """Weights of rows in the unit that `scaled_weight` gives them."""
-    return scaled_weight(checked_weight(sample_weight, X))
+    weight = checked_weight(sample_weight, X)
+    return scaled_weight(weight, copies_of(weight))
 
 
 def checked_weight(sample_weight: Any, X: Any) -> np.ndarray:
@@ -126,12 +134,19 @@ def checked_weight(sample_weight: Any, X: Any) -> np.ndarray:
     return weight
 
 
-def scaled_weight(weight: np.ndarray) -> np.ndarray:
-    """Whole numbers as they are; other weights scaled to a mean of one."""
+def scaled_weight(weight: np.ndarray, copies: np.ndarray) -> np.ndarray:
+    """Whole numbers as they are; other weights scaled to a mean of one.
+
+    Parameters
+    ----------
+    weight : ndarray of shape (n_rows,), float64
+    copies : ndarray of shape (n_rows,), int64
+        How many rows each one stands for: so many ones are in the mean.
+    """
     if _are_counts(weight):
         return weight
-    weight = weight / weight.max()  # whose mean cannot overflow
-    return weight / weight[weight > 0].mean()
+    weight, used = weight / weight.max(), weight > 0  # the sum cannot overflow
+    return weight / (weight[used].sum() / copies[used].sum())
 
 
 def _are_counts(weight: np.ndarray) -> bool:

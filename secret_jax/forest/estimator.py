@@ -174,7 +174,7 @@ class SecretForestRegressor(OfNumbers, RegressorMixin, EnsembleEstimator):
         X = validated(self, X, reset=True)
         weight = checked_weight(sample_weight, X)
         number, targets = copies_of(weight), self._targets(y, X, weight)
-        weight = scaled_weight(targets.weight)
+        weight = scaled_weight(targets.weight, number)
         checked = CheckedRows(X, targets.values, weight, number, targets.names)
         schema = read_rows(reading, checked)[0]
         given = encoded(schema, X, targets.values, weight)

@@ -60,8 +60,8 @@ def coefficients(
           an equation of its own.
         - ``coefficient`` in units of the target per unit of the column; of an indicator
           the difference to rows without it.
-        - ``standard_error``, and ``low`` and ``high`` of the interval; NaN in trees
-          with trained gates.
+        - ``standard_error``, and ``low`` and ``high`` of the interval; NaN where there
+          is none, as in trees with trained gates.
         - ``center``: mean of the column in the node; ``effect``: by how much one
           standard deviation of the column in the node moves the prediction.
 
@@ -78,6 +78,11 @@ def coefficients(
     They take the splits and the choice of terms as given, the noise as the same
     everywhere in the node, and the shrinkage toward the parent as no bias: the
     intervals are too narrow where a node has few rows for its columns.
+
+    Those of a tree with a loss are those of its likelihood, two classes and counts, or
+    of the sandwich estimator, quantiles and Huber's loss
+    (`secret_jax.models.standard_errors`). There are none, NaN, of more than two
+    classes, and where few rows tell a coefficient.
 
     Examples
     --------

@@ -2,8 +2,9 @@
 
 The tree is fitted again on resamples of the rows, and what the new trees split on is
 counted, as by the R package stablelearner (Philipp, Zeileis & Strobl 2016); how far
-their predictions lie apart is measured as well. A resample is a set of integer weights:
-a row that is drawn twice is a row of weight two, which is the same fit.
+their predictions lie apart is measured as well. A resample is a set of integer weights.
+A row that is drawn twice weighs two, but is one row: were its copies to judge each
+other, trees would grow far too large.
 
 References
 ----------
@@ -24,9 +25,10 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from secret_jax.data.validation import validated_weight
+from secret_jax.data.validation import copies_of, validated_weight
 from secret_jax.inspect.arguments import check_choice, check_count
 from secret_jax.inspect.equations import CategorySplit, split_in_original_units
+from secret_jax.runtime.parallel import one_thread_for_products
 from secret_jax.runtime.progress import Stage
 from secret_jax.runtime.progress_line import shown
 from secret_jax.runtime.values import is_integer, is_real
@@ -212,7 +214,9 @@ def stability(
             with warnings.catch_warnings():
                 # What a resample lacks is no news to whoever has all rows.
                 warnings.simplefilter("ignore", UserWarning)
-                again.fit(X, y, sample_weight=drawn)
+                with one_thread_for_products():
+                    copies = different_rows(weight, drawn, method)
+                    again._fit(again._plan(), X, y, drawn, copies=copies)
                 predictions.append(again._outputs(X).reshape(targets.shape))
             found.append(split_columns(again.tree_))
             n_leaves.append(again.n_leaves_)
@@ -274,6 +278,36 @@ def resampled(
         size = max(1, round(fraction * total))
         drawn = random.multivariate_hypergeometric(copies, size, method="marginals")
     return drawn.astype(np.float64) if whole else drawn * weight
+
+
+def different_rows(
+    weight: np.ndarray,
+    drawn: np.ndarray,
+    method: Literal["bootstrap", "subsample"] = "bootstrap",
+) -> np.ndarray:
+    """How many different ones of the rows that each stands for were drawn.
+
+    Parameters
+    ----------
+    weight, drawn : ndarray of shape (n_rows,), float64
+        As `resampled` took and gave them.
+    method : {"bootstrap", "subsample"}
+
+    Returns
+    -------
+    ndarray of shape (n_rows,), int64
+        With replacement as many as are to be expected.
+
+    Examples
+    --------
+    >>> different_rows(np.array([1.0, 100.0]), np.array([3.0, 100.0]))
+    array([ 1, 63])
+    """
+    copies = np.maximum(copies_of(weight), 1)
+    n_drawn = copies_of(drawn)
+    if method == "bootstrap":
+        n_drawn = np.rint(copies * (1.0 - (1.0 - 1.0 / copies) ** n_drawn))
+    return np.clip(n_drawn, 1, copies).astype(np.int64)
 
 
 def split_columns(tree: Tree) -> SplitColumns:

@@ -214,6 +214,8 @@ def _membership(
     most = len(own) if max_categories is None else max_categories
     inverted = len(own) > most >= len(other)
     listed = other if inverted else own
+    if len(listed) == most + 1:  # its name takes no more room than a count
+        most += 1
     items = [quoted(category) for category in listed[:most]]
     if len(listed) > most:
         items.append(f"... {len(listed) - most} more")

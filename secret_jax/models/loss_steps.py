@@ -19,8 +19,9 @@ from secret_jax.models.statistics import NodeStatistics, slice_statistics
 
 # Regressors are standardised over the table: a smaller variance is rounding.
 _CONSTANT = 1e-12
-# A loss that falls by a smaller share of itself has settled.
-_SETTLED = 1e-6
+# A loss that falls by a smaller share of itself has settled, or nearly, where its
+# penalty or its corner is still to change.
+_SETTLED, _NEARLY = 1e-6, 1e-4
 # A step is halved so often before it is given up.
 _HALVINGS = 12
 # Corners are rounded over what so many of the rows that matter need, one after the
@@ -61,19 +62,21 @@ def corrected(
     strength, degrees = _strengths(smooth, group, base, value, gcv_factor)
     spread = _spreads(smooth, group, value)
     penalty = _priced(strength, spread)
-    coefficient = _settled(loss, width, group, base, penalty, coefficient, n_steps)
-    value = group.values(coefficient)
+    first = _NEARLY if loss.has_corners or loss.is_likelihood else _SETTLED
+    coefficient = _settled(
+        loss, width, group, base, penalty, coefficient, n_steps, first
+    )
     if loss.has_corners:
-        for share in _ROUNDINGS[1:]:
+        for share, settled in zip(_ROUNDINGS[1:], (_NEARLY, _SETTLED), strict=True):
             width = rounding_widths(loss, group, group.values(coefficient), share)
             coefficient = _settled(
-                loss, width, group, base, penalty, coefficient, n_steps
+                loss, width, group, base, penalty, coefficient, n_steps, settled
             )
     elif loss.is_likelihood:
         # Strengths are in units of the curvature, which a good fit has less of.
-        left = np.clip(_spreads(loss, group, value), _WEAKEST * spread, spread)
-        penalty = _priced(strength, left)
-        coefficient = _settled(loss, width, group, base, penalty, coefficient, n_steps)
+        left = _spreads(loss, group, group.values(coefficient))
+        penalty = _priced(strength, np.clip(left, _WEAKEST * spread, spread))
+        coefficient = _settled(loss, None, group, base, penalty, coefficient, n_steps)
     return Models(coefficient, degrees.mean(axis=1))
 
 
@@ -97,7 +100,7 @@ def rounding_widths(
     ndarray of shape (n_rows, n_outputs), float64
     """
     width = np.empty(value.shape)
-    least = 1.0 + group.x.shape[1]  # so many a straight line needs
+    least = max(share * (1.0 + group.x.shape[1]), 2.0)  # a model passes through so many
     for start, stop in zip(group.start, group.stop, strict=True):
         rows = slice(start, stop)
         for output in range(value.shape[1]):
@@ -178,6 +181,7 @@ def _settled(
     penalty: np.ndarray,
     coefficient: np.ndarray,
     n_steps: int,
+    settled: float = _SETTLED,
 ) -> np.ndarray:
     """Models after so many steps, or when the penalised losses fall no more."""
     coefficient = coefficient.copy()
@@ -191,7 +195,7 @@ def _settled(
         for output in range(own.shape[1]):
             own, value, cost = search.step(own, value, cost, output)
         coefficient[node] = own
-        moving = np.flatnonzero(before - cost > _SETTLED * np.abs(cost))
+        moving = np.flatnonzero(before - cost > settled * np.abs(cost))
         if not len(moving):
             break
         if len(moving) < len(node):

@@ -17,7 +17,9 @@ from secret_jax.tree.structure import Tree
 # A term of which the others leave no more than this share unsaid is left open.
 _LEAST_UNSAID = 1e-8
 # Corners are rounded over so much of the rows that tell where the least loss is.
-_ROUNDING = 0.5
+_ROUNDING = 0.15
+# Less than so many rows a coefficient, as curvatures weigh them, tell no error of it.
+_FEWEST = 5.0
 
 
 def with_standard_errors(tree: Tree, rows: Rows) -> Tree:
@@ -26,8 +28,9 @@ def with_standard_errors(tree: Tree, rows: Rows) -> Tree:
     Of a likelihood they are those of the inverse information. Of any other loss they
     are those of the sandwich estimator, with the second derivatives of the loss on both
     sides of the squares of its slopes (Huber 1967); the density at a quantile is that
-    of a logistic kernel about it (Powell 1991). The scores of several classes are
-    fixed up to a common term, and have none.
+    of a logistic kernel about it (Powell 1991). Where few rows say what a coefficient
+    is, as far out in a tail, and of the scores of several classes, which are fixed up
+    to a common term only, there are none: NaN.
 
     Parameters
     ----------
@@ -87,13 +90,11 @@ def _members(
     """The terms of an equation: columns, and levels that share a coefficient."""
     n = len(slopes)
     first = n - schema.n_indicators
+    attributes = {at: which for at, (which, _) in enumerate(schema.indicators, first)}
     terms: dict[tuple[int, float], list[int]] = {}
     for position in np.flatnonzero(slopes).tolist():
-        if position < first:
-            terms[-1 - position, 0.0] = [position]
-        else:
-            attribute, _ = schema.indicators[position - first]
-            terms.setdefault((attribute, float(slopes[position])), []).append(position)
+        which = attributes.get(position, -1 - position)
+        terms.setdefault((which, float(slopes[position])), []).append(position)
     member = np.zeros((n, len(terms)))
     for term, positions in enumerate(terms.values()):
         member[positions, term] = 1.0
@@ -108,10 +109,12 @@ def _errors(
 ) -> Float[np.ndarray, " _"]:
     """Standard errors of the value at the center and of the slopes.
 
-    Zero of columns without a term; NaN where the rows leave a coefficient open.
+    Zero of columns without a term; NaN where rows leave a coefficient open, or all.
     """
     design = np.column_stack([np.ones(len(x)), x @ member])
     bread = (curvature[:, None] * design).T @ design
+    if curvature.sum() ** 2 < _FEWEST * len(bread) * (curvature @ curvature):
+        return np.full(1 + len(member), np.nan)
     known = _determined(bread)
     inverse = np.linalg.inv(bread[np.ix_(known, known)])
     if squares is not None:
@@ -119,10 +122,9 @@ def _errors(
         inverse = inverse @ meat @ inverse
     error = np.full(design.shape[1], np.nan)
     error[known] = np.sqrt(np.maximum(np.diagonal(inverse), 0.0))
-    used = member.any(axis=1)
+    position, term = np.nonzero(member)
     of_columns = np.zeros(len(member))
-    if used.any():
-        of_columns[used] = error[1:][np.argmax(member[used], axis=1)]
+    of_columns[position] = error[1 + term]
     return np.append(error[0], of_columns)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from secret_jax.data.columns import (
     OrderedText,
+    is_index,
     is_missing,
     listed,
     made_up_names,
@@ -234,7 +235,9 @@ def _of_table(
         )
     features = wanted.features
     if features is None:
-        features = tuple(name for name in columns if name not in special)
+        features = tuple(
+            name for name in columns if name not in special and not is_index(name)
+        )
     if not features:
         raise StreamError(f"{sentence(where)} has no columns but the target.")
     n_rows = len(columns[features[0]])

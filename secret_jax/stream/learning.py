@@ -385,7 +385,7 @@ class Learner:
         measured = measured._replace(
             mass=measured.mass * factor, missing_mass=measured.missing_mass * factor
         )
-        targets = moments_of(self.target_sums, self.target_names, "the target")
+        targets = moments_of(self.target_sums, self.target_names, of_target=True)
         categories, counts, places = [], [], []
         for its in self.categories:
             ranked = _sorted(its)

@@ -112,9 +112,11 @@ class StreamMixin:
         Notes
         -----
         What is read has the same columns of the same kinds throughout; types of numbers
-        may differ. Rows that are identical are one row of their common weight in the
-        sample. Held-out rows, those that prune the tree, are chosen row by row by a
-        hash of their content. With ``refine`` there may be a third pass.
+        may differ. Held-out rows, those that prune the tree, are chosen by a hash of
+        their content, and of rows with many copies some copies. With ``refine`` there
+        may be a third pass. The tree is that of `fit` with the same rows, to the bit if
+        the weights are whole numbers or none; others are scaled by their sum, which is
+        rounded differently where it is added up in parts.
 
         Examples
         --------

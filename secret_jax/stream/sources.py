@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from secret_jax.data.columns import listed
+from secret_jax.data.columns import is_index, listed
 from secret_jax.stream.batches import Batch, StreamError, Wanted, as_batch, sentence
 
 # Rows that a reader is asked for at a time.
@@ -175,7 +175,10 @@ class ArrowBatches:
         present = [*physical, *(f for f in virtual if f.name in partition)]
         wanted, names = self._wanted, [field.name for field in present]
         special = (*wanted.targets, *([wanted.weight] if wanted.weight else []))
-        columns = list(wanted.features or [n for n in names if n not in special])
+        columns = list(
+            wanted.features
+            or [n for n in names if n not in special and not is_index(n)]
+        )
         columns += special if targets else ()
         lacking = [name for name in columns if name not in names]
         if lacking:

@@ -88,6 +88,7 @@ def save_tree(
         "clip_leaves": tree.clip_leaves,
         "extra": extra or {},
         **({} if tree.corrects_parent else {"corrects_parent": False}),
+        **({} if tree.bounds is None else {"bounds": tree.bounds}),
         **loss,
         **kept,
         **curves,
@@ -341,6 +342,7 @@ def _read(path: str | os.PathLike[str]) -> tuple[list[Tree], dict[str, Any]]:
         **{key: arrays[key] for key in ARRAY_FIELDS},
         schema=schema,
         clip_margin=header["clip_margin"],
+        bounds=_bounds_of(header),
         clip_leaves=header["clip_leaves"],
         corrects_parent=header.get("corrects_parent", True),
         loss=from_json(header.get("loss")),
@@ -358,6 +360,11 @@ def _read(path: str | os.PathLike[str]) -> tuple[list[Tree], dict[str, Any]]:
     if flaw:
         raise ModelFileError(f"{name} holds no sound tree: {flaw}. Save it again.")
     return trees, header["extra"]
+
+
+def _bounds_of(header: dict[str, Any]) -> Any:
+    bounds = header.get("bounds")
+    return None if bounds is None else tuple(map(tuple, bounds))
 
 
 def _package_version() -> str:

@@ -11,7 +11,8 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 from secret_jax import SecretClassifier, SecretRegressor
-from secret_jax.inspect.stability import resampled, split_columns
+from secret_jax.datasets import make_fried
+from secret_jax.inspect.stability import different_rows, resampled, split_columns
 
 mpl.use("Agg")
 N = 200
@@ -107,6 +108,26 @@ def test_draws_add_up(weight):
     assert (boot > weight).any()
     draws = np.mean([resampled(weight, random) for _ in range(2000)], axis=0)
     np.testing.assert_allclose(draws, weight, atol=0.2 * weight.max() ** 0.5)
+
+
+def test_rows_that_are_drawn_twice_are_one_row():
+    random = np.random.default_rng(0)
+    weight = np.r_[np.ones(50), np.full(3, 200.0)]
+    boot = resampled(weight, random)
+    different = different_rows(weight, boot)
+    assert (different[:50] == 1).all()
+    # As many as there are draws leave 1 / e of them out.
+    np.testing.assert_allclose(different[50:], 200 * (1 - np.exp(-1)), atol=15)
+    part = resampled(weight, random, "subsample")
+    assert (different_rows(weight, part, "subsample") == np.maximum(part, 1)).all()
+    assert (different_rows(0.5 * weight[:50], boot[:50] / 2) == 1).all()
+
+
+def test_bootstrap_samples_do_not_grow_trees_on_copies():
+    X, y = make_fried(300, random_state=0)
+    model = SecretRegressor(oblique=False, distill=False).fit(X, y)
+    found = model.stability(X, y, n_resamples=3, random_state=0)
+    assert found.n_leaves.max() <= model.n_leaves_
 
 
 def test_subsamples_and_weights_and_several_outputs():

@@ -66,7 +66,7 @@ def noisy_rows(seed: int = 0, n_rows: int = 600, n_columns: int = P) -> Rows:
     x = x @ (np.eye(n_columns) + 0.4 * rng.normal(size=(n_columns, n_columns)))
     slopes = 0.5 ** np.arange(n_columns)
     y = x @ slopes + np.abs(x[:, 0]) + 0.5 * rng.normal(size=n_rows)
-    return rows_of(x, y)
+    return rows_of(x, (y - y.mean()) / y.std())
 
 
 def both(tree: Tree, rows: Rows, tau: float, leaf=FULL) -> tuple[Tree, Tree]:
@@ -97,6 +97,7 @@ def test_what_is_left_unsaid_is_a_small_share_of_the_noise(tau, shape, leaf):
     rows = noisy_rows()
     full, short = both(tree_of(shape, 0), rows, tau, leaf)
     noise = noise_variance(full)
+    tau *= 1.0 - noise[0, 0]  # what the tree explains
     spared = 0
     for node, moments in enumerate(second_moments(full, rows)):
         b, a = full.coefficient[node, 0, 1:], short.coefficient[node, 0, 1:]
@@ -137,6 +138,19 @@ def test_the_mean_prediction_and_the_errors_of_every_node_are_right(n_outputs):
         np.testing.assert_allclose(short.train_error[node], error, rtol=1e-5)
     assert (short.coefficient == 0).sum() > (full.coefficient == 0).sum()
     np.testing.assert_array_equal(short.degrees, full.degrees)
+
+
+def test_where_little_is_explained_little_is_left_out():
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=(3000, P))
+    y = x @ (0.5 ** np.arange(P)) * 0.2 + rng.normal(size=3000)
+    rows = rows_of(x, (y - y.mean()) / y.std())
+    full, short = both(tree_of("root", 0), rows, 0.03)
+    alone, errors = (rows.targets**2).mean(), [full.train_error, short.train_error]
+    explained = [alone - error[0, 0] for error in errors]
+    assert explained[0] < 0.1
+    assert (short.coefficient == 0).any()
+    assert explained[1] > 0.97 * explained[0]
 
 
 def test_no_tau_keeps_the_models():
