@@ -123,9 +123,9 @@ def test_warm_starts_weights_and_files(three, tmp_path):
     np.testing.assert_allclose(
         going.predict_proba(X), three.predict_proba(X), atol=1e-4
     )
-    weight = {"low": 1, "middle": 2, "top": 1}
+    weight = {"low": 0.5, "middle": 1, "top": 0.5}
     weighted = SecretBoostingClassifier(**SMALL, class_weight=weight).fit(X, y)
-    # Weights of classes are no copies of rows: they are weights that count nothing.
+    # Weights of classes are weights of their rows, but no copies of them.
     same = 0.5 + 0.5 * (y == "middle")
     other = SecretBoostingClassifier(**SMALL).fit(X, y, sample_weight=same)
     np.testing.assert_allclose(
