@@ -207,6 +207,23 @@ def test_leaves_show_probabilities_against_shares(names):
     np.testing.assert_allclose(score, at_center, atol=0.02)
 
 
+def test_long_names_stay_on_the_picture_of_a_leaf():
+    model = fitted(LONG)
+    X, y = rows_of(model)
+    picture = model.plot_leaf(int(model.apply(X)[0]), X, y)
+    picture.figure.canvas.draw()
+    page = picture.figure.bbox
+    for ax in picture.axes:
+        # Ticks beyond the ends of an axis are not drawn, but names all are.
+        labels = [*ax.get_xticklabels(), *ax.get_yticklabels()]
+        labels = [label for label in labels if "an occ" in label.get_text()]
+        for text in [ax.title, ax._left_title, ax.xaxis.label, ax.yaxis.label, *labels]:
+            extent = text.get_window_extent()
+            if text.get_text():
+                assert page.x0 - 1 <= extent.x0 <= extent.x1 <= page.x1 + 1
+                assert page.y0 - 1 <= extent.y0 <= extent.y1 <= page.y1 + 1
+
+
 def _counted(name: str, values: dict[str, float]) -> float:
     """What a term's factor is multiplied by."""
     name = name.replace("'", "")

@@ -135,6 +135,18 @@ def test_facts_are_those_of_the_tree(tree):
         assert share == tree.weight[view.node] / 1000
 
 
+def test_the_page_says_in_plain_words_what_bounds_a_leaf(tree):
+    html = report_page(tree)
+    assert "clipped" not in html
+    leaf = int(np.flatnonzero(tree.is_leaf)[0])
+    low, high = (9.9 + 3.2 * side[leaf, 0] for side in tree.clip_range())
+    card = html[html.index(f'id="leaf{leaf}"') :]
+    said = re.search(r"at least ([\d.-]+) and at most ([\d.-]+)", card)
+    assert said is not None
+    assert [float(said[1]), float(said[2])] == pytest.approx([low, high], abs=0.01)
+    assert "splitting it further did not pay" in html
+
+
 def test_names_cannot_leave_their_place(tree):
     strange = renamed(tree, _SCRIPT, _STRANGE, _SCRIPT)
     columns = random_rows(5, 60)
