@@ -129,9 +129,10 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
         leaves with equations; takes twice as long.
     tau : float, default=0.03
         How short the equations are: the shortest one is taken that differs from the
-        node's full model by at most this share of the noise variance in the node. 0.05
-        is terse, 0.01 cautious, 0 keeps all terms. Leaves that ``refine="soft"`` has
-        trained together keep theirs.
+        node's full model by at most this share of the noise variance in the node, times
+        the share of the variance that the tree explains: of weak signals nearly all is
+        kept. 0.05 is terse, 0.01 cautious, 0 keeps all terms. Leaves that
+        ``refine="soft"`` has trained together keep theirs.
     tolerance : float, default=0.03
         How much more error, as a share, a tree of half as many leaves may have where
         rows that did not grow the trees compare them (``prune`` by cross-validation or

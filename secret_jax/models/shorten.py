@@ -262,7 +262,10 @@ def _backward(
         inverse = np.linalg.inv(gram[np.ix_(chosen, chosen)])
         slopes = inverse @ moment[chosen]
         unsaid = variance - moment[chosen] @ slopes
-        worth = slopes**2 / np.diagonal(inverse)
+        # Of near copies rounding may make a variance negative: one can be spared.
+        variances = np.diagonal(inverse)
+        known = variances > 0
+        worth = np.where(known, slopes**2 / np.where(known, variances, 1.0), 0.0)
         least = int(np.flatnonzero(worth <= (1.0 + _TIE) * worth.min())[-1])
         if unsaid + worth[least] > limit:
             break

@@ -13,7 +13,7 @@ from secret_jax.data.roles import numeric_schema
 from secret_jax.data.rows import Rows, Table
 from secret_jax.data.schema import Role
 from secret_jax.models.attach import attach_one, node_statistics
-from secret_jax.models.shorten import shortened
+from secret_jax.models.shorten import _backward, shortened
 from secret_jax.tree.noise import noise_variance
 from secret_jax.tree.routing import values, walk
 from secret_jax.tree.structure import SplitKind, Tree
@@ -294,3 +294,12 @@ def test_a_slope_that_others_leave_open_has_no_standard_error():
     assert (same.coefficient[0, 0, [1, 3]] != 0).all()
     assert np.isnan(same.standard_error[0, 0, [1, 3]]).sum() == 1
     assert np.isfinite(same.standard_error[0, 0, [0, 2]]).all()
+
+
+def test_near_copies_whose_moments_are_rounding_do_not_end_a_fit():
+    gram = np.array([[1.0, 1.0 + 1e-9], [1.0 + 1e-9, 1.0]])  # no covariance at all
+    both = np.array([0, 1])
+    kept = _backward(gram, np.ones(2), both, variance=1.0, limit=-1.0)
+    assert kept.tolist() == [0, 1]
+    spared = _backward(gram, np.ones(2), both, variance=1.0, limit=0.1)
+    assert spared.tolist() == [0]
