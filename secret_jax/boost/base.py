@@ -413,8 +413,9 @@ def _check_same_parameters(before: dict[str, Any], now: dict[str, Any]) -> None:
 
 def _check_same_rows(before: Rows, rows: Rows) -> None:
     """An error unless these are the rows that the trees so far were grown on."""
+    counts = ""
     if before.n_rows != rows.n_rows:
-        what = f"there are {rows.n_rows} different ones, and there were {before.n_rows}"
+        counts = f" (there are {rows.n_rows} rows, and there were {before.n_rows})"
     else:
         pairs = zip(
             (*before.table, before.targets, before.weight),
@@ -423,8 +424,7 @@ def _check_same_rows(before: Rows, rows: Rows) -> None:
         )
         if all(np.array_equal(*pair) for pair in pairs):
             return
-        what = "X, y or sample_weight is not what it was"
     raise ValueError(
-        f"warm_start goes on with the rows of the last fit, but {what}. Fit with the "
-        "same rows, or set warm_start=False."
+        "warm_start goes on with the rows of the last fit, but X, y or sample_weight "
+        f"is not what it was{counts}. Fit with the same rows, or set warm_start=False."
     )

@@ -169,7 +169,7 @@ def test_warm_start_goes_on_where_the_last_fit_stopped(model):
         going.fit(X, y + np.eye(1, len(y))[0])
     with refusal("sample_weight"):
         going.fit(X, y, sample_weight=1 + np.arange(len(y)) % 2)
-    with refusal(f"{len(y) - 1} different", f"{len(y)}"):
+    with refusal(f"{len(y) - 1} rows", f"{len(y)}"):
         going.fit(X[1:], y[1:])
 
 
