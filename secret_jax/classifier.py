@@ -9,6 +9,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.base import Targets, TreeEstimator
+from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.labels import (
     checked_costs,
     checked_priors,
@@ -212,7 +213,7 @@ class SecretClassifier(ClassifierMixin, TreeEstimator):
         check_is_fitted(self)
         return len(self.classes_)
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: TableLike) -> np.ndarray:
         """The likeliest class of every row, or that of least expected cost.
 
         Parameters
@@ -230,7 +231,7 @@ class SecretClassifier(ClassifierMixin, TreeEstimator):
             return self.classes_[np.argmax(probability, axis=1)]
         return self.classes_[np.argmin(probability @ costs, axis=1)]
 
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: TableLike) -> np.ndarray:
         """Probabilities of the classes.
 
         Parameters
@@ -245,12 +246,12 @@ class SecretClassifier(ClassifierMixin, TreeEstimator):
         found = self._outputs(X)
         return np.stack([1.0 - found, found], axis=1) if found.ndim == 1 else found
 
-    def predict_log_proba(self, X: Any) -> np.ndarray:
+    def predict_log_proba(self, X: TableLike) -> np.ndarray:
         """Logarithms of the probabilities of the classes; see `predict_proba`."""
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
 
-    def decision_function(self, X: Any) -> np.ndarray:
+    def decision_function(self, X: TableLike) -> np.ndarray:
         """What the equations of the leaves say.
 
         Parameters
@@ -273,7 +274,11 @@ class SecretClassifier(ClassifierMixin, TreeEstimator):
         return 2.0 * value[:, 0] - 1.0 if of_shares else value[:, 0]
 
     def _targets(
-        self, y: Any, X: Any, weight: np.ndarray, known: Targets | None = None
+        self,
+        y: ArrayLike,
+        X: TableLike,
+        weight: np.ndarray,
+        known: Targets | None = None,
     ) -> Targets:
         """See `TreeEstimator`: indicators of the classes."""
         caller = type(self).__name__

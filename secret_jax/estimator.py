@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from secret_jax.additive.options import Additive
 from secret_jax.additive.stage import AdditiveStage
 from secret_jax.base import Targets, TreeEstimator
+from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.shards import as_they_lie
 from secret_jax.data.validation import (
     names_of,
@@ -331,7 +332,7 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
     @overload
     def predict(
         self,
-        X: Any,
+        X: TableLike,
         return_std: Literal[False] = False,
         *,
         output: Literal["host"] = "host",
@@ -339,16 +340,20 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
 
     @overload
     def predict(
-        self, X: Any, return_std: Literal[False] = False, *, output: Literal["device"]
+        self,
+        X: TableLike,
+        return_std: Literal[False] = False,
+        *,
+        output: Literal["device"],
     ) -> jax.Array: ...
 
     @overload
     def predict(
-        self, X: Any, return_std: Literal[True]
+        self, X: TableLike, return_std: Literal[True]
     ) -> tuple[np.ndarray, np.ndarray]: ...
 
     def predict(
-        self, X: Any, return_std: bool = False, *, output: str = "host"
+        self, X: TableLike, return_std: bool = False, *, output: str = "host"
     ) -> np.ndarray | jax.Array | tuple[np.ndarray, np.ndarray]:
         """Predict the target.
 
@@ -390,7 +395,7 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
         deviation = np.stack([node_deviations(tree) for tree in outputs], axis=1)
         return prediction, deviation[self.apply(X)].reshape(prediction.shape)
 
-    def _on_device(self, X: Any, output: str, return_std: bool) -> jax.Array:
+    def _on_device(self, X: TableLike, output: str, return_std: bool) -> jax.Array:
         if output != "device":
             raise ValueError(f"output is {output!r}; say 'host' or 'device'.")
         if return_std:
@@ -406,7 +411,7 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
             return predict_where_they_lie(self.tree_, as_they_lie(X))
 
     def conformalize(
-        self, X: Any, y: Any, sample_weight: Any = None
+        self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> SecretRegressor:
         """Calibrate `predict_interval` on rows that were not used in `fit`.
 
@@ -435,7 +440,7 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
         return self
 
     def predict_interval(
-        self, X: Any, coverage: float = 0.9
+        self, X: TableLike, coverage: float = 0.9
     ) -> tuple[np.ndarray, np.ndarray]:
         """Intervals that hold the outputs of new rows with a given probability.
 
@@ -488,7 +493,11 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
         return prediction - factor * deviation, prediction + factor * deviation
 
     def _targets(
-        self, y: Any, X: Any, weight: np.ndarray, known: Targets | None = None
+        self,
+        y: ArrayLike,
+        X: TableLike,
+        weight: np.ndarray,
+        known: Targets | None = None,
     ) -> Targets:
         """See `TreeEstimator`."""
         values = validated_targets(y, X)

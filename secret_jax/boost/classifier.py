@@ -13,6 +13,7 @@ from secret_jax.base import Targets
 from secret_jax.boost.base import BoostingEstimator
 from secret_jax.boost.options import TreeSize
 from secret_jax.classifier import SecretClassifier
+from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.labels import (
     class_weights,
     classes_of,
@@ -139,7 +140,7 @@ class SecretBoostingClassifier(ClassifierMixin, BoostingEstimator):
         )
         self.class_weight = class_weight
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: TableLike) -> np.ndarray:
         """The likeliest class of every row.
 
         Parameters
@@ -154,7 +155,7 @@ class SecretBoostingClassifier(ClassifierMixin, BoostingEstimator):
         likeliest = np.argmax(self.predict_proba(X), axis=1)
         return self.classes_[likeliest]
 
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: TableLike) -> np.ndarray:
         """Probabilities of the classes.
 
         Parameters
@@ -168,12 +169,12 @@ class SecretBoostingClassifier(ClassifierMixin, BoostingEstimator):
         """
         return self._probabilities(self._scores(X))
 
-    def predict_log_proba(self, X: Any) -> np.ndarray:
+    def predict_log_proba(self, X: TableLike) -> np.ndarray:
         """Logarithms of the probabilities of the classes; see `predict_proba`."""
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
 
-    def decision_function(self, X: Any) -> np.ndarray:
+    def decision_function(self, X: TableLike) -> np.ndarray:
         """What the sums of trees say.
 
         Parameters
@@ -189,7 +190,7 @@ class SecretBoostingClassifier(ClassifierMixin, BoostingEstimator):
         scores = self._scores(X)
         return scores if scores.shape[1] > 1 else scores[:, 0]
 
-    def staged_predict_proba(self, X: Any) -> Iterator[np.ndarray]:
+    def staged_predict_proba(self, X: TableLike) -> Iterator[np.ndarray]:
         """Probabilities after every round, the first of the logistic regression alone.
 
         Parameters
@@ -203,12 +204,12 @@ class SecretBoostingClassifier(ClassifierMixin, BoostingEstimator):
         for scores in self._staged(X):
             yield self._probabilities(scores.reshape(len(scores), -1))
 
-    def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
+    def staged_predict(self, X: TableLike) -> Iterator[np.ndarray]:
         """The likeliest class after every round; see `staged_predict_proba`."""
         for probability in self.staged_predict_proba(X):
             yield self.classes_[np.argmax(probability, axis=1)]
 
-    def _scores(self, X: Any) -> np.ndarray:
+    def _scores(self, X: TableLike) -> np.ndarray:
         check_is_fitted(self)
         with self._computing(X, fall_back=True):
             return self.ensemble_.values(self._encoded(X))
@@ -218,7 +219,11 @@ class SecretBoostingClassifier(ClassifierMixin, BoostingEstimator):
         return np.hstack([1.0 - found, found]) if found.shape[1] == 1 else found
 
     def _targets(
-        self, y: Any, X: Any, weight: np.ndarray, known: TableSchema | None = None
+        self,
+        y: ArrayLike,
+        X: TableLike,
+        weight: np.ndarray,
+        known: TableSchema | None = None,
     ) -> Targets:
         """See `BoostingEstimator`: indicators of the classes."""
         caller = type(self).__name__

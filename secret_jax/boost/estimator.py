@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, Literal, overload
+from typing import Literal, overload
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -16,6 +16,7 @@ from secret_jax.boost.base import OF_THE_TREE, BoostingEstimator, encoded
 from secret_jax.boost.distill import Teacher, distil, teacher_of
 from secret_jax.boost.fit import Boosted
 from secret_jax.boost.of_numbers import OfNumbers
+from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.rows import Rows, merged
 from secret_jax.data.sampling import ROW_ORDER
 from secret_jax.data.validation import (
@@ -167,15 +168,17 @@ class SecretBoostingRegressor(OfNumbers, RegressorMixin, BoostingEstimator):
         return deviation if deviation > np.finfo(float).tiny else 1.0
 
     @overload
-    def predict(self, X: Any, return_std: Literal[False] = False) -> np.ndarray: ...
+    def predict(
+        self, X: TableLike, return_std: Literal[False] = False
+    ) -> np.ndarray: ...
 
     @overload
     def predict(
-        self, X: Any, return_std: Literal[True]
+        self, X: TableLike, return_std: Literal[True]
     ) -> tuple[np.ndarray, np.ndarray]: ...
 
     def predict(
-        self, X: Any, return_std: bool = False
+        self, X: TableLike, return_std: bool = False
     ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
         """Predict the target.
 
@@ -199,7 +202,7 @@ class SecretBoostingRegressor(OfNumbers, RegressorMixin, BoostingEstimator):
             return prediction
         return prediction, np.broadcast_to(self.deviation_, prediction.shape).copy()
 
-    def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
+    def staged_predict(self, X: TableLike) -> Iterator[np.ndarray]:
         """Predictions after every round, the first of the first models alone.
 
         There are as many as the longest of the boosters has trees.
@@ -215,7 +218,7 @@ class SecretBoostingRegressor(OfNumbers, RegressorMixin, BoostingEstimator):
         yield from self._staged(X)
 
     def conformalize(
-        self, X: Any, y: Any, sample_weight: Any = None
+        self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> SecretBoostingRegressor:
         """Calibrate `predict_interval` on rows that were not used in `fit`.
 
@@ -241,7 +244,7 @@ class SecretBoostingRegressor(OfNumbers, RegressorMixin, BoostingEstimator):
         return self
 
     def predict_interval(
-        self, X: Any, coverage: float = 0.9
+        self, X: TableLike, coverage: float = 0.9
     ) -> tuple[np.ndarray, np.ndarray]:
         """Intervals that hold the outputs of new rows with a given probability.
 
@@ -282,9 +285,9 @@ class SecretBoostingRegressor(OfNumbers, RegressorMixin, BoostingEstimator):
 
     def distill(
         self,
-        X: Any = None,
-        y: Any = None,
-        sample_weight: Any = None,
+        X: TableLike = None,
+        y: ArrayLike = None,
+        sample_weight: ArrayLike | None = None,
         *,
         max_leaf_nodes: int | None = None,
         refine: Literal["soft"] | None = None,
@@ -374,7 +377,9 @@ class SecretBoostingRegressor(OfNumbers, RegressorMixin, BoostingEstimator):
         }
         return model
 
-    def _teacher(self, X: Any, y: Any, sample_weight: Any) -> tuple[Rows, Teacher]:
+    def _teacher(
+        self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None
+    ) -> tuple[Rows, Teacher]:
         ensemble = self.ensemble_
         if X is None:
             rows, boosted = self._some_rows(None), self._boosted

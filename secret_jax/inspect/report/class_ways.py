@@ -67,9 +67,5 @@ def class_ways(view: ClassView, rows: ClassRows) -> list[dict[str, Any]]:
 
 
 def _added(why: Explanation, row: int) -> Added:
-<<<<<<< HEAD
-    return Added(float(why.baseline), why.contributions[row], float(why.clipping[row]))
-=======
     baseline = float(np.broadcast_to(why.baseline, len(why))[row])
     return Added(baseline, why.contributions[row], float(why.clipping[row]))
->>>>>>> main

@@ -68,11 +68,7 @@ def example_ways(tree: Tree, rows: HeldOut) -> list[dict[str, Any]]:
             why,
             i,
             row,
-<<<<<<< HEAD
-            Added(float(why.baseline), why.contributions[i], float(why.clipping[i])),
-=======
             Added(float(baseline[i]), why.contributions[i], float(why.clipping[i])),
->>>>>>> main
             predicted=in_steps(float(rows.prediction[row]), scale),
             actual=number(float(rows.actual[row]), digits=4),
             start="on average",
