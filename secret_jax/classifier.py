@@ -18,6 +18,7 @@ from secret_jax.data.labels import (
     indicators,
     validated_labels,
 )
+from secret_jax.inspect.class_sets import ClassSetsMixin
 from secret_jax.losses.classes import Brier
 from secret_jax.models.interface import LeafModel
 from secret_jax.models.logistic import Shares
@@ -35,7 +36,7 @@ from secret_jax.splits.interface import SplitFinder
 from secret_jax.tree import routing
 
 
-class SecretClassifier(ClassifierMixin, TreeEstimator):
+class SecretClassifier(ClassSetsMixin, ClassifierMixin, TreeEstimator):
     """A readable classification tree with logistic regressions in its leaves.
 
     The tree is that of `secret_jax.SecretRegressor`, on indicators of the classes;
@@ -47,7 +48,7 @@ class SecretClassifier(ClassifierMixin, TreeEstimator):
     ----------
     tau : float, default=0.03
         How short the equations are: each is the shortest that raises the cross-entropy
-        by about this share of the tree's.
+        by about this share of the tree's, times the share that the tree explains.
     oblique : bool or "auto", default="auto"
         Whether splits may be linear inequalities in several attributes. "auto" grows
         both trees, and keeps the one of less cross-entropy on rows that did not grow

@@ -65,9 +65,10 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
         leaves cost nothing. 0: the tree of least error.
     tau : float, default=0.03
         How short the equations are: the shortest one is taken that differs from the
-        node's full model by at most this share of the noise variance in the node. 0.05
-        is terse, 0.01 cautious, 0 keeps all terms. Leaves that ``refine="soft"`` has
-        trained together keep theirs.
+        node's full model by at most this share of the noise variance in the node, times
+        the share of the variance that the tree explains: of weak signals nearly all is
+        kept. 0.05 is terse, 0.01 cautious, 0 keeps all terms. Leaves that
+        ``refine="soft"`` has trained together keep theirs.
     oblique : bool or "auto", default="auto"
         Whether splits may be linear inequalities in several attributes. "auto" grows
         a tree without and a tree with them side by side and keeps the one with the

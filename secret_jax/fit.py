@@ -128,9 +128,30 @@ def _handed_over(
     tree = bounded(tree, statistics.lower[0], statistics.upper[0])
     if plan.leaf.keeps_rows:
         return plan.leaf.keeping(tree, _every_row(prepared, fitted))
-    if plan.leaf.loss is None:
+    rows = fitted.all_rows() if tree.loss is not None else fitted.training
+    return with_short_equations(plan, tree, statistics, rows)
+
+
+def with_short_equations(
+    plan: Plan, tree: Tree, statistics: NodeStatistics, rows: Rows
+) -> Tree:
+    """A tree with short equations and their standard errors, by what errors cost.
+
+    Parameters
+    ----------
+    plan : Plan
+    tree : Tree
+        With full models.
+    statistics : NodeStatistics
+    rows : Rows
+        That trained the models; only a loss asks for them.
+
+    Returns
+    -------
+    Tree
+    """
+    if tree.loss is None:
         return shortened(tree, statistics, plan.tau)
-    rows = fitted.all_rows()
     short = shortened(tree, statistics, plan.tau, loss_spread(tree, rows))
     if plan.tau > 0:
         short = recentred(short, tree, rows, plan.leaf)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from secret_jax.boost.effects import Effect, Interaction
 from secret_jax.data.rows import Rows
 from secret_jax.data.schema import TableSchema
+from secret_jax.inspect.colors import class_colors
 from secret_jax.inspect.plot.picture import Picture
 from secret_jax.inspect.plot.style import (
     FONT_SIZE,
@@ -21,6 +23,7 @@ from secret_jax.inspect.plot.style import (
     round_marks,
 )
 from secret_jax.inspect.printing import counted_rows
+from secret_jax.losses.classes import class_in_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,7 +37,6 @@ _MOST_WORDS = 24  # characters of categories that stand beside each other
 def drawn_effects(
     curves: list[Effect],
     pairs: list[Interaction],
-    target: str,
     rows: Rows,
     schema: TableSchema,
 ) -> Picture:
@@ -63,8 +65,10 @@ def drawn_effects(
         _draw_curve(panel, curve, rows, schema)
         panel.set_ylim(low - 2 * room, high + room)
         panel.set_xlabel(curve.name, fontsize=FONT_SIZE, parse_math=False)
-        panel.set_ylabel(f"mean of {target}", fontsize=FONT_SIZE, parse_math=False)
+        panel.set_ylabel(curve.label, fontsize=FONT_SIZE, parse_math=False)
         round_marks(panel.yaxis)
+    if curves and curves[0].classes:
+        panels[0].legend(fontsize=TICK_SIZE, frameon=False)
     if pairs:
         _draw_pairs(panels[len(curves)], pairs)
     for panel in panels:
@@ -86,11 +90,13 @@ def _draw_curve(panel: Axes, curve: Effect, rows: Rows, schema: TableSchema) -> 
         names = [f"{name}\n{n}" for name, n in zip(names, weight, strict=True)]
         turned = sum(map(len, names)) > 2 * _MOST_WORDS
         angle: dict[str, Any] = {"rotation": 45, "ha": "right"} if turned else {}
-        panel.plot(range(len(names)), curve.mean, "o", color=MIDDLE_COLOR)
+        for style, mean in _lines(curve):
+            panel.plot(range(len(names)), mean, "o", **style)
         panel.set_xticks(range(len(names)), names, parse_math=False, **angle)
         panel.margins(x=0.2)
         return
-    panel.plot(curve.values, curve.mean, color=MIDDLE_COLOR)
+    for style, mean in _lines(curve):
+        panel.plot(curve.values, mean, **style)
     position = schema.position_of(column)
     chosen = evenly_spaced(len(rows.weight), _MOST_ROWS)
     own = rows.table.x[chosen, position].astype(np.float64)
@@ -105,6 +111,16 @@ def _draw_curve(panel: Axes, curve: Effect, rows: Rows, schema: TableSchema) -> 
         transform=panel.get_xaxis_transform(),
     )
     round_marks(panel.xaxis)
+
+
+def _lines(curve: Effect) -> Iterator[tuple[dict[str, Any], np.ndarray]]:
+    """The means, of several classes each in its colour, with its name."""
+    if not curve.classes:
+        yield {"color": MIDDLE_COLOR}, curve.mean
+        return
+    colors = class_colors(len(curve.classes))
+    for name, color, mean in zip(curve.classes, colors, curve.mean.T, strict=True):
+        yield {"color": color, "label": class_in_words(name)}, mean
 
 
 def _draw_pairs(panel: Axes, pairs: list[Interaction]) -> None:

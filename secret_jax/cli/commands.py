@@ -158,7 +158,7 @@ def _calibrate(
     arguments: argparse.Namespace,
 ) -> None:
     """Calibrate intervals on rows set aside, or on held-out rows that stayed so."""
-    if not hasattr(evaluation.model, "conformalize"):
+    if not hasattr(evaluation.model, "predict_interval"):
         return  # of classes probabilities say how sure they are
     if aside is None and not arguments.refit_all:
         aside = evaluation.held_out
@@ -234,7 +234,6 @@ def _result_text(evaluation: Evaluation, refitted: bool) -> str:
 def _write_report(
     folder: Path, arguments: argparse.Namespace, evaluation: Evaluation, result: str
 ) -> None:
-
     from secret_jax import __version__
     from secret_jax.cli.evaluation import TREE
 

@@ -91,13 +91,11 @@ def test_a_sum_has_no_interactions():
 
 
 def test_a_default_booster_is_a_program():
-    """Trees of constants, which clip nothing, count beside linear ones."""
+    """Also where leaves that are constants, and clip nothing, stand beside others."""
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(300, 3))
     y = X[:, 1] + np.where(X[:, 0] > 0.5, 3.0, 0.0) + rng.normal(size=300)
     model = SecretBoostingRegressor(max_rounds=3).fit(X, y)
-    trees = [tree for booster in model.ensemble_.boosters for tree in booster]
-    assert {tree.clip_margin is None for tree in trees} == {True, False}
     scope: dict = {}
     exec(model.export_code(), scope)
     found = [scope["predict"](x0=a, x1=b, x2=c) for a, b, c in X]

@@ -152,6 +152,12 @@ def refused(message, X, y, **parameters):
         SecretClassifier(**CHEAP | parameters).fit(X, y)
 
 
+@pytest.mark.parametrize("labels", ["datetime64[ns]", "datetime64[D]", object])
+def test_labels_that_no_file_could_keep_are_refused_at_once(labels):
+    y = np.array(["2024-01-01", "2024-01-02"] * 20, "datetime64[D]").astype(labels)
+    refused("classes are text, numbers or truth values", np.eye(40), y)
+
+
 def test_what_are_no_classes_is_refused(iris):
     X, _, y, _ = iris
     refused("Unknown label type.*Use SecretRegressor", X, np.linspace(0, 1, len(X)))

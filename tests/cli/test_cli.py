@@ -560,7 +560,8 @@ def test_what_is_wrong_with_a_prediction_is_said_in_one_line(
     assert_fails(run("predict", model, path), "'length' holds infinity in line 2 and 4")
     frame.assign(length="long").to_csv(path, index=False)
     assert_fails(
-        run("predict", model, path), "'long' in line 2, where numbers are read"
+        run("predict", model, path),
+        "'long' in line 2 .and 4 more like it., where numbers",
     )
 
 

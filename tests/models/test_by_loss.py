@@ -15,6 +15,7 @@ from secret_jax.data.rows import Rows, Table
 from secret_jax.losses.classes import Brier, CrossEntropy
 from secret_jax.models.attach import attach_one
 from secret_jax.models.row_groups import groups_of_levels
+from secret_jax.tree.structure import compact
 
 
 def blobs(n_classes, n=300, seed=0):
@@ -138,25 +139,25 @@ def test_plain_shares_are_those_of_the_node():
         np.testing.assert_allclose(probability[leaves == leaf][0], share, atol=1e-6)
 
 
-def test_nodes_that_no_row_reaches_have_the_models_above_them():
+def test_levels_that_no_row_reaches_have_the_models_above_them():
     X, label = blobs(2, n=60)
     tree = SecretClassifier(splits="cart", max_depth=2, prune=None).fit(X, label).tree_
-    assert tree.max_depth == 2
-    beyond = X[:, tree.attribute[0]].max() + 1.0
-    threshold = np.where(tree.is_leaf | (tree.depth > 0), tree.threshold, beyond)
-    left, right = tree.left[0], tree.right[0]
-    closed = replace(tree, threshold=threshold.astype(np.float32))
-    if tree.is_leaf[left]:
-        closed = replace(closed, direction=closed.direction.copy())
+    inner = int(np.flatnonzero(~tree.is_leaf & (tree.depth == 1))[0])
+    # All rows go to the other child of the root, a leaf.
+    side = 1e6 if inner == tree.right[0] else -1e6
+    tree = compact(tree, np.isin(np.arange(tree.n_nodes), [0, inner]))
+    threshold = np.where(tree.depth == 0, side, tree.threshold).astype(np.float32)
     rows = Rows(
         Table(X.astype(np.float32), np.zeros((60, 0), int)),
         (label == 1).astype(float)[:, None],
         np.ones(60),
     )
-    attached = attach_one(closed, rows, Logistic())
-    assert attached.weight[right] == 0
-    np.testing.assert_array_equal(attached.coefficient[right], attached.coefficient[0])
-    assert np.isfinite(attached.coefficient).all()
+    attached = attach_one(replace(tree, threshold=threshold), rows, Logistic())
+    assert tree.max_depth == 2
+    for node in np.flatnonzero(attached.weight == 0):
+        above = attached.coefficient[tree.parent[node]]
+        np.testing.assert_array_equal(attached.coefficient[node], above)
+    assert (attached.weight == 0).sum() == 3
 
 
 def test_a_steep_slope_is_not_held_back():
