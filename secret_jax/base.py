@@ -12,6 +12,7 @@ from sklearn.utils import Bunch, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.data.encoding import Unencoded, unencoded
+from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.rows import Table
 from secret_jax.data.shards import computing_for, is_sharded, shard_rows
 from secret_jax.data.validation import (
@@ -78,7 +79,11 @@ class TreeEstimator(ReadingMixin, NestedParameters):
         raise NotImplementedError
 
     def _targets(
-        self, y: Any, X: Any, weight: np.ndarray, known: Targets | None = None
+        self,
+        y: ArrayLike,
+        X: TableLike,
+        weight: np.ndarray,
+        known: Targets | None = None,
     ) -> Targets:
         """The outputs of rows, checked.
 
@@ -95,7 +100,12 @@ class TreeEstimator(ReadingMixin, NestedParameters):
         raise NotImplementedError
 
     def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, *, prune_set: Any = None
+        self,
+        X: TableLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        prune_set: Any = None,
     ) -> Self:
         """Grow and prune a tree.
 
@@ -144,9 +154,9 @@ class TreeEstimator(ReadingMixin, NestedParameters):
     def _fit(
         self,
         plan: Plan,
-        X: Any,
-        y: Any,
-        sample_weight: Any,
+        X: TableLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None,
         prune_set: Any = None,
         copies: np.ndarray | None = None,
     ) -> Self:
@@ -202,7 +212,9 @@ class TreeEstimator(ReadingMixin, NestedParameters):
             seed=seed,
         )
 
-    def _given(self, X: Any, y: Any, sample_weight: Any) -> tuple[CheckedRows, Targets]:
+    def _given(
+        self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None
+    ) -> tuple[CheckedRows, Targets]:
         """Rows to train on, checked; the names of the features are noted."""
         X = validated(self, X, reset=True)
         weight = checked_weight(sample_weight, X)
@@ -233,7 +245,7 @@ class TreeEstimator(ReadingMixin, NestedParameters):
             raise ValueError(f"In prune_set: {error}") from None
         return CheckedRows(X, targets.values, targets.weight, copies_of(weight))
 
-    def _outputs(self, X: Any) -> np.ndarray:
+    def _outputs(self, X: TableLike) -> np.ndarray:
         """Predictions of the outputs as `_targets` gives them."""
         with self._computing(X, fall_back=True):
             if is_sharded(X) and self._is_plain_hard_tree():
@@ -244,7 +256,7 @@ class TreeEstimator(ReadingMixin, NestedParameters):
             return routing.predict(*self._tree_and_unencoded(X))
 
     def cost_complexity_pruning_path(
-        self, X: Any, y: Any, sample_weight: Any = None
+        self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> Bunch:
         """The penalties of a leaf at which weakest-link pruning cuts the next split.
 
@@ -326,12 +338,12 @@ class TreeEstimator(ReadingMixin, NestedParameters):
         """Longest path from the root to a leaf, as scikit-learn's trees tell it."""
         return self.depth_
 
-    def apply(self, X: Any) -> np.ndarray:
+    def apply(self, X: TableLike) -> np.ndarray:
         """Leaf of every row, shape (n_rows,), int32."""
         with self._computing(X, fall_back=True):
             return routing.apply(*self._tree_and_rows(X))
 
-    def decision_path(self, X: Any) -> np.ndarray:
+    def decision_path(self, X: TableLike) -> np.ndarray:
         """Nodes on the way of every row.
 
         Returns
@@ -380,7 +392,7 @@ class TreeEstimator(ReadingMixin, NestedParameters):
 
         return load_model(path, cls)
 
-    def _is_plain_row(self, X: Any) -> bool:
+    def _is_plain_row(self, X: TableLike) -> bool:
         """Whether there is nothing to check: one row of floats, columns by place."""
         return (
             type(X) is np.ndarray
@@ -403,16 +415,16 @@ class TreeEstimator(ReadingMixin, NestedParameters):
         )
 
     def _computing(
-        self, X: Any, fall_back: bool = False
+        self, X: TableLike, fall_back: bool = False
     ) -> AbstractContextManager[None]:
         # A model that was fitted on a GPU predicts on a machine that has none.
         return computing_for(X, self.device, self.max_memory, fall_back=fall_back)
 
-    def _tree_and_rows(self, X: Any) -> tuple[Tree, Table]:
+    def _tree_and_rows(self, X: TableLike) -> tuple[Tree, Table]:
         tree, table = self._tree_and_unencoded(X)
         return tree, table.encoded() if isinstance(table, Unencoded) else table
 
-    def _tree_and_unencoded(self, X: Any) -> tuple[Tree, Table | Unencoded]:
+    def _tree_and_unencoded(self, X: TableLike) -> tuple[Tree, Table | Unencoded]:
         check_is_fitted(self)
         X = validated(self, X, reset=False)
         asked = self.tree_.asked_attributes

@@ -9,6 +9,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.base import Targets, TreeEstimator
+from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.labels import (
     checked_costs,
     checked_priors,
@@ -45,19 +46,30 @@ class SecretClassifier(ClassSetsMixin, ClassifierMixin, TreeEstimator):
 
     Parameters
     ----------
+    tau : float, default=0.03
+        How short the equations are: each is the shortest that raises the cross-entropy
+        by about this share of the tree's, times the share that the tree explains.
     oblique : bool or "auto", default="auto"
         Whether splits may be linear inequalities in several attributes. "auto" grows
         both trees, and keeps the one of less cross-entropy on rows that did not grow
         it.
+    leaf : {"logistic", "constant"} or LeafModel, default="logistic"
+        Logistic regression shrunk toward the parent's (`Logistic`), or shares of the
+        classes shrunk toward the parent's (`Shares`).
     splits : {"rss", "secret", "cart"} or SplitFinder, default="rss"
         How splits are found: by how much better linear models of the indicators fit
         the sides (`RssSplits`), by the paper's discriminants, with the classes in place
         of a mixture's labels (`ClassSplits`), or by the Gini impurity
         (``CartSplits(criterion="gini")``, which knows entropy and misclassification as
         well).
-    leaf : {"logistic", "constant"} or LeafModel, default="logistic"
-        Logistic regression shrunk toward the parent's (`Logistic`), or shares of the
-        classes shrunk toward the parent's (`Shares`).
+    prune : {"auto", "holdout", "cross-validation", "aic", "bic", "cart", "guide", \
+            "m5", None} or PruningRule, default="auto"
+        As in `secret_jax.SecretRegressor`, by cross-entropy.
+    refine : {"tao", "blend", "soft", None} or Refinement, default=None
+        As in `secret_jax.SecretRegressor`, by cross-entropy; log-odds are mixed.
+    distill : bool or Distillation, default=True
+        Grow a cross-validated tree again on the probabilities that the trees of the
+        folds say together.
     class_weight : dict, "balanced" or None, default=None
         Factors of the weights of the classes' rows, as in scikit-learn.
     priors : array-like of shape (n_classes,), dict or None, default=None
@@ -67,21 +79,9 @@ class SecretClassifier(ClassSetsMixin, ClassifierMixin, TreeEstimator):
         What it costs to take a class (row) for another (column). `predict` gives the
         class of least expected cost, by the probabilities; the tree does not depend
         on it.
-    prune : {"auto", "holdout", "cross-validation", "aic", "bic", "cart", "guide", \
-            "m5", None} or PruningRule, default="auto"
-        As in `secret_jax.SecretRegressor`, by cross-entropy.
-    refine : {"tao", "blend", "soft", None} or Refinement, default=None
-        As in `secret_jax.SecretRegressor`, by cross-entropy; log-odds are mixed.
-    distill : bool or Distillation, default=True
-        Grow a cross-validated tree again on the probabilities that the trees of the
-        folds say together.
-    tau : float, default=0.03
-        How short the equations are: each is the shortest that raises the cross-entropy
-        by about this share of the tree's, times the share that the tree explains.
-    tolerance, min_samples_split, min_samples_leaf, min_gain, max_depth, \
-            max_leaf_nodes, max_features, max_split_samples, discrete_features, \
-            split_features, indicators, missing_values, random_state, device, \
-            max_memory, verbose
+    max_leaf_nodes, max_depth, tolerance, min_samples_leaf, min_samples_split, \
+            min_gain, missing_values, discrete_features, split_features, indicators, \
+            max_features, max_split_samples, random_state, device, max_memory, verbose
         As in `secret_jax.SecretRegressor`.
 
     Attributes
@@ -119,59 +119,59 @@ class SecretClassifier(ClassSetsMixin, ClassifierMixin, TreeEstimator):
 
     def __init__(
         self,
-        oblique: bool | Literal["auto"] = "auto",
-        splits: Literal["rss", "secret", "cart"] | SplitFinder = "rss",
-        leaf: Literal["logistic", "constant"] | LeafModel = "logistic",
         *,
-        class_weight: Any = None,
-        priors: Any = None,
-        costs: Any = None,
+        max_leaf_nodes: int | None = None,
+        max_depth: int | None = None,
+        tolerance: float = 0.03,
+        tau: float = 0.03,
+        oblique: bool | Literal["auto"] = "auto",
+        leaf: Literal["logistic", "constant"] | LeafModel = "logistic",
+        splits: Literal["rss", "secret", "cart"] | SplitFinder = "rss",
         prune: Literal["auto", "holdout", "cross-validation", "aic", "bic"]
         | Literal["cart", "guide", "m5"]
         | PruningRule
         | None = "auto",
         refine: Literal["tao", "blend", "soft"] | Refinement | None = None,
         distill: bool | Distillation = True,
-        tau: float = 0.03,
-        tolerance: float = 0.03,
-        min_samples_split: float | Literal["auto"] = "auto",
+        class_weight: Any = None,
+        priors: Any = None,
+        costs: Any = None,
         min_samples_leaf: float | Literal["auto"] = "auto",
+        min_samples_split: float | Literal["auto"] = "auto",
         min_gain: float | Literal["auto"] = "auto",
-        max_depth: int | None = None,
-        max_leaf_nodes: int | None = None,
-        max_features: float | Literal["sqrt", "log2"] | None = None,
-        max_split_samples: int | None = 2048,
+        missing_values: Literal["learn", "mean", "error"] = "learn",
         discrete_features: Any = None,
         split_features: Any = None,
         indicators: bool | Literal["auto"] = "auto",
-        missing_values: Literal["learn", "mean", "error"] = "learn",
+        max_features: float | Literal["sqrt", "log2"] | None = None,
+        max_split_samples: int | None = 2048,
         random_state: Any = None,
         device: str | None = None,
         max_memory: int | None = None,
         verbose: int = 0,
     ):
+        self.max_leaf_nodes = max_leaf_nodes
+        self.max_depth = max_depth
+        self.tolerance = tolerance
+        self.tau = tau
         self.oblique = oblique
-        self.splits = splits
         self.leaf = leaf
-        self.class_weight = class_weight
-        self.priors = priors
-        self.costs = costs
+        self.splits = splits
         self.prune = prune
         self.refine = refine
         self.distill = distill
-        self.tau = tau
-        self.tolerance = tolerance
-        self.min_samples_split = min_samples_split
+        self.class_weight = class_weight
+        self.priors = priors
+        self.costs = costs
         self.min_samples_leaf = min_samples_leaf
+        self.min_samples_split = min_samples_split
         self.min_gain = min_gain
-        self.max_depth = max_depth
-        self.max_leaf_nodes = max_leaf_nodes
-        self.max_features = max_features
-        self.max_split_samples = max_split_samples
+        self.missing_values = missing_values
         self.discrete_features = discrete_features
         self.split_features = split_features
         self.indicators = indicators
-        self.missing_values = missing_values
+        self.max_features = max_features
+        self.max_split_samples = max_split_samples
         self.random_state = random_state
         self.device = device
         self.max_memory = max_memory
@@ -213,7 +213,7 @@ class SecretClassifier(ClassSetsMixin, ClassifierMixin, TreeEstimator):
         check_is_fitted(self)
         return len(self.classes_)
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: TableLike) -> np.ndarray:
         """The likeliest class of every row, or that of least expected cost.
 
         Parameters
@@ -231,7 +231,7 @@ class SecretClassifier(ClassSetsMixin, ClassifierMixin, TreeEstimator):
             return self.classes_[np.argmax(probability, axis=1)]
         return self.classes_[np.argmin(probability @ costs, axis=1)]
 
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: TableLike) -> np.ndarray:
         """Probabilities of the classes.
 
         Parameters
@@ -246,12 +246,12 @@ class SecretClassifier(ClassSetsMixin, ClassifierMixin, TreeEstimator):
         found = self._outputs(X)
         return np.stack([1.0 - found, found], axis=1) if found.ndim == 1 else found
 
-    def predict_log_proba(self, X: Any) -> np.ndarray:
+    def predict_log_proba(self, X: TableLike) -> np.ndarray:
         """Logarithms of the probabilities of the classes; see `predict_proba`."""
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
 
-    def decision_function(self, X: Any) -> np.ndarray:
+    def decision_function(self, X: TableLike) -> np.ndarray:
         """What the equations of the leaves say.
 
         Parameters
@@ -274,7 +274,11 @@ class SecretClassifier(ClassSetsMixin, ClassifierMixin, TreeEstimator):
         return 2.0 * value[:, 0] - 1.0 if of_shares else value[:, 0]
 
     def _targets(
-        self, y: Any, X: Any, weight: np.ndarray, known: Targets | None = None
+        self,
+        y: ArrayLike,
+        X: TableLike,
+        weight: np.ndarray,
+        known: Targets | None = None,
     ) -> Targets:
         """See `TreeEstimator`: indicators of the classes."""
         caller = type(self).__name__

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from secret_jax.additive.options import Additive
 from secret_jax.additive.stage import AdditiveStage
 from secret_jax.base import Targets, TreeEstimator
+from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.shards import as_they_lie
 from secret_jax.data.validation import (
     names_of,
@@ -42,33 +43,38 @@ from secret_jax.tree import routing
 class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
     """A readable regression tree with linear models in its leaves.
 
-    Splits are proposed by the attributes, by two-component Gaussian mixtures with
-    linear discriminants (Dobra & Gehrke 2002), by principal Hessian directions and by
-    hinges, and compared by how much better linear models fit their sides.
-    ``splits="secret"`` is the paper's own search: mixture, discriminants, Gini gain.
-
-    Four parameters say what a tree is made of: ``splits``, ``leaf``, ``prune`` and
-    ``refine``. Each is a name, or a value whose fields are its options, such as
-    ``splits=RssSplits(max_split_features=2)``; the fields are parameters as well, as in
-    ``set_params(splits__max_split_features=2)``. A value of one's own is a subclass
-    with one method, see CONTRIBUTING.md.
+    The first parameters say how much there is to read: ``max_leaf_nodes``,
+    ``tolerance`` (fewer leaves) and ``tau`` (shorter equations). Then comes what a tree
+    is made of: ``leaf``, ``splits``, ``prune`` and ``refine`` are each a name, or a
+    value whose fields are its options, as ``splits=RssSplits(max_split_features=2)``;
+    the fields are parameters as well: ``set_params(splits__max_split_features=2)``. A
+    value of one's own is a subclass with one method, see CONTRIBUTING.md.
 
     Parameters
     ----------
+    max_leaf_nodes : int or None, default=None
+        Most leaves that a tree is grown to, by the best splits; pruning leaves fewer.
+    max_depth : int or None, default=None
+        Most splits on the way from the root to a leaf.
+    tolerance : float, default=0.03
+        How much more error, as a share, a tree of half as many leaves may have where
+        rows that did not grow the trees compare them (``prune`` by cross-validation or
+        held-out rows): of trees that can hardly be told apart the smaller one reads
+        better. It is multiplied by the root of the share of the variance that stays
+        unexplained: a tree that explains nearly everything may be large. Up to four
+        leaves cost nothing. 0: the tree of least error.
+    tau : float, default=0.03
+        How short the equations are: the shortest one is taken that differs from the
+        node's full model by at most this share of the noise variance in the node, times
+        the share of the variance that the tree explains: of weak signals nearly all is
+        kept. 0.05 is terse, 0.01 cautious, 0 keeps all terms. Leaves that
+        ``refine="soft"`` has trained together keep theirs.
     oblique : bool or "auto", default="auto"
         Whether splits may be linear inequalities in several attributes. "auto" grows
         a tree without and a tree with them side by side and keeps the one with the
         lower error, with the price of its size (see ``tolerance``), on rows that did
         not grow it, or of the lower information criterion (without either, the tree
         without them).
-    splits : {"rss", "secret", "cart", "guide", "m5", "retis", "support", "phd"} or \
-            SplitFinder, default="rss"
-        How splits are found: by how much better two linear models fit than one
-        (`RssSplits`), by the paper's mixture (`SecretSplits`), by the variance of the
-        output (`CartSplits`) or its standard deviation (`M5Splits`), by chi-squared
-        tests of residual signs (`GuideSplits`), by least squares on both sides of every
-        threshold (`RetisSplits`), by t tests of residual signs (`SupportSplits`), along
-        principal Hessian directions (`PhdSplits`).
     leaf : {"ridge", "linear", "constant", "implied", "simple", "m5", "kernel", \
             "local"} or LeafModel, default="ridge"
         Leaf models: ridge regression shrunk toward the parent's model with a strength
@@ -80,6 +86,15 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
         (`M5Linear`). Without equations, from training rows that the leaves keep: kernel
         regression (`KernelMean`) and locally weighted linear models (`LocalLinear`).
         Their fields also say how predictions are clipped.
+    splits : {"rss", "secret", "cart", "guide", "m5", "retis", "support", "phd"} or \
+            SplitFinder, default="rss"
+        How splits are found: by how much better two linear models fit than one
+        (`RssSplits`: along attributes, mixtures of two Gaussians, principal Hessian
+        directions and hinges), by the paper's mixture alone (`SecretSplits`), by the
+        variance of the output (`CartSplits`) or its standard deviation (`M5Splits`), by
+        chi-squared tests of residual signs (`GuideSplits`), by least squares on both
+        sides of every threshold (`RetisSplits`), by t tests of residual signs
+        (`SupportSplits`), along principal Hessian directions (`PhdSplits`).
     prune : {"auto", "holdout", "cross-validation", "aic", "bic", "icomp", "cart", \
             "guide", "m5", None} or PruningRule, default="auto"
         Which subtree of the grown tree is kept. "holdout": the one with the least error
@@ -127,44 +142,26 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
         rows that neither saw is kept; an `Additive` is kept in any case. They have
         every column, also what is only split on. For one output, squared errors, and
         leaves with equations; takes twice as long.
-    tau : float, default=0.03
-        How short the equations are: the shortest one is taken that differs from the
-        node's full model by at most this share of the noise variance in the node, times
-        the share of the variance that the tree explains: of weak signals nearly all is
-        kept. 0.05 is terse, 0.01 cautious, 0 keeps all terms. Leaves that
-        ``refine="soft"`` has trained together keep theirs.
-    tolerance : float, default=0.03
-        How much more error, as a share, a tree of half as many leaves may have where
-        rows that did not grow the trees compare them (``prune`` by cross-validation or
-        held-out rows): of trees that can hardly be told apart the smaller one reads
-        better. It is multiplied by the root of the share of the variance that stays
-        unexplained: a tree that explains nearly everything may be large. Up to four
-        leaves cost nothing. 0: the tree of least error.
+    min_samples_leaf : int, float or "auto", default="auto"
+        Fewest rows of a leaf; a float is a fraction of the rows. "auto" is a quarter
+        per cent of them, but at least five, and of a sample at least an eighth of what
+        a search sees; half as many in a tree that is distilled.
     min_samples_split : int, float or "auto", default="auto"
         A node with fewer rows is not split; a float is a fraction of the rows that
         grow the tree. "auto" is half a per cent of them; of few rows, two
         per cent, up to 80; of a sample (see ``max_split_samples``), at least half of
         what a search sees.
-    min_samples_leaf : int, float or "auto", default="auto"
-        Fewest rows of a leaf; a float is a fraction of the rows. "auto" is a quarter
-        per cent of them, but at least five, and of a sample at least an eighth of what
-        a search sees; half as many in a tree that is distilled.
     min_gain : float or "auto", default="auto"
         A split must save so many noise variances for each coefficient that it adds.
         "auto" is 1.5, rising to 2.5 from 1000 to 4000 rows. All other splits
         than "rss" know no noise, and need only save something.
-    max_depth : int or None, default=None
-    max_leaf_nodes : int or None, default=None
-        The best splits are kept.
-    max_features : int, float, "sqrt", "log2" or None, default=None
-        Attributes that every node draws at random to be split on, as in the trees of
-        random forests; a float is a share of them. A node in which none of them gives a
-        split draws further ones. None: all.
-    max_split_samples : int or None, default=2048
-        Most rows of a node that the search for its split sees. Of more than 32 times
-        as many rows a sample grows and prunes the tree, that many or every 32nd row;
-        all rows then give the models of its nodes (unless ``HoldOut(refit=False)``
-        prunes it). None: all.
+    missing_values : {"learn", "mean", "error"}, default="learn"
+        What a missing number is (NaN, None, pandas.NA, a null). "learn": splits on one
+        attribute learn the side of its missing values, or split them from the others;
+        in sums a missing value counts as the mean of its column in training. "mean": it
+        counts as that mean everywhere, which is all that other splits than "rss" know.
+        A missing category is a category of its own. What was never missing in training
+        counts as the mean, or as an unseen category without a warning. "error" refuses.
     discrete_features, split_features : sequence of str or int, or bool mask, optional
         Columns that are discrete, or continuous but only split on. By default text,
         boolean and categorical columns of a DataFrame are discrete, and all others are
@@ -176,13 +173,15 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
         "auto": of the categories with 30 or more rows and as many others (of fewer than
         600 rows, with 5 % of them, but at least 5), and of the columns with 30 or more
         missing values and others. Only with ``splits="rss"``.
-    missing_values : {"learn", "mean", "error"}, default="learn"
-        What a missing number is (NaN, None, pandas.NA, a null). "learn": splits on one
-        attribute learn the side of its missing values, or split them from the others;
-        in sums a missing value counts as the mean of its column in training. "mean": it
-        counts as that mean everywhere, which is all that other splits than "rss" know.
-        A missing category is a category of its own. What was never missing in training
-        counts as the mean, or as an unseen category without a warning. "error" refuses.
+    max_features : int, float, "sqrt", "log2" or None, default=None
+        Attributes that every node draws at random to be split on, as in the trees of
+        random forests; a float is a share of them. A node in which none of them gives a
+        split draws further ones. None: all.
+    max_split_samples : int or None, default=2048
+        Most rows of a node that the search for its split sees. Of more than 32 times
+        as many rows a sample grows and prunes the tree, that many or every 32nd row;
+        all rows then give the models of its nodes (unless ``HoldOut(refit=False)``
+        prunes it). None: all.
     random_state : int, RandomState instance or None, default=None
         Seeds split finders that are random ("secret", or one of your own), and the
         draws of ``max_features``. Everything else depends on the content of the rows
@@ -261,16 +260,20 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
 
     def __init__(
         self,
+        *,
+        max_leaf_nodes: int | None = None,
+        max_depth: int | None = None,
+        tolerance: float = 0.03,
+        tau: float = 0.03,
         oblique: bool | Literal["auto"] = "auto",
-        splits: Literal[
-            "rss", "secret", "cart", "guide", "m5", "retis", "support", "phd"
-        ]
-        | SplitFinder = "rss",
         leaf: Literal[
             "ridge", "linear", "constant", "implied", "simple", "m5", "kernel", "local"
         ]
         | LeafModel = "ridge",
-        *,
+        splits: Literal[
+            "rss", "secret", "cart", "guide", "m5", "retis", "support", "phd"
+        ]
+        | SplitFinder = "rss",
         prune: Literal["auto", "holdout", "cross-validation", "aic", "bic", "icomp"]
         | Literal["cart", "guide", "m5"]
         | PruningRule
@@ -279,45 +282,41 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
         distill: bool | Distillation = True,
         loss: Literal["squared", "absolute", "huber", "poisson"] | Loss = "squared",
         additive: Literal["auto"] | Additive | None = None,
-        tau: float = 0.03,
-        tolerance: float = 0.03,
-        min_samples_split: float | Literal["auto"] = "auto",
         min_samples_leaf: float | Literal["auto"] = "auto",
+        min_samples_split: float | Literal["auto"] = "auto",
         min_gain: float | Literal["auto"] = "auto",
-        max_depth: int | None = None,
-        max_leaf_nodes: int | None = None,
-        max_features: float | Literal["sqrt", "log2"] | None = None,
-        max_split_samples: int | None = 2048,
+        missing_values: Literal["learn", "mean", "error"] = "learn",
         discrete_features: Any = None,
         split_features: Any = None,
         indicators: bool | Literal["auto"] = "auto",
-        missing_values: Literal["learn", "mean", "error"] = "learn",
+        max_features: float | Literal["sqrt", "log2"] | None = None,
+        max_split_samples: int | None = 2048,
         random_state: Any = None,
         device: str | None = None,
         max_memory: int | None = None,
         verbose: int = 0,
     ):
+        self.max_leaf_nodes = max_leaf_nodes
+        self.max_depth = max_depth
+        self.tolerance = tolerance
+        self.tau = tau
         self.oblique = oblique
-        self.splits = splits
         self.leaf = leaf
+        self.splits = splits
         self.prune = prune
         self.refine = refine
         self.distill = distill
         self.loss = loss
         self.additive = additive
-        self.tau = tau
-        self.tolerance = tolerance
-        self.min_samples_split = min_samples_split
         self.min_samples_leaf = min_samples_leaf
+        self.min_samples_split = min_samples_split
         self.min_gain = min_gain
-        self.max_depth = max_depth
-        self.max_leaf_nodes = max_leaf_nodes
-        self.max_features = max_features
-        self.max_split_samples = max_split_samples
+        self.missing_values = missing_values
         self.discrete_features = discrete_features
         self.split_features = split_features
         self.indicators = indicators
-        self.missing_values = missing_values
+        self.max_features = max_features
+        self.max_split_samples = max_split_samples
         self.random_state = random_state
         self.device = device
         self.max_memory = max_memory
@@ -332,7 +331,7 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
     @overload
     def predict(
         self,
-        X: Any,
+        X: TableLike,
         return_std: Literal[False] = False,
         *,
         output: Literal["host"] = "host",
@@ -340,16 +339,20 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
 
     @overload
     def predict(
-        self, X: Any, return_std: Literal[False] = False, *, output: Literal["device"]
+        self,
+        X: TableLike,
+        return_std: Literal[False] = False,
+        *,
+        output: Literal["device"],
     ) -> jax.Array: ...
 
     @overload
     def predict(
-        self, X: Any, return_std: Literal[True]
+        self, X: TableLike, return_std: Literal[True]
     ) -> tuple[np.ndarray, np.ndarray]: ...
 
     def predict(
-        self, X: Any, return_std: bool = False, *, output: str = "host"
+        self, X: TableLike, return_std: bool = False, *, output: str = "host"
     ) -> np.ndarray | jax.Array | tuple[np.ndarray, np.ndarray]:
         """Predict the target.
 
@@ -391,7 +394,7 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
         deviation = np.stack([node_deviations(tree) for tree in outputs], axis=1)
         return prediction, deviation[self.apply(X)].reshape(prediction.shape)
 
-    def _on_device(self, X: Any, output: str, return_std: bool) -> jax.Array:
+    def _on_device(self, X: TableLike, output: str, return_std: bool) -> jax.Array:
         if output != "device":
             raise ValueError(f"output is {output!r}; say 'host' or 'device'.")
         if return_std:
@@ -407,7 +410,7 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
             return predict_where_they_lie(self.tree_, as_they_lie(X))
 
     def conformalize(
-        self, X: Any, y: Any, sample_weight: Any = None
+        self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> SecretRegressor:
         """Calibrate `predict_interval` on rows that were not used in `fit`.
 
@@ -436,7 +439,7 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
         return self
 
     def predict_interval(
-        self, X: Any, coverage: float = 0.9
+        self, X: TableLike, coverage: float = 0.9
     ) -> tuple[np.ndarray, np.ndarray]:
         """Intervals that hold the outputs of new rows with a given probability.
 
@@ -489,7 +492,11 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
         return prediction - factor * deviation, prediction + factor * deviation
 
     def _targets(
-        self, y: Any, X: Any, weight: np.ndarray, known: Targets | None = None
+        self,
+        y: ArrayLike,
+        X: TableLike,
+        weight: np.ndarray,
+        known: Targets | None = None,
     ) -> Targets:
         """See `TreeEstimator`."""
         values = validated_targets(y, X)

@@ -19,6 +19,7 @@ from secret_jax.boost.options import SIZES, TreeRecipe, TreeSize
 from secret_jax.boost.race import Limits
 from secret_jax.boost.reading import BoosterReading
 from secret_jax.data.encoding import encode
+from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.rows import Rows, Table, merged
 from secret_jax.data.sampling import ROW_ORDER
 from secret_jax.data.schema import TableSchema
@@ -65,7 +66,11 @@ class EnsembleEstimator(BoosterReading, BaseEstimator):
     max_memory: int | None
 
     def _targets(
-        self, y: Any, X: Any, weight: np.ndarray, known: TableSchema | None = None
+        self,
+        y: ArrayLike,
+        X: TableLike,
+        weight: np.ndarray,
+        known: TableSchema | None = None,
     ) -> Targets:
         """The outputs of rows, checked.
 
@@ -120,12 +125,12 @@ class EnsembleEstimator(BoosterReading, BaseEstimator):
 
         return load_booster(path, cls)
 
-    def _encoded(self, X: Any) -> Table:
+    def _encoded(self, X: TableLike) -> Table:
         X = validated(self, X, reset=False)
         return encode(self.ensemble_.schema, X)
 
     def _computing(
-        self, X: Any, fall_back: bool = False
+        self, X: TableLike, fall_back: bool = False
     ) -> AbstractContextManager[None]:
         # A model that was fitted on a GPU predicts on a machine that has none.
         return computing_for(X, self.device, self.max_memory, fall_back=fall_back)
@@ -199,7 +204,12 @@ class BoostingEstimator(EnsembleEstimator):
         self.verbose = verbose
 
     def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, *, eval_set: Any = None
+        self,
+        X: TableLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        eval_set: Any = None,
     ) -> Self:
         """Grow boosters, and choose the size of their trees and the rounds.
 
@@ -254,9 +264,9 @@ class BoostingEstimator(EnsembleEstimator):
         self,
         reading: Plan,
         progress: Progress,
-        X: Any,
-        y: Any,
-        sample_weight: Any,
+        X: TableLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None,
         eval_set: Any,
     ) -> None:
         so_far = self.__dict__.get("_boosted") if self.warm_start else None
@@ -356,7 +366,7 @@ class BoostingEstimator(EnsembleEstimator):
                 del own[name]
             own.update(before)
 
-    def _staged(self, X: Any) -> Iterator[np.ndarray]:
+    def _staged(self, X: TableLike) -> Iterator[np.ndarray]:
         """What the sums say after every round, in the units of the target."""
         check_is_fitted(self)
         with self._computing(X, fall_back=True):
@@ -389,7 +399,7 @@ class BoostingEstimator(EnsembleEstimator):
 
 
 def encoded(
-    schema: TableSchema, X: Any, targets: np.ndarray, weight: np.ndarray
+    schema: TableSchema, X: TableLike, targets: np.ndarray, weight: np.ndarray
 ) -> Rows:
     """Rows of positive weight, encoded on the host."""
     used = weight > 0

@@ -15,6 +15,7 @@ from secret_jax.boost.distilling import DistillingMixin
 from secret_jax.boost.fit import Boosted
 from secret_jax.boost.options import TreeSize
 from secret_jax.classifier import SecretClassifier
+from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.labels import (
     class_weights,
     classes_of,
@@ -143,7 +144,7 @@ class SecretBoostingClassifier(ClassSetsMixin, ClassifierMixin, DistillingMixin)
         )
         self.class_weight = class_weight
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: TableLike) -> np.ndarray:
         """The likeliest class of every row.
 
         Parameters
@@ -158,7 +159,7 @@ class SecretBoostingClassifier(ClassSetsMixin, ClassifierMixin, DistillingMixin)
         likeliest = np.argmax(self.predict_proba(X), axis=1)
         return self.classes_[likeliest]
 
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: TableLike) -> np.ndarray:
         """Probabilities of the classes.
 
         Parameters
@@ -172,12 +173,12 @@ class SecretBoostingClassifier(ClassSetsMixin, ClassifierMixin, DistillingMixin)
         """
         return self._probabilities(self._scores(X))
 
-    def predict_log_proba(self, X: Any) -> np.ndarray:
+    def predict_log_proba(self, X: TableLike) -> np.ndarray:
         """Logarithms of the probabilities of the classes; see `predict_proba`."""
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
 
-    def decision_function(self, X: Any) -> np.ndarray:
+    def decision_function(self, X: TableLike) -> np.ndarray:
         """What the sums of trees say.
 
         Parameters
@@ -193,7 +194,7 @@ class SecretBoostingClassifier(ClassSetsMixin, ClassifierMixin, DistillingMixin)
         scores = self._scores(X)
         return scores if scores.shape[1] > 1 else scores[:, 0]
 
-    def staged_predict_proba(self, X: Any) -> Iterator[np.ndarray]:
+    def staged_predict_proba(self, X: TableLike) -> Iterator[np.ndarray]:
         """Probabilities after every round, the first of the logistic regression alone.
 
         Parameters
@@ -207,7 +208,7 @@ class SecretBoostingClassifier(ClassSetsMixin, ClassifierMixin, DistillingMixin)
         for scores in self._staged(X):
             yield self._probabilities(scores.reshape(len(scores), -1))
 
-    def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
+    def staged_predict(self, X: TableLike) -> Iterator[np.ndarray]:
         """The likeliest class after every round; see `staged_predict_proba`."""
         for probability in self.staged_predict_proba(X):
             yield self.classes_[np.argmax(probability, axis=1)]
@@ -224,7 +225,7 @@ class SecretBoostingClassifier(ClassSetsMixin, ClassifierMixin, DistillingMixin)
             said = self._probabilities(found.unseen[known])
             self._calibrated(said, member, rows.weight[known])
 
-    def _scores(self, X: Any) -> np.ndarray:
+    def _scores(self, X: TableLike) -> np.ndarray:
         check_is_fitted(self)
         with self._computing(X, fall_back=True):
             return self.ensemble_.values(self._encoded(X))
@@ -234,7 +235,11 @@ class SecretBoostingClassifier(ClassSetsMixin, ClassifierMixin, DistillingMixin)
         return np.hstack([1.0 - found, found]) if found.shape[1] == 1 else found
 
     def _targets(
-        self, y: Any, X: Any, weight: np.ndarray, known: TableSchema | None = None
+        self,
+        y: ArrayLike,
+        X: TableLike,
+        weight: np.ndarray,
+        known: TableSchema | None = None,
     ) -> Targets:
         """See `BoostingEstimator`: indicators of the classes."""
         caller = type(self).__name__

@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.boost.base import OF_THE_TREE, BoostingEstimator, encoded
 from secret_jax.boost.distill import Teacher, distil, teacher_of, told_by
+from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.rows import Rows, merged
 from secret_jax.data.sampling import ROW_ORDER
 from secret_jax.data.validation import (
@@ -36,9 +37,9 @@ class DistillingMixin(BoostingEstimator):
 
     def distill(
         self,
-        X: Any = None,
-        y: Any = None,
-        sample_weight: Any = None,
+        X: TableLike = None,
+        y: ArrayLike = None,
+        sample_weight: ArrayLike | None = None,
         *,
         max_leaf_nodes: int | None = None,
         refine: Literal["soft"] | None = None,
@@ -138,7 +139,9 @@ class DistillingMixin(BoostingEstimator):
         }
         return model
 
-    def _teacher(self, X: Any, y: Any, sample_weight: Any) -> tuple[Rows, Teacher]:
+    def _teacher(
+        self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None
+    ) -> tuple[Rows, Teacher]:
         ensemble = self.ensemble_
         if X is None:
             rows, boosted = self._some_rows(None), self._boosted

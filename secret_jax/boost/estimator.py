@@ -14,6 +14,7 @@ from secret_jax.base import Targets
 from secret_jax.boost.distilling import DistillingMixin
 from secret_jax.boost.fit import Boosted
 from secret_jax.boost.of_numbers import OfNumbers
+from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.rows import Rows
 from secret_jax.data.validation import (
     validated_targets,
@@ -152,15 +153,17 @@ class SecretBoostingRegressor(OfNumbers, RegressorMixin, DistillingMixin):
         return deviation if deviation > np.finfo(float).tiny else 1.0
 
     @overload
-    def predict(self, X: Any, return_std: Literal[False] = False) -> np.ndarray: ...
+    def predict(
+        self, X: TableLike, return_std: Literal[False] = False
+    ) -> np.ndarray: ...
 
     @overload
     def predict(
-        self, X: Any, return_std: Literal[True]
+        self, X: TableLike, return_std: Literal[True]
     ) -> tuple[np.ndarray, np.ndarray]: ...
 
     def predict(
-        self, X: Any, return_std: bool = False
+        self, X: TableLike, return_std: bool = False
     ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
         """Predict the target.
 
@@ -184,7 +187,7 @@ class SecretBoostingRegressor(OfNumbers, RegressorMixin, DistillingMixin):
             return prediction
         return prediction, np.broadcast_to(self.deviation_, prediction.shape).copy()
 
-    def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
+    def staged_predict(self, X: TableLike) -> Iterator[np.ndarray]:
         """Predictions after every round, the first of the first models alone.
 
         There are as many as the longest of the boosters has trees.
@@ -200,7 +203,7 @@ class SecretBoostingRegressor(OfNumbers, RegressorMixin, DistillingMixin):
         yield from self._staged(X)
 
     def conformalize(
-        self, X: Any, y: Any, sample_weight: Any = None
+        self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> SecretBoostingRegressor:
         """Calibrate `predict_interval` on rows that were not used in `fit`.
 
@@ -226,7 +229,7 @@ class SecretBoostingRegressor(OfNumbers, RegressorMixin, DistillingMixin):
         return self
 
     def predict_interval(
-        self, X: Any, coverage: float = 0.9
+        self, X: TableLike, coverage: float = 0.9
     ) -> tuple[np.ndarray, np.ndarray]:
         """Intervals that hold the outputs of new rows with a given probability.
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from secret_jax.base import Targets
+from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.validation import names_of, validated_targets
 from secret_jax.estimator import SecretRegressor
@@ -18,7 +19,11 @@ class OfNumbers:
     """What estimators of numbers read, in place of what `EnsembleEstimator` leaves."""
 
     def _targets(
-        self, y: Any, X: Any, weight: np.ndarray, known: TableSchema | None = None
+        self,
+        y: ArrayLike,
+        X: TableLike,
+        weight: np.ndarray,
+        known: TableSchema | None = None,
     ) -> Targets:
         """See `EnsembleEstimator`."""
         values = validated_targets(y, X, type(self).__name__)

@@ -14,6 +14,7 @@ from secret_jax.boost.model import ensemble_of
 from secret_jax.boost.of_numbers import OfNumbers
 from secret_jax.boost.options import TreeRecipe, TreeSize
 from secret_jax.data.encoding import encode
+from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.rows import merged
 from secret_jax.data.sampling import ROW_ORDER
 from secret_jax.data.validation import (
@@ -134,7 +135,9 @@ class SecretForestRegressor(OfNumbers, RegressorMixin, EnsembleEstimator):
         self.max_memory = max_memory
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(
+        self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Grow the trees, side by side.
 
         Parameters
@@ -169,7 +172,12 @@ class SecretForestRegressor(OfNumbers, RegressorMixin, EnsembleEstimator):
         return self
 
     def _fit(
-        self, reading: Plan, progress: Progress, X: Any, y: Any, sample_weight: Any
+        self,
+        reading: Plan,
+        progress: Progress,
+        X: TableLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None,
     ) -> None:
         X = validated(self, X, reset=True)
         weight = checked_weight(sample_weight, X)
@@ -214,7 +222,7 @@ class SecretForestRegressor(OfNumbers, RegressorMixin, EnsembleEstimator):
             self.oob_prediction_, self.oob_score_ = found
         self.ensemble_, self._rows = ensemble, rows
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: TableLike) -> np.ndarray:
         """Predict the target.
 
         Parameters
