@@ -20,7 +20,7 @@ from configurations import refusal, regressor, shop
 from refusals import assert_meant, only_deserved_warnings
 
 from secret_jax import CostComplexity, SecretClassifier, SecretRegressor, datasets
-from secret_jax.parameters import NAMED
+from secret_jax.estimators.parameters import NAMED
 from secret_jax.tree.file import load_tree, save_tree
 from secret_jax.tree.structure import Tree
 
