@@ -162,7 +162,7 @@ def with_short_equations(
 def _measured(
     plan: Plan, prepared: Prepared, fitted: Fitted, tree: Tree
 ) -> tuple[Tree, NodeStatistics]:
-    """A hard tree with plain splits, and the statistics of the rows that train it.
+    """A tree with plain splits, and the statistics of the rows that train it.
 
     What a sample grew gets models from all rows.
     """
@@ -228,9 +228,7 @@ def refine_tree(plan: Plan, finished: Finished) -> Refined:
         tree = replace(refined.tree, additive=prepared.stage)
         lower, upper = statistics.lower[0], statistics.upper[0]
         return refined._replace(tree=bounded(tree, lower, upper))
-    tree = refined.tree
-    if not tree.is_soft:
-        tree, statistics = _measured(plan, prepared, fitted, tree)
+    tree, statistics = _measured(plan, prepared, fitted, refined.tree)
     short = _handed_over(plan, prepared, fitted, tree, statistics)
     return refined._replace(tree=short)
 

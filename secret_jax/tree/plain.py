@@ -39,8 +39,8 @@ def with_plain_splits(tree: Tree, table: Table) -> Tree:
     ----------
     tree : Tree
     table : Table
-        Rows that grew it. Each keeps its way (of more than 65,536 the first ones do);
-        gates stay as they are.
+        Rows that grew it. Each keeps its way (of more than 65,536 the first ones do).
+        A gate stays between them: a row at its threshold would go half each way.
 
     Returns
     -------
@@ -55,7 +55,7 @@ def with_plain_splits(tree: Tree, table: Table) -> Tree:
         return tree
     threshold, direction = tree.threshold.copy(), tree.direction.copy()
     path = walk(tree, table)[0]
-    for node in np.flatnonzero(~tree.is_leaf & (tree.gate_width == 0)):
+    for node in np.flatnonzero(~tree.is_leaf):
         rows = np.flatnonzero(path[tree.depth[node]] == node)
         here = x[rows]
         left = path[tree.depth[node] + 1][rows] == tree.left[node]
@@ -140,7 +140,7 @@ def _plain_axis(
     low = center + scale * float(below.max())
     high = center + scale * float(above.min())
     margin = _MARGIN * (high - low)
-    if schema.input_columns[attribute] in schema.whole:
+    if schema.input_columns[attribute] in schema.whole and not tree.gate_width[node]:
         low, high = round(low), round(high)
         # Rows hold this very number: however it is encoded, they go left.
         plain = float(math.floor(plain_number(low, high - 1)))

@@ -46,6 +46,19 @@ def test_no_width_wins_at_a_step_between_whole_numbers():
     assert np.array_equal(model.predict(X), fit(None, X, y, oblique=False).predict(X))
 
 
+def test_gates_on_truth_values_lie_between_them():
+    random = np.random.default_rng(0)
+    X = random.integers(0, 2, (400, 3)).astype(float)
+    y = 3.0 * X[:, 0] * X[:, 1] + X[:, 2] + 0.1 * random.normal(size=400)
+    soft = fit(Blend(widths=(0.1,)), X, y, oblique=False, min_samples_split="auto")
+    hard = fit(None, X, y, oblique=False, min_samples_split="auto")
+    assert soft.tree_.is_soft
+    assert "x0 <= 0.5 (soft" in soft.export_text()
+    assert "x0 <= 0\n" in hard.export_text()
+    # No row is near a gate: nothing is left of the mixing.
+    np.testing.assert_allclose(soft.predict(X), hard.predict(X), atol=0.05)
+
+
 def test_blended_gates_are_one_relative_width_and_lower_the_error():
     random = np.random.default_rng(0)
     X = random.uniform(-3, 3, (1200, 2))

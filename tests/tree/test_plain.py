@@ -143,16 +143,32 @@ def test_rows_at_a_whole_threshold_go_left_however_they_are_encoded(first):
     np.testing.assert_array_equal(on_device, on_host)
 
 
-def test_gates_and_single_leaves_stay_as_they_are():
-    table = encode(random_rows(0, 300))
-    tree = random_tree(0, 6, kinds=(SplitKind.AXIS, SplitKind.OBLIQUE))
+def test_gates_keep_rows_on_their_sides_and_lie_between_whole_numbers():
+    tree, table = (
+        random_tree(0, 2, kinds=(SplitKind.AXIS,)),
+        encode(random_rows(0, 300)),
+    )
+    column = int(tree.attribute[0])
+    center, scale = tree.schema.center[column], tree.schema.scale[column]
+    x = table.x.copy()
+    x[:, column] = (np.rint(center + scale * x[:, column]) - center) / scale
+    table = table._replace(x=x)
     width = np.where(tree.is_leaf, 0, 0.5).astype(np.float32)
     soft = dataclasses.replace(tree, gate_width=width)
-    same = with_plain_splits(soft, table)
-    np.testing.assert_array_equal(same.threshold, tree.threshold)
-    np.testing.assert_array_equal(same.direction, tree.direction)
-    leaf = with_plain_splits(random_tree(0, 1), table)
-    assert leaf.n_nodes == 1
+    at = {}
+    for name, each in (("hard", tree), ("soft", soft)):
+        plain = with_plain_splits(each, table)
+        assert tree.schema.input_columns[column] in plain.schema.whole
+        np.testing.assert_array_equal(walk(plain, table)[0], walk(tree, table)[0])
+        at[name] = center + scale * plain.threshold[0]
+    ((low, high),) = gaps(soft, table).values()
+    assert at["hard"] == pytest.approx(np.rint(at["hard"]), abs=1e-2)
+    margin = MARGIN * (high - low)
+    assert low + margin <= at["soft"] <= high - margin
+
+
+def test_a_single_leaf_stays_as_it_is():
+    assert with_plain_splits(random_tree(0, 1), encode(random_rows(0, 9))).n_nodes == 1
 
 
 def test_a_second_time_changes_no_way_and_no_number_that_is_read():
