@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
@@ -130,36 +129,51 @@ def class_weights(
     classes : ndarray of shape (n_classes,)
     weight : ndarray of shape (n_rows,), float64
     class_weight : "balanced", dict or None
-        As in scikit-learn.
+        As in scikit-learn, by the weights of the rows: one of weight two is two rows.
     priors : ndarray of shape (n_classes,) or None
         Shares of the classes that the weights add up to.
 
     Returns
     -------
     ndarray of shape (n_rows,), float64
+        Their sum is that of the weights before, which says how many rows there are.
+
+    Examples
+    --------
+    >>> labels, classes = np.array([0, 1, 1]), np.array([0, 1])
+    >>> class_weights(labels, classes, np.ones(3), {0: 8, 1: 2}, None)
+    array([2. , 0.5, 0.5])
     """
-    if class_weight is not None:
-        unknown = (
-            [name for name in class_weight if name not in classes.tolist()]
-            if isinstance(class_weight, Mapping)
-            else []
-        )
+    if class_weight is None and priors is None:
+        return weight
+    member, found = labels[:, None] == classes, weight
+    if isinstance(class_weight, Mapping):
+        names = classes.tolist()
+        unknown = [name for name in class_weight if name not in names]
         if unknown:
             raise ValueError(
                 f"class_weight names the class {unknown[0]!r}, which y does not hold: "
                 f"it has {listed(tuple(map(str, classes)))}."
             )
-        if isinstance(class_weight, Mapping):
-            _refuse_bad_numbers("class_weight", class_weight)
-        weight = weight * compute_sample_weight(class_weight, labels)
+        _refuse_bad_numbers("class_weight", class_weight)
+        found = found * (member @ [float(class_weight.get(name, 1)) for name in names])
+    elif class_weight is not None:
+        found = _with_shares(found, member, np.full(len(classes), 1.0 / len(classes)))
     if priors is not None:
-        member = labels[:, None] == classes
-        share = weight @ member / weight.sum()
-        factor = np.where(share > 0, priors / np.where(share > 0, share, 1.0), 0.0)
-        weight = weight * (member @ factor)
-    if not (weight > 0).any():
+        found = _with_shares(found, member, priors)
+    used = found > 0
+    if not used.any():
         raise ValueError("All rows have a weight of zero by their class.")
-    return weight
+    return found * (weight[used].sum() / found[used].sum())
+
+
+def _with_shares(
+    weight: np.ndarray, member: np.ndarray, shares: np.ndarray
+) -> np.ndarray:
+    """Weights of which each class that is there has a share."""
+    share = weight @ member / weight.sum()
+    factor = np.where(share > 0, shares / np.where(share > 0, share, 1.0), 0.0)
+    return weight * (member @ factor)
 
 
 def checked_priors(priors: Any, classes: np.ndarray) -> np.ndarray | None:

@@ -123,10 +123,9 @@ class Poisson(Loss):
     def check_targets(self, targets: np.ndarray) -> None:
         """See `Loss`."""
         if (targets < 0).any():
-            row = np.argwhere(targets < 0)[0]
             raise ValueError(
-                "loss='poisson' needs counts, no negative numbers: the target of row "
-                f"{row[0]} is {targets[tuple(row)]:g}. Use another loss."
+                "loss='poisson' needs counts, no negative numbers: the least target is "
+                f"{targets.min():g}. Use another loss."
             )
         if not (targets.sum(axis=0) > 0).all():
             raise ValueError(

@@ -365,7 +365,10 @@ class Learner:
         pool = self.pool.rows()
         assert pool is not None
         if loss is not None:
-            loss.check_targets(pool.targets)
+            # Of the rows beyond the sample, the most extreme targets are known.
+            total = joint_sums(self.target_sums)
+            extremes = np.stack([total.lowest, total.highest])
+            loss.check_targets(np.concatenate([pool.targets, extremes]))
             schema = with_units_of(loss, schema, pool.targets, pool.weight)
         weights = self.weights
         rows = self.pool.sample(

@@ -208,3 +208,11 @@ def test_counts_of_a_stream_are_not_negative():
     frame = pd.DataFrame({"a": np.arange(50.0), "y": np.arange(50.0) - 1})
     with pytest.raises(ValueError, match="needs counts"):
         SecretRegressor(loss="poisson", **SMALL).fit_stream([frame])
+
+
+def test_targets_that_no_row_of_the_sample_has_are_refused():
+    y = np.arange(2000.0)
+    y[1234] = -3.0
+    frame = pd.DataFrame({"a": np.sin(y), "y": y})
+    with pytest.raises(ValueError, match="the least target is -3"):
+        SecretRegressor(loss="poisson").fit_stream([frame], sample_rows=50)
