@@ -96,8 +96,10 @@ def _halves(value: Any) -> tuple[Any, Any]:
 
 
 @program(static_argnames=("mesh",))
-def _moments(x: AnyArray, n_rows: AnyArray, *, mesh: Mesh) -> tuple[jax.Array, ...]:
-    """Sums of offsets and of their squares, each in two parts, and ranges of columns.
+def _moments(
+    x: AnyArray, weight: AnyArray, n_rows: AnyArray, *, mesh: Mesh
+) -> tuple[jax.Array, ...]:
+    """Weighted sums of offsets and of their squares, in two parts, and ranges.
 
     Two float32 numbers hold 45 bits: with fewer, rows of the sample would be encoded in
     other digits than on a host, and another tree might grow on them.
@@ -113,7 +115,7 @@ def _moments(x: AnyArray, n_rows: AnyArray, *, mesh: Mesh) -> tuple[jax.Array, .
     axis = mesh.axis_names[0]
     spec, whole = PartitionSpec(axis), PartitionSpec()
 
-    def local(x: Any, n_rows: Any) -> tuple[Any, ...]:
+    def local(x: Any, weight: Any, n_rows: Any) -> tuple[Any, ...]:
         n_local, n_columns = x.shape
         shard, size = jax.lax.axis_index(axis), tile_size(n_local, mesh)
         tile = tiles(n_local, n_rows, shard, size)
@@ -131,6 +133,11 @@ def _moments(x: AnyArray, n_rows: AnyArray, *, mesh: Mesh) -> tuple[jax.Array, .
             offset, rest = plus((part, jnp.zeros_like(part)), -shift)
             square, error = multiplied(offset, offset)
             error = error + 2.0 * offset * rest
+            own = jax.lax.dynamic_slice_in_dim(weight, begin, size)[:, None]
+            offset, lost = multiplied(own, offset)
+            rest = own * rest + lost
+            square, lost = multiplied(own, square)
+            error = own * error + lost
             zero = jnp.zeros_like(part)
             offset, rest, square, error = (
                 jnp.where(inside, value, zero)
@@ -155,27 +162,32 @@ def _moments(x: AnyArray, n_rows: AnyArray, *, mesh: Mesh) -> tuple[jax.Array, .
     return jax.shard_map(
         local,
         mesh=mesh,
-        in_specs=(spec, whole),
+        in_specs=(spec, spec, whole),
         out_specs=(whole, spec, whole, whole),
         check_vma=False,
-    )(x, n_rows)
+    )(x, weight, n_rows)
 
 
-def moments_of_shards(shards: RowShards) -> tuple[np.ndarray, np.ndarray] | None:
+def moments_of_shards(
+    shards: RowShards, weight: np.ndarray
+) -> tuple[np.ndarray, np.ndarray] | None:
     """Mean and standard deviation of the columns, float64; a scale of 1 of constants.
 
-    None where there is a value that is no finite number, or a very large one.
+    None where there is a value that is no finite number, or a very large one. Weights
+    are positive.
     """
-    n_rows = shards.n_rows
+    weight = weight.astype(np.float32)
+    mass = weight.sum(dtype=np.float64)
     with in_32_bits():
-        found = _moments(shards.x, np.int32(n_rows), mesh=shards.mesh)
+        n_rows, beside = np.int32(shards.n_rows), shards.beside(weight)
+        found = _moments(shards.x, beside, n_rows, mesh=shards.mesh)
     shift, sums, low, high = (np.asarray(array, np.float64) for array in found)
     if not all(np.isfinite(array).all() for array in (sums, low, high)):
         return None
     total, rest, squares, error = sums.sum(axis=0)
-    mean = (total + rest) / n_rows
-    scatter = (squares + error) - n_rows * mean**2
-    scale = np.sqrt(np.maximum(scatter, 0.0) / n_rows)
+    mean = (total + rest) / mass
+    scatter = (squares + error) - mass * mean**2
+    scale = np.sqrt(np.maximum(scatter, 0.0) / mass)
     constant = (low == high) | (scale <= 0)
     center = shards.center + np.where(low == high, low, shift + mean)
     return center, np.where(constant, 1.0, scale)

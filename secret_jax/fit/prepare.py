@@ -115,7 +115,7 @@ def read_rows(
     allow_missing = plan.columns.missing != "error"
     if is_resident(X) or is_sharded(X):
         shards = as_they_lie(X) if _stays(plan, X, weight) else None
-        measured = None if shards is None else moments_of_shards(shards)
+        measured = None if shards is None else moments_of_shards(shards, weight)
         if shards is not None and measured is not None:
             schema = numeric_schema(
                 *measured,

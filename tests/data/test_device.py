@@ -32,13 +32,16 @@ def resident(monkeypatch):
 
 def test_moments_on_the_device(rng):
     x = (rng.normal(size=(5000, 4)) * [1, 10, 0, 1e-3] + [0, 5, 7, 1e3]).astype("f4")
-    center, scale = moments_of_shards(as_they_lie(jnp.asarray(x)))
-    np.testing.assert_allclose(center, x.mean(axis=0, dtype=np.float64), rtol=1e-6)
-    expected = x.std(axis=0, dtype=np.float64)
-    expected[2] = 1.0
-    np.testing.assert_allclose(scale, expected, rtol=1e-4)
+    for weight in (np.ones(len(x)), rng.uniform(0.1, 9, len(x))):
+        center, scale = moments_of_shards(as_they_lie(jnp.asarray(x)), weight)
+        expected = np.average(x.astype(np.float64), axis=0, weights=weight)
+        variance = np.average((x - expected) ** 2, axis=0, weights=weight)
+        # By weights that float32 has rounded.
+        np.testing.assert_allclose(center, expected, rtol=1e-8, atol=1e-9)
+        variance[2] = 1.0
+        np.testing.assert_allclose(scale, np.sqrt(variance), rtol=1e-7)
     bad = jnp.asarray(x).at[17, 2].set(np.nan)
-    assert moments_of_shards(as_they_lie(bad)) is None
+    assert moments_of_shards(as_they_lie(bad), np.ones(len(x))) is None
 
 
 def test_encoding_on_the_device(rng):

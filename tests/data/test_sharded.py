@@ -68,6 +68,13 @@ expected = SecretRegressor(**SMALL).fit(X, y)
 shards = shard_rows(X)
 compared("sorted, uneven", SecretRegressor(**SMALL).fit(shards, y), expected, X, shards)
 
+# Weights are in the units of the columns, and in the order of the sample.
+weight = np.random.default_rng(1).integers(1, 4, len(y))
+compared(
+    "weighted", SecretRegressor(**SMALL).fit(shards, y, sample_weight=weight),
+    SecretRegressor(**SMALL).fit(X, y, sample_weight=weight), X, shards,
+)
+
 # An array that is sharded already, over four of the devices in another order.
 mesh = Mesh(np.array(jax.devices())[[5, 1, 7, 2]], ("batch",))
 there = jax.device_put(X[:70_000], NamedSharding(mesh, PartitionSpec("batch", None)))
@@ -134,7 +141,7 @@ found["same sample"] = all(
     )
 )
 shifted = X + np.float32([0, 1e4, 0, 0, -3e3, 0])
-center, scale = data.moments_of_shards(shard_rows(shifted))
+center, scale = data.moments_of_shards(shard_rows(shifted), np.ones(len(y)))
 exact = shifted.astype(np.float64)
 found["center"] = float((np.abs(center - exact.mean(axis=0)) / exact.std(axis=0)).max())
 found["scale"] = float(np.abs(scale / exact.std(axis=0) - 1).max())
@@ -202,7 +209,7 @@ def found() -> dict:
 @pytest.mark.parametrize(
     "name",
     [
-        *("sorted, uneven", "as they lie", "missing", "far from zero"),
+        *("sorted, uneven", "weighted", "as they lie", "missing", "far from zero"),
         pytest.param("abalone", marks=pytest.mark.data),
     ],
 )
