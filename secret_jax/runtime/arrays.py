@@ -60,9 +60,12 @@ def taken(array: AnyArray, index: AnyArray, n_axes: int) -> AnyArray:
     Array of shape (..., *rest) or (..., k, *rest)
     """
     if namespace(array) is np:
-        inner = (1,) * (np.ndim(index) - n_axes)
-        nodes = np.ogrid[tuple(slice(n) for n in array.shape[:n_axes])]
-        return array[(*(node.reshape(*node.shape, *inner) for node in nodes), index)]
+        after = np.ndim(index) - 1
+        nodes = (
+            np.arange(n).reshape(n, *(1,) * (after - axis))
+            for axis, n in enumerate(array.shape[:n_axes])
+        )
+        return array[(*nodes, index)]
     return each(lambda array, index: array[index], n_axes)(array, index)
 
 
@@ -212,9 +215,15 @@ def products_of_pairs(
         column, row = np.tril_indices(width)
         return design[..., row] * design[..., column]
     # A processor takes runs of neighbours in half the time of single columns.
-    xp = namespace(design)
-    runs = [design[..., : i + 1] * design[..., i, None] for i in range(width)]
-    return xp.concatenate(runs, axis=-1)
+    if namespace(design) is not np:
+        runs = [design[..., : i + 1] * design[..., i, None] for i in range(width)]
+        return jnp.concatenate(runs, axis=-1)
+    n_products = width * (width + 1) // 2
+    found = np.empty((*design.shape[:-1], n_products), design.dtype)
+    for i in range(width):
+        run = found[..., i * (i + 1) // 2 :][..., : i + 1]
+        np.multiply(design[..., : i + 1], design[..., i, None], out=run)
+    return found
 
 
 def sums_below(

@@ -179,11 +179,7 @@ def inverse_cholesky(
     if matrix.shape[-1] == 0:
         return matrix, namespace(matrix).ones(matrix.shape[:-1], bool)
     if namespace(matrix) is np:
-        n = matrix.shape[-1]
-        identity = np.broadcast_to(np.eye(n, dtype=matrix.dtype), matrix.shape)
-        both, factor = _eliminated(matrix, identity, tolerance)
-        rows = both[:, n:] * factor[:, None]
-        inverse = rows.reshape(n * n, -1).T.reshape(matrix.shape)
+        inverse = _inverse_at_once(matrix, tolerance)
     else:
         inverse_of = _inverse_written_out if is_written_out() else _inverse_in_a_loop
         inverse = each(lambda matrix: inverse_of(matrix, tolerance), matrix.ndim - 2)(
@@ -272,7 +268,7 @@ def guarded_solve(
 
 
 def _eliminated(
-    matrix: np.ndarray, right: np.ndarray, tolerance: Any
+    matrix: np.ndarray, right: np.ndarray, tolerance: Any, *, triangular: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
     """Gauss's elimination of many problems at once, without pivoting.
 
@@ -282,34 +278,48 @@ def _eliminated(
     Parameters
     ----------
     matrix : ndarray of shape (..., n, n)
+        Symmetric.
     right : ndarray of shape (..., n, k)
     tolerance : float
+    triangular : bool
+        Whether what is right of the diagonal of ``right`` is zero.
 
     Returns
     -------
     both : ndarray of shape (n, n + k, n_problems)
         The upper triangle that is left, and the right-hand sides.
     factor : ndarray of shape (n, n_problems)
-        One over the square roots of the pivots; zero for dependent columns.
+        One over the pivots; zero for dependent columns.
     """
     n, width = matrix.shape[-1], matrix.shape[-1] + right.shape[-1]
     both = np.concatenate([matrix, right], axis=-1).reshape(-1, n * width)
     both = np.ascontiguousarray(both.T).reshape(n, width, -1)
-    factor = np.empty((n, both.shape[2]), both.dtype)
+    factor = np.zeros((n, both.shape[2]), both.dtype)
+    room = np.empty(both.shape, both.dtype)
     for j in range(n):
-        ok = both[j, j] > tolerance
-        factor[j] = np.where(ok, 1.0 / np.sqrt(np.where(ok, both[j, j], 1.0)), 0.0)
-        below = both[j, j + 1 : n] * factor[j] ** 2
-        both[j + 1 :, j + 1 :] -= below[:, None] * both[j, j + 1 :]
+        np.divide(1.0, both[j, j], out=factor[j], where=both[j, j] > tolerance)
+        below = both[j, j + 1 : n] * factor[j]
+        stop = n + j + 1 if triangular else width
+        rest = both[j + 1 :, j + 1 : stop]
+        product = room[j + 1 :, j + 1 : stop]
+        rest -= np.multiply(below[:, None], both[j, j + 1 : stop], out=product)
     return both, factor
+
+
+def _inverse_at_once(matrix: np.ndarray, tolerance: Any) -> np.ndarray:
+    n = matrix.shape[-1]
+    identity = np.broadcast_to(np.eye(n, dtype=matrix.dtype), matrix.shape)
+    both, factor = _eliminated(matrix, identity, tolerance, triangular=True)
+    rows = both[:, n:] * np.sqrt(factor)[:, None]
+    return rows.reshape(n * n, -1).T.reshape(matrix.shape)
 
 
 def _solved(matrix: np.ndarray, rhs: np.ndarray, tolerance: Any) -> np.ndarray:
     n = matrix.shape[-1]
     both, factor = _eliminated(matrix, rhs, tolerance)
-    found = both[:, n:] * (factor**2)[:, None]
+    found = both[:, n:] * factor[:, None]
     for j in range(n - 1, 0, -1):
-        above = both[:j, j] * factor[:j] ** 2
+        above = both[:j, j] * factor[:j]
         found[:j] -= above[:, None] * found[j]
     return found.reshape(n * rhs.shape[-1], -1).T.reshape(rhs.shape)
 
