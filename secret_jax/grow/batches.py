@@ -1,8 +1,9 @@
 """From a frontier to one split per node: the one driver of all split finders.
 
 A prefix of every node's rows is a sample; nodes of like size go together in batches of
-a few padded shapes, and threads keep the processors busy. On processors the nodes of a
-batch are taken one after the other, on accelerators side by side.
+a few padded shapes, and threads keep the processors busy. On processors NumPy searches
+them, if the finder needs no program; else programs take them one after the other. On
+accelerators they take them side by side.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from secret_jax.runtime.devices import (
 )
 from secret_jax.runtime.hashing import random_numbers
 from secret_jax.runtime.parallel import N_WORKERS, side_by_side
-from secret_jax.runtime.shapes import bucket, padded
+from secret_jax.runtime.shapes import bucket, next_power_of_two, padded
 from secret_jax.runtime.slices import slice_positions
 from secret_jax.splits.interface import Node, Split, SplitFinder
 
@@ -37,8 +38,12 @@ BATCH_ROWS = 1 << 14
 # Nodes of so few rows together are searched by the thread that asks; an oblique search
 # of a row takes as long as several others.
 _FEW_TOGETHER, _OBLIQUE_ROWS = 1 << 14, 4
-# Padded size of small nodes, unless a growth asks for another.
+# Padded size of small nodes, unless a growth asks for another,
 SMALLEST_SAMPLE = 512
+# and where nothing is compiled.
+_FEWEST_PADDED = 64
+# Rows that are worth the calls of NumPy for a batch.
+_FEWEST_AT_ONCE = 1 << 12
 
 # Side by side padding is computed: batches have a power of four times so many nodes.
 _FEWEST_TOGETHER = 4
@@ -124,11 +129,13 @@ class Search:
         batch_rows: int = BATCH_ROWS,
     ):
         self._finder, self._places, self._schema = finder, places, schema
-        self._padding = Padding.of(schema, oblique=oblique)
+        self._together, self._deep = on_accelerator(), deep
+        self._compiled = self._together or finder.needs_program
+        padding = Padding.of if self._compiled else Padding.none
+        self._padding = padding(schema, oblique=oblique)
         x, codes = places.table.on_host()
         self._x = self.wider(x)
         self._codes = self._padding.wider_codes(np.maximum(codes, 0))
-        self._together, self._deep = on_accelerator(), deep
         self._smallest = smallest
         self._batch_rows = BATCH_ROWS if self._together else batch_rows
         # Processors read the rows where they are.
@@ -190,13 +197,7 @@ class Search:
             batch, held = self._batch(
                 level, sample, n_rows, coefficient, degrees, share, given
             )
-            found = find_splits(
-                batch,
-                n_inside,
-                held,
-                finder=self._finder,
-                together=self._together,
-            )
+            found = self._found(batch, n_inside, held)
             if (found.child_models is None) == self._finder.implies_models:
                 raise TypeError(
                     f"{type(self._finder).__name__} should give child_models if, and "
@@ -222,6 +223,17 @@ class Search:
         else:
             side_by_side(search, jobs())
         return Found(splits, share, coefficient, degrees, statistics)
+
+    def _found(self, batch: Node, n_inside: int, held: Held | Strip | None) -> Split:
+        """Splits of the nodes of a batch; those after the first ones are padding."""
+        if self._compiled:
+            together = self._together
+            return find_splits(
+                batch, n_inside, held, finder=self._finder, together=together
+            )
+        # As in JAX, what a division by zero leads to is sorted out afterwards.
+        with np.errstate(all="ignore"):
+            return self._finder(batch)
 
     def _no_splits(self, n_nodes: int) -> Split:
         """Leaves, to be filled in."""
@@ -281,7 +293,7 @@ class Search:
         self, level: Level, chosen: np.ndarray, n_rows: np.ndarray
     ) -> Iterator[_Sample]:
         """Nodes of like size together, each with a prefix of its rows; large first."""
-        width = np.array([bucket(n, smallest=self._smallest) for n in n_rows])
+        width = np.array([self._n_padded_rows(n) for n in n_rows.tolist()])
         few = self._are_few(level, n_rows)
         for size in np.unique(width[chosen])[::-1].tolist():
             alike = np.flatnonzero(chosen & (width == size))
@@ -290,14 +302,26 @@ class Search:
             most = n_padded * size if self._together else self._rows_at_once(size)
             if not (few or self._together):
                 # Every processor gets its share, even of few nodes.
-                most = min(most, max(-(-int(last[-1]) // N_WORKERS), size))
+                fewest = size if self._compiled else _FEWEST_AT_ONCE
+                most = min(most, max(-(-int(last[-1]) // N_WORKERS), fewest))
             first = 0
             while first < len(alike):
                 before = last[first - 1] if first else 0
                 fitting = int(np.searchsorted(last, before + most, side="right"))
                 stop = min(max(fitting, first + 1), first + n_padded)
-                yield _Sample(alike[first:stop], size, n_padded)
+                some = alike[first:stop]
+                yield _Sample(some, size, n_padded if self._compiled else len(some))
                 first = stop
+
+    def _n_padded_rows(self, n_rows: int) -> int:
+        """Rows of a node with padding.
+
+        It depends on the node alone: what is found in it is the same, to the last bit,
+        whatever other nodes are searched with it.
+        """
+        if self._compiled:
+            return bucket(n_rows, smallest=self._smallest)
+        return max(next_power_of_two(n_rows), _FEWEST_PADDED)
 
     def _rows_at_once(self, size: int) -> int:
         """Rows of a strip, without the padding after the last node."""
@@ -305,6 +329,8 @@ class Search:
 
     def _nodes_at_once(self, size: int, n_nodes: int) -> int:
         """Nodes of a batch, of which some may be padding."""
+        if not self._compiled:
+            return min(self._rows_at_once(size) // size, n_nodes)
         if not self._together:
             # Padding is never computed: one program for all levels.
             return _FEWEST_ROWS * (self._rows_at_once(size) // size)
@@ -313,7 +339,7 @@ class Search:
 
     def _programs_to_come(self, level: Level, n_rows: np.ndarray) -> Iterator[_Sample]:
         """Batches of padding at the first level: all programs compile side by side."""
-        if self._together or level.node[0] != 0:
+        if self._together or not self._compiled or level.node[0] != 0:
             return
         # The smallest nodes that may come to be searched, at their lightest.
         heaviest = self._places.weight.max(initial=1.0)
@@ -350,25 +376,30 @@ class Search:
             return padded(values, sample.n_padded, fill)
 
         columns = padding.columns
-        if self._together and len(index):
-            # Side by side all nodes take as long as an oblique one.
+        if (self._together or not self._compiled) and len(index):
+            # At once all nodes take as long as an oblique one.
             oblique = columns.oblique and bool(level.oblique[index[0]])
             columns = replace(columns, oblique=oblique)
         n_random = self._finder.n_random(padding.n_columns)
         min_weight = (level.min_leaf_weight[index] * share[index]).astype(np.float32)
         extra = {name: pad(values[index]) for name, values in given.items()}
         held = self._held
-        if held is None and not self._finder.needs_host_inputs(padding.n_columns):
+        needs_host_inputs = self._finder.needs_host_inputs(padding.n_columns)
+        roles = padding.roles
+        if self._compiled:
+            n = sample.n_padded
+            roles = jax.tree.map(lambda a: np.broadcast_to(a, (n, *a.shape)), roles)
+        if self._compiled and held is None and not needs_host_inputs:
             rows, held, where = self._strip(level, sample, n_rows)
             extra |= where
         else:
             place = self._places_of(level, sample, n_rows)
             if held is not None:
                 extra[PLACE] = pad(place.astype(np.int32), -1)
-                if not self._finder.needs_host_inputs(padding.n_columns):
+                if not needs_host_inputs:
                     place = place[:, :0]
             rows = [pad(each) for each in self._rows_at(place)]
-            if place.shape[1]:
+            if needs_host_inputs:
                 extra |= self._finder.host_inputs(rows[0], rows[3], columns)
         x, codes, targets, weight = rows
         node = Node(
@@ -386,10 +417,7 @@ class Search:
             allowed=pad(padding.wider_allowed(level.allowed[index])),
             extra=extra,
             columns=columns,
-            roles=jax.tree.map(
-                lambda a: np.broadcast_to(a, (sample.n_padded, *a.shape)),
-                padding.roles,
-            ),
+            roles=roles,
         )
         return node, held
 

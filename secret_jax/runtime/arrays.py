@@ -197,7 +197,7 @@ def _quantiles_by_sorting(
         enough = np.minimum(enough, below[..., -1:])[..., None, :]
         place = np.sum(below[..., None] < enough, axis=-2)
     place = np.broadcast_to(place, (*values.shape[:-1], len(share)))
-    return np.take_along_axis(values, place, axis=-1)
+    return taken(values, place, values.ndim - 1)
 
 
 def products_of_pairs(

@@ -324,6 +324,27 @@ def _solved(matrix: np.ndarray, rhs: np.ndarray, tolerance: Any) -> np.ndarray:
     return found.reshape(n * rhs.shape[-1], -1).T.reshape(rhs.shape)
 
 
+def definite_solve(matrix: AnyArray, rhs: AnyArray) -> AnyArray:
+    """Solve a system that is positive definite but for rounding.
+
+    Parameters
+    ----------
+    matrix : Array of shape (..., n, n)
+    rhs : Array of shape (..., n) or (..., n, n_right_hand_sides)
+
+    Returns
+    -------
+    Array of the shape of ``rhs``
+    """
+    if namespace(matrix) is np:
+        try:
+            columns = rhs if rhs.ndim == matrix.ndim else rhs[..., None]
+            return np.linalg.solve(matrix, columns).reshape(rhs.shape)
+        except np.linalg.LinAlgError:  # of one of them a pivot is zero
+            pass
+    return guarded_solve(matrix, rhs, 0.0)
+
+
 def leading_eigenvectors(
     matrix: Float[AnyArray, "... m m"], n: int, n_squarings: int = 6
 ) -> Float[AnyArray, "... n m"]:

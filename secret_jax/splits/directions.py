@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 from secret_jax.runtime.arrays import largest, sigmoid, taken
 from secret_jax.runtime.linalg import (
     AnyArray,
-    guarded_solve,
+    definite_solve,
     inverse_cholesky,
     leading_eigenvectors,
     matmul,
@@ -98,7 +98,7 @@ def discriminants(
     within = within + (rows.penalty + floor)[..., None, :, :]
     apart = mean[..., :n_labels, :] - mean[..., n_labels:, :]
     sound = xp.minimum(*masses) > _EMPTY * (masses[0] + masses[1])
-    found = guarded_solve(within, apart, 0.0)
+    found = definite_solve(within, apart)
     return unit_vectors(xp.where(sound[..., None], found, 0.0))
 
 
@@ -195,7 +195,9 @@ def mixture_labels(
 
     def step(_, responsibility):
         first = matmul(responsibility * weight, products)
-        odds = log_densities(first) - log_densities(total - first)
+        n = first.shape[-2]
+        both = log_densities(xp.concatenate([first, total - first], axis=-2))
+        odds = both[..., :n, :] - both[..., n:, :]
         return sigmoid(matmul(odds, xp.swapaxes(products, -1, -2)))
 
     return turns(n_steps, step, responsibility)
@@ -231,17 +233,17 @@ def sparse(
     # The largest are taken out: a small system instead of one of all attributes.
     place = largest(xp.abs(direction), most)
     wanted = np.arange(most) < np.broadcast_to(n_kept, n_directions)[:, None]
-    kept = xp.take_along_axis(direction, place, axis=-1) != 0
-    kept = (kept & wanted).astype(dtype)
     n_axes = direction.ndim - 2
+    kept = taken(direction, place, n_axes + 1) != 0
+    kept = (kept & wanted).astype(dtype)
     flat = place.reshape(*place.shape[:-2], -1)
     rows = taken(covariance, flat, n_axes)
     rows = rows.reshape(*place.shape, n_attributes)
     moment = kept * xp.sum(rows * direction[..., None, :], axis=-1)
-    matrix = xp.take_along_axis(rows, place[..., None, :], axis=-1)
+    matrix = taken(xp.swapaxes(rows, -1, -2), place, n_axes + 1)
     matrix = kept[..., :, None] * kept[..., None, :] * matrix
     alone = ridge + (1 - kept)
     matrix = matrix + alone[..., None] * xp.eye(most, dtype=dtype)
-    found = kept * guarded_solve(matrix, moment, 0.0)
+    found = kept * definite_solve(matrix, moment)
     at = place[..., :, None] == np.arange(n_attributes)
     return unit_vectors(xp.sum(xp.where(at, found[..., None], 0.0), axis=-2))

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jax.scipy.special import ndtr
 from jaxtyping import Array, Bool, Float
 
+from secret_jax.runtime.arrays import taken
 from secret_jax.runtime.linalg import (
     AnyArray,
     guarded_solve,
@@ -121,10 +122,10 @@ def oriented(direction: Float[AnyArray, "... n"]) -> AnyArray:
     direction : Array of shape (..., n)
     """
     xp = namespace(direction)
-    largest = xp.argmax(xp.abs(direction), axis=-1, keepdims=True)
-    negative = xp.take_along_axis(direction, largest, axis=-1) < 0
+    largest = xp.argmax(xp.abs(direction), axis=-1)
+    turned = taken(direction, largest, direction.ndim - 1)[..., None] < 0
     unit = unit_vectors(direction)
-    return xp.where(negative, -unit, unit)
+    return xp.where(turned, -unit, unit)
 
 
 def left_probability(

@@ -176,6 +176,11 @@ class RssSplits(SplitFinder):
     is_random: ClassVar[bool] = False
 
     @property
+    def needs_program(self) -> bool:
+        """Proposals are functions for JAX; all else NumPy does as well."""
+        return bool(self.proposals)
+
+    @property
     def node_model(self) -> Ridge:
         """Splits are scored on the residual of this model."""
         return Ridge(gcv_factor=self.gcv_factor)
@@ -208,7 +213,7 @@ class RssSplits(SplitFinder):
         return {"loading": _loadings(x, weight, n, most)}
 
     def __call__(self, node: Node) -> Split:
-        """Best split of one node.
+        """Best split of one node, or of each of many.
 
         ``gain`` is the drop of the penalised residual sum of squares over the rows, in
         standardised units of the outputs; ``chance_gain`` what the coefficients of a
@@ -384,9 +389,8 @@ def _scored(
         n_model=node.n_model,
         along=along,
     )
-    best = xp.argmax(gain, axis=-1)[..., None]
-    gain, cuts = (xp.take_along_axis(a, best, axis=-1)[..., 0] for a in (gain, cuts))
-    return gain, cuts
+    best = xp.argmax(gain, axis=-1)
+    return xp.max(gain, axis=-1), taken(cuts, best, best.ndim)
 
 
 def _axis_candidates(node: _Prepared, finder: RssSplits) -> Candidates:

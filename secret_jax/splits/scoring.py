@@ -22,7 +22,7 @@ from jaxtyping import Array, Bool, Float, Int
 from secret_jax.runtime.arrays import products_of_pairs, sums_below, weighted_quantiles
 from secret_jax.runtime.linalg import (
     AnyArray,
-    guarded_solve,
+    definite_solve,
     inverse_cholesky,
     is_written_out,
     matmul,
@@ -407,7 +407,7 @@ def fit_sums(
     weight = xp.maximum(gram[..., :1, :1], _ROUNDING)
     moment = gram[..., :n, n:]
     ridged = gram[..., :n, :n] + weight * penalty[..., None, None, :, :]
-    models = guarded_solve(ridged, moment, 0.0)
+    models = definite_solve(ridged, moment)
     gains = xp.sum(models * moment, axis=(-2, -1))
     least = xp.min(sides[..., 0], axis=-2)
     gain = xp.sum(gains, axis=-2)
