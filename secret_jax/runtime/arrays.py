@@ -7,6 +7,7 @@ of nodes. Arrays of NumPy are computed by NumPy, all others by JAX.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import jax
@@ -14,7 +15,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import ndtri
 from jaxtyping import Float, Int
-from scipy.special import expit
 from scipy.special import ndtri as scipy_ndtri
 
 from secret_jax.runtime.linalg import (
@@ -60,13 +60,17 @@ def taken(array: AnyArray, index: AnyArray, n_axes: int) -> AnyArray:
     Array of shape (..., *rest) or (..., k, *rest)
     """
     if namespace(array) is np:
-        after = np.ndim(index) - 1
-        nodes = (
-            np.arange(n).reshape(n, *(1,) * (after - axis))
-            for axis, n in enumerate(array.shape[:n_axes])
-        )
-        return array[(*nodes, index)]
+        return array[(*_all_nodes(array.shape[:n_axes], np.ndim(index)), index)]
     return each(lambda array, index: array[index], n_axes)(array, index)
+
+
+@lru_cache(maxsize=1024)
+def _all_nodes(shape: tuple[int, ...], n_axes: int) -> tuple[np.ndarray, ...]:
+    """Places along the axes of nodes, to be broadcast to so many axes."""
+    after = n_axes - 1
+    return tuple(
+        np.arange(n).reshape(n, *(1,) * (after - axis)) for axis, n in enumerate(shape)
+    )
 
 
 def where_each(chosen: AnyArray, a: AnyArray, b: AnyArray) -> AnyArray:
@@ -99,7 +103,7 @@ def either(
 def sigmoid(values: AnyArray) -> AnyArray:
     """1 / (1 + exp(-values))."""
     if namespace(values) is np:
-        return expit(values)
+        return 1 / (1 + np.exp(-values))
     return jax.nn.sigmoid(values)
 
 
@@ -273,19 +277,14 @@ def _sums_by_direction(
 ) -> tuple[np.ndarray, np.ndarray]:
     n_columns, n_own = columns.shape[-1], own.shape[-1]
     every = np.empty((*weight.shape, n_columns + n_own), columns.dtype)
-    every[..., :n_columns] = columns
+    np.multiply(columns, weight[..., None], out=every[..., :n_columns])
+    own = own * weight[..., None, :, None]
     found = np.empty((*cuts.shape, every.shape[-1]), columns.dtype)
-    left = np.empty(
-        (*weight.shape[:-1], cuts.shape[-1], weight.shape[-1]), weight.dtype
-    )
+    nodes, n_rows = weight.shape[:-1], weight.shape[-1]
+    below = np.empty((*nodes, cuts.shape[-1], n_rows), weight.dtype)
     for i in range(projection.shape[-2]):
-        np.less_equal(
-            projection[..., i, None, :],
-            cuts[..., i, :, None],
-            out=left,
-            casting="unsafe",
-        )
-        left *= weight[..., None, :]
+        values, cut = projection[..., i, None, :], cuts[..., i, :, None]
+        np.less_equal(values, cut, out=below, casting="unsafe")
         every[..., n_columns:] = own[..., i, :, :]
-        found[..., i, :, :] = left @ every
+        found[..., i, :, :] = below @ every
     return found[..., :n_columns], found[..., n_columns:]

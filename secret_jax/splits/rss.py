@@ -531,12 +531,15 @@ def _hinges(
     start = jax.tree.map(lambda array: taken(array, chosen, n_axes), finalists)
     regressors = xp.swapaxes(rows.coordinates[..., :n_model], -1, -2)
     residual = xp.swapaxes(rows.residual, -1, -2)[..., None, :, :]
+    n_rows = rows.weight.shape[-1]
     weight = rows.weight[..., None, :]
     total = xp.sum(rows.weight, axis=-1)[..., None]
 
     def error(model):
         slopes = xp.swapaxes(model[..., 1:, :], -1, -2)
-        fitted = matmul(slopes, regressors[..., None, :, :])
+        each = slopes.shape[:-1]  # nodes, splits, outputs
+        slopes = slopes.reshape(*each[:-2], each[-2] * each[-1], -1)
+        fitted = matmul(slopes, regressors).reshape(*each, n_rows)
         fitted = fitted + model[..., 0, :, None]
         return xp.sum((residual - fitted) ** 2, axis=-2)
 
