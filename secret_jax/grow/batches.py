@@ -1,9 +1,9 @@
 """From a frontier to one split per node: the one driver of all split finders.
 
 A prefix of every node's rows is a sample; nodes of like size go together in batches of
-a few padded shapes, and threads keep the processors busy. On processors NumPy searches
-them, if the finder needs no program; else programs take them one after the other. On
-accelerators they take them side by side.
+a few padded shapes, and threads keep the processors busy. Programs take the nodes of a
+batch one after the other on processors, side by side on accelerators. What needs no
+program is searched by `secret_jax.grow.in_numpy` on processors.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from secret_jax.runtime.devices import (
 )
 from secret_jax.runtime.hashing import random_numbers
 from secret_jax.runtime.parallel import N_WORKERS, side_by_side
-from secret_jax.runtime.shapes import bucket, next_power_of_two, padded
+from secret_jax.runtime.shapes import bucket, padded
 from secret_jax.runtime.slices import slice_positions
-from secret_jax.splits.interface import Node, Split, SplitFinder
+from secret_jax.splits.interface import Columns, Node, Roles, Split, SplitFinder
 
 # Most padded rows of one batch, unless a single node has more: eight nodes of the
 # default sample are enough to make a call of a program cheap.
@@ -38,12 +38,8 @@ BATCH_ROWS = 1 << 14
 # Nodes of so few rows together are searched by the thread that asks; an oblique search
 # of a row takes as long as several others.
 _FEW_TOGETHER, _OBLIQUE_ROWS = 1 << 14, 4
-# Padded size of small nodes, unless a growth asks for another,
+# Padded size of small nodes, unless a growth asks for another.
 SMALLEST_SAMPLE = 512
-# and where nothing is compiled.
-_FEWEST_PADDED = 64
-# Rows that are worth the calls of NumPy for a batch.
-_FEWEST_AT_ONCE = 1 << 12
 
 # Side by side padding is computed: batches have a power of four times so many nodes.
 _FEWEST_TOGETHER = 4
@@ -80,23 +76,29 @@ class Found(NamedTuple):
     statistics: NodeStatistics | None = None
 
 
-class _Sample(NamedTuple):
+class Sample(NamedTuple):
     """Several nodes in one padded shape."""
 
     index: np.ndarray  # which nodes
     n_rows: int  # of each, with padding
     n_padded: int  # nodes of the batch, with empty ones
 
-    def halves(self) -> Iterator[_Sample]:
+    def halves(self) -> Iterator[Sample]:
         """The same nodes in batches of half the size."""
         size = -(-self.n_padded // 2)
         for first in range(0, max(len(self.index), 1), size):
             part = slice(first, first + size)
-            yield _Sample(self.index[part], self.n_rows, size)
+            yield Sample(self.index[part], self.n_rows, size)
+
+
+def of_one_kind(columns: Columns, level: Level, sample: Sample) -> Columns:
+    """What nodes of one kind share: at once all take as long as an oblique one."""
+    oblique = columns.oblique and bool(level.oblique[sample.index[0]])
+    return replace(columns, oblique=oblique)
 
 
 class Search:
-    """Finds the splits of levels, whatever the finder.
+    """Finds the splits of levels by compiled programs, whatever the finder.
 
     Parameters
     ----------
@@ -129,13 +131,11 @@ class Search:
         batch_rows: int = BATCH_ROWS,
     ):
         self._finder, self._places, self._schema = finder, places, schema
-        self._together, self._deep = on_accelerator(), deep
-        self._compiled = self._together or finder.needs_program
-        padding = Padding.of if self._compiled else Padding.none
-        self._padding = padding(schema, oblique=oblique)
+        self._padding = self._padding_of(schema, oblique=oblique)
         x, codes = places.table.on_host()
         self._x = self.wider(x)
         self._codes = self._padding.wider_codes(np.maximum(codes, 0))
+        self._together, self._deep = on_accelerator(), deep
         self._smallest = smallest
         self._batch_rows = BATCH_ROWS if self._together else batch_rows
         # Processors read the rows where they are.
@@ -148,6 +148,10 @@ class Search:
         n_attributes = width + self._padding.n_discrete
         numbers = width * (width + 1) // 2 + n_attributes * finder.numbers_per_cell
         self._row_bytes = 4 * numbers
+
+    @staticmethod
+    def _padding_of(schema: TableSchema, *, oblique: bool) -> Padding:
+        return Padding.of(schema, oblique=oblique)
 
     def wider(self, values: np.ndarray) -> np.ndarray:
         """Values with the columns along their last axis, padded as nodes have them."""
@@ -183,7 +187,7 @@ class Search:
         coefficient, degrees, statistics = self._models(level, n_rows)
         splits = self._no_splits(n_nodes)
 
-        def search(sample: _Sample) -> None:
+        def search(sample: Sample) -> None:
             try:
                 search_at_once(sample)
             except jax.errors.JaxRuntimeError as error:
@@ -192,7 +196,7 @@ class Search:
                 for half in sample.halves():
                     search(half)
 
-        def search_at_once(sample: _Sample) -> None:
+        def search_at_once(sample: Sample) -> None:
             n_inside = len(sample.index)
             batch, held = self._batch(
                 level, sample, n_rows, coefficient, degrees, share, given
@@ -211,7 +215,7 @@ class Search:
                 every[sample.index] = some
             after(float(level.weight[sample.index].sum()))
 
-        def jobs() -> Iterator[_Sample]:
+        def jobs() -> Iterator[Sample]:
             yield from self._programs_to_come(level, n_rows)
             for oblique in (True, False):  # what takes longest first
                 yield from self._samples(level, level.oblique == oblique, n_rows)
@@ -226,14 +230,9 @@ class Search:
 
     def _found(self, batch: Node, n_inside: int, held: Held | Strip | None) -> Split:
         """Splits of the nodes of a batch; those after the first ones are padding."""
-        if self._compiled:
-            together = self._together
-            return find_splits(
-                batch, n_inside, held, finder=self._finder, together=together
-            )
-        # As in JAX, what a division by zero leads to is sorted out afterwards.
-        with np.errstate(all="ignore"):
-            return self._finder(batch)
+        return find_splits(
+            batch, n_inside, held, finder=self._finder, together=self._together
+        )
 
     def _no_splits(self, n_nodes: int) -> Split:
         """Leaves, to be filled in."""
@@ -291,7 +290,7 @@ class Search:
 
     def _samples(
         self, level: Level, chosen: np.ndarray, n_rows: np.ndarray
-    ) -> Iterator[_Sample]:
+    ) -> Iterator[Sample]:
         """Nodes of like size together, each with a prefix of its rows; large first."""
         width = np.array([self._n_padded_rows(n) for n in n_rows.tolist()])
         few = self._are_few(level, n_rows)
@@ -302,26 +301,23 @@ class Search:
             most = n_padded * size if self._together else self._rows_at_once(size)
             if not (few or self._together):
                 # Every processor gets its share, even of few nodes.
-                fewest = size if self._compiled else _FEWEST_AT_ONCE
-                most = min(most, max(-(-int(last[-1]) // N_WORKERS), fewest))
+                least = self._least_share(size)
+                most = min(most, max(-(-int(last[-1]) // N_WORKERS), least))
             first = 0
             while first < len(alike):
                 before = last[first - 1] if first else 0
                 fitting = int(np.searchsorted(last, before + most, side="right"))
                 stop = min(max(fitting, first + 1), first + n_padded)
-                some = alike[first:stop]
-                yield _Sample(some, size, n_padded if self._compiled else len(some))
+                yield Sample(alike[first:stop], size, n_padded)
                 first = stop
 
     def _n_padded_rows(self, n_rows: int) -> int:
-        """Rows of a node with padding.
+        """Rows of a node with padding; what else is searched changes nothing."""
+        return bucket(n_rows, smallest=self._smallest)
 
-        It depends on the node alone: what is found in it is the same, to the last bit,
-        whatever other nodes are searched with it.
-        """
-        if self._compiled:
-            return bucket(n_rows, smallest=self._smallest)
-        return max(next_power_of_two(n_rows), _FEWEST_PADDED)
+    def _least_share(self, size: int) -> int:
+        """Rows that make a batch of their own, where processors share nodes."""
+        return size
 
     def _rows_at_once(self, size: int) -> int:
         """Rows of a strip, without the padding after the last node."""
@@ -329,17 +325,15 @@ class Search:
 
     def _nodes_at_once(self, size: int, n_nodes: int) -> int:
         """Nodes of a batch, of which some may be padding."""
-        if not self._compiled:
-            return min(self._rows_at_once(size) // size, n_nodes)
         if not self._together:
             # Padding is never computed: one program for all levels.
             return _FEWEST_ROWS * (self._rows_at_once(size) // size)
         most = max(1, rows_at_once(self._row_bytes, self._batch_rows) // size)
         return min(most, bucket(n_nodes, smallest=_FEWEST_TOGETHER))
 
-    def _programs_to_come(self, level: Level, n_rows: np.ndarray) -> Iterator[_Sample]:
+    def _programs_to_come(self, level: Level, n_rows: np.ndarray) -> Iterator[Sample]:
         """Batches of padding at the first level: all programs compile side by side."""
-        if self._together or not self._compiled or level.node[0] != 0:
+        if self._together or level.node[0] != 0:
             return
         # The smallest nodes that may come to be searched, at their lightest.
         heaviest = self._places.weight.max(initial=1.0)
@@ -356,13 +350,13 @@ class Search:
         size = bucket(largest, smallest=self._smallest)
         while size >= narrowest:
             nothing = np.zeros(0, np.int64)
-            yield _Sample(nothing, size, self._nodes_at_once(size, 0))
+            yield Sample(nothing, size, self._nodes_at_once(size, 0))
             size //= 4
 
     def _batch(
         self,
         level: Level,
-        sample: _Sample,
+        sample: Sample,
         n_rows: np.ndarray,
         coefficient: np.ndarray,
         degrees: np.ndarray,
@@ -375,32 +369,11 @@ class Search:
         def pad(values: np.ndarray, fill: float = 0) -> np.ndarray:
             return padded(values, sample.n_padded, fill)
 
-        columns = padding.columns
-        if (self._together or not self._compiled) and len(index):
-            # At once all nodes take as long as an oblique one.
-            oblique = columns.oblique and bool(level.oblique[index[0]])
-            columns = replace(columns, oblique=oblique)
+        columns = self._columns_of(level, sample)
         n_random = self._finder.n_random(padding.n_columns)
         min_weight = (level.min_leaf_weight[index] * share[index]).astype(np.float32)
-        extra = {name: pad(values[index]) for name, values in given.items()}
-        held = self._held
-        needs_host_inputs = self._finder.needs_host_inputs(padding.n_columns)
-        roles = padding.roles
-        if self._compiled:
-            n = sample.n_padded
-            roles = jax.tree.map(lambda a: np.broadcast_to(a, (n, *a.shape)), roles)
-        if self._compiled and held is None and not needs_host_inputs:
-            rows, held, where = self._strip(level, sample, n_rows)
-            extra |= where
-        else:
-            place = self._places_of(level, sample, n_rows)
-            if held is not None:
-                extra[PLACE] = pad(place.astype(np.int32), -1)
-                if not needs_host_inputs:
-                    place = place[:, :0]
-            rows = [pad(each) for each in self._rows_at(place)]
-            if needs_host_inputs:
-                extra |= self._finder.host_inputs(rows[0], rows[3], columns)
+        rows, held, extra = self._rows(level, sample, n_rows)
+        extra |= {name: pad(values[index]) for name, values in given.items()}
         x, codes, targets, weight = rows
         node = Node(
             x=x,
@@ -417,12 +390,43 @@ class Search:
             allowed=pad(padding.wider_allowed(level.allowed[index])),
             extra=extra,
             columns=columns,
-            roles=roles,
+            roles=self._roles(sample.n_padded),
         )
         return node, held
 
+    def _columns_of(self, level: Level, sample: Sample) -> Columns:
+        columns = self._padding.columns
+        if not (self._together and len(sample.index)):
+            return columns
+        return of_one_kind(columns, level, sample)
+
+    def _roles(self, n_padded: int) -> Roles:
+        """Of every node: programs take them apart."""
+        return jax.tree.map(
+            lambda a: np.broadcast_to(a, (n_padded, *a.shape)), self._padding.roles
+        )
+
+    def _rows(
+        self, level: Level, sample: Sample, n_rows: np.ndarray
+    ) -> tuple[list[np.ndarray], Held | Strip | None, dict[str, np.ndarray]]:
+        """The rows of nodes, or where they are; the finder's own inputs."""
+        held, extra = self._held, {}
+        needs_inputs = self._finder.needs_host_inputs(self._padding.n_columns)
+        if held is None and not needs_inputs:
+            return self._strip(level, sample, n_rows)
+        place = self._places_of(level, sample, n_rows)
+        if held is not None:
+            extra[PLACE] = padded(place.astype(np.int32), sample.n_padded, -1)
+            if not needs_inputs:
+                place = place[:, :0]
+        rows = [padded(each, sample.n_padded) for each in self._rows_at(place)]
+        if place.shape[1]:
+            columns = self._columns_of(level, sample)
+            extra |= self._finder.host_inputs(rows[0], rows[3], columns)
+        return rows, held, extra
+
     def _places_of(
-        self, level: Level, sample: _Sample, n_rows: np.ndarray
+        self, level: Level, sample: Sample, n_rows: np.ndarray
     ) -> np.ndarray:
         """Places of nodes, shape (n_nodes, n_rows), -1 for padding."""
         column, index = np.arange(sample.n_rows), sample.index[:, None]
@@ -442,7 +446,7 @@ class Search:
         ]
 
     def _strip(
-        self, level: Level, sample: _Sample, n_rows: np.ndarray
+        self, level: Level, sample: Sample, n_rows: np.ndarray
     ) -> tuple[list[np.ndarray], Strip, dict[str, np.ndarray]]:
         """Rows of nothing but a shape, the rows, and where each node finds its own."""
         places, index = self._places, sample.index
