@@ -23,6 +23,7 @@ from secret_jax.runtime.linalg import (
     is_written_out,
     matmul,
     namespace,
+    turns,
 )
 
 # Float32 rounding of sums of weights.
@@ -98,6 +99,47 @@ def either(
     if not chosen.any():
         return second()
     return jax.tree.map(lambda a, b: where_each(chosen, a, b), first(), second())
+
+
+def improved(
+    n: int,
+    step: Callable[[Any, Any], tuple[Any, AnyArray]],
+    nodes: Any,
+    state: Any,
+) -> Any:
+    """A state after so many steps, of which each improves some nodes, or none.
+
+    Parameters
+    ----------
+    n : int
+    step : callable
+        From nodes and a state to a state, and to whether it is better, for every node.
+        Where it is not, the step would lead to the same again.
+    nodes, state : pytree of Arrays
+        NumPy goes on with the nodes that were improved: all arrays have one axis of
+        nodes.
+    """
+    if namespace(jax.tree.leaves(state)[0]) is not np:
+        return turns(n, lambda _, state: step(nodes, state)[0], state)
+    found, going = state, None
+    for _ in range(n):
+        state, better = step(nodes, state)
+        if going is None:
+            found, going = state, np.arange(len(better))
+        else:
+            for every, some in zip(
+                jax.tree.leaves(found), jax.tree.leaves(state), strict=True
+            ):
+                every[going] = some
+        if not better.any():
+            break
+        if not better.all():
+            going = going[better]
+            nodes, state = jax.tree.map(
+                lambda a: a[better] if isinstance(a, np.ndarray) else a,  # noqa: B023
+                (nodes, state),
+            )
+    return found
 
 
 def sigmoid(values: AnyArray) -> AnyArray:

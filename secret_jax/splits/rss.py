@@ -19,6 +19,7 @@ import numpy as np
 from secret_jax.models.ridge import Ridge
 from secret_jax.runtime.arrays import (
     either,
+    improved,
     largest,
     standard_normal,
     taken,
@@ -31,7 +32,6 @@ from secret_jax.runtime.linalg import (
     matvec,
     namespace,
     safe_divide,
-    turns,
     unit_vectors,
     weighted_moments,
 )
@@ -268,7 +268,7 @@ class _Prepared(NamedTuple):
     covariance: AnyArray  # (n_columns, n_columns) of z
     min_weight: AnyArray
     allowed: AnyArray  # (n_columns,), 1 where a direction may go, else 0
-    axis: Projections
+    axis: Projections | None
     n_model: int
 
 
@@ -396,6 +396,7 @@ def _scored(
 def _axis_candidates(node: _Prepared, finder: RssSplits) -> Candidates:
     """Every attribute at its best threshold, by approximate gain."""
     axis = node.axis
+    assert axis is not None
     gain, cuts = _scored(axis.projection, node, finder, axis.weight, axis.value)
     return axis.candidates(gain, cuts)
 
@@ -523,43 +524,42 @@ def _hinges(
     Both sides are fitted, each row is labelled by the side that predicts it better,
     weighted by how much, and LDA of the labels gives the next direction.
     """
-    rows, n_model = node.rows, node.n_model
     gain = finalists[0].gain
     xp = namespace(gain)
     chosen = largest(gain, min(finder.n_hinge, gain.shape[-1]))
     n_axes = gain.ndim - 1
     start = jax.tree.map(lambda array: taken(array, chosen, n_axes), finalists)
-    regressors = xp.swapaxes(rows.coordinates[..., :n_model], -1, -2)
-    residual = xp.swapaxes(rows.residual, -1, -2)[..., None, :, :]
-    n_rows = rows.weight.shape[-1]
-    weight = rows.weight[..., None, :]
-    total = xp.sum(rows.weight, axis=-1)[..., None]
 
-    def error(model):
+    def errors(rows, model):
         slopes = xp.swapaxes(model[..., 1:, :], -1, -2)
         each = slopes.shape[:-1]  # nodes, splits, outputs
-        slopes = slopes.reshape(*each[:-2], each[-2] * each[-1], -1)
-        fitted = matmul(slopes, regressors).reshape(*each, n_rows)
+        n_model = slopes.shape[-1]
+        slopes = slopes.reshape(*each[:-2], each[-2] * each[-1], n_model)
+        regressors = xp.swapaxes(rows.coordinates[..., :n_model], -1, -2)
+        fitted = matmul(slopes, regressors).reshape(*each, -1)
         fitted = fitted + model[..., 0, :, None]
+        residual = xp.swapaxes(rows.residual, -1, -2)[..., None, :, :]
         return xp.sum((residual - fitted) ** 2, axis=-2)
 
-    def step(_, state):
+    def step(node, state):
         current, models = state
-        advantage = error(models.right) - error(models.left)
+        rows, n_model = node.rows, node.n_model
+        advantage = errors(rows, models.right) - errors(rows, models.left)
         size = xp.abs(advantage)
+        total = xp.sum(rows.weight, axis=-1)[..., None]
         mean = safe_divide(matvec(size, rows.weight), total)
         cap = _MOST_WEIGHT * mean[..., None]
-        bounded = weight * xp.minimum(size, cap)
+        bounded = rows.weight[..., None, :] * xp.minimum(size, cap)
         first = xp.where(advantage > 0, bounded, 0.0)
         direction = discriminants(rows, first, bounded - first, n_model=n_model)
         new = _oblique(direction, node, finder)
         new_models = _exact(new, node)
         new = new._replace(gain=new_models.gain)
         better = new.gain > current.gain * (1 + _LEAST_RISE)
-        return _where(better, (new, new_models), (current, models))
+        state = _where(better, (new, new_models), (current, models))
+        return state, better.any(axis=-1)
 
-    steps = finder.hinge_steps
-    return turns(steps, step, start)[0]
+    return improved(finder.hinge_steps, step, node._replace(axis=None), start)[0]
 
 
 def _where(chosen: AnyArray, first: Any, second: Any) -> Any:
