@@ -12,8 +12,8 @@ from sklearn.metrics import r2_score
 from secret_jax import SecretForestRegressor, SecretRegressor
 from secret_jax.data.encoding import encode
 from secret_jax.data.rows import Rows, Table, merged
-from secret_jax.forest.bags import grow_forest
-from secret_jax.forest.copies import Copies
+from secret_jax.ensemble.bags import grow_forest
+from secret_jax.ensemble.copies import Copies
 from secret_jax.tree import routing
 
 FEW = {"n_estimators": 8, "min_samples_leaf": 12, "random_state": 0}
@@ -36,7 +36,7 @@ def fitted():
         return grown[0][1]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("secret_jax.forest.estimator.grow_forest", keep)
+        patch.setattr("secret_jax.ensemble.forest.grow_forest", keep)
         model = SecretForestRegressor(**FEW).fit(*wave())
     return model, *grown[0]
 
@@ -94,7 +94,7 @@ def test_one_tree_of_all_rows_and_attributes_is_a_tree():
 
 
 def forest_splits():
-    from secret_jax.boost.options import TreeRecipe
+    from secret_jax.ensemble.options import TreeRecipe
 
     return TreeRecipe().splits
 
@@ -148,12 +148,14 @@ def test_a_draw_takes_one_of_the_copies_by_their_weights():
     targets = np.array([2.0, 1.0, 2.0, 2.0, -0.0, 0.0])[:, None]
     nothing = Table(np.zeros((6, 1), np.float32), np.zeros((6, 0), np.int32))
     given = Rows(nothing, targets, np.array([1.0, 1.0, 2.0, 1.0, 1.0, 3.0]))
-    rows = merged(given, 0)
-    copies = Copies.of(rows, given)
+    rows = merged(given, 0).rows
+    copies = Copies.of(rows, given, np.array([1, 1, 4, 1, 1, 1]))
     np.testing.assert_array_equal(rows.targets[copies.place], targets)
     count = (rows.targets[:, 0] != 1.0).astype(int)
     random = np.random.default_rng(0)
-    inside = np.array([~copies.out_of(count, random) for _ in range(2000)])
+    out = np.array([copies.out_of(count, random) for _ in range(2000)])
+    # The third stands for four rows, of which a draw takes one.
+    inside = np.array([1, 1, 4, 1, 1, 1]) - out
     assert (inside @ (targets[:, 0] == 2) == 1).all()
     assert (inside @ (targets[:, 0] == 0) == 1).all()
     expected = [1 / 4, 0, 2 / 4, 1 / 4, 1 / 4, 3 / 4]
@@ -166,7 +168,7 @@ def test_an_interruption_leaves_what_the_last_fit_learned(fitted, monkeypatch):
 
     model = copy(fitted[0])
     before = dict(vars(model))
-    monkeypatch.setattr("secret_jax.forest.estimator.out_of_bag", interrupted)
+    monkeypatch.setattr("secret_jax.ensemble.forest.out_of_bag", interrupted)
     with pytest.raises(KeyboardInterrupt):
         model.fit(*wave())
     assert vars(model) == before

@@ -1,0 +1,105 @@
+"""Rows as they were given: which distinct row each is, and which bags lack it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from secret_jax.data.rows import Rows
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Copies:
+    """Given rows, of which identical ones train as one.
+
+    A draw of a row takes one of its copies, in proportion to their weights: bags are
+    drawn as if from the rows as they were given, one of whole weight as so many.
+
+    Attributes
+    ----------
+    place : ndarray of shape (n_given,), int64
+        Which distinct row each is.
+    number : ndarray of shape (n_given,), int64
+        How many rows each stands for.
+    order : ndarray of shape (n_given,), int64
+        Copies of a row one after the other.
+    end : ndarray of shape (n_given,), float64
+        Sums of the weights in that order.
+    first, last : ndarray of shape (n_rows,), int64
+        Where in that order the copies of each distinct row are.
+    """
+
+    place: np.ndarray
+    number: np.ndarray
+    order: np.ndarray
+    end: np.ndarray
+    first: np.ndarray
+    last: np.ndarray
+
+    @classmethod
+    def of(cls, rows: Rows, given: Rows, number: np.ndarray) -> Self:
+        """The copies of distinct rows, all of which are among those given.
+
+        Parameters
+        ----------
+        rows : Rows
+            Those given, merged by `secret_jax.data.rows.merged`.
+        given : Rows
+        number : ndarray of shape (n_given,), int64
+            How many rows each given one stands for.
+        """
+        known = {key: place for place, key in enumerate(_keys(rows))}
+        place = np.array([known[key] for key in _keys(given)])
+        # By weight, so that the order in which rows are given does not matter.
+        order = np.lexsort((given.weight, place))
+        places = np.arange(rows.n_rows)
+        return cls(
+            place=place,
+            number=number,
+            order=order,
+            end=np.cumsum(given.weight[order]),
+            first=np.searchsorted(place[order], places),
+            last=np.searchsorted(place[order], places, side="right") - 1,
+        )
+
+    def out_of(self, count: np.ndarray, random: np.random.Generator) -> np.ndarray:
+        """How many of the rows that a given one stands for a bag lacks.
+
+        Parameters
+        ----------
+        count : ndarray of shape (n_rows,), int
+            How often each distinct row is in the bag.
+        random : Generator
+            Says which of its copies those are.
+
+        Returns
+        -------
+        ndarray of shape (n_given,), int64
+        """
+        drawn = np.repeat(np.arange(len(count)), count)
+        first, last = self.first[drawn], self.last[drawn]
+        begin = np.where(first > 0, self.end[first - 1], 0.0)
+        at = begin + random.random(len(drawn)) * (self.end[last] - begin)
+        taken = np.searchsorted(self.end, at, side="right")
+        taken = np.clip(taken, first, last)  # sums are rounded
+        number = self.number[self.order]
+        # Where in its row a draw fell says which of those that the row stands for.
+        begin = np.where(taken > 0, self.end[taken - 1], 0.0)
+        share = np.clip((at - begin) / (self.end[taken] - begin), 0.0, 1.0)
+        nth = np.minimum((share * number[taken]).astype(np.int64), number[taken] - 1)
+        different = np.unique((np.cumsum(number) - number)[taken] + nth)
+        of = np.searchsorted(np.cumsum(number), different, side="right")
+        out = self.number.copy()
+        out[self.order] -= np.bincount(of, minlength=len(number))
+        return out
+
+
+def _keys(rows: Rows) -> list[bytes]:
+    """The content of every row as `secret_jax.data.rows.merged` compares it."""
+    targets = rows.targets.astype(np.float32)
+    columns = [rows.table.x, rows.table.codes, targets]
+    whole = np.hstack([np.asarray(column, np.float64) for column in columns])
+    whole = np.ascontiguousarray(whole + 0.0)  # one zero, not two
+    return [row.tobytes() for row in whole]

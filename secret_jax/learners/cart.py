@@ -1,0 +1,245 @@
+"""The split finder of CART: one attribute, every threshold, an impurity."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+from sklearn.utils._param_validation import StrOptions
+
+from secret_jax.runtime.linalg import matmul, safe_divide, weighted_moments
+from secret_jax.runtime.values import at_least
+from secret_jax.splits.axis import (
+    Projections,
+    leading_component,
+    projections,
+    split_of,
+)
+from secret_jax.splits.interface import Node, Split, SplitFinder
+from secret_jax.splits.scoring import quantiles, sums_over_rows
+
+# A share below this is rounding; it has a logarithm.
+_LEAST_SHARE = 1e-30
+# A deviation of the output below this, in units of the whole table, is rounding.
+_PURE = 1e-6
+# A smaller share of the weight is rounding, too.
+_ROUNDING = 1e-6
+# What a split that saves nothing counts as: less than any other, and it is made.
+_NOTHING = 1e-20
+
+
+@dataclass(frozen=True, kw_only=True)
+class CartSplits(SplitFinder):
+    """Splits on one attribute that lower the variance or impurity of the outputs most.
+
+    Every threshold between two rows is tried. With ``leaf="constant"`` the trees are
+    those of Breiman, Friedman, Olshen & Stone (1984), chapters 4 and 8. A node that is
+    not pure is split even where no single split saves anything: of an exclusive or of
+    two attributes the next ones do. Not so by misclassification, which nearly every
+    split leaves as it is.
+
+    Attributes
+    ----------
+    criterion : {"variance", "gini", "entropy", "misclassification"}, \
+            default="variance"
+        The impurities need outputs that indicate classes, or are shares of them; a
+        single one of two classes.
+        "gini": the sum of the variances of the indicators. "entropy": that of the
+        classes' shares, which is half the deviance of a row. "misclassification": the
+        share of all classes but the largest; many splits lower it equally.
+    n_thresholds : int or None, default=None
+        Quantiles tried along each attribute. None: every threshold between two rows,
+        which have to be sorted for it.
+
+    Examples
+    --------
+    >>> from secret_jax import CartSplits, SecretRegressor
+    >>> SecretRegressor(splits=CartSplits(criterion="gini"), leaf="constant").splits
+    CartSplits(criterion='gini', n_thresholds=None)
+    """
+
+    criterion: Literal["variance", "gini", "entropy", "misclassification"] = "variance"
+    n_thresholds: int | None = None
+
+    _parameter_constraints: ClassVar[dict] = {
+        "criterion": [StrOptions({"variance", "gini", "entropy", "misclassification"})],
+        "n_thresholds": [at_least(2), None],
+    }
+
+    may_be_oblique: ClassVar[bool] = False
+
+    @property
+    def max_attributes(self) -> int:
+        """See `SplitFinder`."""
+        return 1
+
+    @property
+    def numbers_per_cell(self) -> int:
+        """Sorted rows and their sums, or a side for each threshold."""
+        return self.n_thresholds or 8
+
+    def __call__(self, node: Node) -> Split:
+        """Best split of one node; its gain is the drop of the sum of squares."""
+        _, mean, deviation = weighted_moments(node.targets, node.weight)
+        present = (node.weight > 0)[:, None]
+        centred = jnp.where(present, node.targets - mean, 0.0)
+        values, purity = centred, _squares
+        if self.criterion != "variance":
+            lowest, unit = _absent_and_unit(node)
+            centred = values = safe_divide(centred, unit)
+        if self.criterion in _PURITIES:
+            purity = _PURITIES[self.criterion]
+            values = _classes(node, safe_divide(node.targets - lowest, unit))
+        axis = projections(node, leading_component(centred, node.weight))
+
+        if self.n_thresholds:
+            gain, threshold = _best_quantiles(
+                axis, values, node, purity, self.n_thresholds
+            )
+        else:
+
+            def cut(projection):
+                sides = (values, node.weight, node.min_weight)
+                return best_cut(projection, *sides, purity)
+
+            gain, threshold = jax.lax.map(cut, axis.projection)
+        if self.criterion != "misclassification":
+            gain = jnp.where(jnp.isfinite(gain), jnp.maximum(gain, _NOTHING), gain)
+        candidates = axis.candidates(gain, threshold)
+        return split_of(
+            candidates.take(jnp.argmax(candidates.gain)),
+            node,
+            pure=(deviation <= _PURE).all(),
+            chance_gain=jnp.zeros((), node.x.dtype),
+        )
+
+
+def _squares(moment: jax.Array, weight: jax.Array) -> jax.Array:
+    """What the mean saves of the sum of squares of centred targets."""
+    return jnp.sum(safe_divide(moment**2, weight[:, None]), axis=1)
+
+
+def _log_likelihood(moment: jax.Array, weight: jax.Array) -> jax.Array:
+    """Of classes by their shares: less their entropy, times the weight."""
+    share = safe_divide(moment, weight[:, None])
+    return jnp.sum(moment * jnp.log(jnp.maximum(share, _LEAST_SHARE)), axis=1)
+
+
+def _majority(moment: jax.Array, weight: jax.Array) -> jax.Array:
+    """Weight of the largest class."""
+    del weight
+    return jnp.max(moment, axis=1)
+
+
+_PURITIES = {"entropy": _log_likelihood, "misclassification": _majority}
+
+
+def _absent_and_unit(node: Node) -> tuple[jax.Array, jax.Array]:
+    """What says that a row is not of a class, and how much more that it is.
+
+    Shares of classes, and indicators as they are, lie between 0 and 1. An indicator
+    that was standardised takes two values, the lower one below 0.
+    """
+    present = (node.weight > 0)[:, None]
+    lowest = jnp.min(jnp.where(present, node.targets, jnp.inf), axis=0)
+    highest = jnp.max(jnp.where(present, node.targets, -jnp.inf), axis=0)
+    standardised = lowest < 0
+    unit = jnp.where(standardised, highest - lowest, 1.0)
+    return jnp.where(standardised, lowest, 0.0), unit
+
+
+def _classes(node: Node, shares: jax.Array) -> jax.Array:
+    """Shares of all classes, of two from one: shape (n_rows, n_classes)."""
+    present = (node.weight > 0)[:, None]
+    classes = jnp.where(present, shares, 0.0)
+    if classes.shape[1] > 1:
+        return classes
+    return jnp.concatenate([classes, jnp.where(present, 1.0 - classes, 0.0)], axis=1)
+
+
+def _best_quantiles(
+    axis: Projections,
+    values: jax.Array,
+    node: Node,
+    purity: Callable[[jax.Array, jax.Array], jax.Array],
+    n_thresholds: int,
+) -> tuple[jax.Array, jax.Array]:
+    """The best of some quantiles along each direction: its gain and its value."""
+    weight = node.weight if axis.weight is None else axis.weight
+    cuts = quantiles(axis.projection, weight, n_thresholds)
+    columns = jnp.concatenate([jnp.ones_like(values[:, :1]), values], axis=1)
+
+    def sums_of(weight, columns, projection):
+        left = jnp.where(projection[:, None, :] <= cuts[:, :, None], weight, 0.0)
+        return matmul(left, columns)
+
+    arrays = (node.weight, columns)
+    left = sums_over_rows(sums_of, node.weight, arrays, (axis.projection,))
+    whole = matmul(node.weight, columns)
+    right = whole - left
+
+    def pure(sums):
+        flat = sums.reshape(-1, sums.shape[-1])
+        return purity(flat[:, 1:], flat[:, 0]).reshape(sums.shape[:-1])
+
+    gain = pure(left) + pure(right) - pure(whole[None])
+    least = jnp.minimum(left[..., 0], right[..., 0])
+    # What is right of the cut is a difference: it may be rounding.
+    allowed = (least >= node.min_weight) & (least > _ROUNDING * whole[0])
+    gain = jnp.where(allowed & jnp.isfinite(cuts), gain, -jnp.inf)
+    best = jnp.argmax(gain, axis=1)[:, None]
+    gain, cuts = (jnp.take_along_axis(a, best, axis=1)[:, 0] for a in (gain, cuts))
+    return gain, cuts
+
+
+def best_cut(
+    projection: Float[Array, " n_rows"],
+    targets: Float[Array, "n_rows n_outputs"],
+    weight: Float[Array, " n_rows"],
+    min_weight: Float[Array, ""],
+    purity: Callable[[jax.Array, jax.Array], jax.Array] = _squares,
+) -> tuple[Float[Array, ""], Float[Array, ""]]:
+    """The value up to which rows go left so that two sides are purest.
+
+    Parameters
+    ----------
+    projection : Array of shape (n_rows,)
+    targets : Array of shape (n_rows, n_outputs)
+        Of mean zero for the sum of squares; indicators of classes for others.
+    weight : Array of shape (n_rows,)
+        Zero for padding.
+    min_weight : Array of shape ()
+        Least weight on each side.
+    purity : callable
+        From sums of the targets (n, n_outputs) and weights (n,) to what is gained.
+
+    Returns
+    -------
+    gain : Array of shape ()
+        Drop of the sum of squares or of another impurity; minus infinity where no cut
+        is allowed.
+    threshold : Array of shape ()
+        The largest value on the left.
+    """
+    ranked = jnp.where(weight > 0, projection, jnp.inf)
+    order = jnp.argsort(ranked)
+    ranked, weight = ranked[order], weight[order]
+    left = jnp.cumsum(weight)
+    right = jax.lax.cumsum(weight, reverse=True) - weight
+    own = weight[:, None] * targets[order]
+    moment = jnp.cumsum(own, axis=0)
+    # From its own end: what is left of a large sum would be the rounding of it.
+    rest = jax.lax.cumsum(own, axis=0, reverse=True) - own
+    total = matmul(weight, targets[order])
+    gain = purity(moment, left) + purity(rest, right)
+    gain = gain - purity(total[None], jnp.sum(weight)[None])
+    last = jnp.append(ranked[1:] > ranked[:-1], False) & jnp.isfinite(ranked)
+    least = jnp.minimum(left, right)
+    allowed = last & (least >= min_weight) & (least > 0)
+    gain = jnp.where(allowed, gain, -jnp.inf)
+    best = jnp.argmax(gain)
+    return gain[best], ranked[best]
