@@ -116,15 +116,13 @@ def vecmat(vector: AnyArray, matrix: AnyArray) -> AnyArray:
     return matmul(vector[..., None, :], matrix)[..., 0, :]
 
 
-def safe_divide(numerator: Any, denominator: Any, xp: Any = None) -> Any:
+def safe_divide(numerator: Any, denominator: AnyArray) -> Any:
     """A quotient, 0 where the denominator is not positive: weights of nothing.
 
     Parameters
     ----------
     numerator, denominator : Array
-        Of shapes that are broadcast.
-    xp : module, optional
-        `jax.numpy` or `numpy`; by default that of the denominator.
+        Of shapes that are broadcast; the denominator says whether NumPy divides.
 
     Returns
     -------
@@ -135,7 +133,7 @@ def safe_divide(numerator: Any, denominator: Any, xp: Any = None) -> Any:
     >>> safe_divide(jnp.array([1.0, 0.0]), jnp.array([4.0, 0.0])).tolist()
     [0.25, 0.0]
     """
-    xp = namespace(denominator) if xp is None else xp
+    xp = namespace(denominator)
     positive = denominator > 0
     return xp.where(positive, numerator / xp.where(positive, denominator, 1), 0)
 

@@ -117,7 +117,8 @@ class RssSplits(SplitFinder):
         Of the nodes' own models, see `secret_jax.Ridge`.
     proposals : tuple of callable, default=()
         Further functions that propose oblique directions, see
-        `secret_jax.splits.directions.Proposal`. Model files cannot hold them.
+        `secret_jax.splits.directions.Proposal`. They are compiled, and the search with
+        them; model files cannot hold them.
 
     References
     ----------

@@ -77,6 +77,32 @@ def test_one_of_two_for_each_node(rng):
     np.testing.assert_array_equal(found, expected)
 
 
+def test_only_what_improves_goes_on():
+    rows = np.arange(4.0, dtype=np.float32)
+    searched = []
+
+    def step(nodes, state):
+        searched.append(len(nodes))
+        more = arrays.namespace(state).minimum(state + 1, nodes)
+        return more, more > state
+
+    start = np.zeros(4, np.float32)
+    found = arrays.improved(5, step, rows, start)
+    assert searched == [4, 3, 2, 1]
+    jax_found = arrays.improved(5, step, jnp.asarray(rows), jnp.asarray(start))
+    np.testing.assert_array_equal(found, jax_found)
+    np.testing.assert_array_equal(found, [0, 1, 2, 3])
+
+
+def test_one_entry_after_the_other(rng):
+    values = normal(rng, 4, 2)
+
+    def stacked(values):
+        return arrays.stacked(lambda one: one * 2, values)
+
+    np.testing.assert_array_equal(both(stacked, values), 2 * values)
+
+
 def test_curves(rng):
     values = normal(rng, 6) * 50
     np.testing.assert_allclose(both(arrays.sigmoid, values), expit(values), atol=1e-6)
