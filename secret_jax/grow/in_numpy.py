@@ -22,7 +22,7 @@ from secret_jax.splits.interface import Columns, Node, Roles, Split, SplitFinder
 # Fewest rows of a node, with padding,
 _FEWEST_ROWS = 64
 # and rows that are worth the calls of NumPy for a batch.
-_FEWEST_TOGETHER = 1 << 12
+_FEWEST_TOGETHER = 1 << 13
 
 
 def search_by(

@@ -35,6 +35,8 @@ HIGHEST = jax.lax.Precision.HIGHEST
 # again: far from any overflow.
 _MOST_SQUARINGS = 3
 
+_OF_NUMPY = (np.ndarray, np.generic)
+
 _WRITTEN_OUT: contextvars.ContextVar[bool] = contextvars.ContextVar(
     "written_out", default=False
 )
@@ -79,7 +81,7 @@ def turns(n: int, step: Callable[[Any, Any], Any], start: Any) -> Any:
 
 def namespace(array: Any) -> Any:
     """NumPy for its arrays, `jax.numpy` for all others."""
-    return np if isinstance(array, np.ndarray | np.generic) else jnp
+    return np if isinstance(array, _OF_NUMPY) else jnp
 
 
 def each(function: Callable[..., Any], n_axes: int) -> Callable[..., Any]:
