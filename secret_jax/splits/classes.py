@@ -75,9 +75,7 @@ class ClassSplits(SplitFinder):
 
         def best_of(group: jax.Array) -> tuple[Split, jax.Array]:
             first = node.weight * matmul(share, group)
-            split = best_labelled_split(
-                self, node, jnp.stack([first, node.weight - first])
-            )
+            split = best_labelled_split(self, node, first)
             gain = gini_drop(share, node.weight, _left(node, split))
             return split, jnp.where(split.gain > 0, gain, -jnp.inf)
 

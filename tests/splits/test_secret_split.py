@@ -17,6 +17,7 @@ from secret_jax.grow.program import find_splits
 from secret_jax.splits.interface import Columns, Node, Split
 from secret_jax.splits.mixture import MixtureStatus
 from secret_jax.splits.secret import _best_fit, _whiten
+from secret_jax.splits.tiles import Tiles
 from secret_jax.tree.structure import SplitKind
 
 # One shape and few settings, so few compiled programs.
@@ -71,7 +72,9 @@ def statuses(batch: Node, settings: Settings) -> np.ndarray:
     @jax.jit
     def status(node):
         numbers = node.random.reshape(finder.n_attempts, finder.n_starts, 2)
-        return _best_fit(finder, node, _whiten(node), numbers[0], jnp.int32(0)).status
+        tiles = Tiles.of(node)
+        whitened = _whiten(node, tiles)
+        return _best_fit(finder, node, tiles, whitened, numbers[0], jnp.int32(0)).status
 
     return np.asarray(jax.lax.map(status, with_columns(batch, columns)))
 
