@@ -5,6 +5,7 @@ Dobra & Gehrke 2002, Figure 4, steps 1 to 7, for one node.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -16,6 +17,7 @@ from sklearn.utils._param_validation import StrOptions
 from secret_jax.runtime.linalg import (
     guarded_solve,
     inverse_cholesky,
+    is_written_out,
     leading_eigenvectors,
     matmul,
     safe_divide,
@@ -258,8 +260,11 @@ def _best_fit(
         )
 
     n_tiles = whitened.rows.n_tiles
-    starts = each_of(responsibilities, n_tiles, tiles.x, tiles.targets)
-    fits = jax.vmap(run, in_axes=1)(starts)
+    starts = each_of(responsibilities, n_tiles, tiles.x, tiles.targets).swapaxes(0, 1)
+    # One after the other none waits for the slowest.
+    fits = (jax.vmap(run) if is_written_out() else functools.partial(jax.lax.map, run))(
+        starts
+    )
     usable = fits.status <= MixtureStatus.ITERATION_LIMIT
     best = jnp.argmax(jnp.where(usable, fits.objective, -jnp.inf))
     return jax.tree.map(lambda leaf: leaf[best], fits)
