@@ -102,6 +102,7 @@ class SecretSplits(SplitFinder):
         "floor": [real(0.0, closed="neither")],
     }
     implies_models: ClassVar[bool] = True
+    skips_padding: ClassVar[bool] = True
 
     @property
     def numbers_per_cell(self) -> int:
@@ -124,18 +125,18 @@ class SecretSplits(SplitFinder):
             failed = (split.kind == SplitKind.LEAF) & ~exhausted
             return (attempt < self.n_attempts) & failed
 
-        def run(state):
-            attempt = state[0]
+        @jax.jit  # traced once, for its shapes and for the loop
+        def run(attempt):
             split, status = _attempt(
                 self, node, tiles, whitened, numbers[attempt], attempt
             )
             exhausted = split.pure | (status == MixtureStatus.TOO_FEW_ROWS)
             return attempt + 1, split, exhausted
 
-        shapes = jax.eval_shape(lambda: run((jnp.int32(0), None, None)))[1]
+        shapes = jax.eval_shape(run, jnp.int32(0))[1]
         blank = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
-        start = (jnp.int32(0), blank, jnp.asarray(False))
-        return jax.lax.while_loop(again, run, start)[1]
+        start = jnp.int32(0), blank, jnp.asarray(False)
+        return jax.lax.while_loop(again, lambda state: run(state[0]), start)[1]
 
 
 def _attempt(
@@ -309,23 +310,24 @@ def best_labelled_split(finder: Any, node: Node, first: jax.Array) -> Split:
     nothing = jnp.zeros((1, node.columns.n_categories), bool)
 
     if n_continuous:
-        axis = _column_moments(classes, lambda x: x)
-        found = [_thresholds(finder, node, classes, axis, lambda x: x)]
-        allowed = [node.allowed[:n_continuous]]
+        axis = _column_moments(classes, _attributes)
+        columns, moments, allowed = _attributes, axis, node.allowed[:n_continuous]
         if node.columns.oblique and n_continuous > 1:
             direction = _oblique(node, classes, axis)
 
             def along(x):
                 return matmul(x, direction)[:, None]
 
-            moments = _column_moments(classes, along)
-            found.append(_thresholds(finder, node, classes, moments, along))
-            allowed.append(node.oblique[None])
+            def columns(x):
+                return jnp.concatenate([x, along(x)], axis=1)
+
+            moments = axis.beside(_column_moments(classes, along))
+            allowed = jnp.append(allowed, node.oblique)
             directions = jnp.concatenate([directions, direction[None]])
         n = len(directions)
-        candidates = _Candidates(*map(jnp.concatenate, zip(*found, strict=True)))
+        candidates = _thresholds(finder, node, classes, moments, columns)
         is_axis = jnp.arange(n) < n_continuous
-        gains.append(jnp.where(jnp.concatenate(allowed), candidates.gain, -jnp.inf))
+        gains.append(jnp.where(allowed, candidates.gain, -jnp.inf))
         thresholds.append(candidates.threshold)
         kinds.append(jnp.where(is_axis, SplitKind.AXIS, SplitKind.OBLIQUE))
         attributes.append(jnp.where(is_axis, jnp.arange(n), -1))
@@ -403,6 +405,17 @@ class _ColumnMoments(NamedTuple):
         """Of the columns in the node."""
         squares = self.variance + (self.mean - self.center) ** 2
         return jnp.sqrt(jnp.sum(self.fraction[:, None] * squares, axis=0))
+
+    def beside(self, others: _ColumnMoments) -> _ColumnMoments:
+        """These columns, and others after them."""
+        shift = jnp.concatenate([self.shift, others.shift])
+        pairs = (self.mean, others.mean), (self.variance, others.variance)
+        mean, variance = (jnp.concatenate(pair, axis=1) for pair in pairs)
+        return _ColumnMoments(shift, self.mass, mean, variance)
+
+
+def _attributes(x: jax.Array) -> jax.Array:
+    return x
 
 
 def _column_moments(
