@@ -17,7 +17,7 @@ from secret_jax.runtime.linalg import (
     weighted_moments,
 )
 from secret_jax.splits.interface import Node, Split, SplitFinder
-from secret_jax.splits.secret import best_labelled_split
+from secret_jax.splits.labelled import best_labelled_split
 from secret_jax.tree.decision import goes_left
 from secret_jax.tree.structure import SplitKind
 

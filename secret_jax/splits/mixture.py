@@ -26,7 +26,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from secret_jax.runtime.linalg import inverse_cholesky, is_written_out, matmul
-from secret_jax.splits.tiles import sum_of
+from secret_jax.splits.tiles import in_tiles, n_used, sum_of
 
 
 class MixtureStatus(IntEnum):
@@ -111,6 +111,17 @@ class MixtureRows(NamedTuple):
     z: jax.Array
     weight: jax.Array
     n_tiles: jax.Array
+
+    @classmethod
+    def of(
+        cls,
+        z: Float[Array, "n_rows n_dimensions"],
+        weight: Float[Array, " n_rows"],
+    ) -> MixtureRows:
+        """Rows one after the other, cut into tiles."""
+        tiles = in_tiles(jnp.concatenate([jnp.ones_like(z[:, :1]), z], axis=1))
+        cut_weight = in_tiles(weight)
+        return cls(tiles.swapaxes(1, 2), cut_weight, n_used(cut_weight))
 
 
 class LogForms(NamedTuple):

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import reference
+from scipy.special import expit
 
 from secret_jax.runtime.linalg import written_out
 from secret_jax.splits.mixture import (
@@ -32,6 +33,16 @@ def as_rows(z, weight, n_tiles=1) -> MixtureRows:
     joint = jnp.concatenate([jnp.ones_like(z[:, :1]), z], axis=1)
     tiles = joint.reshape(n_tiles, -1, joint.shape[1]).swapaxes(1, 2)
     return MixtureRows(tiles, weight.reshape(n_tiles, -1), jnp.int32(n_tiles))
+
+
+def test_rows_one_after_the_other_are_cut_as_they_are_read(rng):
+    z, weight = rng.normal(size=(1024, D)), np.arange(1024) < 600
+    z, weight = jnp.asarray(z, jnp.float32), jnp.asarray(weight, jnp.float32)
+    for got, wanted in zip(
+        MixtureRows.of(z, weight), as_rows(z, weight, 2), strict=True
+    ):
+        np.testing.assert_array_equal(got, wanted)
+    assert MixtureRows.of(z, weight.at[300:].set(0)).n_tiles == 1
 
 
 @functools.partial(jax.jit, static_argnames=("tolerance", "n_tiles"))
@@ -219,6 +230,47 @@ def test_padding_changes_no_bit(rows):
     padded = fit(z, weight, responsibility, max_iter=20)
     for a, b in zip(jax.tree.leaves(clean), jax.tree.leaves(padded), strict=True):
         assert a.tobytes() == b.tobytes()
+
+
+def test_tiles_change_nothing(rows):
+    z, weight, responsibility = (np.asarray(a, np.float32) for a in rows)
+    active = np.ones(D, bool)
+    whole, cut = (
+        run(z, weight, responsibility, active, 20, tolerance=NEVER, n_tiles=n)
+        for n in (1, 4)
+    )
+    assert_same_mixture(
+        jax.tree.map(np.asarray, cut.parameters),
+        as_mixture(jax.tree.map(np.asarray, whole.parameters)),
+        tolerance=2e-5,
+    )
+    assert float(cut.objective) == pytest.approx(float(whole.objective), abs=2e-6)
+
+
+def test_many_rows_end_where_double_precision_does(rng):
+    """The last rises are a ten-millionth of the objective."""
+    n = 1 << 14
+    second = rng.random(n) < 0.4
+    z = rng.normal(size=(n, D)) * np.where(second[:, None], [0.5, 1.0, 0.2], 1.0)
+    z[second] += [1.0, -1.0, 0.5]
+    z = (z - z.mean(axis=0)) / z.std(axis=0)
+    weight, start = np.ones(n), np.where(second, 0.6, 0.4)
+    mixture, before = reference.maximise(z, weight, start, PRIOR), -np.inf
+    n_steps = 0
+    while True:
+        n_steps += 1
+        now = reference.objective(mixture, z, weight, PRIOR)
+        if now - before < 1e-6:
+            break
+        first, other = reference.joint_log_density(mixture, z)
+        mixture = reference.maximise(z, weight, expit(first - other), PRIOR)
+        before = now
+    z, weight, start = (np.asarray(a, np.float32) for a in (z, weight, start))
+    active = np.ones(D, bool)
+    got = run(z, weight, start, active, 200, tolerance=1e-6, n_tiles=n // 512)
+    assert got.n_iterations == n_steps
+    parameters = jax.tree.map(np.asarray, got.parameters)
+    assert_same_mixture(parameters, mixture, tolerance=2e-5)
 
 
 def test_components_are_exchangeable(rows):
