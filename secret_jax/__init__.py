@@ -16,11 +16,9 @@ if TYPE_CHECKING:
     )
     from secret_jax.boost.options import TreeSize as TreeSize
     from secret_jax.classifier import SecretClassifier as SecretClassifier
-    from secret_jax.cross_validation import cross_validate_many as cross_validate_many
-    from secret_jax.cross_validation import grid_search_many as grid_search_many
     from secret_jax.data.columns import UnseenCategoryWarning as UnseenCategoryWarning
-    from secret_jax.data.sharded import RowShards as RowShards
-    from secret_jax.data.sharded import shard_rows as shard_rows
+    from secret_jax.data.shards import RowShards as RowShards
+    from secret_jax.data.shards import shard_rows as shard_rows
     from secret_jax.estimator import SecretRegressor as SecretRegressor
     from secret_jax.forest.estimator import (
         SecretForestRegressor as SecretForestRegressor,
@@ -28,8 +26,7 @@ if TYPE_CHECKING:
     from secret_jax.losses.interface import Loss as Loss
     from secret_jax.losses.numbers import Huber as Huber
     from secret_jax.losses.numbers import Poisson as Poisson
-    from secret_jax.losses.numbers import Quantile as Quantile
-    from secret_jax.many import fit_many as fit_many
+    from secret_jax.losses.quantile import Quantile as Quantile
     from secret_jax.models.interface import LeafModel as LeafModel
     from secret_jax.models.interface import Models as Models
     from secret_jax.models.least_squares import Constant as Constant
@@ -111,20 +108,17 @@ _HOMES = {
     "Poisson": "losses.numbers",
     "Pruned": "prune.interface",
     "PruningRule": "prune.interface",
-    "Quantile": "losses.numbers",
+    "Quantile": "losses.quantile",
     "Refined": "refine.interface",
     "Refinement": "refine.interface",
     "RefinementWarning": "refine.interface",
     "RetisSplits": "splits.retis",
     "Ridge": "models.ridge",
-    "RowShards": "data.sharded",
+    "RowShards": "data.shards",
     "RssSplits": "splits.rss",
     "SecretBoostingClassifier": "boost.classifier",
     "SecretBoostingRegressor": "boost.estimator",
     "SecretForestRegressor": "forest.estimator",
-    "cross_validate_many": "cross_validation",
-    "fit_many": "many",
-    "grid_search_many": "cross_validation",
     "SecretClassifier": "classifier",
     "SecretRegressor": "estimator",
     "SecretSplits": "splits.secret",
@@ -140,7 +134,7 @@ _HOMES = {
     "TreeSize": "boost.options",
     "UnseenCategoryWarning": "data.columns",
     "keep_programs": "runtime.programs",
-    "shard_rows": "data.sharded",
+    "shard_rows": "data.shards",
 }
 __all__ = sorted(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll]
 

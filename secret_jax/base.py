@@ -13,9 +13,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.data.encoding import Unencoded, unencoded
 from secret_jax.data.rows import Table
-from secret_jax.data.sharded import computing_for, is_sharded, shard_rows
+from secret_jax.data.shards import computing_for, is_sharded, shard_rows
 from secret_jax.data.validation import (
     checked_weight,
+    copies_of,
     fitted_names,
     restore_names,
     scaled_weight,
@@ -141,12 +142,21 @@ class TreeEstimator(ReadingMixin, NestedParameters):
             )
 
     def _fit(
-        self, plan: Plan, X: Any, y: Any, sample_weight: Any, prune_set: Any
+        self,
+        plan: Plan,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        prune_set: Any = None,
+        copies: np.ndarray | None = None,
     ) -> Self:
+        """Fit; ``copies`` says how many rows each stands for, if not the weights do."""
         names_before = fitted_names(self)
         try:
             with self._computing(X):
                 given, targets = self._given(X, y, sample_weight)
+                if copies is not None:
+                    given = given._replace(copies=copies)
                 others = self._pruning_rows(prune_set, targets)
                 together = others is not None and len(prune_set) == 3
                 given, others = _scaled(given, others, together)
@@ -195,8 +205,10 @@ class TreeEstimator(ReadingMixin, NestedParameters):
     def _given(self, X: Any, y: Any, sample_weight: Any) -> tuple[CheckedRows, Targets]:
         """Rows to train on, checked; the names of the features are noted."""
         X = validated(self, X, reset=True)
-        targets = self._targets(y, X, checked_weight(sample_weight, X))
-        rows = CheckedRows(X, targets.values, targets.weight, targets.names)
+        weight = checked_weight(sample_weight, X)
+        targets = self._targets(y, X, weight)
+        copies = copies_of(weight)
+        rows = CheckedRows(X, targets.values, targets.weight, copies, targets.names)
         return rows, targets
 
     def _pruning_rows(self, prune_set: Any, known: Targets) -> CheckedRows | None:
@@ -219,7 +231,7 @@ class TreeEstimator(ReadingMixin, NestedParameters):
             targets = self._targets(prune_set[1], X, weight, known)
         except ValueError as error:
             raise ValueError(f"In prune_set: {error}") from None
-        return CheckedRows(X, targets.values, targets.weight)
+        return CheckedRows(X, targets.values, targets.weight, copies_of(weight))
 
     def _outputs(self, X: Any) -> np.ndarray:
         """Predictions of the outputs as `_targets` gives them."""
@@ -421,7 +433,12 @@ def _scaled(
 ) -> tuple[CheckedRows, CheckedRows | None]:
     """Rows with their weights in the unit of `scaled_weight`, one for both if asked."""
     if others is None or not together:
-        return given._replace(weight=scaled_weight(given.weight)), others
-    weight = scaled_weight(np.concatenate([given.weight, others.weight]))
+        weight = scaled_weight(given.weight, given.copies)
+        return given._replace(weight=weight), others
+    weight, copies = (
+        np.concatenate([getattr(rows, name) for rows in (given, others)])
+        for name in ("weight", "copies")
+    )
+    weight = scaled_weight(weight, copies)
     own, other = np.split(weight, [len(given.weight)])
     return given._replace(weight=own), others._replace(weight=other)

@@ -17,6 +17,7 @@ from secret_jax.data.labels import (
     indicators,
     validated_labels,
 )
+from secret_jax.inspect.class_sets import ClassSetsMixin
 from secret_jax.losses.classes import Brier
 from secret_jax.models.interface import LeafModel
 from secret_jax.models.logistic import Shares
@@ -34,7 +35,7 @@ from secret_jax.splits.interface import SplitFinder
 from secret_jax.tree import routing
 
 
-class SecretClassifier(ClassifierMixin, TreeEstimator):
+class SecretClassifier(ClassSetsMixin, ClassifierMixin, TreeEstimator):
     """A readable classification tree with logistic regressions in its leaves.
 
     The tree is that of `secret_jax.SecretRegressor`, on indicators of the classes;
@@ -76,7 +77,7 @@ class SecretClassifier(ClassifierMixin, TreeEstimator):
         folds say together.
     tau : float, default=0.03
         How short the equations are: each is the shortest that raises the cross-entropy
-        by about this share of the tree's.
+        by about this share of the tree's, times the share that the tree explains.
     tolerance, min_samples_split, min_samples_leaf, min_gain, max_depth, \
             max_leaf_nodes, max_features, max_split_samples, discrete_features, \
             split_features, indicators, missing_values, random_state, device, \

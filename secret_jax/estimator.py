@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from secret_jax.additive.options import Additive
 from secret_jax.additive.stage import AdditiveStage
 from secret_jax.base import Targets, TreeEstimator
-from secret_jax.data.sharded import as_they_lie
+from secret_jax.data.shards import as_they_lie
 from secret_jax.data.validation import (
     names_of,
     validated_on_device,
@@ -129,9 +129,10 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
         leaves with equations; takes twice as long.
     tau : float, default=0.03
         How short the equations are: the shortest one is taken that differs from the
-        node's full model by at most this share of the noise variance in the node. 0.05
-        is terse, 0.01 cautious, 0 keeps all terms. Leaves that ``refine="soft"`` has
-        trained together keep theirs.
+        node's full model by at most this share of the noise variance in the node, times
+        the share of the variance that the tree explains: of weak signals nearly all is
+        kept. 0.05 is terse, 0.01 cautious, 0 keeps all terms. Leaves that
+        ``refine="soft"`` has trained together keep theirs.
     tolerance : float, default=0.03
         How much more error, as a share, a tree of half as many leaves may have where
         rows that did not grow the trees compare them (``prune`` by cross-validation or
@@ -185,7 +186,8 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
     random_state : int, RandomState instance or None, default=None
         Seeds split finders that are random ("secret", or one of your own), and the
         draws of ``max_features``. Everything else depends on the content of the rows
-        alone: folds, samples and the tree are the same in every fit.
+        alone: folds, samples and the tree are the same in every fit, whatever the order
+        of the rows. Columns in another order make other folds of them.
     device : str or None, default=None
         Where to compute: "cpu", "gpu", "tpu", or one of several as in "gpu:1". None:
         where JAX prefers, which is an accelerator if it sees one; but up to 131,072
@@ -228,8 +230,13 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
     Notes
     -----
     Integer weights are multiplicities: a row of weight two counts as two rows
-    everywhere. Other weights (and integers whose sum float64 cannot hold exactly) are
-    first scaled to a mean of one.
+    everywhere. Folds and held-out parts get their share of the copies of a row, be they
+    given or counted: what is learned from a table of few different rows, of truth
+    values and categories say, is judged by their other copies. Those of a bootstrap
+    sample, of one observation each, judge each other as well, and trees grow too large;
+    `stability` knows which they are. Other weights (and integers whose sum float64
+    cannot hold exactly) are first scaled to a mean of one, and a row of such a weight
+    is one row.
 
     With several targets, ``y`` of shape (n_rows, n_outputs), one tree is grown for all:
     splits save error over all of them, each in units of its own deviation, and every
@@ -499,5 +506,17 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
+        tags.target_tags.multi_output = self.additive is None
+        tags.target_tags.positive_only = _refuses_negative(self.loss)
         return tags
+
+
+def _refuses_negative(loss: Any) -> bool:
+    """Whether a loss knows no negative targets."""
+    value = value_of("loss", loss)
+    try:
+        if value is not None:
+            value.check_targets(np.array([[-1.0], [2.0]]))
+    except ValueError:
+        return True
+    return False

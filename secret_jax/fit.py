@@ -16,7 +16,7 @@ import numpy as np
 
 from secret_jax.data.rows import Rows, join, merged
 from secret_jax.data.sampling import ROW_ORDER, hold_out
-from secret_jax.data.source import RowSource
+from secret_jax.data.source import RowSource, every_row
 from secret_jax.grow.cost import what_takes_long
 from secret_jax.grow.trees import Recipe
 from secret_jax.losses.interface import Loss
@@ -27,8 +27,10 @@ from secret_jax.models.attach import (
     source_statistics,
     with_statistics,
 )
-from secret_jax.models.by_loss import recentred
+from secret_jax.models.loss_spread import loss_spread
+from secret_jax.models.measured import recentred
 from secret_jax.models.shorten import shortened
+from secret_jax.models.standard_errors import with_standard_errors
 from secret_jax.models.statistics import NodeStatistics
 from secret_jax.plan import Plan
 from secret_jax.prepare import CheckedRows, Prepared, prepare
@@ -45,6 +47,7 @@ from secret_jax.refine.interface import (
 )
 from secret_jax.runtime.progress import UNTOLD, Note, Stage
 from secret_jax.staging import View, less_stage, views
+from secret_jax.tree.bounds import bounded
 from secret_jax.tree.plain import ROWS_LOOKED_AT, with_plain_splits
 from secret_jax.tree.structure import Tree
 
@@ -121,13 +124,38 @@ def _handed_over(
     statistics: NodeStatistics,
 ) -> Tree:
     """A finished tree with short equations, or with its rows."""
+    tree = replace(tree, additive=prepared.stage)
+    tree = bounded(tree, statistics.lower[0], statistics.upper[0])
     if plan.leaf.keeps_rows:
         return plan.leaf.keeping(tree, _every_row(prepared, fitted))
-    short = shortened(tree, statistics, plan.tau)
-    short = replace(short, additive=prepared.stage)
-    if plan.leaf.loss is None or plan.tau == 0:
-        return short
-    return recentred(short, tree, fitted.all_rows(), plan.leaf)
+    rows = fitted.all_rows() if tree.loss is not None else fitted.training
+    return with_short_equations(plan, tree, statistics, rows)
+
+
+def with_short_equations(
+    plan: Plan, tree: Tree, statistics: NodeStatistics, rows: Rows
+) -> Tree:
+    """A tree with short equations and their standard errors, by what errors cost.
+
+    Parameters
+    ----------
+    plan : Plan
+    tree : Tree
+        With full models.
+    statistics : NodeStatistics
+    rows : Rows
+        That trained the models; only a loss asks for them.
+
+    Returns
+    -------
+    Tree
+    """
+    if tree.loss is None:
+        return shortened(tree, statistics, plan.tau)
+    short = shortened(tree, statistics, plan.tau, loss_spread(tree, rows))
+    if plan.tau > 0:
+        short = recentred(short, tree, rows, plan.leaf)
+    return with_standard_errors(short, rows)
 
 
 def _measured(
@@ -162,7 +190,7 @@ def _every_row(prepared: Prepared, fitted: Fitted) -> Rows:
     sources = _sources(prepared, fitted.refit)
     if not sources:
         return fitted.all_rows()
-    return join([source.sample(source.n_rows, ROW_ORDER) for source in sources])
+    return join([every_row(source, ROW_ORDER) for source in sources])
 
 
 def _sources(prepared: Prepared, refit: bool) -> list[RowSource]:
@@ -197,7 +225,8 @@ def refine_tree(plan: Plan, finished: Finished) -> Refined:
         return refined._replace(tree=finished.tree)
     if refinement.trains_models:
         tree = replace(refined.tree, additive=prepared.stage)
-        return refined._replace(tree=tree)
+        lower, upper = statistics.lower[0], statistics.upper[0]
+        return refined._replace(tree=bounded(tree, lower, upper))
     tree = refined.tree
     if not tree.is_soft:
         tree, statistics = _measured(plan, prepared, fitted, tree)
@@ -234,7 +263,7 @@ def divided(prepared: Prepared, rule: PruningRule) -> Evidence:
         if cut < rows.n_rows:
             return Evidence(rows.take(slice(cut)), rows.take(slice(cut, None)))
     elif others is not None:
-        rows = merged(join([rows, others]), ROW_ORDER)
+        rows = merged(join([rows, others]), ROW_ORDER).dealt()
     return Evidence(rows)
 
 

@@ -12,7 +12,8 @@ from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
 from secret_jax.additive.options import Additive
 from secret_jax.data.roles import ColumnOptions
 from secret_jax.losses.interface import Loss
-from secret_jax.losses.numbers import Huber, Poisson, Quantile
+from secret_jax.losses.numbers import Huber, Poisson
+from secret_jax.losses.quantile import Quantile
 from secret_jax.models.by_loss import LossModel
 from secret_jax.models.generalised import generalised
 from secret_jax.models.interface import LeafModel

@@ -12,15 +12,11 @@ from secret_jax.data.columns import read_columns
 from secret_jax.data.device import is_resident
 from secret_jax.data.encoding import encode, matched
 from secret_jax.data.roles import learn_schema, numeric_schema
-from secret_jax.data.rows import Rows
+from secret_jax.data.rows import LEAST_DEALT, PLENTY, Rows
 from secret_jax.data.sampling import ROW_ORDER
 from secret_jax.data.schema import TableSchema
-from secret_jax.data.sharded import (
-    ShardedRows,
-    as_they_lie,
-    is_sharded,
-    moments_of_shards,
-)
+from secret_jax.data.sharded import ShardedRows, moments_of_shards
+from secret_jax.data.shards import as_they_lie, is_sharded
 from secret_jax.data.source import EncodedRows, HostRows, RowSource
 from secret_jax.data.validation import warn_of_target_among_features
 from secret_jax.grow.grower import ROUNDING
@@ -44,12 +40,15 @@ class CheckedRows(NamedTuple):
     X : array or DataFrame of shape (n_rows, n_columns)
     targets : ndarray of shape (n_rows, n_outputs), float64
     weight : ndarray of shape (n_rows,), float64
+    copies : ndarray of shape (n_rows,), int64
+        How many rows each one stands for, see `secret_jax.data.validation.copies_of`.
     target_names : tuple of str
     """
 
     X: Any
     targets: np.ndarray
     weight: np.ndarray
+    copies: np.ndarray
     target_names: tuple[str, ...] = ("y",)
 
 
@@ -60,7 +59,7 @@ class Prepared(NamedTuple):
     ----------
     schema : TableSchema
     rows : Rows
-        In the order of their hashes, identical ones as one: all, or a sample.
+        In the order of their hashes, copies dealt over it: all, or a sample.
     sampled_share : float
         Share of the weight of all training rows that ``rows`` hold: 1 but for a sample.
     source : RowSource or None
@@ -112,7 +111,7 @@ def read_rows(
     Where the rows that prune train as well the schema is of both: what only they hold
     is a category, or a gap, like any other.
     """
-    X, targets, weight, names = given
+    X, targets, weight, copies, names = given
     allow_missing = plan.columns.missing != "error"
     if is_resident(X) or is_sharded(X):
         shards = as_they_lie(X) if _stays(plan, X, weight) else None
@@ -125,8 +124,8 @@ def read_rows(
                 allow_missing=allow_missing,
                 target_names=names,
             )
-            schema = _with_units_of(plan.leaf.loss, schema)
-            source = ShardedRows(schema, shards, targets, weight)
+            schema = with_units_of(plan.leaf.loss, schema, targets, weight)
+            source = ShardedRows(schema, shards, targets, weight, copies)
             return schema, source, _prune_source(schema, prune_set)
         X = np.asarray(X)
     table, others = read_columns(X), None
@@ -141,20 +140,33 @@ def read_rows(
     schema = learn_schema(
         table, every_target, every_weight, plan.columns, names, others
     )
-    schema = _with_units_of(plan.leaf.loss, schema)
+    schema = with_units_of(plan.leaf.loss, schema, every_target, every_weight)
     warn_of_target_among_features(table, targets, schema)
     used = weight > 0
     columns = matched(schema, table, used)
-    source = HostRows(schema, columns, targets[used], weight[used])
+    source = HostRows(schema, columns, targets[used], weight[used], copies[used])
     return schema, source, _prune_source(schema, prune_set)
 
 
-def _with_units_of(loss: Loss | None, schema: TableSchema) -> TableSchema:
-    """A schema with the targets in the units of a loss."""
+def with_units_of(
+    loss: Loss | None, schema: TableSchema, targets: np.ndarray, weight: np.ndarray
+) -> TableSchema:
+    """A schema with the targets in the units of a loss.
+
+    Parameters
+    ----------
+    loss : Loss or None
+    schema : TableSchema
+    targets : ndarray of shape (n_rows, n_outputs)
+        In their own units, of all rows or of a sample.
+    weight : ndarray of shape (n_rows,)
+    """
     if loss is None:
         return schema
     measured = zip(schema.target_centers, schema.target_scales, strict=True)
-    centers, scales = zip(*(loss.scaling(*each) for each in measured), strict=True)
+    columns = zip(measured, targets.T, strict=True)
+    found = [loss.scaling(each, column, weight) for each, column in columns]
+    centers, scales = zip(*found, strict=True)
     return replace(schema, target_centers=centers, target_scales=scales)
 
 
@@ -171,7 +183,7 @@ def _prune_source(
     targets = schema.scale_targets(prune_set.targets)
     rows = Rows(table, targets, prune_set.weight)
     used = prune_set.weight > 0
-    return EncodedRows(rows if used.all() else rows.take(used))
+    return EncodedRows(rows.take(used), prune_set.copies[used])
 
 
 def _stays(plan: Plan, X: Any, weight: np.ndarray) -> bool:
@@ -183,8 +195,8 @@ def _stays(plan: Plan, X: Any, weight: np.ndarray) -> bool:
 
 
 def enough_rows(plan: Plan, n_rows: int) -> int:
-    """Rows that are enough to grow and prune a tree on."""
+    """Rows that are enough to grow and prune a tree on, of so many that were given."""
     if plan.max_split_samples is None:
-        return n_rows
+        return max(LEAST_DEALT * n_rows, PLENTY)
     share = min(int(_SAMPLED_SHARE * n_rows), MOST_SAMPLED)
-    return min(max(_NODE_SAMPLES * plan.max_split_samples, share), n_rows)
+    return max(_NODE_SAMPLES * plan.max_split_samples, share)

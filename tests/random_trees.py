@@ -9,6 +9,7 @@ import numpy as np
 from secret_jax.data import encoding
 from secret_jax.data.rows import Table
 from secret_jax.data.schema import Role, TableSchema
+from secret_jax.losses.classes import CrossEntropy
 from secret_jax.tree.structure import SplitKind, StopReason, Tree
 
 NAMES = ("length", "sex", "shell weight", "a - b", "age", "place", "2nd (kg)")
@@ -111,6 +112,25 @@ def random_tree(
         schema=schema,
         clip_margin=clip_margin,
     )
+
+
+def class_tree(seed: int, n_leaves: int, names: list[str], **options) -> Tree:
+    """A tree of classes: shares that add up, and equations of log-odds or scores.
+
+    Of two classes it has one output, the second.
+    """
+    n_outputs = 1 if len(names) == 2 else len(names)
+    tree = random_tree(seed, n_leaves, n_outputs=n_outputs, **options)
+    rng = np.random.default_rng(seed)
+    shares = rng.dirichlet(np.ones(len(names)), tree.n_nodes)
+    schema = dataclasses.replace(
+        tree.schema,
+        target_names=tuple(names[-n_outputs:]),
+        target_centers=(0.0,) * n_outputs,
+        target_scales=(1.0,) * n_outputs,
+    )
+    mean = shares[:, -n_outputs:]
+    return dataclasses.replace(tree, schema=schema, mean=mean, loss=CrossEntropy())
 
 
 def random_rows(seed: int, n_rows: int) -> list[np.ndarray]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import functools
-from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -25,7 +24,7 @@ from benchmarks.accuracy.data import (
     read,
 )
 from benchmarks.accuracy.ours import ABLATIONS, VARIANTS, code_version, key_of, ours
-from benchmarks.accuracy.peers import PEER_NAMES, Candidate, Outcome, peers
+from benchmarks.accuracy.peers import PEER_NAMES, Candidate, peers
 from benchmarks.accuracy.report import Record, Results, Run, report
 from benchmarks.shared import (
     Experiment,
@@ -37,7 +36,6 @@ from benchmarks.shared import (
     say_what_is_done,
     whole_number,
 )
-from benchmarks.together import batches
 from secret_jax.datasets import available
 
 Task = tuple[Run, Source, Candidate]
@@ -117,23 +115,9 @@ def planned_tasks(
     ]
 
 
-def fit_batch(
-    runs: Sequence[Run], candidate: Candidate, experiments: Sequence[Experiment]
-) -> list[Record]:
-    """Fit one model to several seeds and measure it on their test rows."""
-    if candidate.run_many is None:
-        outcomes = [candidate.run(experiment) for experiment in experiments]
-    else:
-        outcomes = candidate.run_many(experiments)
-    return [
-        _measured(run, outcome, experiment, len(runs))
-        for run, outcome, experiment in zip(runs, outcomes, experiments, strict=True)
-    ]
-
-
-def _measured(
-    run: Run, outcome: Outcome, experiment: Experiment, together: int
-) -> Record:
+def fit_one(run: Run, candidate: Candidate, experiment: Experiment) -> Record:
+    """Fit one model and measure it on the test rows."""
+    outcome = candidate.run(experiment)
     target = experiment.test.y
     mse = float(np.mean((outcome.prediction - target) ** 2))
     variance = float(np.var(target))
@@ -148,18 +132,11 @@ def _measured(
         rows=len(experiment.train.y),
         columns=experiment.train.X.shape[1],
         numbers=outcome.numbers,
-        together=together,
     )
 
 
-def _alike(task: Task) -> Run:
-    """What tasks have in common that are made side by side."""
-    run, _, candidate = task
-    return run if candidate.run_many is None else replace(run, seed=0)
-
-
 def make_missing(
-    tasks: Sequence[Task], records: Sequence[Record], path: Path, together: int = 1
+    tasks: Sequence[Task], records: Sequence[Record], path: Path
 ) -> Iterator[Record]:
     """Make the runs that have no record yet; append each to the file at once."""
     done = {run_of(record, Run) for record in records}
@@ -167,32 +144,22 @@ def make_missing(
     say_what_is_done(len(tasks), len(missing), path)
     _check_data({source for _, source, _ in missing})
     make_appendable(path)
-    experiment_of = functools.lru_cache(maxsize=together)(make_experiment)
-    waiting = deque(batches(missing, _alike, together))
-    n_made, failed = 0, []
-    while waiting:
-        batch = waiting.popleft()
-        runs, (source, candidate) = [task[0] for task in batch], batch[0][1:]
+    experiment_of = functools.lru_cache(maxsize=1)(make_experiment)
+    failed = []
+    for number, (run, source, candidate) in enumerate(missing, start=1):
+        what = _what(run, number, len(missing))
         try:
-            experiments = [experiment_of(source, run.seed) for run in runs]
-            made = fit_batch(runs, candidate, experiments)
+            record = fit_one(run, candidate, experiment_of(source, run.seed))
         except Exception as error:  # one model that fails must not stop the others
-            if len(batch) > 1:  # nor those beside it
-                waiting.extendleft([task] for task in reversed(batch))
-                continue
-            n_made += 1
-            what = _what(runs[0], n_made, len(missing))
             say(f"{what}: failed, {type(error).__name__}: {error}")
             failed.append(what)
             continue
-        for record in made:
-            append_record(path, record)
-            n_made += 1
-            say(
-                f"{_what(record, n_made, len(missing))}: error {record.error:.4f}, "
-                f"leaves {record.leaves}, {record.seconds:.1f} s"
-            )
-            yield record
+        append_record(path, record)
+        say(
+            f"{what}: error {record.error:.4f}, leaves {record.leaves}, "
+            f"{record.seconds:.1f} s"
+        )
+        yield record
     if failed:
         say(f"{len(failed)} fits failed and are missing from the tables.")
 
@@ -246,12 +213,6 @@ def parse_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     add("--hrt", type=Path, help="folder that holds the package hrt")
     add("--seeds", type=whole_number, default=5, help="each with its own random split")
     add(
-        "--together",
-        type=whole_number,
-        default=1,
-        help="seeds of a tree of ours that are fitted side by side, and share the time",
-    )
-    add(
         "--synthetic-rows",
         type=whole_number,
         default=16384,
@@ -283,7 +244,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     tasks = planned_tasks(chosen_sources(options), candidates, options.seeds)
     records = read_records(options.out, Record)
     if not options.summary_only:
-        missing = make_missing(tasks, tuple(records), options.out, options.together)
+        missing = make_missing(tasks, tuple(records), options.out)
         records.extend(missing)
     # By run: two processes that wrote to one file may both have made it.
     made = {run_of(record, Run): record for record in records}

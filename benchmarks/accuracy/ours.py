@@ -12,15 +12,14 @@ import functools
 import hashlib
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import secret_jax
 from benchmarks.accuracy.data import not_numeric
 from benchmarks.accuracy.peers import Candidate, Outcome
-from benchmarks.shared import Experiment, Part, say
-from benchmarks.together import fit_parts
+from benchmarks.shared import Experiment, say
 from secret_jax import (
     HoldOut,
     RefinementWarning,
@@ -130,12 +129,9 @@ def ours(names: Iterable[str], code: str) -> list[Candidate]:
 def candidate_of(
     name: str, setting: Setting, key: str, *, held_out: bool = True
 ) -> Candidate:
-    """A model of ours to be compared; of single trees several are fitted at a time."""
+    """A model of ours to be compared."""
     run = functools.partial(run_setting, setting, held_out=held_out)
-    if setting.booster:
-        return Candidate(name, key, run)
-    trees = functools.partial(run_trees, setting, held_out=held_out)
-    return Candidate(name, key, run, trees)
+    return Candidate(name, key, run)
 
 
 def key_of(name: str, code: str) -> str:
@@ -159,36 +155,25 @@ def run_setting(
 ) -> Outcome:
     """Fit a model of ours, on all rows but the test's if none are to be held out."""
     if not setting.booster:
-        return run_trees(setting, [experiment], held_out)[0]
+        return _run_tree(setting, experiment, held_out)
     booster, seconds = fitted_booster(setting, experiment)
     outcome = outcome_of_booster(booster, setting.student, experiment)
     return outcome._replace(seconds=seconds + outcome.seconds)
 
 
-def run_trees(
-    setting: Setting, experiments: Sequence[Experiment], held_out: bool = True
-) -> list[Outcome]:
-    """Fit a tree of ours to each of several experiments side by side."""
-    models: list[Any] = [_prepared(setting, each) for each in experiments]
-    rule = models[0].prune
+def _run_tree(setting: Setting, experiment: Experiment, held_out: bool) -> Outcome:
+    model: Any = _prepared(setting, experiment)
+    rule = model.prune
     prunes = rule in ("auto", "holdout") or isinstance(rule, HoldOut)
     with _quietly():
+        started = time.perf_counter()
         if held_out and prunes:
-            train = [each.train for each in experiments]
-            prune = [each.prune for each in experiments]
-            models, seconds = fit_parts(models, train, prune)
+            model.fit(*experiment.train, prune_set=tuple(experiment.prune))
         else:
-            joined = [Part(*_joined(each)) for each in experiments]
-            models, seconds = fit_parts(models, joined)
-        return [
-            Outcome(
-                model.predict(each.test.X),
-                model.n_leaves_,
-                seconds,
-                model.reading_cost_,
-            )
-            for model, each in zip(models, experiments, strict=True)
-        ]
+            model.fit(*_joined(experiment))
+        seconds = time.perf_counter() - started
+        prediction = model.predict(experiment.test.X)
+    return Outcome(prediction, model.n_leaves_, seconds, model.reading_cost_)
 
 
 def fitted_booster(

@@ -47,15 +47,11 @@ class Candidate(NamedTuple):
         Versions and settings: results of other keys are never mixed with its own.
     run : callable
         Takes an `Experiment`, gives an `Outcome`.
-    run_many : callable or None
-        Takes several, and fits them side by side; they share the seconds. None: it
-        knows nothing but one after the other.
     """
 
     name: str
     key: str
     run: Callable[[Experiment], Outcome]
-    run_many: Callable[[Sequence[Experiment]], list[Outcome]] | None = None
 
 
 def peers(

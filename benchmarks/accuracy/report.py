@@ -57,8 +57,6 @@ class Record(Run):
         Of the training part.
     numbers : int or None
         What a reader has to read, see `benchmarks.accuracy.reading`; None: not counted.
-    together : int
-        Fits that were made side by side, this one among them, and share the seconds.
     """
 
     error: float
@@ -68,7 +66,6 @@ class Record(Run):
     rows: int
     columns: int
     numbers: int | None = None
-    together: int = 1
 
 
 class Figure(NamedTuple):

@@ -4,6 +4,7 @@ The same rows, the same leaf models and the same pruning, so that a difference i
 method's and not the program's. `benchmarks/README.md` says more.
 
     python -m benchmarks.learners --data FOLDER --finders cart retis --leaves linear
+    python -m benchmarks.learners --folder OWN --target price
 """
 
 from __future__ import annotations
@@ -12,9 +13,8 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.accuracy.__main__ import make_missing, planned_tasks
-from benchmarks.accuracy.data import REAL, named_source
-from benchmarks.accuracy.hard_sets import GENERATORS
+from benchmarks.accuracy.__main__ import chosen_sources, make_missing, planned_tasks
+from benchmarks.accuracy.data import REAL
 from benchmarks.accuracy.ours import code_version
 from benchmarks.accuracy.peers import PEER_NAMES, peers
 from benchmarks.accuracy.report import Record, Results, Run
@@ -33,7 +33,9 @@ def parse_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     )
     add = parser.add_argument
     add("--data", help="folder of CSV files; else SECRET_JAX_DATA")
-    add("--sets", nargs="+", default=list(SETS), metavar="SET", help=", ".join(SETS))
+    add("--sets", nargs="+", metavar="SET", help=f"of accuracy; {', '.join(SETS)}")
+    add("--folder", type=Path, help="further CSV files, the target in the last column")
+    add("--target", help="target column of the files in --folder")
     add("--finders", nargs="+", choices=FINDERS, default=list(FINDERS))
     add("--leaves", nargs="+", choices=LEAVES, default=["linear"])
     add("--prunings", nargs="+", choices=PRUNINGS, default=["cross-validation"])
@@ -45,19 +47,19 @@ def parse_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     add("--out", type=Path, default=Path("results/learners.jsonl"), help="JSON lines")
     add("--picture", type=Path, help="PNG; by default beside --out")
     add("--summary-only", action="store_true", help="fit nothing, print the table")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    if options.target and not options.folder:
+        parser.error("--target names a column of the files in --folder: give that too")
+    if not options.sets and not options.folder:
+        options.sets = list(SETS)
+    return options
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Make the missing fits, print the table and draw the picture."""
     options = parse_options(arguments)
     chosen = learners(options.finders, options.leaves, options.prunings, options.splits)
-    sources = [
-        named_source(
-            name, options.data, options.synthetic_rows if name in GENERATORS else 0
-        )
-        for name in options.sets
-    ]
+    sources = chosen_sources(options)
     candidates = [learner.candidate(options.code) for learner in chosen]
     candidates += peers(options.peers, None, 1)
     tasks = planned_tasks(sources, candidates, options.seeds)

@@ -17,12 +17,6 @@ from benchmarks.shared import markdown
 _PEER = "*"
 _NUMBERS = (1, 2, 3, 5, 7)
 _RATIOS = (1, 1.1, 1.2, 1.3, 1.4, 1.5, 1.7, 2, 2.5, 3, 4, 5, 6, 7, 8, 9)
-_BESIDE: dict[str, Any] = {
-    "xytext": (6, 3),
-    "textcoords": "offset points",
-    "fontsize": 8,
-}
-_BELOW = _BESIDE | {"xytext": (-4, -11), "fontsize": 6}
 # One finder more than the palette has colours.
 _COLOURS = (*plots.COLOURS[:6], "#7F7F7F", "#8B4513", "#F0C808", "#44AA99", "#AA4499")
 
@@ -84,6 +78,8 @@ def draw(
             point = (*_point(results, learner.name, baseline), learner.pruning)
             line = (learner.finder, learner.leaf, learner.splits)
             lines.setdefault(line, []).append(point)
+    labels: list[plots.Label] = []
+    small: list[plots.Label] = []
     for (finder, leaf, splits), points in lines.items():
         hollow = {"markerfacecolor": "none"} if splits == "oblique" else {}
         numbers, ratios, prunings = zip(*sorted(points), strict=True)
@@ -97,15 +93,15 @@ def draw(
             **hollow,
         )
         name = finder if splits == "axis" else f"{finder}, oblique"
-        axis.annotate(name, (numbers[-1], ratios[-1]), **_BESIDE)
+        labels.append(plots.Label(name, numbers[-1], ratios[-1]))
         if len(points) > 1:
-            for number, ratio, pruning in zip(numbers, ratios, prunings, strict=True):
-                axis.annotate(pruning, (number, ratio), **_BELOW)
+            of_prunings = zip(prunings, numbers, ratios, strict=True)
+            small += [plots.Label(*each, fontsize=6) for each in of_prunings]
     others = set(results.models) - {learner.name for learner in learners}
     for model in sorted(others):
         point = _point(results, model, baseline)
         axis.plot(*point, color="black", marker=_PEER, markersize=8, linestyle="none")
-        axis.annotate(model, point, **_BESIDE)
+        labels.append(plots.Label(model, *point))
     used = dict.fromkeys(leaf for _, leaf, _ in lines)
     for leaf in used:
         axis.plot([], [], "k", marker=shapes[leaf], linestyle="none", label=leaf)
@@ -119,8 +115,11 @@ def draw(
     axis.margins(x=0.12)
     oblique = any(splits == "oblique" for _, _, splits in lines)
     hollow = "; hollow: oblique splits" if oblique else ""
-    axis.set_title(f"{len(results.sets)} sets{hollow}")
+    sets = results.sets
+    name = sets[0] if len(sets) == 1 else f"{len(sets)} sets"
+    axis.set_title(f"{name}{hollow}")
     axis.legend(title="leaves", frameon=False)
+    plots.write_beside(axis, [*labels, *small])
     plots.save(figure, path)
 
 

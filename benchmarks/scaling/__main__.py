@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -48,6 +47,7 @@ from benchmarks.shared import (
     say_what_is_done,
     whole_number,
 )
+from benchmarks.timing import add_busy_option, refuse_if_busy, timed
 from secret_jax.datasets import make_3dsin, make_fried
 
 SETS: dict[str, Callable[..., tuple[np.ndarray, np.ndarray]]] = {
@@ -177,18 +177,20 @@ def measured(
 
 def _called(model: Contestant, record: Record, data: Data, *, first: bool) -> Record:
     """The record with one call more."""
-    started = time.perf_counter()
     try:
-        fitted = model.fit(data.X, data.y, record.budget)
+        fitted, taken = timed(lambda: model.fit(data.X, data.y, record.budget))
     except OutOfTimeError:
         return replace(record, status="over budget")
     except Exception as error:  # one that fails must not stop the others
         say(f"{record.model} failed: {type(error).__name__}: {error}")
         return replace(record, status="failed")
-    seconds = time.perf_counter() - started
     if first:
-        return _with_error(replace(record, first=seconds), fitted, data)
-    record = replace(record, seconds=[*record.seconds, seconds])
+        return _with_error(replace(record, first=taken.clock), fitted, data)
+    record = replace(
+        record,
+        seconds=[*record.seconds, taken.clock],
+        processors=[*record.processors, taken.processors],
+    )
     if fitted.search_seconds is not None:
         spent = [*record.search_seconds, fitted.search_seconds]
         record = replace(record, search_seconds=spent)
@@ -250,6 +252,7 @@ def parse_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     add("--memory-rows", nargs="+", type=whole_number, default=[4_000_000])
     add("--out", type=Path, default=Path("results/scaling.jsonl"), help="JSON lines")
     add("--summary-only", action="store_true", help="fit nothing, print the tables")
+    add_busy_option(parser)
     add("--child", help=argparse.SUPPRESS)
     return parser.parse_args(arguments)
 
@@ -272,6 +275,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     runs = planned(options, models)
     records = read_records(options.out, Record)
     if not options.summary_only:
+        refuse_if_busy(options.busy)
         records.extend(make_missing(runs, tuple(records), models, options))
     # The last of a run: it may have been made again with a larger budget.
     made = {run_of(record, Run): record for record in records}

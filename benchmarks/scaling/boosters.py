@@ -12,33 +12,18 @@ from __future__ import annotations
 import argparse
 import importlib
 import importlib.util
-import time
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from benchmarks.shared import whole_number
+from benchmarks.timing import add_busy_option, refuse_if_busy, timed
 from secret_jax import SecretBoostingRegressor
 from secret_jax.datasets import make_fried
 
 _PREDICTED, _TREES = 1_000_000, 60
 _HEAD = ("rows", "model", "seconds", "of processors", "rounds", "test MSE")
-
-
-class Seconds(NamedTuple):
-    """How long something took."""
-
-    clock: float
-    processors: float
-
-
-def timed(call: Callable[[], Any]) -> tuple[Any, Seconds]:
-    """What a call gives, and its time."""
-    clock, processors = time.perf_counter(), time.process_time()
-    found = call()
-    taken = time.perf_counter() - clock, time.process_time() - processors
-    return found, Seconds(*taken)
 
 
 def contestants(n_rounds: int) -> dict[str, tuple[Callable[[], Any], Any]]:
@@ -122,11 +107,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add("--test-rows", type=whole_number, default=100_000)
     add("--rounds", type=whole_number, default=200, help="of the others")
     add("--models", nargs="+", default=[], help="how their names begin; default: all")
+    add_busy_option(parser)
     options = parser.parse_args(arguments)
     known = list(contestants(options.rounds))
     for name in options.models:
         if not any(each.startswith(name) for each in known):
             parser.error(f"no model begins with {name!r}; there are {'; '.join(known)}")
+    refuse_if_busy(options.busy)
     for n_rows in options.rows:
         report_fits(n_rows, options.test_rows, options.rounds, options.models)
     report_predictions()

@@ -13,46 +13,50 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from sklearn.datasets import make_friedman1
 
+from benchmarks.timing import Seconds, add_busy_option, refuse_if_busy, timed
 from secret_jax import SecretRegressor
 from secret_jax.datasets import load
 
 _FIRST_FIT = """
 import sys, time
-started = time.perf_counter()
+started, busy = time.perf_counter(), time.process_time()
 import secret_jax
 from secret_jax.datasets import load
 secret_jax.keep_programs(sys.argv[2] or None)
 data = load("abalone", sys.argv[1] or None)
 secret_jax.SecretRegressor(random_state=0).fit(data.X, data.y)
-print(time.perf_counter() - started)
+print(time.perf_counter() - started, time.process_time() - busy)
 """
 
 
-def first_fit(data: str | None, cache: str) -> float:
-    """Seconds of imports, reading and the first fit of abalone in a fresh process."""
+def first_fit(data: str | None, cache: str) -> Seconds:
+    """Time of imports, reading and the first fit of abalone in a fresh process."""
     alone = {k: v for k, v in os.environ.items() if not k.startswith("JAX_")}
     command = [sys.executable, "-c", _FIRST_FIT, data or "", cache]
     done = subprocess.run(
         command, env=alone, check=True, capture_output=True, text=True
     )
-    return float(done.stdout)
+    return Seconds(*map(float, done.stdout.split()))
 
 
-def median_seconds(call: Callable[[], object], repeats: int) -> float:
-    """Median time of a call that was made once before."""
+def least_seconds(call: Callable[[], object], repeats: int) -> Seconds:
+    """Least time of several calls, after one that compiles."""
     call()
-    seconds = []
-    for _ in range(repeats):
-        started = time.perf_counter()
-        call()
-        seconds.append(time.perf_counter() - started)
-    return float(np.median(seconds))
+    return least([timed(call)[1] for _ in range(repeats)])
+
+
+def least(times: Sequence[Seconds]) -> Seconds:
+    """The least seconds of the clock and of the processors."""
+    return Seconds(*map(min, zip(*times, strict=True)))
+
+
+def _line(name: str, seconds: Seconds) -> None:
+    print(f"{name:<37} {seconds.clock:.2f} s ({seconds.processors:.2f} of processors)")
 
 
 def report_fits(data: str | None, repeats: int) -> None:
@@ -61,8 +65,8 @@ def report_fits(data: str | None, repeats: int) -> None:
         without = [first_fit(data, "") for _ in range(repeats)]
         first_fit(data, cache)
         with_cache = [first_fit(data, cache) for _ in range(repeats)]
-    print(f"first fit of abalone, fresh process   {np.median(without):.2f} s")
-    print(f"the same with the compilation cache   {np.median(with_cache):.2f} s")
+    _line("first fit of abalone, fresh process", least(without))
+    _line("the same with the compilation cache", least(with_cache))
     abalone = load("abalone", data)
     X, y = make_friedman1(4000, n_features=10, noise=1.0, random_state=0)
     model = SecretRegressor(random_state=0)
@@ -70,8 +74,8 @@ def report_fits(data: str | None, repeats: int) -> None:
         "abalone": (abalone.X.iloc[:4000], abalone.y[:4000]),
         "Friedman 1": (X, y),
     }.items():
-        seconds = median_seconds(lambda: model.fit(rows, target), 3 * repeats)  # noqa: B023
-        print(f"warm fit of 4,000 rows, {name:<13} {seconds:.2f} s")
+        seconds = least_seconds(lambda: model.fit(rows, target), 3 * repeats)  # noqa: B023
+        _line(f"warm fit of 4,000 rows, {name}", seconds)
 
 
 def report_predictions(n_rows: int, repeats: int) -> None:
@@ -82,10 +86,10 @@ def report_predictions(n_rows: int, repeats: int) -> None:
     print(f"predictions of an oblique tree of {model.n_leaves_} leaves")
     for kind in (np.float32, np.float64):
         rows = X.astype(kind)
-        seconds = median_seconds(lambda: model.predict(rows), 3 * repeats)  # noqa: B023
+        seconds = least_seconds(lambda: model.predict(rows), 3 * repeats).clock  # noqa: B023
         print(f"  {n_rows:,} rows of {kind.__name__}: {n_rows / seconds / 1e6:.1f} M/s")
     for n in (1, 100):
-        seconds = median_seconds(lambda: model.predict(X[:n]), 200)  # noqa: B023
+        seconds = least_seconds(lambda: model.predict(X[:n]), 200).clock  # noqa: B023
         print(f"  {n} row{'s' * (n > 1)}: {1e6 * seconds:.0f} µs")
 
 
@@ -98,7 +102,9 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--data", help="folder of the data sets; default: OpenML")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--rows", type=int, default=1_000_000, help="to predict")
+    add_busy_option(parser)
     options = parser.parse_args(argv)
+    refuse_if_busy(options.busy)
     report_fits(options.data, options.repeats)
     report_predictions(options.rows, options.repeats)
 

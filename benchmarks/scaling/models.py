@@ -104,15 +104,18 @@ _SEARCHES = {"exhaustive": 1.0, "sampled": 0.01}
 _LEAVES = 64
 GROWTH = tuple(name for name in _OURS if "growth" in name)
 SEARCHES = tuple(_SEARCHES)
-PEERS = ("linear", "cart", "lightgbm tree", "lightgbm two trees", "pilot")
+PEERS = (
+    *("linear", "cart", "lightgbm tree", "lightgbm tree, one thread"),
+    *("lightgbm two trees", "pilot"),
+)
 NAMES = (*_OURS, *_SEARCHES, *PEERS)
 _ON_REQUEST = (
     *("fit tao", "growth retis", "growth retis(s)", "growth guide", "growth guide(s)"),
 )
 OF_FIGURES = tuple(name for name in NAMES if name not in _ON_REQUEST)
 OF_MILLION = (
-    *("fit", "fit tao", "lightgbm tree", "lightgbm two trees"),
-    *("cart", "linear"),
+    *("fit", "fit tao", "lightgbm tree", "lightgbm tree, one thread"),
+    *("lightgbm two trees", "cart", "linear"),
 )
 
 
@@ -199,20 +202,25 @@ def _cart(threads: int | None, X: np.ndarray, y: np.ndarray, _: float) -> Fitted
 
 
 def _lightgbm(
-    n_trees: int, threads: int | None, X: np.ndarray, y: np.ndarray, _: float
+    n_trees: int,
+    one_thread: bool,
+    threads: int | None,
+    X: np.ndarray,
+    y: np.ndarray,
+    _: float,
 ) -> Fitted:
-    """One tree, or the sum of two.
+    """A tree with constant leaves, or the sum of that and one with linear models.
 
-    The first tree of a ``linear_tree`` model has constant leaves; the second one fits
-    what it leaves with linear models.
+    The first tree of a ``linear_tree`` model has constant leaves as well; the second
+    one fits what it leaves with linear models.
     """
     lightgbm: Any = importlib.import_module("lightgbm")
     model = lightgbm.LGBMRegressor(
         n_estimators=n_trees,
         learning_rate=1,
         num_leaves=_LEAVES,
-        linear_tree=True,
-        n_jobs=threads,
+        linear_tree=n_trees > 1,
+        n_jobs=1 if one_thread else threads,
         verbose=-1,
     ).fit(X, y)
     trees = model.booster_.dump_model()["tree_info"]
@@ -240,7 +248,8 @@ _MODULES = {"fast-model-trees": "pilot", "scikit-learn": "sklearn"}
 _PEERS: dict[str, tuple[str, Callable[..., Any]]] = {
     "linear": ("scikit-learn", _linear),
     "cart": ("scikit-learn", _cart),
-    "lightgbm tree": ("lightgbm", functools.partial(_lightgbm, 1)),
-    "lightgbm two trees": ("lightgbm", functools.partial(_lightgbm, 2)),
+    "lightgbm tree": ("lightgbm", functools.partial(_lightgbm, 1, False)),
+    "lightgbm tree, one thread": ("lightgbm", functools.partial(_lightgbm, 1, True)),
+    "lightgbm two trees": ("lightgbm", functools.partial(_lightgbm, 2, False)),
     "pilot": ("fast-model-trees", _pilot),
 }

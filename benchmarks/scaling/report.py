@@ -83,8 +83,9 @@ class Record(Run):
     data_bytes : int
         Of the regressors, as they were handed over.
     status : {"done", "over budget", "failed"}
-    seconds : list of float
-        Of the calls after the first, or of all where nothing compiles.
+    seconds, processors : list of float
+        Of the calls after the first, or of all where nothing compiles: those of the
+        clock, and those of all processors together.
     search_seconds : list of float
         Of these, the seconds of the level loop (ours only).
     first : float or None
@@ -98,6 +99,7 @@ class Record(Run):
     data_bytes: int
     status: str = "done"
     seconds: list[float] = field(default_factory=list)
+    processors: list[float] = field(default_factory=list)
     search_seconds: list[float] = field(default_factory=list)
     first: float | None = None
     leaves: int = 0
@@ -108,6 +110,17 @@ class Record(Run):
         """Median of the seconds; NaN if there is no call to speak of."""
         sound = self.status == "done" and self.seconds
         return statistics.median(self.seconds) if sound else math.nan
+
+    @property
+    def least(self) -> float:
+        """Least seconds of the clock: what is left of noise; NaN if there is none."""
+        return min(self.seconds) if math.isfinite(self.median) else math.nan
+
+    @property
+    def least_processors(self) -> float:
+        """Least seconds of all processors together; NaN if there are none."""
+        sound = math.isfinite(self.median) and self.processors
+        return min(self.processors) if sound else math.nan
 
     @property
     def spent(self) -> float:
@@ -331,15 +344,22 @@ def _number(value: float) -> float | None:
 
 def million_table(records: Sequence[Record]) -> str:
     """Seconds and errors beside each other, a line per size and model."""
-    head = ["rows", "model", "seconds", "first call", "leaves", "test MSE"]
+    head = ["rows", "model", "seconds", "median", "of processors", "first call"]
+    head += ["leaves", "test MSE"]
     lines = [head]
     for r in sorted(records, key=lambda record: record.rows):
         first = "-" if r.first is None else f"{r.first:.3g}"
         sound = math.isfinite(r.median)
-        seconds = f"{r.median:.3g}" if sound else r.text()
+        seconds = f"{r.least:.3g}" if sound else r.text()
+        others = ("-" if math.isnan(s) else f"{s:.3g}" for s in _others(r))
         error = "-" if r.mse is None else f"{r.mse:.4g}"
-        lines.append([str(r.rows), r.model, seconds, first, str(r.leaves), error])
-    return f"Medians; {records[0].machine}.\n\n{markdown(lines)}"
+        last = [first, str(r.leaves), error]
+        lines.append([str(r.rows), r.model, seconds, *others, *last])
+    return f"Least of several; {records[0].machine}.\n\n{markdown(lines)}"
+
+
+def _others(record: Record) -> tuple[float, float]:
+    return record.median, record.least_processors
 
 
 def memory_table(points: Sequence[dict[str, Any]]) -> str:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import argparse
 import functools
 import math
+import time
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -42,7 +43,6 @@ from benchmarks.table1.report import (
     summary_text,
     table_text,
 )
-from benchmarks.together import batches, fit_parts
 from secret_jax import (
     Constant,
     GuideSplits,
@@ -139,28 +139,18 @@ def _rival(run: Run) -> SecretRegressor:
     )
 
 
-def fit_batch(runs: Sequence[Run], experiments: Sequence[Experiment]) -> list[Record]:
-    """Grow, prune and test the trees of several repeats; they share the seconds."""
-    models = [
-        make_model(run).set_params(
-            random_state=experiment.seed, discrete_features=experiment.discrete
-        )
-        for run, experiment in zip(runs, experiments, strict=True)
-    ]
-    train = [each.train for each in experiments]
-    prune = [each.prune for each in experiments]
-    models, seconds = fit_parts(models, train, prune)
+def fit_one(run: Run, experiment: Experiment) -> Record:
+    """Grow, prune and test one tree."""
+    model = make_model(run).set_params(
+        random_state=experiment.seed, discrete_features=experiment.discrete
+    )
     with warnings.catch_warnings():
-        # In small sets some categories occur in the test part only.
+        # In small sets some categories occur in the pruning or the test part only.
         warnings.simplefilter("ignore", UnseenCategoryWarning)
-        return [
-            _tested(run, model, experiment.test, seconds)
-            for run, model, experiment in zip(runs, models, experiments, strict=True)
-        ]
-
-
-def _tested(run: Run, model: SecretRegressor, test: Part, seconds: float) -> Record:
-    residual = model.predict(test.X) - test.y
+        started = time.perf_counter()
+        model.fit(*experiment.train, prune_set=tuple(experiment.prune))
+        seconds = time.perf_counter() - started
+        residual = model.predict(experiment.test.X) - experiment.test.y
     return Record(
         **asdict(run),
         mse=float(np.mean(residual**2)),
@@ -175,7 +165,6 @@ def make_missing(
     records: Sequence[Record],
     path: Path,
     data_home: str | None,
-    together: int = 1,
 ) -> Iterator[Record]:
     """Make the runs that have no record yet; append each to the file at once."""
     done = {run_of(record, Run) for record in records}
@@ -185,23 +174,18 @@ def make_missing(
         return
     _check_data({run.set for run in missing}, data_home)
     make_appendable(path)
-    experiment_of = functools.lru_cache(maxsize=together)(make_experiment)
-    number = 0
-    for batch in batches(missing, lambda run: replace(run, repeat=0), together):
-        experiments = [
-            experiment_of(run.set, run.repeat, run.synthetic_rows, data_home)
-            for run in batch
-        ]
-        for run, record in zip(batch, fit_batch(batch, experiments), strict=True):
-            append_record(path, record)
-            number += 1
-            say(
-                f"[{number}/{len(missing)}] {run.set}, {run.leaf} leaves, {run.split} "
-                f"splits, {run.start or run.mode}, repeat {run.repeat}: MSE "
-                f"{record.mse:.4g}, leaves {record.leaves_grown} -> "
-                f"{record.leaves_kept}, {record.seconds:.1f} s"
-            )
-            yield record
+    experiment_of = functools.lru_cache(maxsize=1)(make_experiment)
+    for number, run in enumerate(missing, start=1):
+        experiment = experiment_of(run.set, run.repeat, run.synthetic_rows, data_home)
+        record = fit_one(run, experiment)
+        append_record(path, record)
+        say(
+            f"[{number}/{len(missing)}] {run.set}, {run.leaf} leaves, {run.split} "
+            f"splits, {run.start or run.mode}, repeat {run.repeat}: MSE "
+            f"{record.mse:.4g}, leaves {record.leaves_grown} -> "
+            f"{record.leaves_kept}, {record.seconds:.1f} s"
+        )
+        yield record
 
 
 def _check_data(names: set[str], data_home: str | None) -> None:
@@ -221,7 +205,7 @@ def parse_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     )
     add = parser.add_argument
     names = ", ".join(SETS)
-    add("--sets", nargs="+", choices=SETS, default=SETS, metavar="SET", help=names)
+    add("--sets", nargs="+", type=_set_name, default=SETS, metavar="SET", help=names)
     add("--leaves", nargs="+", choices=LEAVES, default=LEAVES)
     add(
         "--splits",
@@ -248,14 +232,17 @@ def parse_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     add("--mode", choices=MODES, default="paper", help="the paper's tree, or our own")
     add("--data", help="folder of CSV files; else SECRET_JAX_DATA, else OpenML")
     add("--out", type=Path, default=Path("results/table1.jsonl"), help="JSON lines")
-    add(
-        "--together",
-        type=whole_number,
-        default=1,
-        help="repeats that are fitted side by side, in less time for the same trees",
-    )
     add("--summary-only", action="store_true", help="fit nothing, print the table")
     return parser.parse_args(arguments)
+
+
+def _set_name(text: str) -> str:
+    if text not in SETS:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not in the paper's Table 1, which has {', '.join(SETS)}. "
+            "benchmarks.learners and benchmarks.accuracy take other sets, and files."
+        )
+    return text
 
 
 def _share(text: str) -> float:
@@ -274,9 +261,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     runs = planned_runs(options)
     records = read_records(options.out, Record)
     if not options.summary_only:
-        made = make_missing(
-            runs, tuple(records), options.out, options.data, options.together
-        )
+        made = make_missing(runs, tuple(records), options.out, options.data)
         records.extend(made)
     wanted = set(runs)
     # By run: two processes that wrote to one file may both have made it.

@@ -180,8 +180,8 @@ def residuals(
     divisions : sequence of sequence of ndarray of shape (n_rows,), bool
         Each divides all rows into parts.
     tau : float
-        How far the curves may be from the best ones, to be short; a share of the
-        variance of the noise.
+        How far the curves may be from the best ones, to be short: a share of the
+        variance of the noise, times the share that they explain.
     for_folds : bool
         False: ``folds`` stays empty.
 
@@ -238,7 +238,8 @@ def stage_of(
     """The curves of a regression, each with a mean of zero, as flat arrays."""
     bounds = np.cumsum([0, *(curve.n_terms for curve in curves)])
     intercept, kept = fitted.intercept, []
-    budget = tau * fitted.noise / max(len(curves), 1)
+    explained = max(1.0 - fitted.noise, 0.0)  # of standardised targets
+    budget = tau * explained * fitted.noise / max(len(curves), 1)
     for curve, start, stop in zip(curves, bounds[:-1], bounds[1:], strict=True):
         own = fitted.coefficient[start:stop]
         missing = float(own[-1]) if curve.indicator >= 0 else 0.0

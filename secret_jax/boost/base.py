@@ -22,9 +22,11 @@ from secret_jax.data.encoding import encode
 from secret_jax.data.rows import Rows, Table, merged
 from secret_jax.data.sampling import ROW_ORDER
 from secret_jax.data.schema import TableSchema
-from secret_jax.data.sharded import computing_for
+from secret_jax.data.shards import computing_for
+from secret_jax.data.source import every_row
 from secret_jax.data.validation import (
     checked_weight,
+    copies_of,
     fitted_names,
     given_beside,
     restore_names,
@@ -45,6 +47,10 @@ OF_THE_TREE = (
     *("discrete_features", "split_features", "indicators", "missing_values"),
     *("random_state", "device", "max_memory", "verbose"),
 )
+
+# What a warm start may change: it says how long to go on, where, and what is told.
+_MAY_CHANGE = ("n_rounds", "max_rounds", "patience", "warm_start", "verbose")
+_MAY_CHANGE += ("device", "max_memory")
 
 
 class EnsembleEstimator(BoosterReading, BaseEstimator):
@@ -254,18 +260,27 @@ class BoostingEstimator(EnsembleEstimator):
         eval_set: Any,
     ) -> None:
         so_far = self.__dict__.get("_boosted") if self.warm_start else None
+        parameters = self.get_params(deep=False)
+        shape = {k: v for k, v in parameters.items() if k not in _MAY_CHANGE}
+        if so_far is None:
+            seed = reading.seed
+        else:
+            shape_before, seed = self._grown_with
+            _check_same_parameters(shape_before, shape)
         X = validated(self, X, reset=so_far is None)
         known = None if so_far is None else so_far.ensemble.schema
-        targets = self._targets(y, X, checked_weight(sample_weight, X), known)
-        weight = scaled_weight(targets.weight)
-        plan = self._plan(reading.seed, progress, so_far)
+        weight = checked_weight(sample_weight, X)
+        copies, targets = copies_of(weight), self._targets(y, X, weight, known)
+        weight = scaled_weight(targets.weight, copies)
+        plan = self._plan(seed, progress, so_far)
         if so_far is None:
-            given = CheckedRows(X, targets.values, weight, targets.names)
+            given = CheckedRows(X, targets.values, weight, copies, targets.names)
             schema, source, _ = read_rows(reading, given)
-            rows = source.sample(source.n_rows, ROW_ORDER)
+            rows = every_row(source, ROW_ORDER)
         else:
             schema = so_far.ensemble.schema
-            rows = merged(encoded(schema, X, targets.values, weight), ROW_ORDER)
+            given = encoded(schema, X, targets.values, weight)
+            rows = merged(given, ROW_ORDER, copies[weight > 0]).dealt()
             _check_same_rows(self._rows, rows)
         others = self._eval_rows(eval_set, schema, targets)
         try:
@@ -273,8 +288,10 @@ class BoostingEstimator(EnsembleEstimator):
         except Interrupted as stop:
             if self.warm_start and stop.so_far:
                 self._keep(stop.so_far, rows, targets)
+                self._grown_with = (shape, seed)
             raise
         self._keep(found, rows, targets)
+        self._grown_with = (shape, seed)
 
     def _keep(self, found: Boosted, rows: Rows, targets: Targets) -> None:
         vars(self).update(targets.learned)
@@ -294,13 +311,6 @@ class BoostingEstimator(EnsembleEstimator):
             sizes = (TreeSize(max_leaf_nodes=int(self.size)),)
         decided = self.n_rounds if is_integer(self.n_rounds) else None
         if so_far is not None:
-            rate = so_far.learning_rate
-            if self.learning_rate != rate:
-                raise ValueError(
-                    f"learning_rate is {self.learning_rate!r}, but the trees that "
-                    f"warm_start goes on with count {rate!r} each. Set it back, or set "
-                    "warm_start=False."
-                )
             if decided is not None and decided < so_far.n_rounds:
                 raise ValueError(
                     f"n_rounds={decided} is less than the {so_far.n_rounds} rounds "
@@ -337,7 +347,7 @@ class BoostingEstimator(EnsembleEstimator):
         try:
             own.update(training.learned)
             targets = self._targets(y, X, weight, schema)
-            weight = scaled_weight(targets.weight)
+            weight = scaled_weight(targets.weight, copies_of(weight))
             return encoded(schema, X, targets.values, weight)
         except ValueError as error:
             raise ValueError(f"In eval_set: {error}") from None
@@ -386,6 +396,19 @@ def encoded(
     table = encode(schema, X).on_host()
     rows = Rows(table, schema.scale_targets(targets), weight)
     return rows if used.all() else rows.take(used)
+
+
+def _check_same_parameters(before: dict[str, Any], now: dict[str, Any]) -> None:
+    """An error unless the trees so far were grown with these parameters."""
+    for name, value in now.items():
+        old = before[name]
+        if value is not old and not (
+            type(value) is type(old) and np.array_equal(value, old)
+        ):
+            raise ValueError(
+                f"{name} is {value!r}, but the trees that warm_start goes on with were "
+                f"grown with {old!r}. Set it back, or set warm_start=False."
+            )
 
 
 def _check_same_rows(before: Rows, rows: Rows) -> None:

@@ -11,6 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.base import Targets
 from secret_jax.boost.base import BoostingEstimator
+from secret_jax.boost.distilling import DistillingMixin
+from secret_jax.boost.fit import Boosted
 from secret_jax.boost.options import TreeSize
 from secret_jax.classifier import SecretClassifier
 from secret_jax.data.labels import (
@@ -19,13 +21,15 @@ from secret_jax.data.labels import (
     indicators,
     validated_labels,
 )
+from secret_jax.data.rows import Rows
 from secret_jax.data.schema import TableSchema
+from secret_jax.inspect.class_sets import ClassSetsMixin
 from secret_jax.losses.classes import CrossEntropy
 from secret_jax.parameters import CLASS_CONSTRAINTS, CLASS_NAMED, plan_of
 from secret_jax.plan import Plan
 
 
-class SecretBoostingClassifier(ClassifierMixin, BoostingEstimator):
+class SecretBoostingClassifier(ClassSetsMixin, ClassifierMixin, DistillingMixin):
     """Boosted trees with linear models in their leaves, for classes.
 
     The first model is a logistic regression; every round adds a small tree with linear
@@ -208,6 +212,18 @@ class SecretBoostingClassifier(ClassifierMixin, BoostingEstimator):
         for probability in self.staged_predict_proba(X):
             yield self.classes_[np.argmax(probability, axis=1)]
 
+    def _keep(self, found: Boosted, rows: Rows, targets: Targets) -> None:
+        super()._keep(found, rows, targets)
+        for name in ("conformity_scores_", "conformity_weight_"):
+            self.__dict__.pop(name, None)
+        if found.unseen is not None:
+            known = np.isfinite(found.unseen).all(axis=1)
+            member = rows.targets[known] > 0.5
+            if member.shape[1] == 1:
+                member = np.hstack([~member, member])
+            said = self._probabilities(found.unseen[known])
+            self._calibrated(said, member, rows.weight[known])
+
     def _scores(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
         with self._computing(X, fall_back=True):
@@ -229,6 +245,10 @@ class SecretBoostingClassifier(ClassifierMixin, BoostingEstimator):
         weight = class_weights(labels, classes, weight, self.class_weight, None)
         names = tuple(map(str, classes[-values.shape[1] :].tolist()))
         return Targets(values, names, weight, {"classes_": classes})
+
+    def _student(self, **parameters: Any) -> SecretClassifier:
+        """See `DistillingMixin`."""
+        return SecretClassifier(class_weight=self.class_weight, **parameters)
 
     def _tree_plan(self, parameters: dict[str, Any], seed: int) -> Plan:
         """See `BoostingEstimator`."""

@@ -13,13 +13,16 @@ from typing import NamedTuple
 import numpy as np
 
 from secret_jax.boost.fit import Boosted
+from secret_jax.boost.model import Ensemble
 from secret_jax.data.rows import Rows, Table, shuffled
 from secret_jax.data.sampling import ROW_ORDER, hold_out
 from secret_jax.data.schema import TableSchema
+from secret_jax.fit import with_short_equations
 from secret_jax.grow.frontier import Root
 from secret_jax.grow.trees import Recipe
+from secret_jax.losses.interface import Loss
 from secret_jax.models.attach import node_statistics
-from secret_jax.models.shorten import shortened
+from secret_jax.models.errors import total_error
 from secret_jax.plan import Plan
 from secret_jax.prune.cross_validation import CrossValidation
 from secret_jax.prune.interface import Evidence
@@ -27,6 +30,7 @@ from secret_jax.prune.path import of_size
 from secret_jax.refine.distillation import Distillation, measured_on, student_rows
 from secret_jax.refine.interface import Candidate, Fitted
 from secret_jax.refine.soft.choose import SoftGates, measured
+from secret_jax.tree.bounds import bounded
 from secret_jax.tree.plain import with_plain_splits
 from secret_jax.tree.routing import values
 from secret_jax.tree.structure import Tree
@@ -68,7 +72,8 @@ class Distilled(NamedTuple):
         Why gates were not taken.
     error : float
         Mean squared error on rows that neither student nor teacher have seen, in units
-        of the variance of the target; of soft trees, and without folds, NaN.
+        of the variance of the target, or of classes mean cross-entropy; of soft trees,
+        and without folds, NaN.
     fidelity : float
         R² of the student to the boosters on the same rows.
     """
@@ -81,16 +86,28 @@ class Distilled(NamedTuple):
     fidelity: float
 
 
-def teacher_of(boosted: Boosted, rows: Rows, parts: Sequence[np.ndarray]) -> Teacher:
+def teacher_of(
+    boosted: Boosted,
+    rows: Rows,
+    parts: Sequence[np.ndarray],
+    loss: Loss | None = None,
+) -> Teacher:
     """The boosters of a fit as a teacher of its own rows."""
-    ensemble = boosted.ensemble
-    unseen = ensemble.values(rows.table)
+    said, unseen = told_by(boosted.ensemble, loss), boosted.ensemble.values(rows.table)
     if boosted.unseen is not None:
         unseen = np.where(np.isfinite(boosted.unseen), boosted.unseen, unseen)
+    unseen = unseen if loss is None else loss.prediction(unseen)
     if len(parts) < 2:
-        return Teacher(ensemble.values, unseen, [], [])
-    folds = [boosted.of_fold(which).values for which in range(len(parts))]
-    return Teacher(ensemble.values, unseen, folds, list(parts))
+        return Teacher(said, unseen, [], [])
+    folds = [told_by(boosted.of_fold(which), loss) for which in range(len(parts))]
+    return Teacher(said, unseen, folds, list(parts))
+
+
+def told_by(ensemble: Ensemble, loss: Loss | None) -> Callable[[Table], np.ndarray]:
+    """What an ensemble teaches of a table: its values, of classes probabilities."""
+    if loss is None:
+        return ensemble.values
+    return lambda table: loss.prediction(ensemble.values(table))
 
 
 def distil(
@@ -147,10 +164,12 @@ def distil(
     least = 0.5 * recipe.min_leaf_weight
     tree = measured_on(chosen.tree, rows, recipe.leaf, least)
     tree = with_plain_splits(tree, rows.table)
-    tree = shortened(tree, node_statistics(tree, rows), plan.tau)
-    done = Distilled(
-        tree, whole.n_leaves, 0, "", chosen.error / _variance(rows), chosen.fidelity
-    )
+    statistics = node_statistics(tree, rows)
+    tree = bounded(tree, statistics.lower[0], statistics.upper[0])
+    tree = with_short_equations(plan, tree, statistics, rows)
+    unit = _variance(rows) if tree.loss is None else 1.0
+    error, fidelity = chosen.error / unit, chosen.fidelity
+    done = Distilled(tree, whole.n_leaves, 0, "", error, fidelity)
     if not soft:
         return done
     return _softened(done, teacher, rows, learned, plan, schema, max_leaf_nodes, best)
@@ -183,20 +202,25 @@ def _cut(
         tree, fold_trees = pruned.tree, list(pruned.fold_trees)
     else:
         tree, pruned = of_size(whole, _SOFT_START), None
-    squared = own = other = 0.0
+    lost = own = other = 0.0
     for each, said, part in zip(fold_trees, teacher.folds, teacher.parts, strict=True):
         held_out = rows.take(part)
-        prediction, teaching = values(each, held_out.table), said(held_out.table)
-        squared += _square(held_out.targets - prediction, held_out)
+        prediction, teaching = _meant(each, held_out.table), said(held_out.table)
+        lost += total_error(each, held_out)
         own += _square(teaching - prediction, held_out)
         mean = held_out.weight @ teaching / held_out.weight.sum()
         other += _square(teaching - mean, held_out)
     if not fold_trees:
-        mistake = rows.targets - values(tree, rows.table)
-        return _Cut(tree, _square(mistake, rows), np.nan, np.nan)
-    error = squared / rows.weight.sum()
+        return _Cut(tree, total_error(tree, rows), np.nan, np.nan)
+    error = lost / rows.weight.sum()
     fidelity = 1.0 - own / other if other > 0 else np.nan
     return _Cut(tree, error if pruned is None else pruned.value, error, fidelity)
+
+
+def _meant(tree: Tree, table: Table) -> np.ndarray:
+    """What a student predicts, as its teachers say it: of classes probabilities."""
+    value = values(tree, table)
+    return value if tree.loss is None else tree.loss.prediction(value)
 
 
 def _fold_root(

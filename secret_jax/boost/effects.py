@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -44,6 +44,28 @@ def booster_importances(ensemble: Ensemble, output: int = 0) -> np.ndarray:
     return total / total.sum() if total.sum() > 0 else total
 
 
+class Meaning(NamedTuple):
+    """What is read of an ensemble.
+
+    Attributes
+    ----------
+    label : str
+        What is averaged, in words.
+    of_values : callable
+        Makes it, of shape (n_rows, n_numbers), of what the ensemble says, in
+        standardised units.
+    importances : ndarray of shape (n_columns,), float64
+        Of the columns for it; see `booster_importances`.
+    classes : tuple of str
+        Whose probabilities the numbers are, if there are several.
+    """
+
+    label: str
+    of_values: Callable[[np.ndarray], np.ndarray]
+    importances: np.ndarray
+    classes: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Effect:
     """The average prediction over the training rows for values of one column.
@@ -53,15 +75,21 @@ class Effect:
     name : str
     values : ndarray of shape (n_values,)
         Numbers in the units of the column, or categories.
-    mean : ndarray of shape (n_values,), float64
-        In the units of the target.
+    mean : ndarray of shape (n_values,), or (n_values, n_classes), float64
+        In the units of the target; of classes mean probabilities.
     is_category : bool
+    label : str
+        "mean of price" or "mean probability of yes".
+    classes : tuple of str
+        Of several classes their names.
     """
 
     name: str
     values: np.ndarray
     mean: np.ndarray
     is_category: bool
+    label: str
+    classes: tuple[str, ...] = ()
 
 
 class Interaction(NamedTuple):
@@ -81,7 +109,7 @@ class Interaction(NamedTuple):
 
 
 def effect(
-    ensemble: Ensemble, rows: Rows, name: str, n_points: int, output: int
+    ensemble: Ensemble, rows: Rows, name: str, n_points: int, meaning: Meaning
 ) -> Effect:
     """The curve of one column: partial dependence (Friedman 2001, section 8.2).
 
@@ -104,17 +132,19 @@ def effect(
         values = schema.center[position] + schema.scale[position] * numbers
     tables = (with_column(schema, rows.table, column, point) for point in points)
     share = rows.weight / rows.weight.sum()
-    mean = np.array([share @ _asked(ensemble, table, output) for table in tables])
+    mean = np.array([share @ _asked(ensemble, table, meaning) for table in tables])
     return Effect(
         name=name,
         values=values,
-        mean=_restored(schema, mean, output),
+        mean=mean if meaning.classes else mean[:, 0],
         is_category=column in schema.discrete,
+        label=meaning.label,
+        classes=meaning.classes,
     )
 
 
 def interactions(
-    ensemble: Ensemble, rows: Rows, n_rows: int, output: int
+    ensemble: Ensemble, rows: Rows, n_rows: int, meaning: Meaning
 ) -> list[Interaction]:
     """How much pairs of columns say together, by the statistic of Friedman & Popescu.
 
@@ -125,33 +155,39 @@ def interactions(
     n_rows : int
         The first so many rows, in hash order, are looked at: the predictions that are
         needed grow with their square.
-    output : int
+    meaning : Meaning
 
     Returns
     -------
     list of Interaction
         The largest first. The share is the numerator of H squared (Friedman & Popescu
-        2008, equation 44) over the variance of the predictions.
+        2008, equation 44) over the variance of the predictions, both summed over the
+        classes, if there are several.
     """
     schema, few = ensemble.schema, rows.take(slice(n_rows))
     share = few.weight / few.weight.sum()
-    used = np.flatnonzero(booster_importances(ensemble, output) > 0).tolist()
-    own = _centred(_asked(ensemble, few.table, output), share)
-    variance = float(share @ own**2)
+    used = np.flatnonzero(meaning.importances > 0).tolist()
+    own = _centred(_asked(ensemble, few.table, meaning), share)
+    variance = float((share @ own**2).sum())
     if variance <= 0:
         return []
-    single = {c: _dependence(ensemble, few, [c], share, output) for c in used}
+    single = {c: _dependence(ensemble, few, [c], share, meaning) for c in used}
     found = []
     for pair in combinations(used, 2):
-        both = _dependence(ensemble, few, list(pair), share, output)
+        both = _dependence(ensemble, few, list(pair), share, meaning)
         beyond = both - single[pair[0]] - single[pair[1]]
         names = schema.names[pair[0]], schema.names[pair[1]]
-        found.append(Interaction(*names, float(share @ beyond**2) / variance))
+        together = float((share @ beyond**2).sum())
+        found.append(Interaction(*names, together / variance))
     return sorted(found, key=lambda each: -each.share)
 
 
 def _dependence(
-    ensemble: Ensemble, rows: Rows, columns: list[int], share: np.ndarray, output: int
+    ensemble: Ensemble,
+    rows: Rows,
+    columns: list[int],
+    share: np.ndarray,
+    meaning: Meaning,
 ) -> np.ndarray:
     """Centred partial dependence on columns, at the rows' own values of them."""
     n_rows = rows.n_rows
@@ -165,8 +201,8 @@ def _dependence(
         if column in schema.discrete:
             attribute = schema.discrete.index(column)
             table.codes[:, attribute] = rows.table.codes[other, attribute]
-    value = _asked(ensemble, table, output).reshape(n_rows, n_rows)
-    return _centred(value @ share, share)
+    value = _asked(ensemble, table, meaning).reshape(n_rows, n_rows, -1)
+    return _centred(np.einsum("ijk,j->ik", value, share), share)
 
 
 def with_column(schema: TableSchema, table: Table, column: int, point: float) -> Table:
@@ -224,15 +260,12 @@ def _quantiles(value: np.ndarray, weight: np.ndarray, n: int) -> np.ndarray:
     return np.unique(distinct[np.minimum(place, len(distinct) - 1)])
 
 
-def _asked(ensemble: Ensemble, table: Table, output: int) -> np.ndarray:
+def _asked(ensemble: Ensemble, table: Table, meaning: Meaning) -> np.ndarray:
     starts = range(0, len(table.x), _MOST_ROWS)
     blocks = [table.take(slice(start, start + _MOST_ROWS)) for start in starts]
-    return np.concatenate([ensemble.values(block)[:, output] for block in blocks])
+    each = [meaning.of_values(ensemble.values(block)) for block in blocks]
+    return np.concatenate(each)
 
 
 def _centred(value: np.ndarray, share: np.ndarray) -> np.ndarray:
     return value - share @ value
-
-
-def _restored(schema: TableSchema, value: np.ndarray, output: int) -> np.ndarray:
-    return schema.target_centers[output] + schema.target_scales[output] * value

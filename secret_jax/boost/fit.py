@@ -163,7 +163,7 @@ def boost(
     ----------
     plan : BoostPlan
     rows : Rows
-        Distinct, in hash order.
+        In hash order.
     schema : TableSchema
     others : Rows, optional
         Rows that say when to stop, in place of folds.

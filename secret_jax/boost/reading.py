@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from secret_jax.boost.effects import (
     Effect,
     Interaction,
+    Meaning,
     booster_importances,
     effect,
     interactions,
@@ -18,20 +19,30 @@ from secret_jax.boost.model import Ensemble
 from secret_jax.data.encoding import encode
 from secret_jax.data.rows import Rows
 from secret_jax.data.validation import validated, validated_weight
+from secret_jax.inspect.classes import (
+    classes_of,
+    position_of_class,
+    with_all_classes,
+)
+from secret_jax.losses.classes import class_in_words
+from secret_jax.losses.interface import Loss
 from secret_jax.runtime.values import is_integer
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from secret_jax.inspect.plot.picture import Picture
 
 
 class BoosterReading:
     """Ways to read the ensemble of a fitted booster.
 
-    Of several outputs ``output``, a position or a name, says which one.
+    Of several outputs ``output``, a position or a name, says which one; of classes it
+    may be left out: curves are then of the probability of the second of two classes, or
+    of all.
     """
 
     ensemble_: Ensemble
     _rows: Rows
+    _loss: ClassVar[Loss | None] = None
 
     @property
     def feature_importances_(self) -> np.ndarray:
@@ -83,8 +94,8 @@ class BoosterReading:
             raise ValueError(
                 f"n_points must be a count of at least 2. Got {n_points!r}."
             )
-        which = self._output(output)
-        return effect(self.ensemble_, self._some_rows(X), column, n_points, which)
+        meaning = self._meaning(output)
+        return effect(self.ensemble_, self._some_rows(X), column, n_points, meaning)
 
     def interactions(
         self, X: Any = None, *, n_rows: int = 60, output: int | str | None = None
@@ -104,8 +115,8 @@ class BoosterReading:
         list of Interaction
             See `secret_jax.boost.effects.interactions`.
         """
-        which = self._output(output)
-        return interactions(self.ensemble_, self._some_rows(X), n_rows, which)
+        meaning = self._meaning(output)
+        return interactions(self.ensemble_, self._some_rows(X), n_rows, meaning)
 
     def plot_effects(
         self,
@@ -115,7 +126,7 @@ class BoosterReading:
         n_points: int = 21,
         most: int = 6,
         output: int | str | None = None,
-    ) -> Figure:
+    ) -> Picture:
         """Draw the curves of columns, and the pairs that interact most.
 
         Parameters
@@ -131,18 +142,19 @@ class BoosterReading:
 
         Returns
         -------
-        matplotlib.figure.Figure
+        secret_jax.inspect.plot.picture.Picture
+            Ticks below the curves, and numbers beside categories, are the rows.
         """
         from secret_jax.boost.plot import drawn_effects
 
-        which, rows = self._output(output), self._some_rows(X)
+        meaning, rows = self._meaning(output), self._some_rows(X)
         names = self.ensemble_.schema.names
         if columns is None:
-            shares = booster_importances(self.ensemble_, which)
+            shares = meaning.importances
             columns = [names[i] for i in np.argsort(-shares)[:most] if shares[i] > 0]
         curves = [self.effect(c, X, n_points=n_points, output=output) for c in columns]
-        pairs = interactions(self.ensemble_, rows, 40, which)[:most]
-        return drawn_effects(curves, pairs, self.ensemble_.schema.target_names[which])
+        pairs = interactions(self.ensemble_, rows, 40, meaning)[:most]
+        return drawn_effects(curves, pairs, rows, self.ensemble_.schema)
 
     def export_code(
         self,
@@ -153,22 +165,60 @@ class BoosterReading:
         table: str | None = None,
         output: int | str | None = None,
     ) -> str:
-        """All trees as a Python function, or as an SQL expression or query.
+        """All trees as Python functions, or as an SQL expression or query.
 
-        See `secret_jax.inspect.code.export.export_sum` for the parameters. With
-        ``average=False`` it is a sixth as long.
+        See `secret_jax.inspect.code.export.export_sum` for the parameters and what
+        programs of classes say. With ``average=False`` it is a sixth as long.
         """
         from secret_jax.inspect.code.export import export_sum
 
-        which = self._output(output)
+        check_is_fitted(self)
+        classes = classes_of(self)
         trees, steps = zip(*self.ensemble_.trees(), strict=True)
+        if classes is None and self.ensemble_.schema.n_outputs > 1:
+            trees = [tree.output(self._output(output)) for tree in trees]
         return export_sum(
-            [tree.output(which) if tree.n_outputs > 1 else tree for tree in trees],
+            trees,
             steps,
             language,
             function_name=function_name,
             precision=precision,
             table=table,
+            loss=self._loss,
+            classes=classes,
+            output=output if classes else None,
+        )
+
+    def _meaning(self, output: int | str | None) -> Meaning:
+        """What curves and interactions are of: an output, or probabilities."""
+        check_is_fitted(self)
+        ensemble, classes = self.ensemble_, classes_of(self)
+        n_outputs = ensemble.schema.n_outputs
+        if classes is None or self._loss is None:
+            which = self._output(output)
+            center, scale = (
+                part[which]
+                for part in (
+                    ensemble.schema.target_centers,
+                    ensemble.schema.target_scales,
+                )
+            )
+            return Meaning(
+                f"mean of {ensemble.schema.target_names[which]}",
+                lambda value: center + scale * value[:, [which]],
+                booster_importances(ensemble, which),
+            )
+        loss, names = self._loss, tuple(map(str, classes.labels))
+        if output is None and n_outputs > 1:
+            each = [booster_importances(ensemble, i) for i in range(n_outputs)]
+            return Meaning(
+                "mean probability", loss.prediction, np.mean(each, axis=0), names
+            )
+        which = 1 if output is None else position_of_class(output, classes)
+        return Meaning(
+            f"mean probability of {class_in_words(names[which])}",
+            lambda value: with_all_classes(loss.prediction(value))[:, [which]],
+            booster_importances(ensemble, which if n_outputs > 1 else 0),
         )
 
     def _output(self, output: int | str | None) -> int:

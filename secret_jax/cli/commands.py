@@ -1,8 +1,8 @@
-"""The commands of the command line that grow trees: demo and fit.
+"""The command that grows a tree on a file, and what all commands share.
 
-Each takes the parsed arguments of `secret_jax.cli.main`, prints its result to standard
-output and its progress to standard error, and imports what is slow only when it runs.
-`secret_jax.cli.saved` has the commands for models that were saved.
+A command takes the parsed arguments of `secret_jax.cli.main`, prints its result to
+standard output and its progress to standard error, and imports what is slow only when
+it runs. `secret_jax.cli.saved` has the commands for models that were saved.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import importlib.util
 import json
 import os
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -23,12 +23,9 @@ if TYPE_CHECKING:
 
     from secret_jax.classifier import SecretClassifier
     from secret_jax.cli.evaluation import Evaluation
-    from secret_jax.cli.reading.files import TableFile
-    from secret_jax.cli.reading.table import Reading
     from secret_jax.estimator import SecretRegressor
 
 PROGRAM = "secret-jax"
-DEMO_PICTURE = "secret_jax_demo.png"
 # Options of fit that go to the estimator under the same name, unless left out.
 _SAME_NAME = (
     "oblique",
@@ -56,49 +53,10 @@ class CommandError(Exception):
     """Something the user can mend; the text is the whole message."""
 
 
-def demo(arguments: argparse.Namespace) -> None:
-    """Grow a tree on data that comes with a dependency, and draw it."""
-    check_picture(arguments.out)
-    _require("pandas", "data", "hold the table")
-    print(
-        "How large is a cell nucleus? The area of 569 nuclei under the microscope,\n"
-        "from their radius, their texture and shape, and the diagnosis (the breast\n"
-        "cancer data that comes with scikit-learn). An area grows with the square of\n"
-        "the radius: one straight line cannot follow that, a few can.\n",
-        flush=True,
-    )
-    say("starting JAX")
-    from secret_jax.cli.evaluation import evaluate, score_table
-    from secret_jax.estimator import SecretRegressor
-
-    X, y = _demo_table()
-    evaluation = evaluate(
-        SecretRegressor(max_leaf_nodes=8, random_state=0, verbose=not arguments.quiet),
-        X,
-        y,
-        test_fraction=0.2,
-        seed=0,
-        progress=say,
-    )
-    print(evaluation.model.export_text().rstrip("\n"))
-    print(f"\n{score_table(evaluation)}\n")
-    draw(evaluation.model, arguments.out)
-    print(f"The picture of the tree is in {arguments.out}")
-    print(f"Now your own table:  {PROGRAM} fit FILE.csv --target COLUMN")
-
-
-def _demo_table() -> tuple[pd.DataFrame, pd.Series]:
-    from sklearn.datasets import load_breast_cancer
-
-    data: Any = load_breast_cancer(as_frame=True)
-    columns = ["radius", "texture", "smoothness", "concavity", "symmetry"]
-    X = data.data[[f"mean {name}" for name in columns]].set_axis(columns, axis=1)
-    X["diagnosis"] = data.target_names[data.target].astype(str)
-    return X, data.data["mean area"].rename("area")
-
-
 def fit(arguments: argparse.Namespace) -> None:
     """Grow a tree on a file, measure it beside the baselines, save and report it."""
+    from secret_jax.cli.training_table import training_table
+
     arguments.target = _target(arguments)
     if arguments.stream:
         from secret_jax.cli.streaming import fit_streamed
@@ -111,20 +69,22 @@ def fit(arguments: argparse.Namespace) -> None:
             f"{arguments.test_fraction:g} leave no rows to grow a tree on"
         )
     if arguments.report is not None:
-        _require("matplotlib", "plot", "draw a picture")
-        _require("jinja2", "plot", "write a page")
+        require("matplotlib", "plot", "draw a picture")
+        require("jinja2", "plot", "write a page")
         os.makedirs(arguments.report, exist_ok=True)
     if arguments.out is not None:
         check_output(arguments.out)
     model: Any = chosen_model(arguments)
-    named_texts = {*arguments.text, *arguments.discrete, *arguments.dates}
-    table = read(arguments.file, named_texts)
-    classes = _is_of_classes(table, arguments)
-    X, y, reading = _features_and_target(table, arguments, classes)
+    X, y, reading, classes = training_table(arguments)
     if classes:
         model = chosen_classifier(arguments)
         found = len(set(y))
         say(f"  {y.name}: {found} classes, so the tree is a classifier")
+    for parameter, names in (
+        ("discrete_features", arguments.discrete),
+        ("split_features", arguments.split_only),
+    ):
+        model.set_params(**{parameter: [reading.label(n) for n in names] or None})
     aside, X, y = _set_aside(X, y, arguments)
 
     from secret_jax.cli.evaluation import evaluate
@@ -157,6 +117,9 @@ def fit(arguments: argparse.Namespace) -> None:
 
         save_model(evaluation.model, arguments.out)
         say(f"wrote {arguments.out}; use it: {PROGRAM} predict {arguments.out} FILE")
+    if " more}" in result:
+        path = arguments.out or "MODEL"
+        say(f"lists of categories are cut short; {PROGRAM} show {path} --categories")
     if arguments.out is None and arguments.report is None:
         say("nothing was saved; --out MODEL keeps the tree, --report DIR a picture too")
 
@@ -173,96 +136,6 @@ def _target(arguments: argparse.Namespace) -> str:
         else f"name the column to predict: {PROGRAM} fit FILE TARGET, or --target "
         f"COLUMN; see {PROGRAM} fit --help"
     )
-
-
-def _is_of_classes(table: TableFile, arguments: argparse.Namespace) -> bool:
-    """Whether the target is a class; an option that goes with numbers is refused."""
-    from secret_jax.cli.reading.classes import holds_classes
-    from secret_jax.cli.reading.columns import MISSING
-    from secret_jax.cli.reading.problems import known_column
-
-    columns = [str(column) for column in table.frame.columns]
-    target = known_column(arguments.target, columns, "--target names")
-    missing = (*MISSING, *arguments.na)
-    if not (arguments.classes or holds_classes(table, target, missing)):
-        return False
-    for flag in ("paper", "calibrate", "clip_margin"):
-        if getattr(arguments, flag):
-            raise CommandError(
-                f"--{flag.replace('_', '-')} goes with a target of numbers, but "
-                f"{target!r} holds classes"
-            )
-    return True
-
-
-def _features_and_target(
-    table: TableFile, arguments: argparse.Namespace, classes: bool
-) -> tuple[pd.DataFrame, pd.Series, Reading]:
-    """The columns to learn from and the target, checked before rows are taken apart."""
-    import numpy as np
-    import pandas as pd
-
-    from secret_jax.cli.reading.classes import target_labels
-    from secret_jax.cli.reading.files import refuse_infinity
-    from secret_jax.cli.reading.learning import (
-        ReadingOptions,
-        learn_reading,
-        target_rows,
-    )
-    from secret_jax.cli.reading.problems import known_column
-    from secret_jax.data.columns import read_columns
-    from secret_jax.data.roles import ColumnOptions, learn_schema
-
-    columns = [str(column) for column in table.frame.columns]
-    target = known_column(arguments.target, columns, "--target names")
-    for flag in ("discrete", "split_only", "drop", "id", "text", "number", "dates"):
-        for name in getattr(arguments, flag):
-            known_column(name, columns, f"--{flag.replace('_', '-')} names")
-            if name == target:
-                raise CommandError(f"{name!r} is the target; name it in no other role")
-    names = [n for n in columns if n != target and n not in arguments.drop]
-    used = (*arguments.discrete, *arguments.split_only)
-    learned = learn_reading(
-        table,
-        target,
-        names,
-        ReadingOptions(
-            thousands=arguments.thousands,
-            decimal=arguments.decimal,
-            dates=arguments.dates,
-            missing=tuple(arguments.na),
-            ids=tuple(arguments.id),
-            texts=tuple(arguments.text),
-            numbers=tuple(arguments.number),
-            discrete=tuple(arguments.discrete),
-            used=used,
-            classes=classes,
-        ),
-    )
-    rows = target_labels if classes else target_rows
-    table, values, notes = rows(table, target, learned.reading)
-    for note in (*learned.notes, *notes):
-        say(f"  {note}")
-    names = [name for name in names if name not in learned.left_out]
-    if not names:
-        raise CommandError(f"no columns are left to predict {target!r} from")
-    X = learned.reading.apply(table, names)
-    y = pd.Series(values, name=target, index=X.index)
-    refuse_infinity(
-        table, X, "delete the value or the row, or leave the column out (--drop)"
-    )
-    with flags_for_parameters(), table.placing():
-        learn_schema(
-            read_columns(X),
-            np.zeros((len(values), 1)) if classes else values[:, None],
-            np.ones(len(values)),
-            ColumnOptions(
-                discrete_features=arguments.discrete,
-                split_features=arguments.split_only,
-                missing="mean",
-            ),
-        )
-    return X, y, learned.reading.only([*names, target])
 
 
 def _set_aside(
@@ -285,7 +158,7 @@ def _calibrate(
     arguments: argparse.Namespace,
 ) -> None:
     """Calibrate intervals on rows set aside, or on held-out rows that stayed so."""
-    if not hasattr(evaluation.model, "conformalize"):
+    if not hasattr(evaluation.model, "predict_interval"):
         return  # of classes probabilities say how sure they are
     if aside is None and not arguments.refit_all:
         aside = evaluation.held_out
@@ -361,8 +234,6 @@ def _result_text(evaluation: Evaluation, refitted: bool) -> str:
 def _write_report(
     folder: Path, arguments: argparse.Namespace, evaluation: Evaluation, result: str
 ) -> None:
-    from sklearn.base import is_classifier
-
     from secret_jax import __version__
     from secret_jax.cli.evaluation import TREE
 
@@ -401,17 +272,7 @@ def _write_report(
     (folder / "errors.json").write_text(
         json.dumps(content, indent=2) + "\n", encoding="utf-8"
     )
-    model: Any = evaluation.model
-    if model.tree_.n_outputs > 1:
-        say("pictures are left out: they show one equation a leaf, not several classes")
-        return
-    draw(model, folder / "tree.png")
-    if is_classifier(model):
-        page = model.to_html(
-            title=f"{arguments.target} from {Path(arguments.file).name}"
-        )
-        (folder / "report.html").write_text(page, encoding="utf-8")
-        return
+    draw(evaluation.model, folder / "tree.png")
     # After growing again, the held-out rows are no longer held out.
     known = None if arguments.refit_all else evaluation.held_out
     before = f"the tree of the {evaluation.n_training:,} training rows"
@@ -427,33 +288,12 @@ def _write_report(
     (folder / "report.html").write_text(page, encoding="utf-8")
 
 
-def read(path: str, text_columns: Collection[str] = ()) -> TableFile:
-    """Read a file, and say what there is in it."""
-    _require("pandas", "data", "read tables")
-    from secret_jax.cli.reading.files import read_file
-
-    say(f"reading {'standard input' if path == '-' else path}")
-    table = read_file(path, text_columns)
-    rows, columns = table.frame.shape
-    say(f"{rows} rows, {columns} columns")
-    for note in table.notes:
-        say(f"  {note}")
-    return table
-
-
 def draw(model: SecretRegressor, path: str | Path) -> None:
     """Draw a tree to a file."""
     import matplotlib
 
-    if model.tree_.n_outputs > 1:
-        raise CommandError(
-            "a picture shows one equation a leaf, not those of several classes; "
-            "plot_tree(output=...) draws one of them"
-        )
     matplotlib.use("Agg")  # only files are drawn to, no display is needed
-    axes = model.plot_tree()
-    figure: Any = axes.figure
-    figure.savefig(path, dpi=150, bbox_inches="tight")
+    model.plot_tree().savefig(path, dpi=150)
 
 
 def check_output(path: str) -> None:
@@ -470,7 +310,7 @@ def check_output(path: str) -> None:
 def check_picture(path: str) -> None:
     """Refuse what is no name of a picture, before the work."""
     check_output(path)
-    _require("matplotlib", "plot", "draw a picture")
+    require("matplotlib", "plot", "draw a picture")
     from matplotlib.backend_bases import FigureCanvasBase
 
     kinds = FigureCanvasBase.get_supported_filetypes()
@@ -480,7 +320,8 @@ def check_picture(path: str) -> None:
         )
 
 
-def _require(module: str, extra: str, purpose: str) -> None:
+def require(module: str, extra: str, purpose: str) -> None:
+    """Refuse what a package is needed for that is not there."""
     if importlib.util.find_spec(module) is None:
         raise CommandError(
             f"{module} is needed to {purpose}: pip install 'secret-jax[{extra}]'"

@@ -221,12 +221,12 @@ def _score_lines(evaluation: Evaluation) -> Iterator[str]:
             share = f"{100 * wrong:.1f} %"
             yield f"  {name:<32}{share:>10}{rounded(log_loss):>10}{leaves:>8}"
         return
-    yield f"{title:<34}{'MSE':>10}{'RMSE':>10}{'R²':>8}{'leaves':>8}"
+    yield f"{title:<34}{'MAE':>10}{'R²':>8}{'RMSE':>10}{'leaves':>8}"
     for name, score in evaluation.scores.items():
-        mse, rmse = rounded(score["mse"]), rounded(score["rmse"])
+        mae, rmse = rounded(score["mae"]), rounded(score["rmse"])
         r2 = "-" if score["r2"] is None else f"{score['r2']:.3f}"
         leaves = score.get("leaves", "-")
-        yield f"  {name:<32}{mse:>10}{rmse:>10}{r2:>8}{leaves:>8}"
+        yield f"  {name:<32}{mae:>10}{r2:>8}{rmse:>10}{leaves:>8}"
 
 
 def rounded(value: float | None) -> str:

@@ -17,7 +17,8 @@ from typing import Any
 
 from secret_jax import __version__
 from secret_jax.cli import commands, options
-from secret_jax.cli.commands import DEMO_PICTURE, PROGRAM, CommandError, quiet
+from secret_jax.cli.commands import PROGRAM, CommandError, quiet
+from secret_jax.cli.demo import DEMO_PICTURE, demo
 from secret_jax.cli.warmup import add_warmup
 
 
@@ -96,9 +97,9 @@ def _parser() -> argparse.ArgumentParser:
     def command(name: str, **words: Any) -> argparse.ArgumentParser:
         return subparsers.add_parser(name, parents=[common], **words)
 
-    demo = command("demo", help="grow a tree on data that is at hand")
-    demo.set_defaults(run=commands.demo)
-    demo.add_argument(
+    first = command("demo", help="grow a tree on data that is at hand")
+    first.set_defaults(run=demo)
+    first.add_argument(
         "--out",
         metavar="PICTURE",
         default=DEMO_PICTURE,
@@ -304,8 +305,13 @@ def _add_fit_options(fit: argparse.ArgumentParser) -> None:
 def _warnings_as_lines() -> Iterator[None]:
     """Warnings meant for users as one line each; those for developers not at all."""
 
+    told = set()
+
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        _tell(f"{PROGRAM}: warning: {_one_line(str(message))}")
+        line = _one_line(str(message))
+        if line not in told:  # rows may be looked at more than once
+            told.add(line)
+            _tell(f"{PROGRAM}: warning: {line}")
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

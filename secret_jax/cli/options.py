@@ -109,6 +109,26 @@ class _Dates(argparse.Action):
         setattr(namespace, self.dest, found)
 
 
+def add_file_options(group: argparse._ArgumentGroup) -> None:
+    """Where in a file the table is, and which cells are missing."""
+    group.add_argument(
+        "--sheet", metavar="NAME", help="the sheet of an Excel file to read"
+    )
+    group.add_argument(
+        "--skip",
+        metavar="N",
+        type=whole(0),
+        help="lines above the header, where a title or empty lines are not found out",
+    )
+    group.add_argument(
+        "--na",
+        metavar="VALUE",
+        action="append",
+        default=[],
+        help="a cell that stands for nothing, beside the usual ones (empty, ?, -, NA)",
+    )
+
+
 def add_reading_options(parser: argparse.ArgumentParser) -> None:
     """What a person can say of the cells of a table."""
     cells = parser.add_argument_group(
@@ -116,9 +136,20 @@ def add_reading_options(parser: argparse.ArgumentParser) -> None:
         "Numbers with separators, units or signs of currencies, dates and columns that "
         "only name the rows are found out, and what was found is said.",
     )
+    add_file_options(cells)
+    cells.add_argument(
+        "--distinct",
+        action="store_true",
+        help="of rows that are the same in every column use one",
+    )
     for flag, metavar, purpose in (
         ("--id", "A,B", "columns that only name the rows: they are left out"),
         ("--text", "A,B", "columns of categories, taken as they stand there"),
+        (
+            "--ignore-case",
+            "A,B",
+            "columns of categories in which case and blanks mean nothing",
+        ),
         ("--number", "A,B", "columns of numbers, even if they look like names of rows"),
     ):
         cells.add_argument(
@@ -130,13 +161,6 @@ def add_reading_options(parser: argparse.ArgumentParser) -> None:
         action=_Dates,
         default={},
         help="a column of dates, and how they are written, as in sold:%%d.%%m.%%Y",
-    )
-    cells.add_argument(
-        "--na",
-        metavar="VALUE",
-        action="append",
-        default=[],
-        help="a cell that stands for nothing, beside the usual ones (empty, ?, -, NA)",
     )
     cells.add_argument(
         "--thousands",
@@ -230,8 +254,13 @@ def add_saved_commands(command: Callable[..., argparse.ArgumentParser]) -> None:
         parser.add_argument("model", metavar="MODEL", help="a file of fit --out")
         return parser
 
-    predict = of_model("predict", saved.predict, "predict with a saved model")
-    predict.add_argument("file", metavar="FILE", help=FILE_HELP)
+    def of_rows(name: str, run: Callable, purpose: str, more: str = "") -> Any:
+        parser = of_model(name, run, purpose)
+        parser.add_argument("file", metavar="FILE", help=FILE_HELP + more)
+        add_file_options(parser.add_argument_group("reading"))
+        return parser
+
+    predict = of_rows("predict", saved.predict, "predict with a saved model")
     predict.add_argument(
         "--keep",
         metavar="A,B",
@@ -259,8 +288,7 @@ def add_saved_commands(command: Callable[..., argparse.ArgumentParser]) -> None:
         help="FILE is a folder of Parquet files that need not fit into memory, and "
         "--out a Parquet file",
     )
-    explain = of_model("explain", saved.explain, "say why rows get their predictions")
-    explain.add_argument("file", metavar="FILE", help=FILE_HELP)
+    explain = of_rows("explain", saved.explain, "say why rows get their predictions")
     explain.add_argument(
         "--rows",
         metavar="N",
@@ -271,8 +299,8 @@ def add_saved_commands(command: Callable[..., argparse.ArgumentParser]) -> None:
     explain.add_argument(
         "--out", metavar="FILE", help="write all rows to this CSV file instead"
     )
-    score = of_model("score", saved.score, "measure a saved model on new rows")
-    score.add_argument("file", metavar="FILE", help=f"{FILE_HELP}; with the target")
+    purpose = "measure a saved model on new rows"
+    of_rows("score", saved.score, purpose, "; with the target")
     export = of_model("export", saved.export, "write a saved model as a program")
     export.add_argument("language", choices=("python", "sql", "dot"))
     export.add_argument("--name", help="of the function, or of the column of a query")
@@ -290,4 +318,7 @@ def add_saved_commands(command: Callable[..., argparse.ArgumentParser]) -> None:
     )
     show.add_argument(
         "--max-terms", metavar="N", type=whole(1), help="most terms of an equation"
+    )
+    show.add_argument(
+        "--categories", action="store_true", help="print all categories of a split"
     )

@@ -8,7 +8,10 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from secret_jax.cli.commands import (
     PROGRAM,
@@ -17,7 +20,6 @@ from secret_jax.cli.commands import (
     check_picture,
     draw,
     flags_for_parameters,
-    read,
     say,
 )
 
@@ -60,7 +62,7 @@ def predict(arguments: argparse.Namespace) -> None:
         return
     if arguments.interval is not None:
         _check_calibrated(model)
-    table, X, _ = _read_rows(model, arguments.file, arguments.keep)
+    table, X, _ = _read_rows(model, arguments, arguments.keep)
     with flags_for_parameters(), table.placing():
         columns = _predictions(model, X, arguments)
     for name in arguments.keep:
@@ -121,7 +123,7 @@ def explain(arguments: argparse.Namespace) -> None:
     if arguments.out is not None:
         check_output(arguments.out)
     model = loaded(arguments.model)
-    table, X, _ = _read_rows(model, arguments.file, ())
+    table, X, _ = _read_rows(model, arguments, ())
     if arguments.out is None:
         X = X.iloc[: arguments.rows]
     with flags_for_parameters(), table.placing():
@@ -150,18 +152,16 @@ def score(arguments: argparse.Namespace) -> None:
     from sklearn.base import is_classifier
 
     from secret_jax.cli.evaluation import measured, rounded
-    from secret_jax.cli.reading.classes import target_labels
     from secret_jax.cli.reading.columns import Texts
-    from secret_jax.cli.reading.learning import target_rows
     from secret_jax.cli.reading.numbers import NumberFormat
-    from secret_jax.cli.reading.problems import known_column
     from secret_jax.cli.reading.table import Reading
+    from secret_jax.cli.reading.targets import target_labels, target_rows
 
     model = loaded(arguments.model)
     target = _target_of(model)
     classes = is_classifier(model)
-    table, X, reading = _read_rows(model, arguments.file, (target,))
-    known_column(target, list(table.frame.columns), "the target of the model is")
+    table, X, reading = _read_rows(model, arguments, (target,))
+    table.column(target, "the target of the model is")
     if target not in reading.formats:
         chosen = Texts() if classes else NumberFormat()
         reading = Reading(formats={target: chosen}, missing=reading.missing)
@@ -185,10 +185,12 @@ def _target_of(model: Any) -> str:
     """The column that a model predicts; classifiers keep the names of classes only."""
     from sklearn.base import is_classifier
 
+    reading = _reading(model)
     if not is_classifier(model):
-        return model.tree_.schema.target_name
-    formats = [*_reading(model).formats]  # the target is the last
-    if not formats or formats[-1] in model.tree_.schema.input_names:
+        target = model.tree_.schema.target_name
+        return reading.name_of(str(target))
+    formats = [*reading.formats]  # the target is the last
+    if not formats or reading.label(formats[-1]) in model.tree_.schema.input_names:
         raise CommandError(
             "the model does not know which column holds its classes: it was not "
             f"fitted by {PROGRAM} fit"
@@ -214,8 +216,9 @@ def export(arguments: argparse.Namespace) -> None:
         text = model.export_code(
             arguments.language, function_name=arguments.name, table=arguments.table
         )
+        reading = _reading(model)
         for name in model.tree_.schema.input_names:
-            chosen = _reading(model).formats[name]
+            chosen = reading.formats[reading.name_of(name)]
             if isinstance(chosen, NumberFormat) and not chosen.is_plain:
                 say(f"{name}: the program takes numbers, not the texts of the file")
             if isinstance(chosen, DateFormat):
@@ -223,7 +226,7 @@ def export(arguments: argparse.Namespace) -> None:
     if arguments.out is None:
         print(text.rstrip("\n"))
         return
-    from secret_jax.tree.file import replacing
+    from secret_jax.tree.archive import replacing
 
     with replacing(arguments.out) as file:
         file.write(text.encode())
@@ -232,6 +235,8 @@ def export(arguments: argparse.Namespace) -> None:
 
 def show(arguments: argparse.Namespace) -> None:
     """Print a saved model, and draw it if asked to."""
+    from secret_jax.inspect.arguments import MOST_CATEGORIES
+
     if arguments.plot is not None:
         check_picture(arguments.plot)
     model = loaded(arguments.model)
@@ -239,6 +244,7 @@ def show(arguments: argparse.Namespace) -> None:
         max_depth=arguments.max_depth,
         precision=arguments.precision,
         max_terms=arguments.max_terms,
+        max_categories=None if arguments.categories else MOST_CATEGORIES,
     )
     print(text.rstrip("\n"))
     if arguments.plot is not None:
@@ -255,16 +261,21 @@ def _reading(model: SecretRegressor) -> Reading:
 
 
 def _read_rows(
-    model: SecretRegressor, path: str, kept: tuple[str, ...] | list[str]
+    model: SecretRegressor,
+    arguments: argparse.Namespace,
+    kept: tuple[str, ...] | list[str],
 ) -> tuple[TableFile, pd.DataFrame, Reading]:
     """A file, its columns for the model, and how they are read."""
     from secret_jax.cli.reading.files import refuse_infinity
-    from secret_jax.cli.reading.problems import known_column, some
+    from secret_jax.cli.reading.problems import some
+    from secret_jax.cli.training_table import read
 
     schema, reading = model.tree_.schema, _reading(model)
-    table = read(path, {*reading.text_columns, *kept})
+    reading = replace(reading, missing=(*reading.missing, *arguments.na))
+    needed = [reading.name_of(label) for label in schema.input_names]
+    wanted = (*needed, *kept) if schema.named else kept
+    table = read(arguments.file, arguments, {*reading.text_columns, *kept}, wanted)
     columns = list(table.frame.columns)
-    needed = list(schema.input_names)
     if not schema.named:
         if len(columns) != len(needed):
             raise CommandError(
@@ -272,16 +283,39 @@ def _read_rows(
                 f"without names on {len(needed)}; give a file with just these, in order"
             )
         table.frame.columns = columns = needed
-    for name in needed:
-        known_column(name, columns, "the model needs the column")
+    lacking = [name for name in needed if name not in columns]
+    asked = _asked_columns(model) if lacking else set()
+    for name, label in zip(needed, schema.input_names, strict=True):
+        if name in lacking and (label in asked or not schema.allow_missing):
+            table.column(name, "the model needs the column")
+    if lacking:
+        say(f"  not in the file, and not asked for: {some(lacking, most=8)}")
     for name in kept:
-        known_column(name, columns, "--keep names")
+        table.column(name, "--keep names")
     unused = [name for name in columns if name not in needed and name not in kept]
     if unused:
         say(f"  not used by the model: {some(unused, most=8)}")
+    frame = table.frame.assign(**dict.fromkeys(lacking))
+    table = table._replace(frame=frame)
     X = reading.apply(table, needed)
     refuse_infinity(table, X, "delete the value or the row")
-    return table, X, reading
+    return table, X.rename(columns=reading.labels), reading
+
+
+def _asked_columns(model: SecretRegressor) -> set[str]:
+    """Columns on which predictions depend, by the model's names for them."""
+    tree = model.tree_
+    schema = tree.schema
+    in_sums = (tree.direction != 0).any(axis=0)
+    slopes = (tree.coefficient[tree.is_leaf][:, :, 1:] != 0).any(axis=(0, 1))
+    in_sums[: len(slopes)] |= slopes | (tree.kept is not None)
+    asked = {schema.input_columns[place] for place in np.flatnonzero(in_sums)}
+    asked |= {schema.discrete[attribute] for attribute in tree.asked_attributes}
+    if tree.additive is not None:
+        asked |= {curve.input_column(schema) for curve in tree.additive.curves}
+    names = {schema.names[column] for column in asked}
+    parts = {part: name for name, its in schema.dates for part in its}
+    return {parts.get(name, name) for name in names}
 
 
 def _write_table(columns: dict, index: pd.Index, path: str | None, what: str) -> None:
@@ -291,7 +325,7 @@ def _write_table(columns: dict, index: pd.Index, path: str | None, what: str) ->
     if path is None:
         frame.to_csv(sys.stdout, index=False)
         return
-    from secret_jax.tree.file import replacing
+    from secret_jax.tree.archive import replacing
 
     with replacing(path) as file:
         frame.to_csv(file, index=False)

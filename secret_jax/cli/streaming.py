@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 # Options of fit that need all rows in memory, or cells of text.
 _OF_TABLES = ("text", "number", "dates", "id", "na", "calibrate", "report")
-_OF_TABLES += ("refit_all", "thousands", "decimal")
+_OF_TABLES += ("refit_all", "thousands", "decimal", "ignore_case", "distinct")
+_OF_TABLES += ("sheet", "skip")
 
 
 def fit_streamed(arguments: argparse.Namespace, model: SecretRegressor) -> None:

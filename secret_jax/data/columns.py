@@ -8,6 +8,7 @@ only while it is looked at.
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -22,6 +23,8 @@ NO_TABLE = (
 )
 # More would take gigabytes in the search, and say nothing.
 MOST_CATEGORIES = 4096
+# Columns that were the index of a DataFrame, as pandas hands them to Arrow.
+_INDEX = re.compile(r"__index_level_\d+__")
 
 
 # Columns by name, or in order where they have none; see `read_columns`.
@@ -104,6 +107,18 @@ def as_frame(X: Any) -> nw.DataFrame[Any] | None:
         return None
     frame = nw.from_native(X, eager_only=True, pass_through=True)
     return frame if isinstance(frame, nw.DataFrame) else None
+
+
+def is_index(name: object) -> bool:
+    """Whether a column was the index of a DataFrame."""
+    return isinstance(name, str) and _INDEX.fullmatch(name) is not None
+
+
+def without_index(X: Any) -> Any:
+    """A table of any kind without columns that were the index of a DataFrame."""
+    frame = as_frame(X)
+    named = [] if frame is None else [name for name in frame.columns if is_index(name)]
+    return frame.drop(named).to_native() if frame is not None and named else X
 
 
 def _array_columns(array: np.ndarray) -> list[np.ndarray]:

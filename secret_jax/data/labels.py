@@ -13,6 +13,9 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d
 from secret_jax.data.columns import listed, refuse_complex
 from secret_jax.runtime.values import is_real
 
+# Labels that a model file can keep.
+_PLAIN = (str, bool, int, float, np.integer, np.floating, np.bool_)
+
 
 def validated_labels(y: Any, X: Any, caller: str) -> np.ndarray:
     """Labels of rows, shape (n_rows,); an error if they are no classes.
@@ -53,6 +56,13 @@ def validated_labels(y: Any, X: Any, caller: str) -> np.ndarray:
             f"Input y contains NaN: the class of row {np.flatnonzero(absent)[0]} is "
             "missing. Drop such rows, or name a class for them."
         )
+    for label in labels if labels.dtype.kind not in "biufU" else ():
+        if not isinstance(label, _PLAIN):
+            raise ValueError(
+                f"y holds the class {str(label)!r}, a {type(label).__name__}; classes "
+                "are text, numbers or truth values. Turn them into text, for example "
+                "with y.astype(str)."
+            )
     try:
         check_classification_targets(labels)
     except ValueError as error:

@@ -180,7 +180,7 @@ def learn_schema(
         for i, values in zip(discrete_columns, categories, strict=True)
     ]
     measured_targets = column_moments(
-        list(targets.T), target_names, weight, allow_missing=False, what="the target"
+        list(targets.T), target_names, weight, allow_missing=False, of_target=True
     )
     return schema_of(
         found, measured, categories, counts, measured_targets, options, target_names
@@ -338,7 +338,7 @@ def _target_scaling(
     targets: np.ndarray, weight: np.ndarray, names: tuple[str, ...]
 ) -> dict[str, Any]:
     measured = column_moments(
-        list(targets.T), names, weight, allow_missing=False, what="the target"
+        list(targets.T), names, weight, allow_missing=False, of_target=True
     )
     return _scaling(measured, names)
 

@@ -13,6 +13,12 @@ from secret_jax.runtime.hashing import mix
 # offset, by another unit) must not move a row. Rows that differ by less, most rows of a
 # table with heavy tails, are told apart by their exact content.
 _STEPS = 1024.0
+# A row of more copies is dealt as so many: ten for each of five parts, five for each of
+# ten, two for each pair of parts of two divisions into five. Of many such rows there
+# are fewer, but one for each of five parts.
+_MOST_DEALT, LEAST_DEALT = 50, 5
+# Dealt rows that are plenty.
+PLENTY = 1 << 16
 
 
 class Table(NamedTuple):
@@ -79,21 +85,102 @@ def join(parts: list[Rows]) -> Rows:
 
 
 def shuffled(rows: Rows, seed: int) -> Rows:
-    """The rows in an order that depends on their content and the seed alone."""
-    return rows.take(_hash_order(rows, seed)[0])
+    """The rows in an order that depends on their content and the seed alone.
 
-
-def merged(rows: Rows, seed: int) -> Rows:
-    """The rows in shuffled order, identical ones as one.
-
-    A prefix of them is a sample of distinct rows.
+    Identical rows stand apart: any stretch of the rows holds its share of them.
     """
-    order, hashed, exact = _hash_order(rows, seed)
-    rows = rows.take(order)
-    new = np.r_[True, (np.diff(hashed) != 0) | (np.diff(exact) != 0)]
-    first = np.flatnonzero(new)
-    weight = np.add.reduceat(rows.weight, first)
-    return rows.take(first)._replace(weight=weight)
+    order, hashed, first = _hash_order(rows, seed)
+    number = np.diff(np.append(first, rows.n_rows))
+    return rows.take(order[_spread(hashed[first], number)])
+
+
+class Merged(NamedTuple):
+    """Rows in shuffled order, identical ones as one of their common weight.
+
+    Attributes
+    ----------
+    rows : Rows
+        Distinct; a prefix of them is a sample of distinct rows.
+    hashed : ndarray of shape (n_rows,), uint64
+        By which they are ordered, rising.
+    copies : ndarray of shape (n_rows,), int64
+        How many rows each one stands for.
+    """
+
+    rows: Rows
+    hashed: np.ndarray
+    copies: np.ndarray
+
+    def dealt(self, most: int = PLENTY) -> Rows:
+        """The rows in shuffled order, their copies dealt over it like cards.
+
+        A row that stands for several becomes as many of equal weights (or up to 50, of
+        more copies) at equal distances, so that every stretch of the rows, and every
+        part that is made of stretches, holds its share of them: what is learned from
+        some copies of a row is judged by others.
+
+        Parameters
+        ----------
+        most : int
+            Rows that there should be at most; but up to five of each may be dealt.
+
+        Returns
+        -------
+        Rows
+            The distinct rows themselves, where each one stands for one.
+        """
+        suitable = min(most, PLENTY) // self.rows.n_rows
+        number = np.minimum(self.copies, np.clip(suitable, LEAST_DEALT, _MOST_DEALT))
+        if (number == 1).all():
+            return self.rows
+        order = _spread(self.hashed, number)
+        index = np.repeat(np.arange(len(number)), number)[order]
+        return self.rows.take(index)._replace(weight=(self.rows.weight / number)[index])
+
+
+def merged(rows: Rows, seed: int, copies: np.ndarray | None = None) -> Merged:
+    """Make one row of identical ones.
+
+    Parameters
+    ----------
+    rows : Rows
+    seed : int
+        Of the order.
+    copies : ndarray of shape (n_rows,), int64, optional
+        How many rows each one stands for; by default one.
+
+    Returns
+    -------
+    Merged
+    """
+    order, hashed, first = _hash_order(rows, seed)
+    if copies is None:
+        copies = np.ones(rows.n_rows, np.int64)
+    weight = np.add.reduceat(rows.weight[order], first)
+    found = rows.take(order[first])._replace(weight=weight)
+    return Merged(found, hashed[first], np.add.reduceat(copies[order], first))
+
+
+def _spread(hashed: np.ndarray, number: np.ndarray) -> np.ndarray:
+    """The order of copies that lie at equal distances on the circle of all hashes.
+
+    Parameters
+    ----------
+    hashed : ndarray of shape (n_distinct,), uint64
+        Where the first copy of each row lies, rising.
+    number : ndarray of shape (n_distinct,), int64
+        How many copies there are of it; they are numbered one row after the other.
+
+    Returns
+    -------
+    ndarray of shape (n_copies,), int64
+    """
+    start = np.repeat(np.cumsum(number) - number, number)
+    nth = (np.arange(len(start)) - start).astype(np.uint64)
+    distance = np.uint64(2**64 - 1) // number.astype(np.uint64)
+    # Sums of unsigned numbers go round.
+    place = np.repeat(hashed, number) + nth * np.repeat(distance, number)
+    return np.argsort(place, kind="stable")
 
 
 def _hash_order(rows: Rows, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -102,20 +189,24 @@ def _hash_order(rows: Rows, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarr
     Returns
     -------
     order : ndarray of shape (n_rows,), int64
-    hashed, exact : ndarray of shape (n_rows,), uint64
-        Hashes in that order: the first is of slightly rounded content unless other rows
-        share it, the second of exact content.
+    hashed : ndarray of shape (n_rows,), uint64
+        Hashes in that order, of slightly rounded content unless other rows share it.
+    first : ndarray of shape (n_distinct,), int64
+        Where in that order each distinct row begins.
     """
     targets = rows.targets.astype(np.float32)
     columns = [*rows.table.x.T, *rows.table.codes.T, *targets.T]
     hashed = content_hash([np.rint(_STEPS * column) for column in columns], seed)
     exact = content_hash(columns, seed)
     order = np.argsort(hashed)
-    # A sort by two keys takes three times as long.
+    # A sort by several keys takes three times as long.
     if (np.diff(hashed[order]) == 0).any():
         hashed = _told_apart(hashed, exact)
-        order = np.lexsort((exact, hashed))
-    return order, hashed[order], exact[order]
+        # By weight at last: copies may be given in any order.
+        order = np.lexsort((rows.weight, exact, hashed))
+    hashed, exact = hashed[order], exact[order]
+    new = np.r_[True, (np.diff(hashed) != 0) | (np.diff(exact) != 0)]
+    return order, hashed, np.flatnonzero(new)
 
 
 def _told_apart(hashed: np.ndarray, exact: np.ndarray) -> np.ndarray:

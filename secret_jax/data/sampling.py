@@ -1,7 +1,9 @@
 """Which rows: an order, a sample and a hold-out part, by their content alone.
 
 Ties are identical rows, so nothing that follows depends on the order in which the rows
-were given, and a row of weight two lands where two copies of it would.
+were given, and a row of weight two lands where two copies of it would. It does depend
+on the order of the columns: the hash of a row knows the place of every value, as two
+columns of truth values would otherwise be told apart by nothing.
 """
 
 from __future__ import annotations
@@ -106,12 +108,13 @@ def _mixed(value: Any) -> Any:
 
 
 def hold_out(weight: np.ndarray, fraction: float) -> int:
-    """Where to cut distinct rows in hash order so that the rest is a hold-out part.
+    """Where to cut rows in hash order so that the rest is a hold-out part.
 
     Parameters
     ----------
     weight : ndarray of shape (n_rows,)
-        Identical rows are one row of their common weight: they are never put apart.
+        Of rows as `secret_jax.data.rows.Merged.dealt` gives them: what is held out has
+        its share of the copies of every row.
     fraction : float
         Share of the weight to hold out.
 

@@ -48,7 +48,7 @@ def column_moments(
     weight: np.ndarray,
     *,
     allow_missing: bool,
-    what: str = "column",
+    of_target: bool = False,
 ) -> ColumnMoments:
     """Measure columns.
 
@@ -61,8 +61,8 @@ def column_moments(
     weight : ndarray of shape (n_rows,), float64
         Rows of weight zero count for nothing, but must hold numbers.
     allow_missing : bool
-    what : str
-        What the columns are, for messages.
+    of_target : bool
+        Whether they are targets: one without a variance cannot be learned.
 
     Returns
     -------
@@ -72,10 +72,10 @@ def column_moments(
     ------
     ValueError
         If a value is infinite, missing where that is not allowed, or so large that the
-        variance is no number.
+        variance is no number; of a target also so small.
     """
     blocks = column_sums(columns, names, weight, allow_missing=allow_missing)
-    return moments_of(blocks, names, what)
+    return moments_of(blocks, names, of_target=of_target)
 
 
 def column_sums(
@@ -113,7 +113,7 @@ def column_sums(
 
 
 def moments_of(
-    blocks: Sequence[ColumnSums], names: Sequence[str], what: str = "column"
+    blocks: Sequence[ColumnSums], names: Sequence[str], *, of_target: bool = False
 ) -> ColumnMoments:
     """Moments of the columns of all blocks together; see `column_moments`."""
     if not blocks:
@@ -123,11 +123,14 @@ def moments_of(
         total = joint_sums(blocks)
         scale = np.sqrt(safe_divide(total.scatter, total.mass, np))
     constant = (total.lowest >= total.highest) | (total.mass == 0)
-    for column in np.flatnonzero(~constant & ~np.isfinite(scale)).tolist():
+    usable = np.isfinite(scale) & ((scale > 0) | (not of_target))
+    for column in np.flatnonzero(~constant & ~usable).tolist():
         largest = max(abs(total.lowest[column]), abs(total.highest[column]))
+        what = "the target" if of_target else "column"
+        size = "small" if scale[column] == 0 else "large"
         raise ValueError(
-            f"The values of {what} {names[column]!r} are too large ({largest:.3g}) for "
-            "their variance to be a number. Rescale them."
+            f"The values of {what} {names[column]!r} are too {size} ({largest:.3g}) "
+            "for their variance to be a number. Rescale them."
         )
     center = np.where(constant, total.lowest, total.mean)
     return ColumnMoments(

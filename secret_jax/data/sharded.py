@@ -9,7 +9,6 @@ host once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -18,18 +17,17 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from secret_jax.data.device import is_resident
 from secret_jax.data.encoding import ReadColumns
 from secret_jax.data.rows import Rows
 from secret_jax.data.sampling import sampling_factors, sampling_hash, sampling_limit
 from secret_jax.data.schema import TableSchema
-from secret_jax.data.source import HostRows, distinct
-from secret_jax.runtime.devices import computing_on, in_32_bits
+from secret_jax.data.shards import RowShards
+from secret_jax.data.source import HostRows, few_copies
+from secret_jax.runtime.devices import in_32_bits
 from secret_jax.runtime.linalg import AnyArray
 from secret_jax.runtime.programs import program
 from secret_jax.runtime.shapes import next_power_of_two
 
-AXIS = "rows"
 # Rows that a device looks at together: float32 sums of so few keep six digits, and the
 # tiles are added up with their rounding errors beside them. Few stay in the caches of a
 # processor; an accelerator starts the kernels of a turn of the loop one by one.
@@ -38,165 +36,6 @@ _TILE, _ACCELERATOR_TILE = 1024, 8192
 _TILE_NUMBERS = 1 << 26
 
 _Result = TypeVar("_Result")
-
-
-@dataclass(frozen=True, eq=False)
-class RowShards:
-    """Rows in equal shards; the last ones may be padding.
-
-    Attributes
-    ----------
-    x : jax.Array of shape (n_padded, n_columns)
-        Sharded along the rows of `mesh`.
-    n_rows : int
-        Rows that are none of the padding.
-    mesh : jax.sharding.Mesh
-        Of one axis.
-    """
-
-    x: jax.Array
-    n_rows: int
-    mesh: Mesh
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows without padding, columns."""
-        return self.n_rows, self.x.shape[1]
-
-    @property
-    def ndim(self) -> int:
-        """As of an array."""
-        return 2
-
-    @property
-    def dtype(self) -> Any:
-        """As of an array."""
-        return self.x.dtype
-
-    def __len__(self) -> int:
-        return self.n_rows
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        del copy  # it comes from devices: a copy always
-        return np.asarray(self.x, dtype)[: self.n_rows]
-
-    @property
-    def spec(self) -> PartitionSpec:
-        """How rows are divided."""
-        return PartitionSpec(self.mesh.axis_names[0])
-
-    def beside(self, array: np.ndarray) -> jax.Array:
-        """An array of one entry for each row, padded with zeros, in the same shards."""
-        more = [(0, len(self.x) - len(array))] + [(0, 0)] * (array.ndim - 1)
-        return jax.device_put(np.pad(array, more), NamedSharding(self.mesh, self.spec))
-
-
-def shard_rows(X: Any, mesh: Mesh | None = None) -> RowShards:
-    """Rows of numbers on several devices, for ``fit`` and ``predict``.
-
-    Parameters
-    ----------
-    X : array-like of shape (n_rows, n_columns)
-        Numbers. A ``jax.Array`` that is sharded along its rows stays where it is.
-    mesh : jax.sharding.Mesh, optional
-        Of one axis; by default all devices of the platform that JAX prefers. The rows
-        need not be a multiple of its devices: the last shard is padded.
-
-    Returns
-    -------
-    RowShards
-        What ``fit``, ``predict`` and ``score`` take in the place of an array.
-
-    Raises
-    ------
-    ValueError
-        If X is no table of numbers, or the mesh has several axes.
-
-    Examples
-    --------
-    >>> from secret_jax import SecretRegressor, shard_rows
-    >>> from secret_jax.datasets import make_fried
-    >>> X, y = make_fried(500, random_state=0)
-    >>> shards = shard_rows(X)
-    >>> model = SecretRegressor(max_depth=0).fit(shards, y)
-    >>> model.predict(shards).shape
-    (500,)
-    """
-    if mesh is None and is_sharded(X):
-        return as_they_lie(X)
-    if mesh is None:
-        mesh = Mesh(np.array(jax.local_devices()), (AXIS,))
-    if len(mesh.axis_names) != 1:
-        raise ValueError(
-            f"mesh has the axes {mesh.axis_names}; give one of a single axis, for "
-            "example jax.make_mesh((jax.device_count(),), ('rows',))."
-        )
-    array = np.asarray(X)
-    if array.ndim != 2 or array.dtype.kind not in "fiu":
-        raise ValueError(
-            f"X has {array.ndim} dimensions and the type {array.dtype}; shards hold "
-            "numbers of shape (n_rows, n_columns)."
-        )
-    if array.dtype == np.float64:
-        array = array.astype(np.float32)
-    n_rows, n_shards = len(array), mesh.size
-    n_padded = -(-max(n_rows, 1) // n_shards) * n_shards
-    # A copy of the last row: padding is no value of its own.
-    padded = np.pad(array, [(0, n_padded - n_rows), (0, 0)], mode="edge")
-    sharding = NamedSharding(mesh, PartitionSpec(mesh.axis_names[0]))
-    return RowShards(jax.device_put(padded, sharding), n_rows, mesh)
-
-
-def is_sharded(X: Any) -> bool:
-    """Whether rows lie in shards on several devices."""
-    if isinstance(X, RowShards):
-        return True
-    return (
-        isinstance(X, jax.Array)
-        and X.ndim == 2
-        and len(X.sharding.device_set) > 1
-        and not X.sharding.is_fully_replicated
-    )
-
-
-def computing_for(
-    X: Any, device: str | None, max_memory: int | None, *, fall_back: bool = False
-) -> AbstractContextManager[None]:
-    """`computing_on` a device; where it is None, on one that suits the rows of X."""
-    shape = getattr(X, "shape", None) or (
-        (len(X),) if isinstance(X, list | tuple) else None
-    )
-    there = is_resident(X) or is_sharded(X)
-    n_rows = None if there or not isinstance(shape, tuple) else shape[0]
-    return computing_on(device, max_memory, fall_back=fall_back, n_rows=n_rows)
-
-
-def as_they_lie(X: Any) -> RowShards:
-    """The shards of an array of JAX; rows on a single device are one shard."""
-    if isinstance(X, RowShards):
-        return X
-    if not X.is_fully_addressable:
-        raise ValueError(
-            "X lies on devices of several processes. Give every process its own rows: "
-            "fit_stream((X, y), processes=True)."
-        )
-    if not (
-        jnp.issubdtype(X.dtype, jnp.floating) or jnp.issubdtype(X.dtype, jnp.integer)
-    ):
-        raise ValueError(
-            f"X is a device array of dtype {X.dtype}; it must hold numbers."
-        )
-    places = X.sharding.devices_indices_map(X.shape)
-    order = sorted(places, key=lambda device: places[device][0].start or 0)
-    mesh = Mesh(np.array(order), (AXIS,))
-    if len(X) % len(order):
-        raise ValueError(
-            f"X lies on {len(order)} devices, which cannot share its {len(X)} rows "
-            "evenly. Give shard_rows(np.asarray(X)), which pads the last shard."
-        )
-    # Nothing moves where X is sharded along its rows only.
-    x = jax.device_put(X, NamedSharding(mesh, PartitionSpec(AXIS)))
-    return RowShards(x, len(X), mesh)
 
 
 def tiles(
@@ -338,13 +177,14 @@ def moments_of_shards(shards: RowShards) -> tuple[np.ndarray, np.ndarray] | None
     scatter = (squares + error) - n_rows * mean**2
     scale = np.sqrt(np.maximum(scatter, 0.0) / n_rows)
     constant = (low == high) | (scale <= 0)
-    center = np.where(low == high, low, shift + mean)
+    center = shards.center + np.where(low == high, low, shift + mean)
     return center, np.where(constant, 1.0, scale)
 
 
 @program(static_argnames=("mesh",))
 def _bits_below(
     x: AnyArray,
+    center: AnyArray,
     targets: AnyArray,
     factors: AnyArray,
     limit: AnyArray,
@@ -354,14 +194,17 @@ def _bits_below(
     """Whether the hash of each row is below a limit, eight rows in a byte."""
     spec, whole = PartitionSpec(mesh.axis_names[0]), PartitionSpec()
 
-    def local(x: Any, targets: Any, factors: Any, limit: Any) -> Any:
-        joint = jnp.concatenate([x.astype(jnp.float32), targets], axis=1)
+    def local(x: Any, center: Any, targets: Any, factors: Any, limit: Any) -> Any:
+        values = x.astype(jnp.float32)
+        # Not + 0.0, which would flush the smallest numbers to zero.
+        values = jnp.where(center == 0, values, values + center)
+        joint = jnp.concatenate([values, targets], axis=1)
         below = sampling_hash(joint, factors) < limit
         return jnp.packbits(below)
 
     return jax.shard_map(
-        local, mesh=mesh, in_specs=(spec, spec, whole, whole), out_specs=spec
-    )(x, targets, factors, limit)
+        local, mesh=mesh, in_specs=(spec, whole, spec, whole, whole), out_specs=spec
+    )(x, center, targets, factors, limit)
 
 
 @program(static_argnames=("mesh",))
@@ -386,12 +229,15 @@ class ShardedRows:
         In units of their own.
     weight : ndarray of shape (n_rows,), float64
         Positive.
+    copies : ndarray of shape (n_rows,), int64, or None
+        How many rows each one stands for; None: one.
     """
 
     schema: TableSchema
     shards: RowShards
     targets: np.ndarray
     weight: np.ndarray
+    copies: np.ndarray | None = None
 
     @property
     def n_rows(self) -> int:
@@ -407,7 +253,8 @@ class ShardedRows:
         """See `secret_jax.data.source.RowSource`."""
         if n_wanted < self.n_rows:
             index = self._below(n_wanted / self.n_rows, seed)
-            found = distinct(self._on_host(index).take(None), n_wanted, seed)
+            there = self._on_host(index)
+            found = few_copies(there.take(None), there.copies, n_wanted, seed)
             if found is not None:
                 return found
         return self._on_host(None).sample(n_wanted, seed)
@@ -425,7 +272,12 @@ class ShardedRows:
             targets = shards.beside(self.targets.astype(np.float32))
             bits = np.asarray(
                 _bits_below(
-                    shards.x, targets, factors, sampling_limit(share), mesh=shards.mesh
+                    shards.x,
+                    shards.center.astype(np.float32),
+                    targets,
+                    factors,
+                    sampling_limit(share),
+                    mesh=shards.mesh,
                 )
             )
         n_shards = shards.mesh.size
@@ -435,13 +287,14 @@ class ShardedRows:
 
     def _on_host(self, index: np.ndarray | None) -> HostRows:
         """Some rows, rising, or all, in the memory of the host."""
-        targets, weight = self.targets, self.weight
+        targets, weight, copies = self.targets, self.weight, self.copies
         if index is None:
             x = np.asarray(self.shards)
         else:
             x, targets, weight = self._rows(index), targets[index], weight[index]
-        codes = np.zeros((len(weight), 0), np.int32)
-        return HostRows(self.schema, ReadColumns(list(x.T), codes), targets, weight)
+            copies = None if copies is None else copies[index]
+        columns = ReadColumns(list(x.T), np.zeros((len(weight), 0), np.int32))
+        return HostRows(self.schema, columns, targets, weight, copies)
 
     def _rows(self, index: np.ndarray) -> np.ndarray:
         """Some rows, gathered from their shards."""
@@ -458,4 +311,4 @@ class ShardedRows:
                 local.ravel(), NamedSharding(shards.mesh, shards.spec)
             )
             found = np.asarray(_chosen(shards.x, there, mesh=shards.mesh))
-        return found.reshape(n_shards, most, -1)[shard, nth]
+        return shards.restored(found.reshape(n_shards, most, -1)[shard, nth])

@@ -13,7 +13,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 import numpy as np
 
 from secret_jax.data.encoding import ReadColumns, encode_block, encoded
-from secret_jax.data.rows import Rows, Table, merged
+from secret_jax.data.rows import LEAST_DEALT, PLENTY, Rows, Table, merged
 from secret_jax.data.sampling import (
     category_numbers,
     sampling_factors,
@@ -47,10 +47,10 @@ class RowSource(Protocol):
         ...
 
     def sample(self, n_wanted: int, seed: int) -> Rows:
-        """About so many distinct rows in hash order, or all of fewer.
+        """About so many rows in hash order, or all of fewer.
 
         The same rows and seed give the same sample, wherever they lie. Identical rows
-        are one, of their common weight.
+        are one, which is dealt as several, see `secret_jax.data.rows.Merged.dealt`.
         """
         ...
 
@@ -101,9 +101,12 @@ class EncodedRows:
     Attributes
     ----------
     rows : Rows
+    copies : ndarray of shape (n_rows,), int64, or None
+        How many rows each one stands for; None: one.
     """
 
     rows: Rows
+    copies: np.ndarray | None = None
 
     @property
     def n_rows(self) -> int:
@@ -117,7 +120,8 @@ class EncodedRows:
 
     def sample(self, n_wanted: int, seed: int) -> Rows:
         """See `RowSource`: a prefix of the rows in hash order."""
-        return merged(self.rows, seed).take(slice(n_wanted))
+        rows = merged(self.rows, seed, self.copies).dealt(n_wanted)
+        return rows.take(slice(n_wanted)) if n_wanted < rows.n_rows else rows
 
     def blocks(
         self, function: Callable[[Rows], _Result], size: int
@@ -138,12 +142,15 @@ class HostRows:
         In units of their own.
     weight : ndarray of shape (n_rows,), float64
         Positive.
+    copies : ndarray of shape (n_rows,), int64, or None
+        How many rows each one stands for; None: one.
     """
 
     schema: TableSchema
     columns: ReadColumns
     targets: np.ndarray
     weight: np.ndarray
+    copies: np.ndarray | None = None
 
     @property
     def n_rows(self) -> int:
@@ -159,10 +166,11 @@ class HostRows:
         """See `RowSource`."""
         if n_wanted < self.n_rows:
             index = self._chosen(n_wanted / self.n_rows, seed)
-            found = distinct(self.take(index), n_wanted, seed)
+            copies = None if self.copies is None else self.copies[index]
+            found = few_copies(self.take(index), copies, n_wanted, seed)
             if found is not None:
                 return found
-        return EncodedRows(self.take(None)).sample(n_wanted, seed)
+        return EncodedRows(self.take(None), self.copies).sample(n_wanted, seed)
 
     def take(self, index: np.ndarray | None) -> Rows:
         """Some rows, or all, encoded."""
@@ -207,10 +215,29 @@ class HostRows:
         return np.concatenate(list(in_blocks(chosen, self.n_rows)))
 
 
-def distinct(found: Rows, n_wanted: int, seed: int) -> Rows | None:
-    """The sample with identical rows as one; None if there are too many of them."""
+def every_row(source: RowSource, seed: int) -> Rows:
+    """All rows of a source in hash order, copies dealt over it."""
+    # So many that not even those of copies that are dealt are left out.
+    return source.sample(max(LEAST_DEALT * source.n_rows, PLENTY), seed)
+
+
+def few_copies(
+    found: Rows, copies: np.ndarray | None, n_wanted: int, seed: int
+) -> Rows | None:
+    """A sample that a hash has found, in order; None if many of its rows are identical.
+
+    Parameters
+    ----------
+    found : Rows
+    copies : ndarray of shape (n_rows,), int64, or None
+        How many rows each one stands for.
+    n_wanted, seed : int
+        As in `RowSource.sample`.
+    """
     # Of many copies of few rows the hash takes all or none.
     if found.n_rows < _LEAST_FOUND * n_wanted:
         return None
-    rows = merged(found, seed)
-    return None if rows.n_rows < _LEAST_DISTINCT * found.n_rows else rows
+    single = merged(found, seed, copies)
+    if single.rows.n_rows < _LEAST_DISTINCT * found.n_rows:
+        return None
+    return single.dealt(n_wanted).take(slice(max(n_wanted, found.n_rows)))

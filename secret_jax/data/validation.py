@@ -14,10 +14,16 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from secret_jax.data.columns import NO_TABLE, as_frame, read_target, refuse_complex
+from secret_jax.data.columns import (
+    NO_TABLE,
+    as_frame,
+    read_target,
+    refuse_complex,
+    without_index,
+)
 from secret_jax.data.device import check_array, is_resident
 from secret_jax.data.schema import TableSchema
-from secret_jax.data.sharded import RowShards, is_sharded
+from secret_jax.data.shards import RowShards, is_sharded
 from secret_jax.runtime.warning import warn
 
 # Beyond, whole numbers have gaps between them and are weights like any others.
@@ -33,6 +39,7 @@ def validated(model: BaseEstimator, X: Any, *, reset: bool) -> Any:
         table: Any = X
         validate_data(model, table, reset=reset, skip_check_array=True)
         return X
+    X = without_index(X)
     if as_frame(X) is None:
         try:
             refuse_complex(X, "X")
@@ -98,7 +105,8 @@ def validated_targets(y: Any, X: Any, caller: str = "SecretRegressor") -> np.nda
 
 def validated_weight(sample_weight: Any, X: Any) -> np.ndarray:
     """Weights of rows in the unit that `scaled_weight` gives them."""
-    return scaled_weight(checked_weight(sample_weight, X))
+    weight = checked_weight(sample_weight, X)
+    return scaled_weight(weight, copies_of(weight))
 
 
 def checked_weight(sample_weight: Any, X: Any) -> np.ndarray:
@@ -126,14 +134,43 @@ def checked_weight(sample_weight: Any, X: Any) -> np.ndarray:
     return weight
 
 
-def scaled_weight(weight: np.ndarray) -> np.ndarray:
-    """Whole numbers as they are; other weights scaled to a mean of one."""
-    largest = weight.max()
-    countable = largest <= _MOST_COPIES / len(weight)
-    if not (countable and np.equal(np.mod(weight, 1), 0).all()):
-        weight = weight / largest  # whose mean cannot overflow
-        weight = weight / weight[weight > 0].mean()
-    return weight
+def scaled_weight(weight: np.ndarray, copies: np.ndarray) -> np.ndarray:
+    """Whole numbers as they are; other weights scaled to a mean of one.
+
+    Parameters
+    ----------
+    weight : ndarray of shape (n_rows,), float64
+    copies : ndarray of shape (n_rows,), int64
+        How many rows each one stands for: so many ones are in the mean.
+    """
+    if _are_counts(weight):
+        return weight
+    weight, used = weight / weight.max(), weight > 0  # the sum cannot overflow
+    return weight / (weight[used].sum() / copies[used].sum())
+
+
+def _are_counts(weight: np.ndarray) -> bool:
+    """Whether all are whole numbers, and few enough for their sum to be exact."""
+    countable = weight.max() <= _MOST_COPIES / len(weight)
+    return bool(countable and np.equal(np.mod(weight, 1), 0).all())
+
+
+def copies_of(weight: np.ndarray) -> np.ndarray:
+    """How many rows each row stands for, by the weights as they were given.
+
+    Whole numbers are counts. Of other weights, those of a survey say, each is one row,
+    however heavy: parts of a single observation cannot judge each other.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,), int64
+
+    Examples
+    --------
+    >>> copies_of(np.array([2.0, 1.0])), copies_of(np.array([2.5, 1.0]))
+    (array([2, 1]), array([1, 1]))
+    """
+    return weight.astype(np.int64) if _are_counts(weight) else np.ones(len(weight), int)
 
 
 def given_beside(

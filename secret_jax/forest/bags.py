@@ -152,7 +152,8 @@ def out_of_bag(forest: Forest, rows: Rows, copies: Copies) -> np.ndarray:
     rows : Rows
         Those that it was grown on.
     copies : Copies
-        The rows as they were given.
+        The rows as they were given. One that stands for several has, of every tree,
+        as many values as the bag lacks of them.
 
     Returns
     -------
@@ -164,10 +165,10 @@ def out_of_bag(forest: Forest, rows: Rows, copies: Copies) -> np.ndarray:
     each = TreeSum(forest.trees, np.ones(len(forest.trees)))
     said = np.zeros_like(rows.targets)
     for number, (key, count) in enumerate(zip(forest.keys, forest.counts, strict=True)):
-        out = copies.out_of(count, np.random.default_rng([*key, _COPIES]))
-        asked = np.unique(copies.place[out])
+        out = copies.out_of(count, np.random.default_rng([*key, _COPIES]))[:, None]
+        asked = np.unique(copies.place[out[:, 0] > 0])
         if len(asked):
             said[asked] = each.values(rows.table.take(asked), number, number + 1)
-            total[out] += said[copies.place[out]]
-            n_trees[out] += 1
+            total += out * said[copies.place]
+            n_trees += out
     return np.where(n_trees > 0, total / np.maximum(n_trees, 1), np.nan)

@@ -15,12 +15,14 @@ class Copies:
     """Given rows, of which identical ones train as one.
 
     A draw of a row takes one of its copies, in proportion to their weights: bags are
-    drawn as if from the rows as they were given.
+    drawn as if from the rows as they were given, one of whole weight as so many.
 
     Attributes
     ----------
     place : ndarray of shape (n_given,), int64
         Which distinct row each is.
+    number : ndarray of shape (n_given,), int64
+        How many rows each stands for.
     order : ndarray of shape (n_given,), int64
         Copies of a row one after the other.
     end : ndarray of shape (n_given,), float64
@@ -30,13 +32,14 @@ class Copies:
     """
 
     place: np.ndarray
+    number: np.ndarray
     order: np.ndarray
     end: np.ndarray
     first: np.ndarray
     last: np.ndarray
 
     @classmethod
-    def of(cls, rows: Rows, given: Rows) -> Self:
+    def of(cls, rows: Rows, given: Rows, number: np.ndarray) -> Self:
         """The copies of distinct rows, all of which are among those given.
 
         Parameters
@@ -44,6 +47,8 @@ class Copies:
         rows : Rows
             Those given, merged by `secret_jax.data.rows.merged`.
         given : Rows
+        number : ndarray of shape (n_given,), int64
+            How many rows each given one stands for.
         """
         known = {key: place for place, key in enumerate(_keys(rows))}
         place = np.array([known[key] for key in _keys(given)])
@@ -52,6 +57,7 @@ class Copies:
         places = np.arange(rows.n_rows)
         return cls(
             place=place,
+            number=number,
             order=order,
             end=np.cumsum(given.weight[order]),
             first=np.searchsorted(place[order], places),
@@ -59,7 +65,7 @@ class Copies:
         )
 
     def out_of(self, count: np.ndarray, random: np.random.Generator) -> np.ndarray:
-        """Which given rows a bag lacks.
+        """How many of the rows that a given one stands for a bag lacks.
 
         Parameters
         ----------
@@ -70,15 +76,23 @@ class Copies:
 
         Returns
         -------
-        ndarray of shape (n_given,), bool
+        ndarray of shape (n_given,), int64
         """
         drawn = np.repeat(np.arange(len(count)), count)
         first, last = self.first[drawn], self.last[drawn]
         begin = np.where(first > 0, self.end[first - 1], 0.0)
         at = begin + random.random(len(drawn)) * (self.end[last] - begin)
         taken = np.searchsorted(self.end, at, side="right")
-        out = np.ones(len(self.place), bool)
-        out[self.order[np.clip(taken, first, last)]] = False  # sums are rounded
+        taken = np.clip(taken, first, last)  # sums are rounded
+        number = self.number[self.order]
+        # Where in its row a draw fell says which of those that the row stands for.
+        begin = np.where(taken > 0, self.end[taken - 1], 0.0)
+        share = np.clip((at - begin) / (self.end[taken] - begin), 0.0, 1.0)
+        nth = np.minimum((share * number[taken]).astype(np.int64), number[taken] - 1)
+        different = np.unique((np.cumsum(number) - number)[taken] + nth)
+        of = np.searchsorted(np.cumsum(number), different, side="right")
+        out = self.number.copy()
+        out[self.order] -= np.bincount(of, minlength=len(number))
         return out
 
 

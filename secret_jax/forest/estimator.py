@@ -18,6 +18,7 @@ from secret_jax.data.rows import merged
 from secret_jax.data.sampling import ROW_ORDER
 from secret_jax.data.validation import (
     checked_weight,
+    copies_of,
     fitted_names,
     restore_names,
     scaled_weight,
@@ -66,8 +67,8 @@ class SecretForestRegressor(OfNumbers, RegressorMixin, EnsembleEstimator):
         The trees are "boosters" of one tree each.
     oob_prediction_ : ndarray of shape (n_rows,), or (n_rows, n_outputs)
         Of every training row the mean of the trees that lack it; NaN where none does.
-        Identical rows are in and out of bags one by one, a row of more weight as a
-        whole. Only with ``bootstrap``.
+        Identical rows are in and out of bags one by one, and so are those that a row of
+        a whole weight stands for. Only with ``bootstrap``.
     oob_score_ : float
         R² of these predictions, by the rows' weights.
     n_outputs_ : int
@@ -171,12 +172,13 @@ class SecretForestRegressor(OfNumbers, RegressorMixin, EnsembleEstimator):
         self, reading: Plan, progress: Progress, X: Any, y: Any, sample_weight: Any
     ) -> None:
         X = validated(self, X, reset=True)
-        targets = self._targets(y, X, checked_weight(sample_weight, X))
-        weight = scaled_weight(targets.weight)
-        checked = CheckedRows(X, targets.values, weight, targets.names)
+        weight = checked_weight(sample_weight, X)
+        number, targets = copies_of(weight), self._targets(y, X, weight)
+        weight = scaled_weight(targets.weight, number)
+        checked = CheckedRows(X, targets.values, weight, number, targets.names)
         schema = read_rows(reading, checked)[0]
         given = encoded(schema, X, targets.values, weight)
-        rows = merged(given, ROW_ORDER)
+        rows = merged(given, ROW_ORDER).rows
         size = TreeSize(
             max_leaf_nodes=self.max_leaf_nodes or rows.n_rows,
             min_samples_leaf=self.min_samples_leaf,
@@ -195,7 +197,9 @@ class SecretForestRegressor(OfNumbers, RegressorMixin, EnsembleEstimator):
         ensemble = ensemble_of([[tree] for tree in forest.trees], 1.0, size)
         found = None
         if self.bootstrap:
-            outside = out_of_bag(forest, rows, Copies.of(rows, given))
+            outside = out_of_bag(
+                forest, rows, Copies.of(rows, given, number[weight > 0])
+            )
             score = _score(given.targets, outside, given.weight)
             said = np.zeros((len(weight), outside.shape[1]))
             said[weight > 0] = outside

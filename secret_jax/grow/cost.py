@@ -6,8 +6,8 @@ from secret_jax.data.schema import TableSchema
 
 # A search with fewer terms in its models is quick, however many rows there are.
 _FEW_TERMS = 30
-# Numbers in the models' columns from which on a fit may take a minute.
-_MANY_NUMBERS = 50_000
+# Rows times squared terms from which on a fit takes about a minute of a processor.
+_MUCH = 100_000_000
 
 
 def what_takes_long(
@@ -31,7 +31,7 @@ def what_takes_long(
         Empty where nothing takes long.
     """
     terms = schema.n_regressors
-    if terms < _FEW_TERMS or n_rows * terms < _MANY_NUMBERS:
+    if terms < _FEW_TERMS or n_rows * terms**2 < _MUCH:
         return ""
     columns = len(schema.names)
     remedies = []

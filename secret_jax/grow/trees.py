@@ -11,7 +11,6 @@ from secret_jax.data.rows import Rows
 from secret_jax.data.schema import TableSchema
 from secret_jax.grow.frontier import Root
 from secret_jax.grow.grower import Enough, GrowOptions, grow
-from secret_jax.grow.together import partners
 from secret_jax.models.attach import attach
 from secret_jax.models.interface import LeafModel
 from secret_jax.runtime.progress import Progress, Stage, silent
@@ -66,9 +65,6 @@ class Recipe:
 
         For ``enough`` see `secret_jax.grow.grower.grown`.
         """
-        others = partners()
-        if others is not None:
-            return others.grow(rows, self.schema, self.options, roots, enough)
         told = self.stage(f"{stage} {len(roots)} trees" if len(roots) > 1 else stage)
         return grow(rows, self.schema, self.options, roots, told, enough)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from secret_jax.inspect.arguments import check_node
 from secret_jax.inspect.equations import model_in_original_units
-from secret_jax.inspect.frame import installed_backend
+from secret_jax.inspect.frame import made_table
 from secret_jax.runtime.values import is_real
 from secret_jax.tree.structure import Tree
 
@@ -40,7 +40,7 @@ def coefficients(
     Parameters
     ----------
     tree : Tree
-        Of a single output.
+        Of one output or of several.
     node : int, optional
         By default every leaf.
     coverage : float, default=0.95
@@ -55,11 +55,13 @@ def coefficients(
         row for the value at the center of the node's rows. Categories that share a
         number, and are printed together, have a row each:
 
-        - ``node``, ``term`` (as it is printed alone), ``column``.
+        - ``node``, ``term`` (as it is printed alone), ``column``; of several outputs
+          ``output`` as well, or ``class`` where they stand for classes: every class has
+          an equation of its own.
         - ``coefficient`` in units of the target per unit of the column; of an indicator
           the difference to rows without it.
-        - ``standard_error``, and ``low`` and ``high`` of the interval; NaN in trees
-          with trained gates.
+        - ``standard_error``, and ``low`` and ``high`` of the interval; NaN where there
+          is none, as in trees with trained gates.
         - ``center``: mean of the column in the node; ``effect``: by how much one
           standard deviation of the column in the node moves the prediction.
 
@@ -77,6 +79,11 @@ def coefficients(
     everywhere in the node, and the shrinkage toward the parent as no bias: the
     intervals are too narrow where a node has few rows for its columns.
 
+    Those of a tree with a loss are those of its likelihood, two classes and counts, or
+    of the sandwich estimator, quantiles and Huber's loss
+    (`secret_jax.models.standard_errors`). There are none, NaN, of more than two
+    classes, and where few rows tell a coefficient.
+
     Examples
     --------
     >>> from secret_jax import SecretRegressor
@@ -92,9 +99,21 @@ def coefficients(
         check_node(tree, node)
     nodes = np.flatnonzero(tree.is_leaf) if node is None else [node]
     width = NormalDist().inv_cdf(0.5 + 0.5 * float(coverage))
-    rows = [row for one in nodes for row in _rows(tree, int(one), width)]
-    data = {name: [row[name] for row in rows] for name in _TYPES}
-    return nw.from_dict(data, _TYPES, backend=installed_backend(backend)).to_native()
+    types: dict[str, Any] = dict(_TYPES)
+    each = [({}, tree)]
+    if tree.n_outputs > 1:
+        kind = "class" if tree.loss is not None and tree.loss.of_classes else "output"
+        types = {"node": types.pop("node"), kind: nw.String(), **types}
+        names = tree.schema.target_names
+        each = [({kind: name}, tree.output(i)) for i, name in enumerate(names)]
+    rows = [
+        row | named
+        for one in nodes
+        for named, own in each
+        for row in _rows(own, int(one), width)
+    ]
+    data = {name: [row[name] for row in rows] for name in types}
+    return made_table(data, types, backend)
 
 
 def _rows(tree: Tree, node: int, width: float) -> list[dict[str, Any]]:

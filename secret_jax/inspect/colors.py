@@ -1,7 +1,8 @@
-"""Colours of means, without a library that draws."""
+"""Colours of means and of classes, without a library that draws."""
 
 from __future__ import annotations
 
+import colorsys
 import math
 from collections.abc import Iterable
 
@@ -9,6 +10,11 @@ from collections.abc import Iterable
 _SHADES = (
     *("#440154", "#482878", "#3e4a89", "#31688e", "#26828e"),
     *("#1f9e89", "#35b779", "#6ece58", "#b5de2b", "#fde725"),
+)
+# Of the "muted" scheme of P. Tol, Colour Schemes, 2021, the darkest one last.
+_CLASSES = (
+    *("#88ccee", "#cc6677", "#ddcc77", "#117733", "#aa4499"),
+    *("#44aa99", "#999933", "#882255", "#332288"),
 )
 _BRIGHTNESS = 0.299, 0.587, 0.114  # of red, green and blue (ITU-R BT.601)
 
@@ -45,12 +51,50 @@ class Scale:
         ]
         return "#" + "".join(f"{channel:02x}" for channel in mixed)
 
-    def ink(self, value: float) -> str:
-        """What is read on that colour: black or white."""
-        channels = [int(part, 16) / 255 for part in _channels(self.color(value))]
-        weighed = zip(channels, _BRIGHTNESS, strict=True)
-        bright = sum(share * weight for share, weight in weighed)
-        return "black" if bright > 0.5 else "white"
+
+def class_colors(n_classes: int) -> list[str]:
+    """A colour for each class; of two the first one is a grey.
+
+    Up to nine are told apart without seeing all colours (Tol 2021, "muted"); more are
+    hues, every other one darker.
+
+    Examples
+    --------
+    >>> class_colors(2)
+    ['#c3c8d4', '#31688e']
+    >>> len(set(class_colors(30)))
+    30
+    """
+    if n_classes == 2:
+        return ["#c3c8d4", _SHADES[3]]
+    if n_classes <= len(_CLASSES):
+        return list(_CLASSES[:n_classes])
+    hues = ((i / n_classes, (0.72, 0.45)[i % 2]) for i in range(n_classes))
+    colors = (colorsys.hls_to_rgb(hue, light, 0.55) for hue, light in hues)
+    return [
+        "#" + "".join(f"{round(255 * channel):02x}" for channel in color)
+        for color in colors
+    ]
+
+
+def paler(color: str, strength: float) -> str:
+    """A colour on white paper; of strength 0 it is white.
+
+    Examples
+    --------
+    >>> paler("#000000", 0.2)
+    '#cccccc'
+    """
+    mixed = (round(255 + strength * (int(part, 16) - 255)) for part in _channels(color))
+    return "#" + "".join(f"{channel:02x}" for channel in mixed)
+
+
+def ink_on(color: str) -> str:
+    """What is read on a colour: black or white."""
+    channels = [int(part, 16) / 255 for part in _channels(color)]
+    weighed = zip(channels, _BRIGHTNESS, strict=True)
+    bright = sum(share * weight for share, weight in weighed)
+    return "black" if bright > 0.5 else "white"
 
 
 def _channels(color: str) -> tuple[str, str, str]:

@@ -11,9 +11,11 @@ from secret_jax.inspect.arguments import (
     check_count,
     checked_precision,
 )
-from secret_jax.inspect.colors import Scale
+from secret_jax.inspect.colors import ink_on
 from secret_jax.inspect.printing import counted_leaves, counted_rows
-from secret_jax.inspect.words import model_parts, node_facts, split_parts
+from secret_jax.inspect.tree_view import TreeView
+from secret_jax.inspect.views import as_view
+from secret_jax.inspect.words import model_parts, split_parts
 from secret_jax.tree.structure import StopReason, Tree
 from secret_jax.tree.totals import leaves_below
 
@@ -22,7 +24,7 @@ _THINNEST, _THICKEST = 0.5, 5.5  # points; edges to no rows and to all
 
 
 def export_dot(
-    tree: Tree,
+    tree: Tree | TreeView,
     *,
     max_depth: int | None = None,
     precision: int | None = None,
@@ -34,7 +36,7 @@ def export_dot(
 
     Parameters
     ----------
-    tree : Tree
+    tree : Tree or TreeView
     max_depth : int, optional
         Deepest level that is drawn; inner nodes on it are drawn dashed, with their own
         model.
@@ -54,7 +56,8 @@ def export_dot(
         A directed graph. The names of its nodes and the numbers in brackets are those
         that `apply` gives; where the condition of a box holds, the way is "yes". Edges
         are as wide as their share of the training rows, boxes coloured by the mean of
-        the target. A leaf's tooltip says why it was not split.
+        the target, or by the most frequent class. A leaf's tooltip says why it was not
+        split.
 
     Raises
     ------
@@ -69,9 +72,10 @@ def export_dot(
     check_count("max_terms", max_terms)
     check_count("max_categories", max_categories)
     checked_precision(precision)
+    view = as_view(tree).without_curves()
+    tree = view.tree
     title = (
-        f"{tree.schema.target_name}: {counted_leaves(tree.n_leaves)}, "
-        f"{counted_rows(tree.weight[0])}"
+        f"{view.title}: {counted_leaves(tree.n_leaves)}, {counted_rows(tree.weight[0])}"
     )
     direction = "LR" if rotate else "TB"
     lines = [
@@ -81,13 +85,16 @@ def export_dot(
         '    edge [fontname="Helvetica"];',
     ]
     n_leaves = leaves_below(tree)
-    mean = tree.schema.restore_target(tree.mean[:, 0])
-    scale = Scale(mean.tolist())
+    fills = view.fills
     for node in _drawn(tree, max_depth):
         leaf = bool(tree.is_leaf[node])
-        facts = node_facts(tree, node)
+        facts = view.facts(node)
         if leaf or tree.depth[node] == max_depth:
-            parts = model_parts(tree, node, precision=precision, max_terms=max_terms)
+            equations = [
+                model_parts(one, node, precision=precision, max_terms=max_terms)
+                for which, one in enumerate(view.equations)
+                if view.tells(node, which)
+            ]
             if leaf:
                 reason = StopReason(int(tree.stop_reason[node])).sentence
                 more = f", tooltip={_quoted([reason])}"
@@ -95,19 +102,19 @@ def export_dot(
                 facts += f", {counted_leaves(n_leaves[node])} below"
                 more = ', style="rounded,filled,dashed"'
         else:
-            parts = split_parts(
+            split = split_parts(
                 tree,
                 node,
                 precision=precision,
                 max_terms=max_terms,
                 max_categories=max_categories,
             )
-            more = ""
-        label = [*_wrapped(f"[{node}] {' '.join(parts)}"), facts]
-        if tree.n_nodes > 1:
-            color, ink = scale.color(mean[node]), scale.ink(mean[node])
-        else:
-            color, ink = "white", "black"  # it is compared with none
+            equations, more = [split], ""
+        words = [" ".join(parts) for parts in equations]
+        words[0] = f"[{node}] {words[0]}"
+        label = [*(line for one in words for line in _wrapped(one)), *_wrapped(facts)]
+        color = fills[node] if tree.n_nodes > 1 else "white"  # it is compared with none
+        ink = ink_on(color) if tree.n_nodes > 1 else "black"
         more += f', fillcolor="{color}", fontcolor={ink}'
         lines.append(f"    {node} [label={_quoted(label)}{more}];")
         if node:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import narwhals as nw
@@ -17,12 +18,13 @@ from secret_jax.inspect.shapley import shapley_values
 from secret_jax.inspect.shares import node_levels, split_levels
 from secret_jax.inspect.words import split_sentence
 from secret_jax.tree.kept import require_equations
-from secret_jax.tree.routing import leaf_shares_of
+from secret_jax.tree.routing import leaf_shares_of, said
 from secret_jax.tree.structure import Tree
 
 # What a screen has room for.
 _ROWS_SHOWN = 5
 _TERMS_SHOWN = 4  # of a condition
+_CLASSES_SHOWN, _LEAST = 4, 5e-4  # the likeliest, and what rounds to 0.1 %
 _DIGITS_SHOWN = 4  # of the largest figure of a row
 _ROW_BLOCK = 16384  # bounds the memory: a block needs n_leaves shares per row
 # Clipping and missing shares that float64 rounding makes out of nothing.
@@ -38,16 +40,18 @@ class Explanation:
 
     Attributes
     ----------
-    target : str
-        Name of the target.
+    target : str, or tuple of str
+        Name of what is taken apart: the target, of classes their log-odds. Of several
+        classes it is of each row the score of its predicted class, whose exponential
+        the probability is in proportion to.
     names : tuple of str
         The input columns.
     values : ndarray of shape (n_rows, n_columns), object
         What the rows hold.
-    baseline : float
+    baseline : float, or ndarray of shape (n_rows,) where the targets differ
         Where the root starts: what its equation says at the mean of the training rows,
-        which is the mean of the target; with ``background``, the mean prediction of
-        those rows.
+        which is the mean of the target; with ``background``, the mean of what is said
+        of those rows.
     linear : ndarray of shape (n_rows, n_columns), float64
         Slope of the leaf's equation times the deviation of the column from its mean in
         the leaf (of categories: of their indicators).
@@ -61,19 +65,26 @@ class Explanation:
     clipping : ndarray of shape (n_rows,), float64
         What clipping to the range of the leaf's outputs adds.
     prediction : ndarray of shape (n_rows,), float64
-        As `predict` gives it, without its float32 rounding.
+        What is taken apart: as `predict` gives it, without its float32 rounding; of
+        classes as `decision_function` does.
     leaf : ndarray of shape (n_rows,), int32
         Node id of the leaf, of a soft tree the one with the largest share.
     share : ndarray of shape (n_rows,), float64
         Share of that leaf in the prediction; 1 of a hard tree.
     path : tuple of str
         The conditions on the way to that leaf, in words.
+    classes : tuple
+        Labels; empty where numbers are predicted.
+    predicted : ndarray of shape (n_rows,)
+        Of classes their labels as `predict` gives them; of numbers ``prediction``.
+    probability : ndarray of shape (n_rows, n_classes), float64
+        As `predict_proba` gives it.
     """
 
-    target: str
+    target: str | tuple[str, ...]
     names: tuple[str, ...]
     values: np.ndarray = field(repr=False)
-    baseline: float
+    baseline: float | np.ndarray
     linear: np.ndarray = field(repr=False)
     splits: np.ndarray = field(repr=False)
     clipping: np.ndarray = field(repr=False)
@@ -81,6 +92,15 @@ class Explanation:
     leaf: np.ndarray = field(repr=False)
     share: np.ndarray = field(repr=False)
     path: tuple[str, ...] = field(repr=False)
+    classes: tuple[Any, ...] = ()
+    predicted: np.ndarray = field(repr=False, default_factory=lambda: np.zeros(0))
+    probability: np.ndarray = field(
+        repr=False, default_factory=lambda: np.zeros((0, 0))
+    )
+
+    def __post_init__(self) -> None:
+        if not self.classes:
+            object.__setattr__(self, "predicted", self.prediction)
 
     @property
     def contributions(self) -> np.ndarray:
@@ -104,11 +124,16 @@ class Explanation:
             digits = max(0, _DIGITS_SHOWN - 1 - int(np.floor(np.log10(step))))
         share = self.share[row]
         part = "" if share > 1 - _WHOLE else f" ({100 * share:.0f} % of the mixture)"
+        target = self.target if isinstance(self.target, str) else self.target[row]
+        value = f"{quoted(target)} = {self.prediction[row]:.{digits}f}"
         lines = [
-            f"row {row}: {quoted(self.target)} = {self.prediction[row]:.{digits}f}",
+            f"row {row}: {self._in_chances(row) if self.classes else value}",
             f"  leaf [{self.leaf[row]}]{part}: {self.path[row]}",
         ]
-        terms = [("baseline", self.baseline)]
+        if self.classes:
+            lines.append(f"  {value}")
+        baseline = float(np.broadcast_to(self.baseline, self.prediction.shape)[row])
+        terms = [("baseline", baseline)]
         for column in np.argsort(-np.abs(contributions), kind="stable"):
             if contributions[column] != 0:
                 value = self.values[row, column]
@@ -119,13 +144,26 @@ class Explanation:
         if abs(self.clipping[row]) > _EXACT * step:
             terms.append(("clipping to the outputs of the leaf", self.clipping[row]))
         figures = [f"{value:+.{digits}f}" for _, value in terms]
-        figures[0] = f"{self.baseline:.{digits}f}"
+        figures[0] = f"{baseline:.{digits}f}"
         width = max(map(len, figures))
         lines += [
             f"  {figure:>{width}}  {what}"
             for figure, (what, _) in zip(figures, terms, strict=True)
         ]
         return "\n".join(lines)
+
+    def _in_chances(self, row: int) -> str:
+        """The class of a row, and the probabilities of the likeliest ones."""
+        chance = self.probability[row]
+        order = [i for i in np.argsort(-chance, kind="stable") if chance[i] >= _LEAST]
+        chances = [
+            f"{quoted(self.classes[which])} {100 * chance[which]:.1f} %"
+            for which in order[:_CLASSES_SHOWN]
+        ]
+        if len(order) > _CLASSES_SHOWN:
+            chances.append("...")
+        label = self.predicted.tolist()[row]
+        return f"predicted {quoted(label)} ({', '.join(chances)})"
 
     def to_shap(self) -> Any:
         """The contributions as a ``shap.Explanation``, for that library's pictures.
@@ -163,8 +201,10 @@ class Explanation:
         -------
         DataFrame or Table of ``backend``
             One row per row; ``baseline``, a column for every input column,
-            ``clipping``, ``prediction``, ``leaf`` and ``path``. An underscore is added
-            to those of these names that an input column has.
+            ``clipping``, ``prediction``, ``leaf`` and ``path``. Of classes the sum is
+            called ``score``, ``prediction`` is the class, and there is a
+            ``probability of ...`` each. An underscore is added to those of these names
+            that an input column has.
         """
         contributions = self.contributions
         own = {name: contributions[:, i] for i, name in enumerate(self.names)}
@@ -174,9 +214,15 @@ class Explanation:
                 name += "_"
             return name
 
-        columns = {free("baseline"): np.full(len(self), self.baseline), **own}
-        for name in ("clipping", "prediction", "leaf"):
-            columns[free(name)] = getattr(self, name)
+        baseline = np.broadcast_to(self.baseline, len(self))
+        columns = {free("baseline"): baseline, **own}
+        columns[free("clipping")] = self.clipping
+        if self.classes:
+            columns[free("score")] = self.prediction
+        columns[free("prediction")] = self.predicted
+        for label, chance in zip(self.classes, self.probability.T, strict=True):
+            columns[free(f"probability of {label}")] = chance
+        columns[free("leaf")] = self.leaf
         data = {name: values.tolist() for name, values in columns.items()}
         data[free("path")] = list(self.path)
         return nw.from_dict(data, backend=installed_backend(backend)).to_native()
@@ -260,7 +306,8 @@ def explain(
     baseline = float(schema.restore_target(level[0]))
     linear, splits, clipping = linear * scale, splits * scale, clipping * scale
     if background is not None:
-        linear, baseline = shapley_values(tree, table, background)
+        found = shapley_values(partial(said, tree), schema, table, background)
+        linear, baseline = found[0][0], float(found[1][0])
         splits, clipping = np.zeros_like(linear), np.zeros(n_rows)
     words = {node: path_sentence(tree, node, precision) for node in set(leaf.tolist())}
     return Explanation(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import narwhals as nw
@@ -11,16 +13,17 @@ import narwhals as nw
 from secret_jax.inspect.arguments import check_choice, checked_precision
 from secret_jax.inspect.equations import (
     CategorySplit,
-    LinearSplit,
     range_of_node,
     split_in_original_units,
 )
+from secret_jax.inspect.rounding import rounded_split
 from secret_jax.inspect.words import model_equation, split_sentence
 from secret_jax.tree.structure import SplitKind, StopReason, Tree
 
 BACKENDS = ("pandas", "polars", "pyarrow")
 
-_TYPES = {
+# Of every node, and of every output in it; of several outputs these have a column each.
+_OF_NODE = {
     "node": nw.Int64(),
     "parent": nw.Int64(),
     "left": nw.Int64(),
@@ -29,12 +32,16 @@ _TYPES = {
     "kind": nw.String(),
     "split": nw.String(),
     "attribute": nw.String(),
+    "factors": nw.String(),
     "threshold": nw.Float64(),
     "rows": nw.Float64(),
     "share": nw.Float64(),
-    "error": nw.Float64(),
     "gain": nw.Float64(),
     "stop_reason": nw.String(),
+}
+_OF_OUTPUT = {
+    "mean": nw.Float64(),
+    "error": nw.Float64(),
     "model": nw.String(),
     "low": nw.Float64(),
     "high": nw.Float64(),
@@ -49,6 +56,7 @@ def to_dataframe(
     Parameters
     ----------
     tree : Tree
+        Of one output or of several.
     backend : {"pandas", "polars", "pyarrow"}, optional
         By default the first of these that is installed.
     precision : int, optional
@@ -65,17 +73,22 @@ def to_dataframe(
         - ``kind``: "axis", "oblique", "discrete" or "leaf".
         - ``split``: the condition to go left, in words; missing for leaves.
         - ``attribute``: the column that an axis or discrete split asks for.
-        - ``threshold``: of axis and oblique splits, in the units of ``attribute`` or of
-          the sum in ``split``; NaN for others.
+        - ``factors``: of axis and oblique splits, the columns of the sum in ``split``
+          and their factors, as JSON: ``{"length": 1.0, "weight": -2.26}``.
+        - ``threshold``: with which that sum is compared, as it is printed; NaN for
+          others. Numbers of gates are not rounded.
         - ``rows``: sum of the weights of the training rows; ``share`` of all.
-        - ``error``: root mean squared error of the node's model on these rows, or with
-          a loss its mean, in units
-          of the target.
         - ``gain`` of the split as the search measured it, 0 for leaves; comparable
           within a tree only.
         - ``stop_reason``: why a leaf was not split, in words.
-        - ``model``: the equation of the node, of inner nodes too; predictions are
+        - ``mean`` of the target on these rows; of classes the share of the class.
+        - ``error``: root mean squared error of the node's model on these rows, in units
+          of the target, or with a loss its mean.
+        - ``model``: the equation of the node, of inner nodes too; what it says is
           clipped to [``low``, ``high``].
+
+        Of several outputs the last five are there for each: ``mean of A``, ``mean of
+        B`` and so on.
 
     Raises
     ------
@@ -85,8 +98,15 @@ def to_dataframe(
         If there is no such backend or ``precision`` is below 1.
     """
     columns = node_columns(tree, precision=precision)
-    frame = nw.from_dict(columns, _TYPES, backend=installed_backend(backend))
-    return frame.to_native()
+    several = tree.n_outputs > 1
+    types = dict(_OF_NODE)
+    for name in tree.schema.target_names:
+        types |= {_column(what, name, several): of for what, of in _OF_OUTPUT.items()}
+    return made_table(columns, types, backend)
+
+
+def _column(what: str, output: str, several: bool) -> str:
+    return f"{what} of {output}" if several else what
 
 
 def node_columns(tree: Tree, *, precision: int | None = None) -> dict[str, list[Any]]:
@@ -103,24 +123,31 @@ def node_columns(tree: Tree, *, precision: int | None = None) -> dict[str, list[
         All of length ``n_nodes``; None where words are missing.
     """
     checked_precision(precision)
-    rows = [_row(tree, node, precision) for node in range(tree.n_nodes)]
-    return {name: [row[name] for row in rows] for name in _TYPES}
+    nodes = range(tree.n_nodes)
+    rows = [_row(tree, node, precision) for node in nodes]
+    columns = {name: [row[name] for row in rows] for name in _OF_NODE}
+    several = tree.n_outputs > 1
+    for which, name in enumerate(tree.schema.target_names):
+        own = tree.output(which) if several else tree
+        rows = [_row_of_output(own, node, precision) for node in nodes]
+        for what in _OF_OUTPUT:
+            columns[_column(what, name, several)] = [row[what] for row in rows]
+    return columns
 
 
 def _row(tree: Tree, node: int, precision: int | None) -> dict[str, Any]:
     kind = SplitKind(int(tree.kind[node]))
     is_leaf = kind == SplitKind.LEAF
     split = None if is_leaf else split_in_original_units(tree, node)
-    low, high = range_of_node(tree, node)
-    attribute = None
+    attribute, factors, threshold = None, None, math.nan
     if isinstance(split, CategorySplit):
         attribute = split.name
-    elif split is not None and kind == SplitKind.AXIS:
-        attribute = split.terms[0].name
+    elif split is not None:
+        split = split if split.width else rounded_split(split)
+        attribute = split.terms[0].name if kind == SplitKind.AXIS else None
+        factors = json.dumps({term.label: term.factor for term in split.terms})
+        threshold = split.threshold
     reason = StopReason(int(tree.stop_reason[node])).sentence
-    error = max(float(tree.train_error[node, 0]), 0.0)
-    if tree.loss is None:
-        error = math.sqrt(error) * tree.schema.target_scale
     return {
         "node": node,
         "parent": int(tree.parent[node]),
@@ -130,16 +157,47 @@ def _row(tree: Tree, node: int, precision: int | None) -> dict[str, Any]:
         "kind": kind.name.lower(),
         "split": None if is_leaf else split_sentence(tree, node, precision=precision),
         "attribute": attribute,
-        "threshold": split.threshold if isinstance(split, LinearSplit) else math.nan,
+        "factors": factors,
+        "threshold": threshold,
         "rows": float(tree.weight[node]),
         "share": float(tree.weight[node] / tree.weight[0]),
-        "error": error,
         "gain": float(tree.gain[node]),
         "stop_reason": reason if is_leaf else None,
+    }
+
+
+def _row_of_output(tree: Tree, node: int, precision: int | None) -> dict[str, Any]:
+    """What a tree of one output says of it."""
+    low, high = range_of_node(tree, node)
+    error = max(float(tree.train_error[node, 0]), 0.0)
+    if tree.loss is None:
+        error = math.sqrt(error) * tree.schema.target_scale
+    return {
+        "mean": float(tree.schema.restore_target(tree.mean[node, 0])),
+        "error": error,
         "model": model_equation(tree, node, precision=precision),
         "low": low,
         "high": high,
     }
+
+
+def made_table(
+    columns: Mapping[str, list[Any]], types: Mapping[str, Any], backend: str | None
+) -> Any:
+    """Columns of given types as a table of a library; see `to_dataframe`."""
+    chosen = installed_backend(backend)
+    if chosen != "pandas":
+        return nw.from_dict(columns, dict(types), backend=chosen).to_native()
+    import pandas as pd
+
+    # A cast to text would make words of missing ones.
+    held = {nw.Int64: "int64", nw.Float64: "float64", nw.String: "object"}
+    return pd.DataFrame(
+        {
+            name: pd.Series(values, dtype=held[type(types[name])])
+            for name, values in columns.items()
+        }
+    )
 
 
 def installed_backend(backend: str | None) -> Any:

@@ -10,16 +10,18 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.data.rows import Table
-from secret_jax.data.validation import validated_targets
 from secret_jax.inspect.arguments import MOST_BARS, MOST_CATEGORIES, MOST_TERMS
-from secret_jax.inspect.other_names import no_other_names, renamed
+from secret_jax.inspect.classes import classes_of
+from secret_jax.inspect.other_names import no_other_names
 from secret_jax.tree.structure import Tree
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from secret_jax.inspect.explain import Explanation
+    from secret_jax.inspect.plot.picture import Picture
     from secret_jax.inspect.stability import Stability
+    from secret_jax.inspect.tree_view import TreeView
 
 _NOTEBOOK_BYTES = 200_000  # a notebook keeps what it has shown
 
@@ -27,7 +29,8 @@ _NOTEBOOK_BYTES = 200_000  # a notebook keeps what it has shown
 class ReadingMixin:
     """Ways to read the tree of a fitted estimator.
 
-    Of a tree with several outputs ``output``, a position or a name, says which one.
+    Of a tree with several outputs ``output``, a position or a name, says which one; of
+    a tree of classes it may be left out, and reads one class against all others.
     """
 
     tree_: Tree
@@ -47,6 +50,21 @@ class ReadingMixin:
         if output is None and self.tree_.loss is None:
             return self.tree_
         return self.tree_.output(0 if output is None else output)
+
+    def _view_of(self, output: int | str | None) -> TreeView:
+        """The fitted tree as it is read: of numbers one output, of classes all."""
+        from secret_jax.inspect.views import view_of
+
+        check_is_fitted(self)
+        return view_of(self.tree_, classes_of(self), output)
+
+    def _some_of(self, output: int | str | None) -> Tree:
+        """`_rest_of`, but with all of several outputs where none is named."""
+        from secret_jax.inspect.rest import rest_of
+
+        check_is_fitted(self)
+        several = output is None and self.tree_.n_outputs > 1
+        return rest_of(self.tree_ if several else self._tree_of(output))
 
     def _rest_of(self, output: int | str | None) -> Tree:
         """`_tree_of`, as what it adds to curves in front of it, if there are any."""
@@ -102,13 +120,8 @@ class ReadingMixin:
         """
         from secret_jax.inspect.text import export_text
 
-        # The equations of all classes fit into one text.
-        check_is_fitted(self)
-        whole = output is None and self.tree_.loss is not None
-        several = whole and self.tree_.n_outputs > 1
-        tree = self.tree_ if several else self._tree_of(output)
         return export_text(
-            renamed(tree, feature_names),
+            self._view_of(output).named(feature_names),
             max_depth=max_depth,
             precision=precision,
             show_models=show_models,
@@ -136,7 +149,7 @@ class ReadingMixin:
         from secret_jax.inspect.dot import export_dot
 
         return export_dot(
-            renamed(self._rest_of(output), feature_names),
+            self._view_of(output).named(feature_names),
             max_depth=max_depth,
             precision=precision,
             max_terms=max_terms,
@@ -151,13 +164,14 @@ class ReadingMixin:
         precision: int | None = None,
         output: int | str | None = None,
     ) -> Any:
-        """The nodes of the tree as a DataFrame.
+        """The nodes of the tree as a DataFrame, with columns for each of its outputs.
 
         See `secret_jax.inspect.frame.to_dataframe` for the parameters and columns.
         """
         from secret_jax.inspect.frame import to_dataframe
 
-        return to_dataframe(self._rest_of(output), backend=backend, precision=precision)
+        tree = self._some_of(output)
+        return to_dataframe(tree, backend=backend, precision=precision)
 
     def coefficients(
         self,
@@ -174,7 +188,7 @@ class ReadingMixin:
         """
         from secret_jax.inspect.coefficients import coefficients
 
-        tree = self._rest_of(output)
+        tree = self._some_of(output)
         return coefficients(tree, node, coverage=coverage, backend=backend)
 
     def export_code(
@@ -186,18 +200,25 @@ class ReadingMixin:
         table: str | None = None,
         output: int | str | None = None,
     ) -> str:
-        """The tree as a Python function, or as an SQL expression or query.
+        """The tree as Python functions, or as an SQL expression or query.
 
-        See `secret_jax.inspect.code.export.export_code` for the parameters.
+        See `secret_jax.inspect.code.export.export_code` for the parameters and what
+        programs of classes say. Of several outputs of numbers ``output`` says which
+        one; of classes it asks for the probability of one alone.
         """
         from secret_jax.inspect.code.export import export_code
 
+        check_is_fitted(self)
+        classes = classes_of(self)
+        whole = classes or (output is None and self.tree_.n_outputs == 1)
         return export_code(
-            self._tree_of(output),
+            self.tree_ if whole else self._tree_of(output),
             language,
             function_name=function_name,
             precision=precision,
             table=table,
+            classes=classes,
+            output=output if classes else None,
         )
 
     def to_html(
@@ -233,31 +254,17 @@ class ReadingMixin:
         ValueError
             If only one of X and y is given, or they do not match.
         """
-        from secret_jax.inspect.report.held_out import HeldOut
-        from secret_jax.inspect.report.page import report_page
+        from secret_jax.inspect.report.page import held_out_rows, report_page
 
-        tree = self._tree_of(output)
-        if X is not None and tree.loss is not None:
-            raise ValueError(
-                "Pages show errors of numbers only; leave X and y out for a tree of "
-                "classes."
-            )
-        rows = None
         if (X is None) != (y is None):
             raise ValueError("Give both X and y, or neither of them.")
+        view, rows = self._view_of(output), None
         if X is not None:
             _, table = self._tree_and_rows(X)
-            actual = validated_targets(y, X)
-            which = self.tree_.schema.target_names.index(tree.schema.target_name)
-            if actual.shape[1] != self.tree_.n_outputs:
-                raise ValueError(
-                    f"y has {actual.shape[1]} columns, but the tree has "
-                    f"{self.tree_.n_outputs} outputs; give one for each."
-                )
-            columns = tree.schema.columns_of(X)
-            rows = HeldOut.of(tree, table.on_host(), columns, actual[:, which])
+            columns = self.tree_.schema.columns_of(X)
+            rows = held_out_rows(view, table.on_host(), columns, X, y)
         return report_page(
-            tree, rows, comparison=comparison, title=title, max_points=max_points
+            view, rows, comparison=comparison, title=title, max_points=max_points
         )
 
     def _repr_html_inner(self) -> str:
@@ -267,8 +274,9 @@ class ReadingMixin:
             return super()._repr_html_inner()  # pyright: ignore[reportAttributeAccessIssue]
         from secret_jax.inspect.report.page import tree_fragment
 
-        outputs = [self.tree_.output(i) for i in range(self.tree_.n_outputs)]
-        return tree_fragment(outputs, _NOTEBOOK_BYTES)
+        classes = hasattr(self, "classes_")
+        outputs = [None] if classes else range(self.tree_.n_outputs)
+        return tree_fragment([self._view_of(i) for i in outputs], _NOTEBOOK_BYTES)
 
     def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
         bundle = super()._repr_mimebundle_(**options)  # pyright: ignore[reportAttributeAccessIssue]
@@ -285,7 +293,7 @@ class ReadingMixin:
         precision: int | None = None,
         feature_names: Sequence[str] | None = None,
         output: int | str | None = None,
-    ) -> Axes:
+    ) -> Picture:
         """Draw the tree, with the splits and equations in the units of the data.
 
         See `secret_jax.inspect.plot.tree.plot_tree` for the parameters.
@@ -294,7 +302,7 @@ class ReadingMixin:
         from secret_jax.inspect.plot.tree import plot_tree
 
         return plot_tree(
-            renamed(self._tree_of(output), feature_names),
+            self._view_of(output).named(feature_names),
             ax=ax,
             max_depth=max_depth,
             precision=precision,
@@ -311,7 +319,7 @@ class ReadingMixin:
         resolution: int = 400,
         ax: Axes | None = None,
         output: int | str | None = None,
-    ) -> Axes:
+    ) -> Picture:
         """Draw the prediction over one or two columns, with the splits.
 
         See `secret_jax.inspect.plot.partition.plot_partition` for the parameters.
@@ -319,7 +327,7 @@ class ReadingMixin:
         from secret_jax.inspect.plot.partition import plot_partition
 
         return plot_partition(
-            self._tree_of(output),
+            self._view_of(output),
             x,
             y,
             at=at,
@@ -338,20 +346,29 @@ class ReadingMixin:
         max_terms: int | None = MOST_BARS,
         ax: Any = None,
         output: int | str | None = None,
-    ) -> list[Axes]:
+    ) -> Picture:
         """Draw the equation of a node, and its predictions against the targets.
 
         See `secret_jax.inspect.plot.leaf.plot_leaf` for the parameters.
         """
         from secret_jax.inspect.plot.leaf import plot_leaf
 
-        tree = self._rest_of(output)
-        if self.tree_.additive is not None and X is not None and y is not None:
-            said = self.tree_.additive.predict(self._tree_and_rows(X)[1])[:, None]
-            y = validated_targets(y, X)[:, 0] - self.tree_.schema.restore_targets(said)
-        return plot_leaf(tree, node, X, y, max_terms=max_terms, ax=ax)
+        return plot_leaf(self._view_of(output), node, X, y, max_terms=max_terms, ax=ax)
 
-    def plot_additive(self, *, max_curves: int | None = 12) -> list[Axes]:
+    def plot_importances(
+        self, *, max_columns: int | None = MOST_BARS, ax: Axes | None = None
+    ) -> Picture:
+        """Draw `feature_importances_` as bars, the largest first.
+
+        See `secret_jax.inspect.plot.importances.plot_importances` for the parameters.
+        """
+        from secret_jax.inspect.plot.importances import plot_importances
+
+        shares = self.feature_importances_
+        names = self.tree_.schema.input_names
+        return plot_importances(names, shares, max_columns=max_columns, ax=ax)
+
+    def plot_additive(self, *, max_curves: int | None = 12) -> Picture:
         """Draw the curves that stand in front of the tree.
 
         See `secret_jax.inspect.plot.curves.plot_additive` for the parameters.
@@ -379,13 +396,17 @@ class ReadingMixin:
         background : array-like or DataFrame of shape (n_others, n_features), optional
             Contributions are then interventional Shapley values against these rows, as
             SHAP means them, instead of what the splits and the equation on the row's
-            own way add; see `secret_jax.inspect.shapley`.
+            own way add; see `secret_jax.inspect.shapley`. All of these rows are used,
+            and the baseline is the mean of what is said of them: the time grows with
+            their number.
         output : int or str, optional
-            Which one, of several.
+            Which one, of several outputs of numbers. Of several classes each row tells
+            of its predicted class, unless one is named here.
 
         Returns
         -------
         secret_jax.inspect.explain.Explanation
+            Of classes with their probabilities; what is taken apart are log-odds.
 
         Examples
         --------
@@ -398,14 +419,19 @@ class ReadingMixin:
         True
         """
         from secret_jax.inspect.explain import explain
+        from secret_jax.inspect.explain_classes import explain_classes
 
-        _, table = self._tree_and_rows(X)
+        whole, table = self._tree_and_rows(X)
         others = None
         if background is not None:
             others = self._tree_and_rows(background)[1].on_host()
-        tree = self._tree_of(output)
-        values = tree.schema.as_written(tree.schema.columns_of(X))
-        return explain(tree, table, values, precision=precision, background=others)
+        values = whole.schema.as_written(whole.schema.columns_of(X))
+        options = {"precision": precision, "background": others}
+        classes = classes_of(self)
+        if classes is None:
+            return explain(self._tree_of(output), table, values, **options)
+        table = table.on_host()
+        return explain_classes(whole, table, values, classes, output=output, **options)
 
     def stability(
         self,

@@ -15,7 +15,7 @@ _Result = TypeVar("_Result")
 # What scikit-learn's functions of the same name take, and what to do instead.
 _INSTEAD = {
     "decision_tree": "it is a method of the fitted model",
-    "class_names": "the target is a number",
+    "class_names": "classes are named as the target names them",
     "decimals": "digits follow from precision=",
     "spacing": "the indent is fixed",
     "show_weights": "the rows of every node are always there",

@@ -19,7 +19,7 @@ import numpy as np
 
 from secret_jax.inspect.arguments import checked_precision
 from secret_jax.inspect.equations import LinearModel, LinearSplit, Term
-from secret_jax.tree.plain import plain_number
+from secret_jax.tree.plain import plain_number, rounding_of_whole
 
 # Digits of a float32, and its relative rounding, with some slack; that of a float64.
 _SINGLE_DIGITS, _SINGLE, _DOUBLE = 6, 4e-7, 1e-9
@@ -78,7 +78,9 @@ def _written_out(split: LinearSplit) -> LinearSplit:
     rounding = max(_SINGLE * abs(from_center), _DOUBLE * spread)
     threshold = plain_number(threshold - rounding, threshold + rounding)
     if len(split.terms) == 1 and split.terms[0].whole:
-        threshold = float((math.floor if split.at_most else math.ceil)(threshold))
+        whole = float(round(threshold))
+        if abs(threshold - whole) <= 2.0 * rounding_of_whole(whole, centers[0]):
+            threshold = whole
     return replace(
         split,
         terms=_with_factors(split.terms, factors),
@@ -123,13 +125,16 @@ def rounded_model(model: LinearModel, precision: int | None = None) -> LinearMod
 
 
 def printed_model(
-    model: LinearModel, precision: int | None = None, max_terms: int | None = None
-) -> tuple[float, tuple[PrintedTerm, ...], int]:
-    """What is printed of an equation: constant, terms, and how many are left out.
+    model: LinearModel,
+    precision: int | None = None,
+    max_terms: int | None = None,
+    *,
+    merged: bool = True,
+) -> tuple[float, tuple[PrintedTerm, ...], tuple[PrintedTerm, ...]]:
+    """What is printed of an equation: constant, terms, and those that are left out.
 
-    Categories of one column with the same number are one term. A column whose zero is
-    far from its values is counted from a round number near those of the node. What is
-    left out counts as it does on average in the node.
+    A column whose zero is far from its values is counted from a round number near those
+    of the node. The constant is the same however many terms are left out.
 
     Parameters
     ----------
@@ -138,21 +143,22 @@ def printed_model(
         See `rounded_model`.
     max_terms : int, optional
         Most terms that are shown, the ones that move most in the node.
+    merged : bool
+        Whether categories of one column with the same number are one term.
 
     Returns
     -------
     constant : float
-    terms : tuple of PrintedTerm
-    n_hidden : int
+    shown, hidden : tuple of PrintedTerm
     """
     rounded = rounded_model(model, precision)
-    printed = [_printed(group) for group in _alike(rounded.terms)]
+    alike = _alike(rounded.terms) if merged else [[term] for term in rounded.terms]
+    printed = [_printed(group) for group in alike]
     printed.sort(key=lambda term: -term.effect)  # stable
     shown, hidden = printed[:max_terms], printed[len(printed[:max_terms]) :]
-    constant = rounded.intercept + sum(term.factor * term.at for term in shown)
-    constant += sum(term.factor * term.here for term in hidden)
+    constant = rounded.intercept + sum(term.factor * term.at for term in printed)
     step = _step(model.target_spread, precision)
-    return _rounded(constant, step), tuple(shown), len(hidden)
+    return _rounded(constant, step), tuple(shown), tuple(hidden)
 
 
 class PrintedTerm(NamedTuple):

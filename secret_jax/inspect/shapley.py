@@ -2,67 +2,83 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from secret_jax.data.rows import Table
-from secret_jax.tree.routing import said
-from secret_jax.tree.structure import Tree
+from secret_jax.data.schema import TableSchema
+
+# Orders of the columns, with as many reverses, and rows that are predicted at once.
+_FEWEST_ORDERS, _MOST_AT_ONCE = 32, 1 << 15
 
 
 def shapley_values(
-    tree: Tree, table: Table, background: Table, *, n_permutations: int = 32
-) -> tuple[np.ndarray, float]:
+    predict: Callable[[Table], np.ndarray],
+    schema: TableSchema,
+    table: Table,
+    background: Table,
+) -> tuple[np.ndarray, np.ndarray]:
     """Contributions of the columns to predictions, against those of background rows.
 
     The value of a set of columns is the mean prediction of the background rows with
     these columns replaced by those of the row; a column's Shapley value is the mean of
-    what it adds, over all orders. Orders and background rows are drawn; every order
-    comes with its reverse, which halves what chance adds.
+    what it adds, over all orders. Every background row comes with an order that is
+    drawn for it, and with the reverse, which halves what chance adds; a few background
+    rows come with several.
 
     Parameters
     ----------
-    tree : Tree
-        Of a single output.
+    predict : callable
+        Of a table: predictions of shape (n_rows,) or (n_rows, n_outputs).
+    schema : TableSchema
+        With which the tables are encoded.
     table, background : Table
-        Rows encoded with ``tree.schema``.
-    n_permutations : int, default=32
-        Orders that are drawn, with their reverses; each meets one background row.
+        The time grows with the product of their rows and with the columns.
 
     Returns
     -------
-    contributions : ndarray of shape (n_rows, n_columns), float64
+    contributions : ndarray of shape (n_outputs, n_rows, n_columns), float64
         With the baseline they sum to the prediction of each row.
-    baseline : float
-        Mean prediction of the background rows that were drawn.
+    baseline : ndarray of shape (n_outputs,), float64
+        Mean prediction of the background rows.
 
     References
     ----------
     E. Strumbelj and I. Kononenko. Explaining Prediction Models and Individual
     Predictions with Feature Contributions. Knowledge and Information Systems 41, 2014.
     """
-    schema, n_rows = tree.schema, len(table.x)
-    n_columns = len(schema.names)
-    encoded = np.array(schema.input_columns, int)
-    discrete = np.array(schema.discrete, int)
+    x, codes = (np.asarray(part) for part in table)
+    others = Table(*(np.asarray(part) for part in background))
+    encoded, discrete = np.array(schema.input_columns), np.array(schema.discrete, int)
+    n_rows, n_columns, n_others = len(x), len(schema.names), len(others.x)
+    alone = predict(others).reshape(n_others, -1).astype(np.float64)
+    baseline = alone.mean(axis=0)
+    contributions = np.zeros((alone.shape[1], n_rows, n_columns))
     random = np.random.default_rng(0)
-    x, others = np.asarray(table.x), np.asarray(background.x)
-    contributions = np.zeros((n_rows, n_columns))
-    baseline = 0.0
-    # All background rows about equally often.
-    drawn = np.resize(random.permutation(len(others)), n_permutations)
-    for one in drawn:
-        forward = random.permutation(n_columns)
-        for order in (forward, forward[::-1]):
-            mixed = np.repeat(others[one][None], n_rows, axis=0)
-            codes = np.repeat(background.codes[one][None], n_rows, axis=0)
-            before = said(tree, Table(mixed, codes))
-            baseline += float(before[0]) if n_rows else 0.0
-            for column in order:
-                of_column, of_code = encoded == column, discrete == column
-                mixed[:, of_column] = x[:, of_column]
-                codes[:, of_code] = table.codes[:, of_code]
-                after = said(tree, Table(mixed.copy(), codes.copy()))
-                contributions[:, column] += after - before
+    n_times = -(-_FEWEST_ORDERS // n_others)
+    at_once = max(1, _MOST_AT_ONCE // max(n_rows, 1))
+    for first in range(0, n_others * n_times if n_rows else 0, at_once):
+        which = np.arange(first, min(first + at_once, n_others * n_times)) % n_others
+        n_mixed = len(which) * n_rows
+        forward = np.array([random.permutation(n_columns) for _ in which])
+        for orders in (forward, forward[:, ::-1]):
+            # A block for each background row: the rows, its values put in their place.
+            mixed = np.repeat(others.x[which][:, None], n_rows, axis=1)
+            mixed_codes = np.repeat(others.codes[which][:, None], n_rows, axis=1)
+            before = np.repeat(alone[which][:, None], n_rows, axis=1)
+            for column in orders.T:
+                of_column = encoded == column[:, None]
+                of_code = discrete == column[:, None]
+                mixed = np.where(of_column[:, None], x, mixed)
+                mixed_codes = np.where(of_code[:, None], codes, mixed_codes)
+                flat = Table(
+                    mixed.reshape(n_mixed, -1),
+                    mixed_codes.reshape(n_mixed, codes.shape[1]),
+                )
+                after = predict(flat).reshape(before.shape)
+                moved = (after - before).transpose(2, 1, 0)
+                for output, own in enumerate(moved):
+                    np.add.at(contributions[output].T, column, own.T)
                 before = after
-    n_orders = 2 * n_permutations
-    return contributions / n_orders, baseline / n_orders
+    return contributions / (2 * n_others * n_times), baseline

@@ -2,8 +2,9 @@
 
 The tree is fitted again on resamples of the rows, and what the new trees split on is
 counted, as by the R package stablelearner (Philipp, Zeileis & Strobl 2016); how far
-their predictions lie apart is measured as well. A resample is a set of integer weights:
-a row that is drawn twice is a row of weight two, which is the same fit.
+their predictions lie apart is measured as well. A resample is a set of integer weights.
+A row that is drawn twice weighs two, but is one row: were its copies to judge each
+other, trees would grow far too large.
 
 References
 ----------
@@ -13,26 +14,28 @@ Learners. COMPSTAT 2016.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from secret_jax.data.validation import validated_weight
+from secret_jax.data.validation import copies_of, validated_weight
 from secret_jax.inspect.arguments import check_choice, check_count
 from secret_jax.inspect.equations import CategorySplit, split_in_original_units
+from secret_jax.runtime.parallel import one_thread_for_products
 from secret_jax.runtime.progress import Stage
 from secret_jax.runtime.progress_line import shown
 from secret_jax.runtime.values import is_integer, is_real
 from secret_jax.tree.structure import SplitKind, Tree
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    from secret_jax.inspect.plot.picture import Picture
 
 _FEWEST = 2
 
@@ -82,7 +85,11 @@ class Stability:
     target_names : tuple of str
     deviation : ndarray of shape (n_outputs,), float64
         Standard deviation of the predictions of a row over the resamples, the mean over
-        the rows, in standard deviations of the target: 0 where all trees agree.
+        the rows: 0 where all trees agree. Of numbers in standard deviations of the
+        target, of classes of the probability itself.
+    equal_classes : float
+        Of a classifier the share of the rows whose predicted class a resample's tree
+        predicts as well, the mean over resamples; otherwise NaN.
     """
 
     names: tuple[str, ...]
@@ -96,6 +103,7 @@ class Stability:
     equal_roots: float
     target_names: tuple[str, ...]
     deviation: np.ndarray
+    equal_classes: float = math.nan
 
     @property
     def n_resamples(self) -> int:
@@ -124,7 +132,7 @@ class Stability:
 
         return summary(self)
 
-    def plot(self, *, max_columns: int | None = 6) -> list[Axes]:
+    def plot(self, *, max_columns: int | None = 6) -> Picture:
         """Draw how often columns are split on, and where.
 
         Parameters
@@ -134,7 +142,7 @@ class Stability:
 
         Returns
         -------
-        list of matplotlib.axes.Axes
+        secret_jax.inspect.plot.picture.Picture
             The frequencies, then the thresholds of each column; those of the fitted
             tree are lines.
         """
@@ -206,14 +214,29 @@ def stability(
             with warnings.catch_warnings():
                 # What a resample lacks is no news to whoever has all rows.
                 warnings.simplefilter("ignore", UserWarning)
-                again.fit(X, y, sample_weight=drawn)
+                with one_thread_for_products():
+                    copies = different_rows(weight, drawn, method)
+                    again._fit(again._plan(), X, y, drawn, copies=copies)
                 predictions.append(again._outputs(X).reshape(targets.shape))
             found.append(split_columns(again.tree_))
             n_leaves.append(again.n_leaves_)
-    original = split_columns(model.tree_)
-    return _compared(
-        model.tree_, original, found, n_leaves, predictions, targets, weight
-    )
+    compared = _compared(model.tree_, found, n_leaves)
+    drawn, own = np.array(predictions), model._outputs(X).reshape(targets.shape)
+    apart = np.average(drawn.std(axis=0), axis=0, weights=weight)
+    if not hasattr(model, "classes_"):
+        mean = np.average(targets, axis=0, weights=weight)
+        spread = np.sqrt(np.average((targets - mean) ** 2, axis=0, weights=weight))
+        return replace(compared, deviation=apart / np.where(spread > 0, spread, 1.0))
+    same = np.mean([_likeliest(one) == _likeliest(own) for one in drawn], axis=0)
+    equal = float(np.average(same, weights=weight))
+    return replace(compared, deviation=apart, equal_classes=equal)
+
+
+def _likeliest(probability: np.ndarray) -> np.ndarray:
+    """Position of every row's class; of two there is the second one's probability."""
+    if probability.shape[1] == 1:
+        return (probability[:, 0] > 0.5).astype(int)
+    return probability.argmax(axis=1)
 
 
 def _check(n_resamples: Any, method: Any, fraction: Any) -> None:
@@ -257,6 +280,36 @@ def resampled(
     return drawn.astype(np.float64) if whole else drawn * weight
 
 
+def different_rows(
+    weight: np.ndarray,
+    drawn: np.ndarray,
+    method: Literal["bootstrap", "subsample"] = "bootstrap",
+) -> np.ndarray:
+    """How many different ones of the rows that each stands for were drawn.
+
+    Parameters
+    ----------
+    weight, drawn : ndarray of shape (n_rows,), float64
+        As `resampled` took and gave them.
+    method : {"bootstrap", "subsample"}
+
+    Returns
+    -------
+    ndarray of shape (n_rows,), int64
+        With replacement as many as are to be expected.
+
+    Examples
+    --------
+    >>> different_rows(np.array([1.0, 100.0]), np.array([3.0, 100.0]))
+    array([ 1, 63])
+    """
+    copies = np.maximum(copies_of(weight), 1)
+    n_drawn = copies_of(drawn)
+    if method == "bootstrap":
+        n_drawn = np.rint(copies * (1.0 - (1.0 - 1.0 / copies) ** n_drawn))
+    return np.clip(n_drawn, 1, copies).astype(np.int64)
+
+
 def split_columns(tree: Tree) -> SplitColumns:
     """The columns, thresholds and categories of the splits of a tree."""
     names = tree.schema.names
@@ -278,15 +331,9 @@ def split_columns(tree: Tree) -> SplitColumns:
     return SplitColumns(at_depth, thresholds, sets)
 
 
-def _compared(
-    tree: Tree,
-    original: SplitColumns,
-    found: list[SplitColumns],
-    n_leaves: list[int],
-    predictions: list[np.ndarray],
-    targets: np.ndarray,
-    weight: np.ndarray,
-) -> Stability:
+def _compared(tree: Tree, found: list[SplitColumns], n_leaves: list[int]) -> Stability:
+    """What trees split on, beside a tree; how far they predict apart is left open."""
+    original = split_columns(tree)
     names = tree.schema.names
     depth = max(columns.at_depth.shape[1] for columns in [*found, original])
 
@@ -305,10 +352,6 @@ def _compared(
             thresholds.setdefault(name, []).extend(values)
         for name, chosen in columns.sets.items():
             sets.setdefault(name, Counter()).update(chosen)
-    apart = np.std(predictions, axis=0)
-    mean = np.average(targets, axis=0, weights=weight)
-    spread = np.sqrt(np.average((targets - mean) ** 2, axis=0, weights=weight))
-    apart = np.average(apart, axis=0, weights=weight)
     return Stability(
         names=tuple(map(str, names)),
         used=every.any(axis=2).mean(axis=0),
@@ -320,5 +363,5 @@ def _compared(
         n_leaves_original=tree.n_leaves,
         equal_roots=float(same.mean()),
         target_names=tree.schema.target_names,
-        deviation=apart / np.where(spread > 0, spread, 1.0),
+        deviation=np.full(len(tree.schema.target_names), math.nan),
     )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
 
-from secret_jax.inspect.printing import counted_leaves, number
+from secret_jax.inspect.printing import counted_leaves, number, quoted
 from secret_jax.inspect.stability import Stability
+from secret_jax.losses.classes import class_in_words
 
 _MOST_SETS = 2
 _HEADER = ("column", "split on", "at the root", "in the tree", "where")
@@ -37,13 +39,7 @@ def _lines(stability: Stability) -> Iterator[str]:
     )
     same = f"{stability.equal_roots:.0%}"
     yield f"root: split on the same columns as the tree's in {same}"
-    for name, deviation in zip(
-        stability.target_names, stability.deviation, strict=True
-    ):
-        yield (
-            f"predictions of {name}: they differ between the trees by "
-            f"{number(float(deviation), 2)} of the target's standard deviation"
-        )
+    yield from _predictions(stability)
     order = stability.order()
     if not len(order):
         yield "no tree splits on any column"
@@ -55,6 +51,27 @@ def _lines(stability: Stability) -> Iterator[str]:
         first = row[0].ljust(widths[0])
         shares = [row[i].rjust(widths[i]) for i in range(1, 4)]
         yield "  ".join([first, *shares, row[4]]).rstrip()
+
+
+def _predictions(stability: Stability) -> Iterator[str]:
+    """How far the trees predict apart."""
+    told = zip(stability.target_names, stability.deviation.tolist(), strict=True)
+    if math.isnan(stability.equal_classes):
+        for name, deviation in told:
+            yield (
+                f"predictions of {name}: they differ between the trees by "
+                f"{number(deviation, 2)} of the target's standard deviation"
+            )
+        return
+    yield (
+        f"classes: for {stability.equal_classes:.0%} of the rows a tree of a resample "
+        "predicts the class that the tree predicts"
+    )
+    for name, deviation in told:
+        yield (
+            f"probability of {quoted(class_in_words(name))}: it differs between the "
+            f"trees by {number(100 * deviation, 2)} percentage points"
+        )
 
 
 def _row(stability: Stability, column: int) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from typing import Literal
+from typing import Any, Literal
 
 from secret_jax.inspect.arguments import (
     MOST_CATEGORIES,
@@ -11,30 +11,29 @@ from secret_jax.inspect.arguments import (
     check_count,
     checked_precision,
 )
-from secret_jax.inspect.cost import reading_cost
 from secret_jax.inspect.curves import curves_text
 from secret_jax.inspect.equations import Side
+from secret_jax.inspect.one_leaf import one_leaf_sentence
 from secret_jax.inspect.printing import counted, counted_leaves, counted_rows
-from secret_jax.inspect.rest import rest_of
+from secret_jax.inspect.tree_view import TreeView
+from secret_jax.inspect.views import as_view
 from secret_jax.inspect.words import (
-    clip_facts,
     missing_facts,
     mixture_facts,
     model_parts,
-    node_facts,
     split_parts,
 )
-from secret_jax.losses.classes import CrossEntropy, class_in_words
 from secret_jax.tree.structure import SplitKind, Tree
 from secret_jax.tree.totals import leaves_below
 
 _WIDTH = 100  # characters in a line
+_WHOLE_WORDS: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
 _REPEATED = 3  # parts of a sum that are repeated after "else"
 _BRANCHES: tuple[tuple[str, Side], ...] = (("if", "left"), ("else", "right"))
 
 
 def export_text(
-    tree: Tree,
+    tree: Tree | TreeView,
     *,
     max_depth: int | None = None,
     precision: int | None = None,
@@ -46,7 +45,7 @@ def export_text(
 
     Parameters
     ----------
-    tree : Tree
+    tree : Tree or TreeView
     max_depth : int, optional
         Deepest level that is shown; inner nodes on it are shown with their own model.
     precision : int, optional
@@ -58,7 +57,7 @@ def export_text(
         The nodes whose equation is printed.
     max_terms : int, optional
         Most terms of an equation: those that move it most in their node. The others
-        are counted, and stand in the constant with their means. None: all.
+        are counted, and what they add on average is told. None: all.
     max_categories : int or None
         Longer lists of categories are replaced by the other side's, if that is short,
         or abbreviated; None: never.
@@ -82,20 +81,18 @@ def export_text(
     check_count("max_categories", max_categories)
     checked_precision(precision)
     check_choice("show_models", show_models, ("leaves", "all", "none"))
-    curves, tree = curves_text(tree), rest_of(tree)
-    # Several outputs only of classes: see `ReadingMixin.export_text`.
-    several = tree.n_outputs > 1
-    of_output = [tree.output(i) for i in range(tree.n_outputs)] if several else [tree]
-    costs = [reading_cost(one, precision) for one in of_output]
-    cost = costs[0].splits + sum(each.leaves for each in costs)
-    names = tree.schema.target_names
-    lines = [
-        f"{' / '.join(map(class_in_words, names) if several else names)}: a tree of "
-        f"{counted_leaves(tree.n_leaves)}, depth {tree.max_depth}, "
-        f"{counted(cost, 'number', 'numbers')} to read, "
-        f"grown on {counted_rows(tree.weight[0])}",
-        *_keys(tree),
-    ]
+    view = as_view(tree)
+    curves, view = curves_text(view.tree), view.without_curves()
+    tree = view.tree
+    equations = view.equations
+    head = (
+        f"{view.title}: a tree of {counted_leaves(tree.n_leaves)}, depth "
+        f"{tree.max_depth}, {counted(view.n_numbers(precision), 'number', 'numbers')} "
+        f"to read, grown on {counted_rows(tree.weight[0])}"
+    )
+    lines = [*textwrap.wrap(head, _WIDTH, **_WHOLE_WORDS), *view.keys]
+    if tree.n_leaves == 1:
+        lines.append(one_leaf_sentence(tree))
     if tree.is_soft:
         clipped = mixture_facts(tree)
         mixed = "the prediction is the mixture of the leaves by these shares"
@@ -117,10 +114,9 @@ def export_text(
         cut = not leaf and tree.depth[node] == max_depth
         label = f"[{node}] "
         if show_models == "all" or ((leaf or cut) and show_models == "leaves"):
-            for which, one in enumerate(of_output):
-                absent = len(of_output) > 1 and tree.mean[node, which] <= 0
-                if absent and not tree.is_soft:
-                    continue  # a class that is not there; gates mix it in
+            for which, one in enumerate(equations):
+                if not view.tells(node, which):
+                    continue
                 parts = model_parts(
                     one,
                     node,
@@ -131,10 +127,8 @@ def export_text(
                 lines.extend(_wrapped(parts, indent, label))
                 label = " " * len(label)
         if leaf or cut or show_models == "all":
-            facts = [node_facts(tree, node)]
-            if len(of_output) == 1:
-                facts.append(clip_facts(tree, node, precision))
-            lines.append(indent + label + ", ".join(filter(None, facts)))
+            facts = [*view.fact_parts(node), view.range_facts(node, precision)]
+            lines.extend(_listed([fact for fact in facts if fact], indent, label))
             label = " " * len(label)
         if cut:
             lines.append(f"{indent}{label}... {counted_leaves(n_leaves[node])} below")
@@ -156,21 +150,16 @@ def export_text(
     return curves + "\n".join(lines) + "\n"
 
 
-def _keys(tree: Tree) -> list[str]:
-    """What the marks of the text mean."""
-    several = tree.n_outputs > 1
-    mean = "mean: of the target"
-    if tree.loss is not None and tree.loss.of_classes:
-        mean = f"{'%' if several else 'mean'}: share of the class"
-    error = "error: root mean squared error" if tree.loss is None else "loss: mean loss"
-    where = "both on the training rows"
-    if tree.kept is not None:
-        where = "of training rows left out in turn"
-    lines = [f"[n]: node n; {mean}; {error}; {where}"]
-    if several and isinstance(tree.loss, CrossEntropy):
-        lines.append("a class's probability is in proportion to exp(score)")
-    if several and not tree.is_soft:
-        lines.append("a leaf says nothing of classes that have no row in it")
+def _listed(facts: list[str], indent: str, label: str) -> list[str]:
+    """Facts one after the other, in lines that begin below each other."""
+    hanging = indent + " " * len(label)
+    lines = [indent + label + facts[0]]
+    for fact in facts[1:]:
+        lines[-1] += ","
+        if len(lines[-1]) + 1 + len(fact) < _WIDTH:
+            lines[-1] += " " + fact
+        else:
+            lines.append(hanging + fact)
     return lines
 
 
@@ -178,8 +167,14 @@ def _wrapped(parts: list[str], indent: str, label: str) -> list[str]:
     """Lines of at most the text width, broken between parts."""
     number = label.index(" ") + 1 if label.strip() else len(label)
     hanging = indent + " " * (number + 2)
+    room = max(_WIDTH - len(hanging), _WIDTH // 2)
     lines = [indent + label + parts[0]]
     for part in parts[1:]:
+        if len(part) > room:
+            # A long list of categories is broken between them.
+            first, *rest = textwrap.wrap(part, room - 2, **_WHOLE_WORDS)
+            lines += [hanging + first, *(hanging + "  " + line for line in rest)]
+            continue
         if len(lines[-1]) + 1 + len(part) <= _WIDTH:
             lines[-1] += " " + part
         else:

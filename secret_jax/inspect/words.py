@@ -6,13 +6,13 @@ The picture and the explanations say the same as the text because all of them as
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
-
-import numpy as np
 
 from secret_jax.inspect.arguments import MOST_CATEGORIES
 from secret_jax.inspect.equations import (
     CategorySplit,
+    LinearModel,
     LinearSplit,
     Side,
     mixture_range,
@@ -25,17 +25,17 @@ from secret_jax.inspect.rounding import (
     PrintedTerm,
     printed_model,
     rounded_model,
+    rounded_output,
     rounded_split,
 )
-from secret_jax.losses.classes import class_in_words
 from secret_jax.tree.kept import KINDS
 from secret_jax.tree.structure import SplitKind, Tree
 
 # The mean of a node is told in steps of this share of the target's deviation.
 _DIGITS_OF_MEAN = 1e-2
 _DIGITS_OF_RANGE = 5  # of leaves that keep rows
+_MOVING = 5  # columns that are named where equations have no room
 _COLUMNS_SHOWN = 8  # of those with missing values, in the head of the text
-_LEAST_SHARE = 0.005  # of a class that is told
 # A standardised error below it is what float32 leaves of an exact fit.
 _EXACT = 1e-7
 
@@ -106,7 +106,7 @@ def model_equation(
     precision : int, optional
         Significant digits relative to the effect; 3 by default.
     max_terms : int, optional
-        Terms that are shown; an ellipsis stands for the others.
+        Terms that are shown; of the others their mean in the node is told.
 
     Returns
     -------
@@ -214,6 +214,8 @@ def _membership(
     most = len(own) if max_categories is None else max_categories
     inverted = len(own) > most >= len(other)
     listed = other if inverted else own
+    if len(listed) == most + 1:  # its name takes no more room than a count
+        most += 1
     items = [quoted(category) for category in listed[:most]]
     if len(listed) > most:
         items.append(f"... {len(listed) - most} more")
@@ -236,14 +238,37 @@ def model_parts(
     if kept:
         return [f"{quoted(tree.schema.target_name)} =", *kept]
     model = model_in_original_units(tree, node)
-    constant, terms, n_hidden = printed_model(model, precision, max_terms)
+    constant, terms, hidden = printed_model(model, precision, max_terms)
     summands = [(term.factor, term_words(term, max_categories)) for term in terms]
     if constant != 0 or not summands:
         summands.insert(0, (constant, ""))
     parts = [f"{quoted(model.target)} =", *_sum(summands)]
-    if n_hidden:
-        parts.append(f"+ ... {counted(n_hidden, 'smaller term', 'smaller terms')}")
+    if hidden:
+        parts += _of_hidden(model, hidden, precision)
     return parts
+
+
+def _of_hidden(
+    model: LinearModel, hidden: Sequence[PrintedTerm], precision: int | None
+) -> list[str]:
+    """What terms that are not shown add on average in the node."""
+    mean = sum(term.factor * (term.here - term.at) for term in hidden)
+    mean = rounded_output(mean, model.target_spread, precision)
+    sign = "-" if mean < 0 else "+"
+    terms = counted(len(hidden), "smaller term", "smaller terms")
+    return [f"{sign} {number(abs(mean))} (mean of {terms})"]
+
+
+def most_moving(equations: Sequence[Tree], node: int) -> list[str]:
+    """How many equations a node has, and the columns that move them most, in parts."""
+    effects: defaultdict[str, float] = defaultdict(float)
+    for tree in equations:
+        for term in model_in_original_units(tree, node).terms:
+            effects[term.name] += term.effect
+    order = sorted(effects, key=lambda name: -effects[name])
+    most = [quoted(name) for name in order[:_MOVING]]
+    words = f"equations of {len(equations)} classes"
+    return [f"{words}, moved most by {most[0]}", *most[1:]] if most else [words]
 
 
 def _kept_facts(tree: Tree, node: int) -> list[str]:
@@ -289,39 +314,21 @@ def _sum(summands: Sequence[tuple[float, str]], *, bare: bool = False) -> list[s
 
 def node_facts(tree: Tree, node: int) -> str:
     """Rows, their share, mean of the target, and error of a node."""
-    percent = number(100 * float(tree.weight[node] / tree.weight[0]), digits=3)
+    rows = f"{counted_rows(tree.weight[node])} ({share_of_rows(tree, node)})"
+    mean = float(tree.schema.restore_target(tree.mean[node, 0]))
     if tree.loss is not None:
-        return (
-            f"{counted_rows(tree.weight[node])} ({percent} %), {loss_facts(tree, node)}"
-        )
+        loss = number(float(tree.train_error[node].sum()), digits=3)
+        return f"{rows}, mean {number(mean, digits=3)}, loss {loss}"
     error = number(_root_mean_squared_error(tree, node), digits=3)
     step = _DIGITS_OF_MEAN * tree.schema.target_scale
-    mean = float(tree.schema.restore_target(tree.mean[node, 0]))
     mean = number(round(mean, round(-math.log10(step))))
-    return (
-        f"{counted_rows(tree.weight[node])} ({percent} %), mean {mean}, error {error}"
-    )
+    return f"{rows}, mean {mean}, error {error}"
 
 
-def loss_facts(tree: Tree, node: int) -> str:
-    """Mean of the target and mean loss of a node, of a tree with a loss.
-
-    Of several classes their shares, the largest first.
-    """
-    if tree.n_outputs > 1:
-        names = tree.schema.target_names
-        order = np.argsort(-tree.mean[node], kind="stable")
-        shares = [
-            f"{number(100 * float(tree.mean[node, i]), digits=3)} % "
-            f"{quoted(class_in_words(names[i]))}"
-            for i in order
-            if tree.mean[node, i] >= _LEAST_SHARE
-        ]
-        loss = number(float(tree.train_error[node].sum()), digits=3)
-        return ", ".join([*shares, f"loss {loss}"])
-    mean = float(tree.schema.restore_target(tree.mean[node, 0]))
-    loss = number(float(tree.train_error[node, 0]), digits=3)
-    return f"mean {number(mean, digits=3)}, loss {loss}"
+def share_of_rows(tree: Tree, node: int) -> str:
+    """Share of the training rows that are in a node, in percent."""
+    share = float(tree.weight[node] / tree.weight[0]) if tree.weight[0] > 0 else 0.0
+    return f"{number(100 * share, digits=3)} %"
 
 
 def _root_mean_squared_error(tree: Tree, node: int) -> float:
@@ -336,6 +343,19 @@ def clip_facts(tree: Tree, node: int, precision: int | None = None) -> str:
         return _clipped_to(*range_of_node(tree, node), digits=_DIGITS_OF_RANGE)
     model = rounded_model(model_in_original_units(tree, node), precision)
     return _clipped_to(model.low, model.high) if model.terms else ""
+
+
+def bounds_in_words(tree: Tree, node: int) -> str:
+    """Between which values a node predicts, for whoever does not know of clipping."""
+    low, high = range_of_node(tree, node)
+    if tree.kept is None or not tree.kept.n_rows_of(node):
+        model = rounded_model(model_in_original_units(tree, node))
+        if not model.terms:
+            return ""
+        low, high = model.low, model.high
+    if math.isinf(low):
+        return ""
+    return f"predicts at least {number(low)} and at most {number(high)}"
 
 
 def mixture_facts(tree: Tree) -> str:

@@ -52,10 +52,16 @@ class CrossEntropy(Loss):
 
     is_likelihood: ClassVar[bool] = True
     of_classes: ClassVar[bool] = True
+    link: ClassVar = "softmax"
 
-    def scaling(self, center: float, scale: float) -> tuple[float, float]:
+    def scaling(
+        self,
+        measured: tuple[float, float],
+        targets: np.ndarray,
+        weight: np.ndarray,
+    ) -> tuple[float, float]:
         """Indicators and shares stay as they are."""
-        del center, scale
+        del measured, targets, weight
         return 0.0, 1.0
 
     def n_free(self, n_outputs: int) -> int:
@@ -117,10 +123,16 @@ class Brier(Loss):
     """
 
     of_classes: ClassVar[bool] = True
+    link: ClassVar = "clip"
 
-    def scaling(self, center: float, scale: float) -> tuple[float, float]:
+    def scaling(
+        self,
+        measured: tuple[float, float],
+        targets: np.ndarray,
+        weight: np.ndarray,
+    ) -> tuple[float, float]:
         """Indicators and shares stay as they are."""
-        del center, scale
+        del measured, targets, weight
         return 0.0, 1.0
 
     def name_of_value(self, target: str, several: bool) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from jaxtyping import Float
@@ -31,14 +31,33 @@ class Loss(Value, ABC):
     """Whether it is a negative log-likelihood up to a constant."""
     of_classes: ClassVar[bool] = False
     """Whether its targets are indicators or shares of classes."""
+    has_corners: ClassVar[bool] = False
+    """Whether its slope jumps, as that of absolute errors: see `rounded`."""
+    link: ClassVar[Literal["identity", "exponential", "softmax", "clip"] | None] = None
+    """Which function `prediction` is, for programs that are exported: "softmax" is the
+    logistic function of a single output, "clip" cuts at 0 and 1. None: another one."""
 
     def check_targets(self, targets: Float[np.ndarray, "n_rows n_outputs"]) -> None:
         """Refuse targets, in their own units, that the loss knows nothing of."""
         del targets
 
-    def scaling(self, center: float, scale: float) -> tuple[float, float]:
-        """Center and scale of an encoded target, from its mean and deviation."""
-        return center, scale
+    def scaling(
+        self,
+        measured: tuple[float, float],
+        targets: Float[np.ndarray, " n_rows"],
+        weight: Float[np.ndarray, " n_rows"],
+    ) -> tuple[float, float]:
+        """Center and scale that a target is encoded with.
+
+        Parameters
+        ----------
+        measured : tuple of float
+            Its mean and standard deviation: what is taken unless a loss knows better.
+        targets, weight : ndarray of shape (n_rows,)
+            In its own units, of all rows or of a sample.
+        """
+        del targets, weight
+        return measured
 
     def n_free(self, n_outputs: int) -> int:
         """How many of the outputs' models are free: the others follow from them."""
@@ -84,6 +103,48 @@ class Loss(Value, ABC):
         ``curvature``; both may be those of a parabola above the loss.
         """
 
+    def derivatives(
+        self,
+        targets: Float[np.ndarray, "n_rows n_outputs"],
+        value: Float[np.ndarray, "n_rows n_outputs"],
+        output: int,
+    ) -> tuple[Float[np.ndarray, " n_rows"], Float[np.ndarray, " n_rows"]]:
+        """Downward slope, and the second derivative where `working` has a parabola's.
+
+        Standard errors are made of them.
+        """
+        return self.working(targets, value, output)
+
+    def corner_width(
+        self,
+        targets: Float[np.ndarray, " n_rows"],
+        value: Float[np.ndarray, " n_rows"],
+        weight: Float[np.ndarray, " n_rows"],
+        share: float,
+        least: float,
+    ) -> float:
+        """How wide a corner is rounded for rows of one node and output.
+
+        Parameters
+        ----------
+        targets, value, weight : ndarray of shape (n_rows,)
+        share : float
+            Of the rows that tell where the least loss is, so many are within it.
+        least : float
+            Rows of so much weight at least are within it.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no corners.")
+
+    def rounded(self, width: Float[np.ndarray, "n_rows n_outputs"]) -> Loss:
+        """A smooth loss in place of one with corners, and nearly the same beyond them.
+
+        Parameters
+        ----------
+        width : ndarray of shape (n_rows, n_outputs)
+            How far from a corner, for every row.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no corners.")
+
     @abstractmethod
     def constant(
         self,
@@ -113,3 +174,12 @@ class Loss(Value, ABC):
         mean : ndarray of the same shape
             Of the targets.
         """
+
+    def typical(
+        self,
+        targets: Float[np.ndarray, "n_rows n_outputs"],
+        value: Float[np.ndarray, "n_rows n_outputs"],
+        weight: Float[np.ndarray, " n_rows"],
+    ) -> Float[np.ndarray, " n_outputs"]:
+        """What a row costs that is no outlier; by default the mean of all rows."""
+        return weight @ self.losses(targets, value) / weight.sum()

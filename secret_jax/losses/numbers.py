@@ -1,4 +1,4 @@
-"""Losses of numbers: quantiles, Huber's, and Poisson's of counts."""
+"""Losses of numbers: Huber's, and Poisson's of counts; see also `quantile`."""
 
 from __future__ import annotations
 
@@ -7,75 +7,15 @@ from typing import ClassVar
 
 import numpy as np
 from scipy.special import xlogy
-from scipy.stats import norm
 
 from secret_jax.losses.interface import Loss
+from secret_jax.losses.robust import quantile, robust_scale, robust_units
 from secret_jax.runtime.values import real
 
-# Residuals below this share of the target's deviation are taken for it: the parabola
-# above an absolute value would have no bound at zero (Hunter & Lange 2000).
-_SMALLEST = 1e-3
 # Expected counts, and weights of rows by them, are at least these.
 _RAREST, _LEAST_CURVATURE = 1e-9, 1e-6
 # Logarithms of counts stay below this: exponentials are numbers.
 _HIGHEST = 30.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Quantile(Loss):
-    """The pinball loss: models say a quantile of the target.
-
-    Weighted least squares by the parabolas of Hunter & Lange (2000).
-
-    Attributes
-    ----------
-    level : float, default=0.5
-        In (0, 1); with 0.5, the median, it is half the absolute error.
-
-    References
-    ----------
-    D. R. Hunter and K. Lange. Quantile Regression via an MM Algorithm. Journal of
-    Computational and Graphical Statistics 9, 2000.
-
-    Examples
-    --------
-    >>> from secret_jax import Quantile, SecretRegressor
-    >>> SecretRegressor(loss=Quantile(level=0.9)).loss
-    Quantile(level=0.9)
-    """
-
-    level: float = 0.5
-    predicts_means: ClassVar[bool] = False
-
-    _parameter_constraints: ClassVar[dict] = {
-        "level": [real(0.0, 1.0, closed="neither")]
-    }
-
-    def prediction(self, value: np.ndarray) -> np.ndarray:
-        """The values themselves."""
-        return value
-
-    def losses(self, targets: np.ndarray, value: np.ndarray) -> np.ndarray:
-        """See `Loss`."""
-        residual = targets - value
-        return np.maximum(self.level * residual, (self.level - 1.0) * residual)
-
-    def working(
-        self, targets: np.ndarray, value: np.ndarray, output: int
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """See `Loss`."""
-        residual = (targets - value)[:, output]
-        curvature = 0.5 / np.maximum(np.abs(residual), _SMALLEST)
-        return curvature * residual + self.level - 0.5, curvature
-
-    def constant(self, targets: np.ndarray, weight: np.ndarray) -> np.ndarray:
-        """The quantile."""
-        return np.array([_quantile(y, weight, self.level) for y in targets.T])
-
-    def noise(self, error: np.ndarray, mean: np.ndarray) -> np.ndarray:
-        """See `Loss`: of a normal target that is as far off."""
-        del mean
-        return (error / norm.pdf(norm.ppf(self.level))) ** 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +25,8 @@ class Huber(Loss):
     Attributes
     ----------
     delta : float, default=0.3
-        Where one passes into the other, in standard deviations of the target.
+        Where one passes into the other, in robust standard deviations of the target:
+        1.4826 times its median absolute deviation, which outliers do not make.
 
     References
     ----------
@@ -95,8 +36,19 @@ class Huber(Loss):
 
     delta: float = 0.3
     predicts_means: ClassVar[bool] = False
+    link: ClassVar = "identity"
 
     _parameter_constraints: ClassVar[dict] = {"delta": [real(0.0, closed="neither")]}
+
+    def scaling(
+        self,
+        measured: tuple[float, float],
+        targets: np.ndarray,
+        weight: np.ndarray,
+    ) -> tuple[float, float]:
+        """Median and robust scale: outliers do not set the units."""
+        del measured
+        return robust_units(targets, weight)
 
     def prediction(self, value: np.ndarray) -> np.ndarray:
         """The values themselves."""
@@ -116,9 +68,17 @@ class Huber(Loss):
         curvature = self.delta / np.maximum(np.abs(residual), self.delta)
         return curvature * residual, curvature
 
+    def derivatives(
+        self, targets: np.ndarray, value: np.ndarray, output: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """See `Loss`."""
+        residual = (targets - value)[:, output]
+        inside = np.abs(residual) <= self.delta
+        return np.clip(residual, -self.delta, self.delta), inside.astype(np.float64)
+
     def constant(self, targets: np.ndarray, weight: np.ndarray) -> np.ndarray:
         """Steps of weighted means from the medians."""
-        value = np.array([_quantile(y, weight, 0.5) for y in targets.T])
+        value = np.array([quantile(y, weight, 0.5) for y in targets.T])
         for _ in range(50):
             size = np.maximum(np.abs(targets - value), self.delta)
             share = weight[:, None] * self.delta / size
@@ -129,6 +89,13 @@ class Huber(Loss):
         """See `Loss`."""
         del mean
         return 2.0 * error
+
+    def typical(
+        self, targets: np.ndarray, value: np.ndarray, weight: np.ndarray
+    ) -> np.ndarray:
+        """See `Loss`: of squared errors with the same robust scale."""
+        scales = [robust_scale(residual, weight) for residual in (targets - value).T]
+        return 0.5 * np.square(scales)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,10 +108,16 @@ class Poisson(Loss):
     """
 
     is_likelihood: ClassVar[bool] = True
+    link: ClassVar = "exponential"
 
-    def scaling(self, center: float, scale: float) -> tuple[float, float]:
+    def scaling(
+        self,
+        measured: tuple[float, float],
+        targets: np.ndarray,
+        weight: np.ndarray,
+    ) -> tuple[float, float]:
         """Counts as they are."""
-        del center, scale
+        del measured, targets, weight
         return 0.0, 1.0
 
     def check_targets(self, targets: np.ndarray) -> None:
@@ -188,9 +161,3 @@ class Poisson(Loss):
     def noise(self, error: np.ndarray, mean: np.ndarray) -> np.ndarray:
         """See `Loss`."""
         return 2.0 * error / np.maximum(mean, _RAREST)
-
-
-def _quantile(values: np.ndarray, weight: np.ndarray, level: float) -> float:
-    order = np.argsort(values, kind="stable")
-    total = np.cumsum(weight[order])
-    return float(values[order[np.searchsorted(total, level * total[-1])]])

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from secret_jax.losses.interface import Loss
-from secret_jax.losses.numbers import Quantile
+from secret_jax.losses.quantile import Quantile
 from secret_jax.models.by_loss import LossModel
 from secret_jax.models.interface import LeafModel
 from secret_jax.models.least_squares import Constant, LeastSquares
@@ -29,7 +29,6 @@ class Generalised(LossModel):
 
     of: Loss = _MEDIAN
     prior: float = 0.0
-    n_steps: int = 20
 
     @property
     def loss(self) -> Loss:

@@ -16,9 +16,10 @@ from secret_jax.models.by_loss import LossModel
 class Logistic(LossModel):
     """Logistic regression shrunk toward the parent's, as strong as rows can tell.
 
-    Iterated weighted least squares (McCullagh & Nelder 1989), each step with the ridge
-    of least generalised cross-validation error, as `secret_jax.Ridge` has it; the
-    parent's probabilities count as ``prior`` rows more, so that none becomes 0 or 1.
+    Iterated weighted least squares (McCullagh & Nelder 1989) with the ridge of least
+    generalised cross-validation error, as `secret_jax.Ridge` has it, in units of the
+    curvature of the likelihood; the parent's mean probabilities count as ``prior`` rows
+    more in the middle of the node's, so that none becomes 0 or 1.
 
     Attributes
     ----------

@@ -16,7 +16,6 @@ from jax.sharding import Mesh, PartitionSpec
 
 from secret_jax.data.device import FAR
 from secret_jax.data.sharded import (
-    RowShards,
     ShardedRows,
     multiplied,
     n_tiles,
@@ -24,6 +23,7 @@ from secret_jax.data.sharded import (
     tile_size,
     tiles,
 )
+from secret_jax.data.shards import RowShards
 from secret_jax.models.statistics import ROUNDING_32, NodeStatistics
 from secret_jax.runtime.devices import in_32_bits
 from secret_jax.runtime.linalg import AnyArray, matmul
@@ -63,7 +63,7 @@ def sharded_statistics(
             shards.x,
             shards.beside(targets),
             shards.beside(source.weight.astype(np.float32)),
-            _scaling(tree),
+            _scaling(tree, shards),
             routing,
             number[np.asarray(routing.node_id)].astype(np.int32),
             padded(shift, n_leaves, 0),
@@ -88,10 +88,13 @@ def sharded_statistics(
     )
 
 
-def _scaling(tree: Tree) -> tuple[np.ndarray, ...]:
-    """Centers and inverse scales of the columns, each in two parts, float32."""
+def _scaling(tree: Tree, shards: RowShards) -> tuple[np.ndarray, ...]:
+    """Centers, of what lies in the shards, and inverse scales of the columns.
+
+    Each in two parts, float32.
+    """
     parts = []
-    for whole in (tree.schema.center, 1.0 / tree.schema.scale):
+    for whole in (tree.schema.center - shards.center, 1.0 / tree.schema.scale):
         coarse = whole.astype(np.float32)
         parts += [coarse, (whole - coarse).astype(np.float32)]
     return tuple(parts)
@@ -268,7 +271,7 @@ def predict_shards(tree: Tree, shards: RowShards) -> np.ndarray | None:
 def _predicted_by(tree: Tree, shards: RowShards) -> tuple[jax.Array, jax.Array]:
     return _predicted(
         shards.x,
-        _scaling(tree),
+        _scaling(tree, shards),
         routing_of(tree),
         np.int32(tree.max_depth),
         mesh=shards.mesh,

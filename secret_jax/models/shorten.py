@@ -3,8 +3,8 @@
 A leaf's shrunken model has a term for every column. The short one is its projection on
 few of them: no target is looked at again, so nothing is selected by chance, and what
 the shrinkage has learned is passed on. How far it may be from the full one is a share
-of the noise in the leaf, on rows like those of the leaf and, to a lesser degree, like
-those of its ancestors.
+of the noise in the leaf, a smaller one where the tree explains little, on rows like
+those of the leaf and, to a lesser degree, like those of its ancestors.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from jaxtyping import Float, Int
 from secret_jax.data.schema import TableSchema
 from secret_jax.models.interface import squared_errors
 from secret_jax.models.statistics import NodeStatistics
-from secret_jax.tree.noise import noise_variance
+from secret_jax.tree.noise import Spread
 from secret_jax.tree.structure import SplitKind, Tree
 
 # Rows for which the parent's second moments count in those of a node: without them an
@@ -32,7 +32,12 @@ _TIE = 1e-6
 _COPIES = (1e-3, 1e-6, 1e-9)
 
 
-def shortened(tree: Tree, statistics: NodeStatistics, tau: float) -> Tree:
+def shortened(
+    tree: Tree,
+    statistics: NodeStatistics,
+    tau: float,
+    spread: Spread | None = None,
+) -> Tree:
     """The tree with short equations in all its nodes, and their standard errors.
 
     Parameters
@@ -42,21 +47,28 @@ def shortened(tree: Tree, statistics: NodeStatistics, tau: float) -> Tree:
     statistics : NodeStatistics
         Of the rows that it is to describe.
     tau : float
-        Share of a node's noise variance by which its short equation may differ from the
-        full one, in the mean over rows like those of the node; 0: none is shortened.
+        By so much, times the share of the variance that the tree explains, a node's
+        short equation may differ from the full one: a share of the node's noise
+        variance, in the mean over rows like those of the node. 0: none is shortened.
+    spread : Spread, optional
+        Noise, and what the tree explains; by default from the tree's squared errors.
 
     Returns
     -------
     Tree
         With the same mean value in every node, the degrees of freedom of the full
-        models (which were spent), and squared errors measured anew.
+        models (which were spent), and squared errors measured anew. Standard errors
+        are those of squared errors; for a loss see
+        `secret_jax.models.standard_errors`.
 
     Notes
     -----
     The second moments C of a node are blended with those of its parent, which count as
-    thirty rows. With b the slopes of the full model and s² the noise, columns enter by
-    pivoted partial Cholesky, the most useful first, until the part of b'Cb that they
-    leave unsaid is at most ``tau s²``; those that can be spared go again. The slopes
+    thirty rows. With b the slopes of the full model, s² the noise and R² the share that
+    the tree explains, columns enter by pivoted partial Cholesky, the most useful first,
+    until the part of b'Cb that they leave unsaid is at most ``tau R² s²``: where all
+    that can be said is little, little of it is left out. Those that can be spared go
+    again. The slopes
     are those of the projection, C_AA⁻¹ (C b)_A. Levels of an attribute with like
     coefficients may enter together as one term. What splits above have fixed is part of
     the constant. Where rounding keeps all columns together from saying enough, the full
@@ -64,11 +76,8 @@ def shortened(tree: Tree, statistics: NodeStatistics, tau: float) -> Tree:
     """
     n = statistics.n_regressors
     weight = np.maximum(tree.weight, 1e-300)
-    noise = noise_variance(tree)
-    # A likelihood has a curvature; squared errors tell how far rows lie from a model.
-    unit = noise
-    if tree.loss is not None and tree.loss.is_likelihood:
-        unit = tree.loss.noise(np.full(tree.mean.shape, 0.5), tree.mean)
+    noise, explained = spread or Spread.of_squares(tree)
+    allowed = tau * explained * noise
     varying = _varying(tree, statistics)
     coefficient = tree.coefficient.copy()
     standard_error = np.full(coefficient.shape, np.nan)
@@ -89,9 +98,9 @@ def shortened(tree: Tree, statistics: NodeStatistics, tau: float) -> Tree:
         for output in range(tree.n_outputs):
             full = coefficient[node, output, 1:]
             terms = _terms(tree.schema, full) if tau > 0 else np.eye(n)
-            limit = tau * noise[node, output] if tau > 0 else -1.0
+            limit = allowed[node, output] if tau > 0 else -1.0
             slopes, variance = _short(covariance, full, terms, limit)
-            error = unit[node, output] / weight[node]
+            error = noise[node, output] / weight[node]
             standard_error[node, output, 0] = np.sqrt(error)
             standard_error[node, output, 1:] = np.sqrt(error * variance)
             coefficient[node, output, 0] += (full - slopes) @ mean
@@ -253,7 +262,10 @@ def _backward(
         inverse = np.linalg.inv(gram[np.ix_(chosen, chosen)])
         slopes = inverse @ moment[chosen]
         unsaid = variance - moment[chosen] @ slopes
-        worth = slopes**2 / np.diagonal(inverse)
+        # Of near copies rounding may make a variance negative: one can be spared.
+        variances = np.diagonal(inverse)
+        known = variances > 0
+        worth = np.where(known, slopes**2 / np.where(known, variances, 1.0), 0.0)
         least = int(np.flatnonzero(worth <= (1.0 + _TIE) * worth.min())[-1])
         if unsaid + worth[least] > limit:
             break

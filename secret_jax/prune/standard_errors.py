@@ -87,8 +87,10 @@ class StandardErrors(PruningRule):
             weighted_errors(values(subtree, rows.table), rows, subtree.loss)
             for subtree, rows in zip(subtrees(least), held_out, strict=True)
         ]
-        weight = np.concatenate([rows.weight for rows in held_out])
-        spread = standard_error_of_sum(np.concatenate(losses) / weight, weight)
+        spread = 0.0
+        if held_out:  # there are no parts of a single row
+            weight = np.concatenate([rows.weight for rows in held_out])
+            spread = standard_error_of_sum(np.concatenate(losses) / weight, weight)
         most = error[least] + self.factor * spread
         best = int(np.flatnonzero(error <= most * (1 + TIE))[-1])
         kept = path.subtree(tree, best)

@@ -95,7 +95,7 @@ def computing_on(
     try:
         with (
             jax.default_device(_preferred() if chosen is None else chosen),
-            in_32_bits(),
+            own_settings(),
         ):
             yield
     except jax.errors.JaxRuntimeError as error:
@@ -158,18 +158,29 @@ def in_32_bits() -> AbstractContextManager[Any]:
     return jax.enable_x64(False)
 
 
+@contextmanager
+def own_settings() -> Iterator[None]:
+    """Settings of JAX that fits need, whatever is set for the programs around them.
+
+    Programs are compiled: what one of them does step by step would take hours. Arrays
+    of the host go to the device, which is no oversight here.
+    """
+    with in_32_bits(), jax.disable_jit(False), jax.transfer_guard("allow"):
+        yield
+
+
 def carried(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, with the settings of the thread that asked, in whatever thread.
 
-    They are kept apart for each thread: the device, the 32 bits and the bound on memory
-    of `computing_on`.
+    They are kept apart for each thread: the device, `own_settings` and the bound on
+    memory of `computing_on`.
     """
     device, max_memory = _preferred(), _MAX_MEMORY.get()
 
     def function_there(*arguments: Any) -> Any:
         token = _MAX_MEMORY.set(max_memory)
         try:
-            with jax.default_device(device), in_32_bits():
+            with jax.default_device(device), own_settings():
                 return function(*arguments)
         finally:
             _MAX_MEMORY.reset(token)

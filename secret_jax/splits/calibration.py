@@ -30,9 +30,10 @@ def advantage_of_discrete(
     """What the scores of continuous attributes lack, from bootstrap samples.
 
     The attributes stay as they are, and the outputs are drawn anew for every row: all
-    that the tests then find is chance. With what is returned added to their scores, the
-    continuous attributes have the clearest test as often as there are of them among all
-    (Loh 2002, algorithm 3, where scores are multiplied).
+    that the tests then find is chance. With what is returned added to their scores,
+    continuous attributes are chosen as often as there are of them among all (Loh 2002,
+    algorithm 3, where scores are multiplied): by the clearest test, or as the one with
+    the clearer test of its own from the clearest pair of both kinds.
 
     Parameters
     ----------
@@ -53,21 +54,16 @@ def advantage_of_discrete(
     """
     is_discrete = np.zeros(len(allowed), bool)
     is_discrete[groups.discrete] = True
-    pair_discrete = np.any(is_discrete[pairs_of(groups)], axis=1)
+    pairs = pairs_of(groups)
+    n_discrete_of_pair = is_discrete[pairs].sum(axis=1)
     total = jnp.sum(node.weight)
     present = node.weight > 0
     output = leading_component(node.targets, node.weight)
     below = jnp.cumsum(node.weight)
     coordinates = left.rows.coordinates[:, : left.n_model]
 
-    def clearest(scores, allowed, which):
-        some = [
-            jnp.where(ok & kind, score, -jnp.inf)
-            for score, ok, kind in zip(scores, allowed, which, strict=True)
-        ]
-        return jnp.max(jnp.concatenate(some))
-
-    def difference(key):
+    def advantage(key):
+        """What has to be added to continuous scores for one of them to be chosen."""
         number = jax.random.uniform(key, output.shape, output.dtype)
         drawn = output[jnp.searchsorted(below, number * below[-1])]
         drawn = drawn - safe_divide(matmul(node.weight, drawn), total)
@@ -75,18 +71,34 @@ def advantage_of_discrete(
         residual = drawn - matmul(coordinates, slope)
         positive = jnp.where(present & (residual > 0), 1.0, 0.0).astype(output.dtype)
         scores = sign_scores(positive, node.weight, groups, interactions=interactions)
-        of = (scores.curvature, scores.interaction)
-        masks = (allowed, pair_allowed[: of[1].shape[0]])
-        kinds = (is_discrete, pair_discrete[: of[1].shape[0]])
-        discrete = clearest(of, masks, kinds)
-        return discrete - clearest(of, masks, tuple(~kind for kind in kinds))
+        curvature = jnp.where(allowed, scores.curvature, -jnp.inf)
+        n = scores.interaction.shape[0]
+        pair = jnp.where(pair_allowed[:n], scores.interaction, -jnp.inf)
+        kind = n_discrete_of_pair[:n]
+
+        def clearest(of_one, of_pairs):
+            of_one = jnp.where(of_one, curvature, -jnp.inf)
+            of_pairs = jnp.where(of_pairs, pair, -jnp.inf)
+            return jnp.max(jnp.concatenate([of_one, of_pairs]))
+
+        discrete = clearest(is_discrete, kind > 0)
+        lacking = discrete - clearest(~is_discrete, kind == 0)
+        if not n or not len(np.flatnonzero(kind == 1)):
+            return lacking
+        # Of a pair of both kinds the number is chosen where its own test is clearer.
+        mixed = jnp.where(kind == 1, pair, -jnp.inf)
+        best = jnp.argmax(mixed)
+        two = curvature[jnp.asarray(pairs)[best]]
+        own = two[1] - two[0]
+        is_mixed = mixed[best] >= discrete
+        return jnp.where(is_mixed, jnp.minimum(lacking, own), lacking)
 
     seed = (node.random[0] * 2**_SEED_BITS).astype(jnp.uint32)
     keys = jax.random.split(jax.random.key(seed), n_samples)
-    found = jax.lax.map(difference, keys)
+    found = jax.lax.map(advantage, keys)
     n_discrete = jnp.sum((allowed & is_discrete).astype(found.dtype))
     n_continuous = jnp.sum((allowed & ~is_discrete).astype(found.dtype))
     share = safe_divide(n_continuous, n_continuous + n_discrete)
     both = (n_discrete > 0) & (n_continuous > 0)
-    advantage = jnp.quantile(jnp.where(jnp.isfinite(found), found, 0.0), share)
-    return jnp.where(both, advantage, 0.0)
+    enough = jnp.quantile(jnp.where(jnp.isfinite(found), found, 0.0), share)
+    return jnp.where(both, enough, 0.0)

@@ -39,8 +39,8 @@ class GuideSplits(SplitFinder):
     the categories of a discrete one (*curvature*), and against the halves and the
     categories of two attributes together (*interaction*), made comparable by the
     cube-root transform of Wilson & Hilferty (1931). Of the pair of the clearest
-    interaction the attribute with the better split is taken, if both are continuous;
-    else the one with the clearer curvature.
+    interaction the attribute with the better split at its median is taken, if both are
+    continuous; else the one with the clearer curvature.
 
     Attributes
     ----------
@@ -130,36 +130,36 @@ class GuideSplits(SplitFinder):
         usable = axis.allowed & cuts.allowed.any(axis=1)
         two, curvature = _clearest(self, node, left, axis, usable)
 
-        def gain_of(which):
-            own = jax.tree.map(lambda array: array[which], cuts)
+        def gain_of(projection, cuts):
             return best_threshold(
-                left.rows,
-                axis.projection[which],
-                own,
-                left.least,
-                n_model=left.n_model,
+                left.rows, projection, cuts, left.least, n_model=left.n_model
             )
 
-        # Mostly the two are one: it is not searched twice.
-        nothing = jnp.full((2,), -jnp.inf, node.x.dtype)
-        search = jnp.array([True, False]) | (two[0] != two[1])
-        gain, threshold = jax.lax.map(
-            lambda each: jax.lax.cond(
-                each[1], gain_of, lambda _: (nothing[0], nothing[1]), each[0]
-            ),
-            (two, search),
+        # Of two continuous attributes the better split, else the clearer curvature. One
+        # split each: the best of many would favour attributes with many values.
+        def of_median(which):
+            projection = axis.projection[which]
+            median = cuts_of(projection, node.weight, left.least, node.random[1:], 1)
+            return gain_of(projection, median)[0]
+
+        halves = jax.lax.cond(
+            two[0] != two[1],
+            lambda: jax.lax.map(of_median, two),
+            lambda: jnp.zeros(2, node.x.dtype),
         )
-        # Of two continuous attributes the better split, else the clearer curvature.
         is_discrete = jnp.asarray(axis.kind == SplitKind.DISCRETE)[two]
-        preferred = jnp.where(is_discrete.any(), curvature[two], gain)
-        preferred = jnp.where(usable[two] & jnp.isfinite(gain), preferred, -jnp.inf)
-        chosen = jnp.argmax(preferred)
+        by_curvature = is_discrete.any() | ~jnp.isfinite(halves).any()
+        preferred = jnp.where(by_curvature, curvature[two], halves)
+        preferred = jnp.where(usable[two], preferred, -jnp.inf)
+        chosen = two[jnp.argmax(preferred)]
+        own = jax.tree.map(lambda array: array[chosen], cuts)
+        gain, threshold = gain_of(axis.projection[chosen], own)
         n = len(axis.kind)
-        at = jnp.arange(n) == two[chosen]
-        gains = jnp.where(at & usable, gain[chosen] * left.unit**2, -jnp.inf)
-        candidates = axis.candidates(gains, jnp.full(n, threshold[chosen]))
+        at = jnp.arange(n) == chosen
+        gains = jnp.where(at & usable, gain * left.unit**2, -jnp.inf)
+        candidates = axis.candidates(gains, jnp.full(n, threshold))
         return split_of(
-            candidates.take(two[chosen]),
+            candidates.take(chosen),
             node,
             pure=left.pure,
             chance_gain=jnp.zeros((), node.x.dtype),

@@ -13,6 +13,7 @@ import numpy as np
 
 from secret_jax.data.columns import (
     OrderedText,
+    is_index,
     is_missing,
     listed,
     made_up_names,
@@ -44,6 +45,12 @@ class Wanted(NamedTuple):
     targets: tuple[str, ...]
     weight: str | None = None
     features: tuple[str, ...] | None = None
+
+    @property
+    def identity(self) -> str:
+        """What tells this choice from another one."""
+        columns = "all columns" if self.features is None else f"columns {self.features}"
+        return f"{columns}, weighted by {self.weight!r}"
 
 
 class Batch(NamedTuple):
@@ -228,7 +235,9 @@ def _of_table(
         )
     features = wanted.features
     if features is None:
-        features = tuple(name for name in columns if name not in special)
+        features = tuple(
+            name for name in columns if name not in special and not is_index(name)
+        )
     if not features:
         raise StreamError(f"{sentence(where)} has no columns but the target.")
     n_rows = len(columns[features[0]])

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from secret_jax.stream.batches import StreamError
-from secret_jax.tree.file import replacing
+from secret_jax.tree.archive import replacing
 
 # A fit that is killed loses at most so many seconds of a pass.
 USUAL_PAUSE = 60.0

@@ -9,6 +9,7 @@ from __future__ import annotations
 import queue
 import re
 import threading
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple, TypeVar
@@ -57,6 +58,14 @@ class Chunk(NamedTuple):
     def stop(self) -> int:
         """Row of the stream behind the last one."""
         return self.start + self.n_rows
+
+    def digest(self, before: int) -> int:
+        """A digest of targets and weights, and of all that came before.
+
+        It does not depend on how the rows are cut into chunks.
+        """
+        rows = np.column_stack([self.targets, self.weight])
+        return zlib.crc32(rows.tobytes(), before)
 
     def take(self, index: np.ndarray) -> Chunk:
         """Some of the rows."""

@@ -74,7 +74,8 @@ def fit_stream(plan: Plan, source: BatchSource, options: StreamOptions) -> Finis
         If the rows cannot be used, with the place where.
     """
     exchange = options.exchange
-    checkpoint, plan = begun(plan, source, options)
+    identity = source.identity
+    checkpoint, plan = begun(plan, identity, options)
 
     def learner() -> Learner:
         return Learner(
@@ -95,13 +96,15 @@ def fit_stream(plan: Plan, source: BatchSource, options: StreamOptions) -> Finis
     else:
         whole = own
     layout = whole.layout
-    schema, rows = whole.finished()
+    schema, rows = whole.finished(plan.leaf.loss)
     _warn_of_target(whole, schema)
     stream = StreamRows(
         schema,
         source,
+        identity,
         layout,  # pyright: ignore[reportArgumentType]
         own.weights,
+        own.digest,
         whole.weights,
         rows,
         checkpoint,
@@ -121,21 +124,28 @@ def _enough(plan: Plan, options: StreamOptions, n_rows: int) -> int:
     return min(enough_rows(plan, n_rows), MOST_SAMPLED)
 
 
-def begun(
-    plan: Plan, source: BatchSource, options: StreamOptions
-) -> tuple[Checkpoint, Plan]:
+def begun(plan: Plan, source: str, options: StreamOptions) -> tuple[Checkpoint, Plan]:
     """The checkpoint of this fit, and the plan with the seed that it began with.
 
     That of the first process: another process may have drawn another.
+
+    Parameters
+    ----------
+    plan : Plan
+    source : str
+        What tells the source of this process from another one.
+    options : StreamOptions
     """
+    from secret_jax import __version__
+
     exchange = options.exchange
     several = exchange.n_processes > 1
     identity = {
         "parameters": options.parameters,
         "target": list(options.target_names),
         "sample_rows": options.sample_rows,
-        "source": source.identity,
-        "versions": [jax.__version__, np.__version__],
+        "source": source,
+        "versions": [__version__, jax.__version__, np.__version__],
         "process": f"{exchange.rank} of {exchange.n_processes}",
     }
     found: list[Checkpoint] = []

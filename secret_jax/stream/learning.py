@@ -41,6 +41,8 @@ from secret_jax.data.scaling import (
     row_block,
 )
 from secret_jax.data.schema import Role, TableSchema
+from secret_jax.losses.interface import Loss
+from secret_jax.prepare import with_units_of
 from secret_jax.runtime.parallel import in_blocks
 from secret_jax.stream.batches import Layout, StreamError
 from secret_jax.stream.chunks import Chunk
@@ -87,10 +89,14 @@ class Weights(NamedTuple):
         )
 
     @property
+    def are_counts(self) -> bool:
+        """Whether all are whole numbers, and few enough for their sum to be exact."""
+        return self.whole and self.largest <= _MOST_COPIES / max(self.n_rows, 1)
+
+    @property
     def factor(self) -> float:
-        """Whole numbers stay as they are; others are scaled to a mean of one."""
-        whole = self.whole and self.largest <= _MOST_COPIES / max(self.n_rows, 1)
-        return 1.0 if whole or not self.total else self.n_used / self.total
+        """Counts stay as they are; other weights are scaled to a mean of one."""
+        return 1.0 if self.are_counts or not self.total else self.n_used / self.total
 
 
 class Learner:
@@ -110,6 +116,8 @@ class Learner:
     attributes : Attributes
         With hours for every column of dates.
     weights : Weights
+    digest : int
+        Of targets and weights, see `secret_jax.stream.chunks.Chunk.digest`.
     sums, target_sums : list of ColumnSums
     categories : list of dict
         For each discrete attribute the weight of every category, in the order in which
@@ -131,6 +139,7 @@ class Learner:
         self.layout: Layout | None = None
         self.attributes = Attributes((), False, [], (), ())
         self.weights = Weights()
+        self.digest = 0
         self.sums: list[ColumnSums] = []
         self.target_sums: list[ColumnSums] = []
         self.categories: list[dict[Any, float]] = []
@@ -171,6 +180,7 @@ class Learner:
             if self.layout is None:
                 self.begin(layout, chunk.columns)
             self._add(chunk)
+            self.digest = chunk.digest(self.digest)
 
     def _add(self, chunk: Chunk) -> None:
         _refuse_targets(chunk.targets, self.target_names)
@@ -309,6 +319,7 @@ class Learner:
             codes[index],
             targets[index],
             weight[index],
+            np.ones(len(index), np.int64),
             hashed,
         )
 
@@ -329,8 +340,13 @@ class Learner:
             self.sums = [joint_sums(self.sums)] if self.sums else []
             self.target_sums = [joint_sums(self.target_sums)]
 
-    def finished(self) -> tuple[TableSchema, Rows]:
+    def finished(self, loss: Loss | None = None) -> tuple[TableSchema, Rows]:
         """The schema and the sample of all rows that were added.
+
+        Parameters
+        ----------
+        loss : Loss, optional
+            Targets are in its units.
 
         Raises
         ------
@@ -346,8 +362,19 @@ class Learner:
             )
         schema, places = self._schema()
         self._drop_hours()
+        pool = self.pool.rows()
+        assert pool is not None
+        if loss is not None:
+            loss.check_targets(pool.targets)
+            schema = with_units_of(loss, schema, pool.targets, pool.weight)
+        weights = self.weights
         rows = self.pool.sample(
-            schema, places, self.weights.n_used, self.weights.factor, ROW_ORDER
+            schema,
+            places,
+            weights.n_used,
+            weights.factor,
+            ROW_ORDER,
+            counts=weights.are_counts,
         )
         return schema, rows
 
@@ -358,7 +385,7 @@ class Learner:
         measured = measured._replace(
             mass=measured.mass * factor, missing_mass=measured.missing_mass * factor
         )
-        targets = moments_of(self.target_sums, self.target_names, "the target")
+        targets = moments_of(self.target_sums, self.target_names, of_target=True)
         categories, counts, places = [], [], []
         for its in self.categories:
             ranked = _sorted(its)

@@ -83,7 +83,9 @@ class StreamMixin:
             take (see ``max_split_samples``), but at most 524,288.
         checkpoint : path-like, optional
             A folder, made if need be. The same call after an interruption goes on from
-            what it holds, to the same model; when that is saved, remove the folder.
+            what it holds, to the same model; when that is saved, remove the folder. A
+            call with other parameters, columns or rows is refused: files count as
+            others once they are written anew; of batches nothing is known unread.
         checkpoint_seconds : float, default=60
             How much of a pass may be lost at most.
         processes : bool, default=False
@@ -110,9 +112,11 @@ class StreamMixin:
         Notes
         -----
         What is read has the same columns of the same kinds throughout; types of numbers
-        may differ. Rows that are identical are one row of their common weight in the
-        sample. Held-out rows, those that prune the tree, are chosen row by row by a
-        hash of their content. With ``refine`` there may be a third pass.
+        may differ. Held-out rows, those that prune the tree, are chosen by a hash of
+        their content, and of rows with many copies some copies. With ``refine`` there
+        may be a third pass. The tree is that of `fit` with the same rows, to the bit if
+        the weights are whole numbers or none; others are scaled by their sum, which is
+        rounded differently where it is added up in parts.
 
         Examples
         --------
@@ -140,12 +144,6 @@ class StreamMixin:
         if plan.additive is not None:
             allowed = "None in fit_stream: curves are fitted to rows in memory, by fit"
             refuse("additive", type(self).__name__, allowed, plan.additive)
-        loss = plan.leaf.loss
-        if loss is not None and loss.scaling(1.0, 2.0) != (1.0, 2.0):
-            raise ValueError(
-                f"fit_stream measures the target in units of its deviation, which "
-                f"{loss!r} cannot have. Fit such a loss with fit, on rows in memory."
-            )
         exchange = JaxProcesses() if processes else Alone()
         sources: list[BatchSource] = []
 

@@ -15,7 +15,7 @@ from secret_jax.data.encoding import ReadColumns
 from secret_jax.data.rows import Rows
 from secret_jax.data.sampling import content_hash, sampling_limit
 from secret_jax.data.schema import TableSchema
-from secret_jax.data.source import EncodedRows, HostRows, distinct
+from secret_jax.data.source import EncodedRows, HostRows, few_copies
 
 # The pool may grow by this before the rows of larger hashes are dropped.
 _SLACK = 1.25
@@ -36,6 +36,8 @@ class PoolRows(NamedTuple):
         Places of categories in the order in which they came up.
     targets : ndarray of shape (n_rows, n_outputs), float64
     weight : ndarray of shape (n_rows,), float64
+    number : ndarray of shape (n_rows,), int64
+        How many rows each one was.
     hashed : ndarray of shape (n_rows,), uint32
     """
 
@@ -43,6 +45,7 @@ class PoolRows(NamedTuple):
     codes: np.ndarray
     targets: np.ndarray
     weight: np.ndarray
+    number: np.ndarray
     hashed: np.ndarray
 
     @property
@@ -137,6 +140,8 @@ class Pool:
         n_seen: int,
         factor: float,
         seed: int,
+        *,
+        counts: bool,
     ) -> Rows:
         """The sample of all rows that were seen; the pool is empty then.
 
@@ -151,18 +156,21 @@ class Pool:
             What the weights are multiplied by.
         seed : int
             Of the order of the rows.
+        counts : bool
+            Whether the weights say how many rows each one stands for.
         """
         whole, n_wanted = self.rows(), self._enough(n_seen)
         assert whole is not None
         self._parts = []
+        copies = whole.weight.astype(np.int64) if counts else whole.number
         if n_wanted < n_seen and not self.merged:
             below = np.flatnonzero(whole.hashed < sampling_limit(n_wanted / n_seen))
             chosen = _encoded(schema, whole.take(below), places, factor)
-            found = distinct(chosen, n_wanted, seed)
+            found = few_copies(chosen, copies[below], n_wanted, seed)
             if found is not None:
                 return found
         everything = _encoded(schema, whole, places, factor)
-        return EncodedRows(everything).sample(n_wanted, seed)
+        return EncodedRows(everything, copies).sample(n_wanted, seed)
 
 
 def _encoded(
@@ -183,6 +191,9 @@ def _copies_as_one(rows: PoolRows) -> PoolRows:
     columns: list[Any] = [*rows.values, *rows.codes.T, *rows.targets.T]
     content = content_hash(columns, 0)
     _, first, which = np.unique(content, return_index=True, return_inverse=True)
-    weight = np.bincount(which, rows.weight)
     order = np.argsort(first)
-    return rows.take(first[order])._replace(weight=weight[order])
+    weight, number = (
+        np.bincount(which, each)[order] for each in (rows.weight, rows.number)
+    )
+    single = rows.take(first[order])
+    return single._replace(weight=weight, number=number.astype(np.int64))

@@ -11,7 +11,7 @@ from secret_jax.stream.chunks import Chunks
 from secret_jax.stream.rates import Rate
 from secret_jax.stream.sources import BatchSource
 from secret_jax.tree import routing
-from secret_jax.tree.file import replacing
+from secret_jax.tree.archive import replacing
 from secret_jax.tree.structure import Tree
 
 _NAME = "prediction"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -23,6 +23,23 @@ from secret_jax.stream.sources import BatchSource
 _Result = TypeVar("_Result")
 
 
+class _Seen(NamedTuple):
+    """How far a pass is.
+
+    Attributes
+    ----------
+    n_rows : int
+    digest : int
+        Of the targets and weights of these rows.
+    """
+
+    n_rows: int
+    digest: int
+
+
+_NOTHING = _Seen(0, 0)
+
+
 class StreamRows:
     """Rows that are read anew for every pass.
 
@@ -31,9 +48,13 @@ class StreamRows:
     schema : TableSchema
     source : BatchSource
         The rows of this process.
+    identity : str
+        What told the source from others before the first pass.
     layout : Layout
     own, whole : Weights
         Of the rows of this process, and of all of them, in the first pass.
+    digest : int
+        Of the targets and weights of this process in the first pass.
     sample : Rows
         The one that the first pass took.
     checkpoint : Checkpoint
@@ -45,8 +66,10 @@ class StreamRows:
         self,
         schema: TableSchema,
         source: BatchSource,
+        identity: str,
         layout: Layout,
         own: Weights,
+        digest: int,
         whole: Weights,
         sample: Rows,
         checkpoint: Checkpoint,
@@ -54,6 +77,7 @@ class StreamRows:
         progress: Progress,
     ):
         self.schema, self._source, self._layout = schema, source, layout
+        self._identity, self._digest = identity, digest
         self._own, self._whole, self._sample = own, whole, sample
         self._checkpoint, self._exchange = checkpoint, exchange
         self._progress, self._n_passes = progress, 0
@@ -77,8 +101,7 @@ class StreamRows:
         self, function: Callable[[Rows], _Result], size: int
     ) -> Iterator[_Result]:
         """See `secret_jax.data.source.RowSource`: of the rows of this process."""
-        for chunk, results in self._chunks(function, size, 0):
-            del chunk
+        for results, _ in self._chunks(function, size, _NOTHING):
             yield from results
 
     def blocks_into(
@@ -119,51 +142,58 @@ class StreamRows:
         self, function: Callable[[Rows], _Result], size: int, sums: Any
     ) -> Iterator[_Result]:
         name = f"sums-{self._n_passes}"
-        start = self._restored(name, sums)
-        for chunk, results in self._chunks(function, size, start):
+        start = seen = self._restored(name, sums)
+        for results, seen in self._chunks(function, size, start):
             yield from results
             if self._checkpoint.is_due():
-                self._save(name, sums, chunk.stop)
-        self._save(name, sums, self._own.n_rows)
+                self._save(name, sums, seen)
+        self._save(name, sums, seen)
 
-    def _restored(self, name: str, sums: Any) -> int:
-        """Fill in what was added up before an interruption; the row to go on from."""
+    def _restored(self, name: str, sums: Any) -> _Seen:
+        """Fill in what was added up before an interruption, and say how far it is."""
         state = self._checkpoint.load(name)
         if state is None:
-            return 0
+            return _NOTHING
         header, arrays = state
         if any(arrays[str(i)].shape != array.shape for i, array in enumerate(sums)):
-            return 0  # of another tree: the sample grew it with other programs
+            return _NOTHING  # of another tree: the sample grew it with other programs
         for i, array in enumerate(sums):
             array[...] = arrays[str(i)]
-        return header["row"]
+        return _Seen(**header)
 
-    def _save(self, name: str, sums: Any, row: int) -> None:
+    def _save(self, name: str, sums: Any, seen: _Seen) -> None:
         arrays = {str(i): array for i, array in enumerate(sums)}
-        self._checkpoint.save(name, {"row": row}, arrays)
+        self._checkpoint.save(name, seen._asdict(), arrays)
 
     def _chunks(
-        self, function: Callable[[Rows], _Result], size: int, start: int
-    ) -> Iterator[tuple[Chunk, Iterator[_Result]]]:
-        """Chunks of encoded rows from a row on, with the results of their blocks."""
-        n_rows = self._own.n_rows
+        self, function: Callable[[Rows], _Result], size: int, seen: _Seen
+    ) -> Iterator[tuple[Iterator[_Result], _Seen]]:
+        """Results of the blocks of chunks, and how far the pass is behind each."""
+        n_rows, start = self._own.n_rows, seen.n_rows
         rate = Rate("fitting models on all rows", self._progress, n_rows, start)
         chunks = Chunks(self._source, start, size, self._layout)
         stop = start
         for chunk in chunks if start < n_rows or not start else ():
             stop = chunk.stop
+            seen = _Seen(stop, chunk.digest(seen.digest))
             if stop > n_rows:
                 raise StreamError(
                     f"There are more rows in the second pass ({stop} or more) than in "
                     f"the first ({n_rows}): the source has changed. Fit it again when "
                     "nobody writes to it."
                 )
-            yield chunk, self._encoded(chunk).blocks(function, size)
+            yield self._encoded(chunk).blocks(function, size), seen
             rate.at(stop)
         if stop < n_rows:
             raise StreamError(
                 f"There are fewer rows in the second pass ({stop}) than in the first "
                 f"({n_rows}): the source has changed, or is no longer complete."
+            )
+        if seen.digest != self._digest or self._source.identity != self._identity:
+            raise StreamError(
+                "The rows of the second pass are others than those of the first: the "
+                "source has changed. Fit it again when nobody writes to it, in an "
+                "empty checkpoint folder."
             )
 
     def _encoded(self, chunk: Chunk) -> HostRows:

@@ -13,11 +13,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from secret_jax.data.columns import listed
+from secret_jax.data.columns import is_index, listed
 from secret_jax.stream.batches import Batch, StreamError, Wanted, as_batch, sentence
 
 # Rows that a reader is asked for at a time.
 _BATCH_ROWS = 1 << 17
+# Rows that tell arrays from others of their shape.
+_SAMPLED_ROWS = 256
 
 
 class BatchSource(Protocol):
@@ -145,12 +147,11 @@ class ArrowBatches:
 
     @property
     def identity(self) -> str:
-        """Names of the part files, without their folder, and their numbers of rows."""
-        digest = hashlib.sha256()
-        for fragment, _, n_rows in self._parts:
-            name = os.path.basename(getattr(fragment, "path", ""))
-            digest.update(f"{name} {n_rows}\n".encode())
-        return f"{len(self._parts)} parts, {digest.hexdigest()[:16]}"
+        """Of the part files names, without their folder, numbers of rows and state."""
+        states = [_state_of(fragment) for fragment, _, _ in self._parts]
+        counts = [n_rows for _, _, n_rows in self._parts]
+        digest = _digest(list(zip(states, counts, strict=True)))
+        return f"{len(self._parts)} parts, {digest}, {self._wanted.identity}"
 
     def batches(self, start: int, targets: bool = True) -> Iterator[Batch]:
         """See `BatchSource`."""
@@ -174,7 +175,10 @@ class ArrowBatches:
         present = [*physical, *(f for f in virtual if f.name in partition)]
         wanted, names = self._wanted, [field.name for field in present]
         special = (*wanted.targets, *([wanted.weight] if wanted.weight else []))
-        columns = list(wanted.features or [n for n in names if n not in special])
+        columns = list(
+            wanted.features
+            or [n for n in names if n not in special and not is_index(n)]
+        )
         columns += special if targets else ()
         lacking = [name for name in columns if name not in names]
         if lacking:
@@ -203,6 +207,20 @@ class ArrowBatches:
                 yield batch._replace(offset=offset + skipped)
             offset += found.num_rows
             skipped = max(skipped - found.num_rows, 0)
+
+
+def _state_of(fragment: Any) -> tuple[Any, ...]:
+    """What changes when a part is written anew; of one in memory its first rows."""
+    path = getattr(fragment, "path", "")
+    if not path:
+        return (fragment.head(_SAMPLED_ROWS).to_pydict(),)
+    with _told_of(f"part file {path!r}"):
+        info = fragment.filesystem.get_file_info(path)
+    return os.path.basename(path), info.size, info.mtime_ns
+
+
+def _digest(content: Any) -> str:
+    return hashlib.sha256(repr(content).encode()).hexdigest()[:16]
 
 
 def _keys_of(fragment: Any) -> dict[str, Any]:
@@ -252,11 +270,14 @@ class ArrayBatches:
 
     @property
     def identity(self) -> str:
-        """Shapes and types of the arrays."""
-        return ", ".join(
+        """Shapes and types of the arrays, and some of their rows."""
+        shapes = [
             f"{getattr(a, 'dtype', type(a).__name__)}{getattr(a, 'shape', len(a))}"
             for a in self._arrays
-        )
+        ]
+        some = slice(0, None, max(1, self.n_rows // _SAMPLED_ROWS))
+        rows = [np.asarray(_rows_of(array, some)).tolist() for array in self._arrays]
+        return ", ".join([*shapes, _digest(rows), self._wanted.identity])
 
     def batches(self, start: int, targets: bool = True) -> Iterator[Batch]:
         """See `BatchSource`."""
@@ -285,12 +306,16 @@ class IterableBatches:
     """
 
     n_rows = None
-    identity = "batches"
 
     def __init__(
         self, iterable: Iterable[Any] | Callable[[], Iterable[Any]], wanted: Wanted
     ):
         self._iterable, self._wanted = iterable, wanted
+
+    @property
+    def identity(self) -> str:
+        """What is wanted of the batches: nothing is known of them unread."""
+        return f"batches, {self._wanted.identity}"
 
     def batches(self, start: int, targets: bool = True) -> Iterator[Batch]:
         """See `BatchSource`; batches before the row are read and dropped."""

@@ -45,6 +45,7 @@ def packed(learner: Learner) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     header |= {
         "attributes": learner.attributes,
         "weights": learner.weights,
+        "digest": learner.digest,
         "categories": [list(its.items()) for its in learner.categories],
         "hours": sorted(learner.hours),
         "hours_hashed": learner.hours_hashed,
@@ -83,6 +84,7 @@ def unpack(
         tuple((i, tuple(its)) for i, its in levels),
     )
     learner.weights = Weights(*header["weights"])
+    learner.digest = header["digest"]
     learner.categories = [dict(map(tuple, its)) for its in header["categories"]]
     learner.hours = set(header["hours"])
     learner.hours_hashed = tuple(header["hours_hashed"])

@@ -7,29 +7,25 @@ estimator's parameters and a checksum of all of it. ``numpy.load`` opens it as w
 
 from __future__ import annotations
 
-import hashlib
 import importlib.metadata
-import io
 import json
 import os
-import secrets
-import zipfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import fields
-from pathlib import Path
-from typing import IO, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from secret_jax.additive import options as _options  # noqa: F401
 from secret_jax.additive.stage import STAGE_ARRAYS, AdditiveStage
-from secret_jax.data.schema import Role, TableSchema
-from secret_jax.losses import classes as _classes  # noqa: F401  (read by name)
-from secret_jax.losses import numbers as _numbers  # noqa: F401
-from secret_jax.losses.interface import Loss
-from secret_jax.runtime.values import Value, value_class
 from secret_jax.runtime.warning import warn
+from secret_jax.tree.archive import Archive, ModelFileError, checksum_of, replacing
+from secret_jax.tree.header import (
+    SCALING,
+    from_json,
+    loss_to_json,
+    schema_from_json,
+    schema_to_json,
+    to_json,
+)
 from secret_jax.tree.kept import KeptRows
 from secret_jax.tree.sound import flaw_of
 from secret_jax.tree.structure import ARRAY_FIELDS, Tree, joined, separated
@@ -39,20 +35,12 @@ FORMAT = "secret_jax model"
 FORMAT_VERSION = 5
 
 _HEADER = "header"
-_SCALING = ("center", "scale")
 # Of leaves that keep their rows; the header says the degree of their models.
 _KEPT = ("x", "residual", "weight", "first", "bandwidth")
 # Of curves in front of the tree, in the header.
 _CURVE_NUMBERS = ("intercept", "degrees")
-_ARCHIVE_START = b"PK\x03\x04"  # what every non-empty zip archive begins with
-_ARCHIVE_END = b"PK\x05\x06"  # and how the last 22 bytes of one begin
-_PLAIN = (str, int, float, bool)
 # Nodes of each tree, in the header of a file that holds several.
 _SIZES = "nodes_of_trees"
-
-
-class ModelFileError(ValueError):
-    """A file that is not a readable model, or a model that cannot be written."""
 
 
 def save_tree(
@@ -78,9 +66,9 @@ def save_tree(
         If the file cannot be written.
     """
     schema = tree.schema
-    loss = {} if tree.loss is None else {"loss": _loss_to_json(tree.loss)}
+    loss = {} if tree.loss is None else {"loss": loss_to_json(tree.loss)}
     arrays = {name: np.asarray(getattr(tree, name)) for name in ARRAY_FIELDS}
-    arrays |= {f"column_{name}": np.asarray(getattr(schema, name)) for name in _SCALING}
+    arrays |= {f"column_{name}": np.asarray(getattr(schema, name)) for name in SCALING}
     kept = {}
     if tree.kept is not None:
         arrays |= {f"kept_{name}": getattr(tree.kept, name) for name in _KEPT}
@@ -95,16 +83,17 @@ def save_tree(
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
         "package_version": _package_version(),
-        "schema": _schema_to_json(schema),
+        "schema": schema_to_json(schema),
         "clip_margin": tree.clip_margin,
         "clip_leaves": tree.clip_leaves,
         "extra": extra or {},
         **({} if tree.corrects_parent else {"corrects_parent": False}),
+        **({} if tree.bounds is None else {"bounds": tree.bounds}),
         **loss,
         **kept,
         **curves,
     }
-    header["checksum"] = _checksum(header, arrays)
+    header["checksum"] = checksum_of(header, arrays)
     with replacing(path) as file:
         # The header goes in as text: np.load(path)["header"] reads well.
         members: dict[str, Any] = {_HEADER: np.array(json.dumps(header)), **arrays}
@@ -186,7 +175,7 @@ def state_of(model: Any, leave_out: str) -> dict[str, Any]:
     parameters = {}
     for name, value in model.get_params(deep=False).items():
         try:
-            parameters[name] = _to_json(value)
+            parameters[name] = to_json(value)
         except TypeError:
             warn(
                 f"The parameter {name}={value!r} cannot be kept in a model file; the "
@@ -196,7 +185,7 @@ def state_of(model: Any, leave_out: str) -> dict[str, Any]:
     for name, value in vars(model).items():
         if name.endswith("_") and not name.startswith("_") and name != leave_out:
             try:
-                fitted[name] = _to_json(value)
+                fitted[name] = to_json(value)
             except TypeError as error:
                 raise ModelFileError(
                     f"The fitted attribute {name} cannot be kept in a model file: "
@@ -283,8 +272,8 @@ def with_state(
             "Read it with load_tree."
         )
     try:
-        model = model_class(**_from_json(extra["parameters"]))
-        fitted = _from_json(extra["fitted"])
+        model = model_class(**from_json(extra["parameters"]))
+        fitted = from_json(extra["fitted"])
     except (AttributeError, TypeError) as error:
         raise ModelFileError(
             f"{os.fspath(path)!r} fits no {model_class.__name__} of version "
@@ -300,87 +289,45 @@ def with_state(
     return model
 
 
-@contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """A binary file that takes the place of ``path`` only once it is complete.
-
-    Raises
-    ------
-    OSError
-        If the folder cannot be written to, or ``path`` is something other than a file.
-    """
-    target = Path(path).resolve()  # a link stays a link, its file is replaced
-    if target.exists() and not target.is_file():
-        raise OSError(f"{os.fspath(path)!r} exists and is not a regular file")
-    # In the same folder, since os.replace does not cross file systems. Not tempfile,
-    # whose files nobody else may read.
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        with open(temporary, "xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())  # a name must not outlive its content
-        os.replace(temporary, target)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
 def _read(path: str | os.PathLike[str]) -> tuple[list[Tree], dict[str, Any]]:
     """The trees and the extra header of a model file, all of it checked."""
     name = repr(os.fspath(path))
-    with open(path, "rb") as file:
-        content = file.read()
-    if not content.startswith(_ARCHIVE_START):
-        what = "is empty" if not content else "does not begin like one"
-        raise ModelFileError(f"{name} is not a secret_jax model file: it {what}.")
-    if not content[-22:].startswith(_ARCHIVE_END):
+    archive = Archive(path)
+    if _HEADER not in archive:
         raise ModelFileError(
-            f"{name} is truncated: the end of the archive is missing. "
-            "Copy or save it again."
+            f"{name} is not a secret_jax model file: it is an archive without the "
+            f"member {_HEADER}.npy."
         )
-    altered = ModelFileError(
-        f"{name} was altered or damaged after it was written. Copy or save it again."
-    )
     try:
-        archive = zipfile.ZipFile(io.BytesIO(content))
-    except Exception:  # zipfile documents BadZipFile, but damage raises others too
-        raise altered from None
-    with archive:
-        if f"{_HEADER}.npy" not in archive.namelist():
-            raise ModelFileError(
-                f"{name} is not a secret_jax model file: it is an archive without the "
-                f"member {_HEADER}.npy."
-            )
-        try:
-            header = json.loads(_member(archive, _HEADER).item())
-            found = header["format"], header["format_version"]
-        except Exception:  # zlib, zipfile, NumPy, JSON: damage shows in many ways
-            raise altered from None
-        if found[0] != FORMAT:
-            raise ModelFileError(
-                f"{name} is not a secret_jax model file: its format is {found[0]!r}."
-            )
-        if found[1] != FORMAT_VERSION:
-            raise ModelFileError(
-                f"{name} has format version {found[1]!r}, and secret_jax "
-                f"{_package_version()} reads version {FORMAT_VERSION}. Use the version "
-                "of the package that wrote it: "
-                f"{header.get('package_version')}."
-            )
-        try:
-            scaling = tuple(f"column_{name}" for name in _SCALING)
-            members = ARRAY_FIELDS + scaling
-            if "kept" in header:
-                members += tuple(f"kept_{name}" for name in _KEPT)
-            if "curves" in header:
-                members += tuple(f"curves_{name}" for name in STAGE_ARRAYS)
-            arrays = {key: _member(archive, key) for key in members}
-            expected = header.pop("checksum")
-            if expected != _checksum(header, arrays):
-                raise altered
-            schema = _schema_from_json(header["schema"], arrays)
-        except Exception:
-            raise altered from None
+        header = json.loads(archive.text(_HEADER))
+        found = header["format"], header["format_version"]
+    except Exception:  # NumPy, JSON: damage shows in many ways
+        raise archive.altered from None
+    if found[0] != FORMAT:
+        raise ModelFileError(
+            f"{name} is not a secret_jax model file: its format is {found[0]!r}."
+        )
+    if found[1] != FORMAT_VERSION:
+        raise ModelFileError(
+            f"{name} has format version {found[1]!r}, and secret_jax "
+            f"{_package_version()} reads version {FORMAT_VERSION}. Use the version "
+            "of the package that wrote it: "
+            f"{header.get('package_version')}."
+        )
+    try:
+        members = [*ARRAY_FIELDS, *(f"column_{name}" for name in SCALING)]
+        if "kept" in header:
+            members += [f"kept_{name}" for name in _KEPT]
+        if "curves" in header:
+            members += [f"curves_{name}" for name in STAGE_ARRAYS]
+        arrays = {key: archive.array(key) for key in members}
+        expected = header.pop("checksum")
+        if expected != checksum_of(header, arrays):
+            raise archive.altered
+        scaling = {name: arrays[f"column_{name}"] for name in SCALING}
+        schema = schema_from_json(header["schema"], scaling)
+    except Exception:
+        raise archive.altered from None
     kept = None
     if "kept" in header:
         rows = {key: arrays[f"kept_{key}"] for key in _KEPT}
@@ -395,9 +342,10 @@ def _read(path: str | os.PathLike[str]) -> tuple[list[Tree], dict[str, Any]]:
         **{key: arrays[key] for key in ARRAY_FIELDS},
         schema=schema,
         clip_margin=header["clip_margin"],
+        bounds=_bounds_of(header),
         clip_leaves=header["clip_leaves"],
         corrects_parent=header.get("corrects_parent", True),
-        loss=_from_json(header.get("loss")),
+        loss=from_json(header.get("loss")),
         kept=kept,
         additive=stage,
     )
@@ -414,104 +362,9 @@ def _read(path: str | os.PathLike[str]) -> tuple[list[Tree], dict[str, Any]]:
     return trees, header["extra"]
 
 
-def _member(archive: zipfile.ZipFile, name: str) -> np.ndarray:
-    # Read whole, which checks the archive's own checksum, before any of it is believed.
-    content = io.BytesIO(archive.read(f"{name}.npy"))
-    return np.lib.format.read_array(content, allow_pickle=False)
-
-
-def _checksum(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> str:
-    """SHA-256 of a header (without its checksum) and of the arrays, hexadecimal."""
-    digest = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
-    for name, array in sorted(arrays.items()):
-        digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
-        digest.update(np.ascontiguousarray(array).tobytes())
-    return digest.hexdigest()
-
-
-def _schema_to_json(schema: TableSchema) -> dict[str, Any]:
-    # JSON keeps text, integers, floats and booleans apart, and Python writes a float
-    # with as many digits as bring it back exactly.
-    header = {
-        field.name: getattr(schema, field.name)
-        for field in fields(schema)
-        if field.name not in _SCALING
-    }
-    header["categories"] = [
-        [_category(value, schema.names[column]) for value in values]
-        for column, values in zip(schema.discrete, schema.categories, strict=True)
-    ]
-    return _to_json(header)
-
-
-def _schema_from_json(
-    header: dict[str, Any], arrays: dict[str, np.ndarray]
-) -> TableSchema:
-    values: dict[str, Any] = {n: _tuples(value) for n, value in header.items()}
-    values["roles"] = tuple(Role(role) for role in values["roles"])
-    values |= {name: arrays[f"column_{name}"] for name in _SCALING}
-    return TableSchema(**values)
-
-
-def _tuples(value: Any) -> Any:
-    return tuple(map(_tuples, value)) if isinstance(value, list) else value
-
-
-def _category(value: Any, column: str) -> str | int | float | bool | None:
-    if isinstance(value, np.generic):
-        value = value.item()
-    if value is None or isinstance(value, _PLAIN):
-        return value
-    raise ModelFileError(
-        f"Column {column!r} has the category {value!r}, a {type(value).__name__}; a "
-        "model file holds text, numbers and booleans. Turn the column into text before "
-        "fitting."
-    )
-
-
-def _to_json(value: Any) -> Any:
-    """A parameter or a fitted attribute for JSON; a TypeError if it has no form there.
-
-    Arrays become ``{"dtype": ..., "array": ...}``, values of this package
-    ``{"value": class, "fields": ...}``, tuples become lists.
-    """
-    if isinstance(value, np.generic):
-        value = value.item()
-    if value is None or isinstance(value, _PLAIN):
-        return value
-    if isinstance(value, list | tuple):
-        return [_to_json(item) for item in value]
-    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
-        return {key: _to_json(item) for key, item in value.items()}
-    if isinstance(value, Value) and type(value).__module__.startswith("secret_jax."):
-        its = {name: _to_json(field) for name, field in value.get_params().items()}
-        return {"value": type(value).__name__, "fields": its}
-    if isinstance(value, np.ndarray):
-        return {"dtype": value.dtype.str, "array": _to_json(value.tolist())}
-    raise TypeError(f"a {type(value).__name__} is not text, a number or a boolean")
-
-
-def _loss_to_json(loss: Loss) -> Any:
-    try:
-        return _to_json(loss)
-    except TypeError:
-        raise ModelFileError(
-            f"{loss!r} cannot be kept in a model file: it is a loss of your own, and a "
-            "file holds no code. Pickle the estimator instead."
-        ) from None
-
-
-def _from_json(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_from_json(item) for item in value]
-    if isinstance(value, dict):
-        if set(value) == {"dtype", "array"}:
-            return np.array(value["array"], np.dtype(value["dtype"]))
-        if set(value) == {"value", "fields"}:
-            its = {name: _tuples(field) for name, field in value["fields"].items()}
-            return value_class(value["value"])(**its)
-        return {key: _from_json(item) for key, item in value.items()}
-    return value
+def _bounds_of(header: dict[str, Any]) -> Any:
+    bounds = header.get("bounds")
+    return None if bounds is None else tuple(map(tuple, bounds))
 
 
 def _package_version() -> str:

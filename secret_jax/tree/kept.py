@@ -51,7 +51,7 @@ class KeptRows:
     bandwidth: np.ndarray
 
     def n_rows_of(self, node: int) -> int:
-        """How many rows a node keeps; those of common content count once."""
+        """How many rows a node keeps; copies of a row count up to 50 times."""
         return int(self.first[node + 1] - self.first[node])
 
     def of(self, node: int) -> LocalRows:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from secret_jax.tree.degrees import model_degrees
@@ -49,3 +51,24 @@ def noise_variance(tree: Tree) -> np.ndarray:
         own = above * (own / above) ** (free[node] / (free[node] + _BORROWED))
         noise[node] = np.maximum(own, ROUNDING**2)
     return noise
+
+
+class Spread(NamedTuple):
+    """How far outputs vary: about the models of a tree, and with them.
+
+    Attributes
+    ----------
+    noise : ndarray of shape (n_nodes, n_outputs)
+        Variance about the true mean in every node.
+    explained : ndarray of shape (n_outputs,)
+        Share of the variance that the tree explains, in [0, 1].
+    """
+
+    noise: np.ndarray
+    explained: np.ndarray
+
+    @classmethod
+    def of_squares(cls, tree: Tree) -> Spread:
+        """By squared errors on the training rows, whose variance is 1."""
+        noise = noise_variance(tree)
+        return cls(noise, np.maximum(1.0 - noise[0], 0.0))

@@ -25,6 +25,9 @@ _MOST_DIGITS = 5
 ROWS_LOOKED_AT = 1 << 16
 # Relative rounding of encoded values, float32.
 _ROUNDING = 1e-6
+# That of a whole number on its way to an encoded value, with some slack; a split at it
+# stays well before the next one.
+_ROUNDING_OF_WHOLE, _MOST_BEYOND = 5e-7, 0.25
 # Digits of a float64.
 _ALL_DIGITS = 17
 
@@ -87,6 +90,17 @@ def whole_columns(schema: TableSchema, x: np.ndarray) -> tuple[int, ...]:
     return tuple(found)
 
 
+def rounding_of_whole(value: float, center: float) -> float:
+    """By how much a split at a whole number lies beyond it, for float32's rounding.
+
+    Examples
+    --------
+    >>> 29 + rounding_of_whole(29.0, 40.0)
+    29.00003...
+    """
+    return min(_ROUNDING_OF_WHOLE * (abs(value) + abs(center)), _MOST_BEYOND)
+
+
 def plain_number(low: float, high: float) -> float:
     """The decimal of fewest digits between two numbers, in the middle if it can be.
 
@@ -128,9 +142,9 @@ def _plain_axis(
     margin = _MARGIN * (high - low)
     if schema.input_columns[attribute] in schema.whole:
         low, high = round(low), round(high)
-        # Half a step beyond the last whole number on the left.
-        plain = plain_number(low, high - 1)
-        plain = math.floor(plain) + 0.5
+        # Rows hold this very number: however it is encoded, they go left.
+        plain = float(math.floor(plain_number(low, high - 1)))
+        plain += rounding_of_whole(plain, float(center))
     else:
         plain = plain_number(low + margin, high - margin)
     threshold = np.float32((plain - center) / scale)

@@ -58,7 +58,7 @@ _STOP_SENTENCES = {
     StopReason.PURE: "the output is constant, or exactly linear, in the node",
     StopReason.NO_USABLE_SPLIT: "no candidate split was usable",
     StopReason.MIN_GAIN: "no split gains more than its coefficients cost",
-    StopReason.PRUNED: "its subtree did not pay when the tree was pruned",
+    StopReason.PRUNED: "splitting it further did not pay",
 }
 
 
@@ -117,6 +117,9 @@ class Tree:
     clip_margin : float or None
         Predictions are clipped to ``[lower - m, upper + m]`` of their leaf, with
         ``m = clip_margin * (upper - lower)``; None: no clipping.
+    bounds : tuple of tuple of float, or None
+        Lowest and highest predictions of the outputs that make sense, beyond which no
+        margin goes. None: there are none.
     clip_leaves : bool
         False in a soft tree whose leaves were trained together: they may overshoot
         where they have a small share, so only their mixture is clipped, to the range
@@ -161,6 +164,7 @@ class Tree:
     stop_reason: np.ndarray
     schema: TableSchema = field(repr=False)
     clip_margin: float | None = None
+    bounds: tuple[tuple[float, ...], tuple[float, ...]] | None = None
     clip_leaves: bool = True
     corrects_parent: bool = True
     loss: Loss | None = None
@@ -227,7 +231,10 @@ class Tree:
             unbounded = np.full(self.lower.shape, np.inf)
             return -unbounded, unbounded
         margin = self.clip_margin * (self.upper - self.lower)
-        return self.lower - margin, self.upper + margin
+        low, high = self.lower - margin, self.upper + margin
+        if self.bounds is None:
+            return low, high
+        return np.clip(low, *self.bounds), np.clip(high, *self.bounds)
 
     def output(self, which: int | str) -> Tree:
         """The tree as it predicts one of its outputs.
@@ -264,16 +271,13 @@ class Tree:
         )
         arrays = {name: getattr(self, name)[:, part] for name in OUTPUT_FIELDS}
         kept = None if self.kept is None else self.kept.output(part)
-        return replace(self, schema=schema, kept=kept, **arrays)
+        bounds = None
+        if self.bounds is not None:
+            bounds = self.bounds[0][part], self.bounds[1][part]
+        return replace(self, schema=schema, kept=kept, bounds=bounds, **arrays)
 
 
-ARRAY_FIELDS = tuple(
-    item.name
-    for item in fields(Tree)
-    if item.name
-    not in ("schema", "clip_margin", "clip_leaves", "corrects_parent", "loss", "kept")
-    and item.name != "additive"
-)
+ARRAY_FIELDS = tuple(item.name for item in fields(Tree) if item.type == "np.ndarray")
 
 # Those with an axis of outputs.
 OUTPUT_FIELDS = (

@@ -182,13 +182,13 @@ def test_exported_code_predicts(rows, model):
 def test_pictures_and_pages(rows, model):
     pytest.importorskip("matplotlib").use("Agg")
     X, y = rows
-    axes = model.plot_additive()
+    axes = model.plot_additive().axes
     assert len(axes) == model.additive_.n_curves
     top = max(model.additive_.curves, key=lambda curve: np.ptp(curve.value))
     heights = [ax.get_ylim() for ax in axes]
     scale = model.tree_.schema.target_scale
     assert min(low for low, _ in heights) <= top.value.min() * scale
-    texts = [text.get_text() for text in model.plot_tree().texts]
+    texts = [text.get_text() for text in model.plot_tree().ax.texts]
     assert any(f"behind {len(axes)} curves" in text for text in texts)
     page = model.to_html(X, y)
     assert "drawn by plot_additive" in page

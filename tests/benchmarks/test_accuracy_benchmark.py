@@ -6,7 +6,6 @@ import json
 import math
 import sys
 import types
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,13 +19,11 @@ from benchmarks.accuracy import hard_sets
 from benchmarks.accuracy import ours as accuracy_ours
 from benchmarks.accuracy import peers as accuracy_peers
 from benchmarks.accuracy.peers import Candidate, Outcome
-from benchmarks.accuracy.report import Record, Results, Run, report
+from benchmarks.accuracy.report import Record, Results, report
 from benchmarks.shared import (
     Experiment,
     Part,
-    randomness_of,
     read_records,
-    run_of,
     standard_error,
 )
 from benchmarks.table1 import __main__ as table1
@@ -188,12 +185,12 @@ def test_errors_are_relative_to_the_variance_of_the_test_target(candidates, fold
     experiment = accuracy_data.make_experiment(source, 0)
     candidates.append(constant("mean", float(experiment.test.y.mean())))
     tasks = accuracy.planned_tasks([source], candidates, 1)
-    (mean,) = accuracy.fit_batch([tasks[2][0]], candidates[2], [experiment])
+    mean = accuracy.fit_one(tasks[2][0], candidates[2], experiment)
     assert mean.error == pytest.approx(1)
     assert mean.mse == pytest.approx(np.var(experiment.test.y))
     assert (mean.rows, mean.columns, mean.seconds) == (20, 2, 0.25)
     nothing = constant("zero", math.nan)
-    (broken,) = accuracy.fit_batch([tasks[0][0]], nothing, [experiment])
+    broken = accuracy.fit_one(tasks[0][0], nothing, experiment)
     assert broken.error == math.inf
 
 
@@ -211,60 +208,6 @@ def test_a_fit_that_fails_does_not_stop_the_others(
     assert "houses, zero, seed 0: failed, ZeroDivisionError: no rows" in printed.err
     assert "2 fits failed and are missing" in printed.err
     assert len(out.read_text().splitlines()) == 2
-
-
-def test_seeds_side_by_side_are_those_one_by_one(monkeypatch, tmp_path):
-    small = {"splits": "cart", "leaf": "constant"}
-    for name, prune in {"held_out": "holdout", "all_rows": None}.items():
-        setting = accuracy_ours.Setting({**small, "prune": prune})
-        monkeypatch.setitem(accuracy_ours.ABLATIONS, name, setting)
-    base = ["--sets", "friedman2_noise", "--synthetic-rows", "120", "--seeds", "3"]
-    base += ["--models", "held_out", "all_rows", "ridge"]
-    records = []
-    for together in ("1", "2"):
-        out = tmp_path / f"{together}.jsonl"
-        accuracy.main([*base, "--together", together, "--out", str(out)])
-        lines = out.read_text().splitlines()
-        if together == "2":  # stopped after the first of the second batch
-            out.write_text("\n".join(lines[:3]) + "\n")
-            accuracy.main([*base, "--together", together, "--out", str(out)])
-        records.append(read_records(out, Record))
-    alone, joint = ({run_of(each, Run): each for each in some} for some in records)
-    assert alone.keys() == joint.keys()
-    for run, each in joint.items():
-        same = replace(each, seconds=alone[run].seconds, together=1)
-        assert same == alone[run]
-    shared = {run.model: [] for run in joint}
-    for run, each in joint.items():
-        shared[run.model].append(each.together)
-    assert shared == {"held_out": [2, 2, 1], "all_rows": [2, 2, 2], "ridge": 3 * [1]}
-    assert len({each.error for each in joint.values()}) == 9
-
-
-def test_a_fit_that_fails_does_not_stop_those_beside_it(
-    candidates, folder, tmp_path, capsys
-):
-    asked = []
-
-    def run_many(experiments):
-        asked.append([experiment.seed for experiment in experiments])
-        if bad in asked[-1]:
-            raise ZeroDivisionError("no rows")
-        return [Outcome(np.zeros(len(each.test.y)), 1, 0.25) for each in experiments]
-
-    seeds = [randomness_of("houses", repeat)[1] for repeat in range(5)]
-    bad = seeds[1]
-    candidates[:] = [constant("zero", 0.0)._replace(run_many=run_many)]
-    (folder / "plain.csv").unlink()
-    out = tmp_path / "accuracy.jsonl"
-    base = ["--folder", str(folder), "--target", "price", "--out", str(out)]
-    accuracy.main([*base, "--together", "3"])
-    assert asked == [seeds[:3], *([seed] for seed in seeds[:3]), seeds[3:]]
-    found = [(each.seed, each.together) for each in read_records(out, Record)]
-    assert found == [(0, 1), (2, 1), (3, 2), (4, 2)]
-    said = capsys.readouterr().err
-    assert "[2/5] houses, zero, seed 1: failed, ZeroDivisionError: no rows" in said
-    assert "1 fits failed" in said
 
 
 def test_rows_are_those_of_the_other_benchmark(tmp_path):
@@ -661,10 +604,10 @@ def test_other_code_is_shown_beside_ours(tmp_path, capsys, monkeypatch):
     base = ["--sets", "friedman2_noise", "--synthetic-rows", "30", "--seeds", "1"]
     base += ["--models", "default", "--out", str(out)]
 
-    def run(setting, experiments, held_out):
-        return [Outcome(np.zeros(len(each.test.y)), 1, 0.1) for each in experiments]
+    def run(setting, experiment, held_out):
+        return Outcome(np.zeros(len(experiment.test.y)), 1, 0.1)
 
-    monkeypatch.setattr(accuracy_ours, "run_trees", run)
+    monkeypatch.setattr(accuracy_ours, "_run_tree", run)
     accuracy.main([*base, "--code", "old"])
     accuracy.main([*base, "--code", "new"])
     assert len(out.read_text().splitlines()) == 2

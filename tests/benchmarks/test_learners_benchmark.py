@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 from itertools import count
 
+import numpy as np
+import pandas as pd
 import pytest
 
+from benchmarks import plots
 from benchmarks.accuracy.report import Record, Results
 from benchmarks.learners import __main__ as bench
 from benchmarks.learners.parts import FINDERS, LEAVES, PRUNINGS, Learner, learners
@@ -60,16 +63,49 @@ def test_the_table_has_geometric_means_of_ratios_and_the_picture_all_points(tmp_
     assert (tmp_path / "picture.png").stat().st_size > 10_000
 
 
-def test_a_tiny_run_resumes_and_prints(tmp_path, capsys):
+def test_a_tiny_run_on_a_file_of_ones_own_resumes_and_prints(tmp_path, capsys):
+    random = np.random.default_rng(0)
+    table = pd.DataFrame(random.normal(size=(100, 2)), columns=["size", "age"])
+    table.insert(0, "price", 3 * table["size"] + random.normal(size=100))
+    (tmp_path / "own").mkdir()
+    table.to_csv(tmp_path / "own" / "houses.csv", index=False)
     out = tmp_path / "learners.jsonl"
-    call = ["--sets", "fried", "--finders", "cart", "--seeds", "1", "--out", str(out)]
-    call += ["--leaves", "constant", "--prunings", "none", "--peers"]
-    call += ["--synthetic-rows", "100", "--code", "test"]
+    call = ["--folder", str(tmp_path / "own"), "--target", "price"]
+    call += ["--finders", "cart", "--seeds", "1", "--out", str(out)]
+    call += ["--leaves", "constant", "--prunings", "none", "--peers", "--code", "test"]
     bench.main(call)
     first = capsys.readouterr()
     assert Learner("cart", "constant", "none", "axis").name in first.out
+    assert first.out.splitlines()[2].split()[-2] == "houses"
     assert out.with_suffix(".png").exists()
     bench.main(call)
     again = capsys.readouterr()
     assert again.out == first.out
     assert "1 of 1 fits" in again.err
+
+
+def test_sets_that_are_not_there_are_refused(capsys):
+    with pytest.raises(SystemExit, match="no data set 'serfo'"):
+        bench.main(["--sets", "serfo"])
+    with pytest.raises(SystemExit):
+        bench.main(["--target", "price"])
+    assert "give that too" in capsys.readouterr().err
+
+
+def test_labels_of_a_picture_cover_neither_points_nor_each_other():
+    figure, axes = plots.new_figure(1, 1)
+    axis = axes[0, 0]
+    places = [(1.0, 1.0), (1.01, 1.0), (1.0, 1.01), (3.0, 2.0), (2.99, 2.0)]
+    axis.plot(*zip(*places, strict=True), "o")
+    axis.margins(x=0.12)
+    texts = ["one of them", "another", "the third", "a far one", "its neighbour"]
+    labels = [plots.Label(t, *p) for t, p in zip(texts, places, strict=True)]
+    plots.write_beside(axis, labels)
+    figure.canvas.draw()
+    boxes = [note.get_window_extent() for note in axis.texts]
+    assert [note.get_text() for note in axis.texts] == texts
+    for i, box in enumerate(boxes):
+        assert not any(box.overlaps(other) for other in boxes[:i])
+        assert figure.bbox.x0 < box.x0 < box.x1 < figure.bbox.x1
+        for place in places:
+            assert not box.contains(*axis.transData.transform(place))

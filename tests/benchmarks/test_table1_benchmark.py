@@ -208,29 +208,13 @@ def fits(monkeypatch):
     """Replace the fits by ready figures; the runs made are listed."""
     made = []
 
-    def fit_batch(runs, experiments):
-        made.extend(runs)
+    def fit_one(run, experiment):
+        made.append(run)
         figures = {"mse": 0.02, "leaves_grown": 9, "leaves_kept": 3, "seconds": 0.5}
-        return [Record(**asdict(run), **figures) for run in runs]
+        return Record(**asdict(run), **figures)
 
-    monkeypatch.setattr(table1, "fit_batch", fit_batch)
+    monkeypatch.setattr(table1, "fit_one", fit_one)
     return made
-
-
-def test_repeats_side_by_side_are_those_one_by_one(tmp_path):
-    base = ["--sets", "fried", "--synthetic-rows", "120", "--leaves", "linear"]
-    base += ["--splits", "axis", "--mode", "default", "--repeats", "3"]
-    records = []
-    for together in ("1", "2"):
-        out = tmp_path / f"{together}.jsonl"
-        table1.main([*base, "--together", together, "--out", str(out)])
-        records.append([json.loads(line) for line in out.read_text().splitlines()])
-    one_by_one, side_by_side = (
-        [{**each, "seconds": 0} for each in some] for some in records
-    )
-    assert [each["repeat"] for each in side_by_side] == [0, 1, 2]
-    assert len({each["mse"] for each in one_by_one}) == 3
-    assert side_by_side == one_by_one
 
 
 def test_a_stopped_run_goes_on_where_it_was_stopped(fits, tmp_path, capsys):
@@ -303,6 +287,12 @@ def test_a_set_that_cannot_be_loaded_stops_before_the_first_fit(fits, tmp_path):
     with pytest.raises(SystemExit, match=r"mumps_1968_2002 out of --sets"):
         table1.main([*arguments, "--out", str(tmp_path / "out")])
     assert not fits
+
+
+def test_the_way_to_other_sets_is_said(capsys):
+    with pytest.raises(SystemExit):
+        table1.parse_options(["--sets", "servo"])
+    assert "benchmarks.learners" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

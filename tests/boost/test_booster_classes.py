@@ -123,12 +123,13 @@ def test_warm_starts_weights_and_files(three, tmp_path):
     np.testing.assert_allclose(
         going.predict_proba(X), three.predict_proba(X), atol=1e-4
     )
-    weight = {"low": 1, "middle": 2, "top": 1}
+    weight = {"low": 0.5, "middle": 1, "top": 0.5}
     weighted = SecretBoostingClassifier(**SMALL, class_weight=weight).fit(X, y)
-    twice = np.repeat(np.arange(len(y)), 1 + (y == "middle"))
-    repeated = SecretBoostingClassifier(**SMALL).fit(X[twice], y[twice])
+    # Weights of classes are weights of their rows, but no copies of them.
+    same = 0.5 + 0.5 * (y == "middle")
+    other = SecretBoostingClassifier(**SMALL).fit(X, y, sample_weight=same)
     np.testing.assert_allclose(
-        weighted.predict_proba(X), repeated.predict_proba(X), atol=1e-4
+        weighted.predict_proba(X), other.predict_proba(X), atol=1e-4
     )
     three.save(tmp_path / "classes.model")
     again = SecretBoostingClassifier.load(tmp_path / "classes.model")
@@ -143,10 +144,24 @@ def test_reading(three, two):
     curve = two.effect("x0", n_points=3)
     X, _ = rings(n_classes=2)
     by_hand = [
-        two.decision_function(np.c_[np.full(len(X), v), X[:, 1:]]).mean()
+        two.predict_proba(np.c_[np.full(len(X), v), X[:, 1:]]).mean(axis=0)
         for v in curve.values
     ]
-    np.testing.assert_allclose(curve.mean, by_hand, rtol=1e-4)
+    np.testing.assert_allclose(curve.mean, np.array(by_hand)[:, 1], rtol=1e-4)
+    assert curve.label == "mean probability of middle"
+    other = two.effect("x0", n_points=3, output="low")
+    np.testing.assert_allclose(other.mean, 1 - curve.mean, rtol=1e-4)
+    X, _ = rings()
+    every = three.effect("x0", n_points=3)
+    place = np.c_[np.full(len(X), every.values[0]), X[:, 1:]]
+    expected = three.predict_proba(place).mean(axis=0)
+    np.testing.assert_allclose(every.mean[0], expected, rtol=1e-4)
+    figure = three.plot_effects(n_points=3).figure
+    assert figure.axes[0].get_ylabel() == "mean probability"
+    words = figure.axes[0].get_legend().get_texts()
+    assert [text.get_text() for text in words] == list(NAMES)
+    first = three.interactions(n_rows=20)[0]
+    assert {first.first, first.second} == {"x0", "x1"}
 
 
 def test_missing_values_and_categories():

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 
 import numpy as np
 import pandas as pd
 import pytest
 from configurations import refusal, shop
+from random_trees import NAMES, encode, random_rows, random_tree
 
 from secret_jax import SecretBoostingRegressor
+from secret_jax.inspect.code.export import export_sum
+from secret_jax.inspect.plot.picture import Picture
+from secret_jax.tree.routing import predict
 
 
 def holes(n_rows=300, seed=0):
@@ -62,6 +67,19 @@ def test_columns_that_interact_are_found_and_drawn(model):
     assert set(labels) >= {"width", "colour", "height"}
     bars = figure.axes[3]
     assert len(bars.patches) == 3
+    # Ticks below a curve are rows, categories have their numbers, and no place is left.
+    _, ticks = figure.axes[labels.index("width")].lines
+    assert len(ticks.get_xdata()) > 100
+    words = figure.axes[labels.index("colour")].get_xticklabels()
+    assert all(re.search(r"\n[\d,]+ rows$", word.get_text()) for word in words)
+    grid = bars.get_subplotspec().get_gridspec()
+    covered = sum(
+        (spec.rowspan.stop - spec.rowspan.start)
+        * (spec.colspan.stop - spec.colspan.start)
+        for spec in (axis.get_subplotspec() for axis in figure.axes)
+    )
+    assert covered == grid.nrows * grid.ncols
+    assert isinstance(figure, Picture)
 
 
 def test_a_sum_has_no_interactions():
@@ -70,6 +88,35 @@ def test_a_sum_has_no_interactions():
     model = SecretBoostingRegressor(size=4, n_rounds=0, n_folds=2).fit(X, X.sum(axis=1))
     for pair in model.interactions(n_rows=20):
         assert pair.share < 1e-8
+
+
+def test_a_default_booster_is_a_program():
+    """Also where leaves that are constants, and clip nothing, stand beside others."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(300, 3))
+    y = X[:, 1] + np.where(X[:, 0] > 0.5, 3.0, 0.0) + rng.normal(size=300)
+    model = SecretBoostingRegressor(max_rounds=3).fit(X, y)
+    scope: dict = {}
+    exec(model.export_code(), scope)
+    found = [scope["predict"](x0=a, x1=b, x2=c) for a, b, c in X]
+    close = {"rtol": 0, "atol": 1e-4 * model.ensemble_.schema.target_scale}
+    np.testing.assert_allclose(found, model.predict(X), **close)
+
+
+def test_trees_share_one_query():
+    """Some databases take seconds to prepare each query without a table."""
+    trees = [random_tree(seed, 6) for seed in range(70)]
+    code = export_sum(trees, [0.1] * 70, "sql", table="t")
+    assert code.count("(WITH ") == 2
+    frame = pd.DataFrame(dict(zip(NAMES, random_rows(0, 50), strict=True)))
+    connection = sqlite3.connect(":memory:")
+    frame.to_sql("t", connection, index=False)
+    found = pd.read_sql(code, connection)["prediction"]
+    connection.close()
+    schema, table = trees[0].schema, encode(random_rows(0, 50))
+    each = [predict(tree, table) - schema.target_center for tree in trees]
+    expected = schema.target_center + 0.1 * np.sum(each, axis=0)
+    np.testing.assert_allclose(found, expected, atol=1e-4 * schema.target_scale)
 
 
 def test_exported_programs_predict_the_same(model):

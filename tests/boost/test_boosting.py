@@ -155,9 +155,14 @@ def test_warm_start_goes_on_where_the_last_fit_stopped(model):
     np.testing.assert_allclose(going.predict(X), model.predict(X), atol=1e-5)
     with refusal("n_rounds=3", "4 rounds", "warm_start"):
         going.set_params(n_rounds=3).fit(X, y)
-    with refusal("learning_rate", "0.2"):
-        going.set_params(n_rounds=5, learning_rate=0.3).fit(X, y)
-    going.set_params(learning_rate=0.2)
+    for name, other in {
+        **{"learning_rate": 0.3, "size": 16, "subsample": 0.5, "n_folds": 3},
+        **{"average": False, "random_state": 7, "missing_values": "mean"},
+    }.items():
+        before = getattr(going, name)
+        with refusal(f"{name} is {other!r}", f"with {before!r}", "warm_start=False"):
+            going.set_params(n_rounds=5, **{name: other}).fit(X, y)
+        going.set_params(**{name: before})
     with refusal("not what it was", "same rows", "warm_start=False"):
         going.fit(X + 0.01, y)
     with refusal("not what it was"):

@@ -5,8 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from configurations import refusal
+from sklearn.metrics import log_loss
 
-from secret_jax import SecretBoostingRegressor, SecretRegressor
+from secret_jax import (
+    SecretBoostingClassifier,
+    SecretBoostingRegressor,
+    SecretClassifier,
+    SecretRegressor,
+)
 from secret_jax.boost.distill import teacher_of
 from secret_jax.prune.cross_validation import parts_of
 from secret_jax.refine.distillation import Distillation, student_rows
@@ -92,3 +98,35 @@ def test_gates_learn_from_boosters_as_well(booster):
     hard = booster.distill(max_leaf_nodes=6)
     assert soft.tree_.is_soft
     assert soft.score(X, y) > hard.score(X, y) - 0.02
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_tree_of_classes_learns_probabilities(n_classes, tmp_path):
+    def rings(n_rows, seed):
+        random = np.random.default_rng(seed)
+        X = random.normal(size=(n_rows, 3))
+        radius = np.hypot(X[:, 0], X[:, 1]) + 0.2 * random.normal(size=n_rows)
+        names = np.array(["low", "middle", "top"])
+        return X, names[np.digitize(radius, [0.8, 1.5][: n_classes - 1])]
+
+    booster = SecretBoostingClassifier(size=4, n_rounds=12, n_folds=2)
+    booster.fit(*rings(300, 0))
+    tree = booster.distill(max_leaf_nodes=6)
+    assert isinstance(tree, SecretClassifier)
+    assert 1 < tree.n_leaves_ <= 6
+    X, y = rings(1000, 1)
+    assert tree.classes_.tolist() == booster.classes_.tolist()
+    told, learned = tree.distillation_, tree.predict_proba(X)
+    teaching = booster.predict_proba(X)
+    assert log_loss(y, learned) == pytest.approx(told["error"], abs=0.1)
+    assert told["booster_error"] == booster.validation_error_
+    spread = np.square(teaching - teaching.mean(axis=0)).sum()
+    fidelity = 1 - np.square(teaching - learned).sum() / spread
+    assert fidelity == pytest.approx(told["fidelity"], abs=0.15)
+    assert fidelity > 0.6
+    tree.save(tmp_path / "student.model")
+    again = SecretClassifier.load(tmp_path / "student.model")
+    np.testing.assert_array_equal(again.predict_proba(X), learned)
+    given = booster.distill(X, y, max_leaf_nodes=3)
+    assert given.n_leaves_ <= 3
+    assert given.score(X, y) > 0.5

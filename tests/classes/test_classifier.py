@@ -152,6 +152,12 @@ def refused(message, X, y, **parameters):
         SecretClassifier(**CHEAP | parameters).fit(X, y)
 
 
+@pytest.mark.parametrize("labels", ["datetime64[ns]", "datetime64[D]", object])
+def test_labels_that_no_file_could_keep_are_refused_at_once(labels):
+    y = np.array(["2024-01-01", "2024-01-02"] * 20, "datetime64[D]").astype(labels)
+    refused("classes are text, numbers or truth values", np.eye(40), y)
+
+
 def test_what_are_no_classes_is_refused(iris):
     X, _, y, _ = iris
     refused("Unknown label type.*Use SecretRegressor", X, np.linspace(0, 1, len(X)))
@@ -222,7 +228,7 @@ def test_classes_that_are_numbers_are_told_from_numbers(iris):
     assert text.startswith("class 0 / class 1 / class 2: a tree of 2 leaves")
     assert "share of class 0 = 1\n" in text
     assert "100 % class 0" in text
-    assert "%: share of the class; loss: mean loss; both on the training rows" in text
+    assert "%: share of the class; Brier score: mean, both on the training rows" in text
 
 
 def test_contributions_add_up_to_log_odds(two, iris):
@@ -234,14 +240,6 @@ def test_contributions_add_up_to_log_odds(two, iris):
     total = others.baseline + others.contributions.sum(axis=1) + others.clipping
     expected = two.decision_function(iris[1][:2])
     np.testing.assert_allclose(total, expected, atol=1e-4)
-
-
-def test_exported_code_computes_log_odds(two, iris):
-    scope = {}
-    exec(two.export_code(), scope)
-    rows = iris[1].to_dict("records")
-    found = [scope["predict"](row) for row in rows]
-    np.testing.assert_allclose(found, two.decision_function(iris[1]), atol=1e-4)
 
 
 def test_tables_and_pictures_are_made(two, several):

@@ -17,6 +17,8 @@ from secret_jax.cli.main import main
 
 QUICK = ("--splits", "cart", "--leaf", "constant", "--prune", "none")
 
+REPORT = ["errors.json", "report.html", "report.txt", "tree.png"]
+
 
 @pytest.fixture(scope="module")
 def flowers(tmp_path_factory):
@@ -78,9 +80,12 @@ def test_a_saved_classifier_predicts_and_is_measured(flowers, fitted, capsys):
     assert float(out.split()[-1]) == pytest.approx(expected, rel=1e-3)
     scores = json.loads((fitted[1] / "errors.json").read_text())["errors"]
     assert {"error", "log_loss", "leaves"} == set(scores["SECRET tree"])
-    assert sorted(path.name for path in fitted[1].iterdir()) == (
-        ["errors.json", "report.txt"]  # pictures are of one output
-    )
+    assert sorted(path.name for path in fitted[1].iterdir()) == REPORT
+    page = (fitted[1] / "report.html").read_text()
+    right = 100 * (1 - scores["SECRET tree"]["error"])
+    assert "held-out log-loss" in page
+    assert f"{right:.3g} %" in page
+    assert "logistic regression" in page
 
 
 def test_numbers_are_classes_where_that_is_said(flowers, capsys):
@@ -91,7 +96,8 @@ def test_numbers_are_classes_where_that_is_said(flowers, capsys):
     assert "class 0 / class 1 / class 2: a tree of" in out
     code, out, _ = run(capsys, *arguments)
     assert code == 0
-    assert "RMSE" in out
+    head = next(line for line in out.splitlines() if "held-out rows" in line)
+    assert head.split()[-4:] == ["MAE", "R²", "RMSE", "leaves"]
 
 
 @pytest.mark.parametrize(
@@ -137,5 +143,5 @@ def test_two_classes_have_pictures(tmp_path, capsys):
     )
     assert code == 0, said
     assert "a tree of" in out
-    names = ["errors.json", "report.html", "report.txt", "tree.png"]
-    assert sorted(path.name for path in (tmp_path / "r").iterdir()) == names
+    assert sorted(path.name for path in (tmp_path / "r").iterdir()) == REPORT
+    assert "held-out log-loss" in (tmp_path / "r" / "report.html").read_text()

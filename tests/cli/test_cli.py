@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -429,11 +430,19 @@ def test_demo_beats_both_baselines_and_says_what_is_next(run, tmp_path):
     assert code == 0, err
     mse = {
         line[:30].strip(): float(line.split()[-4])
-        for line in out.splitlines()
+        for line in out.partition("Errors on")[2].splitlines()
         if line.startswith("  ")
     }
     assert mse["SECRET tree"] < 0.5 * mse["ordinary least squares"]
     assert mse["SECRET tree"] < mse["CART (scikit-learn)"]
+    # The rule that the table was made by, as the first lines tell it.
+    assert "with more than 2 mm of rain" in out
+    assert "rain <= 2\n" in out
+    assert "if day in {Saturday, Sunday}" in out
+    lines = re.findall(r"bikes = ([\d.]+) \+ ([\d.]+) temperature", out)
+    assert any(abs(float(slope) - 14) < 0.5 for _, slope in lines)
+    assert any(abs(float(slope) - 4) < 0.5 for _, slope in lines)
+    assert out.count("rows (") <= 4
     assert (tmp_path / "demo.png").read_bytes().startswith(b"\x89PNG")
     assert "secret-jax fit FILE" in out.splitlines()[-1]
 
@@ -551,7 +560,8 @@ def test_what_is_wrong_with_a_prediction_is_said_in_one_line(
     assert_fails(run("predict", model, path), "'length' holds infinity in line 2 and 4")
     frame.assign(length="long").to_csv(path, index=False)
     assert_fails(
-        run("predict", model, path), "'long' in line 2, where numbers are read"
+        run("predict", model, path),
+        "'long' in line 2 .and 4 more like it., where numbers",
     )
 
 

@@ -20,15 +20,11 @@ from secret_jax.cli.reading import files
 from secret_jax.cli.reading.columns import Texts
 from secret_jax.cli.reading.dates import DateFormat, find_dates
 from secret_jax.cli.reading.files import read_file
-from secret_jax.cli.reading.learning import (
-    Learned,
-    ReadingOptions,
-    learn_reading,
-    target_rows,
-)
+from secret_jax.cli.reading.learning import Learned, ReadingOptions, learn_reading
 from secret_jax.cli.reading.numbers import NumberFormat, find_numbers
 from secret_jax.cli.reading.problems import TableFileError
 from secret_jax.cli.reading.table import Reading
+from secret_jax.cli.reading.targets import target_rows
 
 # What people write, what it is, and how it is written.
 NUMBERS = {
@@ -463,7 +459,7 @@ def test_excel_files_are_read(tmp_path):
         frame.to_excel(book, sheet_name="houses", index=False)
         frame.to_excel(book, sheet_name="more", index=False)
     X, y, found = learned_of(path)
-    assert found.notes[0].endswith("the first of its 2 sheets, 'houses'")
+    assert "the sheet 'houses' of 2 (--sheet 'more'" in found.notes[0]
     assert "1 row has no y and is left out: line 3" in found.notes
     assert y.tolist() == [1, 3]
     assert X["area"].tolist()[:1] == [10]

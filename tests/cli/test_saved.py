@@ -17,6 +17,8 @@ from secret_jax.cli.main import main
 
 QUICK = ("--splits", "secret", "--oblique", "no", "--leaf", "linear")
 N = 300
+# What the model calls the columns that have a unit in the file.
+UNITS = {"weight": "weight (kg)", "cost": "cost ($)"}
 
 
 def plain_table() -> pd.DataFrame:
@@ -85,13 +87,13 @@ def assert_fails(result: tuple[int, str, str], message: str) -> None:
 
 def expected(model: Path) -> np.ndarray:
     frame = plain_table()[["length", "weight", "sold", "grade"]]
-    return SecretRegressor.load(model).predict(frame)
+    return SecretRegressor.load(model).predict(frame.rename(columns=UNITS))
 
 
 def test_the_model_is_that_of_the_plain_table(run, model, tmp_path):
     path = tmp_path / "plain.parquet"
-    plain_table().to_parquet(path)
-    result = run("fit", path, "cost", *QUICK, "--id", "id")
+    plain_table().rename(columns=UNITS).to_parquet(path)
+    result = run("fit", path, "cost ($)", *QUICK, "--id", "id")
     assert result[0] == 0, result[2]
     assert run("show", model)[1].strip() in result[1]
 
@@ -117,7 +119,7 @@ def test_a_cell_that_is_written_otherwise_is_an_error_not_another_number(
     frame.assign(sold="12/31/2021").to_csv(path, index=False)
     assert_fails(run("predict", model, path), r"'sold' holds '12/31/2021' in line 2")
     frame.assign(weight="3 lb").to_csv(path, index=False)
-    assert_fails(run("predict", model, path), r"'weight' holds '3 lb' in line 2, where")
+    assert_fails(run("predict", model, path), "'3 lb' in line 2 .and 299 more")
     frame.assign(length="1.234.567").to_csv(path, index=False)
     assert_fails(run("explain", model, path), r"'length' holds '1.234.567' in line 2")
 
@@ -135,7 +137,7 @@ def test_predictions_with_ids_intervals_and_leaves(run, model, table, tmp_path):
     assert found["id"].tolist() == list(range(1, N + 1))
     assert found["sold"][0] == f"{plain_table()['sold'][0]:%d/%m/%Y}"
     loaded = SecretRegressor.load(model)
-    X = plain_table()[["length", "weight", "sold", "grade"]]
+    X = plain_table()[["length", "weight", "sold", "grade"]].rename(columns=UNITS)
     lower, upper = loaded.predict_interval(X, coverage=0.8)
     assert found["lower"].to_numpy() == pytest.approx(lower, rel=1e-6, abs=1e-3)
     assert found["upper"].to_numpy() == pytest.approx(upper, rel=1e-6, abs=1e-3)
@@ -190,8 +192,8 @@ def test_explanations_name_lines_and_values_and_go_to_a_file(
 ):
     code, out, err = run("explain", model, table, "--rows", 2)
     assert code == 0
-    assert out.startswith("line 2: cost = ")
-    assert "\nline 3: cost = " in out
+    assert out.startswith("line 2: cost ($) = ")
+    assert "\nline 3: cost ($) = " in out
     assert "line 4" not in out
     assert "298 more rows" in err
     path = tmp_path / "why.csv"
@@ -229,7 +231,7 @@ def test_exported_python_predicts_what_the_model_predicts(run, model, tmp_path):
     assert "sold: the program takes dates, or text as in 2024-02-29" in err
     scope: dict = {}
     exec(path.read_text(), scope)
-    rows = plain_table().to_dict("records")
+    rows = plain_table().rename(columns=UNITS).to_dict("records")
     found = [scope["cost"](row) for row in rows]
     assert found == pytest.approx(expected(model), rel=1e-5)
     code, out, _ = run("export", model, "dot")

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from secret_jax.data.rows import Rows, Table, join, merged, shuffled
+from secret_jax.data.sampling import hold_out
+from secret_jax.prune.cross_validation import parts_of
 
 
 def random_rows(rng, n_rows: int) -> Rows:
@@ -67,8 +69,9 @@ def test_identical_rows_are_merged_and_nothing_else(rng):
     which = np.repeat(np.arange(200), rng.integers(1, 5, 200))
     copies = whole.take(rng.permutation(which))
     copies = copies._replace(weight=rng.uniform(0.5, 2.0, len(which)))
-    found = merged(copies, 3)
+    found, _, number = merged(copies, 3)
     assert found.n_rows == 200
+    assert number.sum() == len(which)
     assert np.array_equal(found.targets, shuffled(found, 3).targets)
     expected: dict[tuple, float] = {}
     for *content, weight in map(tuple, together(copies)):
@@ -77,3 +80,51 @@ def test_identical_rows_are_merged_and_nothing_else(rng):
     assert got.keys() == expected.keys()
     for content, weight in expected.items():
         assert got[content] == pytest.approx(weight, rel=1e-12)
+
+
+def dealt(content: np.ndarray, copies: np.ndarray, weight: np.ndarray | None = None):
+    """Rows that stand for several, dealt; the content of each, and its weight."""
+    n_rows = len(content)
+    table = Table(content.astype(np.float32)[:, None], np.zeros((n_rows, 0), np.int32))
+    weight = copies.astype(float) if weight is None else weight
+    found = merged(Rows(table, np.zeros((n_rows, 1)), weight), 0, copies).dealt()
+    return found.table.x[:, 0].astype(int), found.weight
+
+
+@pytest.mark.parametrize("n_parts", [2, 4, 5, 10])
+def test_every_part_holds_its_share_of_the_copies_of_a_row(rng, n_parts):
+    copies = np.array([3, 47, 1000, 12, 7, 1, 2000, 301])
+    content, weight = dealt(np.arange(8), copies)
+    assert (np.bincount(content) == np.minimum(copies, 50)).all()
+    np.testing.assert_allclose(np.bincount(content, weight), copies, rtol=1e-12)
+    heaviest = np.maximum(copies / 50, 1)
+    for part in parts_of(weight, n_parts, n_repeats=2):
+        held = np.bincount(content[part], weight[part], 8)
+        # A piece more or less on either side of each of its stretches.
+        n_stretches = np.count_nonzero(np.diff(np.r_[0, part, 0]) == 1)
+        assert (np.abs(held - copies / n_parts) < (1 + n_stretches) * heaviest).all()
+    cut = hold_out(weight, 0.25)
+    held = np.bincount(content[cut:], weight[cut:], 8)
+    assert (np.abs(held - copies / 4) < 2 * heaviest).all()
+
+
+def test_rows_that_stand_for_several_are_dealt_as_so_many_given_ones(rng):
+    copies = rng.integers(1, 120, 60)
+    expected = dealt(np.arange(60), copies)
+    several = rng.permutation(np.repeat(np.arange(60), copies))
+    found = dealt(several, np.ones(len(several), int))
+    assert all(map(np.array_equal, found, expected))
+    # Of other weights each given row is one, and they share their weight.
+    weight = rng.uniform(0.5, 4.0, 60)
+    content, found = dealt(np.arange(60), np.ones(60, int), weight)
+    assert np.array_equal(np.sort(content), np.arange(60))
+    assert np.array_equal(found, weight[content])
+
+
+def test_identical_rows_stand_apart_in_a_shuffle():
+    table = Table(np.zeros((90, 1), np.float32), np.zeros((90, 0), np.int32))
+    targets = np.repeat([1.0, 2.0, 3.0], 30)[:, None]
+    found = shuffled(Rows(table, targets, np.ones(90)), 0).targets[:, 0]
+    for first in range(0, 90, 9):
+        for value in (1.0, 2.0, 3.0):
+            assert 1 <= (found[first : first + 9] == value).sum() <= 5

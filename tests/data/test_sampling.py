@@ -172,7 +172,7 @@ def test_hold_out_has_its_share_of_rows_that_round_alike(kind):
         assert len(alike) < 1000  # most of them
         x, y = values[:, :2].astype(np.float32), values[:, 2:]
         rows = Rows(Table(x, np.zeros((2000, 0), np.int32)), y, np.ones(2000))
-        found = merged(rows, seed)
+        found = merged(rows, seed).rows
         cut = hold_out(found.weight, 0.25)
         # Float32 makes a few rows identical.
         assert 1500 <= found.weight[:cut].sum() < 1500 + found.weight.max()

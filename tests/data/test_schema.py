@@ -357,6 +357,12 @@ def test_numbers_too_large_for_a_variance_are_refused():
         schema_of(np.array([[1e308], [-1e308]]))
 
 
+def test_a_target_too_small_for_a_variance_is_refused():
+    tiny = np.array([1e-300, 2e-300, 1e-300])
+    with pytest.raises(ValueError, match=r"the target 'y' are too small \(2e-300\)"):
+        learned(np.eye(3), tiny, np.ones(3))
+
+
 @pytest.mark.parametrize("chosen", [["colour"], [4], [-1], [1.5], 1.5, [True]])
 def test_unknown_columns_in_roles_are_named(chosen):
     with pytest.raises(ValueError, match=r"split_features .*(unknown column|mask of)"):

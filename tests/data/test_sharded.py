@@ -93,6 +93,22 @@ compared(
     holes,
 )
 
+# Times in seconds: float32 would round them to 128 s.
+rng = np.random.default_rng(0)
+seconds = rng.uniform(0, 3600, 20_001)
+late = np.column_stack([1.7e9 + seconds, rng.normal(size=20_001)])
+wave = 5 * np.sin(seconds / 300) + 0.1 * rng.normal(size=20_001)
+late_shards = shard_rows(late)
+few = SMALL | {"distill": False, "max_split_samples": 128, "max_leaf_nodes": 16}
+fitted = SecretRegressor(**few).fit(late, wave)
+compared(
+    "far from zero", SecretRegressor(**few).fit(late_shards, wave), fitted, late,
+    late_shards,
+)
+found["restored"] = float(np.abs(np.asarray(late_shards) - late).max())
+whole = late.astype(np.int64)
+found["whole numbers"] = float(np.abs(np.asarray(shard_rows(whole)) - whole).max())
+
 # Real numbers, where there are any.
 if os.environ.get("SECRET_JAX_DATA"):
     abalone = load("abalone", os.environ["SECRET_JAX_DATA"])
@@ -186,7 +202,7 @@ def found() -> dict:
 @pytest.mark.parametrize(
     "name",
     [
-        *("sorted, uneven", "as they lie", "missing"),
+        *("sorted, uneven", "as they lie", "missing", "far from zero"),
         pytest.param("abalone", marks=pytest.mark.data),
     ],
 )
@@ -200,6 +216,11 @@ def test_shards_give_the_tree_of_one_device(found, name):
     assert its["coefficient"] < 1e-5
     assert its["range"] < 1e-5
     assert its["prediction"] < 1e-4
+
+
+def test_numbers_keep_the_digits_in_which_they_differ(found):
+    assert found["restored"] < 2e-4
+    assert found["whole numbers"] < 2e-4
 
 
 def test_fewer_rows_than_devices(found):

@@ -1,7 +1,7 @@
-"""scikit-learn's own checks, and the tools that users put around an estimator.
+"""scikit-learn's checks of the default tree, and tools that are put around estimators.
 
-Compiling takes most of the time here: the default goes through all checks, and grows
-its trees in them; the paper's mode goes through those that are about the tree.
+Compiling takes most of the time here: trees are grown in the checks. All other
+estimators go through them in `test_every_estimator`.
 """
 
 from __future__ import annotations
@@ -22,25 +22,12 @@ from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import (
     check_dataframe_column_names_consistency,
     check_param_validation,
-    estimator_checks_generator,
     parametrize_with_checks,
 )
 from sklearn.utils.validation import check_is_fitted
 
 from secret_jax import CostComplexity, RssSplits, SecretRegressor
 from secret_jax.grow.trees import Recipe
-
-# Of the paper's mode, which takes its input through the same lines as the others.
-_ABOUT_THE_TREE = {
-    "check_fit2d_1sample",
-    "check_fit_idempotent",
-    "check_methods_sample_order_invariance",
-    "check_methods_subset_invariance",
-    "check_regressor_multioutput",
-    "check_regressors_train",
-    "check_sample_weight_equivalence_on_dense_data",
-}
-
 
 # Those whose rows the default splits.
 _SPLIT = {
@@ -73,29 +60,6 @@ def test_scikit_learn_checks(estimator, check, monkeypatch):
     check(estimator)
     if _name(check) in _SPLIT:
         assert max(tree.n_leaves for tree in grown) > 1
-
-
-_PAPER = SecretRegressor.paper(oblique=False)
-
-
-@pytest.mark.filterwarnings("ignore:Column 'x[0-9]' equals the target")
-@pytest.mark.parametrize(
-    "check",
-    [
-        check
-        for _, check in estimator_checks_generator(_PAPER)
-        if _name(check) in _ABOUT_THE_TREE
-    ],
-    ids=_name,
-)
-def test_scikit_learn_checks_of_the_papers_trees(check):
-    check(clone(_PAPER))
-
-
-def test_scikit_learn_has_the_checks_that_are_about_the_tree():
-    names = {_name(check) for _, check in estimator_checks_generator(SecretRegressor())}
-    assert names >= _ABOUT_THE_TREE
-    assert len(names) > 40
 
 
 def test_parameters_are_refused_in_the_words_of_scikit_learn():

@@ -20,7 +20,8 @@ def plan(**parameters):
 
 def checked(n, seed=0, weight=None):
     X, y = make_fried(n, random_state=seed)
-    return CheckedRows(X, y[:, None], np.ones(n) if weight is None else weight)
+    weight = np.ones(n) if weight is None else weight
+    return CheckedRows(X, y[:, None], weight, np.ones(n, int))
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -32,9 +33,10 @@ def test_rounding_of_weights_makes_no_sample_of_all_rows(seed):
         np.repeat(few.X, 100, axis=0),
         np.repeat(few.targets, 100, axis=0),
         np.repeat(weight, 100),
+        np.ones(70_000, int),
     )
     found = prepare(plan(), copies, None)
-    assert found.rows.n_rows == 700
+    assert found.rows.n_rows == 700 * 50
     assert found.sampled_share == 1.0
     assert found.source is None
 

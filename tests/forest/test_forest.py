@@ -148,12 +148,14 @@ def test_a_draw_takes_one_of_the_copies_by_their_weights():
     targets = np.array([2.0, 1.0, 2.0, 2.0, -0.0, 0.0])[:, None]
     nothing = Table(np.zeros((6, 1), np.float32), np.zeros((6, 0), np.int32))
     given = Rows(nothing, targets, np.array([1.0, 1.0, 2.0, 1.0, 1.0, 3.0]))
-    rows = merged(given, 0)
-    copies = Copies.of(rows, given)
+    rows = merged(given, 0).rows
+    copies = Copies.of(rows, given, np.array([1, 1, 4, 1, 1, 1]))
     np.testing.assert_array_equal(rows.targets[copies.place], targets)
     count = (rows.targets[:, 0] != 1.0).astype(int)
     random = np.random.default_rng(0)
-    inside = np.array([~copies.out_of(count, random) for _ in range(2000)])
+    out = np.array([copies.out_of(count, random) for _ in range(2000)])
+    # The third stands for four rows, of which a draw takes one.
+    inside = np.array([1, 1, 4, 1, 1, 1]) - out
     assert (inside @ (targets[:, 0] == 2) == 1).all()
     assert (inside @ (targets[:, 0] == 0) == 1).all()
     expected = [1 / 4, 0, 2 / 4, 1 / 4, 1 / 4, 3 / 4]

@@ -18,11 +18,10 @@ def note(X, **words) -> str:
     return what_takes_long(prepared.schema, prepared.rows.n_rows, **given)
 
 
-def wide(n_rows: int = 2400) -> pd.DataFrame:
+def wide(n_rows: int = 8000, n_columns: int = 100) -> pd.DataFrame:
     random = np.random.default_rng(0)
-    X = pd.DataFrame(
-        random.normal(size=(n_rows, 20)), columns=list("abcdefghijklmnopqrst")
-    )
+    columns = [f"x{number}" for number in range(n_columns)]
+    X = pd.DataFrame(random.normal(size=(n_rows, n_columns)), columns=columns)
     X["street"] = random.permutation(np.resize(np.arange(20), n_rows)).astype(str)
     return X
 
@@ -30,13 +29,13 @@ def wide(n_rows: int = 2400) -> pd.DataFrame:
 def test_the_note_says_what_there_is_and_what_would_be_quicker():
     said = note(wide())
     found = [int(word) for word in said.replace(",", "").split() if word.isdigit()]
-    assert found == [2400, 40, 21, 20]  # rows, terms, columns, indicators
+    assert found == [8000, 120, 101, 20]  # rows, terms, columns, indicators
     assert said.endswith("without indicators or without oblique splits")
     assert "oblique" not in note(wide(), oblique=False)
     assert "indicators" not in note(wide(), indicators=False)
     assert "quicker" not in note(wide(), oblique=False, indicators=False)
 
 
-@pytest.mark.parametrize("X", [wide(400), wide().drop(columns="street")])
+@pytest.mark.parametrize("X", [wide(400), wide(13_000, 20), wide(8000, 10)])
 def test_few_rows_or_few_terms_need_no_note(X):
     assert note(X) == ""

@@ -110,7 +110,7 @@ def test_long_sums_and_lists_are_shortened():
     boxes, *_ = parse(export_dot(tree, max_terms=1, max_categories=1))
     leaf = int(np.flatnonzero(tree.is_leaf)[0])
     words = model_equation(tree, leaf, max_terms=1)
-    assert words.endswith("+ ... 3 smaller terms")
+    assert words.endswith(" (mean of 3 smaller terms)")
     assert in_one_line(boxes[leaf]["label"]) == f"[{leaf}] {words}"
 
 

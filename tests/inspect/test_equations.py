@@ -98,17 +98,25 @@ def test_equal_levels_are_one_term_and_a_far_column_is_counted_from_a_round_numb
 def test_what_is_left_out_counts_as_in_the_mean(max_terms):
     tree, X = one_leaf(SLOPES)
     model = model_in_original_units(tree, 0)
-    constant, terms, n_hidden = printed_model(model, 12, max_terms)
-    assert (len(terms), n_hidden) == (max_terms, 4 - max_terms)
+    constant, terms, hidden = printed_model(model, 12, max_terms)
+    assert (len(terms), len(hidden)) == (max_terms, 4 - max_terms)
+    # The constant is that of the whole equation.
+    assert constant == printed_model(model, 12)[0]
     effects = [term.effect for term in printed_model(model, 12)[1]]
     assert effects == sorted(effects, reverse=True)
     assert [term.effect for term in terms] == effects[:max_terms]
     # The mean over the rows stays what it is.
-    at_mean = constant + sum(term.factor * (term.here - term.at) for term in terms)
+    every = [*terms, *hidden]
+    at_mean = constant + sum(term.factor * (term.here - term.at) for term in every)
     expected = predict(tree, encode_with(tree.schema, X)).mean()
     assert at_mean == pytest.approx(expected, rel=1e-5)
-    more = f"{n_hidden} smaller term" + ("s" if n_hidden > 1 else "")
-    assert model_equation(tree, 0, max_terms=max_terms).endswith(f"+ ... {more}")
+    printed = model_equation(tree, 0, precision=12, max_terms=max_terms)
+    found = re.search(r"([+-]) ([\d.,]+) \(mean of (\d) smaller terms?\)$", printed)
+    assert found is not None
+    assert int(found[3]) == len(hidden)
+    rest = sum(term.factor * (term.here - term.at) for term in hidden)
+    told = float(found[1] + found[2].replace(",", ""))
+    assert told == pytest.approx(rest, rel=1e-6)
 
 
 def test_effects_are_what_one_standard_deviation_in_the_node_moves():

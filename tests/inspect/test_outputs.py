@@ -103,6 +103,23 @@ def test_the_table_is_of_the_output(output):
     np.testing.assert_allclose(frame["high"], high)
     assert frame["model"].str.startswith(f"{OUTPUTS[which][1]} = ").all()
     np.testing.assert_array_equal(frame["left"], tree.left)
+    np.testing.assert_allclose(frame["mean"], center + scale * tree.mean[:, which])
+    every = reading(tree).to_dataframe(backend="pandas")
+    assert list(every)[:14] == list(frame)[:14]
+    for what in ("mean", "error", "model", "low", "high"):
+        column = every[f"{what} of {OUTPUTS[which][1]}"]
+        pd.testing.assert_series_equal(column, frame[what], check_names=False)
+
+
+@each_output
+def test_coefficients_of_all_outputs_are_those_of_each(output):
+    tree = random_tree(4, 8, n_outputs=2)
+    name = OUTPUTS[position_of(output)][1]
+    every = reading(tree).coefficients(backend="pandas")
+    assert list(every)[:2] == ["node", "output"]
+    own = every[every["output"] == name].drop(columns="output")
+    alone = reading(tree).coefficients(backend="pandas", output=output)
+    pd.testing.assert_frame_equal(own.reset_index(drop=True), alone)
 
 
 @each_output
@@ -111,7 +128,7 @@ def test_bars_and_points_of_a_leaf_are_of_the_output(output):
     which = position_of(output)
     X = pd.DataFrame(dict(zip(NAMES, columns, strict=True)))
     value = predict(tree, encode(columns))[:, which]
-    bars, points = reading(tree).plot_leaf(0, X, value, output=output)
+    bars, points = reading(tree).plot_leaf(0, X, value, output=output).axes
     effects = tree.schema.target_scales[which] * tree.coefficient[0, which, 1:]
     drawn = [bar.get_width() for bar in bars.patches]
     # Of the printed model, which has three digits.
@@ -122,7 +139,7 @@ def test_bars_and_points_of_a_leaf_are_of_the_output(output):
     assert points.get_ylabel() == f"actual {name}"
     leaf = int(np.flatnonzero(tree.is_leaf)[0])
     reached = apply(tree, encode(columns)) == leaf
-    _, points = reading(tree).plot_leaf(leaf, X, value, output=output)
+    _, points = reading(tree).plot_leaf(leaf, X, value, output=output).axes
     offsets = np.asarray(points.collections[0].get_offsets())
     assert len(offsets) == reached.sum() > 0
     np.testing.assert_allclose(offsets[:, 0], offsets[:, 1], rtol=1e-5)
@@ -132,16 +149,16 @@ def test_bars_and_points_of_a_leaf_are_of_the_output(output):
 def test_pictures_name_the_output(output):
     tree = random_tree(3, 6, n_outputs=2)
     model, name = reading(tree), OUTPUTS[position_of(output)][1]
-    said = [text.get_text() for text in model.plot_tree(output=output).texts]
+    said = [text.get_text() for text in model.plot_tree(output=output).ax.texts]
     assert f"{name}: 6 leaves, 1,000 rows" in said
     assert f'[label="{name}: 6 leaves' in model.export_dot(output=output)
-    curve = model.plot_partition("length", output=output)
+    curve = model.plot_partition("length", output=output).ax
     assert curve.get_ylabel() == name
-    surface = model.plot_partition("length", "age", resolution=20, output=output)
+    surface = model.plot_partition("length", "age", resolution=20, output=output).ax
     values = np.asarray(surface.images[0].get_array())
     other = model.plot_partition(
         "length", "age", resolution=20, output=1 - position_of(output)
-    )
+    ).ax
     assert not np.allclose(values, other.images[0].get_array())
 
 
@@ -205,8 +222,9 @@ def test_which_output_has_to_be_said(shop_of_two, way):
     if way == "plot_partition":
         given = ("width",)
     read = getattr(model, way)
-    with refusal("The tree has 2 outputs: 'price', 'mass'.", "output="):
-        read(*given)
+    if way != "to_dataframe":  # which has columns for each
+        with refusal("The tree has 2 outputs: 'price', 'mass'.", "output="):
+            read(*given)
     for wrong in ("weight", 2, -1, True, 0.5, "0"):
         with refusal(f"output={wrong!r} is none of", "'price', 'mass'", "below 2"):
             read(*given, output=wrong)
@@ -229,7 +247,7 @@ def test_a_single_output_need_not_be_said(way):
     else:
         labels = []
         for drawn in (unsaid, by_position, by_name):
-            axes = drawn[0] if isinstance(drawn, list) else drawn
+            axes = drawn.ax
             words = [text.get_text() for text in axes.texts]
             labels.append((axes.get_xlabel(), axes.get_ylabel(), words))
         assert labels[0] == labels[1] == labels[2]

@@ -56,7 +56,7 @@ def with_long_names(tree):
 @pytest.mark.parametrize("long_names", [False, True])
 def test_boxes_do_not_touch_and_hold_their_text(n_leaves, long_names):
     tree = random_tree(n_leaves, n_leaves)
-    ax = plot_tree(with_long_names(tree) if long_names else tree, max_depth=None)
+    ax = plot_tree(with_long_names(tree) if long_names else tree, max_depth=None).ax
     boxes = extents(ax, FancyBboxPatch)
     assert len(boxes) == tree.n_nodes
     for one, other in itertools.combinations(boxes, 2):
@@ -82,7 +82,7 @@ def test_boxes_do_not_touch_and_hold_their_text(n_leaves, long_names):
 
 def test_every_split_and_leaf_is_described():
     tree = random_tree(4, 8)
-    ax = plot_tree(tree)
+    ax = plot_tree(tree).ax
     said = "\n".join(texts(ax))
     nodes = {int(node) for node in re.findall(r"^\[(\d+)\] ", said, re.M)}
     assert nodes == set(range(tree.n_nodes))
@@ -95,7 +95,7 @@ def test_every_split_and_leaf_is_described():
 
 def test_the_yes_branch_is_the_upper_one_and_edges_show_the_share_of_rows():
     tree = random_tree(0, 2)
-    ax = plot_tree(tree)
+    ax = plot_tree(tree).ax
     height = {
         text.get_text(): text.get_position()[1]
         for text in ax.texts
@@ -116,7 +116,7 @@ def test_color_follows_the_mean_of_the_target():
     tree = random_tree(4, 8)
     level = np.arange(tree.n_nodes, dtype=float)
     tree = replace(tree, mean=level[:, None])
-    ax = plot_tree(tree)
+    ax = plot_tree(tree).ax
     boxes = [patch for patch in ax.patches if type(patch) is FancyBboxPatch]
     colors = {to_rgba(box.get_facecolor()) for box in boxes}
     viridis = matplotlib.colormaps["viridis"]
@@ -129,7 +129,7 @@ def test_color_follows_the_mean_of_the_target():
 
 def test_max_depth_draws_inner_nodes_with_their_model():
     tree = random_tree(4, 8)
-    ax = plot_tree(tree, max_depth=1)
+    ax = plot_tree(tree, max_depth=1).ax
     assert len(extents(ax, FancyBboxPatch)) == 3
     below = re.findall(r"(\d) (?:leaf|leaves) below", "\n".join(texts(ax)))
     ends = sum(bool(tree.is_leaf[child]) for child in (tree.left[0], tree.right[0]))
@@ -139,38 +139,38 @@ def test_max_depth_draws_inner_nodes_with_their_model():
 @pytest.mark.parametrize("n_leaves", [21, 30, 60])
 def test_a_large_tree_is_cut_where_it_can_be_read(n_leaves):
     tree = random_tree(n_leaves, n_leaves)
-    ax = plot_tree(tree)
+    ax = plot_tree(tree).ax
     (title,) = (text for text in texts(ax) if text.startswith("rings: "))
     depth = int(re.findall(r"the upper (\d) of (\d+) levels", title)[0][0])
-    whole = plot_tree(tree, max_depth=depth)
+    whole = plot_tree(tree, max_depth=depth).ax
     assert texts(ax) == texts(whole)
     ends = [text for text in texts(ax) if re.search(r", error ", text)]
     assert len(ends) <= 20
-    assert "levels" not in "".join(texts(plot_tree(tree, max_depth=None)))
+    assert "levels" not in "".join(texts(plot_tree(tree, max_depth=None).ax))
 
 
 def test_one_leaf_says_its_whole_equation_and_that_no_split_pays():
     tree = random_tree(0, 1)
-    said = texts(plot_tree(tree))
+    said = texts(plot_tree(tree).ax)
     assert "no split pays: this is a linear regression" in said
     assert not any("smaller" in line for line in said)
     assert sum(name in line for name in NAMES for line in said) >= 4
     stopped = replace(tree, stop_reason=np.array([StopReason.MAX_DEPTH], np.int32))
-    said = texts(plot_tree(stopped))
+    said = texts(plot_tree(stopped).ax)
     assert "max_depth reached: this is a linear regression" in said
 
 
 def test_precision_reaches_the_numbers():
     tree = random_tree(1, 2, kinds=(1,))
-    coarse, fine = (texts(plot_tree(tree, precision=p)) for p in (1, 6))
+    coarse, fine = (texts(plot_tree(tree, precision=p).ax) for p in (1, 6))
     assert len("".join(coarse)) < len("".join(fine))
 
 
 def test_text_shrinks_with_given_axes():
     tree = random_tree(4, 8)
-    large = plot_tree(tree)
+    large = plot_tree(tree).ax
     figure, axes = plt.subplots(1, 2, figsize=(8, 4))
-    small = plot_tree(tree, ax=axes[0])
+    small = plot_tree(tree, ax=axes[0]).ax
     assert small is axes[0]
     assert len(plt.get_fignums()) == 2
     assert small.texts[0].get_fontsize() < 0.5 * large.texts[0].get_fontsize()
@@ -181,7 +181,7 @@ def test_text_shrinks_with_given_axes():
 
 def test_the_figure_grows_with_the_tree():
     def size(n_leaves):
-        return plot_tree(random_tree(4, n_leaves)).get_figure().get_size_inches()
+        return plot_tree(random_tree(4, n_leaves)).ax.get_figure().get_size_inches()
 
     assert (size(30) > size(4)).all()
 
@@ -192,7 +192,7 @@ def test_dollars_in_names_are_no_formula():
     tree = replace(
         tree, schema=replace(tree.schema, names=names, target_names=("$y^$",))
     )
-    ax = plot_tree(tree)
+    ax = plot_tree(tree).ax
     ax.get_figure().canvas.draw()
     assert any("$length_$" in text for text in texts(ax))
 
@@ -211,9 +211,9 @@ def test_wrong_options_are_refused(options):
 
 def test_large_trees_stay_within_what_can_be_saved(monkeypatch):
     tree = random_tree(4, 8)
-    full = plot_tree(tree)
+    full = plot_tree(tree).ax
     monkeypatch.setattr("secret_jax.inspect.plot.tree._LARGEST_FIGURE", 5.0)
-    small = plot_tree(tree)
+    small = plot_tree(tree).ax
     size = small.get_figure().get_size_inches()
     assert size.max() == pytest.approx(5)
     shrink = 5 / full.get_figure().get_size_inches().max()
@@ -225,6 +225,6 @@ def test_large_trees_stay_within_what_can_be_saved(monkeypatch):
 def test_a_leaf_without_rows_has_a_color():
     tree = random_tree(4, 8)
     weight = np.where(tree.is_leaf, 0.0, tree.weight)
-    ax = plot_tree(replace(tree, weight=weight))
+    ax = plot_tree(replace(tree, weight=weight)).ax
     (bar,) = ax.child_axes
     assert np.isfinite(bar.get_xlim()).all()

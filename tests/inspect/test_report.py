@@ -18,7 +18,6 @@ from sklearn import config_context
 
 from secret_jax import SecretRegressor
 from secret_jax.data import encoding
-from secret_jax.inspect.colors import Scale
 from secret_jax.inspect.explain import explain
 from secret_jax.inspect.report.drawing import histogram, ticks
 from secret_jax.inspect.report.held_out import (
@@ -29,6 +28,7 @@ from secret_jax.inspect.report.held_out import (
 from secret_jax.inspect.report.nodes import shown_nodes
 from secret_jax.inspect.report.page import report_page, tree_fragment
 from secret_jax.inspect.report.ways import example_ways
+from secret_jax.inspect.views import view_of
 from secret_jax.tree.routing import apply, predict, values_at
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
@@ -122,15 +122,29 @@ def test_facts_are_those_of_the_tree(tree):
     tree = dataclasses.replace(
         tree, deviation=np.full((tree.n_nodes, 1), 0.8), spread=tree.spread
     )
-    views = shown_nodes(tree, Scale([0.0, 1.0]))
+    views = shown_nodes(view_of(tree))
     assert sorted(view.node for view in views) == list(range(tree.n_nodes))
     for view in views:
         error = tree.train_error[view.node, 0]
-        assert float(view.r2) == pytest.approx(1 - error / 0.64, abs=0.006)
-        assert float(view.error) == pytest.approx(np.sqrt(error) * 3.2, rel=5e-3)
+        facts = dict(view.facts)
+        assert float(facts["R²"]) == pytest.approx(1 - error / 0.64, abs=0.006)
+        assert float(facts["error"]) == pytest.approx(np.sqrt(error) * 3.2, rel=5e-3)
         mean = 9.9 + 3.2 * tree.mean[view.node, 0]
-        assert float(view.mean) == pytest.approx(mean, abs=0.06)
-        assert view.share == tree.weight[view.node] / 1000
+        assert float(facts["mean"]) == pytest.approx(mean, abs=0.06)
+        ((share, _),) = view.bar
+        assert share == tree.weight[view.node] / 1000
+
+
+def test_the_page_says_in_plain_words_what_bounds_a_leaf(tree):
+    html = report_page(tree)
+    assert "clipped" not in html
+    leaf = int(np.flatnonzero(tree.is_leaf)[0])
+    low, high = (9.9 + 3.2 * side[leaf, 0] for side in tree.clip_range())
+    card = html[html.index(f'id="leaf{leaf}"') :]
+    said = re.search(r"at least ([\d.-]+) and at most ([\d.-]+)", card)
+    assert said is not None
+    assert [float(said[1]), float(said[2])] == pytest.approx([low, high], abs=0.01)
+    assert "splitting it further did not pay" in html
 
 
 def test_names_cannot_leave_their_place(tree):
@@ -174,7 +188,7 @@ def test_errors_of_cut_trees_are_those_of_their_models(tree):
     root = values_at(tree, rows.table, np.zeros(len(rows.actual), int))[:, 0]
     residual = rows.actual - tree.schema.restore_target(root)
     assert lines[0].bar == pytest.approx(np.sqrt(np.mean(residual**2)), rel=1e-5)
-    assert float(lines[0].r2) == pytest.approx(
+    assert float(lines[0].figures[1].value) == pytest.approx(
         1 - np.mean(residual**2) / np.var(rows.actual), abs=1e-3
     )
 
@@ -284,8 +298,10 @@ def test_rows_are_given_as_to_predict(tree):
     page = several.to_html(X, both, output="rings1")
     assert "rings1" in page
     assert "0 ± 0" in page
+    alone = several.to_html(X, both[:, 1], output="rings1")
+    assert "0 ± 0" in alone
     with pytest.raises(ValueError, match="2 outputs"):
-        several.to_html(X, both[:, 0], output="rings1")
+        several.to_html(X, np.c_[both, both], output="rings1")
 
 
 _CHECKS = """

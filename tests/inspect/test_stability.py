@@ -10,8 +10,9 @@ import pandas as pd
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from secret_jax import SecretRegressor
-from secret_jax.inspect.stability import resampled, split_columns
+from secret_jax import SecretClassifier, SecretRegressor
+from secret_jax.datasets import make_fried
+from secret_jax.inspect.stability import different_rows, resampled, split_columns
 
 mpl.use("Agg")
 N = 200
@@ -109,6 +110,26 @@ def test_draws_add_up(weight):
     np.testing.assert_allclose(draws, weight, atol=0.2 * weight.max() ** 0.5)
 
 
+def test_rows_that_are_drawn_twice_are_one_row():
+    random = np.random.default_rng(0)
+    weight = np.r_[np.ones(50), np.full(3, 200.0)]
+    boot = resampled(weight, random)
+    different = different_rows(weight, boot)
+    assert (different[:50] == 1).all()
+    # As many as there are draws leave 1 / e of them out.
+    np.testing.assert_allclose(different[50:], 200 * (1 - np.exp(-1)), atol=15)
+    part = resampled(weight, random, "subsample")
+    assert (different_rows(weight, part, "subsample") == np.maximum(part, 1)).all()
+    assert (different_rows(0.5 * weight[:50], boot[:50] / 2) == 1).all()
+
+
+def test_bootstrap_samples_do_not_grow_trees_on_copies():
+    X, y = make_fried(300, random_state=0)
+    model = SecretRegressor(oblique=False, distill=False).fit(X, y)
+    found = model.stability(X, y, n_resamples=3, random_state=0)
+    assert found.n_leaves.max() <= model.n_leaves_
+
+
 def test_subsamples_and_weights_and_several_outputs():
     X, y = jumps()
     both = np.stack([y, -3 * y], axis=1)
@@ -126,6 +147,20 @@ def test_subsamples_and_weights_and_several_outputs():
     sets = {value for chosen in found.sets["colour"] for value in chosen}
     assert sets <= {"red", "green"}
     assert str(found).count("predictions of") == 2
+
+
+def test_classes_are_compared_by_probabilities_and_predictions():
+    X, y = jumps()
+    y = np.where(y > 9, "large", "small")
+    options = {name: value for name, value in SMALL.items() if name != "leaf"}
+    model = SecretClassifier(**options, leaf="constant").fit(X, y)
+    found = model.stability(X, y, n_resamples=2, random_state=0)
+    assert found.equal_classes == 1.0  # a jump that every tree finds
+    assert 0 <= found.deviation[0] < 0.05  # of the probability itself
+    assert "for 100% of the rows" in str(found)
+    assert "probability of small: it differs between the trees by" in str(found)
+    assert "percentage points" in str(found)
+    assert "standard deviation" not in str(found)
 
 
 def test_the_same_seed_draws_the_same_rows(model, found):
@@ -154,7 +189,7 @@ def test_the_summary_names_columns_shares_and_places(found):
 def test_the_picture_has_a_bar_for_each_share_and_a_line_for_each_threshold(found):
     from matplotlib import pyplot
 
-    frequencies, size = found.plot()
+    frequencies, size = found.plot().axes
     widths = [bar.get_width() for bar in frequencies.patches]
     assert widths == [1.0, 1.0, 1.0, 0.0]  # anywhere, then at the root
     labels = [label.get_text() for label in frequencies.get_yticklabels()]
@@ -162,7 +197,7 @@ def test_the_picture_has_a_bar_for_each_share_and_a_line_for_each_threshold(foun
     assert sum(bar.get_height() for bar in size.patches) == 8
     (line,) = size.lines
     assert line.get_xdata()[0] == pytest.approx(found.original.thresholds["size"][0])
-    assert len(found.plot(max_columns=0)) == 1
+    assert len(found.plot(max_columns=0).axes) == 1
     pyplot.close("all")
 
 
@@ -173,7 +208,7 @@ def test_thresholds_between_the_same_values_are_one_place_in_the_picture(found):
     around = 2023.5 + 1e-4 * np.linspace(-1, 1, 8)
     original = found.original._replace(thresholds={"size": [2023.5 + 1e-5]})
     same = replace(found, thresholds={"size": around}, original=original)
-    _, size = same.plot()
+    _, size = same.plot().axes
     assert [bar.get_height() for bar in size.patches if bar.get_height()] == [8]
     (line,) = size.lines
     assert list(line.get_xdata()) == [2023.5, 2023.5]

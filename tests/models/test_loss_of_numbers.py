@@ -24,7 +24,10 @@ def table(n=300, seed=0):
     return X, X @ [1.0, -2.0, 0.0] + random.standard_t(2, size=n), random
 
 
-@pytest.mark.parametrize("loss", [Quantile(level=0.8), Huber(), Poisson()], ids=repr)
+SMOOTH = Quantile(level=0.8).rounded(np.full((40, 1), 0.7))
+
+
+@pytest.mark.parametrize("loss", [SMOOTH, Huber(), Poisson()], ids=type)
 def test_slopes_and_constants_are_those_of_the_loss(loss, rng):
     targets, value = rng.poisson(3.0, (40, 1)).astype(float), rng.normal(size=(40, 1))
     step = 1e-5
@@ -32,11 +35,20 @@ def test_slopes_and_constants_are_those_of_the_loss(loss, rng):
     slope, curvature = loss.working(targets, value, 0)
     np.testing.assert_allclose((below - above) / (2 * step), slope, atol=1e-4)
     # Parabolas lie above the loss, or have its curvature.
-    if not isinstance(loss, Poisson):
+    if isinstance(loss, Huber):
         away = value + rng.normal(size=value.shape)
         parabola = loss.losses(targets, value)[:, 0] - slope * (away - value)[:, 0]
         parabola += 0.5 * curvature * (away - value)[:, 0] ** 2
         assert (loss.losses(targets, away)[:, 0] <= parabola + 1e-9).all()
+    again, second = loss.derivatives(targets, value, 0)
+    np.testing.assert_allclose(again, slope)
+    sides = (loss.derivatives(targets, value + d, 0)[0] for d in (-step, step))
+    np.testing.assert_allclose(np.subtract(*sides) / (2 * step), second, atol=1e-4)
+
+
+@pytest.mark.parametrize("loss", [Quantile(level=0.8), Huber(), Poisson()], ids=repr)
+def test_constants_are_the_best(loss, rng):
+    targets = rng.poisson(3.0, (40, 1)).astype(float)
     weight = rng.uniform(0.5, 2.0, 40)
     best = loss.constant(targets, weight)
 
@@ -47,7 +59,7 @@ def test_slopes_and_constants_are_those_of_the_loss(loss, rng):
     assert total(best[0]) <= min(map(total, grid)) + 1e-6
 
 
-@pytest.mark.parametrize("level", [0.5, 0.9])
+@pytest.mark.parametrize("level", [0.01, 0.5, 0.9, 0.99])
 def test_a_root_is_scikit_learns_quantile_regression(level):
     X, y, _ = table()
     loss = Quantile(level=level)
@@ -62,6 +74,45 @@ def test_a_root_is_scikit_learns_quantile_regression(level):
     assert (y <= ours.predict(X)).mean() == pytest.approx(level, abs=0.02)
 
 
+def test_far_quantiles_of_an_almost_exact_target_are_reached():
+    random = np.random.default_rng(0)
+    X = random.normal(size=(1000, 3))
+    y = X @ [3, -2, 1] + 0.1 * random.normal(size=1000)
+    for level in (0.01, 0.99):
+        loss = Quantile(level=level)
+        ours = SecretRegressor(loss=loss, **ROOT).fit(X, y)
+        theirs = QuantileRegressor(quantile=level, alpha=0.0).fit(X, y)
+        found, least = (
+            loss.losses(y[:, None], model.predict(X)[:, None]).mean()
+            for model in (ours, theirs)
+        )
+        assert found < 1.02 * least
+
+
+def test_medians_of_weak_slopes_are_not_shrunk():
+    random = np.random.default_rng(1)
+    X = random.normal(size=(3000, 3))
+    y = X @ [0.3, -0.3, 0.15] + random.normal(size=3000)
+    slopes = SecretRegressor(loss="absolute", **ROOT).fit(X, y).coefficients(0)
+    theirs = QuantileRegressor(quantile=0.5, alpha=0.0).fit(X, y).coef_
+    found = slopes.set_index("column").coefficient[["x0", "x1", "x2"]]
+    np.testing.assert_allclose(found, theirs, atol=0.02)
+
+
+@pytest.mark.parametrize("loss", ["absolute", "huber"])
+@pytest.mark.parametrize(("share", "size"), [(0.01, 1e3), (0.01, 99999.0), (0.05, 1e2)])
+def test_outliers_hardly_count(loss, share, size):
+    random = np.random.default_rng(0)
+    X = random.normal(size=(2000, 3))
+    level = X @ [1.0, -1.0, 0.5]
+    y = level + 0.3 * random.normal(size=2000)
+    y[: int(2000 * share)] = size
+    for tau in (0.0, 0.03):
+        model = SecretRegressor(loss=loss, **ROOT | {"tau": tau}).fit(X, y)
+        assert np.sqrt(np.mean((model.predict(X) - level) ** 2)) < 0.05
+    assert model.reading_cost_ == 4
+
+
 def test_a_root_is_scikit_learns_poisson_regression():
     X, _, random = table()
     y = random.poisson(np.exp(1.0 + 0.5 * X[:, 0] - 0.3 * X[:, 1]))
@@ -73,16 +124,18 @@ def test_a_root_is_scikit_learns_poisson_regression():
 def test_a_root_is_hubers_regression():
     X, y, _ = table()
     ours = SecretRegressor(loss="huber", leaf="linear", **ROOT).fit(X, y)
-    standardised = (y - y.mean()) / y.std()
+    center = np.median(y)
+    unit = 1.4826 * np.median(np.abs(y - center))
+    standardised = (y - center) / unit
 
     def total(beta):
         return Huber().losses(standardised[:, None], (beta[0] + X @ beta[1:])[:, None])
 
     beta = minimize(lambda beta: total(beta).sum(), np.zeros(4), tol=1e-10).x
-    expected = y.mean() + y.std() * (beta[0] + X @ beta[1:])
-    np.testing.assert_allclose(ours.predict(X), expected, atol=0.02 * y.std())
+    expected = center + unit * (beta[0] + X @ beta[1:])
+    np.testing.assert_allclose(ours.predict(X), expected, atol=0.02 * unit)
     squares = SecretRegressor(leaf="linear", **ROOT).fit(X, y)
-    assert np.abs(squares.predict(X) - expected).max() > 0.1 * y.std()
+    assert np.abs(squares.predict(X) - expected).max() > 0.1 * unit
 
 
 def test_constant_leaves_of_the_absolute_error_are_medians():

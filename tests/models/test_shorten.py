@@ -13,7 +13,7 @@ from secret_jax.data.roles import numeric_schema
 from secret_jax.data.rows import Rows, Table
 from secret_jax.data.schema import Role
 from secret_jax.models.attach import attach_one, node_statistics
-from secret_jax.models.shorten import shortened
+from secret_jax.models.shorten import _backward, shortened
 from secret_jax.tree.noise import noise_variance
 from secret_jax.tree.routing import values, walk
 from secret_jax.tree.structure import SplitKind, Tree
@@ -66,7 +66,7 @@ def noisy_rows(seed: int = 0, n_rows: int = 600, n_columns: int = P) -> Rows:
     x = x @ (np.eye(n_columns) + 0.4 * rng.normal(size=(n_columns, n_columns)))
     slopes = 0.5 ** np.arange(n_columns)
     y = x @ slopes + np.abs(x[:, 0]) + 0.5 * rng.normal(size=n_rows)
-    return rows_of(x, y)
+    return rows_of(x, (y - y.mean()) / y.std())
 
 
 def both(tree: Tree, rows: Rows, tau: float, leaf=FULL) -> tuple[Tree, Tree]:
@@ -97,6 +97,7 @@ def test_what_is_left_unsaid_is_a_small_share_of_the_noise(tau, shape, leaf):
     rows = noisy_rows()
     full, short = both(tree_of(shape, 0), rows, tau, leaf)
     noise = noise_variance(full)
+    tau *= 1.0 - noise[0, 0]  # what the tree explains
     spared = 0
     for node, moments in enumerate(second_moments(full, rows)):
         b, a = full.coefficient[node, 0, 1:], short.coefficient[node, 0, 1:]
@@ -137,6 +138,19 @@ def test_the_mean_prediction_and_the_errors_of_every_node_are_right(n_outputs):
         np.testing.assert_allclose(short.train_error[node], error, rtol=1e-5)
     assert (short.coefficient == 0).sum() > (full.coefficient == 0).sum()
     np.testing.assert_array_equal(short.degrees, full.degrees)
+
+
+def test_where_little_is_explained_little_is_left_out():
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=(3000, P))
+    y = x @ (0.5 ** np.arange(P)) * 0.2 + rng.normal(size=3000)
+    rows = rows_of(x, (y - y.mean()) / y.std())
+    full, short = both(tree_of("root", 0), rows, 0.03)
+    alone, errors = (rows.targets**2).mean(), [full.train_error, short.train_error]
+    explained = [alone - error[0, 0] for error in errors]
+    assert explained[0] < 0.1
+    assert (short.coefficient == 0).any()
+    assert explained[1] > 0.97 * explained[0]
 
 
 def test_no_tau_keeps_the_models():
@@ -280,3 +294,12 @@ def test_a_slope_that_others_leave_open_has_no_standard_error():
     assert (same.coefficient[0, 0, [1, 3]] != 0).all()
     assert np.isnan(same.standard_error[0, 0, [1, 3]]).sum() == 1
     assert np.isfinite(same.standard_error[0, 0, [0, 2]]).all()
+
+
+def test_near_copies_whose_moments_are_rounding_do_not_end_a_fit():
+    gram = np.array([[1.0, 1.0 + 1e-9], [1.0 + 1e-9, 1.0]])  # no covariance at all
+    both = np.array([0, 1])
+    kept = _backward(gram, np.ones(2), both, variance=1.0, limit=-1.0)
+    assert kept.tolist() == [0, 1]
+    spared = _backward(gram, np.ones(2), both, variance=1.0, limit=0.1)
+    assert spared.tolist() == [0]

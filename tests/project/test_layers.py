@@ -23,8 +23,7 @@ FLOORS += [
     "parameters",
     "presets",
 ]
-FLOORS += ["base", "estimator", "classifier", "boost", "forest", "many"]
-FLOORS += ["cross_validation", "cli", "__main__"]
+FLOORS += ["base", "estimator", "classifier", "boost", "forest", "cli", "__main__"]
 
 
 def room(module: str) -> str:

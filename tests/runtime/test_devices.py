@@ -80,6 +80,23 @@ def test_programs_have_32_bits_whatever_the_caller_has():
         jax.config.update("jax_enable_x64", before)
 
 
+@pytest.mark.parametrize(
+    "setting", [{"jax_disable_jit": True}, {"jax_transfer_guard": "disallow"}], ids=str
+)
+def test_fits_go_on_under_the_settings_of_others(data, setting):
+    X, y = data
+    expected = SecretRegressor(**SMALL).fit(X, y).predict(X)
+    ((name, value),) = setting.items()
+    before = getattr(jax.config, name)
+    jax.config.update(name, value)  # in every thread
+    try:
+        found = SecretRegressor(**SMALL).fit(X, y).predict(X)
+        assert getattr(jax.config, name) == value
+    finally:
+        jax.config.update(name, before)
+    np.testing.assert_array_equal(found, expected)
+
+
 @pytest.mark.parametrize("max_memory", [3, 8])
 def test_memory_bounds_the_tiles_and_changes_nothing(data, max_memory):
     X, y = data

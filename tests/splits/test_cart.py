@@ -7,7 +7,7 @@ import pytest
 from configurations import shop
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from secret_jax import CartSplits, CostComplexity, SecretRegressor
+from secret_jax import CartSplits, CostComplexity, SecretClassifier, SecretRegressor
 from secret_jax.tree.structure import SplitKind
 
 
@@ -62,6 +62,27 @@ def test_variance_grows_the_regressor_of_scikit_learn(seed):
     ours = cart().fit(X, y)
     assert ours.n_leaves_ == reference.get_n_leaves() > 40
     assert_same_tree(ours, reference, X)
+
+
+@pytest.mark.parametrize("criterion", ["gini", "entropy"])
+def test_splits_that_save_nothing_are_made_as_the_next_ones_may(criterion):
+    cells = np.repeat([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]], 10, axis=0)
+    exclusive = (cells[:, 0] != cells[:, 1]).astype(float)
+    splits = CartSplits(criterion=criterion)
+    classes = SecretClassifier.cart(splits=splits).fit(cells, exclusive)
+    assert classes.score(cells, exclusive) == 1.0
+    assert classes.n_leaves_ == 4
+    numbers = SecretRegressor.cart().fit(cells, exclusive)
+    np.testing.assert_allclose(numbers.predict(cells), exclusive, atol=1e-6)
+
+
+def test_every_cell_of_a_grid_is_told_apart_as_in_scikit_learn():
+    random = np.random.default_rng(0)
+    X = random.integers(0, 8, (400, 2)).astype(float)
+    y = random.integers(0, 2, 400).astype(float)
+    reference = DecisionTreeRegressor().fit(X, y)
+    ours = SecretRegressor.cart().fit(X, y)
+    np.testing.assert_allclose(ours.predict(X), reference.predict(X), atol=1e-5)
 
 
 def test_few_thresholds_are_the_best_of_so_many_quantiles():

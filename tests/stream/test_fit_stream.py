@@ -190,3 +190,21 @@ def test_predictions_are_written_with_what_is_kept(tmp_path, table, in_memory):
     blind = [part.drop(columns=["y", "w"]) for part in pieces(table, SIZES)]
     in_memory.predict_stream(blind, out)
     assert np.array_equal(pd.read_parquet(out)["prediction"], expected)
+
+
+@pytest.mark.parametrize("loss", ["absolute", "poisson"])
+def test_losses_have_the_units_of_the_table(loss):
+    random = np.random.default_rng(0)
+    X = random.normal(size=(500, 2))
+    y = random.poisson(np.exp(1 + X[:, 0])).astype(float)
+    y[:3] = 1e4 if loss == "absolute" else y[:3]
+    frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": y})
+    model = SecretRegressor(loss=loss, **SMALL).fit_stream([frame[:200], frame[200:]])
+    expected = SecretRegressor(loss=loss, **SMALL).fit(frame[["a", "b"]], y)
+    assert_same_model(model, expected)
+
+
+def test_counts_of_a_stream_are_not_negative():
+    frame = pd.DataFrame({"a": np.arange(50.0), "y": np.arange(50.0) - 1})
+    with pytest.raises(ValueError, match="needs counts"):
+        SecretRegressor(loss="poisson", **SMALL).fit_stream([frame])

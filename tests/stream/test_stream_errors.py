@@ -9,6 +9,7 @@ import pytest
 
 from secret_jax import SecretRegressor
 from secret_jax.stream.batches import StreamError
+from secret_jax.stream.sources import ArrowBatches
 
 MODEL = {"max_depth": 0}
 GOOD = {"a": [1.0, 2.0, 3.0], "text": ["u", "v", "u"], "y": [1.0, 2.0, 4.0]}
@@ -134,6 +135,32 @@ def test_a_source_that_changes_between_the_passes(later, message):
 
     with pytest.raises(StreamError, match=message):
         fit(batches, sample_rows=20)
+
+
+def test_other_targets_in_the_second_pass_are_noticed():
+    X, y = np.arange(30.0)[:, None], np.arange(30.0) ** 2
+    signs = iter([1.0, -1.0])
+    with pytest.raises(StreamError, match="second pass are others than those of the"):
+        fit(lambda: [(X, next(signs) * y)], sample_rows=20)
+
+
+def test_a_file_that_is_written_between_the_passes_is_noticed(tmp_path, monkeypatch):
+    path = tmp_path / "a.parquet"
+    table = pd.DataFrame({"a": np.arange(30.0), "y": np.arange(30.0) ** 2})
+    alike = {"compression": None, "use_dictionary": False}  # no page changes its size
+    table.to_parquet(path, **alike)
+    batches = ArrowBatches.batches
+    passes = []
+
+    def written(self, start, targets=True):
+        passes.append(start)
+        if len(passes) == 2:
+            table.assign(a=table.a + 1).to_parquet(path, **alike)
+        return batches(self, start, targets)
+
+    monkeypatch.setattr(ArrowBatches, "batches", written)
+    with pytest.raises(StreamError, match="second pass are others than those of the"):
+        fit(path, sample_rows=20)
 
 
 def test_a_category_that_the_first_pass_did_not_see():

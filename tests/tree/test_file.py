@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -313,6 +314,60 @@ def test_an_altered_header_is_noticed(saved, changes):
     rewrite_header(saved, **changes)
     with pytest.raises(ModelFileError, match="was altered or damaged"):
         load_tree(saved)
+
+
+def zeros(n_bytes: int) -> np.ndarray:
+    return np.zeros(n_bytes // 8)
+
+
+@pytest.mark.parametrize(
+    "bomb",
+    [
+        lambda path: rewrite(path, coefficient=zeros(400_000_000)),
+        lambda path: rewrite(path, another=zeros(400_000_000)),
+        lambda path: rewrite(path, header=np.array("[" * 6_000_000)),
+    ],
+    ids=["array", "unknown", "header"],
+)
+def test_a_small_file_takes_little_memory_before_it_is_refused(saved, bomb):
+    bomb(saved)
+    assert saved.stat().st_size < 500_000
+    tracemalloc.start()
+    try:
+        with pytest.raises(ModelFileError):
+            load_tree(saved)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 5_000_000
+
+
+def test_a_member_that_is_longer_than_it_says_is_unpacked_no_further(saved):
+    rewrite(saved, coefficient=zeros(50_000_000))
+    content = bytearray(saved.read_bytes())
+    long = 50_000_128
+    for position in range(len(content) - 4):
+        if content[position : position + 4] == long.to_bytes(4, "little"):
+            content[position : position + 4] = (208).to_bytes(4, "little")
+    saved.write_bytes(content)
+    tracemalloc.start()
+    try:
+        with pytest.raises(ModelFileError, match="altered or damaged"):
+            load_tree(saved)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 5_000_000
+
+
+def test_an_array_of_the_header_takes_little_memory_before_it_is_refused(tmp_path):
+    extra = {
+        "parameters": {},
+        "fitted": {"names_": {"dtype": "<U100000000", "array": ["a"]}},
+    }
+    save_tree(example_tree(), tmp_path / "model", extra=extra)
+    with pytest.raises(ModelFileError, match="is too long"):
+        load_model(tmp_path / "model", Model)
 
 
 class Model(BaseEstimator):

@@ -6,17 +6,19 @@ import dataclasses
 from decimal import Decimal
 from pathlib import Path
 
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
 from random_trees import encode, random_rows, random_tree
 
 from secret_jax import SecretRegressor
+from secret_jax.data.device import encode_on_device
 from secret_jax.data.rows import Table
 from secret_jax.inspect.equations import LinearSplit, split_in_original_units
 from secret_jax.inspect.rounding import rounded_split
 from secret_jax.tree.plain import plain_number, with_plain_splits
-from secret_jax.tree.routing import walk
+from secret_jax.tree.routing import apply, walk
 from secret_jax.tree.structure import SplitKind, Tree
 
 MARGIN = 0.1  # of the gap between the rows on the two sides
@@ -106,20 +108,39 @@ def whole():
     return model.fit(X, y), X, y
 
 
-def test_whole_numbers_are_split_half_a_step_beyond_them(whole):
+def test_whole_numbers_are_split_where_every_view_says(whole):
     model, X, _ = whole
     tree = model.tree_
     assert tree.schema.whole == (0,)
     assert tree.attribute[0] == 0
     threshold = split_in_original_units(tree, 0).threshold
-    last = int(threshold)
-    assert threshold == pytest.approx(last + 0.5, abs=1e-4)
+    last = round(threshold)
+    assert last < threshold < last + 0.001
     assert f"[0] if age <= {last}\n" in model.export_text()
     assert f"[0] else age > {last}\n" in model.export_text()
-    # Other values go where the whole numbers next to them go.
-    other = X.head(4).assign(age=[last, last + 0.4, last + 0.6, last + 1])
+    assert model.to_dataframe(backend="pandas")["threshold"][0] == last
+    assert f"age <= {last}.0:" in model.export_code() or (
+        f"age > {last}.0:" in model.export_code()
+    )
+    # Other values go by the printed number, too.
+    other = X.head(4).assign(age=[last, last + 0.01, last + 0.6, last + 1])
     below = model.apply(X[X["age"] <= last])
-    assert np.isin(model.apply(other), below).tolist() == [True, True, False, False]
+    assert np.isin(model.apply(other), below).tolist() == [True, False, False, False]
+
+
+@pytest.mark.parametrize("first", [0, 1990, -40, 500_000])
+def test_rows_at_a_whole_threshold_go_left_however_they_are_encoded(first):
+    values = np.repeat(first + np.arange(30.0), 4)
+    y = np.where(values <= first + 12, 0.0, 1.0)
+    model = SecretRegressor(leaf="constant", oblique=False, prune=None, max_depth=1)
+    tree = model.fit(values[:, None], y).tree_
+    assert round(split_in_original_units(tree, 0).threshold) == first + 12
+    center, scale = tree.schema.center, tree.schema.scale
+    x = np.asarray(encode_on_device(jnp.asarray(values[:, None]), center, scale))
+    on_host = model.apply(values[:, None])
+    on_device = apply(tree, Table(x, np.zeros((len(x), 0), np.int32)))
+    assert set(on_host[values <= first + 12]).isdisjoint(on_host[values > first + 12])
+    np.testing.assert_array_equal(on_device, on_host)
 
 
 def test_gates_and_single_leaves_stay_as_they_are():

@@ -156,7 +156,7 @@ def test_the_width_is_told_in_the_units_of_the_attribute(sign, expected):
 
 
 def test_the_picture_says_soft():
-    axes = plot_tree(axis_stump(0.125))
+    axes = plot_tree(axis_stump(0.125)).ax
     words = " ".join(text.get_text() for text in axes.texts)
     assert "soft splits" in words
     assert "width 0.5" in words

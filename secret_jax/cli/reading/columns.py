@@ -41,13 +41,17 @@ class Texts:
     ----------
     verbatim : bool
         Whether only an empty cell is missing.
+    folded : bool
+        Whether case and blanks mean nothing.
     """
 
     verbatim: bool = False
+    folded: bool = False
 
     def parse(self, texts: Sequence[str]) -> np.ndarray:
         """The texts, as objects."""
-        return np.array([*texts, None], object)[:-1]
+        found = [folded(text) for text in texts] if self.folded else texts
+        return np.array([*found, None], object)[:-1]
 
     def sentence(self) -> str:
         """What a person is told of it."""
@@ -130,6 +134,17 @@ class Cells(NamedTuple):
         filler = np.empty(1, values.dtype)
         filler[0] = nothing
         return np.concatenate([values, filler])[self.codes]
+
+
+def folded(text: str) -> str:
+    """A text in small letters, with single blanks inside and none around it.
+
+    Examples
+    --------
+    >>> folded(" Flat  B ")
+    'flat b'
+    """
+    return " ".join(text.split()).casefold()
 
 
 def written(value: Any) -> str:

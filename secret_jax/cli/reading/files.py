@@ -12,14 +12,19 @@ import os
 import re
 import sys
 import warnings
-import zipfile
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from secret_jax.cli.reading.problems import TableFileError, did_you_mean
+from secret_jax.cli.reading.excel import read_excel
+from secret_jax.cli.reading.layout import preface_note, start_of
+from secret_jax.cli.reading.problems import (
+    TableFileError,
+    did_you_mean,
+    known_column,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,12 +46,14 @@ class TableFile(NamedTuple):
         decimals, or truth values.
     path : str
     lines : int
-        What to add to a row's number for the place people know: 2 for CSV and Excel,
-        whose header is line 1; 0 where rows are just numbered (Parquet).
+        What to add to a row's number for the place people know: 2 for CSV and Excel
+        where the header is line 1; 0 where rows are just numbered (Parquet).
     separator : str
         Between the cells of a CSV file; empty for others.
     notes : tuple of str
         What was found out, a sentence each.
+    hint : str
+        What else to say where a column is not there.
     """
 
     frame: pd.DataFrame
@@ -54,10 +61,25 @@ class TableFile(NamedTuple):
     lines: int
     separator: str = ""
     notes: tuple[str, ...] = ()
+    hint: str = ""
+
+    def column(self, name: str, what: str) -> str:
+        """The name, if there is such a column; or an error that begins with ``what``.
+
+        Raises
+        ------
+        TableFileError
+            With the columns that there are.
+        """
+        columns = [str(column) for column in self.frame.columns]
+        hint = self.hint
+        if self.lines and any(re.fullmatch(r"Unnamed: \d+", one) for one in columns):
+            hint += "; if the header stands further down, give --skip N"
+        return known_column(name, columns, what, hint)
 
     def place(self, row: int) -> str:
         """Where a row of the frame, counted from 0, stands in the file."""
-        number = int(self.frame.index[row])
+        number: Any = self.frame.index[row]
         return f"line {number + self.lines}" if self.lines else f"row {number}"
 
     @contextmanager
@@ -72,16 +94,29 @@ class TableFile(NamedTuple):
             raise TableFileError(message) from None
 
 
-def read_file(path: str, text_columns: Collection[str] = ()) -> TableFile:
+def read_file(
+    path: str,
+    text_columns: Collection[str] = (),
+    *,
+    sheet: str | None = None,
+    skip: int | None = None,
+    columns: Collection[str] = (),
+) -> TableFile:
     """Read a CSV, Parquet or Excel file, or standard input, as a table of cells.
 
     Parameters
     ----------
     path : str
         "-" is standard input. CSV files have a header; values are separated by commas,
-        semicolons, tabs or bars. Of an Excel file the first sheet is read.
+        semicolons, tabs or bars.
     text_columns : collection of str
         Columns of a CSV file that stay text whatever is in them.
+    sheet : str, optional
+        Of an Excel file; by default the first one that has ``columns``.
+    skip : int, optional
+        Lines before the header; by default titles and empty lines.
+    columns : collection of str
+        Columns that the table should have.
 
     Returns
     -------
@@ -96,10 +131,15 @@ def read_file(path: str, text_columns: Collection[str] = ()) -> TableFile:
         If the file cannot be opened.
     """
     name, source, start = _opened(path)
+    is_excel = start.startswith(b"PK\x03\x04")
+    if sheet is not None and not is_excel:
+        raise TableFileError(f"{name!r} is no Excel file, which --sheet is for")
     if start.startswith(b"PAR1"):
         table = TableFile(_read_parquet(name, source), name, lines=0)
-    elif start.startswith(b"PK\x03\x04"):
-        table = _read_excel(name, source)
+    elif is_excel:
+        found = read_excel(name, source, sheet, skip, columns)
+        lines, hint = 2 + found.skip, found.hint
+        table = TableFile(found.frame, name, lines, notes=found.notes, hint=hint)
     elif start.startswith(_OLD_EXCEL):
         raise TableFileError(
             f"{name!r} is an Excel file of the old kind (.xls); save it as .xlsx or CSV"
@@ -110,7 +150,7 @@ def read_file(path: str, text_columns: Collection[str] = ()) -> TableFile:
             "the table as CSV in UTF-8"
         )
     else:
-        table = _read_text(name, source, start, text_columns)
+        table = _read_text(name, source, start, text_columns, skip)
     table.frame.columns = table.frame.columns.map(str)  # Parquet may have others
     if len(table.frame) == 0:
         raise TableFileError(f"{name!r} has a header, but no rows")
@@ -152,47 +192,19 @@ def _read_parquet(name: str, source: str | io.BytesIO) -> pd.DataFrame:
         raise TableFileError(f"{name!r} is a damaged Parquet file: {error}") from None
 
 
-def _read_excel(name: str, source: str | io.BytesIO) -> TableFile:
-    import pandas as pd
-
-    try:
-        with zipfile.ZipFile(source) as archive:
-            members = archive.namelist()
-    except zipfile.BadZipFile:
-        members = []
-    if "header.npy" in members:
-        raise TableFileError(f"{name!r} is a model, not a table")
-    if "xl/workbook.xml" not in members:
-        raise TableFileError(
-            f"{name!r} is an archive, but no Excel file (.xlsx) that can be read; save "
-            "the table as CSV"
-        )
-    if importlib.util.find_spec("openpyxl") is None:
-        raise TableFileError(
-            "openpyxl is needed to read Excel files: pip install 'secret-jax[data]', "
-            "or save the table as CSV"
-        )
-    if isinstance(source, io.BytesIO):
-        source.seek(0)
-    with pd.ExcelFile(source, engine="openpyxl") as book:
-        frame = pd.read_excel(book, sheet_name=0, dtype=object, keep_default_na=False)
-        sheets = [str(sheet) for sheet in book.sheet_names]
-    frame = frame.where(frame.map(lambda cell: cell != ""), None).infer_objects()
-    notes = ()
-    if len(sheets) > 1:
-        notes = (f"{name}: the first of its {len(sheets)} sheets, {sheets[0]!r}",)
-    return TableFile(frame, name, lines=2, notes=notes)
-
-
 def _read_text(
-    name: str, source: str | io.BytesIO, start: bytes, text_columns: Collection[str]
+    name: str,
+    source: str | io.BytesIO,
+    start: bytes,
+    text_columns: Collection[str],
+    skip: int | None,
 ) -> TableFile:
     encoding = "utf-16" if start.startswith(_UTF16) else "utf-8-sig"
-    notes = []
-    header = re.split("\r|\n", start.decode(encoding, "replace"), maxsplit=1)[0]
-    separator = max(",;\t|", key=header.count)
+    begin = start_of(start.decode(encoding, "replace"), skip)
+    notes = [] if skip is not None else [*preface_note(name, *begin[1:])]
+    how = {"sep": begin.separator, "skiprows": begin.skip}
     try:
-        frame = _read_csv(name, source, separator, encoding, text_columns)
+        frame = _read_csv(name, source, text_columns, how | {"encoding": encoding})
     except UnicodeDecodeError as error:
         byte = error.object[error.start : error.start + 1]
         try:
@@ -200,12 +212,13 @@ def _read_text(
             encoding, called = "cp1252", "Windows-1252"
         except UnicodeDecodeError:
             encoding = called = "Latin-1"
-        frame = _read_csv(name, source, separator, encoding, text_columns)
+        frame = _read_csv(name, source, text_columns, how | {"encoding": encoding})
         notes.append(
             f"{name} is not UTF-8 and is read as {called}: the byte {byte[0]:#x} is "
             f"{byte.decode(encoding)!r}"
         )
-    return TableFile(frame, name, lines=2, separator=separator, notes=tuple(notes))
+    lines = 2 + begin.skip
+    return TableFile(frame, name, lines, separator=begin.separator, notes=tuple(notes))
 
 
 def _whole_text(source: str | io.BytesIO) -> bytes:
@@ -218,21 +231,21 @@ def _whole_text(source: str | io.BytesIO) -> bytes:
 def _read_csv(
     name: str,
     source: str | io.BytesIO,
-    separator: str,
-    encoding: str,
     text_columns: Collection[str],
+    how: dict[str, Any],
 ) -> pd.DataFrame:
     """Cells as text, but for what commas keep apart and no text says more of.
 
     Text takes ten times as long as numbers.
     """
-    if separator != ",":
-        return _parsed(name, source, separator, encoding, dtype=str, na_filter=False)
+    if how["sep"] != ",":
+        return _parsed(name, source, dtype=str, na_filter=False, **how)
     frame = _parsed(
-        *(name, source, separator, encoding),
+        *(name, source),
         dtype=dict.fromkeys(text_columns, str),
         keep_default_na=False,
         na_values=[""],
+        **how,
     )
     # Of whole numbers the text knows more: leading zeros, dates, names of rows.
     whole = [
@@ -242,20 +255,13 @@ def _read_csv(
         or (column.dtype.kind == "f" and not (column % 1 > 0).any())
     ]
     if whole:
-        text = _parsed(
-            *(name, source, separator, encoding),
-            dtype=str,
-            na_filter=False,
-            usecols=whole,
-        )
+        text = _parsed(name, source, dtype=str, na_filter=False, usecols=whole, **how)
         for column in text:
             frame[column] = text[column]
     return frame
 
 
-def _parsed(
-    name: str, source: str | io.BytesIO, separator: str, encoding: str, **options: Any
-) -> pd.DataFrame:
+def _parsed(name: str, source: str | io.BytesIO, **options: Any) -> pd.DataFrame:
     import pandas as pd
 
     if isinstance(source, io.BytesIO):
@@ -265,8 +271,6 @@ def _parsed(
             warnings.simplefilter("error", pd.errors.ParserWarning)
             return pd.read_csv(
                 source,
-                sep=separator,
-                encoding=encoding,
                 index_col=False,  # a line with too many values is an error, no index
                 low_memory=False,  # one type per column, not one per chunk
                 **options,
@@ -277,7 +281,8 @@ def _parsed(
         reason = str(error).strip().removeprefix("Error tokenizing data. C error: ")
         raise TableFileError(
             f"{name!r} is not a well-formed CSV file: {reason.rstrip('.')}. Each line "
-            f"must have as many values as the header, separated by {separator!r}"
+            f"must have as many values as the header, separated by "
+            f"{options['sep']!r}; --skip N says that the header stands N lines down"
         ) from None
 
 

@@ -19,7 +19,7 @@ from secret_jax.cli.reading.columns import (
 from secret_jax.cli.reading.dates import DateFormat, find_dates
 from secret_jax.cli.reading.files import TableFile
 from secret_jax.cli.reading.numbers import Found, NumberFormat, find_numbers
-from secret_jax.cli.reading.problems import TableFileError, some
+from secret_jax.cli.reading.problems import TableFileError
 from secret_jax.cli.reading.table import Reading, fits_as_it_is, missing_sentence
 
 if TYPE_CHECKING:
@@ -58,6 +58,8 @@ class ReadingOptions:
         Columns of categories and of numbers, whatever they look like.
     discrete : tuple of str
         Columns of categories, which may be numbers.
+    ignore_case : tuple of str
+        Columns of categories in which case and blanks mean nothing.
     used : tuple of str
         Columns that are named for a use: none is taken for one that names the rows.
     classes : bool
@@ -72,6 +74,7 @@ class ReadingOptions:
     texts: tuple[str, ...] = ()
     numbers: tuple[str, ...] = ()
     discrete: tuple[str, ...] = ()
+    ignore_case: tuple[str, ...] = ()
     used: tuple[str, ...] = ()
     classes: bool = False
 
@@ -161,8 +164,9 @@ def _candidates(
     column = cast("pd.Series", table.frame[name])
     if is_y and options.classes:
         return _Candidates(reading.cells(table, name, Texts()), (Texts(),))
-    if name in options.texts:
-        chosen = Texts(verbatim=True)
+    if name in (*options.texts, *options.ignore_case):
+        is_text = name in options.texts
+        chosen = Texts(verbatim=is_text, folded=name in options.ignore_case)
         return _Candidates(reading.cells(table, name, chosen), (chosen,))
     for kind in (NumberFormat(), DateFormat(), Truths()):
         if fits_as_it_is(column, kind) and name not in options.dates:
@@ -174,6 +178,8 @@ def _candidates(
         return _Candidates(cells, (NumberFormat(),))
     numbers = find_numbers(cells.texts, options.thousands, options.decimal)
     wanted = is_y or name in options.numbers
+    if numbers.mixed and name not in (*options.numbers, *options.discrete):
+        _refuse_scales(table, name, cells, numbers, is_y)
     if numbers.formats and not (_has_leading_zeros(cells) and not wanted):
         compact = () if wanted or name in options.discrete else _compact_dates(cells)
         return _Candidates(cells, compact or numbers.formats, numbers.tells_decimal)
@@ -242,6 +248,23 @@ def _numbers_in_any_format(cells: Cells) -> np.ndarray:
     """A number for each text that is one in some format, NaN for others."""
     values = [0.0 if find_numbers([t]).n_numbers else np.nan for t in cells.texts]
     return np.array(values)
+
+
+def _refuse_scales(
+    table: TableFile, name: str, cells: Cells, found: Found, is_y: bool
+) -> None:
+    """Raise since numbers stand there with and without what scales them."""
+    with_unit, bare = (cells.texts[place] for place in found.mixed)
+    places = [table.place(cells.first_row(place)) for place in found.mixed]
+    remedy = "write all of them alike"
+    if not is_y:
+        as_numbers = f", read the numbers as they stand (--number {name!r})"
+        remedy += as_numbers if found.formats else ""
+        remedy += f", or read the column as categories (--text {name!r})"
+    raise TableFileError(
+        f"column {name!r} holds {with_unit!r} in {places[0]} and {bare!r} in "
+        f"{places[1]}, which may be of two scales; {remedy}"
+    )
 
 
 def _refuse(table: TableFile, name: str, cells: Cells, bad: int, kind: str) -> None:
@@ -314,7 +337,9 @@ def _names_rows(
     if isinstance(chosen, Texts) and n_different >= _NAMES_ROWS * n_there:
         return f"it has {n_different} different values in {n_there} rows; {use}"
     whole = all(text.isdigit() for text in cells.texts)
-    if _ID.fullmatch(name.strip()) and whole and n_different == n_there:
+    # Rows that were entered twice have one name.
+    many = n_different >= _NAMES_ROWS * n_there
+    if _ID.fullmatch(name.strip()) and whole and many:
         return f"it numbers the rows; {use}"
     return ""
 
@@ -358,77 +383,3 @@ def _counts_rows(cells: Cells) -> bool:
     if not all(text.isdigit() for text in cells.texts):
         return False
     return bool((np.diff([int(text) for text in cells.texts]) == 1).all())
-
-
-def target_rows(
-    table: TableFile, target: str, reading: Reading
-) -> tuple[TableFile, np.ndarray, tuple[str, ...]]:
-    """The rows with a target, and the target.
-
-    Parameters
-    ----------
-    table : TableFile
-    target : str
-    reading : Reading
-
-    Returns
-    -------
-    table : TableFile
-        Without the rows that have no target.
-    values : ndarray of shape (n_rows,), float64
-    notes : tuple of str
-
-    Raises
-    ------
-    TableFileError
-        If a value is no finite number; the message says where.
-    """
-    column = cast("pd.Series", table.frame[target])
-    chosen = reading.formats[target]
-    if fits_as_it_is(column, chosen):
-        values = column.to_numpy(np.float64, na_value=np.nan)
-        there = ~np.isnan(values)
-        bad = np.flatnonzero(np.isinf(values))
-        shown = [str(value) for value in values[bad]]
-    else:
-        cells = reading.cells(table, target, chosen)
-        numbers = np.asarray(chosen.parse(cells.texts), np.float64)
-        values, there = cells.spread(numbers), cells.codes >= 0
-        bad = np.flatnonzero(there & ~np.isfinite(values))
-        shown = [cells.texts[cells.codes[row]] for row in bad]
-    if len(bad):
-        there_are = "there is 1" if len(bad) == 1 else f"there are {len(bad)}"
-        remedy = f"mend such values or delete their rows ({there_are}), or "
-        remedy += f"count them as missing (--na {shown[0]!r})"
-        if len(bad) == there.sum():
-            numeric = [n for n, one in reading.formats.items() if _is_number(one)]
-            numeric.remove(target)
-            remedy = f"choose a column of numbers: {', '.join(numeric[:8])}"
-        raise TableFileError(
-            f"the target {target!r} holds {shown[0]!r} in {table.place(int(bad[0]))}, "
-            f"which is no finite number; {remedy}"
-        )
-    kept, notes = rows_with_target(table, target, there)
-    return kept, values[there], notes
-
-
-def rows_with_target(
-    table: TableFile, target: str, there: np.ndarray
-) -> tuple[TableFile, tuple[str, ...]]:
-    """A table without the rows that have no target, and a note of them."""
-    if there.all():
-        return table, ()
-    places = [table.place(int(row)) for row in np.flatnonzero(~there)]
-    if not there.any():
-        raise TableFileError(f"the target {target!r} has no value in any row")
-    rows = "1 row has" if len(places) == 1 else f"{len(places)} rows have"
-    unit = places[0].split()[0] + ("s" if len(places) > 1 else "")
-    where = some([place.split()[1] for place in places], most=8)
-    note = f"{rows} no {target} and are left out: {unit} {where}"
-    if len(places) == 1:
-        note = note.replace("are left", "is left")
-    return table._replace(frame=table.frame[there]), (note,)
-
-
-def _is_number(chosen: ColumnFormat) -> bool:
-    return isinstance(chosen, NumberFormat)

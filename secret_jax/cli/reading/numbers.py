@@ -27,7 +27,8 @@ _SAME = str.maketrans("\u2019\u00a0\u2009\u202f\u2212", "'   -")
 _CONVENTIONS = [("", "."), (",", "."), ("", ","), (".", ",")]
 _CONVENTIONS += [(mark, decimal) for mark in "' " for decimal in ".,"]
 # What multiplies: a number without it is of another size.
-_MAGNITUDES = {"k", "K", "m", "M", "B", "T", "bn", "mio", "Mio", "tsd", "Tsd"}
+_MAGNITUDE = re.compile(rf"(k|K|m|M|B|T|bn|[mM]io|[mM]rd|[tT]sd)\.?\s*({_CURRENCY})?")
+_SHARE = re.compile("[%‰].*")
 # Of fewer different numbers with a unit ("2WD", "4WD") one cannot say that they are.
 _FEWEST_WITH_UNIT = 3
 
@@ -42,16 +43,19 @@ class NumberFormat:
         Between groups of three digits (empty: nothing), and before the decimals.
     before, after : str
         A currency and a unit that may stand beside a number; empty: none.
+    bare : bool
+        Whether numbers may stand without the unit after them.
     """
 
     thousands: str = ""
     decimal: str = "."
     before: str = ""
     after: str = ""
+    bare: bool = True
 
     def parse(self, texts: Sequence[str]) -> np.ndarray:
         """Texts as numbers, float64, shape (n_texts,); NaN where one is none."""
-        if self.decimal == ".":
+        if self.decimal == "." and self.bare:
             found = plain_numbers(texts)
         else:
             found = np.full(len(texts), np.nan)
@@ -60,16 +64,24 @@ class NumberFormat:
             if (
                 parts is not None
                 and parts.before in ("", self.before)
-                and parts.after in ("", self.after)
+                and (parts.after == self.after or self._may_lack_unit(parts))
             ):
                 value = _value(parts, self.thousands, self.decimal)
                 found[place] = np.nan if value is None else value
         return found
 
+    def _may_lack_unit(self, parts: _Parts) -> bool:
+        return not parts.after and (self.bare or parts.is_zero)
+
     @property
     def is_plain(self) -> bool:
         """Whether numbers are written as programs write them."""
         return self == NumberFormat()
+
+    @property
+    def unit(self) -> str:
+        """The currency and the unit; empty if there is none."""
+        return " ".join(filter(None, [self.before, self.after]))
 
     def sentence(self) -> str:
         """What a person is told of it."""
@@ -96,12 +108,16 @@ class Found(NamedTuple):
         Those that fit all texts; the first one of those that say the same.
     tells_decimal : bool
         Whether there are decimals whose mark is beyond doubt.
+    mixed : tuple of int
+        A text with a unit that scales (k, %), and one without; empty if there are not
+        both.
     """
 
     n_numbers: int
     first_bad: int | None
     formats: tuple[NumberFormat, ...]
     tells_decimal: bool
+    mixed: tuple[int, ...] = ()
 
 
 def plain_numbers(texts: Sequence[str]) -> np.ndarray:
@@ -155,13 +171,24 @@ def _find_numbers(texts: Sequence[str]) -> Found:
     known = [part for part in parts if part is not None]
     before = {part.before for part in known} - {""}
     after = {part.after for part in known} - {""}
-    bare = any(not part.after for part in known)
-    if len(before) > 1 or len(after) > 1 or (bare and after & _MAGNITUDES):
+    if len(before) > 1 or len(after) > 1:
         return Found(0, 0, (), False)
+    bare = [not (part.after or part.is_zero) for part in known]
+    unit = "".join(after)
+    magnitude = bool(_MAGNITUDE.fullmatch(unit))
+    scales = magnitude or bool(_SHARE.fullmatch(unit))
+    several = len({part.body for part in known if part.after}) >= _FEWEST_WITH_UNIT
+    mixed: tuple[int, ...] = ()
+    if scales and any(bare) and (several or not magnitude):
+        mixed = [bool(part.after) for part in known].index(True), bare.index(True)
+    if magnitude and any(bare):
+        return Found(0, 0, (), False, mixed)
     word = after and not before and after.isdisjoint("%‰$€£¥₹")
     if word and len({part.body for part in known}) < _FEWEST_WITH_UNIT:
         return Found(0, 0, (), False)
-    base = NumberFormat(before="".join(before), after="".join(after))
+    base = NumberFormat(
+        before="".join(before), after=unit, bare=not scales or bool(mixed)
+    )
     formats, seen = [], []
     for mark, point in _CONVENTIONS:
         values = [_value(part, mark, point) for part in known]
@@ -172,7 +199,7 @@ def _find_numbers(texts: Sequence[str]) -> Found:
         return Found(0, 0, (), False)
     only = formats[0]
     tells = len(formats) == 1 and any(only.decimal in part.body for part in known)
-    return Found(n_numbers, None, tuple(formats), tells)
+    return Found(n_numbers, None, tuple(formats), tells, mixed)
 
 
 class _Parts(NamedTuple):
@@ -181,6 +208,11 @@ class _Parts(NamedTuple):
     body: str
     exponent: str
     after: str
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether it is nothing on every scale."""
+        return not re.search("[1-9]", self.body)
 
 
 def _parts(text: str) -> _Parts | None:

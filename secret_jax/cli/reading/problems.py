@@ -11,7 +11,9 @@ class TableFileError(ValueError):
     """A file that holds no table, or not the table that was asked for."""
 
 
-def known_column(name: str, columns: Sequence[str], what: str) -> str:
+def known_column(
+    name: str, columns: Sequence[str], what: str, further: str = ""
+) -> str:
     """The name, if there is such a column; or an error that begins with ``what``."""
     if name in columns:
         return name
@@ -22,7 +24,7 @@ def known_column(name: str, columns: Sequence[str], what: str) -> str:
     hint = did_you_mean(name, columns) or "."
     raise TableFileError(
         f"{what} {name!r}, but there is no such column{hint} The columns are "
-        f"{shown}{more}{header}"
+        f"{shown}{more}{header}{further}"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
@@ -87,12 +88,35 @@ class Reading:
         bad = np.array([value is None or value != value for value in values], bool)
         if bad.any():
             text = int(np.argmax(bad))
+            shown, rows = cells.texts[text], np.append(bad, False)[cells.codes]
+            others = f" (and {rows.sum() - 1} more like it)" if rows.sum() > 1 else ""
             raise TableFileError(
-                f"column {name!r} holds {cells.texts[text]!r} in "
-                f"{table.place(cells.first_row(text))}, where "
-                f"{chosen.sentence().split(':')[0]} are read; mend it"
+                f"column {name!r} holds {shown!r} in "
+                f"{table.place(cells.first_row(text))}{others}, where "
+                f"{chosen.sentence().split(':')[0]} are read; mend it, or count it as "
+                f"missing (--na {shown!r})"
             )
         return cells.spread(values)
+
+    def label(self, name: str) -> str:
+        """A column's name for people: with the unit of its numbers, if they have one.
+
+        Not where the name says it already, or that would be the name of another one.
+        """
+        chosen = self.formats[name]
+        unit = chosen.unit if isinstance(chosen, NumberFormat) else ""
+        said = re.search(rf"(?<!\w){re.escape(unit)}(?!\w)", name, re.IGNORECASE)
+        label = f"{name} ({unit})"
+        return name if not unit or said or label in self.formats else label
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The labels of all columns, by their names."""
+        return {name: self.label(name) for name in self.formats}
+
+    def name_of(self, label: str) -> str:
+        """The column that has a label; the label itself if none has."""
+        return {its: name for name, its in self.labels.items()}.get(label, label)
 
     @property
     def text_columns(self) -> set[str]:

@@ -9,13 +9,13 @@ from dataclasses import replace
 from typing import Literal
 
 from secret_jax.inspect.arguments import check_choice, check_text, checked_precision
-from secret_jax.inspect.code.python import (
-    TAKEN,
-    python_code,
-    python_sum,
-    python_with_curves,
-)
-from secret_jax.inspect.code.sql import sql_code, sql_sum, sql_with_curves
+from secret_jax.inspect.classes import Classes, classes_of_tree, position_of_class
+from secret_jax.inspect.code.answer import Answer, Summands, link_of
+from secret_jax.inspect.code.python import python_code
+from secret_jax.inspect.code.python_phrases import TAKEN
+from secret_jax.inspect.code.sql import sql_code
+from secret_jax.inspect.rest import rest_of
+from secret_jax.losses.interface import Loss
 from secret_jax.tree.structure import Tree
 
 
@@ -26,12 +26,15 @@ def export_code(
     function_name: str | None = None,
     precision: int | None = None,
     table: str | None = None,
+    classes: Classes | None = None,
+    output: int | str | None = None,
 ) -> str:
-    """The tree as a Python function, or as an SQL expression or query.
+    """The tree as Python functions, or as an SQL expression or query.
 
     Parameters
     ----------
     tree : Tree
+        Of a single output of numbers, or with the outputs of all classes.
     language : {"python", "sql"}
     function_name : str, optional
         Name of the Python function, "predict" by default, or of the column of a query,
@@ -42,20 +45,31 @@ def export_code(
     table : str, optional
         Only with SQL: the table of the rows. The result is then a query that gives all
         of its columns and the prediction, otherwise an expression to use in one's own.
+    classes : Classes, optional
+        The labels of the classes; by default the names of the outputs.
+    output : int or str, optional
+        Of classes the one whose probability alone is said, in place of a class.
 
     Returns
     -------
     str
         Python: the source of a function of keyword arguments or of one dict, which
-        returns a float and needs nothing but Python. SQL: standard SQL with CASE, for
-        SQLite, DuckDB and others; column names are quoted.
+        returns a float and needs nothing but Python. Of classes ``predict`` returns the
+        class, and ``predict_proba`` a dict of the probabilities of all classes.
+
+        SQL: standard SQL with CASE and MATERIALIZED (which SQLite has from version
+        3.35; leave the word out where a database does not know it). An expression, of
+        two classes the probability of the second; or with ``table`` a query, which for
+        classes has the columns "log-odds of ..." ("score of ..." of several classes),
+        "probability of ..." and the class. Column names are quoted.
 
     Raises
     ------
     TypeError
         If a category is neither text nor a number nor a truth value.
     ValueError
-        If an option is not what it should be.
+        If an option is not what it should be, or an SQL expression is asked for the
+        probabilities of several classes.
 
     Notes
     -----
@@ -93,14 +107,21 @@ def export_code(
     ...
     FROM "rows"
     """
-    name = checked_export(language, function_name, precision, table)
-    if tree.additive is not None:
-        if language == "python":
-            return python_with_curves(tree, name, precision)
-        return sql_with_curves(tree, name, precision, table)
-    if language == "python":
-        return python_code(tree, name, precision)
-    return sql_code(tree, name, precision, table)
+    summands = Summands(
+        trees=(_outputs(rest_of(tree)),),
+        constants=(0.0,) * tree.n_outputs,
+        names=_names(tree, language),
+        curved=None if tree.additive is None else tree,
+    )
+    known = classes or classes_of_tree(tree)
+    return _exported(
+        summands,
+        _answer(tree.loss, known, output),
+        language,
+        function_name=function_name,
+        precision=precision,
+        table=table,
+    )
 
 
 def export_sum(
@@ -111,16 +132,24 @@ def export_sum(
     function_name: str | None = None,
     precision: int | None = None,
     table: str | None = None,
+    loss: Loss | None = None,
+    classes: Classes | None = None,
+    output: int | str | None = None,
 ) -> str:
-    """A weighted sum of hard trees as a Python function, or as SQL.
+    """A weighted sum of hard trees as Python functions, or as SQL.
 
     Parameters
     ----------
     trees : sequence of Tree
-        Of one schema and one output.
+        Of one schema; of a single output of numbers, or with the outputs of all
+        classes.
     steps : sequence of float
         What each counts.
     language, function_name, precision, table
+        As in `export_code`.
+    loss : Loss, optional
+        That says what the sums mean; None: they predict.
+    classes, output
         As in `export_code`.
 
     Returns
@@ -128,12 +157,65 @@ def export_sum(
     str
         See `export_code`.
     """
+    schema = trees[0].schema
+    each = zip(map(_outputs, trees), steps, strict=True)
+    summands = Summands(
+        trees=tuple(tuple(_scaled(tree, step) for tree in its) for its, step in each),
+        constants=tuple(map(float, schema.target_centers)),
+        names=_names(replace(trees[0], loss=loss), language),
+    )
+    return _exported(
+        summands,
+        _answer(loss, classes, output),
+        language,
+        function_name=function_name,
+        precision=precision,
+        table=table,
+    )
+
+
+def _exported(
+    summands: Summands,
+    answer: Answer,
+    language: str,
+    *,
+    function_name: str | None,
+    precision: int | None,
+    table: str | None,
+) -> str:
     name = checked_export(language, function_name, precision, table)
-    constant = trees[0].schema.target_center
-    parts = [_scaled(tree, step) for tree, step in zip(trees, steps, strict=True)]
+    several = answer.classes is not None and len(summands.constants) > 1
     if language == "python":
-        return python_sum(parts, constant, name, precision)
-    return sql_sum(parts, constant, name, precision, table)
+        return python_code(summands, answer, name, precision)
+    if several and answer.which is None and table is None:
+        raise ValueError(
+            "An SQL expression has one value, and each of several classes has a "
+            "probability. Name a table with table= for a query that has a column for "
+            "each and the class, or one class with output=."
+        )
+    return sql_code(summands, answer, name, precision, table)
+
+
+def _answer(
+    loss: Loss | None, classes: Classes | None, output: int | str | None
+) -> Answer:
+    """What sums of a loss mean."""
+    if classes is None:
+        return Answer(link_of(loss))
+    which = None if output is None else position_of_class(output, classes)
+    return Answer(link_of(loss), classes, which)
+
+
+def _outputs(tree: Tree) -> tuple[Tree, ...]:
+    """Every output as a tree of that output alone."""
+    return tuple(tree.output(which) for which in range(tree.n_outputs))
+
+
+def _names(tree: Tree, language: str) -> tuple[str, ...]:
+    """What is predicted; in SQL the sums have columns, with names of their own."""
+    if language == "python":
+        return tree.schema.target_names
+    return tuple(each.schema.target_name for each in _outputs(tree))
 
 
 def _scaled(tree: Tree, step: float) -> Tree:

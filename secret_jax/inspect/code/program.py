@@ -73,7 +73,7 @@ def program_of(tree: Tree, precision: int | None = None) -> Program:
     precision : int, optional
         Rounds as `secret_jax.inspect.text.export_text` does; None: all digits, and of
         hard splits on one column the very number at which the tree, in float32, changes
-        sides.
+        sides, or the whole number that the column's rows hold.
 
     Returns
     -------
@@ -98,9 +98,13 @@ def _split(tree: Tree, node: int, precision: int | None) -> LinearSplit | Catego
         return split
     if precision is not None:
         return rounded_split(split, precision)
-    if len(split.terms) == 1 and split.width == 0:
-        return replace(split, threshold=exact_threshold(tree, node, split))
-    return split
+    first, *others = split.terms
+    if others or split.width > 0:
+        return split
+    printed = rounded_split(split)
+    if first.whole and printed.threshold.is_integer():
+        return replace(split, threshold=printed.threshold)
+    return replace(split, threshold=exact_threshold(tree, node, split))
 
 
 def _model(tree: Tree, node: int, precision: int | None) -> LinearModel:

@@ -1,39 +1,29 @@
-"""A tree as a Python function that needs nothing but Python."""
+"""Trees and what they add up to as Python functions that need nothing but Python."""
 
 from __future__ import annotations
 
-import keyword
 import math
-import re
-import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from secret_jax.data.attributes import DAYS
 from secret_jax.data.schema import TableSchema
-from secret_jax.inspect.code.curves import written_curves
-from secret_jax.inspect.code.program import (
-    Program,
-    decisions,
-    plain_category,
-    program_of,
+from secret_jax.inspect.code.answer import Answer, Summands
+from secret_jax.inspect.code.curves import WrittenCurve, written_curves
+from secret_jax.inspect.code.program import Program, decisions
+from secret_jax.inspect.code.python_phrases import (
+    clipped,
+    condition,
+    enclosed,
+    local_names,
+    share_left,
+    wrapped,
 )
-from secret_jax.inspect.equations import (
-    CategorySplit,
-    LinearModel,
-    LinearSplit,
-    Side,
-    Term,
-)
+from secret_jax.inspect.equations import CategorySplit, LinearSplit
 from secret_jax.inspect.printing import counted, counted_leaves
-from secret_jax.inspect.rest import rest_of
 from secret_jax.tree.soft import HARD_LOGIT
 from secret_jax.tree.structure import Tree
 
-_WIDTH = 88  # characters in a line, as most formatters have it
-# What the function uses itself: neither it nor a variable may have such a name.
-TAKEN = {"row", "columns", "min", "max", "float", "exp", "gate", "clip", "total"}
-TAKEN |= {"missing", "number", "calendar", "datetime", "curve"}
 # What a part of a date is in Python; `secret_jax.data.attributes` makes the same parts.
 _PARTS = {
     "year": "value.year",
@@ -42,122 +32,6 @@ _PARTS = {
     "hour": "value.hour + value.minute / 60 + value.second / 3600",
     DAYS: "value.toordinal() - 719163",
 }
-
-
-def python_code(tree: Tree, function_name: str, precision: int | None) -> str:
-    """The source of the function; see `secret_jax.inspect.code.export.export_code`."""
-    program = program_of(tree, precision)
-    names = _local_names(tree.schema.names, function_name)
-    used = _columns_used(program)
-    any_used = bool(used.numbers or used.categories or used.missing)
-    lowest = [program.low, *(model.low for model in program.models.values())]
-    lines = [*_helpers(tree, lowest, used, any_used)]
-    summary = f"{tree.schema.target_name}: a tree of {counted_leaves(tree.n_leaves)}."
-    lines += [
-        f"def {function_name}(row=None, /, **columns):",
-        f"    # {' '.join(summary.split())}",
-        "    # Columns come as keyword arguments or as one dict; others are ignored.",
-    ]
-    if any_used:
-        lines.append("    row = columns if row is None else row")
-    lines += _variables(tree, names, used)
-    body = _mixture if tree.is_soft else _decisions
-    return "\n".join([*lines, *body(tree, program, names)]) + "\n"
-
-
-def python_sum(
-    trees: Sequence[Tree], constant: float, function_name: str, precision: int | None
-) -> str:
-    """The source of a function that adds up what hard trees say.
-
-    Each tree is a function of the columns that it reads.
-
-    Parameters
-    ----------
-    trees : sequence of Tree
-        Of one schema, but each with a scale of its target of its own.
-    constant : float
-        What is added to them.
-    function_name : str
-    precision : int or None
-    """
-    programs = [program_of(tree, precision) for tree in trees]
-    every = [_columns_used(program) for program in programs]
-    used = _Used({}, set(), set())
-    for own in every:
-        used.numbers.update(own.numbers)
-        used.categories.update(own.categories)
-        used.missing.update(own.missing)
-    any_used = bool(used.numbers or used.categories or used.missing)
-    schema = trees[0].schema
-    names = _local_names(schema.names, function_name)
-    clips = [model.low for program in programs for model in program.models.values()]
-    lines = list(_helpers(trees[0], [min(clips)], used, any_used))
-    calls = []
-    for number, (tree, program, own) in enumerate(
-        zip(trees, programs, every, strict=True)
-    ):
-        call = f"tree_{number}({', '.join(_arguments(schema, names, own))})"
-        lines += [f"def {call}:", *_decisions(tree, program, names), "", ""]
-        calls.append(f"    total += {call}")
-    counted = f"{len(trees)} trees that add up"
-    lines += [
-        f"def {function_name}(row=None, /, **columns):",
-        f"    # {' '.join(schema.target_name.split())}: {counted}.",
-        "    # Columns come as keyword arguments or as one dict; others are ignored.",
-    ]
-    if any_used:
-        lines.append("    row = columns if row is None else row")
-    lines += [*_variables(trees[0], names, used), f"    total = {constant!r}"]
-    return "\n".join([*lines, *calls, "    return total"]) + "\n"
-
-
-def python_with_curves(tree: Tree, function_name: str, precision: int | None) -> str:
-    """The source of a function that adds a tree to the curves in front of it."""
-    start, curves = written_curves(tree, precision)
-    rest = rest_of(tree)
-    program = program_of(rest, precision)
-    names, own = _local_names(tree.schema.names, function_name), _columns_used(program)
-    used = _Used(dict(own.numbers), set(own.categories), set(own.missing))
-    for curve in curves:
-        if curve.points:
-            used.numbers[curve.name] = curve.missing_as
-            used.missing.update({curve.name} if curve.missing is not None else ())
-        else:
-            used.categories.add(curve.name)
-    any_used = bool(used.numbers or used.categories or used.missing)
-    clips = [program.low, *(model.low for model in program.models.values())]
-    lines = list(_helpers(rest, clips, used, any_used))
-    if any(curve.points for curve in curves):
-        lines += _CURVE
-    call = f"tree_0({', '.join(_arguments(tree.schema, names, own))})"
-    body = _mixture if tree.is_soft else _decisions
-    lines += [f"def {call}:", *body(rest, program, names), "", ""]
-    summary = f"{tree.schema.target_name}: {counted(len(curves), 'curve', 'curves')}"
-    summary += f" and a tree of {counted_leaves(tree.n_leaves)}."
-    lines += [
-        f"def {function_name}(row=None, /, **columns):",
-        f"    # {' '.join(summary.split())}",
-        "    # Columns come as keyword arguments or as one dict; others are ignored.",
-    ]
-    if any_used:
-        lines.append("    row = columns if row is None else row")
-    lines += [*_variables(tree, names, used), f"    total = {start!r}"]
-    for curve in curves:
-        column = names[curve.name]
-        if curve.points:
-            points = [f"({place!r}, {value!r})," for place, value in curve.points]
-            parts = [f"curve({column},", *_enclosed("(", points, "))")]
-            if curve.missing is not None:
-                parts = [f"({curve.missing!r} if {column}_missing else", *parts]
-                parts[-1] += ")"
-        else:
-            listed = [f"{each!r}: {value!r}," for each, value in curve.categories]
-            parts = _enclosed("{", listed, f"}}.get({column}, 0.0)")
-        lines += _wrapped(["total +=", *parts], "    ")
-    return "\n".join([*lines, f"    return total + {call}"]) + "\n"
-
-
 _CURVE = (
     "def curve(value, points):",
     "    before, low = points[0]",
@@ -171,6 +45,154 @@ _CURVE = (
     "",
     "",
 )
+# Log-odds beyond are chances of 0 and 1; expected counts stay below e^30, as in
+# `secret_jax.losses.numbers.Poisson`.
+_MOST_LOG_ODDS, _MOST_LOG_COUNT = 700.0, 30.0
+
+
+def python_code(
+    summands: Summands, answer: Answer, function_name: str, precision: int | None
+) -> str:
+    """The source of the functions; see `secret_jax.inspect.code.export.export_code`."""
+    start, curves = (
+        (0.0, [])
+        if summands.curved is None
+        else written_curves(summands.curved, precision)
+    )
+    programs = summands.programs(precision)
+    schema = summands.trees[0][0].schema
+    every = [_columns_used(its) for its in programs]
+    used = _all_used(every, curves)
+    any_used = bool(used.numbers or used.categories or used.missing)
+    names = local_names(schema.names, (function_name, function_name + "_proba"))
+    lines = list(_helpers(summands, programs, answer, used, any_used))
+    if any(curve.points for curve in curves):
+        lines += _CURVE
+    trees = [its[0] for its in summands.trees]
+    own = len(trees) > 1 or curves or answer != Answer()
+    calls = []
+    for i, (tree, its, columns) in enumerate(zip(trees, programs, every, strict=True)):
+        calls.append(f"tree_{i}({', '.join(_arguments(schema, names, columns))})")
+        if own:
+            lines += [f"def {calls[-1]}:", *_body(tree, its, names), "", ""]
+    with_all = answer.classes is not None and answer.which is None
+    lines += [
+        f"def {function_name}{'_proba' if with_all else ''}(row=None, /, **columns):",
+        f"    # {_summary(summands, curves)}",
+        "    # Columns come as keyword arguments or as one dict; others are ignored.",
+    ]
+    if any_used:
+        lines.append("    row = columns if row is None else row")
+    lines += _variables(trees[0], names, used)
+    if not own:
+        return "\n".join([*lines, *_body(trees[0], programs[0], names)]) + "\n"
+    constants = [start + constant for constant in summands.constants]
+    lines += _total(constants, curves, calls, names)
+    lines += _answered(answer, len(constants))
+    if with_all:
+        lines += ["", "", *_class_of(answer, function_name)]
+    return "\n".join(lines) + "\n"
+
+
+def _summary(summands: Summands, curves: Sequence[WrittenCurve]) -> str:
+    """What is predicted, and by what, on one line."""
+    n_trees, first = len(summands.trees), summands.trees[0][0]
+    by = f"a tree of {counted_leaves(first.n_leaves)}"
+    if n_trees > 1:
+        by = f"{n_trees} trees that add up"
+    if curves:
+        by = f"{counted(len(curves), 'curve', 'curves')} and {by}"
+    return " ".join(f"{' / '.join(summands.names)}: {by}.".split())
+
+
+def _total(
+    constants: list[float],
+    curves: Sequence[WrittenCurve],
+    calls: Sequence[str],
+    names: dict[str, str],
+) -> Iterator[str]:
+    """The sum, or of several outputs the list of their sums."""
+    if len(constants) > 1:
+        first, *others = calls
+        if any(constants):
+            yield f"    scores = {constants!r}"
+            others = calls
+        else:
+            yield f"    scores = {first}"
+        for call in others:
+            yield f"    scores = [a + b for a, b in zip(scores, {call})]"
+        return
+    yield f"    total = {constants[0]!r}"
+    for curve in curves:
+        yield from wrapped(["total +=", *_curve(curve, names[curve.name])], "    ")
+    for call in calls:
+        yield f"    total += {call}"
+
+
+def _curve(curve: WrittenCurve, column: str) -> list[str]:
+    """What a curve adds, in parts."""
+    if not curve.points:
+        listed = [f"{each!r}: {value!r}," for each, value in curve.categories]
+        return enclosed("{", listed, f"}}.get({column}, 0.0)")
+    points = [f"({place!r}, {value!r})," for place, value in curve.points]
+    parts = [f"curve({column},", *enclosed("(", points, "))")]
+    if curve.missing is not None:
+        parts = [f"({curve.missing!r} if {column}_missing else", *parts]
+        parts[-1] += ")"
+    return parts
+
+
+def _answered(answer: Answer, n_outputs: int) -> Iterator[str]:
+    """What is made of the sums, and returned."""
+    if answer.classes is None:
+        limited = f"exp(min(total, {_MOST_LOG_COUNT}))"
+        yield f"    return {limited if answer.link == 'exponential' else 'total'}"
+        return
+    labels, soft = answer.labels, answer.link == "softmax"
+    if n_outputs == 1:
+        most = _MOST_LOG_ODDS
+        logistic = f"1.0 / (1.0 + exp(-min(max(total, -{most}), {most})))"
+        yield f"    chance = {logistic if soft else 'min(max(total, 0.0), 1.0)'}"
+        chances = ["1.0 - chance", "chance"]
+        if answer.which is not None:
+            yield f"    return {chances[answer.which]}"
+            return
+        pairs = zip(labels, chances, strict=True)
+        inside = ", ".join(f"{label!r}: {chance}" for label, chance in pairs)
+        yield f"    return {{{inside}}}"
+        return
+    if soft:
+        yield "    odds = [exp(score - max(scores)) for score in scores]"
+        yield "    chances = [each / sum(odds) for each in odds]"
+    else:
+        yield "    chances = [min(max(score, 0.0), 1.0) for score in scores]"
+    if answer.which is not None:
+        yield f"    return chances[{answer.which}]"
+        return
+    listed = enclosed("(", [f"{label!r}," for label in labels], "),")
+    yield from wrapped(["return dict(zip(", *listed, "chances))"], "    ")
+
+
+def _class_of(answer: Answer, function_name: str) -> Iterator[str]:
+    """The function that says a class."""
+    assert answer.classes is not None
+    yield f"def {function_name}(row=None, /, **columns):"
+    yield f"    chances = {function_name}_proba(row, **columns)"
+    if answer.classes.costs is None:
+        yield "    return max(chances, key=chances.get)"
+        return
+    yield "    # What each class costs on average if it is named."
+    yield "    costs = {"
+    for column, label in enumerate(answer.labels):
+        terms = [
+            f"{cost!r} * chances[{other!r}]"
+            for other, cost in zip(
+                answer.labels, answer.classes.costs[:, column].tolist(), strict=True
+            )
+            if cost
+        ]
+        yield f"        {label!r}: {' + '.join(terms) or '0.0'},"
+    yield from ("    }", "    return min(costs, key=costs.get)")
 
 
 def _arguments(schema: TableSchema, names: dict[str, str], used: _Used) -> list[str]:
@@ -204,30 +226,59 @@ class _Used(NamedTuple):
     missing: set[str]
 
 
-def _columns_used(program: Program) -> _Used:
+def _columns_used(programs: Iterable[Program]) -> _Used:
+    """Those of a tree; its programs have the same splits."""
     used = _Used({}, set(), set())
-    for part in (*program.splits.values(), *program.models.values()):
-        if isinstance(part, CategorySplit):
-            used.categories.add(part.name)
-            continue
-        for term in part.terms:
-            if term.asks == "number":
-                used.numbers[term.name] = term.missing_as
-            else:
-                asked = used.categories if term.asks == "category" else used.missing
-                asked.add(term.name)
-        if isinstance(part, LinearSplit) and part.missing_left is not None:
-            used.missing.add(part.terms[0].name)
+    for program in programs:
+        for part in (*program.splits.values(), *program.models.values()):
+            if isinstance(part, CategorySplit):
+                used.categories.add(part.name)
+                continue
+            for term in part.terms:
+                if term.asks == "number":
+                    used.numbers[term.name] = term.missing_as
+                else:
+                    asked = used.categories if term.asks == "category" else used.missing
+                    asked.add(term.name)
+            if isinstance(part, LinearSplit) and part.missing_left is not None:
+                used.missing.add(part.terms[0].name)
+    return used
+
+
+def _all_used(every: Iterable[_Used], curves: Iterable[WrittenCurve]) -> _Used:
+    used = _Used({}, set(), set())
+    for own in every:
+        used.numbers.update(own.numbers)
+        used.categories.update(own.categories)
+        used.missing.update(own.missing)
+    for curve in curves:
+        if curve.points:
+            used.numbers[curve.name] = curve.missing_as
+            used.missing.update({curve.name} if curve.missing is not None else ())
+        else:
+            used.categories.add(curve.name)
     return used
 
 
 def _helpers(
-    tree: Tree, lowest: Sequence[float], used: _Used, any_used: bool
+    summands: Summands,
+    programs: Sequence[Sequence[Program]],
+    answer: Answer,
+    used: _Used,
+    any_used: bool,
 ) -> Iterator[str]:
     """The functions that the function calls."""
+    schema = summands.trees[0][0].schema
+    soft = any(its[0].is_soft for its in summands.trees)
+    ranges = [
+        part.low
+        for its in programs
+        for program in its
+        for part in (program, *program.models.values())
+    ]
     parts = {
         part[len(name) + 2 : -1]
-        for name, its in tree.schema.dates
+        for name, its in schema.dates
         for part in its
         if part in used.numbers or part in used.missing
     }
@@ -246,15 +297,16 @@ def _helpers(
             if part in parts:
                 yield from (f"    if part == {part!r}:", f"        return {text}")
         yield from ("", "")
-    if tree.is_soft:
+    if soft or answer.link in ("softmax", "exponential"):
+        yield from ("from math import exp", "", "")
+    if soft:
         limit = repr(HARD_LOGIT)
         share = f"1.0 / (1.0 + exp(-min(max(distance, -{limit}), {limit})))"
-        yield from ("from math import exp", "", "")
         yield from ("def gate(distance):", f"    return {share}", "", "")
-    if any(map(math.isfinite, lowest)):
+    if any(map(math.isfinite, ranges)):
         clipped = "min(max(value, low), high)"
         yield from ("def clip(value, low, high):", f"    return {clipped}", "", "")
-    if tree.schema.allow_missing and any_used:
+    if schema.allow_missing and any_used:
         missing = "value is None or value != value"
         yield from ("def missing(value):", f"    return {missing}", "", "")
         if used.numbers:
@@ -292,20 +344,39 @@ def _held(schema: TableSchema, position: int) -> str:
     return f"row[{name!r}]"
 
 
-def _decisions(tree: Tree, program: Program, names: dict[str, str]) -> Iterator[str]:
+def _body(
+    tree: Tree, programs: Sequence[Program], names: dict[str, str]
+) -> Iterator[str]:
+    """The lines that return what a tree says: a number, or one for each output."""
+    return (_mixture if tree.is_soft else _decisions)(tree, programs, names)
+
+
+def _decisions(
+    tree: Tree, programs: Sequence[Program], names: dict[str, str]
+) -> Iterator[str]:
     """If, return, if, return ..."""
     for step in decisions(tree):
         indent = "    " * (step.depth + 1)
         if step.nested is None:
-            value = _clipped(program.models[step.node], names)
-            yield from _wrapped(["return", *value], indent)
+            each = [clipped(program.models[step.node], names) for program in programs]
+            yield from wrapped(["return", *_together(each)], indent)
         else:
-            parts = _condition(program.splits[step.node], step.nested, names)
-            yield from _wrapped(["if", *parts[:-1], parts[-1] + ":"], indent)
+            parts = condition(programs[0].splits[step.node], step.nested, names)
+            yield from wrapped(["if", *parts[:-1], parts[-1] + ":"], indent)
 
 
-def _mixture(tree: Tree, program: Program, names: dict[str, str]) -> Iterator[str]:
-    """Shares of the nodes, from the root down, then the sum over the leaves."""
+def _together(each: Sequence[list[str]]) -> list[str]:
+    """One value, or several as a tuple, in parts."""
+    if len(each) == 1:
+        return each[0]
+    listed = [part for value in each for part in enclosed("", value, ",")]
+    return enclosed("(", listed, ")")
+
+
+def _mixture(
+    tree: Tree, programs: Sequence[Program], names: dict[str, str]
+) -> Iterator[str]:
+    """Shares of the nodes, from the root down, then the sums over the leaves."""
 
     def share(node: int) -> str:
         parent = int(tree.parent[node])
@@ -313,126 +384,19 @@ def _mixture(tree: Tree, program: Program, names: dict[str, str]) -> Iterator[st
         way = f"left_{parent}" if goes_left else f"(1.0 - left_{parent})"
         return f"share_{parent} * {way}" if parent else way
 
-    for node, split in program.splits.items():
+    for node, split in programs[0].splits.items():
         if node:
             yield f"    share_{node} = {share(node)}"
-        yield from _wrapped([f"left_{node} =", *_share(split, names)], "    ")
-    sign = "="
-    for node, model in program.models.items():
-        value = _clipped(model, names)
-        if len(value) > 1 and not value[0].startswith("clip("):
-            value = _enclosed("(", value, ")")
-        yield from _wrapped([f"total {sign} {share(node)} *", *value], "    ")
-        sign = "+="
-    clipped = f"clip(total, {program.low!r}, {program.high!r})"
-    yield f"    return {'total' if math.isinf(program.low) else clipped}"
-
-
-def _condition(
-    split: LinearSplit | CategorySplit, side: Side, names: dict[str, str]
-) -> list[str]:
-    """A condition under which a row goes to a side, in parts."""
-    if isinstance(split, CategorySplit):
-        listed = [f"{plain_category(c, split.name)!r}," for c in split.listed] or [""]
-        word = "in" if side == split.listed_side else "not in"
-        return [f"{names[split.name]} {word}", *_enclosed("(", listed, ")")]
-    parts = [*_sum(None, split.terms, names), f"{split.sign(side)} {split.threshold!r}"]
-    if split.missing_left is None:
-        return parts
-    missing = f"{names[split.terms[0].name]}_missing"
-    taken = split.missing_left == (side == "left")
-    return [f"{missing} or" if taken else f"not {missing} and", *parts]
-
-
-def _share(split: LinearSplit | CategorySplit, names: dict[str, str]) -> list[str]:
-    """The share of a row that goes left, in parts."""
-    if isinstance(split, CategorySplit) or split.width == 0:
-        return _enclosed("float(", _condition(split, "left", names), ")")
-    total = _sum(None, split.terms, names)
-    if split.missing_value is not None:
-        missing = f"{names[split.terms[0].name]}_missing"
-        total = [f"({split.missing_value!r} if {missing} else", f"{total[0]})"]
-    threshold, width = repr(split.threshold), repr(split.width)
-    if not split.at_most:
-        return _enclosed("gate((", total, f" - {threshold}) / {width})")
-    if len(total) > 1:
-        total = _enclosed("(", total, ")")
-    return [f"gate(({threshold} -", *_enclosed("", total, f") / {width})")]
-
-
-def _clipped(model: LinearModel, names: dict[str, str]) -> list[str]:
-    parts = _sum(model.intercept, model.terms, names)
-    if math.isinf(model.low):
-        return parts
-    return [*_enclosed("clip(", parts, ","), f"{model.low!r},", f"{model.high!r})"]
-
-
-def _enclosed(before: str, parts: Sequence[str], after: str) -> list[str]:
-    """The parts with something put before the first and after the last of them."""
-    first, *others = parts
-    if not others:
-        return [before + first + after]
-    return [before + first, *others[:-1], others[-1] + after]
-
-
-def _sum(
-    constant: float | None, terms: Iterable[Term], names: dict[str, str]
-) -> list[str]:
-    parts = [] if constant is None else [repr(constant)]
-    for term in terms:
-        factor = term.factor
-        sign = ("- " if factor < 0 else "+ ") if parts else "-" if factor < 0 else ""
-        column = names[term.name]
-        if term.asks == "missing":
-            column += "_missing"
-        elif term.asks == "category":
-            column = f"({column} == {plain_category(term.category, term.name)!r})"
-        # True is 1 in a product, but alone it would be no number.
-        alone = abs(factor) == 1 and term.asks == "number"
-        parts.append(sign + ("" if alone else f"{abs(factor)!r} * ") + column)
-    return parts or ["0.0"]
-
-
-def _local_names(names: tuple[str, ...], function_name: str) -> dict[str, str]:
-    """A variable for every column."""
-    taken = TAKEN | {function_name}
-    local = {}
-    for name in names:
-        # Python itself reads names in this form: others would become one variable.
-        plain = unicodedata.normalize("NFKC", name)
-        # A letter, digit or mark may follow a letter; what else \w takes may not.
-        variable = "".join(c if f"x{c}".isidentifier() else "_" for c in plain)
-        if not variable.isidentifier() or keyword.iskeyword(variable):
-            variable = "x_" + variable
-        while {variable, f"{variable}_missing"} & taken or re.fullmatch(
-            r"(left|share|tree)_\d+", variable
-        ):
-            variable += "_"
-        taken |= {variable, f"{variable}_missing"}
-        local[name] = variable
-    return local
-
-
-def _wrapped(parts: list[str], indent: str) -> Iterator[str]:
-    """Parts in lines of at most the text width, if that is possible.
-
-    Outside of brackets a line may not end: where there is no call, a pair is put round
-    all that follows the first part.
-    """
-    line = indent + " ".join(parts)
-    if len(line) <= _WIDTH or len(parts) < 3:  # too few to break between
-        yield line
-        return
-    first, *rest = parts
-    if not rest[0].startswith(("clip(", "gate(", "float(", "(")) or first == "if":
-        colon = ":" if first == "if" else ""
-        rest[0] = "(" + rest[0]
-        rest[-1] = rest[-1].removesuffix(":") + ")" + colon
-    line = indent + first
-    for i, part in enumerate(rest):
-        if i and len(line) + 1 + len(part) > _WIDTH:
-            yield line
-            line = indent + "    " + part
-        else:
-            line += " " + part
-    yield line
+        yield from wrapped([f"left_{node} =", *share_left(split, names)], "    ")
+    totals = []
+    for output, program in enumerate(programs):
+        total, sign = "total" if len(programs) == 1 else f"total_{output}", "="
+        for node, model in program.models.items():
+            value = clipped(model, names)
+            if len(value) > 1 and not value[0].startswith("clip("):
+                value = enclosed("(", value, ")")
+            yield from wrapped([f"{total} {sign} {share(node)} *", *value], "    ")
+            sign = "+="
+        bounded = f"clip({total}, {program.low!r}, {program.high!r})"
+        totals.append([total if math.isinf(program.low) else bounded])
+    yield f"    return {' '.join(_together(totals))}"

@@ -1,4 +1,9 @@
-"""A tree as an SQL expression, of standard SQL with ``EXP`` for soft splits alone."""
+"""Trees and what they add up to as SQL, with ``EXP`` for gates and classes alone.
+
+A clipped sum would be written three times, since there is no standard function that
+clips, so leaves and sums have names, in common table expressions of one row. These are
+MATERIALIZED: SQLite would otherwise put what they stand for in each place of the name.
+"""
 
 from __future__ import annotations
 
@@ -7,104 +12,188 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from secret_jax.inspect.code.answer import Answer, Summands
 from secret_jax.inspect.code.curves import WrittenCurve, written_curves
-from secret_jax.inspect.code.program import (
-    Program,
-    decisions,
-    plain_category,
-    program_of,
+from secret_jax.inspect.code.program import Program, decisions, program_of
+from secret_jax.inspect.code.sql_phrases import (
+    LONGEST_SUM,
+    added,
+    clipped,
+    condition,
+    identifier,
+    literal,
+    number,
+    share_left,
+    sum_at,
+    sum_of_terms,
 )
-from secret_jax.inspect.equations import (
-    CategorySplit,
-    LinearSplit,
-    Side,
-    Term,
-)
-from secret_jax.inspect.rest import rest_of
-from secret_jax.tree.soft import HARD_LOGIT
+from secret_jax.inspect.equations import CategorySplit
 from secret_jax.tree.structure import Tree
 
-# SQLite and DuckDB refuse expressions that are nested deeper than about a thousand.
-_LONGEST_SUM = 64
+# Exponents beyond are chances of 0 or 1, and an error in some databases; expected
+# counts stay below e^30, as in `secret_jax.losses.numbers.Poisson`.
+_MOST_LOG_ODDS, _MOST_LOG_COUNT = 100.0, 30.0
+_AS = "AS MATERIALIZED"
 
 
 def sql_code(
-    tree: Tree, column_name: str, precision: int | None, table: str | None
-) -> str:
-    """The expression or statement; see `secret_jax.inspect.code.export.export_code`."""
-    return _statement(_expression(tree, precision), column_name, table)
-
-
-def sql_sum(
-    trees: Sequence[Tree],
-    constant: float,
+    summands: Summands,
+    answer: Answer,
     column_name: str,
     precision: int | None,
     table: str | None,
 ) -> str:
-    """The expression or statement that adds up what trees say, and a constant."""
-    each = [f"({_expression(tree, precision)})" for tree in trees]
-    total = _added([_number(constant), *each], " +\n")
-    return _statement(f"({total})", column_name, table)
+    """The expression or query; see `secret_jax.inspect.code.export.export_code`."""
+    sums = [
+        _sum(summands, output, precision) for output in range(len(summands.constants))
+    ]
+    if answer.classes is not None and answer.which is None and table is not None:
+        return _query_of_classes(summands, answer, sums, column_name, table)
+    expression = _answered(summands, answer, sums)
+    if table is None:
+        return expression + "\n"
+    name = identifier(column_name)
+    return f"SELECT *,\n{expression} AS {name}\nFROM {identifier(table)}\n"
 
 
-def sql_with_curves(
-    tree: Tree, column_name: str, precision: int | None, table: str | None
+def _answered(summands: Summands, answer: Answer, sums: list[str]) -> str:
+    """One number: the sum itself, what it means, or the probability of one class."""
+    if answer.link == "identity":
+        return sums[0]
+    names = [f"{_free_prefix(summands, ('score',))}score_{i}" for i in range(len(sums))]
+    if answer.classes is None:
+        found = f"EXP({clipped(names[0], -math.inf, _MOST_LOG_COUNT)})"
+    else:
+        which = 1 if answer.which is None else answer.which
+        found = _probabilities(answer, names)[which]
+    named = ",\n".join(f"{s} AS {name}" for s, name in zip(sums, names, strict=True))
+    inside = f"{_free_prefix(summands, ('scores',))}scores"
+    return f"(WITH {inside} {_AS} (SELECT\n{named})\nSELECT {found} FROM {inside})"
+
+
+def _query_of_classes(
+    summands: Summands, answer: Answer, sums: list[str], column_name: str, table: str
 ) -> str:
-    """The expression or statement that adds a tree to the curves in front of it."""
-    start, curves = written_curves(tree, precision)
-    _refuse_made(tree, [curve.name for curve in curves])
-    each = [f"({_curve(curve)})" for curve in curves]
-    rest = f"({_expression(rest_of(tree), precision)})"
-    total = _added([_number(start), *each, rest], " +\n")
-    return _statement(f"({total})", column_name, table)
+    """A query that adds scores, probabilities, and the class that they speak for."""
+    labels = answer.labels
+    schema = summands.trees[0][0].schema
+    taken = {name.lower() for name in (*schema.names, column_name)}
+
+    def free(name: str) -> str:
+        while name.lower() in taken:
+            name += "_"
+        taken.add(name.lower())
+        return identifier(name)
+
+    scores = [free(name) for name in summands.names]
+    chances = [free(f"probability of {label}") for label in labels]
+
+    def listed(values: Sequence[str], names: Sequence[str]) -> str:
+        pairs = zip(values, names, strict=True)
+        return ",\n".join(f"{value} AS {name}" for value, name in pairs)
+
+    scored, rated = "scored", "rated"
+    while table.lower() in (scored, rated):
+        scored, rated = f"{scored}_", f"{rated}_"
+    return (
+        f"WITH {scored} {_AS} (\nSELECT *,\n{listed(sums, scores)}\n"
+        f"FROM {identifier(table)}\n), {rated} {_AS} (\nSELECT *,\n"
+        f"{listed(_probabilities(answer, scores), chances)}\nFROM {scored}\n)\n"
+        f"SELECT *,\n{_likeliest(answer, chances)} AS {identifier(column_name)}\n"
+        f"FROM {rated}\n"
+    )
+
+
+def _probabilities(answer: Answer, scores: list[str]) -> list[str]:
+    """The probability of each class, from columns of scores."""
+    if answer.link == "clip":
+        shares = [clipped(score, 0.0, 1.0) for score in scores]
+        return [f"1e0 - {shares[0]}", *shares] if len(scores) == 1 else shares
+    most = _MOST_LOG_ODDS
+    if len(scores) == 1:
+        bounded = [clipped(f"{sign}{scores[0]}", -most, most) for sign in ("", "-")]
+        return [f"1e0 / (1e0 + EXP({each}))" for each in bounded]
+    first, *others = scores
+    odds = [f"EXP({clipped(f'({s} - {first})', -most, most)})" for s in others]
+    total = added(["1e0", *odds], " + ")
+    return [f"{each} / ({total})" for each in ("1e0", *odds)]
+
+
+def _likeliest(answer: Answer, chances: list[str]) -> str:
+    """The class that is predicted: a later one wins only if it is better."""
+    assert answer.classes is not None
+    values, better = chances, ">="
+    if answer.classes.costs is not None:
+        values, better = [], "<="
+        for costs in answer.classes.costs.T.tolist():
+            pairs = zip(costs, chances, strict=True)
+            terms = [f"{number(cost)} * {chance}" for cost, chance in pairs if cost]
+            values.append(f"({added(terms, ' + ')})" if terms else "0e0")
+    *labels, last = [literal(label, "y") for label in answer.labels]
+    cases = []
+    for place, label in enumerate(labels):
+        others = values[place + 1 :]
+        best = " AND ".join(f"{values[place]} {better} {each}" for each in others)
+        cases.append(f"WHEN {best} THEN {label}")
+    return "\n".join(["CASE", *cases, f"ELSE {last}", "END"])
+
+
+def _sum(summands: Summands, output: int, precision: int | None) -> str:
+    """What curves and trees add up to in one output."""
+    trees = [its[output] for its in summands.trees]
+    programs = [program_of(tree, precision) for tree in trees]
+    for tree, program in zip(trees, programs, strict=True):
+        _refuse_made_columns(tree, program)
+    constant, parts = summands.constants[output], []
+    if summands.curved is not None:
+        start, curves = written_curves(summands.curved, precision)
+        _refuse_made(summands.curved, [curve.name for curve in curves])
+        constant += start
+        parts = [f"({_curve(curve)})" for curve in curves]
+    prefix = _free_prefix(summands, ("leaf", "value", "gate", "mixture"))
+    together = []
+    for tree, program in zip(trees, programs, strict=True):
+        if tree.is_soft:
+            parts.append(_mixture(tree, program, prefix))
+        elif tree.clip_margin is None:
+            values = {leaf: sum_at(program, leaf) for leaf in _leaves(tree)}
+            parts.append("\n".join(_decisions(tree, program, values)))
+        else:
+            together.append((tree, program))
+    for first in range(0, len(together), LONGEST_SUM):
+        parts.append(_clipped_trees(together[first : first + LONGEST_SUM], prefix))
+    if len(parts) == 1 and not constant:
+        return parts[0]
+    parts = [part if part.startswith("(") else f"({part})" for part in parts]
+    return f"({added([number(constant), *parts], ' +' + chr(10))})"
 
 
 def _curve(curve: WrittenCurve) -> str:
     """What a curve adds."""
-    column = _identifier(curve.name)
+    column = identifier(curve.name)
     if not curve.points:
         cases = [
-            f"WHEN {column} IS NULL THEN {_number(value)}"
+            f"WHEN {column} IS NULL THEN {number(value)}"
             if category is None
-            else f"WHEN {column} = {_literal(category, curve.name)} "
-            f"THEN {_number(value)}"
+            else f"WHEN {column} = {literal(category, curve.name)} THEN {number(value)}"
             for category, value in curve.categories
         ]
         return " ".join(["CASE", *cases, "ELSE 0e0 END"])
     cases = []
     if curve.missing is not None:
-        cases.append(f"WHEN {column} IS NULL THEN {_number(curve.missing)}")
+        cases.append(f"WHEN {column} IS NULL THEN {number(curve.missing)}")
     elif curve.missing_as is not None:
-        column = f"COALESCE({column}, {_number(curve.missing_as)})"
+        column = f"COALESCE({column}, {number(curve.missing_as)})"
     (before, low), *others = curve.points
-    cases.append(f"WHEN {column} <= {_number(before)} THEN {_number(low)}")
+    cases.append(f"WHEN {column} <= {number(before)} THEN {number(low)}")
     for place, high in others:
-        slope = _number((high - low) / (place - before))
+        slope = number((high - low) / (place - before))
         cases.append(
-            f"WHEN {column} <= {_number(place)} THEN {_number(low)} + "
-            f"({column} - {_number(before)}) * {slope}"
+            f"WHEN {column} <= {number(place)} THEN {number(low)} + "
+            f"({column} - {number(before)}) * {slope}"
         )
         before, low = place, high
-    return " ".join(["CASE", *cases, f"ELSE {_number(low)} END"])
-
-
-def _expression(tree: Tree, precision: int | None) -> str:
-    program = program_of(tree, precision)
-    _refuse_made_columns(tree, program)
-    if tree.is_soft:
-        return _mixture(tree, program)
-    if tree.clip_margin is None:
-        values = {leaf: _sum_of(program, leaf) for leaf in _leaves(tree)}
-        return "\n".join(_decisions(tree, program, values))
-    return _clipped_leaves(tree, program)
-
-
-def _statement(expression: str, column_name: str, table: str | None) -> str:
-    if table is None:
-        return expression + "\n"
-    name = _identifier(column_name)
-    return f"SELECT *,\n{expression} AS {name}\nFROM {_identifier(table)}\n"
+    return " ".join(["CASE", *cases, f"ELSE {number(low)} END"])
 
 
 def _refuse_made_columns(tree: Tree, program: Program) -> None:
@@ -142,8 +231,8 @@ def _decisions(
         if step.nested is not None:
             if step.first:
                 yield f"{indent}CASE"
-            condition = _condition(program.splits[step.node], step.nested)
-            yield f"{indent}WHEN {condition} THEN"
+            asked = condition(program.splits[step.node], step.nested)
+            yield f"{indent}WHEN {asked} THEN"
             continue
         value = values[step.node]
         if step.first:
@@ -152,159 +241,66 @@ def _decisions(
             yield from (f"{indent}ELSE", f"{indent}  {value}", f"{indent}END")
 
 
-def _clipped_leaves(tree: Tree, program: Program) -> str:
-    """A query without a table: the leaf, its sum, and the sum clipped.
+def _clipped_trees(trees: Sequence[tuple[Tree, Program]], prefix: str) -> str:
+    """A query without a table: the leaf of every tree, its sum, and the clipped sums.
 
-    There is no standard function that clips, and a CASE that does names the sum three
-    times; so the sum has a name.
+    Trees share it: some databases prepare every such query for long.
     """
-    prefix = _free_prefix(tree, ("leaf", "value"))
-    leaf, value = f"{prefix}leaf", f"{prefix}value"
-    leaves = _leaves(tree)
+    leaves, sums, each = [], [], []
+    for i, (tree, program) in enumerate(trees):
+        leaf, value = f"{prefix}leaf_{i}", f"{prefix}value_{i}"
+        nodes = _leaves(tree)
 
-    def chosen(values: Iterable[str]) -> str:
-        pairs = zip(leaves, values, strict=True)
-        lines = "\n".join(f"WHEN {node} THEN {text}" for node, text in pairs)
-        return f"CASE {leaf}\n{lines}\nEND"
+        def chosen(values: Iterable[str], leaf: str = leaf, nodes: list = nodes) -> str:
+            pairs = zip(nodes, values, strict=True)
+            lines = "\n".join(f"WHEN {node} THEN {text}" for node, text in pairs)
+            return f"CASE {leaf}\n{lines}\nEND"
 
-    models = [program.models[node] for node in leaves]
-    numbers = _decisions(tree, program, {node: str(node) for node in leaves})
-    sums = chosen(_sum_of(program, node) for node in leaves)
-    clipped = chosen(_clipped(value, model.low, model.high) for model in models)
+        numbers = _decisions(tree, program, {node: str(node) for node in nodes})
+        leaves.append("\n".join(numbers) + f" AS {leaf}")
+        sums.append(f"{chosen(sum_at(program, node) for node in nodes)} AS {value}")
+        models = [program.models[node] for node in nodes]
+        each.append(chosen(clipped(value, model.low, model.high) for model in models))
+    listed, summed = ",\n".join(leaves), ",\n".join(sums)
+    total = added([f"({one})" for one in each] if len(each) > 1 else each, " +\n")
     return (
-        f"(SELECT {clipped}\nFROM (\nSELECT {leaf}, {sums} AS {value}\nFROM (\nSELECT\n"
-        + "\n".join(numbers)
-        + f"\nAS {leaf}) AS {prefix}leaves) AS {prefix}sums)"
+        f"(WITH {prefix}leaves {_AS} (\nSELECT\n{listed}\n), "
+        f"{prefix}sums {_AS} (\nSELECT *,\n{summed}\nFROM {prefix}leaves\n)\n"
+        f"SELECT {total}\nFROM {prefix}sums)"
     )
 
 
-def _free_prefix(tree: Tree, names: tuple[str, ...]) -> str:
+def _free_prefix(summands: Summands, names: tuple[str, ...]) -> str:
     """What makes names that no column begins with."""
-    taken = {name.lower() for name in tree.schema.names}
+    columns = summands.trees[0][0].schema.names
+    taken = {name.lower() for name in columns}
     prefix = ""
     while any(name.startswith(tuple(prefix + own for own in names)) for name in taken):
         prefix += "tree_"
     return prefix
 
 
-def _mixture(tree: Tree, program: Program) -> str:
+def _mixture(tree: Tree, program: Program, prefix: str) -> str:
     """A query without a table: gates and leaves first, then their mixture, clipped."""
-    prefix = _free_prefix(tree, ("gate", "leaf"))
     gates, products = [], []
     share = {0: ""}
     for node in range(tree.n_nodes):
         if tree.is_leaf[node]:
             model = program.models[node]
             name = f"{prefix}leaf_{node}"
-            gates.append(f"{_sum(model.intercept, model.terms)} AS {name}")
-            products.append(f"{share[node]}{_clipped(name, model.low, model.high)}")
+            gates.append(f"{sum_of_terms(model.intercept, model.terms)} AS {name}")
+            products.append(f"{share[node]}{clipped(name, model.low, model.high)}")
         else:
             name = f"{prefix}gate_{node}"
-            gates.append(f"{_share(program.splits[node])} AS {name}")
+            gates.append(f"{share_left(program.splits[node])} AS {name}")
             share[int(tree.left[node])] = f"{share[node]}{name} * "
             share[int(tree.right[node])] = f"{share[node]}(1e0 - {name}) * "
     mixture = f"{prefix}mixture"
-    inside = ",\n      ".join(gates)
+    inside, total = ",\n".join(gates), added(products, " +\n")
     return (
-        f"(SELECT {_clipped(mixture, program.low, program.high)} FROM (\n"
-        f"  SELECT {_added(products, ' + ' + chr(10) + '    ')} AS {mixture}\n"
-        f"  FROM (\n    SELECT\n      {inside}\n"
-        f"  ) AS {prefix}gates\n) AS {prefix}mixtures)"
+        f"(WITH {prefix}gates {_AS} (\nSELECT\n{inside}\n), "
+        f"{prefix}mixtures {_AS} (\nSELECT\n{total} AS {mixture}\n"
+        f"FROM {prefix}gates\n)\n"
+        f"SELECT {clipped(mixture, program.low, program.high)}\n"
+        f"FROM {prefix}mixtures)"
     )
-
-
-def _condition(split: LinearSplit | CategorySplit, side: Side) -> str:
-    """A condition under which a row goes to a side."""
-    missing_taken = split.missing_left == (side == "left")
-    if isinstance(split, CategorySplit):
-        name, is_listed = _identifier(split.name), side == split.listed_side
-        plain = [_literal(c, split.name) for c in split.listed if c is not None]
-        condition = f"{name} {'IN' if is_listed else 'NOT IN'} ({', '.join(plain)})"
-        if not plain:
-            condition = "1 = 0" if is_listed else f"{name} = {name}"
-        # Of NULL neither IN nor NOT IN is true.
-        return f"({condition} OR {name} IS NULL)" if missing_taken else condition
-    total, threshold = _sum(None, split.terms), _number(split.threshold)
-    condition = f"{total} {split.sign(side)} {threshold}"
-    if split.missing_left is None:
-        return condition
-    name = _identifier(split.terms[0].name)
-    if missing_taken:
-        return f"({condition} OR {name} IS NULL)"
-    return f"({condition} AND {name} IS NOT NULL)"
-
-
-def _share(split: LinearSplit | CategorySplit) -> str:
-    """The share of a row that goes left."""
-    if isinstance(split, CategorySplit) or split.width == 0:
-        return f"CASE WHEN {_condition(split, 'left')} THEN 1e0 ELSE 0e0 END"
-    terms = split.terms
-    if split.missing_value is not None:
-        terms = (terms[0]._replace(missing_as=split.missing_value),)
-    total, threshold = f"({_sum(None, terms)})", _number(split.threshold)
-    sides = (total, threshold) if split.at_most else (threshold, total)
-    exponent = f"({sides[0]} - {sides[1]}) / {_number(split.width)}"
-    limit = _number(HARD_LOGIT)
-    # EXP of a large number is an error in some databases.
-    return (
-        f"CASE WHEN {exponent} > {limit} THEN 0e0 WHEN {exponent} < -{limit} THEN 1e0 "
-        f"ELSE 1e0 / (1e0 + EXP({exponent})) END"
-    )
-
-
-def _sum_of(program: Program, node: int) -> str:
-    return _sum(program.models[node].intercept, program.models[node].terms)
-
-
-def _clipped(text: str, low: float, high: float) -> str:
-    if math.isinf(low):
-        return text
-    low_text, high_text = _number(low), _number(high)
-    return (
-        f"CASE WHEN {text} < {low_text} THEN {low_text} WHEN {text} > {high_text} "
-        f"THEN {high_text} ELSE {text} END"
-    )
-
-
-def _sum(constant: float | None, terms: Iterable[Term]) -> str:
-    parts = [] if constant is None else [_number(constant)]
-    for term in terms:
-        factor, column = _number(term.factor), _identifier(term.name)
-        if term.asks == "number":
-            if term.missing_as is not None:
-                column = f"COALESCE({column}, {_number(term.missing_as)})"
-            parts.append(column if term.factor == 1 else f"{factor} * {column}")
-        else:
-            holds = f"{column} IS NULL"
-            if term.category is not None:
-                holds = f"{column} = {_literal(term.category, term.name)}"
-            parts.append(f"CASE WHEN {holds} THEN {factor} ELSE 0e0 END")
-    return _added(parts, " + ") if parts else "0e0"
-
-
-def _added(parts: list[str], plus: str) -> str:
-    while len(parts) > _LONGEST_SUM:
-        starts = range(0, len(parts), _LONGEST_SUM)
-        parts = [f"({plus.join(parts[i : i + _LONGEST_SUM])})" for i in starts]
-    return plus.join(parts)
-
-
-def _identifier(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _literal(category: object, name: str) -> str:
-    value = plain_category(category, name)
-    if isinstance(value, bool):
-        return "TRUE" if value else "FALSE"
-    if isinstance(value, str):
-        return "'" + value.replace("'", "''") + "'"
-    return _number(value) if isinstance(value, float) else str(value)
-
-
-def _number(value: float) -> str:
-    """A literal of double precision: without an exponent it would be a decimal."""
-    text = repr(float(np.float64(value)))
-    if "e" not in text:
-        text = text.removesuffix(".0") + "e0"
-    return text

@@ -8,6 +8,7 @@ import numpy as np
 
 from secret_jax.inspect.arguments import check_count
 from secret_jax.inspect.curves import CurveView, curve_views, curves_intercept
+from secret_jax.inspect.plot.picture import Picture
 from secret_jax.inspect.plot.style import (
     DARK_COLOR,
     FONT_SIZE,
@@ -27,7 +28,7 @@ _MOST_TICKS = 12
 _LONGEST = 14  # characters of a category
 
 
-def plot_additive(tree: Tree, *, max_curves: int | None = 12) -> list[Axes]:
+def plot_additive(tree: Tree, *, max_curves: int | None = 12) -> Picture:
     """Draw the curves whose sum is predicted before the tree adds its part.
 
     Parameters
@@ -38,10 +39,10 @@ def plot_additive(tree: Tree, *, max_curves: int | None = 12) -> list[Axes]:
 
     Returns
     -------
-    list of Axes
-        One for each curve, with a common scale: a line of numbers with a mark where its
-        slope changes, a bar for each category. A dashed line is what is added where the
-        value is missing.
+    secret_jax.inspect.plot.picture.Picture
+        Axes for each curve, with a common scale: a line of numbers with a mark where
+        its slope changes, a bar for each category. A dashed line is what is added where
+        the value is missing.
 
     Raises
     ------
@@ -81,7 +82,7 @@ def plot_additive(tree: Tree, *, max_curves: int | None = 12) -> list[Axes]:
         "says of the rest",
         fontsize=FONT_SIZE,
     )
-    return every[: len(views)]
+    return Picture.of(every[: len(views)])
 
 
 def _draw(ax: Axes, view: CurveView) -> None:

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from secret_jax.data.columns import read_target
 from secret_jax.data.encoding import encode
 from secret_jax.data.rows import Table
 from secret_jax.data.schema import Role, TableSchema
 from secret_jax.inspect.printing import entry, quoted
+from secret_jax.inspect.tree_view import TreeView
 from secret_jax.runtime.values import is_integer
 from secret_jax.tree.structure import SplitKind, Tree
 
@@ -33,37 +33,16 @@ class Rows(NamedTuple):
     target: np.ndarray
 
     @classmethod
-    def of(cls, schema: TableSchema, X: Any, y: Any) -> Rows:
+    def of(cls, view: TreeView, X: Any, y: Any) -> Rows:
         """Rows and their targets, encoded, or a ValueError if they do not match."""
-        columns, target = schema.columns_of(X), read_target(y)
-        if target.shape != (len(columns[0]),):
-            raise ValueError(
-                f"data holds {len(columns[0])} rows and targets of shape "
-                f"{target.shape}; one for every row is needed."
-            )
-        return cls(columns, encode(schema, X).on_host(), target)
+        schema = view.tree.schema
+        table = encode(schema, X).on_host()
+        return cls(schema.columns_of(X), table, view.targets(table, X, y))
 
     def known(self, schema: TableSchema, position: int) -> np.ndarray:
         """Rows in which a column of numbers is not missing, shape (n_rows,), bool."""
         values = self.columns[schema.input_columns[position]]
         return ~np.isnan(values.astype(np.float64))
-
-
-def numeric_column(schema: TableSchema, column: Any) -> int:
-    """A column of numbers, by name or position."""
-    position = column_position(schema, column)
-    if schema.roles[position] is Role.DISCRETE:
-        numbers = [
-            repr(name)
-            for name, role in zip(schema.names, schema.roles, strict=True)
-            if role is not Role.DISCRETE
-        ]
-        raise ValueError(
-            f"Column {schema.names[position]!r} is discrete. Choose a column of "
-            f"numbers ({', '.join(numbers[:_COLUMNS_NAMED])}), and hold it at a "
-            f"category: at={{{schema.names[position]!r}: ...}}."
-        )
-    return position
 
 
 def column_position(schema: TableSchema, column: Any) -> int:
@@ -154,6 +133,7 @@ def drawn_range(tree: Tree, position: int, rows: Rows | None) -> tuple[float, fl
 
 
 def slice_title(
+    target: str,
     schema: TableSchema,
     columns: list[int],
     at: Mapping[Any, Any],
@@ -165,7 +145,7 @@ def slice_title(
     told -= set(columns)
     said = [f"{quoted(schema.names[c])} = {entry(held[c])}" for c in sorted(told)]
     rest = len(schema.names) - len(told) - len(columns)
-    title = schema.target_name
+    title = target
     if said:
         title += " where " + ", ".join(said)
     if rest:
@@ -174,12 +154,14 @@ def slice_title(
     return textwrap.fill(title, _TITLE_CHARACTERS, max_lines=_TITLE_LINES)
 
 
-def average_title(schema: TableSchema, at: Mapping[Any, Any], n_rows: int) -> str:
+def average_title(
+    target: str, schema: TableSchema, at: Mapping[Any, Any], n_rows: int
+) -> str:
     """What a mean over rows is a mean of."""
     told = ", ".join(
         f"{quoted(schema.names[column_position(schema, c)])} = {entry(value)}"
         for c, value in at.items()
     )
-    title = f"{schema.target_name}, mean prediction for {n_rows} of the rows"
+    title = f"{target}, mean prediction for {n_rows} of the rows"
     title += f" with {told}" if told else ""
     return textwrap.fill(title, _TITLE_CHARACTERS, max_lines=_TITLE_LINES)

@@ -10,14 +10,16 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
+from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.one_leaf import one_leaf_sentence
 from secret_jax.inspect.plot.style import FONT_SIZE
 from secret_jax.inspect.printing import counted_leaves
-from secret_jax.inspect.words import model_parts, node_facts, split_parts
+from secret_jax.inspect.tree_view import TreeView
+from secret_jax.inspect.words import model_parts, most_moving, split_parts
 from secret_jax.tree.structure import Tree
 from secret_jax.tree.totals import leaves_below
 
@@ -25,6 +27,7 @@ from secret_jax.tree.totals import leaves_below
 LINE_HEIGHT = 0.165
 PADDING = 0.09
 ROW_GAP = 0.05  # between two leaves
+BAR_HEIGHT = 0.1  # of a stacked bar of shares
 COLUMN_GAP = 0.55  # room for an edge and its answer
 MARGIN = 0.2
 HEADER = 0.5
@@ -46,12 +49,19 @@ _MOST_ENDS, _MOST_LEVELS = 20, 6
 _ENDS = -1  # the column of the leaves; the others are levels of inner nodes
 
 
+_View = TypeVar("_View", bound=TreeView)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Box:
-    """A node in the picture: what it says and where it stands."""
+    """A node in the picture: what it says and where it stands.
+
+    ``bar`` has shares with their colours, for a bar below the lines.
+    """
 
     node: int
     lines: tuple[str, ...]
+    bar: tuple[tuple[float, str], ...]
     is_end: bool
     left: float
     right: float
@@ -59,7 +69,7 @@ class Box:
 
     @property
     def height(self) -> float:
-        return _height(self.lines)
+        return _height(self.lines, bool(self.bar))
 
 
 def readable_depth(tree: Tree) -> int | None:
@@ -73,22 +83,25 @@ def readable_depth(tree: Tree) -> int | None:
     return min(max(int(np.flatnonzero(ends <= _MOST_ENDS)[-1]), 1), _MOST_LEVELS)
 
 
-def boxes_of(tree: Tree, max_depth: int | None, precision: int) -> dict[int, Box]:
+def boxes_of(
+    view: TreeView, max_depth: int | None, precision: int | None
+) -> dict[int, Box]:
     """Boxes of the nodes that are drawn, parents before their children.
 
     Parameters
     ----------
-    tree : Tree
+    view : TreeView
     max_depth : int or None
         Deepest level that is drawn.
-    precision : int
+    precision : int or None
         Significant digits relative to the effect.
 
     Returns
     -------
     dict of int to Box
     """
-    tree = _with_short_names(tree)
+    view = with_short_names(view)
+    tree = view.tree
     n_leaves = leaves_below(tree)
     ends = _ends(tree, max_depth)
     n_lines = min(max(_EQUATION_LINES // len(ends), 1), _MOST_EQUATION_LINES)
@@ -97,14 +110,16 @@ def boxes_of(tree: Tree, max_depth: int | None, precision: int) -> dict[int, Box
     def write(node: int) -> None:
         if node in ends:
             below = "" if tree.is_leaf[node] else counted_leaves(n_leaves[node])
-            lines[node] = _end_lines(tree, node, precision, below, n_lines)
+            lines[node] = _end_lines(view, node, precision, below, n_lines)
             return
-        lines[node] = _split_lines(tree, node, precision)
+        lines[node] = _split_lines(view, node, precision)
         for child in (tree.left[node], tree.right[node]):
             write(int(child))
 
     write(0)
-    middle = _middles(tree, ends, lines)
+    bars = {node: tuple(view.bar(node)) for node in lines}
+    height = {node: _height(lines[node], bool(bars[node])) for node in lines}
+    middle = _middles(tree, ends, height)
     column = {n: _ENDS if n in ends else int(tree.depth[n]) for n in sorted(lines)}
     width: dict[int, float] = defaultdict(float)
     for node in lines:
@@ -118,6 +133,7 @@ def boxes_of(tree: Tree, max_depth: int | None, precision: int) -> dict[int, Box
         node: Box(
             node=node,
             lines=lines[node],
+            bar=bars[node],
             is_end=level == _ENDS,
             left=left[level],
             right=left[level] + width[level],
@@ -135,34 +151,33 @@ def _ends(tree: Tree, max_depth: int | None) -> set[int]:
     return set(np.flatnonzero(ends).tolist())
 
 
-def _middles(
-    tree: Tree, ends: set[int], lines: dict[int, tuple[str, ...]]
-) -> dict[int, float]:
+def _middles(tree: Tree, ends: set[int], height: dict[int, float]) -> dict[int, float]:
     """Where the boxes stand: leaves below each other, inner nodes between children.
 
     Inner nodes of one level are at least two rows apart, so a row of half the height of
     the tallest of them keeps these apart, too.
     """
-    tallest = max((_height(lines[n]) for n in lines if n not in ends), default=0.0)
+    tallest = max((height[n] for n in height if n not in ends), default=0.0)
     below, middle = HEADER, {}
-    for node in lines:  # the left side before the right
+    for node in height:  # the left side before the right
         if node in ends:
-            row = max(_height(lines[node]), tallest / 2) + ROW_GAP
+            row = max(height[node], tallest / 2) + ROW_GAP
             middle[node] = below + row / 2
             below += row
-    for node in sorted(set(lines) - ends, reverse=True):  # children before parents
+    for node in sorted(set(height) - ends, reverse=True):  # children before parents
         sides = middle[int(tree.left[node])], middle[int(tree.right[node])]
         middle[node] = sum(sides) / 2
     return middle
 
 
-def _height(lines: tuple[str, ...]) -> float:
-    return len(lines) * LINE_HEIGHT + 2 * PADDING
+def _height(lines: tuple[str, ...], with_bar: bool) -> float:
+    bar = (BAR_HEIGHT + PADDING / 2) * with_bar
+    return len(lines) * LINE_HEIGHT + bar + 2 * PADDING
 
 
-def _split_lines(tree: Tree, node: int, precision: int) -> tuple[str, ...]:
+def _split_lines(view: TreeView, node: int, precision: int | None) -> tuple[str, ...]:
     parts = split_parts(
-        tree,
+        view.tree,
         node,
         precision=precision,
         max_terms=_SPLIT_TERMS,
@@ -174,18 +189,36 @@ def _split_lines(tree: Tree, node: int, precision: int) -> tuple[str, ...]:
             lines[-1] += " " + part
         else:
             lines.append("    " + part)
-    rows_and_mean, _, _ = node_facts(tree, node).partition(", error ")
-    return (*lines, rows_and_mean)
+    # The error of a node that is split on is nobody's.
+    *facts, _ = view.fact_parts(node)
+    return (*lines, *_joined(facts, _SPLIT_CHARACTERS))
 
 
 def _end_lines(
-    tree: Tree, node: int, precision: int, below: str, n_lines: int
+    view: TreeView, node: int, precision: int | None, below: str, n_lines: int
 ) -> tuple[str, ...]:
-    """The equation as far as there is room, and what is known about the rows."""
-    facts = f"[{node}] {node_facts(tree, node)}"
-    remark = [f"{facts}, {below} below" if below else facts]
-    if tree.n_leaves == 1:
-        remark.append(one_leaf_sentence(tree))
+    """The equations as far as there is room, and what is known about the rows."""
+    first, *facts = view.fact_parts(node)
+    facts += [f"{below} below"] if below else []
+    facts = _joined([f"[{node}] {first}", *facts])
+    if view.tree.n_leaves == 1:
+        facts.append(one_leaf_sentence(view.tree))
+    shown = [
+        tree for which, tree in enumerate(view.equations) if view.tells(node, which)
+    ]
+    if len(shown) == 1:
+        named = isinstance(view, ClassView)
+        return (*_equation(shown[0], node, precision, n_lines, named), *facts)
+    each = [_equation(tree, node, precision, n_lines, named=True) for tree in shown]
+    if sum(map(len, each)) <= n_lines:
+        return (*(line for lines in each for line in lines), *facts)
+    return (*facts, *_joined(most_moving(shown, node)))
+
+
+def _equation(
+    tree: Tree, node: int, precision: int | None, n_lines: int, named: bool
+) -> list[str]:
+    """An equation in so many lines, if a few terms fit there."""
     n_terms = len(tree.schema.labels)
     while True:
         parts = model_parts(
@@ -195,10 +228,23 @@ def _end_lines(
             max_terms=n_terms,
             max_categories=_SPLIT_CATEGORIES,
         )
-        equation = _wrapped(parts[1:])
-        if len(equation) <= n_lines or n_terms <= _LEAF_TERMS:
-            return (*equation, *remark)
+        parts = parts if named else parts[1:]
+        lines = _wrapped(parts)
+        if len(lines) <= n_lines or n_terms <= _LEAF_TERMS:
+            return lines
         n_terms = min(n_terms, len(parts)) - 1
+
+
+def _joined(words: list[str], most: int = _LEAF_CHARACTERS) -> list[str]:
+    """What is told one after the other, in lines."""
+    lines = words[:1]
+    for word in words[1:]:
+        if len(lines[-1]) + 2 + len(word) <= most:
+            lines[-1] += f", {word}"
+        else:
+            lines[-1] += ","
+            lines.append("    " + word)
+    return lines
 
 
 def _wrapped(parts: list[str]) -> list[str]:
@@ -212,14 +258,22 @@ def _wrapped(parts: list[str]) -> list[str]:
     return lines
 
 
-def _with_short_names(tree: Tree) -> Tree:
-    """The tree with long column and category names cut in the middle."""
+def with_short_names(view: _View) -> _View:
+    """The view with long names of columns, categories and classes cut in the middle."""
+    tree = view.tree
     schema = tree.schema
     categories = tuple(
         _shortened(values, _LONGEST_CATEGORY) for values in schema.categories
     )
     names = _shortened(schema.names, _LONGEST_NAME)
-    return replace(tree, schema=replace(schema, names=names, categories=categories))
+    if isinstance(view, ClassView):
+        labels = _shortened(view.classes.labels, _LONGEST_NAME)
+        view = replace(view, classes=view.classes._replace(labels=labels))
+        schema = replace(
+            schema, target_names=tuple(map(str, labels[-tree.n_outputs :]))
+        )
+    schema = replace(schema, names=names, categories=categories)
+    return replace(view, tree=replace(tree, schema=schema))
 
 
 def _shortened(names: tuple[Any, ...], longest: int) -> tuple[Any, ...]:

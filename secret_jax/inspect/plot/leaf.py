@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import math
 import textwrap
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from secret_jax.data.columns import read_target
 from secret_jax.data.encoding import encode
-from secret_jax.inspect.arguments import MOST_BARS, check_count
-from secret_jax.inspect.equations import LinearModel, model_in_original_units
+from secret_jax.inspect.arguments import MOST_BARS, check_count, check_node
+from secret_jax.inspect.class_table import class_table
+from secret_jax.inspect.class_view import ClassView
+from secret_jax.inspect.equations import (
+    LinearModel,
+    model_in_original_units,
+    range_of_node,
+)
 from secret_jax.inspect.explain import path_sentence
+from secret_jax.inspect.plot.classes import draw_class_table, draw_classes
+from secret_jax.inspect.plot.layout import with_short_names
+from secret_jax.inspect.plot.picture import Picture
 from secret_jax.inspect.plot.style import (
     DARK_COLOR,
     FONT_SIZE,
@@ -21,46 +29,45 @@ from secret_jax.inspect.plot.style import (
     check_axes,
     evenly_spaced,
     import_matplotlib,
+    in_short,
     open_frame,
     round_marks,
 )
 from secret_jax.inspect.printing import counted, number, quoted
 from secret_jax.inspect.rounding import PrintedTerm, printed_model
-from secret_jax.inspect.words import clip_facts, node_facts, term_words
-from secret_jax.tree.routing import said, walk
+from secret_jax.inspect.tree_view import TreeView
+from secret_jax.inspect.views import as_view
+from secret_jax.inspect.words import term_words
+from secret_jax.tree.routing import walk
 from secret_jax.tree.structure import Tree
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _UP, _DOWN = MIDDLE_COLOR, DARK_COLOR  # bars to the right and to the left
 _MOST_POINTS = 5000
 _LONGEST_NAME = 44
-_PRECISION = 2  # digits of the words
-_PRECISION_OF_BARS = 3
-_CATEGORIES = 2  # of a name that are listed
+_CATEGORIES = 2  # of a term that are listed
+_TITLE: dict[str, Any] = {"fontsize": FONT_SIZE, "loc": "left", "parse_math": False}
 _TITLE_CHARACTERS, _TITLE_LINES = 58, 3
 
 
 def plot_leaf(
-    tree: Tree,
+    tree: Tree | TreeView,
     node: int,
     X: Any = None,
     y: Any = None,
     *,
     max_terms: int | None = MOST_BARS,
     ax: Any = None,
-) -> list[Axes]:
+) -> Picture:
     """Draw the equation of a node, and its predictions against the targets.
 
     Parameters
     ----------
-    tree : Tree
+    tree : Tree or TreeView
     node : int
         A leaf, or an inner node with the model it would have as a leaf.
     X, y : optional
         Rows and their targets. Those that reach the node are drawn in a second picture,
-        predicted against actual.
+        predicted against actual; of classes probabilities against shares.
     max_terms : int or None
         Columns that are shown; None: all.
     ax : matplotlib Axes or sequence of two, optional
@@ -68,8 +75,8 @@ def plot_leaf(
 
     Returns
     -------
-    list of matplotlib Axes
-        One, or two with rows.
+    secret_jax.inspect.plot.picture.Picture
+        With two axes if there are rows.
 
     Raises
     ------
@@ -86,41 +93,97 @@ def plot_leaf(
     for all rows of the node moves nothing, and is not shown. In a soft tree a row
     reaches the leaf of its larger shares, and is predicted by the mixture.
 
+    Bars of two classes are in log-odds. Several classes have a table with a column for
+    each: its colours are by what the column moves the class's score.
+
     Examples
     --------
     >>> from secret_jax import SecretRegressor
     >>> from secret_jax.datasets import make_fried
     >>> X, y = make_fried(500, random_state=0)
     >>> model = SecretRegressor(random_state=0).fit(X, y)
-    >>> bars, fit = model.plot_leaf(model.apply(X)[0], X, y)
+    >>> bars, fit = model.plot_leaf(model.apply(X)[0], X, y).axes
     """
     pyplot, _ = import_matplotlib()
     check_count("max_terms", max_terms)
-    model = model_in_original_units(tree, node)
-    with_rows = X is not None
-    if with_rows != (y is not None):
+    view = as_view(tree)
+    check_node(view.tree, node)
+    if (X is None) != (y is None):
         raise ValueError("Give both X and y, or neither of them.")
-    target = read_target(y) if with_rows else None
-    _, terms, _ = printed_model(model, _PRECISION_OF_BARS)
-    terms = [term for term in terms if term.effect > 0]
-    axes = _axes(pyplot, ax, 1 + with_rows, len(terms[:max_terms]))
-    _draw_bars(axes[0], tree, node, model, terms, max_terms)
-    if target is not None:
-        _draw_fit(axes[1], tree, node, model, X, target)
-    return axes
+    rows = None if X is None else _Reached.of(view, node, X, y)
+    view = with_short_names(view.without_curves())
+    if len(view.equations) == 1:
+        bars = _Bars.of(view, node)
+        n_lines = len(bars.terms[:max_terms])
+        axes = _axes(pyplot, ax, 1 + (rows is not None), n_lines)
+        _draw_bars(axes[0], view, node, bars, max_terms)
+    else:
+        assert isinstance(view, ClassView)
+        table = class_table(view, node, max_terms)
+        size = len(table.names) + 1, len(table.classes)
+        axes = _axes(pyplot, ax, 1 + (rows is not None), *size)
+        draw_class_table(axes[0], table)
+        axes[0].set_title(_title(view, node), **_TITLE)
+    if rows is not None and isinstance(view, ClassView):
+        draw_classes(axes[1], view, rows.said, rows.actual)
+    elif rows is not None:
+        _draw_fit(axes[1], view, node, rows)
+    return Picture.of(axes)
 
 
-def _axes(pyplot: Any, ax: Any, n_axes: int, n_bars: int) -> list[Any]:
+class _Reached(NamedTuple):
+    """Rows that reach a node: what is said of them, and what they are."""
+
+    said: np.ndarray
+    actual: np.ndarray
+
+    @classmethod
+    def of(cls, view: TreeView, node: int, X: Any, y: Any) -> _Reached:
+        table = encode(view.tree.schema, X)
+        actual = view.targets(table, X, y)
+        view = view.without_curves()
+        tree = view.tree
+        path, _ = walk(tree, table)
+        reached = path[tree.depth[node]] == node
+        if not reached.any():
+            raise ValueError(
+                f"None of the {len(actual)} rows reaches node {node}. Give rows that "
+                "do, or leave X and y out."
+            )
+        own = table.on_host().take(np.flatnonzero(reached))
+        return cls(view.said(own, None if tree.is_soft else node), actual[reached])
+
+
+class _Bars(NamedTuple):
+    """The terms of a node's equation that move its prediction, and the equation."""
+
+    model: LinearModel
+    constant: float
+    terms: list[PrintedTerm]
+
+    @classmethod
+    def of(cls, view: TreeView, node: int) -> _Bars:
+        (tree,) = view.equations
+        model = model_in_original_units(tree, node)
+        constant, terms, _ = printed_model(model)
+        return cls(model, constant, [term for term in terms if term.effect > 0])
+
+
+def _axes(
+    pyplot: Any, ax: Any, n_axes: int, n_lines: int, n_columns: int = 0
+) -> list[Any]:
     if ax is None:
-        # Inches; points want a square, bars a line each.
-        height = max(3.6 if n_axes > 1 else 1.8, 1.3 + 0.26 * n_bars)
+        # Inches; points want a square, bars a line each, tables a column for each.
+        height = max(3.6 if n_axes > 1 else 1.8, 1.3 + 0.26 * n_lines)
+        height += 0.5 * (n_columns > 0)
+        first = max(5.4, 2.4 + 0.62 * n_columns)
         _, made = pyplot.subplots(
             1,
             n_axes,
-            figsize=(5.4 + 4.2 * (n_axes - 1), height),
+            figsize=(first + 4.2 * (n_axes - 1), height),
             layout="constrained",
             squeeze=False,
-            width_ratios=(1.25, 1)[:n_axes],
+            width_ratios=(first, 4.2)[:n_axes],
         )
         return list(made[0])
     given = list(ax.flat if isinstance(ax, np.ndarray) else _several(ax))
@@ -136,21 +199,11 @@ def _several(ax: Any) -> list[Any]:
 
 
 def _draw_bars(
-    ax: Any,
-    tree: Tree,
-    node: int,
-    model: LinearModel,
-    terms: list[PrintedTerm],
-    max_terms: int | None,
+    ax: Any, view: TreeView, node: int, bars: _Bars, max_terms: int | None
 ) -> None:
-    shown = terms[:max_terms]
+    shown = bars.terms[:max_terms]
     effect = np.array([math.copysign(term.effect, term.factor) for term in shown])
-    names = [
-        textwrap.shorten(
-            term_words(term, _CATEGORIES), _LONGEST_NAME, placeholder=" ..]"
-        )
-        for term in shown
-    ]
+    names = [in_short(term_words(term, _CATEGORIES)) for term in shown]
     place = np.arange(len(effect))
     ax.barh(place, effect, color=np.where(effect > 0, _UP, _DOWN), height=0.7)
     ax.axvline(0, color="0.2", lw=0.8)
@@ -158,7 +211,7 @@ def _draw_bars(
     ax.set_ylim(max(len(effect), 1) - 0.4, -0.6)
     for i, value in enumerate(effect):
         ax.annotate(
-            number(shown[i].factor, digits=3),
+            number(shown[i].factor),
             (value, i),
             xytext=(3 if value > 0 else -3, 0),
             textcoords="offset points",
@@ -169,73 +222,64 @@ def _draw_bars(
         )
     ax.margins(x=0.28)
     if not len(effect):
-        constant = number(model.intercept, digits=4)
+        constant = number(bars.constant, digits=4)
         ax.text(0.5, 0.5, f"constant: {constant}", transform=ax.transAxes, ha="center")
         ax.set_xticks([])
-    hidden = len(terms) - len(effect)
+    hidden = len(bars.terms) - len(effect)
     more = f" ({hidden} smaller ones not shown)" if hidden else ""
+    target = textwrap.shorten(quoted(bars.model.target), _LONGEST_NAME)
     ax.set_xlabel(
-        f"moves {quoted(model.target)} by one standard deviation of the column\n"
-        f"among the {_place(tree, node)} rows{more}",
+        f"moves {target} by one standard deviation of the column\n"
+        f"among the {_place(view.tree, node)} rows{more}; "
+        f"constant: {number(bars.constant)}",
         fontsize=FONT_SIZE,
         parse_math=False,
     )
-    facts = [node_facts(tree, node), clip_facts(tree, node, _PRECISION)]
+    ax.set_title(_title(view, node), **_TITLE)
+    if len(effect):
+        round_marks(ax.xaxis)
+    _plain(ax)
+
+
+def _title(view: TreeView, node: int) -> str:
+    """The way to a node, and what is known of its rows, in a few lines."""
+    facts = [*view.fact_parts(node), view.range_facts(node)]
     facts = textwrap.fill(", ".join(filter(None, facts)), _TITLE_CHARACTERS)
     words = textwrap.fill(
-        f"[{node}] {path_sentence(tree, node, _PRECISION)}",
+        f"[{node}] {path_sentence(view.tree, node)}",
         _TITLE_CHARACTERS,
         max_lines=_TITLE_LINES,
         placeholder=" ...",
     )
-    ax.set_title(f"{words}\n{facts}", fontsize=FONT_SIZE, loc="left", parse_math=False)
-    if len(effect):
-        round_marks(ax.xaxis)
-    _plain(ax)
+    return f"{words}\n{facts}"
 
 
 def _place(tree: Tree, node: int) -> str:
     return "leaf's" if tree.is_leaf[node] else "node's"
 
 
-def _draw_fit(
-    ax: Any, tree: Tree, node: int, model: LinearModel, X: Any, y: np.ndarray
-) -> None:
-    table = encode(tree.schema, X)
-    if y.shape != (len(table.x),):
-        raise ValueError(
-            f"X has {len(table.x)} rows, but y is of shape {y.shape}; one target for "
-            "every row is needed."
-        )
-    path, standardised = walk(tree, table)
-    reached = path[tree.depth[node]] == node
-    if not reached.any():
-        raise ValueError(
-            f"None of the {len(y)} rows reaches node {node}. Give rows that do, or "
-            "leave X and y out."
-        )
-    if tree.is_soft:
-        value = said(tree, table)[reached]
-    else:
-        value = tree.schema.restore_target(standardised[tree.depth[node], 0][reached])
-    actual = y[reached]
+def _draw_fit(ax: Any, view: TreeView, node: int, rows: _Reached) -> None:
+    tree, (value, actual) = view.tree, rows
+    bounds = range_of_node(tree, node) if tree.loss is None else ()
     drawn = evenly_spaced(len(value), _MOST_POINTS)
     both = np.r_[value, actual]
     ends = np.array([both.min(), both.max()])
     ax.plot(ends, ends, color="0.65", lw=1, zorder=0)
     ax.scatter(value[drawn], actual[drawn], s=12, color=_UP, alpha=0.55, linewidths=0)
-    for bound in (model.low, model.high):
+    for bound in bounds:
         if ends[0] <= bound <= ends[1] and not tree.is_soft:
             ax.axvline(bound, color="0.65", lw=0.8, ls=":", zorder=0)
     error = float(np.sqrt(np.mean((value - actual) ** 2)))
-    rows = counted(len(value), "row", "rows")
+    n_rows = counted(len(value), "row", "rows")
     by = "the mixture" if tree.is_soft else "this equation"
     ax.set_title(
-        f"{rows}, error {number(error, digits=3)}", fontsize=FONT_SIZE, loc="left"
+        f"{n_rows}, error {number(error, digits=3)}", fontsize=FONT_SIZE, loc="left"
     )
     ax.set_xlabel(f"predicted by {by}", fontsize=FONT_SIZE)
     ax.set_ylabel(
-        f"actual {quoted(model.target)}", fontsize=FONT_SIZE, parse_math=False
+        f"actual {textwrap.shorten(quoted(view.target), _LONGEST_NAME)}",
+        fontsize=FONT_SIZE,
+        parse_math=False,
     )
     round_marks(ax.xaxis)
     round_marks(ax.yaxis)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from secret_jax.data.rows import Table
@@ -10,8 +12,8 @@ from secret_jax.inspect.plot.slices import varied
 from secret_jax.inspect.plot.style import evenly_spaced
 from secret_jax.inspect.plot.support import far_from_rows
 from secret_jax.inspect.printing import counted_rows
-from secret_jax.tree.routing import said
-from secret_jax.tree.structure import Tree
+from secret_jax.inspect.tree_view import TreeView
+from secret_jax.tree.routing import apply
 
 _MOST_POINTS = 800
 _MOST_AVERAGED = 200
@@ -22,13 +24,15 @@ class Slice:
 
     def __init__(
         self,
-        tree: Tree,
+        view: TreeView,
         base: Table,
         positions: list[int],
         rows: Rows | None,
         held_columns: set[int] | None,
     ):
-        self.tree, self.base, self.positions, self.rows = tree, base, positions, rows
+        tree = view.tree
+        self.view, self.tree, self.base = view, tree, base
+        self.positions, self.rows = positions, rows
         self.box = np.array([drawn_range(tree, p, rows) for p in positions])
         self.center = tree.schema.center[positions]
         self.scale = tree.schema.scale[positions]
@@ -56,14 +60,15 @@ class Slice:
     def predict(self, values: np.ndarray) -> np.ndarray:
         """The prediction, or its mean over rows, where the columns have some values.
 
-        ``values`` are in encoded units, shape (n_places, n_positions).
+        ``values`` are in encoded units, shape (n_places, n_positions). Of classes there
+        is a column of probabilities for each.
         """
         if self.averaged is None:
-            return said(self.tree, varied(self.base, self.positions, values))
-        total = np.zeros(len(values))
+            return self.view.said(varied(self.base, self.positions, values))
+        total: Any = 0.0
         for row in range(self.n_averaged):
             one = self.averaged.take(slice(row, row + 1))
-            total += said(self.tree, self.varied_known(one, values))
+            total = total + self.view.said(self.varied_known(one, values))
         return total / self.n_averaged
 
     def varied_known(self, row: Table, values: np.ndarray) -> Table:
@@ -80,6 +85,20 @@ class Slice:
             return np.zeros(len(values), bool)
         places = varied(self.base, self.positions, values)
         return far_from_rows(self.tree, self.rows.table, places)
+
+    def elsewhere(self) -> np.ndarray:
+        """Rows whose leaf is not the one that the slice has at their place, bool.
+
+        Their other columns differ from what these are held at. None of a soft tree,
+        whose leaves mix, nor where predictions are averaged.
+        """
+        assert self.rows is not None
+        table = self.rows.table
+        if self.tree.is_soft or self.averaged is not None:
+            return np.zeros(len(table.x), bool)
+        values = table.x[:, self.positions]
+        there = apply(self.tree, varied(self.base, self.positions, values))
+        return apply(self.tree, table) != there
 
     def known(self) -> np.ndarray:
         """Which of the rows have a value in every varied column, one column each."""

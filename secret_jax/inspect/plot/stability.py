@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from secret_jax.inspect.arguments import check_count
+from secret_jax.inspect.plot.picture import Picture
 from secret_jax.inspect.plot.style import (
     DARK_COLOR,
     FONT_SIZE,
@@ -27,7 +28,7 @@ _WIDTH, _ROW_HEIGHT, _LEAST_HEIGHT = 7.5, 0.28, 1.6
 _ROOT_COLOR = DARK_COLOR
 
 
-def plot_stability(stability: Stability, *, max_columns: int | None = 6) -> list[Axes]:
+def plot_stability(stability: Stability, *, max_columns: int | None = 6) -> Picture:
     """Draw how often columns are split on, and where.
 
     Parameters
@@ -38,7 +39,7 @@ def plot_stability(stability: Stability, *, max_columns: int | None = 6) -> list
 
     Returns
     -------
-    list of Axes
+    secret_jax.inspect.plot.picture.Picture
         The frequencies; a bar is dark as far as the root is split on the column, and
         the name of a column that the fitted tree splits on is bold. Then a histogram of
         thresholds for each column, the most frequent first; lines are the thresholds of
@@ -71,7 +72,7 @@ def plot_stability(stability: Stability, *, max_columns: int | None = 6) -> list
     _draw_frequencies(first, stability, order)
     for ax, name in zip(others, numeric, strict=True):
         _draw_thresholds(ax, stability, name)
-    return [first, *others]
+    return Picture.of([first, *others])
 
 
 def _draw_frequencies(ax: Axes, stability: Stability, order: np.ndarray) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,8 @@ TICK_SIZE = 0.9 * FONT_SIZE
 COLORS = "viridis"
 # From these colours: their middle and their dark end.
 MIDDLE_COLOR, DARK_COLOR = "#21918c", "#440154"
+
+_LONGEST_TERM = 44  # characters
 
 
 def import_matplotlib() -> tuple[Any, Any]:
@@ -57,3 +60,8 @@ def round_marks(axis: Any, most: int = 5) -> None:
 
     axis.set_major_locator(MaxNLocator(most))
     axis.set_major_formatter(FuncFormatter(lambda value, _: short_number(value)))
+
+
+def in_short(words: str) -> str:
+    """A term of an equation as a label that has room beside a picture."""
+    return textwrap.shorten(words, _LONGEST_TERM, placeholder=" ..]")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
 from secret_jax.inspect.arguments import check_count, checked_precision
+from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.plot.layout import (
+    BAR_HEIGHT,
     COLUMN_GAP,
     HEADER,
     LINE_HEIGHT,
@@ -18,7 +21,9 @@ from secret_jax.inspect.plot.layout import (
     boxes_of,
     readable_depth,
     text_width,
+    with_short_names,
 )
+from secret_jax.inspect.plot.picture import Picture
 from secret_jax.inspect.plot.style import (
     COLORS,
     FONT_SIZE,
@@ -31,16 +36,18 @@ from secret_jax.inspect.printing import (
     counted_rows,
     short_number,
 )
-from secret_jax.inspect.rest import rest_of
+from secret_jax.inspect.tree_view import NumberView, TreeView
+from secret_jax.inspect.views import as_view
 from secret_jax.tree.structure import Tree
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_PRECISION = 2  # digits; a picture has less room than text
 # Lengths are inches.
 _FOOTER = 0.7
 _LARGEST_FIGURE = 120.0  # about 200 leaves; beyond it text is drawn smaller
+_LEGEND_ROW, _SQUARE = 0.24, 0.13
+_TITLE_WIDTH = 5.0  # at least, before it is broken
 _COLOR_BAR = 2.6, 0.12  # width and height
 _COLOR_BAR_TOP, _COLOR_BAR_LABEL = 0.35, 0.48  # above the lower edge
 # Sizes of text, of the font size.
@@ -52,17 +59,17 @@ _BRIGHTNESS = 0.299, 0.587, 0.114  # of red, green and blue (ITU-R BT.601)
 
 
 def plot_tree(
-    tree: Tree,
+    tree: Tree | TreeView,
     *,
     ax: Axes | None = None,
     max_depth: int | Literal["auto"] | None = "auto",
     precision: int | None = None,
-) -> Axes:
+) -> Picture:
     """Draw the tree, with the splits and equations in the units of the data.
 
     Parameters
     ----------
-    tree : Tree
+    tree : Tree or TreeView
     ax : matplotlib Axes, optional
         Where to draw; the text is scaled to fit. By default a figure of the size that
         the tree needs is made: half an inch per leaf, two to three per level.
@@ -71,11 +78,11 @@ def plot_tree(
         "auto" draws up to six levels, as many as have at most 20 ends, and says so;
         None: all.
     precision : int, optional
-        Significant digits relative to the effect, 2 by default; see `export_text`.
+        Significant digits relative to the effect, 3 by default; see `export_text`.
 
     Returns
     -------
-    matplotlib Axes
+    secret_jax.inspect.plot.picture.Picture
 
     Raises
     ------
@@ -88,57 +95,123 @@ def plot_tree(
     -----
     The numbers in brackets are those of the nodes, as `apply` gives them. Where the
     condition of a box holds, the way leads up. Edges are as wide as their share of the
-    training rows; boxes are coloured by the mean of the target in the node. The terms
-    that move most in a leaf are shown as far as there is room; `export_text` shows all.
+    training rows; boxes are coloured by the mean of the target in the node, or have a
+    bar of the shares of the classes. The terms that move most in a leaf are shown as
+    far as there is room, with the numbers of `export_text`, which shows all.
     """
     pyplot, ScalarMappable = import_matplotlib()
-    n_curves = 0 if tree.additive is None else tree.additive.n_curves
-    tree = rest_of(tree)
+    view = as_view(tree)
+    n_curves = 0 if view.tree.additive is None else view.tree.additive.n_curves
+    view = view.without_curves()
+    tree = view.tree
     if isinstance(max_depth, str) and max_depth == "auto":
         max_depth = readable_depth(tree)
     depth = cast("int | None", max_depth)
     check_count("max_depth", depth)
-    digits = _PRECISION if precision is None else checked_precision(precision)
-    boxes = boxes_of(tree, depth, digits)
-    leaves = counted_leaves(tree.n_leaves)
-    soft = "soft splits, " if tree.is_soft else ""
-    title = f"{tree.schema.target_name}: {leaves}, {soft}{counted_rows(tree.weight[0])}"
-    if n_curves:
-        title += f", behind {counted(n_curves, 'curve', 'curves')}"
-    if depth is not None and depth < tree.max_depth:
-        title += f"; the upper {depth} of {counted(tree.max_depth, 'level', 'levels')}"
+    checked_precision(precision)
+    boxes = boxes_of(view, depth, precision)
     right = max(box.right for box in boxes.values())
-    width = max(right, MARGIN + _TITLE_WIDER * text_width(title)) + MARGIN
+    lines = _title_lines(view, depth, n_curves, right - 2 * MARGIN)
+    width = max(right, MARGIN + max(map(_title_width, lines))) + MARGIN
+    above = LINE_HEIGHT * _TITLE * (len(lines) - 1)
     lowest = max(box.middle + box.height / 2 for box in boxes.values())
-    height = lowest + ROW_GAP + (_FOOTER if len(boxes) > 1 else MARGIN)
-    shrink = min(1.0, _LARGEST_FIGURE / max(width, height))
+    legend: list[list[tuple[float, str, str]]] = []
+    if isinstance(view, ClassView):
+        legend = _legend_rows(with_short_names(view), width)
+    footer = _LEGEND_ROW * len(legend) or (_FOOTER if len(boxes) > 1 else 0.0)
+    height = lowest + ROW_GAP + max(footer, MARGIN)
+    shrink = min(1.0, _LARGEST_FIGURE / max(width, height + above))
     if ax is not None:
         check_axes(ax)
     axes: Axes = ax or pyplot.figure(
-        figsize=(width * shrink, height * shrink)
+        figsize=(width * shrink, (height + above) * shrink)
     ).add_axes((0, 0, 1, 1))
-    scale = _fit(axes, width, height)
+    scale = _fit(axes, width, -above, height)
 
-    level = tree.schema.restore_target(tree.mean[:, 0])
-    color = ScalarMappable(cmap=COLORS)
-    color.set_clim(
-        min(level[node] for node in boxes), max(level[node] for node in boxes)
-    )
+    fills = _Fills(view, boxes, ScalarMappable)
     for node, box in boxes.items():
         if node:
             _draw_edge(axes, tree, boxes[int(tree.parent[node])], box, scale)
         cut = box.is_end and not tree.is_leaf[node]
-        fill = color.to_rgba(level[node]) if len(boxes) > 1 else _ALONE
-        _draw_box(axes, box, fill, "--" if cut else "-", scale)
-    _write(axes, MARGIN, HEADER / 2, title, _TITLE * scale, weight="bold")
-    if len(boxes) > 1:
-        _draw_color_bar(axes, color, tree.schema.target_name, height, scale)
-    return axes
+        _draw_box(axes, box, fills.of(node), "--" if cut else "-", scale)
+    for i, line in enumerate(lines):
+        y = HEADER / 2 - above + i * LINE_HEIGHT * _TITLE
+        _write(axes, MARGIN, y, line, _TITLE * scale, weight="bold")
+    if legend:
+        _draw_legend(axes, legend, height - footer, scale)
+    elif fills.color is not None:
+        _draw_color_bar(axes, fills.color, view.title, height, scale)
+    return Picture.of([axes])
 
 
-def _fit(ax: Axes, width: float, height: float) -> float:
+class _Fills:
+    """Colours of the boxes: by the mean of the target, where they differ in it."""
+
+    def __init__(self, view: TreeView, boxes: dict[int, Box], ScalarMappable: Any):
+        self.color = None
+        if isinstance(view, NumberView) and len(boxes) > 1:
+            self._level = view.means
+            shown = [self._level[node] for node in boxes]
+            self.color = ScalarMappable(cmap=COLORS)
+            self.color.set_clim(min(shown), max(shown))
+
+    def of(self, node: int) -> Any:
+        return _ALONE if self.color is None else self.color.to_rgba(self._level[node])
+
+
+def _title_lines(
+    view: TreeView, depth: int | None, n_curves: int, width: float
+) -> list[str]:
+    """What the tree is, in as many lines as it is wide."""
+    tree = view.tree
+    soft = "soft splits, " if tree.is_soft else ""
+    leaves = counted_leaves(tree.n_leaves)
+    title = f"{view.title}: {leaves}, {soft}{counted_rows(tree.weight[0])}"
+    if n_curves:
+        title += f", behind {counted(n_curves, 'curve', 'curves')}"
+    if depth is not None and depth < tree.max_depth:
+        title += f"; the upper {depth} of {counted(tree.max_depth, 'level', 'levels')}"
+    letters = len(title) * max(width, _TITLE_WIDTH) / _title_width(title)
+    if isinstance(view, NumberView):
+        return [title]
+    return textwrap.wrap(title, max(int(letters), 20), break_on_hyphens=False)
+
+
+def _title_width(line: str) -> float:
+    return _TITLE_WIDER * text_width(line)
+
+
+def _legend_rows(view: ClassView, width: float) -> list[list[tuple[float, str, str]]]:
+    """Left edges, colours and names of the classes, in rows of a width."""
+    rows: list[list[tuple[float, str, str]]] = [[]]
+    left = MARGIN
+    for color, name in zip(view.colors, view.names, strict=True):
+        wide = _SQUARE + 2.5 * PADDING + text_width(name)
+        if rows[-1] and left + wide > width - MARGIN:
+            rows.append([])
+            left = MARGIN
+        rows[-1].append((left, color, name))
+        left += wide
+    return rows
+
+
+def _draw_legend(
+    ax: Axes, rows: list[list[tuple[float, str, str]]], top: float, scale: float
+) -> None:
+    from matplotlib.patches import Rectangle
+
+    for i, row in enumerate(rows):
+        middle = top + _LEGEND_ROW * (i + 0.5)
+        for left, color, name in row:
+            corner = (left, middle - _SQUARE / 2)
+            ax.add_patch(Rectangle(corner, _SQUARE, _SQUARE, facecolor=color))
+            _write(ax, left + _SQUARE + 0.5 * PADDING, middle, name, scale)
+
+
+def _fit(ax: Axes, width: float, top: float, bottom: float) -> float:
     """Lay inches out on the axes; the factor by which they are drawn smaller."""
-    ax.set(xlim=(0, width), ylim=(height, 0), aspect="equal")
+    height = bottom - top
+    ax.set(xlim=(0, width), ylim=(bottom, top), aspect="equal")
     ax.set_axis_off()
     figure = ax.get_figure()
     assert figure is not None
@@ -177,9 +250,25 @@ def _draw_box(ax: Axes, box: Box, color: Any, line: str, scale: float) -> None:
     )
     brightness = np.dot(color[:3], _BRIGHTNESS)
     ink = "black" if brightness > 0.5 else "white"
+    top = box.middle - box.height / 2
     for i, line_text in enumerate(box.lines):
-        y = box.middle + LINE_HEIGHT * (i - (len(box.lines) - 1) / 2)
+        y = top + PADDING + LINE_HEIGHT * (i + 0.5)
         _write(ax, box.left + PADDING, y, line_text, scale, color=ink, zorder=3)
+    _draw_bar(ax, box)
+
+
+def _draw_bar(ax: Axes, box: Box) -> None:
+    """Shares as parts of a bar along the lower edge of a box."""
+    from matplotlib.patches import Rectangle
+
+    left = box.left + PADDING
+    whole = box.right - PADDING - left
+    top = box.middle + box.height / 2 - PADDING - BAR_HEIGHT
+    for share, color in box.bar:
+        if share > 0:
+            part = (left, top), share * whole, BAR_HEIGHT
+            ax.add_patch(Rectangle(*part, facecolor=color, linewidth=0, zorder=3))
+            left += share * whole
 
 
 def _draw_edge(ax: Axes, tree: Tree, parent: Box, child: Box, scale: float) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from secret_jax.inspect.class_errors import Bin
 from secret_jax.inspect.printing import number, short_number
 
 
@@ -132,3 +134,70 @@ def histogram(values: np.ndarray, width: int, height: int, bins: int) -> Histogr
         if n
     ]
     return Histogram(width, height, bars, ticks(-end, end, width, 6), width / 2)
+
+
+class Dot(NamedTuple):
+    """A point with the ends of a vertical bar through it, in pixels."""
+
+    x: float
+    y: float
+    low: float
+    high: float
+
+
+class Chart(NamedTuple):
+    """A line from (0, 0) to (1, 1) at most, in a square, and what its axes are.
+
+    Attributes
+    ----------
+    size : int
+        Of the square, in pixels.
+    line : str
+        Of an SVG path.
+    dots : list of Dot
+    across, up : str
+        Names of the axes.
+    ticks : list of Tick
+        Of both.
+    """
+
+    size: int
+    line: str
+    dots: list[Dot]
+    across: str
+    up: str
+    ticks: list[Tick]
+
+
+def calibration_chart(bins: Sequence[Bin], size: int, name: str) -> Chart:
+    """Shares by bins of the probability, with two standard errors to either side."""
+    dots = [
+        Dot(
+            _pixel(size, one.predicted),
+            _pixel(size, 1 - one.observed),
+            _pixel(size, 1 - max(one.observed - 2 * one.error, 0.0)),
+            _pixel(size, 1 - min(one.observed + 2 * one.error, 1.0)),
+        )
+        for one in bins
+    ]
+    line = "L".join(f"{number(dot.x)} {number(dot.y)}" for dot in dots)
+    marks = ticks(0.0, 1.0, size)
+    return Chart(
+        size, f"M{line}", dots, f"probability of {name}", "share of the rows", marks
+    )
+
+
+def roc_chart(points: np.ndarray, size: int, name: str) -> Chart:
+    """The receiver operating characteristic, at most at so many points as pixels."""
+    chosen = np.unique(np.linspace(0, len(points) - 1, min(len(points), size)))
+    line = "L".join(
+        f"{number(_pixel(size, false))} {number(_pixel(size, 1 - true))}"
+        for false, true in points[chosen.astype(int)].tolist()
+    )
+    across = "share of the others above a threshold"
+    marks = ticks(0.0, 1.0, size)
+    return Chart(size, f"M{line}", [], across, f"share of {name} above it", marks)
+
+
+def _pixel(size: int, share: float) -> float:
+    return round(size * share, 1)

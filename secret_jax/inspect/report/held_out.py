@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from secret_jax.data.rows import Table
-from secret_jax.inspect.cost import reading_cost
 from secret_jax.inspect.printing import number
+from secret_jax.inspect.report.error_lines import (
+    ErrorLine,
+    Figure,
+    compared_lines,
+    lines_by_size,
+)
 from secret_jax.inspect.rest import rest_of
-from secret_jax.prune.path import of_size
+from secret_jax.inspect.tree_view import NumberView
 from secret_jax.tree.routing import apply, predict
 from secret_jax.tree.structure import Tree
 
@@ -60,29 +66,6 @@ class HeldOut(NamedTuple):
         return self.actual - self.prediction
 
 
-class ErrorLine(NamedTuple):
-    """How well something predicts the rows.
-
-    Attributes
-    ----------
-    name : str
-    leaves, numbers : int or None
-        What there is to read.
-    error, uncertainty, r2 : str
-        Root mean squared error, its standard error, and R².
-    bar : float
-        Length of the error as a bar.
-    """
-
-    name: str
-    leaves: int | None
-    numbers: int | None
-    error: str
-    uncertainty: str
-    r2: str
-    bar: float
-
-
 def error_and_uncertainty(residual: np.ndarray) -> tuple[float, float]:
     """Root mean squared error, and its standard error (by the delta method)."""
     squares = np.square(residual)
@@ -96,10 +79,6 @@ def error_and_uncertainty(residual: np.ndarray) -> tuple[float, float]:
 def errors_by_size(tree: Tree, rows: HeldOut) -> list[ErrorLine]:
     """Errors of the tree cut down to 1, 2, 4, 8 ... leaves, and of the whole tree.
 
-    The subtrees are those of the weakest-link path (`secret_jax.prune.path`), so what
-    leads from one line to the next is the part of the tree that pays least. Their
-    leaves predict with the models that the inner nodes have.
-
     Parameters
     ----------
     tree : Tree
@@ -109,25 +88,20 @@ def errors_by_size(tree: Tree, rows: HeldOut) -> list[ErrorLine]:
     Returns
     -------
     list of ErrorLine
-        By size; subtrees of the same size once.
+        By size; see `secret_jax.inspect.report.error_lines.lines_by_size`.
     """
-    sizes = [2**k for k in range(tree.n_leaves.bit_length()) if 2**k < tree.n_leaves]
-    subtrees = {cut.n_leaves: cut for cut in (of_size(tree, n) for n in sizes)}
-    subtrees[tree.n_leaves] = tree
-    lines = []
-    for n_leaves, cut in sorted(subtrees.items()):
-        residual = rows.actual - predict(cut, rows.table)
-        name = "the whole tree" if cut is tree else f"a tree of {n_leaves} leaves"
-        if n_leaves == 1:
-            name = "one linear model"
-        error, uncertainty = error_and_uncertainty(residual)
-        explained = r_squared(error, rows.variance)
-        cost = reading_cost(cut).total
-        lines.append(_line(name, n_leaves, cost, error, uncertainty, explained))
-    return lines
+
+    def figures(cut: Tree) -> tuple[list[Figure], float]:
+        error, uncertainty = error_and_uncertainty(
+            rows.actual - predict(cut, rows.table)
+        )
+        return _figures(error, uncertainty, r_squared(error, rows.variance)), error
+
+    view = NumberView(tree=tree, name=tree.schema.target_name)
+    return lines_by_size(view, figures, "one linear model")
 
 
-def compared(scores: Any) -> list[ErrorLine]:
+def compared(scores: Mapping[str, Mapping[str, Any]] | None) -> list[ErrorLine]:
     """Errors of other methods, from a mapping of names to ``rmse``, ``r2``, ``leaves``.
 
     Parameters
@@ -138,16 +112,11 @@ def compared(scores: Any) -> list[ErrorLine]:
     -------
     list of ErrorLine
     """
-    return [
-        _line(name, score.get("leaves"), None, score["rmse"], None, score.get("r2"))
-        for name, score in (scores or {}).items()
-    ]
 
+    def figures(score: Mapping[str, Any]) -> tuple[list[Figure], float]:
+        return _figures(score["rmse"], None, score.get("r2")), score["rmse"]
 
-def with_bars(lines: list[ErrorLine]) -> list[ErrorLine]:
-    """The lines with bars as shares of the longest one."""
-    longest = max((line.bar for line in lines), default=0.0) or 1.0
-    return [line._replace(bar=line.bar / longest) for line in lines]
+    return compared_lines(scores, figures)
 
 
 def r_squared(error: float, variance: float) -> float | None:
@@ -155,20 +124,9 @@ def r_squared(error: float, variance: float) -> float | None:
     return 1 - error**2 / variance if variance > 0 else None
 
 
-def _line(
-    name: str,
-    leaves: int | None,
-    numbers: int | None,
-    error: float,
-    uncertainty: float | None,
-    explained: float | None,
-) -> ErrorLine:
-    return ErrorLine(
-        name,
-        leaves,
-        numbers,
-        number(error, digits=_DIGITS),
-        "" if uncertainty is None else f"± {number(uncertainty, digits=2)}",
-        "-" if explained is None else f"{explained:.3f}",
-        error,
-    )
+def _figures(
+    error: float, uncertainty: float | None, explained: float | None
+) -> list[Figure]:
+    around = "" if uncertainty is None else f"± {number(uncertainty, digits=2)}"
+    share = "-" if explained is None else f"{explained:.3f}"
+    return [Figure(number(error, digits=_DIGITS), around), Figure(share)]

@@ -8,12 +8,20 @@ from typing import NamedTuple
 
 import numpy as np
 
+from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.colors import Scale
 from secret_jax.inspect.explain import path_sentence
 from secret_jax.inspect.one_leaf import one_leaf_sentence
 from secret_jax.inspect.printing import counted_leaves, counted_rows, number
 from secret_jax.inspect.report.words import in_steps
-from secret_jax.inspect.words import clip_facts, model_parts, split_sentence
+from secret_jax.inspect.tree_view import TreeView
+from secret_jax.inspect.words import (
+    bounds_in_words,
+    model_parts,
+    most_moving,
+    share_of_rows,
+    split_sentence,
+)
 from secret_jax.tree.structure import StopReason, Tree
 from secret_jax.tree.totals import leaves_below
 
@@ -31,18 +39,19 @@ class NodeView(NamedTuple):
         Under which its parent sends a row there.
     path : str
         All conditions on the way.
-    rows, percent, mean, deviation, error, r2 : str
-        Of its training rows; ``r2`` is that of its own model.
-    share : float
-        Of all training rows.
-    color : str
-        Of its mean.
+    rows, percent : str
+        Of its training rows.
+    facts : list of (str, str)
+        What else is known of them, with its name: of numbers mean, standard deviation,
+        error and R² of the node's own model; of classes their shares and the loss.
+    bar : list of (float, str)
+        Lengths and colours of the parts of its bar, as shares of the whole.
     is_end : bool
         Whether nothing is shown below it.
     below : str
         Leaves below an inner node; empty of a leaf.
-    equation : list of str
-        Parts between which a line may break; only of ends.
+    equations : list of list of str
+        Each in parts between which a line may break; only of ends.
     remark : str
         Range of its predictions, and why a leaf was not split.
     n_closed : int
@@ -54,29 +63,21 @@ class NodeView(NamedTuple):
     path: str
     rows: str
     percent: str
-    mean: str
-    deviation: str
-    error: str
-    r2: str
-    share: float
-    color: str
+    facts: list[tuple[str, str]]
+    bar: list[tuple[float, str]]
     is_end: bool
     below: str
-    equation: list[str]
+    equations: list[list[str]]
     remark: str
     n_closed: int
 
 
-def shown_nodes(
-    tree: Tree, scale: Scale, max_depth: int | None = None
-) -> list[NodeView]:
+def shown_nodes(view: TreeView, max_depth: int | None = None) -> list[NodeView]:
     """The nodes in the order in which they are read, the left side first.
 
     Parameters
     ----------
-    tree : Tree
-        Of a single output.
-    scale : Scale
+    view : TreeView
     max_depth : int, optional
         Deepest level that is shown.
 
@@ -84,12 +85,14 @@ def shown_nodes(
     -------
     list of NodeView
     """
+    tree = view.tree
     n_below = leaves_below(tree)
     ends = tree.is_leaf | (tree.depth == (-1 if max_depth is None else max_depth))
     order = list(_in_order(tree, ends))
     following = [int(tree.depth[node]) for node in order[1:]] + [0]
+    told = _ClassFacts(view) if isinstance(view, ClassView) else _NumberFacts(view)
     return [
-        _view(tree, node, scale, bool(ends[node]), int(n_below[node]), below)
+        _view(told, node, bool(ends[node]), int(n_below[node]), below)
         for node, below in zip(order, following, strict=True)
     ]
 
@@ -104,17 +107,13 @@ def _in_order(tree: Tree, ends: np.ndarray) -> Iterator[int]:
 
 
 def _view(
-    tree: Tree, node: int, scale: Scale, is_end: bool, n_below: int, next_depth: int
+    told: _NumberFacts | _ClassFacts,
+    node: int,
+    is_end: bool,
+    n_below: int,
+    next_depth: int,
 ) -> NodeView:
-    target = tree.schema.target_scale
-    deviation = float(tree.deviation[node, 0])
-    squared_error = max(float(tree.train_error[node, 0]), 0.0)
-    explained = 1 - squared_error / deviation**2 if deviation > 0 else math.nan
-    error = math.sqrt(squared_error) * target
-    if tree.loss is not None:
-        error, explained = squared_error, math.nan
-    share = float(tree.weight[node] / tree.weight[0]) if tree.weight[0] > 0 else 0.0
-    mean = float(tree.schema.restore_target(tree.mean[node, 0]))
+    tree = told.view.tree
     condition = "all rows"
     if node:
         parent = int(tree.parent[node])
@@ -128,19 +127,81 @@ def _view(
         condition=condition,
         path=path_sentence(tree, node) if is_end else "",
         rows=counted_rows(tree.weight[node]),
-        percent=f"{number(100 * share, digits=_DIGITS)} %",
-        mean=in_steps(mean, target),
-        deviation=number(deviation * target, digits=_DIGITS),
-        error=number(error, digits=_DIGITS),
-        r2="-" if math.isnan(explained) else f"{explained:.2f}",
-        share=share,
-        color=scale.color(mean),
+        percent=share_of_rows(tree, node),
+        facts=told.facts(node),
+        bar=told.bar(node),
         is_end=is_end,
         below="" if leaf else counted_leaves(n_below),
-        equation=model_parts(tree, node, max_terms=_MOST_TERMS) if is_end else [],
-        remark="; ".join(filter(None, [clip_facts(tree, node), reason])),
+        equations=told.equations(node) if is_end else [],
+        remark="; ".join(filter(None, [told.bounds(node), reason])),
         n_closed=int(tree.depth[node]) - next_depth if is_end else 0,
     )
+
+
+class _NumberFacts:
+    """Means, deviations and errors of the nodes, and colours by the mean."""
+
+    def __init__(self, view: TreeView):
+        self.view = view
+        self._means = means(view.tree).tolist()
+        self._scale = Scale(self._means)
+
+    def facts(self, node: int) -> list[tuple[str, str]]:
+        tree = self.view.tree
+        target = tree.schema.target_scale
+        deviation = float(tree.deviation[node, 0])
+        squared_error = max(float(tree.train_error[node, 0]), 0.0)
+        known = [
+            ("mean", in_steps(self._means[node], target)),
+            ("sd", number(deviation * target, digits=_DIGITS)),
+        ]
+        if tree.loss is not None:
+            return [*known, ("loss", number(squared_error, digits=_DIGITS))]
+        error = number(math.sqrt(squared_error) * target, digits=_DIGITS)
+        known.append(("error", error))
+        if deviation > 0:
+            known.append(("R²", f"{1 - squared_error / deviation**2:.2f}"))
+        return known
+
+    def bar(self, node: int) -> list[tuple[float, str]]:
+        weight = self.view.tree.weight
+        share = float(weight[node] / weight[0]) if weight[0] > 0 else 0.0
+        return [(share, self._scale.color(self._means[node]))]
+
+    def equations(self, node: int) -> list[list[str]]:
+        return [model_parts(self.view.tree, node, max_terms=_MOST_TERMS)]
+
+    def bounds(self, node: int) -> str:
+        return bounds_in_words(self.view.tree, node)
+
+
+class _ClassFacts:
+    """Shares of the classes in the nodes, and the mean loss."""
+
+    def __init__(self, view: ClassView):
+        self.view = view
+
+    def facts(self, node: int) -> list[tuple[str, str]]:
+        shares = [("", words) for words in self.view.share_words(node)]
+        loss = number(self.view.loss_of(node), digits=_DIGITS)
+        return [*shares, (self.view.loss_name, loss)]
+
+    def bar(self, node: int) -> list[tuple[float, str]]:
+        return self.view.bar(node)
+
+    def equations(self, node: int) -> list[list[str]]:
+        shown = [
+            tree
+            for which, tree in enumerate(self.view.equations)
+            if self.view.tells(node, which)
+        ]
+        if len(shown) > 1:  # the leaf's own table has them
+            first, *others = most_moving(shown, node)
+            return [[", ".join([first, *others])]]
+        return [model_parts(tree, node, max_terms=_MOST_TERMS) for tree in shown]
+
+    def bounds(self, node: int) -> str:
+        return self.view.range_facts(node)
 
 
 def means(tree: Tree) -> np.ndarray:

@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from secret_jax.data.rows import Table
 from secret_jax.inspect.arguments import check_count
-from secret_jax.inspect.colors import Scale
-from secret_jax.inspect.cost import reading_cost
+from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.curves import curves_note
-from secret_jax.inspect.importances import feature_importances
-from secret_jax.inspect.printing import counted, counted_leaves, counted_rows, number
-from secret_jax.inspect.report.drawing import Scatter, histogram, scatter
-from secret_jax.inspect.report.held_out import (
-    HeldOut,
-    compared,
-    error_and_uncertainty,
-    errors_by_size,
-    r_squared,
-    with_bars,
-)
-from secret_jax.inspect.report.nodes import NodeView, means, shown_nodes
-from secret_jax.inspect.report.terms import TermLine, term_lines
-from secret_jax.inspect.report.ways import example_ways
-from secret_jax.inspect.report.words import in_steps
-from secret_jax.inspect.rest import rest_of
+from secret_jax.inspect.printing import counted, counted_leaves, counted_rows
+from secret_jax.inspect.report.class_rows import ClassRows
+from secret_jax.inspect.report.error_lines import with_bars
+from secret_jax.inspect.report.held_out import HeldOut
+from secret_jax.inspect.report.nodes import shown_nodes
+from secret_jax.inspect.report.of_classes import ClassParts, shade
+from secret_jax.inspect.report.of_numbers import NumberParts
+from secret_jax.inspect.tree_view import NumberView, TreeView
+from secret_jax.inspect.views import as_view
 from secret_jax.inspect.words import missing_facts, mixture_facts
 from secret_jax.tree.structure import Tree
 
@@ -36,24 +29,11 @@ _MOST_CARDS = 200
 _MOST_NODES = 1000
 _MOST_IMPORTANCES = 20
 _LEAST_IMPORTANCE = 0.001
-_BINS = 41  # odd: one of them is around zero
-# Pixels.
-_CARD_SCATTER, _LARGE_SCATTER = 150, 300
-_HISTOGRAM = 460, 220
-
-
-class Card(NamedTuple):
-    """A leaf: what is said of it, its terms, and its rows as points."""
-
-    view: NodeView
-    terms: list[TermLine]
-    n_hidden: int
-    scatter: Scatter | None
 
 
 def report_page(
-    tree: Tree,
-    rows: HeldOut | None = None,
+    tree: Tree | TreeView,
+    rows: HeldOut | ClassRows | None = None,
     *,
     comparison: Mapping[str, Mapping[str, Any]] | None = None,
     title: str | None = None,
@@ -63,12 +43,13 @@ def report_page(
 
     Parameters
     ----------
-    tree : Tree
-        Of a single output.
-    rows : HeldOut, optional
-        Rows that the tree did not learn from: for errors, points and ways.
+    tree : Tree or TreeView
+    rows : HeldOut or ClassRows, optional
+        Rows that the tree did not learn from, made by `held_out_rows`: for errors,
+        drawings and ways.
     comparison : dict of str to dict, optional
-        Other methods: ``rmse``, ``r2`` and perhaps ``leaves`` of each name.
+        Other methods: ``rmse``, ``r2`` and perhaps ``leaves`` of each name; of classes
+        ``error`` (the share that is wrong) and ``log_loss``.
     title : str, optional
         By default the name of the target.
     max_points : int
@@ -80,56 +61,64 @@ def report_page(
         It asks for nothing over a network, and says so to the browser, too.
     """
     check_count("max_points", max_points)
-    note, tree = curves_note(tree), rest_of(tree)
-    schema = tree.schema
-    scale = Scale(means(tree).tolist())
-    depth = _deepest(tree, _MOST_NODES)
-    nodes = shown_nodes(tree, scale, depth)
-    cards = _cards(tree, scale, rows, max_points)
+    view = as_view(tree)
+    note, view = curves_note(view.tree), view.without_curves()
+    parts: Any = _parts(view)
+    depth = _deepest(view.tree, _MOST_NODES)
+    notes = (
+        *(note, missing_facts(view.tree), mixture_facts(view.tree)),
+        _cut(view.tree, depth),
+    )
     content: dict[str, Any] = {
-        "title": title or schema.target_name,
-        "target": schema.target_name,
-        "tiles": _tiles(tree, rows),
-        "notes": [
-            words
-            for words in (
-                *(note, missing_facts(tree), mixture_facts(tree)),
-                _cut(tree, depth),
-            )
-            if words
-        ],
-        "nodes": nodes,
-        "low": in_steps(scale.low, schema.target_scale),
-        "high": in_steps(scale.high, schema.target_scale),
-        "shades": scale.shades,
-        "cards": cards,
-        "n_leaves": tree.n_leaves,
-        "importances": _importances(tree),
-        "comparison": [],
+        "title": title or view.title,
+        "parts": parts,
+        "tiles": [*_tiles(view), *parts.tiles(rows)],
+        "notes": [words for words in notes if words],
+        "nodes": shown_nodes(view, depth),
+        "cards": _cards(view, parts, rows, max_points),
+        "n_leaves": view.tree.n_leaves,
+        "importances": _importances(list(view.tree.schema.names), parts.importances),
+        "comparison": with_bars(parts.lines(rows, comparison)),
         "ways": [],
+        "drawings": {},
+        "n_rows": 0,
     }
-    lines = compared(comparison)
     if rows is not None:
-        lines = errors_by_size(tree, rows) + lines
         content |= {
-            "ways": example_ways(tree, rows),
-            "fit": scatter(
-                rows.prediction, rows.actual, _LARGE_SCATTER, max(10 * max_points, 1)
-            ),
-            "residuals": histogram(rows.residual, *_HISTOGRAM, _BINS),
+            "ways": parts.ways(rows),
+            "drawings": parts.drawings(rows, max_points),
             "n_rows": len(rows.actual),
         }
-    content["comparison"] = with_bars(lines)
     return _templates().get_template("page.html").render(content)
 
 
-def tree_fragment(trees: list[Tree], limit: int) -> str:
+def held_out_rows(
+    view: TreeView, table: Table, columns: list[np.ndarray], X: Any, y: Any
+) -> HeldOut | ClassRows:
+    """Rows that a tree did not learn from, for its page.
+
+    Parameters
+    ----------
+    view : TreeView
+    table : Table
+    columns : list of ndarray of shape (n_rows,)
+        As they were given.
+    X, y : array-like
+        The rows and their targets.
+
+    Returns
+    -------
+    HeldOut or ClassRows
+    """
+    return _parts(view).rows(table, columns, X, y)
+
+
+def tree_fragment(trees: Sequence[Tree | TreeView], limit: int) -> str:
     """The foldable trees alone, to stand in another page.
 
     Parameters
     ----------
-    trees : list of Tree
-        Each of a single output.
+    trees : sequence of Tree or TreeView
     limit : int
         Most bytes; deep levels are left out, and that is said.
 
@@ -138,23 +127,31 @@ def tree_fragment(trees: list[Tree], limit: int) -> str:
     str
     """
     template = _templates().get_template("fragment.html")
-    curves, trees = [curves_note(tree) for tree in trees], [*map(rest_of, trees)]
-    depth = max(_deepest(tree, _MOST_NODES) or tree.max_depth for tree in trees)
+    views = [as_view(tree) for tree in trees]
+    curves = [curves_note(view.tree) for view in views]
+    views = [view.without_curves() for view in views]
+    depth = max(_deepest(v.tree, _MOST_NODES) or v.tree.max_depth for v in views)
     while True:
-        parts = []
-        for tree, note in zip(trees, curves, strict=True):
-            scale = Scale(means(tree).tolist())
-            parts.append(
-                {
-                    "head": _head(tree),
-                    "nodes": shown_nodes(tree, scale, depth),
-                    "note": "; ".join(filter(None, (note, _cut(tree, depth)))),
-                }
-            )
+        parts = [
+            {
+                "head": _head(view),
+                "key": _parts(view).key,
+                "nodes": shown_nodes(view, depth),
+                "note": "; ".join(filter(None, (note, _cut(view.tree, depth)))),
+            }
+            for view, note in zip(views, curves, strict=True)
+        ]
         html = template.render(trees=parts)
         if len(html.encode()) <= limit or depth == 0:
             return html
         depth -= 1
+
+
+def _parts(view: TreeView) -> NumberParts | ClassParts:
+    if isinstance(view, ClassView):
+        return ClassParts(view)
+    assert isinstance(view, NumberView)
+    return NumberParts(view)
 
 
 @cache
@@ -166,83 +163,59 @@ def _templates() -> Any:
             "Pages need jinja2, which is not installed. Install the extra: "
             "pip install 'secret-jax[plot]'"
         ) from error
-    return Environment(
+    made = Environment(
         loader=PackageLoader("secret_jax.inspect.report"),
         autoescape=True,  # names of columns and categories are anybody's
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    made.globals["shade"] = shade
+    return made
 
 
-def _head(tree: Tree) -> str:
-    numbers = counted(reading_cost(tree).total, "number", "numbers")
+def _head(view: TreeView) -> str:
+    numbers = counted(view.n_numbers(), "number", "numbers")
     return (
-        f"{tree.schema.target_name}: {counted_leaves(tree.n_leaves)}, {numbers} to "
-        f"read, {counted_rows(tree.weight[0])}"
+        f"{view.title}: {counted_leaves(view.tree.n_leaves)}, {numbers} to "
+        f"read, {counted_rows(view.tree.weight[0])}"
     )
 
 
-def _tiles(tree: Tree, rows: HeldOut | None) -> list[tuple[str, str, str]]:
-    """Figures of the head: label, value, remark."""
+def _tiles(view: TreeView) -> list[tuple[str, str, str]]:
+    """Figures of the head that all trees have: label, value, remark."""
+    tree = view.tree
     depth = f"depth {tree.max_depth}" + (", soft splits" if tree.is_soft else "")
-    tiles = [
+    return [
         ("grown on", counted_rows(tree.weight[0]), ""),
         ("size", counted_leaves(tree.n_leaves), depth),
-        ("to read", f"{reading_cost(tree).total:,} numbers", "splits and equations"),
+        ("to read", f"{view.n_numbers():,} numbers", "splits and equations"),
     ]
-    if rows is None:
-        error = max(_training_error(tree), 0.0)
-        if tree.loss is None:
-            error = float(np.sqrt(error)) * tree.schema.target_scale
-        what = "training error" if tree.loss is None else "training loss"
-        tiles.append((what, number(error, digits=3), "no held-out rows were given"))
-        return tiles
-    error, uncertainty = error_and_uncertainty(rows.residual)
-    explained = r_squared(error, rows.variance)
-    words = f"{number(error, digits=3)} ± {number(uncertainty, digits=2)}"
-    tiles.append(("held-out error", words, f"{len(rows.actual):,} rows"))
-    if explained is not None:
-        tiles.append(("held-out R²", f"{explained:.3f}", "share of the variance"))
-    return tiles
-
-
-def _training_error(tree: Tree) -> float:
-    leaf = tree.is_leaf
-    total = max(float(tree.weight[leaf].sum()), 1e-300)
-    return float(tree.weight[leaf] @ tree.train_error[leaf, 0]) / total
 
 
 def _cards(
-    tree: Tree, scale: Scale, rows: HeldOut | None, max_points: int
-) -> list[Card]:
+    view: TreeView, parts: Any, rows: HeldOut | ClassRows | None, max_points: int
+) -> list[dict[str, Any]]:
     """The leaves in the order of the tree; of very many the ones with most rows."""
+    tree = view.tree
     leaves = np.flatnonzero(tree.is_leaf)
     largest = leaves[np.argsort(-tree.weight[leaves], kind="stable")][:_MOST_CARDS]
     chosen = set(largest.tolist())
-    cards = []
-    for view in shown_nodes(tree, scale):
-        if view.node not in chosen:
-            continue
-        lines, n_hidden = term_lines(tree, view.node)
-        points = None
-        if rows is not None and max_points and (rows.leaf == view.node).any():
-            here = rows.leaf == view.node
-            points = scatter(
-                rows.prediction[here], rows.actual[here], _CARD_SCATTER, max_points
-            )
-        cards.append(Card(view, lines, n_hidden, points))
-    return cards
+    return [
+        {"view": one, "color": parts.color(one.node)}
+        | parts.card(one.node, rows, max_points)
+        for one in shown_nodes(view)
+        if one.node in chosen
+    ]
 
 
-def _importances(tree: Tree) -> list[tuple[str, str, float]]:
+def _importances(names: list[str], shares: np.ndarray) -> list[tuple[str, str, float]]:
     """Column, percent and length of its bar, the largest first."""
-    shares = feature_importances(tree)
     order = np.argsort(-shares, kind="stable")[:_MOST_IMPORTANCES]
     largest = max(float(shares.max(initial=0.0)), 1e-300)
     return [
         (
-            tree.schema.names[column],
+            names[column],
             f"{100 * shares[column]:.1f} %",
             float(shares[column]) / largest,
         )

@@ -61,7 +61,7 @@ def term_lines(tree: Tree, node: int) -> tuple[list[TermLine], int]:
     known = {
         (term.name, term.asks, term.category): (term.here, term) for term in model.terms
     }
-    _, terms, n_hidden = printed_model(model, max_terms=_MOST)
+    _, terms, hidden = printed_model(model, max_terms=_MOST)
     lines = [TermLine(CENTER, in_steps(level, scale), _error(errors[0]), "")]
     for term in terms:
         keys = [(term.name, term.asks, one) for one in term.categories or (None,)]
@@ -74,7 +74,7 @@ def term_lines(tree: Tree, node: int) -> tuple[list[TermLine], int]:
                 number(math.copysign(term.effect, term.factor), digits=_DIGITS),
             )
         )
-    return lines, n_hidden
+    return lines, len(hidden)
 
 
 def _error(value: float) -> str:

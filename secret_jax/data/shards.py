@@ -1,0 +1,204 @@
+"""Rows of numbers in shards on several devices, and how they get there."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from secret_jax.data.device import is_resident
+from secret_jax.runtime.devices import computing_on
+
+AXIS = "rows"
+# What float32 may take from a column, in deviations.
+_ROUNDING = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class RowShards:
+    """Rows in equal shards; the last ones may be padding.
+
+    Attributes
+    ----------
+    x : jax.Array of shape (n_padded, n_columns)
+        Sharded along the rows of `mesh`: what the rows hold, less ``center``.
+    n_rows : int
+        Rows that are none of the padding.
+    mesh : jax.sharding.Mesh
+        Of one axis.
+    center : ndarray of shape (n_columns,), float64
+        Numbers of float32; zero for columns that lose nothing without.
+    """
+
+    x: jax.Array
+    n_rows: int
+    mesh: Mesh
+    center: np.ndarray
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows without padding, columns."""
+        return self.n_rows, self.x.shape[1]
+
+    @property
+    def ndim(self) -> int:
+        """As of an array."""
+        return 2
+
+    @property
+    def dtype(self) -> Any:
+        """As of an array."""
+        return self.x.dtype
+
+    def __len__(self) -> int:
+        return self.n_rows
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        del copy  # it comes from devices: a copy always
+        there = np.asarray(self.x)[: self.n_rows]
+        return np.asarray(self.restored(there), dtype)
+
+    def restored(self, there: np.ndarray) -> np.ndarray:
+        """Rows of ``x`` in units of their own."""
+        return there + self.center if self.center.any() else there
+
+    @property
+    def spec(self) -> PartitionSpec:
+        """How rows are divided."""
+        return PartitionSpec(self.mesh.axis_names[0])
+
+    def beside(self, array: np.ndarray) -> jax.Array:
+        """An array of one entry for each row, padded with zeros, in the same shards."""
+        more = [(0, len(self.x) - len(array))] + [(0, 0)] * (array.ndim - 1)
+        return jax.device_put(np.pad(array, more), NamedSharding(self.mesh, self.spec))
+
+
+def shard_rows(X: Any, mesh: Mesh | None = None) -> RowShards:
+    """Rows of numbers on several devices, for ``fit`` and ``predict``.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_rows, n_columns)
+        Numbers. A ``jax.Array`` that is sharded along its rows stays where it is.
+        Others lie there as float32. Of a column that is far from zero for its spread
+        (a time in seconds, say) what lies there is the distance from its mean, so that
+        it keeps the digits in which its rows differ.
+    mesh : jax.sharding.Mesh, optional
+        Of one axis; by default all devices of the platform that JAX prefers. The rows
+        need not be a multiple of its devices: the last shard is padded.
+
+    Returns
+    -------
+    RowShards
+        What ``fit``, ``predict`` and ``score`` take in the place of an array.
+
+    Raises
+    ------
+    ValueError
+        If X is no table of numbers, or the mesh has several axes.
+
+    Examples
+    --------
+    >>> from secret_jax import SecretRegressor, shard_rows
+    >>> from secret_jax.datasets import make_fried
+    >>> X, y = make_fried(500, random_state=0)
+    >>> shards = shard_rows(X)
+    >>> model = SecretRegressor(max_depth=0).fit(shards, y)
+    >>> model.predict(shards).shape
+    (500,)
+    """
+    if mesh is None and is_sharded(X):
+        return as_they_lie(X)
+    if mesh is None:
+        mesh = Mesh(np.array(jax.local_devices()), (AXIS,))
+    if len(mesh.axis_names) != 1:
+        raise ValueError(
+            f"mesh has the axes {mesh.axis_names}; give one of a single axis, for "
+            "example jax.make_mesh((jax.device_count(),), ('rows',))."
+        )
+    array = np.asarray(X)
+    if array.ndim != 2 or array.dtype.kind not in "fiu":
+        raise ValueError(
+            f"X has {array.ndim} dimensions and the type {array.dtype}; shards hold "
+            "numbers of shape (n_rows, n_columns)."
+        )
+    array, center = _narrowed(array)
+    n_rows, n_shards = len(array), mesh.size
+    n_padded = -(-max(n_rows, 1) // n_shards) * n_shards
+    # A copy of the last row: padding is no value of its own.
+    padded = np.pad(array, [(0, n_padded - n_rows), (0, 0)], mode="edge")
+    sharding = NamedSharding(mesh, PartitionSpec(mesh.axis_names[0]))
+    return RowShards(jax.device_put(padded, sharding), n_rows, mesh, center)
+
+
+def _narrowed(array: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers that float32 holds, and what was subtracted from the columns, float64."""
+    center = np.zeros(array.shape[1])
+    if array.dtype.itemsize <= 2 or array.dtype == np.float32:
+        return array, center
+    for number, column in enumerate(array.T):
+        values = column[np.isfinite(column)].astype(np.float64)
+        if len(values):
+            largest = np.float32(min(np.abs(values).max(), np.finfo(np.float32).max))
+            if np.spacing(largest) > _ROUNDING * values.std():
+                center[number] = np.float32(values.mean())
+    narrow = np.empty(array.shape, np.float32)
+    np.subtract(array, center, out=narrow, casting="same_kind")
+    return narrow, center
+
+
+def is_sharded(X: Any) -> bool:
+    """Whether rows lie in shards on several devices."""
+    if isinstance(X, RowShards):
+        return True
+    return (
+        isinstance(X, jax.Array)
+        and X.ndim == 2
+        and len(X.sharding.device_set) > 1
+        and not X.sharding.is_fully_replicated
+    )
+
+
+def as_they_lie(X: Any) -> RowShards:
+    """The shards of an array of JAX; rows on a single device are one shard."""
+    if isinstance(X, RowShards):
+        return X
+    if not X.is_fully_addressable:
+        raise ValueError(
+            "X lies on devices of several processes. Give every process its own rows: "
+            "fit_stream((X, y), processes=True)."
+        )
+    if not (
+        jnp.issubdtype(X.dtype, jnp.floating) or jnp.issubdtype(X.dtype, jnp.integer)
+    ):
+        raise ValueError(
+            f"X is a device array of dtype {X.dtype}; it must hold numbers."
+        )
+    places = X.sharding.devices_indices_map(X.shape)
+    order = sorted(places, key=lambda device: places[device][0].start or 0)
+    mesh = Mesh(np.array(order), (AXIS,))
+    if len(X) % len(order):
+        raise ValueError(
+            f"X lies on {len(order)} devices, which cannot share its {len(X)} rows "
+            "evenly. Give shard_rows(np.asarray(X)), which pads the last shard."
+        )
+    # Nothing moves where X is sharded along its rows only.
+    x = jax.device_put(X, NamedSharding(mesh, PartitionSpec(AXIS)))
+    return RowShards(x, len(X), mesh, np.zeros(X.shape[1]))
+
+
+def computing_for(
+    X: Any, device: str | None, max_memory: int | None, *, fall_back: bool = False
+) -> AbstractContextManager[None]:
+    """`computing_on` a device; where it is None, on one that suits the rows of X."""
+    shape = getattr(X, "shape", None) or (
+        (len(X),) if isinstance(X, list | tuple) else None
+    )
+    there = is_resident(X) or is_sharded(X)
+    n_rows = None if there or not isinstance(shape, tuple) else shape[0]
+    return computing_on(device, max_memory, fall_back=fall_back, n_rows=n_rows)

@@ -1,0 +1,144 @@
+"""How well probabilities of classes go with the classes of rows."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+# A class that was given no probability at all costs no more than this tells.
+_LEAST = 1e-15
+_MOST_BINS, _ROWS_OF_BIN = 10, 20
+
+
+class ClassErrors(NamedTuple):
+    """Accuracy and mean log-loss, each with its standard error."""
+
+    accuracy: float
+    accuracy_error: float
+    log_loss: float
+    log_loss_error: float
+
+
+class Bin(NamedTuple):
+    """Rows of similar probability: their mean of it, and the share that it came true.
+
+    ``error`` is the standard error of the share.
+    """
+
+    predicted: float
+    observed: float
+    error: float
+    n_rows: int
+
+
+def class_errors(
+    probability: np.ndarray, predicted: np.ndarray, actual: np.ndarray
+) -> ClassErrors:
+    """How often the predicted class is right, and what the probabilities cost.
+
+    Parameters
+    ----------
+    probability : ndarray of shape (n_rows, n_classes)
+    predicted, actual : ndarray of shape (n_rows,), int
+        Positions of classes; the actual one may be -1, none of them, and is then wrong.
+
+    Returns
+    -------
+    ClassErrors
+
+    Examples
+    --------
+    >>> said = np.array([[0.5, 0.5], [0.25, 0.75]])
+    >>> class_errors(said, np.array([0, 1]), np.array([0, 0])).accuracy
+    0.5
+    """
+    right = predicted == actual
+    losses = log_losses(probability, actual)
+    return ClassErrors(
+        *(float(right.mean()), _error_of_mean(right.astype(float))),
+        *(float(losses.mean()), _error_of_mean(losses)),
+    )
+
+
+def log_losses(probability: np.ndarray, actual: np.ndarray) -> np.ndarray:
+    """Log-loss of every row in nats, shape (n_rows,)."""
+    known = np.maximum(actual, 0)[:, None]
+    own = np.take_along_axis(probability, known, axis=1)[:, 0]
+    return -np.log(np.clip(np.where(actual >= 0, own, 0.0), _LEAST, 1.0))
+
+
+def _error_of_mean(values: np.ndarray) -> float:
+    if len(values) < 2:
+        return 0.0
+    return float(values.std(ddof=1)) / math.sqrt(len(values))
+
+
+def confusion(predicted: np.ndarray, actual: np.ndarray, n_classes: int) -> np.ndarray:
+    """Numbers of rows by their class and the one that was predicted.
+
+    Returns
+    -------
+    ndarray of shape (n_classes + 1, n_classes), int64
+        The last line is of rows whose class is none of them.
+    """
+    counts = np.zeros((n_classes + 1, n_classes), np.int64)
+    np.add.at(counts, (np.where(actual < 0, n_classes, actual), predicted), 1)
+    return counts
+
+
+def calibration(
+    probability: np.ndarray, came_true: np.ndarray, most: int = _MOST_BINS
+) -> list[Bin]:
+    """Rows in bins of about as many, by the probability that something is true.
+
+    Parameters
+    ----------
+    probability : ndarray of shape (n_rows,)
+    came_true : ndarray of shape (n_rows,), bool
+    most : int
+        Bins at most; each has twenty rows or so.
+
+    Returns
+    -------
+    list of Bin
+        From the lowest probability on. Rows of one probability are in one bin.
+    """
+    n_bins = int(np.clip(len(probability) // _ROWS_OF_BIN, 1, most))
+    inner = np.quantile(probability, np.arange(1, n_bins) / n_bins)
+    which = np.searchsorted(np.unique(inner), probability, side="left")
+    bins = []
+    for one in np.unique(which):
+        here = which == one
+        share, n_rows = float(came_true[here].mean()), int(here.sum())
+        error = math.sqrt(share * (1.0 - share) / n_rows)
+        bins.append(Bin(float(probability[here].mean()), share, error, n_rows))
+    return bins
+
+
+def roc(probability: np.ndarray, came_true: np.ndarray) -> tuple[np.ndarray, float]:
+    """The receiver operating characteristic, and the area under it.
+
+    Parameters
+    ----------
+    probability : ndarray of shape (n_rows,)
+    came_true : ndarray of shape (n_rows,), bool
+        Neither all true nor all false.
+
+    Returns
+    -------
+    points : ndarray of shape (n_points, 2)
+        Shares of the false and of the true rows that are above a threshold, from
+        (0, 0) to (1, 1).
+    area : float
+        Chance that a true row has a higher probability than a false one; ties count
+        half.
+    """
+    order = np.argsort(-probability, kind="stable")
+    hit = came_true[order]
+    last_of_ties = np.append(np.diff(probability[order]) != 0, True)
+    true = np.append(0, np.cumsum(hit)[last_of_ties]) / hit.sum()
+    false = np.append(0, np.cumsum(~hit)[last_of_ties]) / (~hit).sum()
+    area = float(np.sum(np.diff(false) * (true[1:] + true[:-1]) / 2))
+    return np.stack([false, true], axis=1), area

@@ -1,0 +1,79 @@
+"""The equations of all classes in a node, as one table."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from secret_jax.inspect.arguments import MOST_BARS
+from secret_jax.inspect.class_view import ClassView
+from secret_jax.inspect.equations import model_in_original_units
+from secret_jax.inspect.rounding import printed_model
+from secret_jax.inspect.words import term_words
+
+
+class ClassTable(NamedTuple):
+    """The equations of a node: terms in lines, classes in columns.
+
+    Attributes
+    ----------
+    names : list of str
+        Of the terms, those that move a score most first.
+    classes : list of str
+    constant : ndarray of shape (n_classes,), float64
+    error : ndarray of shape (n_terms, n_classes), float64
+        Standard errors of the coefficients; NaN where they are not known.
+    effect : ndarray of shape (n_terms, n_classes), float64
+        What one standard deviation of the column among the node's rows moves.
+    factor : ndarray of shape (n_terms, n_classes), float64
+        The coefficients; zero where a class's equation has no such term.
+    n_hidden : int
+        Terms that are left out.
+    """
+
+    names: list[str]
+    classes: list[str]
+    constant: np.ndarray
+    error: np.ndarray
+    effect: np.ndarray
+    factor: np.ndarray
+    n_hidden: int
+
+
+def class_table(
+    view: ClassView, node: int, max_terms: int | None = MOST_BARS
+) -> ClassTable:
+    """The equations of all classes that a node tells of, side by side."""
+    told = [i for i in range(len(view.equations)) if view.tells(node, i)]
+    lines: dict[str, np.ndarray] = {}
+    constants = np.zeros(len(told))
+    for place, which in enumerate(told):
+        tree = view.equations[which]
+        model = model_in_original_units(tree, node)
+        constants[place], terms, _ = printed_model(model, merged=False)
+        position = {
+            (term.name, term.asks, term.category): term.position for term in model.terms
+        }
+        errors = (
+            tree.standard_error[node, 0, 1:]
+            / tree.schema.scale[: tree.schema.n_regressors]
+        )
+        for term in terms:
+            category = term.categories[0] if term.categories else None
+            error = errors[position[term.name, term.asks, category]]
+            cells = lines.setdefault(term_words(term), np.zeros((3, len(told))))
+            effect = np.copysign(term.effect, term.factor)
+            cells[:, place] = effect, term.factor, error
+    order = sorted(lines, key=lambda name: -np.abs(lines[name][0]).max())
+    shown = order[:max_terms]
+    cells = np.array([lines[name] for name in shown]).reshape(-1, 3, len(told))
+    return ClassTable(
+        names=shown,
+        classes=[view.names[which] for which in told],
+        constant=constants,
+        effect=cells[:, 0],
+        factor=cells[:, 1],
+        error=cells[:, 2],
+        n_hidden=len(order) - len(shown),
+    )

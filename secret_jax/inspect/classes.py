@@ -1,0 +1,83 @@
+"""The classes that the outputs of a tree stand for, as its readers are told."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from secret_jax.tree.structure import Tree
+
+
+class Classes(NamedTuple):
+    """Labels of the classes, and what it costs to mistake them.
+
+    Attributes
+    ----------
+    labels : tuple
+        Of all classes, in order, as plain values.
+    costs : ndarray of shape (n_classes, n_classes) or None
+        Of taking a class (row) for another (column); None: all mistakes cost alike.
+    """
+
+    labels: tuple[Any, ...]
+    costs: np.ndarray | None = None
+
+    def chosen(self, probability: np.ndarray) -> np.ndarray:
+        """Position of the class that is predicted, shape (n_rows,).
+
+        Parameters
+        ----------
+        probability : ndarray of shape (n_rows, n_classes)
+        """
+        if self.costs is None:
+            return np.argmax(probability, axis=1)
+        return np.argmin(probability @ self.costs, axis=1)
+
+
+def classes_of(estimator: Any) -> Classes | None:
+    """The classes of a fitted estimator; None: it predicts numbers."""
+    labels = getattr(estimator, "classes_", None)
+    if labels is None:
+        return None
+    costs = getattr(estimator, "costs", None)
+    plain = tuple(labels.tolist())
+    return Classes(plain, None if costs is None else np.asarray(costs, np.float64))
+
+
+def classes_of_tree(tree: Tree) -> Classes | None:
+    """The classes by the names of a tree's outputs; None: its outputs are numbers.
+
+    Of two classes a tree names the second only.
+    """
+    if tree.loss is None or not tree.loss.of_classes:
+        return None
+    names = tree.schema.target_names
+    *others, last = names
+    return Classes(names if others else (f"not {last}", last))
+
+
+def position_of_class(which: int | str, classes: Classes) -> int:
+    """The place of a class that is asked for by its place or its name.
+
+    Raises
+    ------
+    ValueError
+        If there is no such class.
+    """
+    names = [str(label) for label in classes.labels]
+    if isinstance(which, str) and which in names:
+        return names.index(which)
+    if not isinstance(which, bool) and which in range(len(names)):
+        return int(which)
+    raise ValueError(
+        f"output={which!r} is none of the classes: give one of "
+        f"{', '.join(map(repr, names))}, or a position below {len(names)}."
+    )
+
+
+def with_all_classes(probability: np.ndarray) -> np.ndarray:
+    """A column for every class, where a single one stood for the second of two."""
+    if probability.shape[1] > 1:
+        return probability
+    return np.hstack([1.0 - probability, probability])

@@ -1,0 +1,160 @@
+"""What pictures show of classes: a table of equations, probabilities and shares."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from secret_jax.inspect.class_errors import calibration, class_errors
+from secret_jax.inspect.class_table import ClassTable
+from secret_jax.inspect.class_view import ClassView
+from secret_jax.inspect.colors import ink_on
+from secret_jax.inspect.plot.style import (
+    DARK_COLOR,
+    FONT_SIZE,
+    MIDDLE_COLOR,
+    TICK_SIZE,
+    in_short,
+    open_frame,
+)
+from secret_jax.inspect.printing import counted, number, quoted
+
+_SIGNS = "PuOr"  # colours of effects, from below zero to above it
+_MOST_NUMBERS = 12  # classes beside each other whose coefficients are written out
+_MOST_CLASSES = 16  # of which bars are drawn
+_PALEST = 0.25  # strength of a colour where no class is likelier than others
+_LEAST_SHARE = 0.005  # of a class whose bar is drawn
+
+
+def draw_class_table(ax: Any, table: ClassTable) -> None:
+    """Coefficients in cells, coloured by what they move."""
+    n_classes = len(table.classes)
+    effect = np.concatenate([np.zeros((1, n_classes)), table.effect])
+    factor = np.concatenate([table.constant[None], table.factor])
+    most = float(np.abs(effect).max()) or 1.0
+    image = ax.imshow(effect, cmap=_SIGNS, vmin=-most, vmax=most, aspect="auto")
+    for line, column in np.argwhere(factor):
+        if n_classes > _MOST_NUMBERS:
+            break
+        red, green, blue, _ = image.to_rgba(effect[line, column])
+        fill = "#" + "".join(f"{round(255 * c):02x}" for c in (red, green, blue))
+        words = number(float(factor[line, column]))
+        style = {"ha": "center", "va": "center", "fontsize": 0.8 * FONT_SIZE}
+        ax.text(column, line, words, color=ink_on(fill), **style)
+    names = ["constant", *(in_short(name) for name in table.names)]
+    ax.set_yticks(range(len(names)), names, fontsize=FONT_SIZE, parse_math=False)
+    turned = sum(map(len, table.classes)) > 8 * n_classes
+    angle: dict[str, Any] = {"rotation": 40, "ha": "right"} if turned else {}
+    ax.set_xticks(
+        range(n_classes), table.classes, fontsize=FONT_SIZE, parse_math=False, **angle
+    )
+    ax.tick_params(length=0)
+    ax.spines[:].set_visible(False)
+    hidden = f"; {table.n_hidden} smaller terms not shown" if table.n_hidden else ""
+    ax.set_xlabel(
+        "coefficients; colour: what one standard deviation of the\ncolumn moves the "
+        f"class's score (orange: down, purple: up){hidden}",
+        fontsize=FONT_SIZE,
+    )
+
+
+def draw_classes(
+    ax: Any, view: ClassView, probability: np.ndarray, actual: np.ndarray
+) -> None:
+    """Probabilities of rows against the shares of the classes among them."""
+    if view.of_two:
+        name = quoted(view.names[1])
+        draw_calibration(ax, probability[:, 1], actual == 1, name)
+    else:
+        _draw_shares(ax, view, probability, actual)
+    errors = class_errors(probability, view.chosen(probability), actual)
+    ax.set_title(
+        f"{counted(len(actual), 'row', 'rows')}, {100 * errors.accuracy:.3g} % right, "
+        f"log-loss {number(errors.log_loss, digits=3)}",
+        fontsize=FONT_SIZE,
+        loc="left",
+    )
+    ax.tick_params(labelsize=TICK_SIZE)
+    open_frame(ax)
+
+
+def draw_calibration(
+    ax: Any, probability: np.ndarray, came_true: np.ndarray, name: str
+) -> None:
+    """Shares that came true by bins of the probability, with standard errors."""
+    bins = calibration(probability, came_true)
+    ax.plot([0, 1], [0, 1], color="0.65", lw=1, zorder=0)
+    ax.errorbar(
+        [one.predicted for one in bins],
+        [one.observed for one in bins],
+        yerr=[one.error for one in bins],
+        fmt="o-",
+        color=MIDDLE_COLOR,
+        markersize=5,
+        linewidth=1,
+    )
+    # Every row as a tick, above if it came true.
+    for those, height in ((came_true, 1.03), (~came_true, -0.03)):
+        place = probability[those]
+        ax.plot(place, np.full(len(place), height), "|", color=DARK_COLOR, alpha=0.3)
+    ax.set(xlim=(-0.02, 1.02), ylim=(-0.07, 1.07))
+    ax.set_xlabel(
+        f"predicted probability of {name}", fontsize=FONT_SIZE, parse_math=False
+    )
+    ax.set_ylabel(
+        f"share of {name} in {counted(len(bins), 'bin', 'bins')}, ± standard error",
+        fontsize=FONT_SIZE,
+        parse_math=False,
+    )
+
+
+def _draw_shares(
+    ax: Any, view: ClassView, probability: np.ndarray, actual: np.ndarray
+) -> None:
+    """For every class its mean probability and its share, as bars."""
+    mean = probability.mean(axis=0)
+    share = (actual[:, None] == np.arange(len(view.names))).mean(axis=0)
+    larger = np.maximum(mean, share)
+    order = np.argsort(-larger, kind="stable")[:_MOST_CLASSES]
+    order = order[larger[order] >= _LEAST_SHARE]
+    place = np.arange(len(order))
+    ax.barh(place - 0.2, share[order], 0.38, color=DARK_COLOR, label="rows")
+    ax.barh(place + 0.2, mean[order], 0.38, color=MIDDLE_COLOR, label="predicted")
+    names = [view.names[i] for i in order]
+    ax.set_yticks(place, names, fontsize=FONT_SIZE, parse_math=False)
+    ax.set_ylim(len(order) - 0.4, -0.6)
+    ax.set_xlabel("share of the rows, and mean probability", fontsize=FONT_SIZE)
+    ax.legend(fontsize=TICK_SIZE, frameon=False, loc="lower right")
+
+
+def draw_legend(ax: Any, colors: list[str], names: list[str], **options: Any) -> None:
+    """Which colour is which class."""
+    from matplotlib.patches import Patch
+
+    patches = [
+        Patch(facecolor=color, edgecolor="0.15", linewidth=0.4, label=name)
+        for color, name in zip(colors, names, strict=True)
+    ]
+    options = {"frameon": False, **options}
+    legend = ax.legend(handles=patches, fontsize=TICK_SIZE, **options)
+    for text in legend.get_texts():
+        text.set_parse_math(False)
+
+
+BESIDE: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}
+
+
+def class_image(view: ClassView, probability: np.ndarray) -> np.ndarray:
+    """Colours of the likeliest classes, the paler the less likely, (..., 3)."""
+    likeliest = probability.argmax(axis=-1)
+    n_classes = len(view.names)
+    sure = (probability.max(axis=-1) - 1 / n_classes) / (1 - 1 / n_classes)
+    colors = np.array([channels(color) for color in view.colors])
+    strength = _PALEST + (1 - _PALEST) * sure[..., None]
+    return 1.0 + strength * (colors[likeliest] - 1.0)
+
+
+def channels(color: str) -> list[float]:
+    """Red, green and blue of "#rrggbb", from 0 to 1."""
+    return [int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)]

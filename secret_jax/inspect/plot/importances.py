@@ -1,0 +1,74 @@
+"""What the columns explain, as bars."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from secret_jax.inspect.arguments import MOST_BARS, check_count
+from secret_jax.inspect.plot.picture import Picture
+from secret_jax.inspect.plot.style import (
+    FONT_SIZE,
+    MIDDLE_COLOR,
+    TICK_SIZE,
+    check_axes,
+    import_matplotlib,
+    in_short,
+    open_frame,
+)
+from secret_jax.inspect.printing import number
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_WIDTH, _BAR, _REST = 6.0, 0.28, 0.9  # inches
+
+
+def plot_importances(
+    names: Sequence[Any],
+    shares: np.ndarray,
+    *,
+    max_columns: int | None = MOST_BARS,
+    ax: Axes | None = None,
+) -> Picture:
+    """Draw the shares of columns as bars, the largest first.
+
+    Parameters
+    ----------
+    names : sequence
+        Of the columns.
+    shares : ndarray of shape (n_columns,)
+    max_columns : int or None
+        Most columns that are drawn, without those of share zero; None: all.
+    ax : matplotlib Axes, optional
+        By default a new figure is made.
+
+    Returns
+    -------
+    secret_jax.inspect.plot.picture.Picture
+    """
+    check_count("max_columns", max_columns)
+    pyplot, _ = import_matplotlib()
+    order = np.argsort(-shares, kind="stable")
+    order = order[shares[order] > 0]
+    shown = order[:max_columns]
+    if ax is not None:
+        check_axes(ax)
+    size = _WIDTH, _REST + _BAR * max(len(shown), 2)
+    axes: Any = ax or pyplot.subplots(figsize=size, layout="constrained")[1]
+    place, percent = np.arange(len(shown)), 100 * shares[shown]
+    bars = axes.barh(place, percent, color=MIDDLE_COLOR, height=0.7)
+    labels = [f"{number(float(one), digits=2)} %" for one in percent]
+    axes.bar_label(bars, labels, padding=3, fontsize=0.85 * FONT_SIZE, color="0.35")
+    words = [in_short(str(names[column])) for column in shown]
+    axes.set_yticks(place, words, fontsize=FONT_SIZE, parse_math=False)
+    axes.set_ylim(max(len(shown), 1) - 0.4, -0.6)
+    axes.margins(x=0.12)
+    hidden = len(order) - len(shown)
+    more = f" ({hidden} smaller ones not shown)" if hidden else ""
+    axes.set_xlabel(f"% of what the tree explains{more}", fontsize=FONT_SIZE)
+    axes.tick_params(labelsize=TICK_SIZE)
+    open_frame(axes)
+    return Picture.of([axes])

@@ -1,0 +1,153 @@
+"""The pinball loss of quantiles, with its corner rounded while models are fitted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from scipy.special import expit
+from scipy.stats import norm
+
+from secret_jax.losses.interface import Loss
+from secret_jax.losses.robust import quantile, robust_scale, robust_units
+from secret_jax.runtime.values import real
+
+# A rounded corner is straight far away from it; a small share of the curvature of a
+# parabola above the loss keeps steps finite where all rows are.
+_LEAST_SHARE = 0.01
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quantile(Loss):
+    """The pinball loss: models say a quantile of the target.
+
+    Newton's steps on a loss whose corner is rounded less and less (Fernandes, Guerre &
+    Horta 2021).
+
+    Attributes
+    ----------
+    level : float, default=0.5
+        In (0, 1); with 0.5, the median, it is half the absolute error.
+
+    References
+    ----------
+    M. Fernandes, E. Guerre and E. Horta. Smoothing Quantile Regressions. Journal of
+    Business & Economic Statistics 39, 2021.
+
+    Examples
+    --------
+    >>> from secret_jax import Quantile, SecretRegressor
+    >>> SecretRegressor(loss=Quantile(level=0.9)).loss
+    Quantile(level=0.9)
+    """
+
+    level: float = 0.5
+    predicts_means: ClassVar[bool] = False
+    link: ClassVar = "identity"
+    has_corners: ClassVar[bool] = True
+
+    _parameter_constraints: ClassVar[dict] = {
+        "level": [real(0.0, 1.0, closed="neither")]
+    }
+
+    def scaling(
+        self,
+        measured: tuple[float, float],
+        targets: np.ndarray,
+        weight: np.ndarray,
+    ) -> tuple[float, float]:
+        """Median and robust scale: outliers do not set the units."""
+        del measured
+        return robust_units(targets, weight)
+
+    def prediction(self, value: np.ndarray) -> np.ndarray:
+        """The values themselves."""
+        return value
+
+    def losses(self, targets: np.ndarray, value: np.ndarray) -> np.ndarray:
+        """See `Loss`."""
+        residual = targets - value
+        return np.maximum(self.level * residual, (self.level - 1.0) * residual)
+
+    def working(
+        self, targets: np.ndarray, value: np.ndarray, output: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """See `Loss`: of a corner that is hardly rounded."""
+        width = np.full(value.shape, 1e-3)
+        return self.rounded(width).working(targets, value, output)
+
+    def corner_width(
+        self,
+        targets: np.ndarray,
+        value: np.ndarray,
+        weight: np.ndarray,
+        share: float,
+        least: float,
+    ) -> float:
+        """Distance from the quantile of the residuals within which so many lie."""
+        near = 2.0 * self.level * (1.0 - self.level) * share
+        near = min(max(near, least / weight.sum()), 1.0)
+        residual = targets - value
+        residual = residual - quantile(residual, weight, self.level)
+        return quantile(np.abs(residual), weight, near)
+
+    def rounded(self, width: np.ndarray) -> RoundedQuantile:
+        """See `Loss`: convolved with a logistic distribution."""
+        return RoundedQuantile(level=self.level, width=width)
+
+    def constant(self, targets: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        """The quantile."""
+        return np.array([quantile(y, weight, self.level) for y in targets.T])
+
+    def noise(self, error: np.ndarray, mean: np.ndarray) -> np.ndarray:
+        """See `Loss`: of a normal target that is as far off."""
+        del mean
+        return (error / norm.pdf(norm.ppf(self.level))) ** 2
+
+    def typical(
+        self, targets: np.ndarray, value: np.ndarray, weight: np.ndarray
+    ) -> np.ndarray:
+        """See `Loss`: of normal rows with the same robust scale about their median."""
+        scales = [
+            robust_scale(residual - quantile(residual, weight, 0.5), weight)
+            for residual in (targets - value).T
+        ]
+        return np.array(scales) * norm.pdf(norm.ppf(self.level))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RoundedQuantile(Quantile):
+    """A pinball loss without its corner.
+
+    Attributes
+    ----------
+    width : ndarray of shape (n_rows, n_outputs)
+        Of the logistic distribution that the corner is convolved with, for every row.
+    """
+
+    width: np.ndarray
+    has_corners: ClassVar[bool] = False
+
+    def losses(self, targets: np.ndarray, value: np.ndarray) -> np.ndarray:
+        """See `Loss`."""
+        residual = targets - value
+        over = np.logaddexp(0.0, -residual / self.width)
+        return self.level * residual + self.width * over
+
+    def working(
+        self, targets: np.ndarray, value: np.ndarray, output: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """See `Loss`."""
+        residual = (targets - value)[:, output]
+        slope, curvature = self.derivatives(targets, value, output)
+        parabola = 0.5 / np.maximum(np.abs(residual), self.width[:, output])
+        return slope, np.maximum(curvature, _LEAST_SHARE * parabola)
+
+    def derivatives(
+        self, targets: np.ndarray, value: np.ndarray, output: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """See `Loss`."""
+        width = self.width[:, output]
+        above = expit((targets - value)[:, output] / width)
+        return above - (1.0 - self.level), above * (1.0 - above) / width

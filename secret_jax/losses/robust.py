@@ -1,0 +1,61 @@
+"""Order statistics of weighted numbers, and a scale that outliers do not make."""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Float
+from scipy.stats import norm
+
+# The standard deviation of a normal variable, in units of its median absolute one.
+_NORMAL = float(1.0 / norm.ppf(0.75))
+
+
+def quantile(
+    values: Float[np.ndarray, " n_rows"],
+    weight: Float[np.ndarray, " n_rows"],
+    level: float,
+) -> float:
+    """The least value with at least a share ``level`` of the weight up to it.
+
+    Examples
+    --------
+    >>> quantile(np.array([3.0, 1.0, 2.0]), np.ones(3), 0.5)
+    2.0
+    """
+    order = np.argsort(values, kind="stable")
+    total = np.cumsum(weight[order])
+    place = np.searchsorted(total, level * total[-1])
+    return float(values[order[min(place, len(order) - 1)]])
+
+
+def robust_scale(
+    deviations: Float[np.ndarray, " n_rows"], weight: Float[np.ndarray, " n_rows"]
+) -> float:
+    """Standard deviation of normal numbers with the same median absolute deviation.
+
+    Deviations of zero are left out, so that a value that most rows share is no scale;
+    0 where there are no others.
+
+    Examples
+    --------
+    >>> round(robust_scale(np.array([-1.0, 1.0, 0.0, 1.0, 1e6]), np.ones(5)), 4)
+    1.4826
+    """
+    used = (deviations != 0) & (weight > 0)
+    if not used.any():
+        return 0.0
+    return _NORMAL * quantile(np.abs(deviations[used]), weight[used], 0.5)
+
+
+def robust_units(
+    targets: Float[np.ndarray, " n_rows"], weight: Float[np.ndarray, " n_rows"]
+) -> tuple[float, float]:
+    """Median, and robust scale about it: 1 where nothing varies.
+
+    Examples
+    --------
+    >>> robust_units(np.array([1.0, 2.0, 3.0, 1e9]), np.ones(4))[0]
+    2.0
+    """
+    center = quantile(targets, weight, 0.5)
+    return center, robust_scale(targets - center, weight) or 1.0

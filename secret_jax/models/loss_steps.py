@@ -1,0 +1,297 @@
+"""Newton's steps toward the least penalised loss, for several nodes at once.
+
+Every step puts a parabola in place of the loss, row by row, and fits it from the same
+statistics as least squares does (McCullagh & Nelder 1989, section 2.5); it is shortened
+until the penalised loss of the node falls. A loss with corners is rounded first, and
+less and less.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Float
+
+from secret_jax.losses.interface import Loss
+from secret_jax.models.interface import Models
+from secret_jax.models.ridge import shrunken
+from secret_jax.models.row_groups import RowGroups
+from secret_jax.models.statistics import NodeStatistics, slice_statistics
+
+# Regressors are standardised over the table: a smaller variance is rounding.
+_CONSTANT = 1e-12
+# A loss that falls by a smaller share of itself has settled, or nearly, where its
+# penalty or its corner is still to change.
+_SETTLED, _NEARLY = 1e-6, 1e-4
+# A step is halved so often before it is given up.
+_HALVINGS = 12
+# Corners are rounded over what so many of the rows that matter need, one after the
+# other; no narrower than float32 tells apart.
+_ROUNDINGS = (1.0, 0.3, 0.1)
+_NARROWEST = 1e-6
+# A ridge becomes weaker with the likelihood's curvature, down to this share.
+_WEAKEST = 0.1
+
+
+def corrected(
+    loss: Loss,
+    group: RowGroups,
+    base: Float[np.ndarray, "n_nodes n_outputs _"],
+    gcv_factor: float,
+    n_steps: int,
+) -> Models:
+    """Models of least loss that are shrunk toward given ones, as strong as rows tell.
+
+    Parameters
+    ----------
+    loss : Loss
+    group : RowGroups
+    base : ndarray of shape (n_nodes, n_outputs, 1 + n_regressors)
+    gcv_factor : float
+        See `secret_jax.Ridge`.
+    n_steps : int
+        At most.
+
+    Returns
+    -------
+    Models
+    """
+    coefficient, value, width = base.copy(), group.values(base), None
+    if loss.has_corners:
+        width = rounding_widths(loss, group, value, _ROUNDINGS[0])
+    smooth = loss if width is None else loss.rounded(width)
+    strength, degrees = _strengths(smooth, group, base, value, gcv_factor)
+    spread = _spreads(smooth, group, value)
+    penalty = _priced(strength, spread)
+    first = _NEARLY if loss.has_corners or loss.is_likelihood else _SETTLED
+    coefficient = _settled(
+        loss, width, group, base, penalty, coefficient, n_steps, first
+    )
+    if loss.has_corners:
+        for share, settled in zip(_ROUNDINGS[1:], (_NEARLY, _SETTLED), strict=True):
+            width = rounding_widths(loss, group, group.values(coefficient), share)
+            coefficient = _settled(
+                loss, width, group, base, penalty, coefficient, n_steps, settled
+            )
+    elif loss.is_likelihood:
+        # Strengths are in units of the curvature, which a good fit has less of.
+        left = _spreads(loss, group, group.values(coefficient))
+        penalty = _priced(strength, np.clip(left, _WEAKEST * spread, spread))
+        coefficient = _settled(loss, None, group, base, penalty, coefficient, n_steps)
+    return Models(coefficient, degrees.mean(axis=1))
+
+
+def rounding_widths(
+    loss: Loss, group: RowGroups, value: np.ndarray, share: float
+) -> np.ndarray:
+    """How wide corners are rounded for every row and output.
+
+    Parameters
+    ----------
+    loss : Loss
+        With corners.
+    group : RowGroups
+    value : ndarray of shape (n_rows, n_outputs)
+        Of models of the group.
+    share : float
+        See `Loss.corner_width`.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_outputs), float64
+    """
+    width = np.empty(value.shape)
+    least = max(share * (1.0 + group.x.shape[1]), 2.0)  # a model passes through so many
+    for start, stop in zip(group.start, group.stop, strict=True):
+        rows = slice(start, stop)
+        for output in range(value.shape[1]):
+            width[rows, output] = loss.corner_width(
+                group.targets[rows, output],
+                value[rows, output],
+                group.weight[rows],
+                share,
+                least,
+            )
+    return np.maximum(width, _NARROWEST)
+
+
+def _curvature(
+    loss: Loss, group: RowGroups, value: np.ndarray, output: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Slopes and curvatures; of a loss that is no likelihood rows are equally sure."""
+    slope, curvature = loss.working(group.targets, value, output)
+    if not loss.is_likelihood:
+        total = np.add.reduceat(group.weight, group.start)
+        curvature = (group.sums(curvature) / total)[group.slot]
+    return slope, curvature
+
+
+def _strengths(
+    loss: Loss,
+    group: RowGroups,
+    base: np.ndarray,
+    value: np.ndarray,
+    gcv_factor: float,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Ridges in units of the spreads, and degrees of freedom, (n_nodes, n_outputs).
+
+    How strong the ridge is, is decided where the given models stand: parabolas at a
+    good fit would let it become better and better.
+    """
+    strength, degrees = np.empty(base.shape[:2]), np.empty(base.shape[:2])
+    total = np.add.reduceat(group.weight, group.start)
+    for output in range(base.shape[1]):
+        slope, curvature = _curvature(loss, group, value, output)
+        statistics = _statistics(group, value[:, output], slope, curvature)
+        mean = statistics.weight / total
+        unit = np.where(mean > 0, mean, 1.0)
+        scaled = statistics._replace(
+            weight=statistics.weight / unit,
+            scatter=statistics.scatter / unit[:, None, None],
+        )
+        found = shrunken(scaled, base[:, output], gcv_factor)
+        strength[:, output], degrees[:, output] = found.strength, found.degrees
+    return strength, degrees
+
+
+def _spreads(loss: Loss, group: RowGroups, value: np.ndarray) -> np.ndarray:
+    """Sums of squares of the regressors, weighted by the curvature of each output."""
+    found = []
+    for output in range(value.shape[1]):
+        curvature = group.weight * _curvature(loss, group, value, output)[1]
+        total = np.add.reduceat(curvature, group.start)[:, None]
+        weighted = curvature[:, None] * group.x
+        mean = np.add.reduceat(weighted, group.start) / total
+        centred = group.x - mean[group.slot]
+        found.append(np.add.reduceat(curvature[:, None] * centred**2, group.start))
+    return np.stack(found, axis=1)
+
+
+def _priced(strength: np.ndarray, spread: np.ndarray) -> np.ndarray:
+    """What a squared slope costs, (n_nodes, n_outputs, n_regressors)."""
+    strength = np.repeat(strength[:, :, None], spread.shape[2], axis=2)
+    strength[spread > 0] *= spread[spread > 0]
+    return strength
+
+
+def _settled(
+    loss: Loss,
+    width: np.ndarray | None,
+    group: RowGroups,
+    base: np.ndarray,
+    penalty: np.ndarray,
+    coefficient: np.ndarray,
+    n_steps: int,
+    settled: float = _SETTLED,
+) -> np.ndarray:
+    """Models after so many steps, or when the penalised losses fall no more."""
+    coefficient = coefficient.copy()
+    node, row = np.arange(len(base)), np.arange(len(group.weight))
+    for _ in range(n_steps):
+        own = coefficient[node]
+        smooth = loss if width is None else loss.rounded(width[row])
+        search = _Search(smooth, group, base[node], penalty[node])
+        value = group.values(own)
+        before = cost = search.cost(own, value)
+        for output in range(own.shape[1]):
+            own, value, cost = search.step(own, value, cost, output)
+        coefficient[node] = own
+        moving = np.flatnonzero(before - cost > settled * np.abs(cost))
+        if not len(moving):
+            break
+        if len(moving) < len(node):
+            group, kept = group.take(moving)
+            node, row = node[moving], row[kept]
+    return coefficient
+
+
+class _Search:
+    """Steps of the models of some nodes that lower their penalised losses."""
+
+    def __init__(
+        self, loss: Loss, group: RowGroups, base: np.ndarray, penalty: np.ndarray
+    ) -> None:
+        self.loss, self.group, self.base, self.penalty = loss, group, base, penalty
+        self.price = np.where(np.isfinite(penalty), penalty, 0.0)
+
+    def cost(self, coefficient: np.ndarray, value: np.ndarray) -> np.ndarray:
+        """Penalised losses of the nodes."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            losses = self.loss.losses(self.group.targets, value).sum(axis=1)
+        change = coefficient[:, :, 1:] - self.base[:, :, 1:]
+        priced = np.einsum("noi,noi->n", self.price, change**2)
+        return self.group.sums(losses) + 0.5 * priced
+
+    def step(
+        self, own: np.ndarray, value: np.ndarray, cost: np.ndarray, output: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Models, their values and costs after a step in one output."""
+        group = self.group
+        slope, curvature = self.loss.working(group.targets, value, output)
+        statistics = _statistics(group, value[:, output], slope, curvature)
+        aim = _penalised(statistics, self.base[:, output], self.penalty[:, output])
+        change = aim - own[:, output]
+        moved = group.values(change[:, None, :])[:, 0]
+        length = np.ones(len(own))
+        for _ in range(_HALVINGS):
+            found, there = own.copy(), value.copy()
+            found[:, output] += length[:, None] * change
+            there[:, output] += length[group.slot] * moved
+            new = self.cost(found, there)
+            worse = ~(new <= cost)
+            if not worse.any():
+                return found, there, new
+            length[worse] *= 0.5
+        length = np.where(worse, 0.0, length)
+        found, there = own.copy(), value.copy()
+        found[:, output] += length[:, None] * change
+        there[:, output] += length[group.slot] * moved
+        return found, there, np.where(worse, cost, new)
+
+
+def _statistics(
+    group: RowGroups, value: np.ndarray, slope: np.ndarray, curvature: np.ndarray
+) -> NodeStatistics:
+    """Of the regressors and the values that parabolas aim at."""
+    return slice_statistics(
+        group.x,
+        None,
+        (value + slope / curvature)[:, None],
+        group.weight * curvature,
+        group.x.shape[1],
+        np.arange(len(group.weight)),
+        group.start,
+        group.stop,
+    )
+
+
+def _penalised(
+    statistics: NodeStatistics, base: np.ndarray, penalty: np.ndarray
+) -> np.ndarray:
+    """Least squares with a price for what differs from the slopes of given models.
+
+    Parameters
+    ----------
+    statistics : NodeStatistics
+        Of one output.
+    base : ndarray of shape (n_nodes, 1 + n_regressors)
+    penalty : ndarray of shape (n_nodes, n_regressors)
+        Of every squared difference; infinite: it stays.
+
+    Returns
+    -------
+    ndarray of shape (n_nodes, 1 + n_regressors), float64
+    """
+    mean, scatter = statistics.mean, statistics.scatter
+    slopes, gram = base[:, 1:], scatter[:, :-1, :-1]
+    moment = scatter[:, :-1, -1] - np.einsum("nij,nj->ni", gram, slopes)
+    # What does not vary, or must not change, gets a row of the identity.
+    varies = np.einsum("nii->ni", gram) > _CONSTANT * statistics.weight[:, None]
+    free = varies & np.isfinite(penalty)
+    both = free[:, :, None] & free[:, None, :]
+    gram = np.where(both, gram, 0.0)
+    n = np.arange(gram.shape[1])
+    gram[:, n, n] += np.where(free, penalty, 1.0)
+    correction = np.linalg.solve(gram, np.where(free, moment, 0.0)[:, :, None])[..., 0]
+    found = slopes + correction
+    constant = mean[:, -1] - np.einsum("ni,ni->n", found, mean[:, :-1])
+    return np.concatenate([constant[:, None], found], axis=1)

@@ -1,0 +1,93 @@
+"""Errors, ranges and levels of a tree with a loss, measured on rows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from secret_jax.data.rows import Rows
+from secret_jax.models.attach import inherited, roots
+from secret_jax.models.interface import LeafModel
+from secret_jax.models.row_groups import groups_of_levels
+from secret_jax.tree.structure import Tree
+
+# A step moves the constant of a node by no more than this: parabolas hold nearby.
+_LONGEST_STEP = 4.0
+
+
+def measured(tree: Tree, rows: Rows, root: np.ndarray, leaf: LeafModel) -> Tree:
+    """A tree with a loss, with errors and ranges of its models on rows.
+
+    Parameters
+    ----------
+    tree : Tree
+        With models, and the weights of the nodes.
+    rows : Rows
+    root : ndarray of shape (n_rows,), int
+    leaf : LeafModel
+        How values are clipped.
+
+    Returns
+    -------
+    Tree
+        Its errors are mean losses; values are clipped to those of the node's rows, and
+        where these are few to those of the nearest ancestor with enough as well.
+    """
+    assert tree.loss is not None
+    error = np.zeros((tree.n_nodes, tree.n_outputs))
+    lower, upper = np.full(error.shape, np.inf), np.full(error.shape, -np.inf)
+    for group in groups_of_levels(tree, rows, root):
+        value = group.values(tree.coefficient[group.node])
+        losses = group.weight[:, None] * tree.loss.losses(group.targets, value)
+        total = np.add.reduceat(group.weight, group.start)[:, None]
+        error[group.node] = np.add.reduceat(losses, group.start) / total
+        lower[group.node] = np.minimum.reduceat(value, group.start)
+        upper[group.node] = np.maximum.reduceat(value, group.start)
+    weight = tree.weight
+    of_root = weight[roots(tree)]
+    enough = (weight >= np.minimum(leaf.clip_min_samples, of_root)) & (weight > 0)
+    return replace(
+        tree,
+        train_error=error,
+        lower=np.minimum(lower, inherited(lower, enough, tree.parent)),
+        upper=np.maximum(upper, inherited(upper, enough, tree.parent)),
+    )
+
+
+def recentred(short: Tree, full: Tree, rows: Rows, leaf: LeafModel) -> Tree:
+    """A tree with short equations, at the level of its full ones, measured again.
+
+    Two steps of weighted least squares for the constants bring the mean prediction in
+    every node back to that of the full model; models that say no means are at their
+    level already.
+
+    Parameters
+    ----------
+    short, full : Tree
+        The same nodes.
+    rows : Rows
+    leaf : LeafModel
+        How values are clipped.
+
+    Returns
+    -------
+    Tree
+    """
+    loss = short.loss
+    assert loss is not None
+    root, coefficient = np.zeros(rows.n_rows, int), short.coefficient.copy()
+    if not loss.predicts_means:
+        return measured(short, rows, root, leaf)
+    for group in groups_of_levels(short, rows, root):
+        said = loss.prediction(group.values(full.coefficient[group.node]))
+        for _ in range(2):
+            for output in range(short.n_outputs):
+                value = group.values(coefficient[group.node])
+                slope, curvature = loss.working(said, value, output)
+                step = np.add.reduceat(group.weight * slope, group.start)
+                step /= np.add.reduceat(group.weight * curvature, group.start)
+                coefficient[group.node, output, 0] += np.clip(
+                    step, -_LONGEST_STEP, _LONGEST_STEP
+                )
+    return measured(replace(short, coefficient=coefficient), rows, root, leaf)

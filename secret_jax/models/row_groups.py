@@ -1,0 +1,114 @@
+"""The rows of the nodes of a level, one node after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from secret_jax.data.rows import Rows
+from secret_jax.runtime.slices import slice_positions
+from secret_jax.tree.routing import descend
+from secret_jax.tree.structure import Tree
+
+
+class RowGroups(NamedTuple):
+    """The rows of several nodes, one node after the other.
+
+    Attributes
+    ----------
+    node : ndarray of shape (n_nodes,), int
+    start, stop : ndarray of shape (n_nodes,), int
+    slot : ndarray of shape (n_rows,), int
+        Which of the nodes each row is in.
+    x : ndarray of shape (n_rows, n_regressors), float64
+    targets : ndarray of shape (n_rows, n_outputs), float64
+    weight : ndarray of shape (n_rows,), float64
+    """
+
+    node: np.ndarray
+    start: np.ndarray
+    stop: np.ndarray
+    slot: np.ndarray
+    x: np.ndarray
+    targets: np.ndarray
+    weight: np.ndarray
+
+    def values(self, coefficient: np.ndarray, output: int | None = None) -> np.ndarray:
+        """What models of the nodes say of their rows: of all outputs, or of one."""
+        own = coefficient if output is None else coefficient[:, output : output + 1]
+        value = np.empty((len(self.slot), own.shape[1]))
+        for model, first, last in zip(own, self.start, self.stop, strict=True):
+            value[first:last] = model[:, 0] + self.x[first:last] @ model[:, 1:].T
+        return value if output is None else value[:, 0]
+
+    def take(self, which: np.ndarray) -> tuple[RowGroups, np.ndarray]:
+        """Some of the nodes, and the positions of their rows."""
+        start, stop = self.start[which], self.stop[which]
+        row, length = slice_positions(start, stop), stop - start
+        last = np.cumsum(length)
+        found = RowGroups(
+            node=self.node[which],
+            start=last - length,
+            stop=last,
+            slot=np.repeat(np.arange(len(which)), length),
+            x=self.x[row],
+            targets=self.targets[row],
+            weight=self.weight[row],
+        )
+        return found, row
+
+    def sums(self, values: np.ndarray) -> np.ndarray:
+        """Weighted sums over the rows of each node."""
+        weight = self.weight.reshape((-1,) + (1,) * (values.ndim - 1))
+        return np.add.reduceat(weight * values, self.start)
+
+    def with_centers(self, said: np.ndarray, weight: float) -> RowGroups:
+        """With one row more in every node: its mean row, and what is said on average.
+
+        Parameters
+        ----------
+        said : ndarray of shape (n_rows, n_outputs)
+        weight : float
+            Of the further rows.
+        """
+        total = np.add.reduceat(self.weight, self.start)[:, None]
+        further = np.arange(len(self.node))
+
+        def joined(own: np.ndarray, more: np.ndarray) -> np.ndarray:
+            return np.insert(own, self.stop, more, axis=0)
+
+        return RowGroups(
+            node=self.node,
+            start=self.start + further,
+            stop=self.stop + further + 1,
+            slot=joined(self.slot, further),
+            x=joined(self.x, self.sums(self.x) / total),
+            targets=joined(self.targets, self.sums(said) / total),
+            weight=joined(self.weight, np.full(len(further), weight)),
+        )
+
+
+def groups_of_levels(tree: Tree, rows: Rows, root: np.ndarray) -> Iterator[RowGroups]:
+    """The nodes of a tree, or of trees side by side, that have rows, level by level."""
+    n_regressors = tree.schema.n_regressors
+    table, node = rows.table.on_host(), np.array(root)
+    for level in range(int(tree.depth.max()) + 1):
+        here = np.flatnonzero(tree.depth[node] == level)
+        if not len(here):  # neither is there a row below
+            return
+        here = here[np.argsort(node[here], kind="stable")]
+        occupied, start, slot = np.unique(
+            node[here], return_index=True, return_inverse=True
+        )
+        yield RowGroups(
+            node=occupied,
+            start=start,
+            stop=np.append(start, len(here))[1:],
+            slot=slot,
+            x=table.x[here, :n_regressors].astype(np.float64),
+            targets=rows.targets[here],
+            weight=rows.weight[here],
+        )
+        node = descend(tree, table, node, 1)

@@ -1,0 +1,145 @@
+"""Standard errors of models that are fitted to a loss."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from jaxtyping import Float
+
+from secret_jax.data.rows import Rows
+from secret_jax.data.schema import TableSchema
+from secret_jax.losses.interface import Loss
+from secret_jax.models.loss_steps import rounding_widths
+from secret_jax.models.row_groups import RowGroups, groups_of_levels
+from secret_jax.tree.structure import Tree
+
+# A term of which the others leave no more than this share unsaid is left open.
+_LEAST_UNSAID = 1e-8
+# Corners are rounded over so much of the rows that tell where the least loss is.
+_ROUNDING = 0.15
+# Less than so many rows a coefficient, as curvatures weigh them, tell no error of it.
+_FEWEST = 5.0
+
+
+def with_standard_errors(tree: Tree, rows: Rows) -> Tree:
+    """A tree with a loss, with the standard errors of its equations.
+
+    Of a likelihood they are those of the inverse information. Of any other loss they
+    are those of the sandwich estimator, with the second derivatives of the loss on both
+    sides of the squares of its slopes (Huber 1967); the density at a quantile is that
+    of a logistic kernel about it (Powell 1991). Where few rows say what a coefficient
+    is, as far out in a tail, and of the scores of several classes, which are fixed up
+    to a common term only, there are none: NaN.
+
+    Parameters
+    ----------
+    tree : Tree
+    rows : Rows
+        Those that trained it.
+
+    Returns
+    -------
+    Tree
+
+    References
+    ----------
+    P. J. Huber. The Behavior of Maximum Likelihood Estimates under Nonstandard
+    Conditions. Proceedings of the Fifth Berkeley Symposium 1, 1967.
+
+    J. L. Powell. Estimation of Monotonic Regression Models under Quantile Restrictions.
+    In Nonparametric and Semiparametric Methods in Econometrics, 1991.
+    """
+    loss = tree.loss
+    assert loss is not None
+    found = np.full(tree.coefficient.shape, np.nan)
+    if loss.n_free(tree.n_outputs) < tree.n_outputs:
+        return replace(tree, standard_error=found)
+    for group in groups_of_levels(tree, rows, np.zeros(rows.n_rows, int)):
+        value = group.values(tree.coefficient[group.node])
+        for output in range(tree.n_outputs):
+            slope, curvature = _derivatives(loss, group, value, output)
+            for place, node in enumerate(group.node):
+                rows_of = slice(group.start[place], group.stop[place])
+                slopes = tree.coefficient[node, output, 1:]
+                found[node, output] = _errors(
+                    group.x[rows_of] - tree.center[node],
+                    _members(tree.schema, slopes),
+                    group.weight[rows_of] * curvature[rows_of],
+                    None
+                    if loss.is_likelihood
+                    else group.weight[rows_of] * slope[rows_of] ** 2,
+                )
+    return replace(tree, standard_error=found)
+
+
+def _derivatives(
+    loss: Loss, group: RowGroups, value: np.ndarray, output: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Slopes and second derivatives for all rows."""
+    if not loss.has_corners:
+        return loss.derivatives(group.targets, value, output)
+    width = rounding_widths(loss, group, value, _ROUNDING)
+    _, curvature = loss.rounded(width).derivatives(group.targets, value, output)
+    return loss.working(group.targets, value, output)[0], curvature
+
+
+def _members(
+    schema: TableSchema, slopes: Float[np.ndarray, " n_regressors"]
+) -> Float[np.ndarray, "n_regressors n_terms"]:
+    """The terms of an equation: columns, and levels that share a coefficient."""
+    n = len(slopes)
+    first = n - schema.n_indicators
+    attributes = {at: which for at, (which, _) in enumerate(schema.indicators, first)}
+    terms: dict[tuple[int, float], list[int]] = {}
+    for position in np.flatnonzero(slopes).tolist():
+        which = attributes.get(position, -1 - position)
+        terms.setdefault((which, float(slopes[position])), []).append(position)
+    member = np.zeros((n, len(terms)))
+    for term, positions in enumerate(terms.values()):
+        member[positions, term] = 1.0
+    return member
+
+
+def _errors(
+    x: Float[np.ndarray, "n_rows n_regressors"],
+    member: Float[np.ndarray, "n_regressors n_terms"],
+    curvature: Float[np.ndarray, " n_rows"],
+    squares: Float[np.ndarray, " n_rows"] | None,
+) -> Float[np.ndarray, " _"]:
+    """Standard errors of the value at the center and of the slopes.
+
+    Zero of columns without a term; NaN where rows leave a coefficient open, or all.
+    """
+    design = np.column_stack([np.ones(len(x)), x @ member])
+    bread = (curvature[:, None] * design).T @ design
+    if curvature.sum() ** 2 < _FEWEST * len(bread) * (curvature @ curvature):
+        return np.full(1 + len(member), np.nan)
+    known = _determined(bread)
+    inverse = np.linalg.inv(bread[np.ix_(known, known)])
+    if squares is not None:
+        meat = (squares[:, None] * design[:, known]).T @ design[:, known]
+        inverse = inverse @ meat @ inverse
+    error = np.full(design.shape[1], np.nan)
+    error[known] = np.sqrt(np.maximum(np.diagonal(inverse), 0.0))
+    position, term = np.nonzero(member)
+    of_columns = np.zeros(len(member))
+    of_columns[position] = error[1 + term]
+    return np.append(error[0], of_columns)
+
+
+def _determined(gram: np.ndarray) -> np.ndarray:
+    """Terms that the ones before them do not say, by pivoted Cholesky."""
+    left, factors = np.diagonal(gram).copy(), np.empty((len(gram), 0))
+    least = np.where(left > 0, _LEAST_UNSAID * left, np.inf)
+    chosen: list[int] = []
+    while True:
+        usable = left > least
+        usable[chosen] = False
+        if not usable.any():
+            return np.sort(np.array(chosen, int))
+        best = int(np.argmax(np.where(usable, left / np.diagonal(gram), 0.0)))
+        column = (gram[:, best] - factors @ factors[best]) / np.sqrt(left[best])
+        left = left - column**2
+        factors = np.column_stack([factors, column])
+        chosen.append(best)

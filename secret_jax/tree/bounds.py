@@ -1,0 +1,56 @@
+"""Predictions of the sign that every target has."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from jaxtyping import Float
+
+from secret_jax.tree.structure import Tree
+
+# Targets this close to zero, in standard deviations, may be rounded away from it.
+_ROUNDING = 1e-6
+
+
+def bounded(
+    tree: Tree,
+    lower: Float[np.ndarray, " n_outputs"],
+    upper: Float[np.ndarray, " n_outputs"],
+) -> Tree:
+    """A tree whose predictions do not cross zero where no target does.
+
+    What is never negative, such as hours, prices and counts, is not predicted to be.
+
+    Parameters
+    ----------
+    tree : Tree
+        That predicts the targets: not what curves leave of them, nor their logarithms.
+    lower, upper : ndarray of shape (n_outputs,)
+        Range of all targets, in standardised units.
+
+    Returns
+    -------
+    Tree
+    """
+    if tree.additive is not None or (
+        tree.loss is not None and tree.loss.link != "identity"
+    ):
+        return tree
+    schema = tree.schema
+    center, scale = np.array(schema.target_centers), np.array(schema.target_scales)
+    zero = -center / scale
+    near = _ROUNDING * np.maximum(np.abs(zero), 1.0)
+    lowest = np.where(lower >= zero - near, _rounded(center, scale, 1.0), -np.inf)
+    highest = np.where(upper <= zero + near, _rounded(center, scale, -1.0), np.inf)
+    if np.isinf(lowest).all() and np.isinf(highest).all():
+        return tree
+    return replace(tree, bounds=(tuple(lowest.tolist()), tuple(highest.tolist())))
+
+
+def _rounded(center: np.ndarray, scale: np.ndarray, side: float) -> np.ndarray:
+    """The float32 numbers next to zero on one side of it, in standardised units."""
+    value = (-center / scale).astype(np.float32)
+    beyond = side * (value.astype(np.float64) * scale + center) < 0
+    next_one = np.nextafter(value, np.float32(side * np.inf))
+    return np.where(beyond, next_one, value).astype(np.float64)

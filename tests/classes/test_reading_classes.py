@@ -1,0 +1,203 @@
+"""What is read of trees and boosters of classes: programs, reasons, tables."""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+
+import numpy as np
+import pandas as pd
+import pytest
+from configurations import refusal
+from sklearn.exceptions import NotFittedError
+
+from secret_jax import SecretBoostingClassifier, SecretClassifier
+from secret_jax.inspect.printing import quoted
+
+NAMES = np.array(["low", "mid", "it's top"])
+COSTS = np.array([[0, 1, 5], [3, 0, 1], [1, 1, 0]])
+QUICK = {"splits": "cart", "prune": None, "distill": False, "max_leaf_nodes": 4}
+ALL = {
+    "logistic": lambda k: SecretClassifier(**QUICK),
+    "costs": lambda k: SecretClassifier(**QUICK, costs=COSTS[:k, :k]),
+    "shares": lambda k: SecretClassifier.cart(max_leaf_nodes=5),
+    # As it is by default, but for three rounds; of three classes small.
+    "booster": lambda k: SecretBoostingClassifier(
+        max_rounds=3, **({} if k == 2 else {"size": 4, "average": False, "n_folds": 2})
+    ),
+}
+
+
+def rings(n_classes: int) -> tuple[pd.DataFrame, np.ndarray]:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3))
+    radius = np.hypot(X[:, 0], X[:, 1]) + 0.1 * rng.normal(size=len(X))
+    frame = pd.DataFrame(X, columns=["a", "b", "score"])
+    return frame, NAMES[np.digitize(radius, [0.8, 1.5][: n_classes - 1])]
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    """Every kind of model, of two classes and of three, fitted once when asked for."""
+    known: dict = {}
+
+    def model(kind: str, n_classes: int):
+        if (kind, n_classes) not in known:
+            made = ALL[kind](n_classes)
+            known[kind, n_classes] = made.fit(*rings(n_classes))
+        return known[kind, n_classes]
+
+    return model
+
+
+every = pytest.mark.parametrize("kind", ALL)
+both = pytest.mark.parametrize("n_classes", [2, 3])
+
+
+@every
+@both
+def test_python_says_probabilities_and_the_class(fitted, kind, n_classes):
+    model, (frame, _) = fitted(kind, n_classes), rings(n_classes)
+    rows, expected = frame.to_dict("records"), model.predict_proba(frame)
+    scope: dict = {}
+    exec(model.export_code(), scope)
+    found = [scope["predict_proba"](row) for row in rows]
+    assert [*found[0]] == model.classes_.tolist()
+    np.testing.assert_allclose([[*f.values()] for f in found], expected, atol=1e-5)
+    assert [scope["predict"](**row) for row in rows] == model.predict(frame).tolist()
+    exec(model.export_code(output="mid", function_name="risk"), scope)
+    risk = [scope["risk"](row) for row in rows]
+    np.testing.assert_allclose(
+        risk, expected[:, [*model.classes_].index("mid")], atol=1e-5
+    )
+
+
+def by_sqlite(frame: pd.DataFrame, query: str) -> pd.DataFrame:
+    connection = sqlite3.connect(":memory:")
+    connection.create_function("EXP", 1, math.exp)
+    frame.to_sql("scored", connection, index=False)
+    found = pd.read_sql(query, connection)
+    connection.close()
+    return found
+
+
+def by_duckdb(frame: pd.DataFrame, query: str) -> pd.DataFrame:
+    duckdb = pytest.importorskip("duckdb")
+    with duckdb.connect() as connection:
+        connection.register("scored", frame)
+        return connection.execute(query).df()
+
+
+@pytest.mark.parametrize("run", [by_sqlite, by_duckdb])
+@every
+@both
+def test_a_query_has_a_column_for_each_probability(fitted, kind, n_classes, run):
+    model, (frame, _) = fitted(kind, n_classes), rings(n_classes)
+    found = run(frame, model.export_code("sql", table="scored"))
+    assert list(found)[:3] == list(frame)
+    columns = [f"probability of {name}" for name in model.classes_]
+    expected = model.predict_proba(frame)
+    np.testing.assert_allclose(found[columns], expected, atol=1e-5)
+    assert found["prediction"].tolist() == model.predict(frame).tolist()
+    if kind in ("logistic", "booster"):
+        said = model.decision_function(frame).reshape(len(frame), -1)
+        np.testing.assert_allclose(
+            found.iloc[:, 3 : 3 + said.shape[1]], said, atol=1e-4
+        )
+    expression = model.export_code("sql", output="low")
+    found = run(frame, f"SELECT {expression} AS chance FROM scored")
+    place = [*model.classes_].index("low")
+    np.testing.assert_allclose(found["chance"], expected[:, place], atol=1e-5)
+
+
+def test_an_expression_is_one_number(fitted):
+    frame, _ = rings(2)
+    model = fitted("logistic", 2)
+    found = by_sqlite(frame, f"SELECT {model.export_code('sql')} AS p FROM scored")
+    np.testing.assert_allclose(found["p"], model.predict_proba(frame)[:, 1], atol=1e-5)
+    with refusal("one value", "table=", "output="):
+        fitted("logistic", 3).export_code("sql")
+    with refusal("output='top' is none of the classes", "'mid'"):
+        fitted("booster", 3).export_code(output="top")
+
+
+@pytest.mark.parametrize("kind", ["logistic", "costs"])
+@both
+def test_a_row_tells_of_its_class(fitted, kind, n_classes):
+    model, (frame, _) = fitted(kind, n_classes), rings(n_classes)
+    why = model.explain(frame)
+    total = why.baseline + why.contributions.sum(axis=1) + why.clipping
+    np.testing.assert_allclose(total, why.prediction, atol=1e-9)
+    assert why.predicted.tolist() == model.predict(frame).tolist()
+    np.testing.assert_allclose(why.probability, model.predict_proba(frame), atol=1e-6)
+    said = model.decision_function(frame)
+    if n_classes == 3:
+        places = [[*model.classes_].index(name) for name in why.predicted]
+        said = said[np.arange(len(frame)), places]
+    np.testing.assert_allclose(total, said, atol=1e-4)
+    first, leaf, value, *_ = why.row_text(7).splitlines()
+    label, chance = why.predicted[7], 100 * why.probability[7].max()
+    assert first.startswith(f"row 7: predicted {quoted(label)} (")
+    assert f"{chance:.1f} %" in first
+    assert leaf.startswith(f"  leaf [{why.leaf[7]}]")
+    assert ("log-odds of" if n_classes == 2 else "score of") in value
+    table = why.to_dataframe(backend="pandas")
+    assert table["prediction"].tolist() == why.predicted.tolist()
+    place = [*model.classes_].index("low")
+    np.testing.assert_allclose(table["probability of low"], why.probability[:, place])
+    # A column of that name is there already.
+    np.testing.assert_allclose(table["score_"], why.prediction)
+
+
+def test_a_class_can_be_asked_for(fitted):
+    model, (frame, _) = fitted("logistic", 3), rings(3)
+    why = model.explain(frame, output="mid", background=frame[:40])
+    said = model.decision_function(frame)[:, [*model.classes_].index("mid")]
+    np.testing.assert_allclose(why.prediction, said, atol=1e-4)
+    np.testing.assert_allclose(why.baseline, said[:40].mean(), atol=1e-5)
+    assert why.predicted.tolist() == model.predict(frame).tolist()
+
+
+def test_tables_hold_all_classes(fitted):
+    model = fitted("logistic", 3)
+    tree, nodes = model.tree_, model.to_dataframe(backend="pandas")
+    for which, name in enumerate(model.classes_):
+        np.testing.assert_allclose(nodes[f"mean of {name}"], tree.mean[:, which])
+        assert nodes[f"model of {name}"].str.contains("score of").all()
+    terms = model.coefficients(backend="pandas")
+    assert set(terms["class"]) == {*model.classes_}
+    alone = model.coefficients(output="mid", backend="pandas")
+    own = terms[terms["class"] == "mid"].drop(columns="class").reset_index(drop=True)
+    pd.testing.assert_frame_equal(own, alone)
+
+
+def table(n_rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(n_rows, 2))
+    noise = random.gumbel(size=(n_rows, 3))
+    return X, NAMES[np.argmax(np.c_[X, -X.sum(axis=1)] + noise, axis=1)]
+
+
+@pytest.mark.parametrize("kind", ["shares", "booster"])
+def test_sets_hold_the_class_as_often_as_is_promised(kind):
+    model = {
+        "shares": SecretClassifier.cart(max_leaf_nodes=8),
+        "booster": SecretBoostingClassifier(size=4, n_rounds=3, n_folds=2),
+    }[kind].fit(*table(200, 0))
+    new, its = table(4000, 2)
+    if kind == "shares":
+        with pytest.raises(NotFittedError, match="conformalize"):
+            model.predict_set(new)
+        model.conformalize(*table(400, 1))
+    member = its[:, None] == model.classes_
+    sizes = []
+    for coverage in (0.6, 0.9):
+        sets = model.predict_set(new, coverage)
+        assert sets.any(axis=1).all()
+        held = (sets & member).any(axis=1).mean()
+        sizes.append(sets.sum(axis=1).mean())
+        # The likeliest class is there where the threshold alone would leave none.
+        assert coverage - 0.06 < held < max(coverage, 0.75) + 0.06
+    assert sizes[0] < sizes[1]
+    with refusal("coverage=0.999", "calibration rows"):
+        model.predict_set(new, 0.999)

@@ -1,0 +1,394 @@
+"""Trees of classes are read in shares and probabilities: text, pictures, figures."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import matplotlib as mpl
+
+mpl.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.collections import PathCollection
+from matplotlib.colors import to_hex
+from matplotlib.patches import FancyBboxPatch, Rectangle
+from random_trees import NAMES, TOWNS, class_tree, encode, random_rows, random_tree
+from sklearn.metrics import confusion_matrix, log_loss, roc_auc_score
+
+from secret_jax import SecretClassifier, SecretRegressor
+from secret_jax.inspect.class_errors import (
+    calibration,
+    class_errors,
+    confusion,
+    log_losses,
+    roc,
+)
+from secret_jax.inspect.class_table import class_table
+from secret_jax.inspect.class_view import ClassView
+from secret_jax.inspect.plot.picture import Picture
+from secret_jax.inspect.views import view_of
+from secret_jax.inspect.words import model_equation
+from secret_jax.tree.routing import apply
+
+LONG = [f"an occupation of {letter * 12}" for letter in "abcdefghi"]
+SIX = ["Con", "Head", "Tabl", "Veh", "WinF", "WinNF"]
+
+
+@pytest.fixture(autouse=True)
+def no_figures():
+    yield
+    plt.close("all")
+
+
+def fitted(names: list[str], n_leaves: int = 6, seed: int = 3) -> SecretClassifier:
+    """A classifier that was fitted to nothing and reads a tree of these classes."""
+    model = SecretClassifier()
+    model.tree_ = class_tree(seed, n_leaves, names)
+    model.classes_ = np.array(names)
+    model.n_features_in_ = len(NAMES)
+    model.feature_names_in_ = np.array(NAMES, object)
+    return model
+
+
+def rows_of(model, n_rows: int = 300) -> tuple[pd.DataFrame, np.ndarray]:
+    """Rows whose classes are drawn by what the model says of them."""
+    X = pd.DataFrame(dict(zip(NAMES, random_rows(5, n_rows), strict=True)))
+    drawn = np.random.default_rng(0).uniform(size=(n_rows, 1))
+    place = (model.predict_proba(X).cumsum(axis=1) < drawn).sum(axis=1)
+    return X, model.classes_[np.minimum(place, len(model.classes_) - 1)]
+
+
+def test_text_says_shares_of_both_classes_and_probabilities():
+    model = fitted(["no", "yes"])
+    text = model.export_text()
+    assert text.startswith("no / yes: a tree of 6 leaves")
+    assert "probability of yes: 1 / (1 + exp(-log-odds))" in text
+    assert not re.search(r"\bmean\b \d|error|clipped", text)
+    for node in np.flatnonzero(model.tree_.is_leaf):
+        share = 100 * model.tree_.mean[node, 0]
+        said = re.search(
+            rf"\[{node}\] log-odds of yes = (?:.|\n)*?, ([\d.]+) % yes", text
+        )
+        assert said is not None
+        assert float(said[1]) == pytest.approx(share, rel=5e-3)
+    leaf = int(np.flatnonzero(model.tree_.is_leaf)[0])
+    low, high = (s[leaf, 0] for s in model.tree_.clip_range())
+    bounds = [f"{100 / (1 + np.exp(-end)):.3g} %" for end in (low, high)]
+    assert f"predicted: {bounds[0]} to {bounds[1]} yes" in text
+
+
+@pytest.mark.parametrize(
+    ("names", "kind"), [(["no", "yes"], "logistic"), (SIX, "multinomial logistic")]
+)
+def test_one_leaf_says_that_no_split_pays(names, kind):
+    text = fitted(names, n_leaves=1).export_text()
+    assert f"\nno split pays: this is a {kind} regression\n" in text
+
+
+def test_a_leaf_says_nothing_of_absent_classes_only_where_some_are():
+    model = fitted(SIX)
+    said = "a leaf says nothing of classes that have no row in it"
+    assert said not in model.export_text()
+    mean = model.tree_.mean.copy()
+    mean[np.flatnonzero(model.tree_.is_leaf)[0], 0] = 0.0
+    model.tree_ = replace(model.tree_, mean=mean)
+    assert said in model.export_text()
+
+
+def test_long_names_fit_into_the_lines():
+    text = fitted(LONG).export_text()
+    lines = text.splitlines()
+    assert max(map(len, lines)) <= 100
+    assert lines[0].startswith(f"{LONG[0]} / {LONG[1]} / 7 more: a tree of 6 leaves")
+    # A category list of more than a line is broken between categories.
+    towns = tuple(f"{town} {'x' * 20}" for town in TOWNS)
+    tree = random_tree(1, 2, kinds=(3,))
+    schema = replace(tree.schema, categories=(tree.schema.categories[0], towns))
+    model = SecretRegressor()
+    model.tree_ = replace(tree, schema=schema)
+    printed = model.export_text(max_categories=None)
+    assert max(map(len, printed.splitlines())) <= 130
+
+
+def test_one_class_is_read_against_the_others():
+    model = fitted(SIX)
+    text = model.export_text(output="Veh")
+    assert text.startswith("others / Veh: a tree of 6 leaves")
+    assert not re.search("Head|WinF", text)
+    X, y = rows_of(model)
+    view = view_of(model.tree_, output="Veh")
+    said = view.said(encode(random_rows(5, 300)))
+    np.testing.assert_allclose(said[:, 1], model.predict_proba(X)[:, 3], rtol=1e-5)
+    found = view.targets(encode(random_rows(5, 300)), X, y)
+    np.testing.assert_array_equal(found, y == "Veh")
+
+
+@pytest.mark.parametrize("names", [["no", "yes"], SIX, LONG])
+def test_every_box_has_a_bar_of_its_shares(names):
+    model = fitted(names)
+    ax = model.plot_tree().ax
+    colors = view_of(model.tree_).colors
+    boxes = [p.get_window_extent() for p in ax.patches if type(p) is FancyBboxPatch]
+    parts = [p for p in ax.patches if type(p) is Rectangle and p.get_zorder() == 3]
+    shares = view_of(model.tree_).shares
+    n_classes = len(names)
+    assert len(boxes) == len(shares)
+    found = np.array([part.get_width() for part in parts]).reshape(-1, n_classes)
+    found /= found.sum(axis=1, keepdims=True)
+    order = np.lexsort(found.T)
+    np.testing.assert_allclose(found[order], shares[np.lexsort(shares.T)], rtol=1e-6)
+    assert [to_hex(part.get_facecolor()) for part in parts[:n_classes]] == colors
+    said = [text.get_text() for text in ax.texts]
+    assert not any(text.startswith("mean of") or "R²" in text for text in said)
+    page = ax.figure.bbox
+    for text in ax.texts:
+        extent = text.get_window_extent()
+        assert page.x0 <= extent.x0 <= extent.x1 <= page.x1
+    for part in parts:
+        extent = part.get_window_extent()
+        assert any(box.x0 <= extent.x0 and extent.x1 <= box.x1 for box in boxes)
+
+
+def test_boxes_have_the_numbers_of_the_text():
+    tree = random_tree(0, 2)
+    model = SecretRegressor()
+    model.tree_ = tree
+    said = "\n".join(text.get_text() for text in model.plot_tree().ax.texts)
+    said = re.sub(r"\s+", " ", said)
+    for leaf in np.flatnonzero(tree.is_leaf):
+        equation = model_equation(tree, int(leaf)).removeprefix("rings = ")
+        assert equation in said
+    # What has no room is told, and the constant stays what it is.
+    (few, all_terms) = (model_equation(tree, 1, max_terms=n) for n in (1, None))
+    assert few.split()[:3] == all_terms.split()[:3]
+    assert re.search(r"\(mean of 3 smaller terms\)$", few)
+
+
+@pytest.mark.parametrize("names", [["no", "yes"], SIX])
+def test_leaves_show_probabilities_against_shares(names):
+    model = fitted(names)
+    X, y = rows_of(model)
+    leaf = int(np.bincount(model.apply(X)).argmax())
+    here = model.apply(X) == leaf
+    drawn = model.plot_leaf(leaf, X, y)
+    equations, fit = drawn.axes
+    said = model.predict_proba(X[here])
+    loss = log_loss(y[here], said, labels=names)
+    right = 100 * np.mean(model.predict(X[here]) == y[here])
+    title = fit.get_title(loc="left")
+    assert title.startswith(f"{here.sum()} rows, {right:.3g} % right, log-loss ")
+    assert float(title.split()[-1]) == pytest.approx(loss, rel=5e-3)
+    if len(names) == 2:
+        bins = calibration(said[:, 1], y[here] == "yes")
+        (line,) = [c for c in fit.lines if c.get_marker() == "o"]
+        found = line.get_ydata(orig=False)
+        np.testing.assert_allclose(found, [one.observed for one in bins])
+        assert "moves log-odds of yes" in equations.get_xlabel()
+        return
+    widths = np.array([bar.get_width() for bar in fit.patches])
+    n_shown = len(widths) // 2
+    labels = [label.get_text() for label in fit.get_yticklabels()]
+    share = [np.mean(y[here] == name) for name in labels]
+    np.testing.assert_allclose(widths[:n_shown], share)
+    mean = said.mean(axis=0)[[names.index(name) for name in labels]]
+    np.testing.assert_allclose(widths[n_shown:], mean, rtol=1e-5)
+    table = class_table(view_of(model.tree_), leaf)
+    columns = [label.get_text() for label in equations.get_xticklabels()]
+    assert columns == table.classes
+    # Scores are sums of the cells and the constant.
+    own = {"length": 0.52, "shell weight": 1990.0, "a - b": -3e-5, "2nd (kg)": 4e6}
+    terms = zip(table.names, table.factor, strict=True)
+    score = table.constant + sum(f * _counted(name, own) for name, f in terms)
+    at_center = model.tree_.coefficient[leaf, :, 0]
+    np.testing.assert_allclose(score, at_center, atol=0.02)
+
+
+def test_long_names_stay_on_the_picture_of_a_leaf():
+    model = fitted(LONG)
+    X, y = rows_of(model)
+    picture = model.plot_leaf(int(model.apply(X)[0]), X, y)
+    picture.figure.canvas.draw()
+    page = picture.figure.bbox
+    for ax in picture.axes:
+        # Ticks beyond the ends of an axis are not drawn, but names all are.
+        labels = [*ax.get_xticklabels(), *ax.get_yticklabels()]
+        labels = [label for label in labels if "an occ" in label.get_text()]
+        for text in [ax.title, ax._left_title, ax.xaxis.label, ax.yaxis.label, *labels]:
+            extent = text.get_window_extent()
+            if text.get_text():
+                assert page.x0 - 1 <= extent.x0 <= extent.x1 <= page.x1 + 1
+                assert page.y0 - 1 <= extent.y0 <= extent.y1 <= page.y1 + 1
+
+
+def _counted(name: str, values: dict[str, float]) -> float:
+    """What a term's factor is multiplied by."""
+    name = name.replace("'", "")
+    found = re.fullmatch(r"\((.+) ([+-]) ([\d.,e-]+)\)", name)
+    if found is None:
+        return values[name]
+    away = float(found[3].replace(",", ""))
+    return values[found[1]] + (away if found[2] == "+" else -away)
+
+
+def test_slices_show_probabilities():
+    model = fitted(["no", "yes"])
+    X, y = rows_of(model)
+    held = X.iloc[0].to_dict()
+    at = {name: held[name] for name in NAMES if name not in ("length", "age")}
+    ax = model.plot_partition("length", "age", at=at, data=(X, y), resolution=12).ax
+    image = ax.images[0]
+    left, right, low, high = image.get_extent()
+    middle = (np.arange(12) + 0.5) / 12
+    length, age = np.meshgrid(
+        left + (right - left) * middle, low + (high - low) * middle
+    )
+    cells = pd.DataFrame({"length": length.ravel(), "age": age.ravel()}).assign(**at)
+    expected = model.predict_proba(cells[list(NAMES)])[:, 1].reshape(12, 12)
+    assert np.mean(np.abs(image.get_array() - expected) > 1e-5) < 0.02
+    assert ax.figure.axes[-1].get_ylabel() == "probability of yes"
+    curve = model.plot_partition("length", at=at).ax
+    assert curve.get_ylabel() == "probability of yes"
+    assert all(0 <= v <= 1 for line in curve.lines for v in line.get_ydata())
+
+
+def test_slices_of_several_classes_have_a_line_and_a_colour_for_each():
+    model = fitted(SIX)
+    X, y = rows_of(model)
+    curve = model.plot_partition("length", data=(X, y)).ax
+    colors = view_of(model.tree_).colors
+    drawn = {line.get_color() for line in curve.lines if len(line.get_xdata()) > 2}
+    assert drawn == set(colors)
+    names = [text.get_text() for text in curve.get_legend().get_texts()]
+    assert names == SIX
+    surface = model.plot_partition("length", "age", resolution=8).ax
+    assert np.asarray(surface.images[0].get_array()).shape == (8, 8, 3)
+    one = model.plot_partition("length", "age", resolution=8, output="Veh").ax
+    assert one.figure.axes[-1].get_ylabel() == "probability of Veh"
+
+
+@pytest.mark.parametrize("names", [["no", "yes"], SIX])
+def test_categories_stand_beside_each_other(names):
+    model = fitted(names)
+    X, y = rows_of(model)
+    held = {name: X[name].iloc[0] for name in NAMES if name != "sex"}
+    ax = model.plot_partition("sex", at=held, data=(X, y)).ax
+    heights = np.array([bar.get_height() for bar in ax.patches]).reshape(len(names), 3)
+    rows = pd.DataFrame([held | {"sex": sex} for sex in "FIM"])[list(NAMES)]
+    np.testing.assert_allclose(heights.T, model.predict_proba(rows), rtol=1e-5)
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["F", "I", "M"]
+    cells = model.plot_partition("sex", "place", data=(X, y), average=True).ax
+    assert np.asarray(cells.images[0].get_array()).shape[:2] == (12, 3)
+    band = model.plot_partition("place", "length").ax
+    assert np.asarray(band.images[0].get_array()).shape[:2] == (200, 12)
+
+
+def test_numbers_of_categories_are_marks():
+    tree, columns = random_tree(3, 6), random_rows(0, 60)
+    model = SecretRegressor()
+    model.tree_, model.n_features_in_ = tree, len(NAMES)
+    model.feature_names_in_ = np.array(NAMES, object)
+    X = pd.DataFrame(dict(zip(NAMES, columns, strict=True)))
+    held = {name: X[name].iloc[0] for name in NAMES if name != "place"}
+    ax = model.plot_partition("place", at=held, data=(X, np.zeros(60))).ax
+    marks = ax.collections[-1].get_segments()
+    rows = pd.DataFrame([held | {"place": town} for town in TOWNS])[list(NAMES)]
+    np.testing.assert_allclose([m[0][1] for m in marks], model.predict(rows), rtol=1e-5)
+
+
+def test_rows_of_other_leaves_are_faint():
+    tree, columns = random_tree(3, 10), random_rows(0, 80)
+    model = SecretRegressor()
+    model.tree_ = tree
+    X = pd.DataFrame(dict(zip(NAMES, columns, strict=True)))
+    ax = model.plot_partition("length", "age", data=(X, np.zeros(80))).ax
+    held = X.median(numeric_only=True).to_dict() | {
+        name: X[name].mode()[0] for name in ("sex", "place")
+    }
+    there = X.assign(**{k: v for k, v in held.items() if k not in ("length", "age")})
+    elsewhere = apply(tree, encode([there[n].to_numpy() for n in NAMES])) != apply(
+        tree, encode(columns)
+    )
+    assert 0 < elsewhere.mean() < 1
+    (points,) = [c for c in ax.collections if isinstance(c, PathCollection)]
+    faint = np.asarray(points.get_alpha()) < 1
+    assert faint.mean() == pytest.approx(elsewhere.mean(), abs=0.05)
+    assert "of the rows reach another leaf" in ax.get_title(loc="left")
+
+
+def test_every_function_that_draws_gives_a_picture(tmp_path):
+    for model in (fitted(["no", "yes"]), fitted(SIX)):
+        X, y = rows_of(model, 60)
+        leaf = int(model.apply(X)[0])
+        made = [
+            model.plot_tree(),
+            model.plot_leaf(leaf),
+            model.plot_leaf(leaf, X, y),
+            model.plot_partition("length"),
+            model.plot_partition("length", "age", resolution=5),
+            model.plot_importances(),
+        ]
+        for picture in made:
+            assert isinstance(picture, Picture)
+            assert picture.ax is picture.axes[0]
+            assert picture.ax.figure is picture.figure
+    figure, axes = plt.subplots(1, 2)
+    drawn = fitted(["no", "yes"]).plot_importances(ax=axes[1])
+    assert (drawn.figure, drawn.axes) == (figure, (axes[1],))
+    drawn.savefig(tmp_path / "bars.png")
+    assert (tmp_path / "bars.png").stat().st_size > 0
+
+
+def test_bars_of_importances_are_the_largest_shares():
+    model = fitted(["no", "yes"])
+    model.tree_ = replace(
+        model.tree_, train_error=0.3 / (2.0 + model.tree_.depth[:, None])
+    )
+    shares = model.feature_importances_
+    ax = model.plot_importances(max_columns=3).ax
+    widths = [bar.get_width() for bar in ax.patches]
+    np.testing.assert_allclose(widths, 100 * np.sort(shares)[::-1][:3])
+    largest = NAMES[int(shares.argmax())]
+    assert ax.get_yticklabels()[0].get_text() == largest
+
+
+def test_figures_of_classes_are_those_of_scikit_learn(rng):
+    said = rng.dirichlet([1.0, 2.0, 3.0], 400)
+    actual = np.array([rng.choice(3, p=one) for one in said])
+    predicted = said.argmax(axis=1)
+    errors = class_errors(said, predicted, actual)
+    assert errors.log_loss == pytest.approx(log_loss(actual, said))
+    assert errors.accuracy == np.mean(predicted == actual)
+    assert errors.accuracy_error == pytest.approx(
+        np.sqrt(errors.accuracy * (1 - errors.accuracy) / 399)
+    )
+    counts = confusion(predicted, actual, 3)
+    np.testing.assert_array_equal(counts[:3], confusion_matrix(actual, predicted))
+    assert not counts[3].any()
+    rounded = said[:, 0].round(1)  # with ties
+    points, area = roc(rounded, actual == 0)
+    assert area == pytest.approx(roc_auc_score(actual == 0, rounded))
+    assert points[0].tolist() == [0, 0]
+    assert points[-1].tolist() == [1, 1]
+    bins = calibration(said[:, 0], actual == 0)
+    assert sum(one.n_rows for one in bins) == 400
+    total = sum(one.n_rows * one.observed for one in bins)
+    assert total == pytest.approx(np.sum(actual == 0))
+    assert len(bins) == 10
+
+
+def test_a_class_that_was_never_seen_is_wrong():
+    said = np.array([[0.5, 0.5], [0.25, 0.75]])
+    losses = log_losses(said, np.array([1, -1]))
+    assert losses[0] == pytest.approx(np.log(2))
+    assert losses[1] > 30
+    counts = confusion(np.array([0, 1]), np.array([1, -1]), 2)
+    np.testing.assert_array_equal(counts, [[0, 0], [1, 0], [0, 1]])
+    view = fitted(["no", "yes"])._view_of(None)
+    assert isinstance(view, ClassView)
+    X = random_rows(0, 3)[0]
+    found = view.targets(encode(random_rows(0, 3)), X, ["yes", "maybe", "no"])
+    np.testing.assert_array_equal(found, [1, -1, 0])

@@ -1,0 +1,129 @@
+"""Pages of classes: their figures are those of the rows, their words of the tree."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from random_trees import NAMES, with_gates
+from sklearn.metrics import log_loss, roc_auc_score
+from test_class_reading import LONG, SIX, fitted, rows_of
+from test_report import Reader
+
+from secret_jax.inspect.report.class_rows import class_lines
+from secret_jax.inspect.report.error_lines import ErrorLine
+from secret_jax.inspect.report.page import held_out_rows
+from secret_jax.tree.routing import said
+
+
+def known(model, X, y):
+    """The view of a model, and rows as its page has them."""
+    view = model._view_of(None)
+    _, table = model._tree_and_rows(X)
+    columns = model.tree_.schema.columns_of(X)
+    return view, held_out_rows(view, table.on_host(), columns, X, y)
+
+
+@pytest.mark.parametrize("names", [["no", "yes"], SIX, LONG])
+def test_a_page_of_classes_says_how_good_it_is(names):
+    model = fitted(names)
+    X, y = rows_of(model)
+    html = model.to_html(
+        X, y, comparison={"another": {"error": 0.25, "log_loss": 0.5, "leaves": 3}}
+    )
+    page = Reader(html)
+    text = " ".join("".join(page.text).split())
+    right = np.mean(model.predict(X) == y)
+    assert f"{100 * right:.1f} % ± " in text
+    loss = log_loss(y, model.predict_proba(X), labels=names)
+    assert re.search(rf"log-loss ?{loss:.3g}", text.replace("held-out ", ""))
+    assert "75.0 %" in text  # of the other method
+    for word in ("R²", "error 2", "mean and standard deviation", "clipped"):
+        assert word not in text
+    for name in names:
+        assert name in page.text
+    assert page.count("circle") >= 5  # of the calibration
+    assert len(page.ids) == len(set(page.ids))
+    table = len(names) > 2
+    assert ("ROC: the farther" in text) == (not table)
+    if not table:
+        area = roc_auc_score(y == "yes", model.predict_proba(X)[:, 1])
+        assert f"{area:.3f}" in text
+
+
+def test_errors_by_size_are_those_of_the_cut_trees():
+    model = fitted(SIX)
+    X, y = rows_of(model)
+    view, rows = known(model, X, y)
+    lines = class_lines(view, rows)
+    assert all(isinstance(line, ErrorLine) for line in lines)
+    assert [line.leaves for line in lines] == sorted({line.leaves for line in lines})
+    assert lines[0].name == "one multinomial logistic regression"
+    loss = log_loss(y, model.predict_proba(X), labels=SIX)
+    assert lines[-1].bar == pytest.approx(loss, rel=1e-4)
+    assert lines[-1].numbers == model.reading_cost_
+
+
+@pytest.mark.parametrize("names", [["no", "yes"], SIX])
+@pytest.mark.parametrize("soft", [False, True])
+def test_ways_add_up_to_log_odds(names, soft):
+    model = fitted(names)
+    if soft:
+        model.tree_ = with_gates(model.tree_)
+    X, y = rows_of(model, 60)
+    found = re.search(r'id="ways">(.*?)</script>', model.to_html(X, y), re.S)
+    assert found is not None
+    value = said(*model._tree_and_rows(X)).reshape(len(X), -1)
+    for way in json.loads(found[1]):
+        row = way["row"]
+        own = np.sort(value[row])[::-1]
+        expected = own[0] if len(names) == 2 else own[0] - own[1]
+        assert sum(step[2] for step in way["steps"]) == pytest.approx(
+            expected, abs=1e-3
+        )
+        assert way["actual"] == y[row]
+        assert way["path"][0] == 0
+
+
+def test_rows_of_a_class_never_seen_are_counted_and_wrong():
+    model = fitted(["no", "yes"])
+    X, y = rows_of(model, 50)
+    y = np.where(np.arange(50) < 5, "maybe", y)
+    page = Reader(model.to_html(X, y))
+    assert "classes never seen" in page.text
+    assert f"{100 * np.mean(model.predict(X) == y):.1f} % ± " in "".join(page.text)
+
+
+def test_costs_decide_what_is_predicted():
+    model = fitted(["no", "yes"]).set_params(costs=[[0, 1], [9, 0]])
+    X, y = rows_of(model)
+    right = np.mean(model.predict(X) == y)
+    assert f"{100 * right:.1f} % ± " in "".join(Reader(model.to_html(X, y)).text)
+
+
+def test_a_notebook_shows_one_tree_of_all_classes():
+    page = Reader(fitted(SIX)._repr_html_())
+    assert sum("a tree" in text or "6 leaves" in text for text in page.text) == 1
+    assert page.count("ul") < 10
+    assert all(name in "".join(page.text) for name in SIX)
+
+
+def test_a_page_without_rows_says_so():
+    text = "".join(Reader(fitted(SIX).to_html()).text)
+    assert "no held-out rows were given" in text
+    assert "training log-loss" in text
+    assert "splitting it further did not pay" in text
+
+
+def test_rows_are_read_as_predict_reads_them():
+    model = fitted(["no", "yes"])
+    X, y = rows_of(model, 40)
+    same = model.to_html(X[list(reversed(NAMES))], pd.Series(y, dtype="category"))
+    assert same == model.to_html(X, y)
+    with pytest.raises(ValueError, match="inconsistent numbers"):
+        model.to_html(X, y[1:])
+    with pytest.raises(ValueError, match="Give both X and y"):
+        model.to_html(X)
