@@ -93,8 +93,8 @@ class SecretSplits(SplitFinder):
 
     @property
     def numbers_per_cell(self) -> int:
-        """A responsibility for each start."""
-        return self.n_starts
+        """For each start the scaled rows of both components, and the weighted ones."""
+        return 3 * self.n_starts
 
     def n_random(self, n_columns: int) -> int:
         """Two rows for each start of each attempt."""
