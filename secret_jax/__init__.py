@@ -8,21 +8,29 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from secret_jax.additive.options import Additive as Additive
-    from secret_jax.boost.classifier import (
-        SecretBoostingClassifier as SecretBoostingClassifier,
-    )
-    from secret_jax.boost.estimator import (
-        SecretBoostingRegressor as SecretBoostingRegressor,
-    )
-    from secret_jax.boost.options import TreeSize as TreeSize
-    from secret_jax.classifier import SecretClassifier as SecretClassifier
     from secret_jax.data.columns import UnseenCategoryWarning as UnseenCategoryWarning
     from secret_jax.data.shards import RowShards as RowShards
     from secret_jax.data.shards import shard_rows as shard_rows
-    from secret_jax.estimator import SecretRegressor as SecretRegressor
-    from secret_jax.forest.estimator import (
+    from secret_jax.ensemble.classifier import (
+        SecretBoostingClassifier as SecretBoostingClassifier,
+    )
+    from secret_jax.ensemble.forest import (
         SecretForestRegressor as SecretForestRegressor,
     )
+    from secret_jax.ensemble.options import TreeSize as TreeSize
+    from secret_jax.ensemble.regressor import (
+        SecretBoostingRegressor as SecretBoostingRegressor,
+    )
+    from secret_jax.estimators.classifier import SecretClassifier as SecretClassifier
+    from secret_jax.estimators.regressor import SecretRegressor as SecretRegressor
+    from secret_jax.learners.cart import CartSplits as CartSplits
+    from secret_jax.learners.guide import GuideSplits as GuideSplits
+    from secret_jax.learners.m5 import M5Splits as M5Splits
+    from secret_jax.learners.m5_leaves import M5Linear as M5Linear
+    from secret_jax.learners.m5_pruning import M5Pruning as M5Pruning
+    from secret_jax.learners.phd import PhdSplits as PhdSplits
+    from secret_jax.learners.retis import RetisSplits as RetisSplits
+    from secret_jax.learners.support import SupportSplits as SupportSplits
     from secret_jax.losses.interface import Loss as Loss
     from secret_jax.losses.numbers import Huber as Huber
     from secret_jax.losses.numbers import Poisson as Poisson
@@ -36,7 +44,6 @@ if TYPE_CHECKING:
     from secret_jax.models.local import LocalLinear as LocalLinear
     from secret_jax.models.logistic import Logistic as Logistic
     from secret_jax.models.logistic import Shares as Shares
-    from secret_jax.models.m5 import M5Linear as M5Linear
     from secret_jax.models.ridge import Ridge as Ridge
     from secret_jax.models.simple import SimpleLinear as SimpleLinear
     from secret_jax.prune.cost_complexity import CostComplexity as CostComplexity
@@ -46,7 +53,6 @@ if TYPE_CHECKING:
     from secret_jax.prune.interface import Evidence as Evidence
     from secret_jax.prune.interface import Pruned as Pruned
     from secret_jax.prune.interface import PruningRule as PruningRule
-    from secret_jax.prune.m5 import M5Pruning as M5Pruning
     from secret_jax.prune.standard_errors import StandardErrors as StandardErrors
     from secret_jax.refine.blend import Blend as Blend
     from secret_jax.refine.distillation import Distillation as Distillation
@@ -57,18 +63,12 @@ if TYPE_CHECKING:
     from secret_jax.refine.soft.choose import SoftGates as SoftGates
     from secret_jax.refine.tao import Tao as Tao
     from secret_jax.runtime.programs import keep_programs as keep_programs
-    from secret_jax.splits.cart import CartSplits as CartSplits
     from secret_jax.splits.classes import ClassSplits as ClassSplits
-    from secret_jax.splits.guide import GuideSplits as GuideSplits
     from secret_jax.splits.interface import Node as Node
     from secret_jax.splits.interface import Split as Split
     from secret_jax.splits.interface import SplitFinder as SplitFinder
-    from secret_jax.splits.m5 import M5Splits as M5Splits
-    from secret_jax.splits.phd import PhdSplits as PhdSplits
-    from secret_jax.splits.retis import RetisSplits as RetisSplits
     from secret_jax.splits.rss import RssSplits as RssSplits
     from secret_jax.splits.secret import SecretSplits as SecretSplits
-    from secret_jax.splits.support import SupportSplits as SupportSplits
     from secret_jax.stream.batches import StreamError as StreamError
 
 try:
@@ -80,7 +80,7 @@ except PackageNotFoundError:  # a checkout that was never installed
 _HOMES = {
     "Additive": "additive.options",
     "Blend": "refine.blend",
-    "CartSplits": "splits.cart",
+    "CartSplits": "learners.cart",
     "ClassSplits": "splits.classes",
     "Constant": "models.least_squares",
     "CostComplexity": "prune.cost_complexity",
@@ -88,7 +88,7 @@ _HOMES = {
     "Distillation": "refine.distillation",
     "Evidence": "prune.interface",
     "Fitted": "refine.interface",
-    "GuideSplits": "splits.guide",
+    "GuideSplits": "learners.guide",
     "HoldOut": "prune.hold_out",
     "Huber": "losses.numbers",
     "Implied": "models.least_squares",
@@ -99,12 +99,12 @@ _HOMES = {
     "LocalLinear": "models.local",
     "Logistic": "models.logistic",
     "Loss": "losses.interface",
-    "M5Splits": "splits.m5",
-    "M5Linear": "models.m5",
-    "M5Pruning": "prune.m5",
+    "M5Splits": "learners.m5",
+    "M5Linear": "learners.m5_leaves",
+    "M5Pruning": "learners.m5_pruning",
     "Models": "models.interface",
     "Node": "splits.interface",
-    "PhdSplits": "splits.phd",
+    "PhdSplits": "learners.phd",
     "Poisson": "losses.numbers",
     "Pruned": "prune.interface",
     "PruningRule": "prune.interface",
@@ -112,15 +112,15 @@ _HOMES = {
     "Refined": "refine.interface",
     "Refinement": "refine.interface",
     "RefinementWarning": "refine.interface",
-    "RetisSplits": "splits.retis",
+    "RetisSplits": "learners.retis",
     "Ridge": "models.ridge",
     "RowShards": "data.shards",
     "RssSplits": "splits.rss",
-    "SecretBoostingClassifier": "boost.classifier",
-    "SecretBoostingRegressor": "boost.estimator",
-    "SecretForestRegressor": "forest.estimator",
-    "SecretClassifier": "classifier",
-    "SecretRegressor": "estimator",
+    "SecretBoostingClassifier": "ensemble.classifier",
+    "SecretBoostingRegressor": "ensemble.regressor",
+    "SecretForestRegressor": "ensemble.forest",
+    "SecretClassifier": "estimators.classifier",
+    "SecretRegressor": "estimators.regressor",
     "SecretSplits": "splits.secret",
     "Shares": "models.logistic",
     "SimpleLinear": "models.simple",
@@ -129,9 +129,9 @@ _HOMES = {
     "SplitFinder": "splits.interface",
     "StandardErrors": "prune.standard_errors",
     "StreamError": "stream.batches",
-    "SupportSplits": "splits.support",
+    "SupportSplits": "learners.support",
     "Tao": "refine.tao",
-    "TreeSize": "boost.options",
+    "TreeSize": "ensemble.options",
     "UnseenCategoryWarning": "data.columns",
     "keep_programs": "runtime.programs",
     "shard_rows": "data.shards",

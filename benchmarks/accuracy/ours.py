@@ -29,8 +29,8 @@ from secret_jax import (
     SecretRegressor,
     UnseenCategoryWarning,
 )
+from secret_jax.estimators.parameters import plan_of
 from secret_jax.inspect.cost import reading_cost
-from secret_jax.parameters import plan_of
 
 
 class Setting(NamedTuple):

@@ -57,9 +57,9 @@ class Stage(NamedTuple):
     within: str = ""
 
 
-_ESTIMATOR, _FIT = "secret_jax.estimator:", "secret_jax.fit:"
-_PREPARE = "secret_jax.prepare:"
-_BASE, _SHARDED = "secret_jax.base:", "secret_jax.data.sharded:"
+_ESTIMATOR, _FIT = "secret_jax.estimators.regressor:", "secret_jax.fit.pipeline:"
+_PREPARE = "secret_jax.fit.prepare:"
+_BASE, _SHARDED = "secret_jax.estimators.base:", "secret_jax.data.sharded:"
 _SOURCE, _ATTACH = "secret_jax.data.source:", "secret_jax.models.attach:"
 _SEARCH, _GROWER = "secret_jax.grow.batches:", "secret_jax.grow.grower:"
 _TREES, _DISTILLATION = "secret_jax.grow.trees:", "secret_jax.refine.distillation:"

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pandas as pd
 
-    from secret_jax.classifier import SecretClassifier
     from secret_jax.cli.evaluation import Evaluation
-    from secret_jax.estimator import SecretRegressor
+    from secret_jax.estimators.classifier import SecretClassifier
+    from secret_jax.estimators.regressor import SecretRegressor
 
 PROGRAM = "secret-jax"
 # Options of fit that go to the estimator under the same name, unless left out.
@@ -169,7 +169,7 @@ def _calibrate(
 
 def chosen_model(arguments: argparse.Namespace) -> SecretRegressor:
     """The regressor that the options ask for."""
-    from secret_jax.estimator import SecretRegressor
+    from secret_jax.estimators.regressor import SecretRegressor
 
     start = SecretRegressor.paper() if arguments.paper else SecretRegressor()
     start.set_params(**_chosen(arguments))
@@ -181,7 +181,7 @@ def chosen_model(arguments: argparse.Namespace) -> SecretRegressor:
 
 def chosen_classifier(arguments: argparse.Namespace) -> SecretClassifier:
     """The classifier that the options ask for."""
-    from secret_jax.classifier import SecretClassifier
+    from secret_jax.estimators.classifier import SecretClassifier
 
     start = SecretClassifier().set_params(**_chosen(arguments))
     return _completed(start, arguments)

@@ -30,7 +30,7 @@ def demo(arguments: argparse.Namespace) -> None:
     print(_STORY, flush=True)
     say("starting JAX")
     from secret_jax.cli.evaluation import evaluate, score_table
-    from secret_jax.estimator import SecretRegressor
+    from secret_jax.estimators.regressor import SecretRegressor
 
     X, y = rented_bikes()
     evaluation = evaluate(

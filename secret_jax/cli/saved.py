@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 
     from secret_jax.cli.reading.files import TableFile
     from secret_jax.cli.reading.table import Reading
-    from secret_jax.estimator import SecretRegressor
+    from secret_jax.estimators.regressor import SecretRegressor
 
 _DIGITS = 7  # that float32 carries
 
 
 def loaded(path: str) -> Any:
     """A saved model; a misspelt name is guessed."""
-    from secret_jax.classifier import SecretClassifier
     from secret_jax.cli.reading.problems import did_you_mean
-    from secret_jax.estimator import SecretRegressor
+    from secret_jax.estimators.classifier import SecretClassifier
+    from secret_jax.estimators.regressor import SecretRegressor
     from secret_jax.tree.file import holds_classes, load_model
 
     if not os.path.exists(path):

@@ -20,7 +20,7 @@ from secret_jax.cli.commands import (
 )
 
 if TYPE_CHECKING:
-    from secret_jax.estimator import SecretRegressor
+    from secret_jax.estimators.regressor import SecretRegressor
     from secret_jax.stream.sources import BatchSource
 
 # Options of fit that need all rows in memory, or cells of text.

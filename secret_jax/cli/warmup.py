@@ -38,7 +38,7 @@ def warmup(arguments: argparse.Namespace) -> None:
         raise CommandError("warmup without --cache keeps nothing; leave --no-cache out")
     import numpy as np
 
-    from secret_jax.estimator import SecretRegressor
+    from secret_jax.estimators.regressor import SecretRegressor
     from secret_jax.runtime.programs import keep_programs
 
     folder = keep_programs()

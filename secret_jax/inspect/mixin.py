@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.rows import Table
 from secret_jax.inspect.arguments import MOST_BARS, MOST_CATEGORIES, MOST_TERMS
 from secret_jax.inspect.classes import classes_of
@@ -35,7 +36,7 @@ class ReadingMixin:
 
     tree_: Tree
 
-    def _tree_and_rows(self, X: Any) -> tuple[Tree, Table]:
+    def _tree_and_rows(self, X: TableLike) -> tuple[Tree, Table]:
         raise NotImplementedError
 
     def _tree_of(self, output: int | str | None) -> Tree:
@@ -223,8 +224,8 @@ class ReadingMixin:
 
     def to_html(
         self,
-        X: Any = None,
-        y: Any = None,
+        X: TableLike = None,
+        y: ArrayLike = None,
         *,
         comparison: Mapping[str, Mapping[str, Any]] | None = None,
         title: str | None = None,
@@ -311,7 +312,7 @@ class ReadingMixin:
     def plot_partition(
         self,
         x: Any,
-        y: Any = None,
+        y: ArrayLike = None,
         *,
         at: Mapping[Any, Any] | None = None,
         data: tuple[Any, Any] | None = None,
@@ -340,8 +341,8 @@ class ReadingMixin:
     def plot_leaf(
         self,
         node: int,
-        X: Any = None,
-        y: Any = None,
+        X: TableLike = None,
+        y: ArrayLike = None,
         *,
         max_terms: int | None = MOST_BARS,
         ax: Any = None,
@@ -380,7 +381,7 @@ class ReadingMixin:
 
     def explain(
         self,
-        X: Any,
+        X: TableLike,
         *,
         precision: int | None = None,
         background: Any = None,
@@ -435,10 +436,10 @@ class ReadingMixin:
 
     def stability(
         self,
-        X: Any,
-        y: Any,
+        X: TableLike,
+        y: ArrayLike,
         *,
-        sample_weight: Any = None,
+        sample_weight: ArrayLike | None = None,
         n_resamples: int = 30,
         method: Literal["bootstrap", "subsample"] = "bootstrap",
         fraction: float = 0.8,

@@ -12,9 +12,9 @@ import jax
 import numpy as np
 
 from secret_jax.data.schema import Role, TableSchema
-from secret_jax.fit import Finished, fit_prepared
-from secret_jax.plan import Plan
-from secret_jax.prepare import MOST_SAMPLED, Prepared, enough_rows, share_of
+from secret_jax.fit.pipeline import Finished, fit_prepared
+from secret_jax.fit.plan import Plan
+from secret_jax.fit.prepare import MOST_SAMPLED, Prepared, enough_rows, share_of
 from secret_jax.runtime.warning import warn
 from secret_jax.stream.batches import StreamError
 from secret_jax.stream.checkpoint import USUAL_PAUSE, Checkpoint

@@ -41,8 +41,8 @@ from secret_jax.data.scaling import (
     row_block,
 )
 from secret_jax.data.schema import Role, TableSchema
+from secret_jax.fit.prepare import with_units_of
 from secret_jax.losses.interface import Loss
-from secret_jax.prepare import with_units_of
 from secret_jax.runtime.parallel import in_blocks
 from secret_jax.stream.batches import Layout, StreamError
 from secret_jax.stream.chunks import Chunk

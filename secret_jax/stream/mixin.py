@@ -12,8 +12,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.data.validation import fitted_names, restore_names
-from secret_jax.fit import Finished
-from secret_jax.plan import Plan
+from secret_jax.fit.pipeline import Finished
+from secret_jax.fit.plan import Plan
 from secret_jax.runtime.devices import computing_on
 from secret_jax.runtime.parallel import one_thread_for_products
 from secret_jax.runtime.progress_line import shown

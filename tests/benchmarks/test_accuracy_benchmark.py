@@ -28,7 +28,7 @@ from benchmarks.shared import (
 )
 from benchmarks.table1 import __main__ as table1
 from secret_jax import RssSplits, SecretRegressor
-from secret_jax.parameters import NAMED, value_of
+from secret_jax.estimators.parameters import NAMED, value_of
 
 
 def record(model="a", name="one", seed=0, error=0.5, **changed) -> Record:

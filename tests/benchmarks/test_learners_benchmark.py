@@ -15,7 +15,7 @@ from benchmarks.learners import __main__ as bench
 from benchmarks.learners.parts import FINDERS, LEAVES, PRUNINGS, Learner, learners
 from benchmarks.learners.report import draw, learner_table
 from secret_jax import SecretRegressor
-from secret_jax.parameters import plan_of
+from secret_jax.estimators.parameters import plan_of
 
 
 def test_oblique_splits_only_where_a_finder_knows_them():

@@ -11,8 +11,8 @@ from scipy.special import expit, softmax
 from sklearn.metrics import log_loss
 
 from secret_jax import SecretBoostingClassifier, SecretClassifier
-from secret_jax.boost.working import total_error, working
 from secret_jax.data.rows import Rows, Table
+from secret_jax.ensemble.working import total_error, working
 from secret_jax.losses.classes import CrossEntropy
 
 SMALL = {"size": 4, "n_rounds": 4, "n_folds": 2}

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from configurations import refusal, shop, tree_bytes
 
-import secret_jax.boost.fit as boost_fit
-import secret_jax.boost.race as boost_race
+import secret_jax.ensemble.fit as boost_fit
+import secret_jax.ensemble.race as boost_race
 from secret_jax import SecretBoostingRegressor, SecretRegressor, TreeSize
 from secret_jax.data.encoding import encode
 from secret_jax.grow.program import find_splits
@@ -82,7 +82,7 @@ def test_every_tree_learns_what_the_sum_before_it_misses(model):
 
 def test_many_rows_are_predicted_as_few_are(holed, monkeypatch):
     X, y = gaps()
-    monkeypatch.setattr("secret_jax.boost.rounds._MOST_WALKED", 0)
+    monkeypatch.setattr("secret_jax.ensemble.rounds._MOST_WALKED", 0)
     found = SecretBoostingRegressor(**SMALL).fit(X, y)
     expected = holed.predict(X)
     np.testing.assert_allclose(found.predict(X), expected, rtol=1e-4, atol=1e-4)
@@ -110,7 +110,7 @@ def test_rounds_and_size_are_chosen_by_rows_left_out():
     X, y = wave()
     sizes = (TreeSize(max_leaf_nodes=2), TreeSize(max_leaf_nodes=4))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("secret_jax.boost.base.SIZES", sizes)
+        patch.setattr("secret_jax.ensemble.base.SIZES", sizes)
         model = SecretBoostingRegressor(
             learning_rate=0.5, n_folds=2, patience=3, max_rounds=30
         ).fit(X, y)
@@ -169,7 +169,7 @@ def test_warm_start_goes_on_where_the_last_fit_stopped(model):
         going.fit(X, y + np.eye(1, len(y))[0])
     with refusal("sample_weight"):
         going.fit(X, y, sample_weight=1 + np.arange(len(y)) % 2)
-    with refusal(f"{len(y) - 1} different", f"{len(y)}"):
+    with refusal(f"{len(y) - 1} rows", f"{len(y)}"):
         going.fit(X[1:], y[1:])
 
 

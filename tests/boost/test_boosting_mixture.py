@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import secret_jax.boost.base as boost_base
-import secret_jax.boost.fit as boost_fit
+import secret_jax.ensemble.base as boost_base
+import secret_jax.ensemble.fit as boost_fit
 from secret_jax import SecretBoostingClassifier, SecretBoostingRegressor, TreeSize
-from secret_jax.boost.race import Limits, Runner, _with_hope, leaders
 from secret_jax.data.encoding import encode
+from secret_jax.ensemble.race import Limits, Runner, _with_hope, leaders
 from secret_jax.prune.cross_validation import parts_of
 from secret_jax.tree import routing
 
@@ -132,7 +132,7 @@ def test_an_interrupted_mixture_goes_on_to_what_it_would_have_been(mixed, monkey
         boost_fit.add_round(boosters, *arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr("secret_jax.boost.race.add_round", grow)
+        patch.setattr("secret_jax.ensemble.race.add_round", grow)
         with pytest.raises(KeyboardInterrupt):
             going.fit(X, y)
     assert [size for size, _ in going.shares_] == [LINES, CONSTANTS]

@@ -13,7 +13,7 @@ from secret_jax import (
     SecretClassifier,
     SecretRegressor,
 )
-from secret_jax.boost.distill import teacher_of
+from secret_jax.ensemble.distill import teacher_of
 from secret_jax.prune.cross_validation import parts_of
 from secret_jax.refine.distillation import Distillation, student_rows
 

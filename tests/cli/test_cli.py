@@ -18,8 +18,8 @@ from secret_jax import RssSplits
 from secret_jax.cli import commands
 from secret_jax.cli import main as main_module
 from secret_jax.cli.main import main
-from secret_jax.estimator import SecretRegressor
-from secret_jax.parameters import CLASS_NAMED, CONSTRAINTS, NAMED
+from secret_jax.estimators.parameters import CLASS_NAMED, CONSTRAINTS, NAMED
+from secret_jax.estimators.regressor import SecretRegressor
 from secret_jax.runtime import programs
 from secret_jax.runtime.values import check_constraints
 from secret_jax.tree.file import load_model

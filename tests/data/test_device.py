@@ -7,11 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from secret_jax import SecretRegressor, fit
+from secret_jax import SecretRegressor
 from secret_jax.data.device import block_of, encode_on_device
 from secret_jax.data.sharded import ShardedRows, moments_of_shards
 from secret_jax.data.shards import as_they_lie
 from secret_jax.datasets import make_fried
+from secret_jax.fit import pipeline as fit
 
 SMALL = {"max_split_samples": 64, "min_samples_split": 0.1, "random_state": 0}
 

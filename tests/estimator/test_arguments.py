@@ -7,6 +7,8 @@ of NumPy or JAX, and never a changed estimator.
 from __future__ import annotations
 
 import datetime
+import inspect
+import re
 from functools import cache
 from typing import Any
 
@@ -17,8 +19,8 @@ import pytest
 from configurations import refusal, regressor, shop
 from refusals import assert_meant, only_deserved_warnings
 
-from secret_jax import CostComplexity, SecretRegressor, datasets
-from secret_jax.parameters import NAMED
+from secret_jax import CostComplexity, SecretClassifier, SecretRegressor, datasets
+from secret_jax.estimators.parameters import NAMED
 from secret_jax.tree.file import load_tree, save_tree
 from secret_jax.tree.structure import Tree
 
@@ -284,3 +286,18 @@ def test_constructors():
         SecretRegressor().set_params(depth=3)
     for value in JUNK.values():
         SecretRegressor(**dict.fromkeys(PARAMETERS, value))
+
+
+@pytest.mark.parametrize("estimator", [SecretRegressor, SecretClassifier])
+def test_what_beginners_turn_comes_first_and_rows_have_a_name(estimator):
+    parameters = list(inspect.signature(estimator).parameters)
+    assert parameters[:4] == ["max_leaf_nodes", "max_depth", "tolerance", "tau"]
+    assert parameters[-4:] == ["random_state", "device", "max_memory", "verbose"]
+    if estimator is SecretRegressor:  # the other refers to its text
+        text = inspect.getdoc(estimator)
+        text = text.partition("\nAttributes\n")[0]
+        said = re.findall(r"(?m)^([a-z_]+(?:, [a-z_]+)*) : ", text)
+        assert [name for names in said for name in names.split(", ")] == parameters
+    for verb in ("fit", "predict", "score"):
+        given = inspect.signature(getattr(estimator, verb)).parameters
+        assert given["X"].annotation != "Any"

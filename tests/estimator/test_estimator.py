@@ -34,7 +34,7 @@ from secret_jax import (
     base,
 )
 from secret_jax.data.schema import Role
-from secret_jax.parameters import NAMED
+from secret_jax.estimators.parameters import NAMED
 from secret_jax.tree.structure import SplitKind
 
 

@@ -26,13 +26,13 @@ FILES = sorted(GOLDEN.glob("v*/*.model"))
 # Functions that a fit passes through, early and late, and options that lead there.
 FOLDS: dict[str, Any] = {"prune": "cross-validation"}
 STAGES: dict[str, tuple[str, dict[str, Any]]] = {
-    "reading the table": ("prepare.learn_schema", {}),
+    "reading the table": ("fit.prepare.learn_schema", {}),
     "shuffling": ("data.source.merged", {}),
-    "holding rows out": ("fit.hold_out", {"prune": "holdout"}),
+    "holding rows out": ("fit.pipeline.hold_out", {"prune": "holdout"}),
     "a level": ("grow.grower.partition", {"prune": "holdout"}),
     "models, also of the refit": ("grow.trees.attach", {"prune": "holdout"}),
     "pruning": ("prune.hold_out.node_errors", {"prune": "holdout"}),
-    "cutting the refitted tree": ("fit.of_size", {"prune": "holdout"}),
+    "cutting the refitted tree": ("fit.pipeline.of_size", {"prune": "holdout"}),
     "distillation": ("refine.distillation.student_rows", FOLDS),
     "cutting the distilled tree": ("refine.distillation.of_size", FOLDS),
     "cross-validation": ("prune.cross_validation.weakest_links", FOLDS),

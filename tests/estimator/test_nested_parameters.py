@@ -33,7 +33,7 @@ from secret_jax import (
     SplitFinder,
     Tao,
 )
-from secret_jax.parameters import CONSTRAINTS, NAMED
+from secret_jax.estimators.parameters import CONSTRAINTS, NAMED
 from secret_jax.refine.interface import Fitted, Refined
 from secret_jax.runtime.values import Value
 from secret_jax.tree.structure import SplitKind, compact

@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 
 from secret_jax import SecretRegressor, StandardErrors
-from secret_jax.splits.guide import GuideSplits
-from secret_jax.splits.m5 import M5Splits
-from secret_jax.splits.retis import RetisSplits
-from secret_jax.splits.support import SupportSplits
+from secret_jax.learners.guide import GuideSplits
+from secret_jax.learners.m5 import M5Splits
+from secret_jax.learners.retis import RetisSplits
+from secret_jax.learners.support import SupportSplits
 
 PRESETS = {
     "guide": (SecretRegressor.guide, GuideSplits(thresholds="all", n_bootstraps=50)),

@@ -8,8 +8,8 @@ import pytest
 from secret_jax import CostComplexity, HoldOut, SecretRegressor, SoftGates
 from secret_jax.data.rows import Rows, Table
 from secret_jax.datasets import make_fried
-from secret_jax.fit import divided
-from secret_jax.prepare import CheckedRows, Prepared, prepare
+from secret_jax.fit.pipeline import divided
+from secret_jax.fit.prepare import CheckedRows, Prepared, prepare
 from secret_jax.prune.cost_complexity import Unpruned
 from secret_jax.prune.cross_validation import CrossValidation
 

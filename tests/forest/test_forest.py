@@ -12,8 +12,8 @@ from sklearn.metrics import r2_score
 from secret_jax import SecretForestRegressor, SecretRegressor
 from secret_jax.data.encoding import encode
 from secret_jax.data.rows import Rows, Table, merged
-from secret_jax.forest.bags import grow_forest
-from secret_jax.forest.copies import Copies
+from secret_jax.ensemble.bags import grow_forest
+from secret_jax.ensemble.copies import Copies
 from secret_jax.tree import routing
 
 FEW = {"n_estimators": 8, "min_samples_leaf": 12, "random_state": 0}
@@ -36,7 +36,7 @@ def fitted():
         return grown[0][1]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("secret_jax.forest.estimator.grow_forest", keep)
+        patch.setattr("secret_jax.ensemble.forest.grow_forest", keep)
         model = SecretForestRegressor(**FEW).fit(*wave())
     return model, *grown[0]
 
@@ -94,7 +94,7 @@ def test_one_tree_of_all_rows_and_attributes_is_a_tree():
 
 
 def forest_splits():
-    from secret_jax.boost.options import TreeRecipe
+    from secret_jax.ensemble.options import TreeRecipe
 
     return TreeRecipe().splits
 
@@ -168,7 +168,7 @@ def test_an_interruption_leaves_what_the_last_fit_learned(fitted, monkeypatch):
 
     model = copy(fitted[0])
     before = dict(vars(model))
-    monkeypatch.setattr("secret_jax.forest.estimator.out_of_bag", interrupted)
+    monkeypatch.setattr("secret_jax.ensemble.forest.out_of_bag", interrupted)
     with pytest.raises(KeyboardInterrupt):
         model.fit(*wave())
     assert vars(model) == before

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from secret_jax import SecretRegressor
+from secret_jax.fit.prepare import prepare
 from secret_jax.grow.cost import what_takes_long
-from secret_jax.prepare import prepare
 
 
 def note(X, **words) -> str:

@@ -10,7 +10,7 @@ import pytest
 from configurations import crease, every_configuration, regressor, shop, tree_bytes
 
 from secret_jax import SecretRegressor
-from secret_jax.fit import fit_tree
+from secret_jax.fit.pipeline import fit_tree
 from secret_jax.grow import grower as grow_module
 from secret_jax.grow.program import find_splits
 from secret_jax.tree.structure import SplitKind, StopReason, Tree

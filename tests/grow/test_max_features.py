@@ -14,10 +14,10 @@ from secret_jax.data.columns import read_columns
 from secret_jax.data.encoding import encode
 from secret_jax.data.roles import ColumnOptions, learn_schema
 from secret_jax.data.rows import Rows
+from secret_jax.fit.plan import features_of_node
 from secret_jax.grow.attributes import AttributeDraw, n_inputs
 from secret_jax.grow.frontier import Level, Places, Root
 from secret_jax.grow.grower import GrowOptions, grow
-from secret_jax.plan import features_of_node
 
 N_ROWS = 120
 N_TREES = 240

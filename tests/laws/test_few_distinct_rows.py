@@ -40,7 +40,7 @@ def counted(n_columns: int, n_rows: int) -> tuple[np.ndarray, np.ndarray, np.nda
     return cells[:, :-1].astype(float), cells[:, -1], number
 
 
-def shares(model, X: np.ndarray) -> np.ndarray:
+def shares(model, X) -> np.ndarray:
     if hasattr(model, "classes_"):
         return model.predict_proba(X)[:, 1]
     return model.predict(X)

@@ -168,7 +168,9 @@ def test_a_pruned_model_is_never_worse_on_the_pruning_set(
     configuration, table, monkeypatch
 ):
     # Thresholds become plain numbers between rows that train; others may cross them.
-    monkeypatch.setattr("secret_jax.fit.with_plain_splits", lambda tree, _: tree)
+    monkeypatch.setattr(
+        "secret_jax.fit.pipeline.with_plain_splits", lambda tree, _: tree
+    )
     make = TABLES[table]
     X, y = pruning_set(make)
     # Refitted on the pruning rows, a model would no longer be the one that was pruned.

@@ -16,7 +16,7 @@ from random_trees import with_gates
 
 from secret_jax import Blend, RefinementWarning, SecretRegressor, SoftGates
 from secret_jax.data.rows import Rows
-from secret_jax.fit import fit_tree, refine_tree
+from secret_jax.fit.pipeline import fit_tree, refine_tree
 from secret_jax.losses.classes import CrossEntropy
 from secret_jax.refine.soft import starts as starts_module
 from secret_jax.refine.soft.parameters import forward, to_parameters, to_tree

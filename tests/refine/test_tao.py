@@ -12,10 +12,10 @@ from secret_jax import HoldOut, RssSplits, SecretRegressor, Tao
 from secret_jax.data.encoding import encode
 from secret_jax.data.rows import Rows
 from secret_jax.datasets import make_3dsin, make_fried
+from secret_jax.estimators.parameters import value_of
 from secret_jax.grow.grower import GrowOptions
 from secret_jax.grow.trees import Recipe
 from secret_jax.models.attach import attach_one
-from secret_jax.parameters import value_of
 from secret_jax.refine import tao as tao_module
 from secret_jax.refine.tao import alternate, improve, subtree_costs
 from secret_jax.tree.routing import apply, predict

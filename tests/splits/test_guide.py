@@ -12,14 +12,14 @@ from scipy import stats
 
 from secret_jax import GuideSplits, SecretRegressor
 from secret_jax.grow.program import find_splits
-from secret_jax.splits.axis import projections
-from secret_jax.splits.interface import Columns, Node
-from secret_jax.splits.sign_tests import (
+from secret_jax.learners.sign_tests import (
     chi_squared_score,
     groups_of,
     pairs_of,
     sign_scores,
 )
+from secret_jax.splits.axis import projections
+from secret_jax.splits.interface import Columns, Node
 from secret_jax.tree.structure import SplitKind
 
 

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from secret_jax import SecretRegressor, SupportSplits
-from secret_jax.splits.sign_tests import class_means, normal_score, t_statistics
+from secret_jax.learners.sign_tests import class_means, normal_score, t_statistics
 from secret_jax.tree.structure import SplitKind
 
 

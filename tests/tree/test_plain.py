@@ -182,7 +182,7 @@ def test_rows_of_real_tables_keep_their_way(data_home: Path, name, monkeypatch):
         seen.append((tree, plain, table))
         return plain
 
-    monkeypatch.setattr("secret_jax.fit.with_plain_splits", remembered)
+    monkeypatch.setattr("secret_jax.fit.pipeline.with_plain_splits", remembered)
     SecretRegressor(prune=None, distill=False, max_leaf_nodes=12).fit(frame, y)
     ((before, after, table),) = seen
     assert before.n_leaves > 4

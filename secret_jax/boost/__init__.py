@@ -1,1 +1,0 @@
-"""Boosted linear trees: many small trees that add up, and one that learned them."""

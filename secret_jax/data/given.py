@@ -1,0 +1,17 @@
+"""What users hand over, by name: signatures say more than ``Any``.
+
+scikit-learn takes whatever can be read, and checks it when it is given; so does this
+package, and a type checker has nothing to refuse.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+TableLike: TypeAlias = Any
+"""Rows of a table: a NumPy array, a DataFrame of pandas or polars, an Arrow table, an
+array of JAX, `secret_jax.RowShards`, or nested lists."""
+
+ArrayLike: TypeAlias = Any
+"""One value for each row, or a column for each output: an array, a Series, a
+DataFrame, or a list."""

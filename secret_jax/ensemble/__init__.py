@@ -1,0 +1,1 @@
+"""Sums and means of trees: boosters and forests."""

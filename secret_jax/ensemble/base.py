@@ -1,0 +1,440 @@
+"""What sums of trees share, and what boosters do: fitting, warm starts, files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from secret_jax.data.encoding import encode
+from secret_jax.data.given import ArrayLike, TableLike
+from secret_jax.data.rows import Rows, Table, merged
+from secret_jax.data.sampling import ROW_ORDER
+from secret_jax.data.schema import TableSchema
+from secret_jax.data.shards import computing_for
+from secret_jax.data.source import every_row
+from secret_jax.data.validation import (
+    checked_weight,
+    copies_of,
+    fitted_names,
+    given_beside,
+    restore_names,
+    scaled_weight,
+    validated,
+)
+from secret_jax.ensemble.fit import Boosted, BoostPlan, Interrupted, boost
+from secret_jax.ensemble.options import SIZES, TreeRecipe, TreeSize
+from secret_jax.ensemble.race import Limits
+from secret_jax.ensemble.reading import BoosterReading
+from secret_jax.estimators.base import Targets
+from secret_jax.estimators.parameters import CONSTRAINTS
+from secret_jax.fit.plan import Plan
+from secret_jax.fit.prepare import CheckedRows, read_rows
+from secret_jax.losses.classes import CrossEntropy
+from secret_jax.runtime.parallel import one_thread_for_products
+from secret_jax.runtime.progress import Progress
+from secret_jax.runtime.progress_line import shown
+from secret_jax.runtime.values import at_least, check_constraints, is_integer, real
+
+# Parameters that say how a table is read, and where: those of the tree.
+OF_THE_TREE = (
+    *("discrete_features", "split_features", "indicators", "missing_values"),
+    *("random_state", "device", "max_memory", "verbose"),
+)
+
+# What a warm start may change: it says how long to go on, where, and what is told.
+_MAY_CHANGE = ("n_rounds", "max_rounds", "patience", "warm_start", "verbose")
+_MAY_CHANGE += ("device", "max_memory")
+
+
+class EnsembleEstimator(BoosterReading, BaseEstimator):
+    """Base of all estimators that are sums of trees: tables in, files out."""
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        name: CONSTRAINTS[name] for name in OF_THE_TREE
+    }
+    missing_values: str
+    random_state: Any
+    device: str | None
+    max_memory: int | None
+
+    def _targets(
+        self,
+        y: ArrayLike,
+        X: TableLike,
+        weight: np.ndarray,
+        known: TableSchema | None = None,
+    ) -> Targets:
+        """The outputs of rows, checked.
+
+        Parameters
+        ----------
+        y : array-like
+        X : array or DataFrame
+            Checked.
+        weight : ndarray of shape (n_rows,), float64
+            As it was given.
+        known : TableSchema, optional
+            Of the rows that train; these are further ones.
+        """
+        raise NotImplementedError
+
+    def _tree_plan(self, parameters: dict[str, Any], seed: int) -> Plan:
+        """How a single tree would read a table with some of the parameters."""
+        raise NotImplementedError
+
+    def _reading(self) -> Plan:
+        """How the table is read, as the tree would; the parameters are checked."""
+        own = self.get_params(deep=False)
+        check_constraints(self._parameter_constraints, own, type(self).__name__)
+        seed = 0
+        if self.random_state is not None:
+            try:
+                random = check_random_state(self.random_state)
+            except ValueError as error:
+                message = f"random_state={self.random_state!r}: {error}."
+                raise ValueError(message) from None
+            seed = int(random.randint(2**31 - 1))
+        plan = self._tree_plan({name: own[name] for name in OF_THE_TREE}, seed)
+        # The trees' own search is not random: the seed is for their rows.
+        return replace(plan, seed=seed)
+
+    @property
+    def n_outputs_(self) -> int:
+        """Number of targets."""
+        check_is_fitted(self)
+        return self.ensemble_.schema.n_outputs
+
+    def save(self, path: Any) -> None:
+        """Write the fitted model to one file; see `secret_jax.ensemble.file`."""
+        from secret_jax.ensemble.file import save_booster
+
+        save_booster(self, path)
+
+    @classmethod
+    def load(cls, path: Any) -> Self:
+        """Read a model written by `save`."""
+        from secret_jax.ensemble.file import load_booster
+
+        return load_booster(path, cls)
+
+    def _encoded(self, X: TableLike) -> Table:
+        X = validated(self, X, reset=False)
+        return encode(self.ensemble_.schema, X)
+
+    def _computing(
+        self, X: TableLike, fall_back: bool = False
+    ) -> AbstractContextManager[None]:
+        # A model that was fitted on a GPU predicts on a machine that has none.
+        return computing_for(X, self.device, self.max_memory, fall_back=fall_back)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.missing_values != "error"
+        tags.input_tags.string = tags.input_tags.categorical = True
+        return tags
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "ensemble_")
+
+
+class BoostingEstimator(EnsembleEstimator):
+    """Base of the boosters; a subclass says what the outputs are, and predicts."""
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "size": [StrOptions({"auto"}), at_least(1), TreeSize],
+        "learning_rate": [real(0.0, 1.0, closed="right")],
+        "n_rounds": [StrOptions({"auto"}), at_least(0)],
+        "subsample": [real(0.0, 1.0, closed="right")],
+        "max_rounds": [at_least(1)],
+        "patience": [at_least(1)],
+        "n_folds": [at_least(2)],
+        "average": ["boolean"],
+        "warm_start": ["boolean"],
+        **EnsembleEstimator._parameter_constraints,
+    }
+
+    # What the values of the sums mean; None: they are the outputs.
+    _loss: ClassVar[CrossEntropy | None] = None
+
+    def __init__(
+        self,
+        size: Literal["auto"] | int | TreeSize = "auto",
+        *,
+        learning_rate: float = 0.2,
+        n_rounds: int | Literal["auto"] = "auto",
+        subsample: float = 0.7,
+        max_rounds: int = 1000,
+        patience: int = 10,
+        n_folds: int = 5,
+        average: bool = True,
+        warm_start: bool = False,
+        discrete_features: Any = None,
+        split_features: Any = None,
+        indicators: bool | Literal["auto"] = "auto",
+        missing_values: Literal["learn", "mean", "error"] = "learn",
+        random_state: Any = None,
+        device: str | None = None,
+        max_memory: int | None = None,
+        verbose: int = 0,
+    ):
+        self.size = size
+        self.learning_rate = learning_rate
+        self.n_rounds = n_rounds
+        self.subsample = subsample
+        self.max_rounds = max_rounds
+        self.patience = patience
+        self.n_folds = n_folds
+        self.average = average
+        self.warm_start = warm_start
+        self.discrete_features = discrete_features
+        self.split_features = split_features
+        self.indicators = indicators
+        self.missing_values = missing_values
+        self.random_state = random_state
+        self.device = device
+        self.max_memory = max_memory
+        self.verbose = verbose
+
+    def fit(
+        self,
+        X: TableLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        eval_set: Any = None,
+    ) -> Self:
+        """Grow boosters, and choose the size of their trees and the rounds.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+        y : array-like of shape (n_rows,), or (n_rows, n_outputs) of numbers
+        sample_weight : array-like of shape (n_rows,), optional
+            Integers count as so many rows.
+        eval_set : tuple (X, y) or (X, y, sample_weight), optional
+            Rows that say when to stop, which size is best, and what the best of each
+            kind of leaves count, in place of folds. One booster of a size is grown, on
+            all rows of X, and none of these train it.
+
+        Returns
+        -------
+        self
+            Itself.
+
+        Raises
+        ------
+        ValueError
+            If the data or a parameter cannot be used, with what can be done about it.
+
+        Notes
+        -----
+        A fit that is interrupted (by Ctrl-C, say) leaves the estimator as it was, or
+        with ``warm_start=True`` fitted with the rounds so far: the next `fit` goes on.
+        The KeyboardInterrupt is passed on in both cases.
+        """
+        reading = self._reading()
+        if isinstance(self.size, TreeSize):
+            self.size.check()
+        names_before = fitted_names(self)
+        try:
+            with (
+                shown(self.verbose) as progress,
+                one_thread_for_products(),
+                self._computing(X),
+            ):
+                self._fit(reading, progress, X, y, sample_weight, eval_set)
+        except Interrupted as stop:
+            if not (self.warm_start and stop.so_far):
+                restore_names(self, names_before)
+            raise KeyboardInterrupt from None
+        except BaseException:
+            restore_names(self, names_before)
+            raise
+        return self
+
+    def _fit(
+        self,
+        reading: Plan,
+        progress: Progress,
+        X: TableLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None,
+        eval_set: Any,
+    ) -> None:
+        so_far = self.__dict__.get("_boosted") if self.warm_start else None
+        parameters = self.get_params(deep=False)
+        shape = {k: v for k, v in parameters.items() if k not in _MAY_CHANGE}
+        if so_far is None:
+            seed = reading.seed
+        else:
+            shape_before, seed = self._grown_with
+            _check_same_parameters(shape_before, shape)
+        X = validated(self, X, reset=so_far is None)
+        known = None if so_far is None else so_far.ensemble.schema
+        weight = checked_weight(sample_weight, X)
+        copies, targets = copies_of(weight), self._targets(y, X, weight, known)
+        weight = scaled_weight(targets.weight, copies)
+        plan = self._plan(seed, progress, so_far)
+        if so_far is None:
+            given = CheckedRows(X, targets.values, weight, copies, targets.names)
+            schema, source, _ = read_rows(reading, given)
+            rows = every_row(source, ROW_ORDER)
+        else:
+            schema = so_far.ensemble.schema
+            given = encoded(schema, X, targets.values, weight)
+            rows = merged(given, ROW_ORDER, copies[weight > 0]).dealt()
+            _check_same_rows(self._rows, rows)
+        others = self._eval_rows(eval_set, schema, targets)
+        try:
+            found = boost(plan, rows, schema, others, so_far)
+        except Interrupted as stop:
+            if self.warm_start and stop.so_far:
+                self._keep(stop.so_far, rows, targets)
+                self._grown_with = (shape, seed)
+            raise
+        self._keep(found, rows, targets)
+        self._grown_with = (shape, seed)
+
+    def _keep(self, found: Boosted, rows: Rows, targets: Targets) -> None:
+        vars(self).update(targets.learned)
+        self.ensemble_ = found.ensemble
+        self.validation_errors_ = np.array(found.members[0].errors)
+        self.validation_error_ = found.error
+        self.shares_ = [[member.size, member.share] for member in found.members]
+        self.size_errors_ = [[size, error] for size, error in found.sizes]
+        self._boosted, self._rows = found, rows
+
+    def _plan(self, seed: int, progress: Progress, so_far: Boosted | None) -> BoostPlan:
+        if isinstance(self.size, TreeSize):
+            sizes = (self.size,)
+        elif isinstance(self.size, str):
+            sizes = SIZES
+        else:
+            sizes = (TreeSize(max_leaf_nodes=int(self.size)),)
+        decided = self.n_rounds if is_integer(self.n_rounds) else None
+        if so_far is not None:
+            if decided is not None and decided < so_far.n_rounds:
+                raise ValueError(
+                    f"n_rounds={decided} is less than the {so_far.n_rounds} rounds "
+                    "(of the longest booster) that warm_start goes on with. Ask for "
+                    "more, or set warm_start=False."
+                )
+            sizes = tuple(member.size for member in so_far.members)
+        recipe = TreeRecipe(
+            learning_rate=float(self.learning_rate),
+            subsample=float(self.subsample),
+            loss=self._loss,
+            seed=seed,
+        )
+        limits = Limits(
+            n_rounds=decided, most_rounds=self.max_rounds, patience=self.patience
+        )
+        return BoostPlan(
+            sizes=sizes,
+            recipe=recipe,
+            limits=limits,
+            n_folds=self.n_folds,
+            average=bool(self.average),
+            progress=progress,
+        )
+
+    def _eval_rows(
+        self, eval_set: Any, schema: TableSchema, training: Targets
+    ) -> Rows | None:
+        if eval_set is None:
+            return None
+        X, y, weight = given_beside(self, eval_set, "eval_set", "stop by")
+        own = vars(self)
+        before = {name: own[name] for name in training.learned if name in own}
+        try:
+            own.update(training.learned)
+            targets = self._targets(y, X, weight, schema)
+            weight = scaled_weight(targets.weight, copies_of(weight))
+            return encoded(schema, X, targets.values, weight)
+        except ValueError as error:
+            raise ValueError(f"In eval_set: {error}") from None
+        finally:
+            for name in training.learned:
+                del own[name]
+            own.update(before)
+
+    def _staged(self, X: TableLike) -> Iterator[np.ndarray]:
+        """What the sums say after every round, in the units of the target."""
+        check_is_fitted(self)
+        with self._computing(X, fall_back=True):
+            table = self._encoded(X)
+        stages = self.ensemble_.staged(table)
+        while True:
+            with self._computing(X, fall_back=True):
+                found = next(stages, None)
+            if found is None:
+                return
+            yield found
+
+    @property
+    def n_rounds_(self) -> int:
+        """Trees of a booster of the leading size, after its first model."""
+        check_is_fitted(self)
+        return self.ensemble_.n_rounds
+
+    @property
+    def n_trees_(self) -> int:
+        """Trees of all boosters, their first models not counted."""
+        check_is_fitted(self)
+        return self.ensemble_.n_trees
+
+    @property
+    def size_(self) -> TreeSize:
+        """Size of the trees, the leading one of two."""
+        check_is_fitted(self)
+        return self.ensemble_.size
+
+
+def encoded(
+    schema: TableSchema, X: TableLike, targets: np.ndarray, weight: np.ndarray
+) -> Rows:
+    """Rows of positive weight, encoded on the host."""
+    used = weight > 0
+    table = encode(schema, X).on_host()
+    rows = Rows(table, schema.scale_targets(targets), weight)
+    return rows if used.all() else rows.take(used)
+
+
+def _check_same_parameters(before: dict[str, Any], now: dict[str, Any]) -> None:
+    """An error unless the trees so far were grown with these parameters."""
+    for name, value in now.items():
+        old = before[name]
+        if value is not old and not (
+            type(value) is type(old) and np.array_equal(value, old)
+        ):
+            raise ValueError(
+                f"{name} is {value!r}, but the trees that warm_start goes on with were "
+                f"grown with {old!r}. Set it back, or set warm_start=False."
+            )
+
+
+def _check_same_rows(before: Rows, rows: Rows) -> None:
+    """An error unless these are the rows that the trees so far were grown on."""
+    counts = ""
+    if before.n_rows != rows.n_rows:
+        counts = f" (there are {rows.n_rows} rows, and there were {before.n_rows})"
+    else:
+        pairs = zip(
+            (*before.table, before.targets, before.weight),
+            (*rows.table, rows.targets, rows.weight),
+            strict=True,
+        )
+        if all(np.array_equal(*pair) for pair in pairs):
+            return
+    raise ValueError(
+        "warm_start goes on with the rows of the last fit, but X, y or sample_weight "
+        f"is not what it was{counts}. Fit with the same rows, or set warm_start=False."
+    )

@@ -1,0 +1,272 @@
+"""Boosters of classes: sums of trees that say log-odds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from secret_jax.data.given import ArrayLike, TableLike
+from secret_jax.data.labels import (
+    class_weights,
+    classes_of,
+    indicators,
+    validated_labels,
+)
+from secret_jax.data.rows import Rows
+from secret_jax.data.schema import TableSchema
+from secret_jax.ensemble.base import BoostingEstimator
+from secret_jax.ensemble.distilling import DistillingMixin
+from secret_jax.ensemble.fit import Boosted
+from secret_jax.ensemble.options import TreeSize
+from secret_jax.estimators.base import Targets
+from secret_jax.estimators.classifier import SecretClassifier
+from secret_jax.estimators.parameters import CLASS_CONSTRAINTS, CLASS_NAMED, plan_of
+from secret_jax.fit.plan import Plan
+from secret_jax.inspect.class_sets import ClassSetsMixin
+from secret_jax.losses.classes import CrossEntropy
+
+
+class SecretBoostingClassifier(ClassSetsMixin, ClassifierMixin, DistillingMixin):
+    """Boosted trees with linear models in their leaves, for classes.
+
+    The first model is a logistic regression; every round adds a small tree with linear
+    models that is fitted to the steps of Newton's method (Friedman, Hastie & Tibshirani
+    2000). Of two classes the trees say log-odds; of more a tree says a score of each
+    class, and probabilities are proportional to the exponentials of the scores. How
+    large the trees are, when to stop, and what trees with constants in their leaves
+    count beside them, is told by cross-entropy as `SecretBoostingRegressor` is told by
+    squared error.
+
+    Parameters
+    ----------
+    size : "auto", int or TreeSize, default="auto"
+        Of the trees, as in `SecretBoostingRegressor`.
+    class_weight : dict, "balanced" or None, default=None
+        Factors of the weights of the classes' rows, as in scikit-learn.
+    learning_rate, n_rounds, subsample, max_rounds, patience, n_folds, average, \
+            warm_start, discrete_features, split_features, indicators, \
+            missing_values, random_state, device, max_memory, verbose
+        As in `SecretBoostingRegressor`.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    ensemble_ : secret_jax.ensemble.model.Ensemble
+    n_rounds_ : int
+        Trees of a booster of the leading size, after the logistic regression.
+    size_ : TreeSize
+        The leading size.
+    shares_ : list of [TreeSize, float]
+        What boosters of each size count in the scores, the leading one first.
+    n_trees_ : int
+        Trees of all boosters, the logistic regressions not counted.
+    validation_errors_ : ndarray of shape (n_rounds_run + 1,)
+        Mean cross-entropy of the leading size on rows left out, or on ``eval_set``,
+        after each round, in nats. Empty if there were none.
+    validation_error_ : float
+        That of the prediction; NaN if there were none.
+    size_errors_ : list of [TreeSize, float]
+        Sizes that raced, and the least of these errors of each.
+    feature_importances_ : ndarray of shape (n_features_in_,)
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only if the training data had names.
+
+    References
+    ----------
+    J. Friedman, T. Hastie and R. Tibshirani. Additive Logistic Regression: A
+    Statistical View of Boosting. Annals of Statistics 28, 2000.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from secret_jax import SecretBoostingClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = SecretBoostingClassifier(size=4, n_rounds=5, n_folds=2).fit(X, y)
+    >>> model.score(X, y) > 0.95
+    True
+    >>> model.predict_proba(X[:2]).shape
+    (2, 3)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **BoostingEstimator._parameter_constraints,
+        "class_weight": CLASS_CONSTRAINTS["class_weight"],
+    }
+    _loss: ClassVar[CrossEntropy | None] = CrossEntropy()
+
+    classes_: np.ndarray
+
+    def __init__(
+        self,
+        size: Literal["auto"] | int | TreeSize = "auto",
+        *,
+        class_weight: Any = None,
+        learning_rate: float = 0.2,
+        n_rounds: int | Literal["auto"] = "auto",
+        subsample: float = 0.7,
+        max_rounds: int = 1000,
+        patience: int = 10,
+        n_folds: int = 5,
+        average: bool = True,
+        warm_start: bool = False,
+        discrete_features: Any = None,
+        split_features: Any = None,
+        indicators: bool | Literal["auto"] = "auto",
+        missing_values: Literal["learn", "mean", "error"] = "learn",
+        random_state: Any = None,
+        device: str | None = None,
+        max_memory: int | None = None,
+        verbose: int = 0,
+    ):
+        super().__init__(
+            size,
+            learning_rate=learning_rate,
+            n_rounds=n_rounds,
+            subsample=subsample,
+            max_rounds=max_rounds,
+            patience=patience,
+            n_folds=n_folds,
+            average=average,
+            warm_start=warm_start,
+            discrete_features=discrete_features,
+            split_features=split_features,
+            indicators=indicators,
+            missing_values=missing_values,
+            random_state=random_state,
+            device=device,
+            max_memory=max_memory,
+            verbose=verbose,
+        )
+        self.class_weight = class_weight
+
+    def predict(self, X: TableLike) -> np.ndarray:
+        """The likeliest class of every row.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Of the type of the labels.
+        """
+        likeliest = np.argmax(self.predict_proba(X), axis=1)
+        return self.classes_[likeliest]
+
+    def predict_proba(self, X: TableLike) -> np.ndarray:
+        """Probabilities of the classes.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_classes), float64
+            In the order of ``classes_``.
+        """
+        return self._probabilities(self._scores(X))
+
+    def predict_log_proba(self, X: TableLike) -> np.ndarray:
+        """Logarithms of the probabilities of the classes; see `predict_proba`."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+    def decision_function(self, X: TableLike) -> np.ndarray:
+        """What the sums of trees say.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_rows,), or (n_rows, n_classes), float64
+            Log-odds of the second of two classes; of more, log-odds of every class up
+            to a term that all share.
+        """
+        scores = self._scores(X)
+        return scores if scores.shape[1] > 1 else scores[:, 0]
+
+    def staged_predict_proba(self, X: TableLike) -> Iterator[np.ndarray]:
+        """Probabilities after every round, the first of the logistic regression alone.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+
+        Yields
+        ------
+        ndarray of shape (n_rows, n_classes), float64
+        """
+        for scores in self._staged(X):
+            yield self._probabilities(scores.reshape(len(scores), -1))
+
+    def staged_predict(self, X: TableLike) -> Iterator[np.ndarray]:
+        """The likeliest class after every round; see `staged_predict_proba`."""
+        for probability in self.staged_predict_proba(X):
+            yield self.classes_[np.argmax(probability, axis=1)]
+
+    def _keep(self, found: Boosted, rows: Rows, targets: Targets) -> None:
+        super()._keep(found, rows, targets)
+        for name in ("conformity_scores_", "conformity_weight_"):
+            self.__dict__.pop(name, None)
+        if found.unseen is not None:
+            known = np.isfinite(found.unseen).all(axis=1)
+            member = rows.targets[known] > 0.5
+            if member.shape[1] == 1:
+                member = np.hstack([~member, member])
+            said = self._probabilities(found.unseen[known])
+            self._calibrated(said, member, rows.weight[known])
+
+    def _scores(self, X: TableLike) -> np.ndarray:
+        check_is_fitted(self)
+        with self._computing(X, fall_back=True):
+            return self.ensemble_.values(self._encoded(X))
+
+    def _probabilities(self, scores: np.ndarray) -> np.ndarray:
+        found = CrossEntropy().prediction(scores)
+        return np.hstack([1.0 - found, found]) if found.shape[1] == 1 else found
+
+    def _targets(
+        self,
+        y: ArrayLike,
+        X: TableLike,
+        weight: np.ndarray,
+        known: TableSchema | None = None,
+    ) -> Targets:
+        """See `BoostingEstimator`: indicators of the classes."""
+        caller = type(self).__name__
+        labels = validated_labels(y, X, caller)
+        new = known is None
+        classes = classes_of(labels, weight, caller) if new else self.classes_
+        values = indicators(labels, classes, "y" if new else "its y")
+        weight = class_weights(labels, classes, weight, self.class_weight, None)
+        names = tuple(map(str, classes[-values.shape[1] :].tolist()))
+        return Targets(values, names, weight, {"classes_": classes})
+
+    def _student(self, **parameters: Any) -> SecretClassifier:
+        """See `DistillingMixin`."""
+        return SecretClassifier(class_weight=self.class_weight, **parameters)
+
+    def _tree_plan(self, parameters: dict[str, Any], seed: int) -> Plan:
+        """See `BoostingEstimator`."""
+        of_tree = SecretClassifier(max_split_samples=None, **parameters)
+        return plan_of(
+            of_tree.get_params(deep=False),
+            type(self).__name__,
+            CLASS_CONSTRAINTS,
+            CLASS_NAMED,
+            seed=seed,
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = True
+        return tags

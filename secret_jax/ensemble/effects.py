@@ -1,0 +1,271 @@
+"""What boosters say of the columns: importances, curves of one, pairs that interact."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from secret_jax.data.rows import Rows, Table
+from secret_jax.data.schema import TableSchema
+from secret_jax.ensemble.model import Ensemble
+from secret_jax.inspect.importances import savings
+
+# Predictions that are asked for together.
+_MOST_ROWS = 1 << 16
+
+
+def booster_importances(ensemble: Ensemble, output: int = 0) -> np.ndarray:
+    """Share of every column in the squared error that all trees save in training.
+
+    Parameters
+    ----------
+    ensemble : Ensemble
+    output : int
+
+    Returns
+    -------
+    ndarray of shape (n_columns,), float64
+        Not negative; sums to 1, or is zero everywhere if nothing is explained. A step
+        of a share of a tree saves less than the tree by itself, ``s (2 - s)`` of it.
+        What a single tree saves is shared out by
+        `secret_jax.inspect.importances.feature_importances`.
+    """
+    total = np.zeros(len(ensemble.schema.names))
+    for booster, share in zip(ensemble.boosters, ensemble.shares, strict=True):
+        for number, whole in enumerate(booster):
+            tree = whole.output(output) if whole.n_outputs > 1 else whole
+            step = ensemble.learning_rate if number else 1.0
+            square = float(tree.weight[0] * tree.deviation[0, 0] ** 2)
+            total += share * step * (2.0 - step) * savings(tree, square)
+    return total / total.sum() if total.sum() > 0 else total
+
+
+class Meaning(NamedTuple):
+    """What is read of an ensemble.
+
+    Attributes
+    ----------
+    label : str
+        What is averaged, in words.
+    of_values : callable
+        Makes it, of shape (n_rows, n_numbers), of what the ensemble says, in
+        standardised units.
+    importances : ndarray of shape (n_columns,), float64
+        Of the columns for it; see `booster_importances`.
+    classes : tuple of str
+        Whose probabilities the numbers are, if there are several.
+    """
+
+    label: str
+    of_values: Callable[[np.ndarray], np.ndarray]
+    importances: np.ndarray
+    classes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Effect:
+    """The average prediction over the training rows for values of one column.
+
+    Attributes
+    ----------
+    name : str
+    values : ndarray of shape (n_values,)
+        Numbers in the units of the column, or categories.
+    mean : ndarray of shape (n_values,), or (n_values, n_classes), float64
+        In the units of the target; of classes mean probabilities.
+    is_category : bool
+    label : str
+        "mean of price" or "mean probability of yes".
+    classes : tuple of str
+        Of several classes their names.
+    """
+
+    name: str
+    values: np.ndarray
+    mean: np.ndarray
+    is_category: bool
+    label: str
+    classes: tuple[str, ...] = ()
+
+
+class Interaction(NamedTuple):
+    """Two columns whose effects do not add up.
+
+    Attributes
+    ----------
+    first, second : str
+    share : float
+        Of the variance of the predictions, in what the two say together beyond what
+        each says alone.
+    """
+
+    first: str
+    second: str
+    share: float
+
+
+def effect(
+    ensemble: Ensemble, rows: Rows, name: str, n_points: int, meaning: Meaning
+) -> Effect:
+    """The curve of one column: partial dependence (Friedman 2001, section 8.2).
+
+    Every row takes each of the values in turn while its other columns stay, and the
+    predictions are averaged: exactly, over all rows.
+    """
+    schema = ensemble.schema
+    column = _column_of(schema, name)
+    if column in schema.discrete:
+        attribute = schema.discrete.index(column)
+        codes = np.unique(rows.table.codes[:, attribute])
+        points: list[Any] = codes[codes >= 0].tolist()
+        categories = schema.categories[attribute]
+        values = np.array([categories[code] for code in points], object)
+    else:
+        observed, weight = _observed(schema, rows, column)
+        numbers = _quantiles(observed, weight, n_points)
+        position = schema.position_of(column)
+        points = numbers.tolist()
+        values = schema.center[position] + schema.scale[position] * numbers
+    tables = (with_column(schema, rows.table, column, point) for point in points)
+    share = rows.weight / rows.weight.sum()
+    mean = np.array([share @ _asked(ensemble, table, meaning) for table in tables])
+    return Effect(
+        name=name,
+        values=values,
+        mean=mean if meaning.classes else mean[:, 0],
+        is_category=column in schema.discrete,
+        label=meaning.label,
+        classes=meaning.classes,
+    )
+
+
+def interactions(
+    ensemble: Ensemble, rows: Rows, n_rows: int, meaning: Meaning
+) -> list[Interaction]:
+    """How much pairs of columns say together, by the statistic of Friedman & Popescu.
+
+    Parameters
+    ----------
+    ensemble : Ensemble
+    rows : Rows
+    n_rows : int
+        The first so many rows, in hash order, are looked at: the predictions that are
+        needed grow with their square.
+    meaning : Meaning
+
+    Returns
+    -------
+    list of Interaction
+        The largest first. The share is the numerator of H squared (Friedman & Popescu
+        2008, equation 44) over the variance of the predictions, both summed over the
+        classes, if there are several.
+    """
+    schema, few = ensemble.schema, rows.take(slice(n_rows))
+    share = few.weight / few.weight.sum()
+    used = np.flatnonzero(meaning.importances > 0).tolist()
+    own = _centred(_asked(ensemble, few.table, meaning), share)
+    variance = float((share @ own**2).sum())
+    if variance <= 0:
+        return []
+    single = {c: _dependence(ensemble, few, [c], share, meaning) for c in used}
+    found = []
+    for pair in combinations(used, 2):
+        both = _dependence(ensemble, few, list(pair), share, meaning)
+        beyond = both - single[pair[0]] - single[pair[1]]
+        names = schema.names[pair[0]], schema.names[pair[1]]
+        together = float((share @ beyond**2).sum())
+        found.append(Interaction(*names, together / variance))
+    return sorted(found, key=lambda each: -each.share)
+
+
+def _dependence(
+    ensemble: Ensemble,
+    rows: Rows,
+    columns: list[int],
+    share: np.ndarray,
+    meaning: Meaning,
+) -> np.ndarray:
+    """Centred partial dependence on columns, at the rows' own values of them."""
+    n_rows = rows.n_rows
+    # Every row, with the columns of each row in turn.
+    other, own = np.divmod(np.arange(n_rows * n_rows), n_rows)
+    table = rows.table.take(own)
+    schema = ensemble.schema
+    for column in columns:
+        for position in _positions(schema, column):
+            table.x[:, position] = rows.table.x[other, position]
+        if column in schema.discrete:
+            attribute = schema.discrete.index(column)
+            table.codes[:, attribute] = rows.table.codes[other, attribute]
+    value = _asked(ensemble, table, meaning).reshape(n_rows, n_rows, -1)
+    return _centred(np.einsum("ijk,j->ik", value, share), share)
+
+
+def with_column(schema: TableSchema, table: Table, column: int, point: float) -> Table:
+    """Rows that all have one value of a column: encoded, or the code of a category."""
+    x, codes = table.x.copy(), table.codes
+    if column in schema.discrete:
+        attribute, codes = schema.discrete.index(column), codes.copy()
+        codes[:, attribute] = point
+        first = schema.n_regressors - schema.n_indicators
+        for position, (its, code) in enumerate(schema.indicators, first):
+            if its == attribute:
+                x[:, position] = code == point
+        return Table(x, codes)
+    position = schema.position_of(column)
+    x[:, position] = point
+    indicator = dict(schema.missing_columns).get(position)
+    if indicator is not None:
+        x[:, indicator] = 0.0
+    return Table(x, codes)
+
+
+def _positions(schema: TableSchema, column: int) -> Iterator[int]:
+    """Encoded columns that are made of an input column."""
+    for position, its in enumerate(schema.input_columns):
+        if its == column:
+            yield position
+
+
+def _column_of(schema: TableSchema, name: str) -> int:
+    if name not in schema.names:
+        known = ", ".join(map(repr, schema.names))
+        raise ValueError(f"There is no column {name!r}. Known are {known}.")
+    return schema.names.index(name)
+
+
+def _observed(
+    schema: TableSchema, rows: Rows, column: int
+) -> tuple[np.ndarray, np.ndarray]:
+    position = schema.position_of(column)
+    value, weight = rows.table.x[:, position], rows.weight
+    indicator = dict(schema.missing_columns).get(position)
+    if indicator is not None:
+        there = rows.table.x[:, indicator] == 0
+        value, weight = value[there], weight[there]
+    return value.astype(np.float64), weight
+
+
+def _quantiles(value: np.ndarray, weight: np.ndarray, n: int) -> np.ndarray:
+    """Values that occur, at even steps of the rows' weight; all of few."""
+    distinct, which = np.unique(value, return_inverse=True)
+    if len(distinct) <= n:
+        return distinct
+    share = np.cumsum(np.bincount(which, weight)) / weight.sum()
+    place = np.searchsorted(share, np.linspace(0.0, 1.0, n) - 1e-9)
+    return np.unique(distinct[np.minimum(place, len(distinct) - 1)])
+
+
+def _asked(ensemble: Ensemble, table: Table, meaning: Meaning) -> np.ndarray:
+    starts = range(0, len(table.x), _MOST_ROWS)
+    blocks = [table.take(slice(start, start + _MOST_ROWS)) for start in starts]
+    each = [meaning.of_values(ensemble.values(block)) for block in blocks]
+    return np.concatenate(each)
+
+
+def _centred(value: np.ndarray, share: np.ndarray) -> np.ndarray:
+    return value - share @ value

@@ -1,0 +1,249 @@
+"""Ways to read a fitted booster: importances, curves, interactions, programs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from secret_jax.data.encoding import encode
+from secret_jax.data.rows import Rows
+from secret_jax.data.validation import validated, validated_weight
+from secret_jax.ensemble.effects import (
+    Effect,
+    Interaction,
+    Meaning,
+    booster_importances,
+    effect,
+    interactions,
+)
+from secret_jax.ensemble.model import Ensemble
+from secret_jax.inspect.classes import (
+    classes_of,
+    position_of_class,
+    with_all_classes,
+)
+from secret_jax.losses.classes import class_in_words
+from secret_jax.losses.interface import Loss
+from secret_jax.runtime.values import is_integer
+
+if TYPE_CHECKING:
+    from secret_jax.inspect.plot.picture import Picture
+
+
+class BoosterReading:
+    """Ways to read the ensemble of a fitted booster.
+
+    Of several outputs ``output``, a position or a name, says which one; of classes it
+    may be left out: curves are then of the probability of the second of two classes, or
+    of all.
+    """
+
+    ensemble_: Ensemble
+    _rows: Rows
+    _loss: ClassVar[Loss | None] = None
+
+    @property
+    def feature_importances_(self) -> np.ndarray:
+        """Share of every column in the saved squared error, shape (n_features_in_,).
+
+        See `secret_jax.ensemble.effects.booster_importances`; the mean of outputs.
+        """
+        check_is_fitted(self)
+        schema = self.ensemble_.schema
+        each = [booster_importances(self.ensemble_, i) for i in range(schema.n_outputs)]
+        return schema.by_input(np.mean(each, axis=0))
+
+    def effect(
+        self,
+        column: str,
+        X: Any = None,
+        *,
+        n_points: int = 21,
+        output: int | str | None = None,
+    ) -> Effect:
+        """The average prediction for values of one column.
+
+        Parameters
+        ----------
+        column : str
+            Its name; parts of dates are columns of their own.
+        X : array-like or DataFrame, optional
+            Rows to average over; by default those that trained the model.
+        n_points : int, default=21
+            Quantiles of the column that are looked at, or all of fewer values.
+        output : int or str, optional
+
+        Returns
+        -------
+        Effect
+            ``values`` and ``mean``, of equal length; exact averages over the rows.
+
+        Examples
+        --------
+        >>> from secret_jax import SecretBoostingRegressor
+        >>> from secret_jax.datasets import make_fried
+        >>> X, y = make_fried(400, random_state=0)
+        >>> model = SecretBoostingRegressor(size=8, n_rounds=10).fit(X, y)
+        >>> curve = model.effect("x3", n_points=5)  # y rises by 10 with it
+        >>> bool(8 < curve.mean[-1] - curve.mean[0] < 11)
+        True
+        """
+        if not is_integer(n_points) or n_points < 2:
+            raise ValueError(
+                f"n_points must be a count of at least 2. Got {n_points!r}."
+            )
+        meaning = self._meaning(output)
+        return effect(self.ensemble_, self._some_rows(X), column, n_points, meaning)
+
+    def interactions(
+        self, X: Any = None, *, n_rows: int = 60, output: int | str | None = None
+    ) -> list[Interaction]:
+        """Pairs of columns whose effects do not add up, the strongest first.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame, optional
+            Rows to look at; by default those that trained the model.
+        n_rows : int, default=60
+            So many of them: the time grows with their square.
+        output : int or str, optional
+
+        Returns
+        -------
+        list of Interaction
+            See `secret_jax.ensemble.effects.interactions`.
+        """
+        meaning = self._meaning(output)
+        return interactions(self.ensemble_, self._some_rows(X), n_rows, meaning)
+
+    def plot_effects(
+        self,
+        columns: list[str] | None = None,
+        X: Any = None,
+        *,
+        n_points: int = 21,
+        most: int = 6,
+        output: int | str | None = None,
+    ) -> Picture:
+        """Draw the curves of columns, and the pairs that interact most.
+
+        Parameters
+        ----------
+        columns : list of str, optional
+            By default the ``most`` important ones.
+        X : array-like or DataFrame, optional
+            As in `effect`.
+        n_points : int, default=21
+        most : int, default=6
+            Curves and pairs at most.
+        output : int or str, optional
+
+        Returns
+        -------
+        secret_jax.inspect.plot.picture.Picture
+            Ticks below the curves, and numbers beside categories, are the rows.
+        """
+        from secret_jax.ensemble.plot import drawn_effects
+
+        meaning, rows = self._meaning(output), self._some_rows(X)
+        names = self.ensemble_.schema.names
+        if columns is None:
+            shares = meaning.importances
+            columns = [names[i] for i in np.argsort(-shares)[:most] if shares[i] > 0]
+        curves = [self.effect(c, X, n_points=n_points, output=output) for c in columns]
+        pairs = interactions(self.ensemble_, rows, 40, meaning)[:most]
+        return drawn_effects(curves, pairs, rows, self.ensemble_.schema)
+
+    def export_code(
+        self,
+        language: Literal["python", "sql"] = "python",
+        *,
+        function_name: str | None = None,
+        precision: int | None = None,
+        table: str | None = None,
+        output: int | str | None = None,
+    ) -> str:
+        """All trees as Python functions, or as an SQL expression or query.
+
+        See `secret_jax.inspect.code.export.export_sum` for the parameters and what
+        programs of classes say. With ``average=False`` it is a sixth as long.
+        """
+        from secret_jax.inspect.code.export import export_sum
+
+        check_is_fitted(self)
+        classes = classes_of(self)
+        trees, steps = zip(*self.ensemble_.trees(), strict=True)
+        if classes is None and self.ensemble_.schema.n_outputs > 1:
+            trees = [tree.output(self._output(output)) for tree in trees]
+        return export_sum(
+            trees,
+            steps,
+            language,
+            function_name=function_name,
+            precision=precision,
+            table=table,
+            loss=self._loss,
+            classes=classes,
+            output=output if classes else None,
+        )
+
+    def _meaning(self, output: int | str | None) -> Meaning:
+        """What curves and interactions are of: an output, or probabilities."""
+        check_is_fitted(self)
+        ensemble, classes = self.ensemble_, classes_of(self)
+        n_outputs = ensemble.schema.n_outputs
+        if classes is None or self._loss is None:
+            which = self._output(output)
+            center, scale = (
+                part[which]
+                for part in (
+                    ensemble.schema.target_centers,
+                    ensemble.schema.target_scales,
+                )
+            )
+            return Meaning(
+                f"mean of {ensemble.schema.target_names[which]}",
+                lambda value: center + scale * value[:, [which]],
+                booster_importances(ensemble, which),
+            )
+        loss, names = self._loss, tuple(map(str, classes.labels))
+        if output is None and n_outputs > 1:
+            each = [booster_importances(ensemble, i) for i in range(n_outputs)]
+            return Meaning(
+                "mean probability", loss.prediction, np.mean(each, axis=0), names
+            )
+        which = 1 if output is None else position_of_class(output, classes)
+        return Meaning(
+            f"mean probability of {class_in_words(names[which])}",
+            lambda value: with_all_classes(loss.prediction(value))[:, [which]],
+            booster_importances(ensemble, which if n_outputs > 1 else 0),
+        )
+
+    def _output(self, output: int | str | None) -> int:
+        check_is_fitted(self)
+        names = self.ensemble_.schema.target_names
+        if output is None and len(names) == 1:
+            return 0
+        if isinstance(output, str) and output in names:
+            return names.index(output)
+        if is_integer(output) and 0 <= output < len(names):
+            return int(output)
+        raise ValueError(
+            f"output={output!r} is none of the outputs: give one of "
+            f"{', '.join(map(repr, names))}, or a position below {len(names)}."
+        )
+
+    def _some_rows(self, X: Any, sample_weight: Any = None) -> Rows:
+        """Rows that were given, or those that trained the model."""
+        if X is None:
+            rows = self.__dict__.get("_rows")
+            if rows is None:
+                raise ValueError(
+                    "A model from a file knows no rows. Give some of them as X."
+                )
+            return rows
+        table = encode(self.ensemble_.schema, validated(self, X, reset=False)).on_host()  # pyright: ignore[reportArgumentType]
+        targets = np.zeros((len(table.x), self.ensemble_.schema.n_outputs))
+        return Rows(table, targets, validated_weight(sample_weight, X))

@@ -1,0 +1,273 @@
+"""Boosters of numbers: predictions, intervals, and a tree that learned from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal, overload
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
+
+from secret_jax.data.given import ArrayLike, TableLike
+from secret_jax.data.rows import Rows
+from secret_jax.data.validation import (
+    validated_targets,
+    validated_weight,
+)
+from secret_jax.ensemble.distilling import DistillingMixin
+from secret_jax.ensemble.fit import Boosted
+from secret_jax.ensemble.of_numbers import OfNumbers
+from secret_jax.estimators.base import Targets
+from secret_jax.estimators.regressor import SecretRegressor
+from secret_jax.inspect.intervals import conformal_factor, conformity_scores
+from secret_jax.runtime.values import is_real
+
+
+class SecretBoostingRegressor(OfNumbers, RegressorMixin, DistillingMixin):
+    """Boosted trees with linear models in their leaves.
+
+    The first model is linear; every round adds a small tree with linear models that
+    has learned what is still missing (Friedman 2001, 2002). Five boosters that each
+    leave out a fifth of the rows say how large the trees should be and when to stop,
+    and predict together with a sixth that has seen all rows. Boosters of trees with
+    constants in their leaves, which begin with the mean, take a share in the prediction
+    where rows left out say that it helps.
+
+    `distill` gives one readable tree that has learned what the boosters say.
+
+    Parameters
+    ----------
+    size : "auto", int or TreeSize, default="auto"
+        Of the trees. "auto" lets five sizes race (8, 16 and 32 leaves, 16 with oblique
+        splits, and 16 leaves of constants). The best size of linear leaves and that of
+        constants predict together, weighted by how they do on rows left out, or the
+        better one alone. A number: most leaves of a tree, with linear leaves and splits
+        on one column, and nothing beside it.
+    learning_rate : float, default=0.2
+        Share of each tree in the prediction.
+    n_rounds : int or "auto", default="auto"
+        Trees of each booster after its first model. "auto": until the error on rows
+        left out, or on ``eval_set``, has not fallen for ``patience`` rounds. 0: the
+        first model alone.
+    subsample : float, default=0.7
+        Share of the rows that each tree sees, drawn without replacement.
+    max_rounds : int, default=1000
+        Most rounds of ``n_rounds="auto"``.
+    patience : int, default=10
+        Rounds without a lower error after which ``n_rounds="auto"`` stops. A size that
+        has fallen far behind the best one leaves the race sooner.
+    n_folds : int, default=5
+        Boosters that leave out a part of the rows each. Of more than 32,768 rows a
+        tenth is left out by a single one.
+    average : bool, default=True
+        Whether to predict with the mean of the boosters of all folds and the one of all
+        rows. False: only the latter; a sixth of the size, at a few per cent more error.
+    warm_start : bool, default=False
+        Whether another `fit`, of the same rows, goes on with the trees that there are.
+        Of an interrupted fit the rounds so far are kept, of the sizes that led then.
+    discrete_features, split_features, indicators, missing_values
+        How the table is read; see `SecretRegressor`.
+    random_state : int, RandomState instance or None, default=None
+        Draws the rows of the trees. None: the same rows in every fit.
+    device, max_memory, verbose
+        See `SecretRegressor`.
+
+    Attributes
+    ----------
+    ensemble_ : secret_jax.ensemble.model.Ensemble
+    n_rounds_ : int
+        Trees of a booster of the leading size, after the linear model.
+    size_ : TreeSize
+        The leading size.
+    shares_ : list of [TreeSize, float]
+        What boosters of each size count in the prediction, the leading one first.
+    n_trees_ : int
+        Trees of all boosters, the first models not counted.
+    validation_errors_ : ndarray of shape (n_rounds_run + 1,)
+        Mean squared error of the leading size on rows left out, or on ``eval_set``,
+        after each round, in units of the variance of the target. Empty if there were
+        none.
+    validation_error_ : float
+        That of the prediction; NaN if there were none.
+    size_errors_ : list of [TreeSize, float]
+        Sizes that raced, and the least of these errors of each.
+    conformity_scores_, conformity_weight_ : ndarray of shape (n_rows,)
+        What `predict_interval` is made of.
+    deviation_ : float, or ndarray of shape (n_outputs,) of several outputs
+        Root of the mean squared error on rows left out (on the training rows, if none
+        were), in units of the target.
+    n_outputs_ : int
+    feature_importances_ : ndarray of shape (n_features_in_,)
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only if the training data had names.
+
+    References
+    ----------
+    J. H. Friedman. Greedy Function Approximation: A Gradient Boosting Machine. Annals
+    of Statistics 29, 2001.
+
+    J. H. Friedman. Stochastic Gradient Boosting. Computational Statistics and Data
+    Analysis 38, 2002.
+
+    Y. Shi, J. Li and Z. Li. Gradient Boosting with Piece-Wise Linear Regression Trees.
+    IJCAI 2019.
+
+    Examples
+    --------
+    >>> from secret_jax import SecretBoostingRegressor
+    >>> from secret_jax.datasets import make_fried
+    >>> X, y = make_fried(400, random_state=0)
+    >>> model = SecretBoostingRegressor(size=8, n_rounds=10).fit(X, y)
+    >>> model.n_rounds_, model.n_trees_
+    (10, 60)
+    >>> model.score(X, y) > 0.9
+    True
+    """
+
+    def _keep(self, found: Boosted, rows: Rows, targets: Targets) -> None:
+        super()._keep(found, rows, targets)
+        for name in ("conformity_scores_", "conformity_weight_"):
+            self.__dict__.pop(name, None)
+        schema, unseen = found.ensemble.schema, found.unseen
+        said = self.ensemble_.values(rows.table) if unseen is None else unseen
+        residual = np.array(schema.target_scales) * (rows.targets - said)
+        known = np.isfinite(residual).all(axis=1)
+        residual, weight = residual[known], rows.weight[known]
+        each = np.sqrt(weight @ residual**2 / weight.sum())
+        self.deviation_ = float(each[0]) if len(each) == 1 else each
+        if unseen is not None and schema.n_outputs == 1:
+            self._calibrated(residual[:, 0], weight)
+
+    def _calibrated(self, residual: np.ndarray, weight: np.ndarray) -> None:
+        """Note the residuals of rows that had no part in their predictions."""
+        deviation = np.full(len(residual), self._unit())
+        found = conformity_scores(residual, deviation, weight)
+        self.conformity_scores_, self.conformity_weight_ = found
+
+    def _unit(self) -> float:
+        """Unit of the conformity scores: of predictions without any error 1."""
+        deviation = float(self.deviation_)
+        return deviation if deviation > np.finfo(float).tiny else 1.0
+
+    @overload
+    def predict(
+        self, X: TableLike, return_std: Literal[False] = False
+    ) -> np.ndarray: ...
+
+    @overload
+    def predict(
+        self, X: TableLike, return_std: Literal[True]
+    ) -> tuple[np.ndarray, np.ndarray]: ...
+
+    def predict(
+        self, X: TableLike, return_std: bool = False
+    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
+        """Predict the target.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+        return_std : bool, default=False
+            Also return the standard deviation of a new output about its prediction: the
+            root of the mean squared error on rows left out, the same for all rows.
+
+        Returns
+        -------
+        prediction : ndarray of shape (n_rows,), or (n_rows, n_outputs), float64
+        deviation : ndarray of the same shape, float64
+            Only with ``return_std``.
+        """
+        check_is_fitted(self)
+        with self._computing(X, fall_back=True):
+            prediction = self.ensemble_.predict(self._encoded(X))
+        if not return_std:
+            return prediction
+        return prediction, np.broadcast_to(self.deviation_, prediction.shape).copy()
+
+    def staged_predict(self, X: TableLike) -> Iterator[np.ndarray]:
+        """Predictions after every round, the first of the first models alone.
+
+        There are as many as the longest of the boosters has trees.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+
+        Yields
+        ------
+        ndarray of shape (n_rows,), or (n_rows, n_outputs), float64
+        """
+        yield from self._staged(X)
+
+    def conformalize(
+        self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> SecretBoostingRegressor:
+        """Calibrate `predict_interval` on rows that were not used in `fit`.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+        y : array-like of shape (n_rows,)
+        sample_weight : array-like of shape (n_rows,), optional
+
+        Returns
+        -------
+        SecretBoostingRegressor
+            Itself; another `fit` forgets the calibration.
+        """
+        prediction = self.predict(X)
+        if self.n_outputs_ > 1:
+            raise ValueError(
+                f"conformalize knows a single output, and the model has "
+                f"{self.n_outputs_}. Fit a model for each of them."
+            )
+        y = validated_targets(y, X, type(self).__name__)[:, 0]
+        self._calibrated(y - prediction, validated_weight(sample_weight, X))
+        return self
+
+    def predict_interval(
+        self, X: TableLike, coverage: float = 0.9
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Intervals that hold the outputs of new rows with a given probability.
+
+        The prediction plus and minus a quantile of the errors on rows left out (as the
+        jackknife and cross-validation do; Barber et al. 2021), or on the rows of
+        `conformalize`, whose promise is exact (Lei et al. 2018).
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+        coverage : float, default=0.9
+            In (0, 1).
+
+        Returns
+        -------
+        lower, upper : ndarray of shape (n_rows,), float64
+
+        Raises
+        ------
+        ValueError
+            If the calibration rows are too few for the coverage.
+        sklearn.exceptions.NotFittedError
+            If no rows were left out and `conformalize` was not called.
+        """
+        check_is_fitted(self)
+        if not hasattr(self, "conformity_scores_"):
+            raise NotFittedError(
+                "predict_interval needs rows that the boosters have not seen, and the "
+                "last fit left none out. Call conformalize(X, y) with other rows."
+            )
+        if not is_real(coverage) or not 0 < coverage < 1:
+            raise ValueError(f"coverage must be a number in (0, 1). Got {coverage!r}.")
+        factor = conformal_factor(
+            self.conformity_scores_, self.conformity_weight_, float(coverage)
+        )
+        prediction, width = self.predict(X), factor * self._unit()
+        return prediction - width, prediction + width
+
+    def _student(self, **parameters: Any) -> SecretRegressor:
+        """See `DistillingMixin`."""
+        return SecretRegressor(**parameters)

@@ -1,0 +1,1 @@
+"""Single trees as scikit-learn estimators: regressor, classifier, presets."""

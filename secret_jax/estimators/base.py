@@ -1,0 +1,456 @@
+"""What the estimators share: validate, call, store; no numerics."""
+
+from __future__ import annotations
+
+import copy
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from sklearn.utils import Bunch, check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from secret_jax.data.encoding import Unencoded, unencoded
+from secret_jax.data.given import ArrayLike, TableLike
+from secret_jax.data.rows import Table
+from secret_jax.data.shards import computing_for, is_sharded, shard_rows
+from secret_jax.data.validation import (
+    checked_weight,
+    copies_of,
+    fitted_names,
+    restore_names,
+    scaled_weight,
+    validated,
+)
+from secret_jax.estimators.parameters import NestedParameters, plan_of
+from secret_jax.fit.pipeline import Finished, fit_tree, refine_tree
+from secret_jax.fit.plan import Plan
+from secret_jax.fit.prepare import CheckedRows
+from secret_jax.inspect.mixin import ReadingMixin
+from secret_jax.models.sharded import predict_shards
+from secret_jax.prune.interface import PruningRule
+from secret_jax.prune.path import training_path
+from secret_jax.refine.interface import RefinementWarning
+from secret_jax.runtime.parallel import one_thread_for_products
+from secret_jax.runtime.progress_line import shown
+from secret_jax.runtime.warning import warn
+from secret_jax.tree import routing
+from secret_jax.tree.structure import Tree, hardened
+
+# Of rows that may go the short way.
+_FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+
+
+class Targets(NamedTuple):
+    """The outputs of rows, as estimators encode them.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n_rows, n_outputs), float64
+    names : tuple of str
+        Of the outputs.
+    weight : ndarray of shape (n_rows,), float64
+        Of the rows.
+    learned : dict of str to object
+        Fitted attributes that say what the outputs mean, such as the classes.
+    """
+
+    values: np.ndarray
+    names: tuple[str, ...]
+    weight: np.ndarray
+    learned: dict[str, Any]
+
+
+class TreeEstimator(ReadingMixin, NestedParameters):
+    """Base of the estimators of one tree; a subclass has parameters and predicts."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]]
+    prune: Any
+    missing_values: str
+    random_state: Any
+    device: str | None
+    max_memory: int | None
+    verbose: int
+    reading_: dict[str, Any]
+    distillation_: dict[str, Any]
+
+    def __init__(self):
+        raise NotImplementedError
+
+    def _targets(
+        self,
+        y: ArrayLike,
+        X: TableLike,
+        weight: np.ndarray,
+        known: Targets | None = None,
+    ) -> Targets:
+        """The outputs of rows, checked.
+
+        Parameters
+        ----------
+        y : array-like
+        X : array or DataFrame
+            Checked.
+        weight : ndarray of shape (n_rows,), float64
+            As it was given.
+        known : Targets, optional
+            Of the rows that train; these are further ones.
+        """
+        raise NotImplementedError
+
+    def fit(
+        self,
+        X: TableLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        prune_set: Any = None,
+    ) -> Self:
+        """Grow and prune a tree.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+        y : array-like of shape (n_rows,) or (n_rows, n_outputs)
+        sample_weight : array-like of shape (n_rows,), optional
+        prune_set : tuple (X, y) or (X, y, sample_weight), optional
+            Rows to prune on. Unless ``HoldOut(refit=False)`` prunes, the final tree is
+            grown on them as well, and their categories are those of the tree; up to
+            8192 rows, ``prune="auto"`` cross-validates both together. Without weights
+            they weigh one each, beside weights of X that are whole numbers or were
+            scaled to a mean of one.
+
+        Returns
+        -------
+        self
+            Itself.
+
+        Raises
+        ------
+        ValueError
+            If the data or a parameter cannot be used, with what can be done about it.
+        MemoryError
+            If the device runs out of memory.
+
+        Warns
+        -----
+        RefinementWarning
+            If ``refine="soft"`` did not pay, or there were no rows for gates to be
+            chosen on, and the hard tree was kept.
+
+        Notes
+        -----
+        A fit that is interrupted (by Ctrl-C, say) leaves the estimator as it was; one
+        that is interrupted during the refinement leaves it fitted with the new hard
+        tree. The KeyboardInterrupt is passed on in both cases.
+        """
+        plan = self._plan()
+        with shown(self.verbose) as progress, one_thread_for_products():
+            return self._fit(
+                replace(plan, progress=progress), X, y, sample_weight, prune_set
+            )
+
+    def _fit(
+        self,
+        plan: Plan,
+        X: TableLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None,
+        prune_set: Any = None,
+        copies: np.ndarray | None = None,
+    ) -> Self:
+        """Fit; ``copies`` says how many rows each stands for, if not the weights do."""
+        names_before = fitted_names(self)
+        try:
+            with self._computing(X):
+                given, targets = self._given(X, y, sample_weight)
+                if copies is not None:
+                    given = given._replace(copies=copies)
+                others = self._pruning_rows(prune_set, targets)
+                together = others is not None and len(prune_set) == 3
+                given, others = _scaled(given, others, together)
+                finished = fit_tree(plan, given, others)
+        except BaseException:
+            restore_names(self, names_before)
+            raise
+        vars(self).update(targets.learned)
+        return self._finish(plan, finished, self._computing(X))
+
+    def _finish(
+        self,
+        plan: Plan,
+        finished: Finished,
+        computing: AbstractContextManager[None],
+    ) -> Self:
+        """Hand over a fitted tree, refined if that was asked for."""
+        self.tree_ = finished.tree
+        self.n_leaves_grown_ = finished.fitted.n_leaves_grown
+        self.n_refine_steps_ = 0
+        self._forget_calibration()
+        for name in ("reading_", "distillation_"):
+            self.__dict__.pop(name, None)
+        if plan.refine is not None:
+            with computing:
+                refined = refine_tree(plan, finished)
+            if refined.refusal:
+                warn(f"The hard tree was kept: {refined.refusal}.", RefinementWarning)
+            self.tree_, self.n_refine_steps_ = refined.tree, refined.n_steps
+        return self
+
+    def _plan(self) -> Plan:
+        """The parameters, checked, as what a fit is to do."""
+        try:
+            seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        except ValueError as error:
+            raise ValueError(f"random_state={self.random_state!r}: {error}.") from None
+        return plan_of(
+            self.get_params(deep=False),
+            type(self).__name__,
+            self._parameter_constraints,
+            self._named,
+            seed=seed,
+        )
+
+    def _given(
+        self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None
+    ) -> tuple[CheckedRows, Targets]:
+        """Rows to train on, checked; the names of the features are noted."""
+        X = validated(self, X, reset=True)
+        weight = checked_weight(sample_weight, X)
+        targets = self._targets(y, X, weight)
+        copies = copies_of(weight)
+        rows = CheckedRows(X, targets.values, targets.weight, copies, targets.names)
+        return rows, targets
+
+    def _pruning_rows(self, prune_set: Any, known: Targets) -> CheckedRows | None:
+        if prune_set is None:
+            return None
+        holds_out = isinstance(self.prune, PruningRule) and self.prune.held_out_share
+        if self.prune not in ("auto", "holdout") and not holds_out:
+            raise ValueError(
+                f"prune_set was given, but prune={self.prune!r} uses no such rows. "
+                "Set prune='auto' or 'holdout', or leave prune_set out."
+            )
+        if not isinstance(prune_set, tuple | list) or len(prune_set) not in (2, 3):
+            raise ValueError(
+                "prune_set should be a pair (X, y) of rows to prune on, or a triple "
+                f"(X, y, sample_weight), got {type(prune_set).__name__}."
+            )
+        try:
+            X = validated(self, prune_set[0], reset=False)
+            weight = checked_weight((*prune_set, None)[2], X)
+            targets = self._targets(prune_set[1], X, weight, known)
+        except ValueError as error:
+            raise ValueError(f"In prune_set: {error}") from None
+        return CheckedRows(X, targets.values, targets.weight, copies_of(weight))
+
+    def _outputs(self, X: TableLike) -> np.ndarray:
+        """Predictions of the outputs as `_targets` gives them."""
+        with self._computing(X, fall_back=True):
+            if is_sharded(X) and self._is_plain_hard_tree():
+                shards = shard_rows(validated(self, X, reset=False))
+                prediction = predict_shards(self.tree_, shards)
+                if prediction is not None:
+                    return prediction
+            return routing.predict(*self._tree_and_unencoded(X))
+
+    def cost_complexity_pruning_path(
+        self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Bunch:
+        """The penalties of a leaf at which weakest-link pruning cuts the next split.
+
+        A tree is grown on all rows with the parameters of this estimator, but without
+        any pruning; the estimator stays as it is.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+        y : array-like of shape (n_rows,) or (n_rows, n_outputs)
+        sample_weight : array-like of shape (n_rows,), optional
+
+        Returns
+        -------
+        Bunch
+            ``ccp_alphas``, ndarray of shape (n_subtrees,), rising from 0, and
+            ``impurities``, of the same shape: the mean squared training error, in units
+            of the target squared and summed over the targets, of the subtree that
+            ``CostComplexity(alpha=alpha)`` keeps. Of very many rows (see
+            ``max_split_samples``) both are measured on the sample that grows the tree,
+            before all rows give its models.
+
+        References
+        ----------
+        L. Breiman, J. H. Friedman, R. A. Olshen and C. J. Stone. Classification and
+        Regression Trees. Wadsworth, 1984, chapter 3.
+
+        Examples
+        --------
+        >>> from secret_jax import SecretRegressor
+        >>> from secret_jax.datasets import make_fried
+        >>> X, y = make_fried(500, random_state=0)
+        >>> path = SecretRegressor().cost_complexity_pruning_path(X, y)
+        >>> bool((path.ccp_alphas[:-1] < path.ccp_alphas[1:]).all())
+        True
+        """
+        parameters: dict[str, Any] = self.get_params(deep=False)
+        if parameters.get("additive") is not None:
+            raise ValueError(
+                "cost_complexity_pruning_path knows no additive stage, but additive="
+                f"{parameters['additive']!r}. Call it with additive=None."
+            )
+        parameters.update(prune=None, refine=None)
+        model = type(self)(**parameters)
+        plan = model._plan()
+        with (
+            shown(self.verbose) as progress,
+            self._computing(X),
+            one_thread_for_products(),
+        ):
+            given, _ = _scaled(model._given(X, y, sample_weight)[0])
+            fitted = fit_tree(replace(plan, progress=progress), given, None).fitted
+        path, errors = training_path(fitted.candidates[0].grown, fitted.training)
+        return Bunch(ccp_alphas=path.alphas, impurities=errors)
+
+    @property
+    def n_leaves_(self) -> int:
+        """Number of leaves."""
+        check_is_fitted(self)
+        return self.tree_.n_leaves
+
+    @property
+    def n_outputs_(self) -> int:
+        """Number of targets."""
+        check_is_fitted(self)
+        return self.tree_.n_outputs
+
+    @property
+    def depth_(self) -> int:
+        """Length of the longest path from the root to a leaf."""
+        check_is_fitted(self)
+        return self.tree_.max_depth
+
+    def get_n_leaves(self) -> int:
+        """Number of leaves, as scikit-learn's trees tell it: ``n_leaves_``."""
+        return self.n_leaves_
+
+    def get_depth(self) -> int:
+        """Longest path from the root to a leaf, as scikit-learn's trees tell it."""
+        return self.depth_
+
+    def apply(self, X: TableLike) -> np.ndarray:
+        """Leaf of every row, shape (n_rows,), int32."""
+        with self._computing(X, fall_back=True):
+            return routing.apply(*self._tree_and_rows(X))
+
+    def decision_path(self, X: TableLike) -> np.ndarray:
+        """Nodes on the way of every row.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, depth + 1), int32
+            Node ids from the root down; below its leaf a row has -1.
+        """
+        with self._computing(X, fall_back=True):
+            path = routing.walk(*self._tree_and_rows(X))[0].T.copy()
+        path[:, 1:][path[:, 1:] == path[:, :-1]] = -1
+        return path
+
+    def harden(self) -> Self:
+        """A copy whose gates are replaced by their thresholds.
+
+        Every row then has one way and one equation. The models stay as they are: those
+        of ``refine="soft"`` were trained to be mixed, so the error may rise a lot; fit
+        with ``refine=None`` for a good hard tree.
+
+        Returns
+        -------
+        self
+            Fitted; a further change of either leaves the other as it is.
+        """
+        check_is_fitted(self)
+        hard = copy.copy(self)
+        hard.tree_ = hardened(self.tree_)
+        hard._forget_calibration()
+        return hard
+
+    def _forget_calibration(self) -> None:
+        """Scores of `conformalize` belong to one tree."""
+        for name in ("conformity_scores_", "conformity_weight_"):
+            self.__dict__.pop(name, None)
+
+    def save(self, path: Any) -> None:
+        """Write the fitted model to one file; see `secret_jax.tree.file`."""
+        from secret_jax.tree.file import save_model
+
+        save_model(self, path)
+
+    @classmethod
+    def load(cls, path: Any) -> Self:
+        """Read a model written by `save`."""
+        from secret_jax.tree.file import load_model
+
+        return load_model(path, cls)
+
+    def _is_plain_row(self, X: TableLike) -> bool:
+        """Whether there is nothing to check: one row of floats, columns by place."""
+        return (
+            type(X) is np.ndarray
+            and X.shape == (1, self.__dict__.get("n_features_in_"))
+            and X.dtype in _FLOATS
+            and "tree_" in self.__dict__
+            and "feature_names_in_" not in self.__dict__
+        )
+
+    def _is_plain_hard_tree(self) -> bool:
+        """Whether rows in shards can be predicted where they lie."""
+        check_is_fitted(self)
+        tree = self.tree_
+        return (
+            tree.schema.is_plain
+            and not tree.is_soft
+            and tree.loss is None
+            and tree.kept is None
+            and tree.additive is None
+        )
+
+    def _computing(
+        self, X: TableLike, fall_back: bool = False
+    ) -> AbstractContextManager[None]:
+        # A model that was fitted on a GPU predicts on a machine that has none.
+        return computing_for(X, self.device, self.max_memory, fall_back=fall_back)
+
+    def _tree_and_rows(self, X: TableLike) -> tuple[Tree, Table]:
+        tree, table = self._tree_and_unencoded(X)
+        return tree, table.encoded() if isinstance(table, Unencoded) else table
+
+    def _tree_and_unencoded(self, X: TableLike) -> tuple[Tree, Table | Unencoded]:
+        check_is_fitted(self)
+        X = validated(self, X, reset=False)
+        asked = self.tree_.asked_attributes
+        return self.tree_, unencoded(self.tree_.schema, X, asked)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.missing_values != "error"
+        tags.input_tags.string = tags.input_tags.categorical = True
+        return tags
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "tree_")
+
+
+def _scaled(
+    given: CheckedRows, others: CheckedRows | None = None, together: bool = False
+) -> tuple[CheckedRows, CheckedRows | None]:
+    """Rows with their weights in the unit of `scaled_weight`, one for both if asked."""
+    if others is None or not together:
+        weight = scaled_weight(given.weight, given.copies)
+        return given._replace(weight=weight), others
+    weight, copies = (
+        np.concatenate([getattr(rows, name) for rows in (given, others)])
+        for name in ("weight", "copies")
+    )
+    weight = scaled_weight(weight, copies)
+    own, other = np.split(weight, [len(given.weight)])
+    return given._replace(weight=own), others._replace(weight=other)

@@ -1,0 +1,310 @@
+"""The scikit-learn face of trees for classes."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from secret_jax.data.given import ArrayLike, TableLike
+from secret_jax.data.labels import (
+    checked_costs,
+    checked_priors,
+    class_weights,
+    classes_of,
+    indicators,
+    validated_labels,
+)
+from secret_jax.estimators.base import Targets, TreeEstimator
+from secret_jax.estimators.parameters import (
+    CLASS_CONSTRAINTS,
+    CLASS_NAMED,
+    Named,
+    cart_preset,
+)
+from secret_jax.inspect.class_sets import ClassSetsMixin
+from secret_jax.losses.classes import Brier
+from secret_jax.models.interface import LeafModel
+from secret_jax.models.logistic import Shares
+from secret_jax.prune.interface import PruningRule
+from secret_jax.refine.distillation import Distillation
+from secret_jax.refine.interface import Refinement
+from secret_jax.runtime.warning import warn
+from secret_jax.splits.interface import SplitFinder
+from secret_jax.tree import routing
+
+
+class SecretClassifier(ClassSetsMixin, ClassifierMixin, TreeEstimator):
+    """A readable classification tree with logistic regressions in its leaves.
+
+    The tree is that of `secret_jax.SecretRegressor`, on indicators of the classes;
+    the models of its leaves say log-odds. Of two classes there is one equation in a
+    leaf, the log-odds of the second; of more there is one for each class, and
+    probabilities are proportional to their exponentials.
+
+    Parameters
+    ----------
+    tau : float, default=0.03
+        How short the equations are: each is the shortest that raises the cross-entropy
+        by about this share of the tree's, times the share that the tree explains.
+    oblique : bool or "auto", default="auto"
+        Whether splits may be linear inequalities in several attributes. "auto" grows
+        both trees, and keeps the one of less cross-entropy on rows that did not grow
+        it.
+    leaf : {"logistic", "constant"} or LeafModel, default="logistic"
+        Logistic regression shrunk toward the parent's (`Logistic`), or shares of the
+        classes shrunk toward the parent's (`Shares`).
+    splits : {"rss", "secret", "cart"} or SplitFinder, default="rss"
+        How splits are found: by how much better linear models of the indicators fit
+        the sides (`RssSplits`), by the paper's discriminants, with the classes in place
+        of a mixture's labels (`ClassSplits`), or by the Gini impurity
+        (``CartSplits(criterion="gini")``, which knows entropy and misclassification as
+        well).
+    prune : {"auto", "holdout", "cross-validation", "aic", "bic", "cart", "guide", \
+            "m5", None} or PruningRule, default="auto"
+        As in `secret_jax.SecretRegressor`, by cross-entropy.
+    refine : {"tao", "blend", "soft", None} or Refinement, default=None
+        As in `secret_jax.SecretRegressor`, by cross-entropy; log-odds are mixed.
+    distill : bool or Distillation, default=True
+        Grow a cross-validated tree again on the probabilities that the trees of the
+        folds say together.
+    class_weight : dict, "balanced" or None, default=None
+        Factors of the weights of the classes' rows, as in scikit-learn.
+    priors : array-like of shape (n_classes,), dict or None, default=None
+        Shares of the classes among the rows that will be predicted, where they differ
+        from those of the training rows: rows are weighted accordingly.
+    costs : array-like of shape (n_classes, n_classes) or None, default=None
+        What it costs to take a class (row) for another (column). `predict` gives the
+        class of least expected cost, by the probabilities; the tree does not depend
+        on it.
+    max_leaf_nodes, max_depth, tolerance, min_samples_leaf, min_samples_split, \
+            min_gain, missing_values, discrete_features, split_features, indicators, \
+            max_features, max_split_samples, random_state, device, max_memory, verbose
+        As in `secret_jax.SecretRegressor`.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    n_classes_ : int
+    tree_ : secret_jax.tree.structure.Tree
+    n_leaves_, depth_, n_leaves_grown_, n_refine_steps_ : int
+    feature_importances_ : ndarray of shape (n_features_in_,)
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only if the training data had names.
+
+    References
+    ----------
+    A. Dobra and J. Gehrke. SECRET: A Scalable Linear Regression Tree Algorithm. KDD
+    2002.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from secret_jax import SecretClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = SecretClassifier(oblique=False, distill=False).fit(X, y)
+    >>> model.score(X, y) > 0.9
+    True
+    >>> model.predict_proba(X[:1]).shape
+    (1, 3)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = CLASS_CONSTRAINTS
+    _named: ClassVar[Named] = CLASS_NAMED
+
+    classes_: np.ndarray
+
+    def __init__(
+        self,
+        *,
+        max_leaf_nodes: int | None = None,
+        max_depth: int | None = None,
+        tolerance: float = 0.03,
+        tau: float = 0.03,
+        oblique: bool | Literal["auto"] = "auto",
+        leaf: Literal["logistic", "constant"] | LeafModel = "logistic",
+        splits: Literal["rss", "secret", "cart"] | SplitFinder = "rss",
+        prune: Literal["auto", "holdout", "cross-validation", "aic", "bic"]
+        | Literal["cart", "guide", "m5"]
+        | PruningRule
+        | None = "auto",
+        refine: Literal["tao", "blend", "soft"] | Refinement | None = None,
+        distill: bool | Distillation = True,
+        class_weight: Any = None,
+        priors: Any = None,
+        costs: Any = None,
+        min_samples_leaf: float | Literal["auto"] = "auto",
+        min_samples_split: float | Literal["auto"] = "auto",
+        min_gain: float | Literal["auto"] = "auto",
+        missing_values: Literal["learn", "mean", "error"] = "learn",
+        discrete_features: Any = None,
+        split_features: Any = None,
+        indicators: bool | Literal["auto"] = "auto",
+        max_features: float | Literal["sqrt", "log2"] | None = None,
+        max_split_samples: int | None = 2048,
+        random_state: Any = None,
+        device: str | None = None,
+        max_memory: int | None = None,
+        verbose: int = 0,
+    ):
+        self.max_leaf_nodes = max_leaf_nodes
+        self.max_depth = max_depth
+        self.tolerance = tolerance
+        self.tau = tau
+        self.oblique = oblique
+        self.leaf = leaf
+        self.splits = splits
+        self.prune = prune
+        self.refine = refine
+        self.distill = distill
+        self.class_weight = class_weight
+        self.priors = priors
+        self.costs = costs
+        self.min_samples_leaf = min_samples_leaf
+        self.min_samples_split = min_samples_split
+        self.min_gain = min_gain
+        self.missing_values = missing_values
+        self.discrete_features = discrete_features
+        self.split_features = split_features
+        self.indicators = indicators
+        self.max_features = max_features
+        self.max_split_samples = max_split_samples
+        self.random_state = random_state
+        self.device = device
+        self.max_memory = max_memory
+        self.verbose = verbose
+
+    @classmethod
+    def cart(cls, **parameters: Any) -> SecretClassifier:
+        """The trees of Breiman, Friedman, Olshen & Stone 1984, as scikit-learn's.
+
+        Gini impurity, every threshold, shares of the classes in the leaves, no pruning:
+        node for node the tree of `sklearn.tree.DecisionTreeClassifier`, where no two
+        splits are equally good. ``prune=CostComplexity(alpha=...)`` prunes as it does
+        with ``ccp_alpha``, by the Gini impurity; ``prune="cross-validation"`` chooses
+        the penalty.
+
+        Parameters
+        ----------
+        **parameters
+            Those of the estimator, in place of the preset's.
+
+        Notes
+        -----
+        What differs: splits on categories ask for a set of them, as the book's do;
+        missing values are learned, where the book has surrogate splits; thresholds are
+        the plainest numbers between two rows.
+
+        Examples
+        --------
+        >>> from secret_jax import SecretClassifier
+        >>> SecretClassifier.cart(max_leaf_nodes=8).splits
+        CartSplits(criterion='gini', n_thresholds=None)
+        """
+        leaf = Shares(impurity="gini", prior=0.0, clip_margin=None)
+        return cls(**cart_preset("gini", leaf) | parameters)
+
+    @property
+    def n_classes_(self) -> int:
+        """Number of classes."""
+        check_is_fitted(self)
+        return len(self.classes_)
+
+    def predict(self, X: TableLike) -> np.ndarray:
+        """The likeliest class of every row, or that of least expected cost.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Of the type of the labels.
+        """
+        probability = self.predict_proba(X)
+        costs = checked_costs(self.costs, self.classes_)
+        if costs is None:
+            return self.classes_[np.argmax(probability, axis=1)]
+        return self.classes_[np.argmin(probability @ costs, axis=1)]
+
+    def predict_proba(self, X: TableLike) -> np.ndarray:
+        """Probabilities of the classes.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_classes), float64
+            In the order of ``classes_``.
+        """
+        found = self._outputs(X)
+        return np.stack([1.0 - found, found], axis=1) if found.ndim == 1 else found
+
+    def predict_log_proba(self, X: TableLike) -> np.ndarray:
+        """Logarithms of the probabilities of the classes; see `predict_proba`."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+    def decision_function(self, X: TableLike) -> np.ndarray:
+        """What the equations of the leaves say.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_rows,), or (n_rows, n_classes), float64
+            Log-odds of the second of two classes; of more, log-odds of every class up
+            to a term that all share. Of leaves that say shares by themselves (`Shares`
+            with Gini's impurity) how much the share of the second class is above that
+            of the first, or every share. ``costs`` have no part in it.
+        """
+        with self._computing(X, fall_back=True):
+            value = routing.values(*self._tree_and_rows(X)).astype(np.float64)
+        if value.shape[1] > 1:
+            return value
+        of_shares = isinstance(self.tree_.loss, Brier)
+        return 2.0 * value[:, 0] - 1.0 if of_shares else value[:, 0]
+
+    def _targets(
+        self,
+        y: ArrayLike,
+        X: TableLike,
+        weight: np.ndarray,
+        known: Targets | None = None,
+    ) -> Targets:
+        """See `TreeEstimator`: indicators of the classes."""
+        caller = type(self).__name__
+        labels = validated_labels(y, X, caller)
+        if known is None:
+            classes = classes_of(labels, weight, caller)
+            checked_costs(self.costs, classes)
+            _warn_of_single_rows(labels, classes)
+        else:
+            classes = known.learned["classes_"]
+        values = indicators(labels, classes, "y" if known is None else "its y")
+        priors = checked_priors(self.priors, classes)
+        weight = class_weights(labels, classes, weight, self.class_weight, priors)
+        names = tuple(map(str, classes[-values.shape[1] :].tolist()))
+        return Targets(values, names, weight, {"classes_": classes})
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = True
+        return tags
+
+
+def _warn_of_single_rows(labels: np.ndarray, classes: np.ndarray) -> None:
+    count = (labels[:, None] == classes).sum(axis=0)
+    for alone in classes[count == 1][:1].tolist():
+        warn(
+            f"The class {alone!r} has a single row: no rows are left to tell how well "
+            "it is predicted. Give more of them, or leave the class out."
+        )

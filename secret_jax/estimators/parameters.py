@@ -1,0 +1,413 @@
+"""What the estimator's parameters may be: names, values, and what goes together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import Any, ClassVar
+
+from sklearn.base import BaseEstimator
+from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
+
+from secret_jax.additive.options import Additive
+from secret_jax.data.roles import ColumnOptions
+from secret_jax.fit.plan import Plan
+from secret_jax.learners.cart import CartSplits
+from secret_jax.learners.guide import GuideSplits
+from secret_jax.learners.m5 import M5Splits
+from secret_jax.learners.m5_leaves import M5Linear
+from secret_jax.learners.m5_pruning import M5Pruning
+from secret_jax.learners.phd import PhdSplits
+from secret_jax.learners.retis import RetisSplits
+from secret_jax.learners.support import SupportSplits
+from secret_jax.losses.interface import Loss
+from secret_jax.losses.numbers import Huber, Poisson
+from secret_jax.losses.quantile import Quantile
+from secret_jax.models.by_loss import LossModel
+from secret_jax.models.generalised import generalised
+from secret_jax.models.interface import LeafModel
+from secret_jax.models.least_squares import Constant, Implied, LeastSquares
+from secret_jax.models.local import KernelMean, LocalLinear
+from secret_jax.models.logistic import Logistic, Shares
+from secret_jax.models.ridge import Ridge
+from secret_jax.models.simple import SimpleLinear
+from secret_jax.prune.cost_complexity import Unpruned
+from secret_jax.prune.criteria import InformationCriterion
+from secret_jax.prune.cross_validation import CrossValidation
+from secret_jax.prune.hold_out import HoldOut
+from secret_jax.prune.interface import PruningRule
+from secret_jax.prune.standard_errors import StandardErrors
+from secret_jax.refine.blend import Blend
+from secret_jax.refine.distillation import Distillation
+from secret_jax.refine.interface import Refinement
+from secret_jax.refine.soft.choose import SoftGates
+from secret_jax.refine.tao import Tao
+from secret_jax.runtime.values import Value, at_least, check_constraints, real, refuse
+from secret_jax.splits.classes import ClassSplits
+from secret_jax.splits.interface import SplitFinder
+from secret_jax.splits.rss import RssSplits
+from secret_jax.splits.secret import SecretSplits
+
+# What a name stands for; a value of one's own needs none. None and "auto" of ``prune``
+# are no values: the number of rows decides, or nothing is pruned.
+Named = Mapping[str, Mapping[Any, Value]]
+NAMED: Named = {
+    "splits": {
+        "rss": RssSplits(),
+        "secret": SecretSplits(),
+        "cart": CartSplits(),
+        "guide": GuideSplits(),
+        "m5": M5Splits(),
+        "retis": RetisSplits(),
+        "support": SupportSplits(),
+        "phd": PhdSplits(),
+    },
+    "leaf": {
+        "ridge": Ridge(),
+        "linear": LeastSquares(),
+        "constant": Constant(),
+        "implied": Implied(),
+        "simple": SimpleLinear(),
+        "m5": M5Linear(),
+        "kernel": KernelMean(),
+        "local": LocalLinear(),
+    },
+    "prune": {
+        "holdout": HoldOut(),
+        "cross-validation": CrossValidation(),
+        "aic": InformationCriterion(criterion="aic"),
+        "bic": InformationCriterion(criterion="bic"),
+        "icomp": InformationCriterion(criterion="icomp"),
+        "cart": StandardErrors(factor=1.0),
+        "guide": StandardErrors(factor=0.5),
+        "m5": M5Pruning(),
+        None: Unpruned(),
+    },
+    "refine": {"tao": Tao(), "blend": Blend(), "soft": SoftGates()},
+    "distill": {True: Distillation()},
+    "loss": {"absolute": Quantile(), "huber": Huber(), "poisson": Poisson()},
+    "additive": {"auto": Additive(only_if_better=True)},
+}
+# Numbers of rows, or shares of them.
+_COUNT_OR_SHARE = [
+    at_least(1),
+    Interval(RealNotInt, 0.0, 1.0, closed="neither"),
+    StrOptions({"auto"}),
+]
+_PRUNED = {"auto", "holdout", "cross-validation", "aic", "bic", "cart", "guide", "m5"}
+# Columns and the seed are read by those that know the table, or random numbers.
+CONSTRAINTS: dict[str, Any] = {
+    "oblique": ["boolean", StrOptions({"auto"})],
+    "splits": [StrOptions(set(NAMED["splits"])), SplitFinder],
+    "leaf": [
+        StrOptions(
+            {"ridge", "linear", "constant", "implied", "simple", "m5"}
+            | {"kernel", "local"}
+        ),
+        LeafModel,
+    ],
+    "prune": [StrOptions(_PRUNED | {"icomp"}), PruningRule, None],
+    "refine": [StrOptions({"tao", "blend", "soft"}), Refinement, None],
+    "distill": ["boolean", Distillation],
+    "loss": [
+        StrOptions({"squared", "absolute", "huber", "poisson"}),
+        Loss,
+    ],
+    "additive": [StrOptions({"auto"}), Additive, None],
+    "tau": [real(0.0)],
+    "tolerance": [real(0.0)],
+    "min_samples_split": _COUNT_OR_SHARE,
+    "min_samples_leaf": _COUNT_OR_SHARE,
+    "min_gain": [real(0.0), StrOptions({"auto"})],
+    "max_depth": [at_least(0), None],
+    "max_leaf_nodes": [at_least(1), None],
+    "max_features": [
+        at_least(1),
+        Interval(RealNotInt, 0.0, 1.0, closed="right"),
+        StrOptions({"sqrt", "log2"}),
+        None,
+    ],
+    "max_split_samples": [at_least(16), None],
+    "discrete_features": "no_validation",
+    "split_features": "no_validation",
+    "indicators": ["boolean", StrOptions({"auto"})],
+    "missing_values": [StrOptions({"learn", "mean", "error"})],
+    "random_state": "no_validation",
+    "device": [str, None],
+    "max_memory": [at_least(1), None],
+    "verbose": [at_least(0), "boolean"],
+}
+
+# The same for classes.
+CLASS_NAMED: Named = {
+    "splits": {
+        "rss": RssSplits(),
+        "secret": ClassSplits(),
+        "cart": CartSplits(criterion="gini"),
+    },
+    "leaf": {"logistic": Logistic(), "constant": Shares()},
+    "prune": {
+        "holdout": HoldOut(),
+        "cross-validation": CrossValidation(),
+        "aic": InformationCriterion(criterion="aic"),
+        "bic": InformationCriterion(criterion="bic"),
+        "cart": StandardErrors(factor=1.0),
+        "guide": StandardErrors(factor=0.5),
+        "m5": M5Pruning(),
+        None: Unpruned(),
+    },
+    "refine": {"tao": Tao(), "blend": Blend(), "soft": SoftGates()},
+    "distill": {True: Distillation()},
+}
+CLASS_CONSTRAINTS: dict[str, Any] = {
+    name: allowed
+    for name, allowed in CONSTRAINTS.items()
+    if name not in ("loss", "additive")
+} | {
+    "splits": [StrOptions({"rss", "secret", "cart"}), SplitFinder],
+    "leaf": [StrOptions({"logistic", "constant"}), LossModel],
+    "class_weight": [StrOptions({"balanced"}), dict, None],
+    "priors": "no_validation",
+    "costs": "no_validation",
+    "prune": [StrOptions(_PRUNED), PruningRule, None],
+}
+
+
+def cart_preset(criterion: Any, leaf: LeafModel) -> dict[str, Any]:
+    """Parameters of trees that are grown in full as CART grows them."""
+    return {
+        "oblique": False,
+        "splits": CartSplits(criterion=criterion),
+        "leaf": leaf,
+        "prune": Unpruned(),
+        "distill": False,
+        "tau": 0.0,
+        "tolerance": 0.0,
+        "min_samples_split": 2,
+        "min_samples_leaf": 1,
+        "min_gain": 0.0,
+        "max_split_samples": None,
+    }
+
+
+def linear_preset(splits: SplitFinder) -> dict[str, Any]:
+    """Parameters of trees with least squares in their leaves, as the literature's."""
+    return {
+        "oblique": False,
+        "splits": splits,
+        "leaf": LeastSquares(clip_margin=None),
+        "prune": StandardErrors(factor=0.0),
+        "distill": False,
+        "tau": 0.0,
+        "tolerance": 0.0,
+        "min_gain": 0.0,
+        "indicators": False,
+        "max_split_samples": None,
+    }
+
+
+class NestedParameters(BaseEstimator):
+    """Parameters of values within an estimator, reached by two underscores."""
+
+    _named: ClassVar[Named] = NAMED
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters of this estimator, and with ``deep`` those of its values.
+
+        A name like "rss" stands for a value with defaults: ``splits__n_thresholds`` is
+        there as well.
+        """
+        found = super().get_params(deep=False)
+        if deep:
+            for name in self._named:
+                value = value_of(name, found[name], self._named)
+                if value is not None:
+                    for field, its in value.get_params().items():
+                        found[f"{name}__{field}"] = its
+        return found
+
+    def set_params(self, **params: Any) -> Any:
+        """Set parameters of this estimator and, behind two underscores, of its values.
+
+        Values are frozen: one with another field takes the place of the old one. An
+        unknown name changes nothing, whatever else is set with it.
+        """
+        before = self.get_params(deep=False)
+        own = {name: value for name, value in params.items() if "__" not in name}
+        nested = {name: value for name, value in params.items() if "__" in name}
+        try:
+            super().set_params(**own)
+            self._set_fields(nested)
+        except Exception:
+            super().set_params(**before)
+            raise
+        return self
+
+    def _set_fields(self, nested: dict[str, Any]) -> None:
+        changes: dict[str, dict[str, Any]] = {}
+        for name in nested:
+            head, _, field = name.partition("__")
+            changes.setdefault(head, {})[field] = nested[name]
+        for head, fields_of_head in changes.items():
+            value = value_of(head, getattr(self, head, None), self._named)
+            known = {field.name for field in fields(value)} if value else set()
+            unknown = sorted(fields_of_head.keys() - known)
+            if value is None or unknown:
+                name = f"{head}__{unknown[0] if unknown else min(fields_of_head)}"
+                raise ValueError(
+                    f"Invalid parameter {name!r} for estimator {self!r}. Valid "
+                    f"parameters are: {sorted(self.get_params())}."
+                )
+            # A name stays a name if nothing is changed.
+            if not all(_same(getattr(value, f), v) for f, v in fields_of_head.items()):
+                setattr(self, head, replace(value, **fields_of_head))
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two fields are equal; what holds arrays never is."""
+    try:
+        return type(one) is type(other) and bool(one == other)
+    except (TypeError, ValueError):
+        return False
+
+
+def value_of(name: str, parameter: Any, named: Named = NAMED) -> Any:
+    """The value that a parameter stands for; None where there is none."""
+    if isinstance(parameter, Value):
+        return parameter
+    try:
+        return named.get(name, {}).get(parameter)
+    except TypeError:  # of an unhashable parameter, which the constraints refuse
+        return None
+
+
+def plan_of(
+    parameters: Mapping[str, Any],
+    caller: str,
+    constraints: Mapping[str, Any] = CONSTRAINTS,
+    named: Named = NAMED,
+    *,
+    seed: int,
+) -> Plan:
+    """The plan of an estimator's parameters, checked.
+
+    Parameters
+    ----------
+    parameters : dict of str to object
+    caller : str
+        Name of the estimator, for messages.
+    constraints : dict of str to list
+        What each parameter may be.
+    named : dict of str to dict
+        The values that names stand for.
+    seed : int
+
+    Returns
+    -------
+    Plan
+
+    Raises
+    ------
+    sklearn.utils._param_validation.InvalidParameterError
+        If a parameter or a field of a value means nothing, or two do not go together.
+    """
+    check_constraints(constraints, parameters, caller)
+    values = {name: value_of(name, parameters[name], named) for name in named}
+    for value in values.values():
+        if value is not None:
+            value.check()
+    names = ("splits", "leaf", "prune", "refine", "distill")
+    splits, leaf, prune, refine, distill = (values[name] for name in names)
+    loss = values.get("loss")
+    if loss is not None:
+        if loss.of_classes:
+            allowed = "a loss of numbers; for classes use SecretClassifier"
+            refuse("loss", caller, allowed, parameters["loss"])
+        fitted_to_loss = generalised(leaf, loss)
+        if fitted_to_loss is None:
+            allowed = f"'ridge', 'linear' or 'constant' with loss={loss!r}"
+            refuse("leaf", caller, allowed, parameters["leaf"])
+        leaf = fitted_to_loss
+        if not loss.predicts_means:
+            distill = None  # the mean of medians and rows is no median
+    if leaf.needs_implied_models and not splits.implies_models:
+        allowed = "another one with these splits: they imply no models of the leaves"
+        refuse("leaf", caller, allowed, parameters["leaf"])
+    if refine is not None and not refine.knows(leaf.loss):
+        allowed = f"'tao', 'blend' or None: it cannot train gates by {leaf.loss!r}"
+        refuse("refine", caller, allowed, parameters["refine"])
+    if leaf.keeps_rows:
+        distill = None  # a student's leaves would keep what teachers say, not rows
+        if refine is not None:
+            allowed = f"None: leaves that keep rows, as those of {leaf!r}, are as grown"
+            refuse("refine", caller, allowed, parameters["refine"])
+    if isinstance(prune, InformationCriterion) and not prune.knows(leaf.loss):
+        allowed = f"another one: {leaf.loss!r} has no such criterion"
+        refuse("prune", caller, allowed, parameters["prune"])
+    unseen = prune is None or prune.held_out_share or prune.folds
+    if refine is not None and refine.needs_unseen_rows and not unseen:
+        refuse(
+            "refine",
+            caller,
+            f"'tao' or None with prune={parameters['prune']!r}: gates need rows that "
+            "did not grow the tree. Set prune='auto', 'holdout' or 'cross-validation'",
+            parameters["refine"],
+        )
+    additive = values.get("additive")
+    if additive is not None:
+        _check_additive(additive, leaf, unseen, parameters, caller)
+    learned = parameters["missing_values"] != "learn" or splits.knows_indicators
+    linear = leaf.uses_regressors and splits.knows_indicators
+    columns = ColumnOptions(
+        discrete_features=parameters["discrete_features"],
+        split_features=parameters["split_features"],
+        use_regressors=leaf.uses_regressors,
+        missing=parameters["missing_values"] if learned else "mean",
+        category_indicators=parameters["indicators"] if linear else False,
+        missing_indicators=parameters["indicators"],
+    )
+    random_attributes = parameters["max_features"] is not None
+    return Plan(
+        splits=splits,
+        leaf=leaf,
+        prune=prune,
+        refine=refine,
+        distill=distill,
+        oblique=parameters["oblique"],
+        min_samples_split=parameters["min_samples_split"],
+        min_samples_leaf=parameters["min_samples_leaf"],
+        min_gain=parameters["min_gain"],
+        max_depth=parameters["max_depth"],
+        max_leaf_nodes=parameters["max_leaf_nodes"],
+        max_features=parameters["max_features"],
+        max_split_samples=parameters["max_split_samples"],
+        columns=columns,
+        tau=float(parameters["tau"]),
+        tolerance=float(parameters["tolerance"]),
+        seed=seed if splits.is_random or random_attributes else 0,
+        additive=additive,
+    )
+
+
+def _check_additive(
+    additive: Additive,
+    leaf: LeafModel,
+    unseen: Any,
+    parameters: Mapping[str, Any],
+    caller: str,
+) -> None:
+    """Refuse an additive stage with what does not know it."""
+    given = parameters["additive"]
+    if leaf.loss is not None:
+        allowed = f"None with {leaf.loss!r}: curves are fitted to squared errors"
+        refuse("additive", caller, allowed, given)
+    if leaf.keeps_rows:
+        allowed = f"None with leaves that keep rows, as those of {leaf!r}"
+        refuse("additive", caller, allowed, given)
+    if additive.only_if_better and not unseen:
+        allowed = (
+            f"None or Additive() with prune={parameters['prune']!r}: trees with and "
+            "without curves are compared on rows that neither has seen. Set "
+            "prune='auto', 'holdout' or 'cross-validation'"
+        )
+        refuse("additive", caller, allowed, given)

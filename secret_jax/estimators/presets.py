@@ -1,0 +1,256 @@
+"""Presets: the literature's learners as parameters of `SecretRegressor`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from secret_jax.estimators.parameters import cart_preset, linear_preset
+from secret_jax.learners.guide import GuideSplits
+from secret_jax.learners.m5 import M5Splits
+from secret_jax.learners.m5_leaves import M5Linear
+from secret_jax.learners.m5_pruning import M5Pruning
+from secret_jax.learners.retis import RetisSplits
+from secret_jax.learners.support import SupportSplits
+from secret_jax.models.least_squares import Constant, Implied, LeastSquares
+from secret_jax.prune.hold_out import HoldOut
+from secret_jax.prune.standard_errors import StandardErrors
+from secret_jax.splits.secret import SecretSplits
+
+
+class Presets:
+    """What `SecretRegressor` is called for each learner; keywords override."""
+
+    if TYPE_CHECKING:  # that of the estimator
+
+        def __init__(self, **parameters: Any) -> None: ...
+
+    @classmethod
+    def paper(
+        cls,
+        *,
+        oblique: bool = True,
+        leaf: Literal["linear", "constant", "implied"] = "linear",
+        start: Literal["rows", "component"] = "rows",
+        min_samples_split: float = 0.01,
+        random_state: Any = None,
+    ) -> Self:
+        """The setting of section 5 of Dobra & Gehrke 2002.
+
+        All rows of a node are used for EM, which starts once, at random; a node is
+        split while it holds 1 % of the data; predictions are not clipped.
+
+        Parameters
+        ----------
+        oblique : bool, default=True
+            SECRET(O), or SECRET.
+        leaf : {"linear", "constant", "implied"}, default="linear"
+        start : {"rows", "component"}, default="rows"
+            How EM starts: at two random rows of the node, for the paper's "clusters
+            initialized randomly", or by the sign of the first principal component,
+            which gives better trees and is not the paper's.
+        min_samples_split : float, default=0.01
+        random_state : int, RandomState instance or None, default=None
+
+        Notes
+        -----
+        What differs from the paper, or what it does not say: a node without a usable
+        split gets new random starts, up to three in all (``n_attempts``). Covariances
+        have a weak prior that keeps them regular (``floor``). The discriminants take
+        the moments of the classes from labels, each row wholly in its likelier
+        component. The 1 % are of the rows that grow the tree, without those that prune
+        it. Printed slips are mended: the Gini gain, the p-values, LDA's scatter
+        matrices, QDA without a root between the means.
+
+        Examples
+        --------
+        >>> from secret_jax import SecretRegressor
+        >>> SecretRegressor.paper().splits.start
+        'rows'
+        """
+        models = {"linear": LeastSquares, "constant": Constant, "implied": Implied}
+        return cls(
+            oblique=oblique,
+            splits=SecretSplits(start=start, n_starts=1),
+            leaf=models[leaf](clip_margin=None),
+            prune=HoldOut(fraction=0.375, refit=False),  # 30 % to prune for 50 to train
+            tau=0.0,
+            tolerance=0.0,
+            min_samples_split=min_samples_split,
+            min_samples_leaf=1,
+            max_split_samples=None,
+            random_state=random_state,
+        )
+
+    @classmethod
+    def cart(cls, **parameters: Any) -> Self:
+        """The trees of Breiman, Friedman, Olshen & Stone 1984, chapter 8.
+
+        The variance of the outputs, every threshold, means in the leaves, no pruning:
+        node for node the tree of `sklearn.tree.DecisionTreeRegressor`, where no two
+        splits are equally good. ``prune=CostComplexity(alpha=...)`` prunes as it does
+        with ``ccp_alpha``; ``prune="cross-validation"`` chooses the penalty.
+
+        Parameters
+        ----------
+        **parameters
+            Those of the estimator, in place of the preset's.
+
+        Notes
+        -----
+        What differs from the book: missing values are learned, where it has surrogate
+        splits; thresholds are the plainest numbers between two rows; of several targets
+        each counts in units of its own deviation.
+
+        Examples
+        --------
+        >>> from secret_jax import SecretRegressor
+        >>> SecretRegressor.cart(max_leaf_nodes=8).max_leaf_nodes
+        8
+        """
+        return cls(**cart_preset("variance", Constant(clip_margin=None)) | parameters)
+
+    @classmethod
+    def guide(cls, **parameters: Any) -> Self:
+        """Piecewise linear trees after Loh 2002: tests choose the attribute.
+
+        Chi-squared tests of residual signs for curvature and interactions choose the
+        attribute, least squares of the children its threshold; least squares in the
+        leaves; cost-complexity pruning with ten parts of the rows and half a standard
+        error.
+
+        Parameters
+        ----------
+        **parameters
+            Those of the estimator, in place of the preset's.
+
+        Notes
+        -----
+        What differs from the paper: the bootstrap that sets tests of discrete
+        attributes against those of continuous ones moves their scores instead of
+        multiplying them; all numeric columns are regressors.
+        ``splits=GuideSplits(thresholds=0.01)`` tries a sampled share of the thresholds,
+        ``thresholds=1`` the median alone.
+
+        References
+        ----------
+        W.-Y. Loh. Regression Trees with Unbiased Variable Selection and Interaction
+        Detection. Statistica Sinica 12, 2002.
+
+        Examples
+        --------
+        >>> from secret_jax import SecretRegressor
+        >>> SecretRegressor.guide().prune
+        StandardErrors(factor=0.5, n_folds=10)
+        """
+        splits = GuideSplits(thresholds="all", n_bootstraps=50)
+        own: dict[str, Any] = {"prune": StandardErrors(factor=0.5)}
+        return cls(**linear_preset(splits) | own | parameters)
+
+    @classmethod
+    def m5(cls, **parameters: Any) -> Self:
+        """Model trees after Quinlan 1992: standard deviations choose the splits.
+
+        Every threshold, by what it takes off the standard deviation of the output;
+        nodes whose output varies by less than 5 % of that of all rows, or that hold
+        fewer than four rows, are not split; linear models of what is asked for below a
+        node, whose terms are eliminated one by one, and which are smoothed along the
+        path to the root; pruning by errors that are corrected for the number of terms.
+
+        Parameters
+        ----------
+        **parameters
+            Those of the estimator, in place of the preset's.
+
+        Notes
+        -----
+        What differs from the paper: categories are divided into two sets by their
+        means, as Wang & Witten do, and are in no model; a subtree pays for all its
+        parameters and splits together, as in their program M5'.
+
+        References
+        ----------
+        J. R. Quinlan. Learning with Continuous Classes. Proceedings of the Australian
+        Joint Conference on Artificial Intelligence, 1992.
+
+        Y. Wang and I. H. Witten. Inducing Model Trees for Continuous Classes. European
+        Conference on Machine Learning, poster papers, 1997.
+
+        Examples
+        --------
+        >>> from secret_jax import SecretRegressor
+        >>> SecretRegressor.m5(max_depth=3).splits
+        M5Splits(least_deviation=0.05)
+        """
+        own: dict[str, Any] = {
+            "leaf": M5Linear(attributes="tested", clip_margin=None),
+            "prune": M5Pruning(),
+            "min_samples_split": 4,
+            "min_samples_leaf": 2,
+        }
+        return cls(**linear_preset(M5Splits()) | own | parameters)
+
+    @classmethod
+    def retis(cls, **parameters: Any) -> Self:
+        """Linear regression trees after Karalic 1992: every threshold, two models.
+
+        The exhaustive search that Dobra & Gehrke 2002 (section 3.2) set SECRET against:
+        least squares on both sides of every threshold of every attribute.
+
+        Parameters
+        ----------
+        **parameters
+            Those of the estimator, in place of the preset's;
+            ``splits=RetisSplits(thresholds=0.01)`` tries a sampled share.
+
+        Notes
+        -----
+        What differs from the paper: pruning is cost-complexity with ten parts of the
+        rows instead of estimates of the error that are shrunk toward that of all rows;
+        a side has at least twice as many rows as its model has coefficients; categories
+        are divided into two sets by their mean residuals.
+
+        References
+        ----------
+        A. Karalic. Employing Linear Regression in Regression Tree Leaves. European
+        Conference on Artificial Intelligence, 1992.
+
+        Examples
+        --------
+        >>> from secret_jax import SecretRegressor
+        >>> SecretRegressor.retis().splits.thresholds
+        'all'
+        """
+        return cls(**linear_preset(RetisSplits()) | parameters)
+
+    @classmethod
+    def support(cls, **parameters: Any) -> Self:
+        """Piecewise linear trees after Chaudhuri, Huang, Loh & Yao 1994.
+
+        t tests of the means and variances of the rows above and below a node's model
+        choose the attribute, which is split at the average of their two means.
+
+        Parameters
+        ----------
+        **parameters
+            Those of the estimator, in place of the preset's.
+
+        Notes
+        -----
+        What differs from the paper: models are linear, where it has polynomials of any
+        degree; trees are grown and pruned by cost-complexity with ten parts of the
+        rows, where it asks cross-validation some levels ahead whether to stop; no
+        smoothing between the leaves (``refine="blend"`` comes near it); categories are
+        tested by chi-squared.
+
+        References
+        ----------
+        P. Chaudhuri, M.-C. Huang, W.-Y. Loh and R. Yao. Piecewise-Polynomial Regression
+        Trees. Statistica Sinica 4, 1994.
+
+        Examples
+        --------
+        >>> from secret_jax import SecretRegressor
+        >>> SecretRegressor.support().splits.model
+        'linear'
+        """
+        return cls(**linear_preset(SupportSplits()) | parameters)

@@ -1,0 +1,529 @@
+"""The scikit-learn face: validate, call, store; no numerics."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal, overload
+
+import jax
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
+
+from secret_jax.additive.options import Additive
+from secret_jax.additive.stage import AdditiveStage
+from secret_jax.data.given import ArrayLike, TableLike
+from secret_jax.data.shards import as_they_lie
+from secret_jax.data.validation import (
+    names_of,
+    validated_on_device,
+    validated_targets,
+    validated_weight,
+)
+from secret_jax.estimators.base import Targets, TreeEstimator
+from secret_jax.estimators.parameters import CONSTRAINTS, value_of
+from secret_jax.estimators.presets import Presets
+from secret_jax.inspect.intervals import (
+    conformal_factor,
+    conformity_scores,
+    node_deviations,
+)
+from secret_jax.losses.interface import Loss
+from secret_jax.models.interface import LeafModel
+from secret_jax.models.sharded import predict_where_they_lie
+from secret_jax.prune.interface import PruningRule
+from secret_jax.refine.distillation import Distillation
+from secret_jax.refine.interface import Refinement
+from secret_jax.runtime.values import is_real
+from secret_jax.splits.interface import SplitFinder
+from secret_jax.stream.mixin import StreamMixin
+from secret_jax.tree import routing
+
+
+class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
+    """A readable regression tree with linear models in its leaves.
+
+    The first parameters say how much there is to read: ``max_leaf_nodes``,
+    ``tolerance`` (fewer leaves) and ``tau`` (shorter equations). Then comes what a tree
+    is made of: ``leaf``, ``splits``, ``prune`` and ``refine`` are each a name, or a
+    value whose fields are its options, as ``splits=RssSplits(max_split_features=2)``;
+    the fields are parameters as well: ``set_params(splits__max_split_features=2)``. A
+    value of one's own is a subclass with one method, see CONTRIBUTING.md.
+
+    Parameters
+    ----------
+    max_leaf_nodes : int or None, default=None
+        Most leaves that a tree is grown to, by the best splits; pruning leaves fewer.
+    max_depth : int or None, default=None
+        Most splits on the way from the root to a leaf.
+    tolerance : float, default=0.03
+        How much more error, as a share, a tree of half as many leaves may have where
+        rows that did not grow the trees compare them (``prune`` by cross-validation or
+        held-out rows): of trees that can hardly be told apart the smaller one reads
+        better. It is multiplied by the root of the share of the variance that stays
+        unexplained: a tree that explains nearly everything may be large. Up to four
+        leaves cost nothing. 0: the tree of least error.
+    tau : float, default=0.03
+        How short the equations are: the shortest one is taken that differs from the
+        node's full model by at most this share of the noise variance in the node, times
+        the share of the variance that the tree explains: of weak signals nearly all is
+        kept. 0.05 is terse, 0.01 cautious, 0 keeps all terms. Leaves that
+        ``refine="soft"`` has trained together keep theirs.
+    oblique : bool or "auto", default="auto"
+        Whether splits may be linear inequalities in several attributes. "auto" grows
+        a tree without and a tree with them side by side and keeps the one with the
+        lower error, with the price of its size (see ``tolerance``), on rows that did
+        not grow it, or of the lower information criterion (without either, the tree
+        without them).
+    leaf : {"ridge", "linear", "constant", "implied", "simple", "m5", "kernel", \
+            "local"} or LeafModel, default="ridge"
+        Leaf models: ridge regression shrunk toward the parent's model with a strength
+        chosen by generalised cross-validation (`Ridge`), plain least squares
+        (`LeastSquares`), the mean (`Constant`, which makes all continuous attributes
+        split-only), the regressor that the mixture's Gaussian implies (`Implied`, only
+        with ``splits="secret"``), least squares on the one best regressor
+        (`SimpleLinear`), or M5's short models, smoothed toward the root's
+        (`M5Linear`). Without equations, from training rows that the leaves keep: kernel
+        regression (`KernelMean`) and locally weighted linear models (`LocalLinear`).
+        Their fields also say how predictions are clipped.
+    splits : {"rss", "secret", "cart", "guide", "m5", "retis", "support", "phd"} or \
+            SplitFinder, default="rss"
+        How splits are found: by how much better two linear models fit than one
+        (`RssSplits`: along attributes, mixtures of two Gaussians, principal Hessian
+        directions and hinges), by the paper's mixture alone (`SecretSplits`), by the
+        variance of the output (`CartSplits`) or its standard deviation (`M5Splits`), by
+        chi-squared tests of residual signs (`GuideSplits`), by least squares on both
+        sides of every threshold (`RetisSplits`), by t tests of residual signs
+        (`SupportSplits`), along principal Hessian directions (`PhdSplits`).
+    prune : {"auto", "holdout", "cross-validation", "aic", "bic", "icomp", "cart", \
+            "guide", "m5", None} or PruningRule, default="auto"
+        Which subtree of the grown tree is kept. "holdout": the one with the least error
+        on ``prune_set``, or on rows held out of the training data (`HoldOut`).
+        "cross-validation": all rows grow the tree, and five further trees, each without
+        a part of them, say what a degree of freedom has to save (`CrossValidation`).
+        "auto": cross-validation for up to 8192 rows, those of ``prune_set`` included,
+        and rows held out beyond. "aic", "bic", "icomp": an information criterion on the
+        training rows (`InformationCriterion`). "cart", "guide": the smallest subtree
+        within one, or half a, standard error of the least cross-validated error
+        (`StandardErrors`). "m5": bottom-up by errors corrected for the parameters spent
+        (`M5Pruning`). `CostComplexity`: a given penalty for a leaf. None: no pruning.
+    refine : {"tao", "blend", "soft", None} or Refinement, default=None
+        Refinement of the whole tree after pruning. "tao" chooses every split again for
+        the subtrees that it has (`Tao`), which pays where there is little noise.
+        "blend" turns every split into a gate that lets rows near the threshold go both
+        ways, of one relative width chosen on rows that did not grow the tree (`Blend`);
+        nothing is trained. "soft" trains all gates and leaves together by gradient
+        (`SoftGates`), which takes longer and is the most accurate. Either way the
+        result is one tree of the same kind, and the tree is kept as it was where
+        refinement does not pay. Gradients stop by rows held out, ``prune_set`` or a
+        share of the rows, and all rows train the tree again. With "soft" splits on one
+        attribute come to hold others, unless ``oblique=False`` or the splits have a
+        ``max_split_features``.
+    distill : bool or Distillation, default=True
+        Grow a cross-validated tree again, to at most the same size, on what the trees
+        of the folds say together, at the rows and at points between them: a mean of
+        several trees errs less than each, and one tree can learn most of it (born-again
+        trees, Breiman & Shang 1996). It is taken if it fits the rows well enough. No
+        effect with any other way of pruning, on samples (see ``max_split_samples``), or
+        on a single leaf.
+    loss : {"squared", "absolute", "huber", "poisson"} or Loss, default="squared"
+        What an error costs in the leaves and in pruning, while splits compare squared
+        errors: "absolute" leads to medians (`Quantile`, which has a ``level``), "huber"
+        to means that outliers hardly move (`Huber`), "poisson" to expected counts
+        (`Poisson`, whose equations say their logarithms); a `Loss` of your own is a
+        subclass. Leaf models are fitted by iterated weighted least squares. Medians and
+        Huber's are not distilled.
+    additive : {"auto"} or Additive, optional
+        A sum of one-column curves in front of the tree, which learns what they leave of
+        the target: piecewise linear ones of numbers, and a number for each category,
+        month and weekday, fitted together by ridge regression (`Additive`). Pays where
+        the target is a sum of effects, which a tree can only multiply its leaves for.
+        "auto": trees with and without them grow side by side, and the better one on
+        rows that neither saw is kept; an `Additive` is kept in any case. They have
+        every column, also what is only split on. For one output, squared errors, and
+        leaves with equations; takes twice as long.
+    min_samples_leaf : int, float or "auto", default="auto"
+        Fewest rows of a leaf; a float is a fraction of the rows. "auto" is a quarter
+        per cent of them, but at least five, and of a sample at least an eighth of what
+        a search sees; half as many in a tree that is distilled.
+    min_samples_split : int, float or "auto", default="auto"
+        A node with fewer rows is not split; a float is a fraction of the rows that
+        grow the tree. "auto" is half a per cent of them; of few rows, two
+        per cent, up to 80; of a sample (see ``max_split_samples``), at least half of
+        what a search sees.
+    min_gain : float or "auto", default="auto"
+        A split must save so many noise variances for each coefficient that it adds.
+        "auto" is 1.5, rising to 2.5 from 1000 to 4000 rows. All other splits
+        than "rss" know no noise, and need only save something.
+    missing_values : {"learn", "mean", "error"}, default="learn"
+        What a missing number is (NaN, None, pandas.NA, a null). "learn": splits on one
+        attribute learn the side of its missing values, or split them from the others;
+        in sums a missing value counts as the mean of its column in training. "mean": it
+        counts as that mean everywhere, which is all that other splits than "rss" know.
+        A missing category is a category of its own. What was never missing in training
+        counts as the mean, or as an unseen category without a warning. "error" refuses.
+    discrete_features, split_features : sequence of str or int, or bool mask, optional
+        Columns that are discrete, or continuous but only split on. By default text,
+        boolean and categorical columns of a DataFrame are discrete, and all others are
+        regressors. Ordered categories are split by their order. Dates are split on
+        their year, month, weekday, and hour if they have one, and the days since 1970
+        are a regressor.
+    indicators : bool or "auto", default="auto"
+        Whether linear models see indicators of categories and of missing values.
+        "auto": of the categories with 30 or more rows and as many others (of fewer than
+        600 rows, with 5 % of them, but at least 5), and of the columns with 30 or more
+        missing values and others. Only with ``splits="rss"``.
+    max_features : int, float, "sqrt", "log2" or None, default=None
+        Attributes that every node draws at random to be split on, as in the trees of
+        random forests; a float is a share of them. A node in which none of them gives a
+        split draws further ones. None: all.
+    max_split_samples : int or None, default=2048
+        Most rows of a node that the search for its split sees. Of more than 32 times
+        as many rows a sample grows and prunes the tree, that many or every 32nd row;
+        all rows then give the models of its nodes (unless ``HoldOut(refit=False)``
+        prunes it). None: all.
+    random_state : int, RandomState instance or None, default=None
+        Seeds split finders that are random ("secret", or one of your own), and the
+        draws of ``max_features``. Everything else depends on the content of the rows
+        alone: folds, samples and the tree are the same in every fit, whatever the order
+        of the rows. Columns in another order make other folds of them.
+    device : str or None, default=None
+        Where to compute: "cpu", "gpu", "tpu", or one of several as in "gpu:1". None:
+        where JAX prefers, which is an accelerator if it sees one; but up to 131,072
+        rows in the memory of the host on the processor, which launches cost less. A
+        fitted model predicts there too, or where JAX prefers if the device is gone.
+    max_memory : int or None, default=None
+        Most memory of the device, in MiB, for one step over the rows, which go through
+        in tiles. None: 1024 on an accelerator, tiles that suit its caches on a
+        processor.
+    verbose : int, default=0
+        1 draws a line that tells how far a fit is (stage, share, time) on a terminal
+        and in a notebook, and prints a few lines to standard error elsewhere.
+
+    Attributes
+    ----------
+    tree_ : secret_jax.tree.structure.Tree
+    additive_ : secret_jax.additive.stage.AdditiveStage or None
+        The curves in front of the tree; None without ``additive``, or where they did
+        not pay.
+    n_leaves_, depth_ : int
+    n_outputs_ : int
+        Number of targets.
+    n_leaves_grown_ : int
+        Leaves before pruning.
+    conformity_scores_, conformity_weight_ : ndarray of shape (n_calibration_rows,)
+        Only after `conformalize`: rising scores and their rows' weights.
+    reading_ : dict
+        Only of models from the command line: how the columns of their files are read.
+    distillation_ : dict
+        Only of trees that `SecretBoostingRegressor.distill` made: error and fidelity.
+    n_refine_steps_ : int
+        Gradient steps after which the held-out rows stopped ``refine="soft"``, passes
+        over the splits of ``refine="tao"``, or 0.
+    feature_importances_ : ndarray of shape (n_features_in_,)
+        Share of every column in the variance that the tree explains.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only if the training data had names.
+
+    Notes
+    -----
+    Integer weights are multiplicities: a row of weight two counts as two rows
+    everywhere. Folds and held-out parts get their share of the copies of a row, be they
+    given or counted: what is learned from a table of few different rows, of truth
+    values and categories say, is judged by their other copies. Those of a bootstrap
+    sample, of one observation each, judge each other as well, and trees grow too large;
+    `stability` knows which they are. Other weights (and integers whose sum float64
+    cannot hold exactly) are first scaled to a mean of one, and a row of such a weight
+    is one row.
+
+    With several targets, ``y`` of shape (n_rows, n_outputs), one tree is grown for all:
+    splits save error over all of them, each in units of its own deviation, and every
+    leaf has an equation for each.
+
+    References
+    ----------
+    A. Dobra and J. Gehrke. SECRET: A Scalable Linear Regression Tree Algorithm. KDD
+    2002.
+
+    Examples
+    --------
+    >>> from secret_jax import SecretRegressor
+    >>> from secret_jax.datasets import make_fried
+    >>> X, y = make_fried(1000, random_state=0)
+    >>> model = SecretRegressor(random_state=0).fit(X, y)
+    >>> model.score(X, y) > 0.9
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = CONSTRAINTS
+
+    def __init__(
+        self,
+        *,
+        max_leaf_nodes: int | None = None,
+        max_depth: int | None = None,
+        tolerance: float = 0.03,
+        tau: float = 0.03,
+        oblique: bool | Literal["auto"] = "auto",
+        leaf: Literal[
+            "ridge", "linear", "constant", "implied", "simple", "m5", "kernel", "local"
+        ]
+        | LeafModel = "ridge",
+        splits: Literal[
+            "rss", "secret", "cart", "guide", "m5", "retis", "support", "phd"
+        ]
+        | SplitFinder = "rss",
+        prune: Literal["auto", "holdout", "cross-validation", "aic", "bic", "icomp"]
+        | Literal["cart", "guide", "m5"]
+        | PruningRule
+        | None = "auto",
+        refine: Literal["tao", "blend", "soft"] | Refinement | None = None,
+        distill: bool | Distillation = True,
+        loss: Literal["squared", "absolute", "huber", "poisson"] | Loss = "squared",
+        additive: Literal["auto"] | Additive | None = None,
+        min_samples_leaf: float | Literal["auto"] = "auto",
+        min_samples_split: float | Literal["auto"] = "auto",
+        min_gain: float | Literal["auto"] = "auto",
+        missing_values: Literal["learn", "mean", "error"] = "learn",
+        discrete_features: Any = None,
+        split_features: Any = None,
+        indicators: bool | Literal["auto"] = "auto",
+        max_features: float | Literal["sqrt", "log2"] | None = None,
+        max_split_samples: int | None = 2048,
+        random_state: Any = None,
+        device: str | None = None,
+        max_memory: int | None = None,
+        verbose: int = 0,
+    ):
+        self.max_leaf_nodes = max_leaf_nodes
+        self.max_depth = max_depth
+        self.tolerance = tolerance
+        self.tau = tau
+        self.oblique = oblique
+        self.leaf = leaf
+        self.splits = splits
+        self.prune = prune
+        self.refine = refine
+        self.distill = distill
+        self.loss = loss
+        self.additive = additive
+        self.min_samples_leaf = min_samples_leaf
+        self.min_samples_split = min_samples_split
+        self.min_gain = min_gain
+        self.missing_values = missing_values
+        self.discrete_features = discrete_features
+        self.split_features = split_features
+        self.indicators = indicators
+        self.max_features = max_features
+        self.max_split_samples = max_split_samples
+        self.random_state = random_state
+        self.device = device
+        self.max_memory = max_memory
+        self.verbose = verbose
+
+    @property
+    def additive_(self) -> AdditiveStage | None:
+        """The curves in front of the tree, if there are any."""
+        check_is_fitted(self)
+        return self.tree_.additive
+
+    @overload
+    def predict(
+        self,
+        X: TableLike,
+        return_std: Literal[False] = False,
+        *,
+        output: Literal["host"] = "host",
+    ) -> np.ndarray: ...
+
+    @overload
+    def predict(
+        self,
+        X: TableLike,
+        return_std: Literal[False] = False,
+        *,
+        output: Literal["device"],
+    ) -> jax.Array: ...
+
+    @overload
+    def predict(
+        self, X: TableLike, return_std: Literal[True]
+    ) -> tuple[np.ndarray, np.ndarray]: ...
+
+    def predict(
+        self, X: TableLike, return_std: bool = False, *, output: str = "host"
+    ) -> np.ndarray | jax.Array | tuple[np.ndarray, np.ndarray]:
+        """Predict the target.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+        return_std : bool, default=False
+            Also return the standard deviation of a new output about its prediction, as
+            `secret_jax.inspect.intervals.node_deviations` estimates it for the row's
+            leaf.
+        output : {"host", "device"}, default="host"
+            "device": of rows that are an array of JAX, or shards, the prediction is
+            one as well, float32, where the rows lie: nothing comes to the host. For
+            hard trees of numbers without gaps, whose leaves keep no rows.
+
+        Returns
+        -------
+        prediction : ndarray of shape (n_rows,), or (n_rows, n_outputs), float64
+            An array of JAX, float32, with ``output="device"``.
+        deviation : ndarray of the same shape, float64
+            Only with ``return_std``.
+        """
+        if output != "host":
+            return self._on_device(X, output, return_std)
+        if not return_std and self._is_plain_row(X):
+            short = routing.predict_one(self.tree_, X)
+            if short is not None:
+                return short
+        prediction = self._outputs(X)
+        if not return_std:
+            return prediction
+        if self.tree_.loss is not None:
+            raise ValueError(
+                f"Standard deviations and intervals need loss='squared', and the tree "
+                f"was fitted with {self.tree_.loss!r}. For an interval fit two "
+                "quantiles: loss=Quantile(level=0.05) and Quantile(level=0.95)."
+            )
+        outputs = [self.tree_.output(i) for i in range(self.tree_.n_outputs)]
+        deviation = np.stack([node_deviations(tree) for tree in outputs], axis=1)
+        return prediction, deviation[self.apply(X)].reshape(prediction.shape)
+
+    def _on_device(self, X: TableLike, output: str, return_std: bool) -> jax.Array:
+        if output != "device":
+            raise ValueError(f"output is {output!r}; say 'host' or 'device'.")
+        if return_std:
+            raise ValueError("Deviations are made on the host: say output='host'.")
+        if not self._is_plain_hard_tree():
+            raise ValueError(
+                "output='device' needs a hard tree of numbers without missing values "
+                "or categories, whose leaves keep no rows, and no additive stage in "
+                "front of it; say output='host'."
+            )
+        X = validated_on_device(self, X)
+        with self._computing(X, fall_back=True):
+            return predict_where_they_lie(self.tree_, as_they_lie(X))
+
+    def conformalize(
+        self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> SecretRegressor:
+        """Calibrate `predict_interval` on rows that were not used in `fit`.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+        y : array-like of shape (n_rows,)
+        sample_weight : array-like of shape (n_rows,), optional
+            Integers count as so many rows.
+
+        Returns
+        -------
+        SecretRegressor
+            Itself; another `fit` forgets the calibration.
+        """
+        prediction, deviation = self.predict(X, return_std=True)
+        if self.tree_.n_outputs > 1:
+            raise ValueError(
+                f"conformalize knows a single output, and the tree has "
+                f"{self.tree_.n_outputs}. Fit a model for each of them."
+            )
+        y = validated_targets(y, X)[:, 0]
+        weight = validated_weight(sample_weight, X)
+        scores, weight = conformity_scores(y - prediction, deviation, weight)
+        self.conformity_scores_, self.conformity_weight_ = scores, weight
+        return self
+
+    def predict_interval(
+        self, X: TableLike, coverage: float = 0.9
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Intervals that hold the outputs of new rows with a given probability.
+
+        The prediction plus and minus a number of standard deviations (those of
+        ``predict(X, return_std=True)``) that `conformalize` found on rows of its own.
+        The probability is over new rows and calibration rows together, not one for
+        every place in X.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+        coverage : float, default=0.9
+            In (0, 1).
+
+        Returns
+        -------
+        lower, upper : ndarray of shape (n_rows,), float64
+
+        Raises
+        ------
+        ValueError
+            If the calibration rows are too few for the coverage.
+        sklearn.exceptions.NotFittedError
+            If `conformalize` was not called since the last `fit`.
+
+        Examples
+        --------
+        >>> from secret_jax import SecretRegressor
+        >>> from secret_jax.datasets import make_fried
+        >>> X, y = make_fried(1500, random_state=0)
+        >>> model = SecretRegressor(random_state=0).fit(X[:1000], y[:1000])
+        >>> model = model.conformalize(X[1000:1300], y[1000:1300])
+        >>> lower, upper = model.predict_interval(X[1300:], coverage=0.8)
+        >>> bool(0.7 < ((lower <= y[1300:]) & (y[1300:] <= upper)).mean() < 0.9)
+        True
+        """
+        check_is_fitted(self)
+        if not hasattr(self, "conformity_scores_"):
+            raise NotFittedError(
+                "predict_interval needs calibration rows, and conformalize has seen "
+                "none since the last fit. Call conformalize(X, y) with rows that fit "
+                "did not see."
+            )
+        if not is_real(coverage) or not 0 < coverage < 1:
+            raise ValueError(f"coverage must be a float in (0, 1). Got {coverage!r}.")
+        factor = conformal_factor(
+            self.conformity_scores_, self.conformity_weight_, float(coverage)
+        )
+        prediction, deviation = self.predict(X, return_std=True)
+        return prediction - factor * deviation, prediction + factor * deviation
+
+    def _targets(
+        self,
+        y: ArrayLike,
+        X: TableLike,
+        weight: np.ndarray,
+        known: Targets | None = None,
+    ) -> Targets:
+        """See `TreeEstimator`."""
+        values = validated_targets(y, X)
+        loss = value_of("loss", self.loss)
+        if loss is not None:
+            loss.check_targets(values)
+        n_outputs = values.shape[1]
+        if known is not None and n_outputs != known.values.shape[1]:
+            raise ValueError(
+                f"there are {n_outputs} output(s), but y has {known.values.shape[1]}. "
+                "Give both the same columns."
+            )
+        return Targets(values, names_of(y, n_outputs), weight, {})
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = self.additive is None
+        tags.target_tags.positive_only = _refuses_negative(self.loss)
+        return tags
+
+
+def _refuses_negative(loss: Any) -> bool:
+    """Whether a loss knows no negative targets."""
+    value = value_of("loss", loss)
+    try:
+        if value is not None:
+            value.check_targets(np.array([[-1.0], [2.0]]))
+    except ValueError:
+        return True
+    return False

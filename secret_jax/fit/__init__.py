@@ -1,0 +1,1 @@
+"""From a plan and rows to a fitted tree: the way of the data."""

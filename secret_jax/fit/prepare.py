@@ -1,0 +1,202 @@
+"""From checked input to rows that grow and prune a tree: read, measured, sampled."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from secret_jax.additive.stage import AdditiveStage
+from secret_jax.data.columns import read_columns
+from secret_jax.data.device import is_resident
+from secret_jax.data.encoding import encode, matched
+from secret_jax.data.roles import learn_schema, numeric_schema
+from secret_jax.data.rows import LEAST_DEALT, PLENTY, Rows
+from secret_jax.data.sampling import ROW_ORDER
+from secret_jax.data.schema import TableSchema
+from secret_jax.data.sharded import ShardedRows, moments_of_shards
+from secret_jax.data.shards import as_they_lie, is_sharded
+from secret_jax.data.source import EncodedRows, HostRows, RowSource
+from secret_jax.data.validation import warn_of_target_among_features
+from secret_jax.fit.plan import Plan
+from secret_jax.grow.grower import ROUNDING
+from secret_jax.losses.interface import Loss
+from secret_jax.runtime.progress import Stage
+
+# A tree is grown and pruned on so many samples of nodes, or on this share of the rows:
+# the 32 largest nodes then have full samples, and deeper ones what is left.
+_NODE_SAMPLES = 32
+_SAMPLED_SHARE = 1 / 32
+# But no more than so many rows: a tree of a thousand leaves finds 500 for each.
+MOST_SAMPLED = 1 << 19
+
+
+class CheckedRows(NamedTuple):
+    """Checked input of a fit.
+
+    Attributes
+    ----------
+    X : array or DataFrame of shape (n_rows, n_columns)
+    targets : ndarray of shape (n_rows, n_outputs), float64
+    weight : ndarray of shape (n_rows,), float64
+    copies : ndarray of shape (n_rows,), int64
+        How many rows each one stands for, see `secret_jax.data.validation.copies_of`.
+    target_names : tuple of str
+    """
+
+    X: Any
+    targets: np.ndarray
+    weight: np.ndarray
+    copies: np.ndarray
+    target_names: tuple[str, ...] = ("y",)
+
+
+class Prepared(NamedTuple):
+    """Rows that grow and prune, and where all of them are.
+
+    Attributes
+    ----------
+    schema : TableSchema
+    rows : Rows
+        In the order of their hashes, copies dealt over it: all, or a sample.
+    sampled_share : float
+        Share of the weight of all training rows that ``rows`` hold: 1 but for a sample.
+    source : RowSource or None
+        All training rows, where ``rows`` or ``prune_rows`` are a sample.
+    prune_rows : Rows or None
+        Those of ``prune_set``, or a sample of them.
+    prune_source : RowSource or None
+        All of ``prune_set``.
+    stage : AdditiveStage or None
+        Curves that were taken from the targets of all rows here.
+    """
+
+    schema: TableSchema
+    rows: Rows
+    sampled_share: float
+    source: RowSource | None
+    prune_rows: Rows | None
+    prune_source: RowSource | None
+    stage: AdditiveStage | None = None
+
+
+def prepare(plan: Plan, given: CheckedRows, prune_set: CheckedRows | None) -> Prepared:
+    """Read and measure the rows, and take a sample of very many."""
+    Stage("reading the columns", plan.progress).at()
+    schema, source, prune_source = read_rows(plan, given, prune_set)
+    rows = source.sample(enough_rows(plan, source.n_rows), ROW_ORDER)
+    share = share_of(rows, source)
+    sampled = share < 1.0
+    prune_rows = None
+    if prune_source is not None:
+        few = enough_rows(plan, prune_source.n_rows)
+        prune_rows = prune_source.sample(few, ROW_ORDER)
+        sampled = sampled or share_of(prune_rows, prune_source) < 1.0
+    every_row = source if sampled else None
+    return Prepared(schema, rows, share, every_row, prune_rows, prune_source)
+
+
+def share_of(rows: Rows, source: RowSource) -> float:
+    """Share of a source's weight in some of its rows; 1 up to the rounding of sums."""
+    share = float(rows.weight.sum() / source.total_weight)
+    return share if share < 1.0 - ROUNDING else 1.0
+
+
+def read_rows(
+    plan: Plan, given: CheckedRows, prune_set: CheckedRows | None = None
+) -> tuple[TableSchema, RowSource, RowSource | None]:
+    """The schema, the rows, on a device if that is worth it, and those that prune.
+
+    Where the rows that prune train as well the schema is of both: what only they hold
+    is a category, or a gap, like any other.
+    """
+    X, targets, weight, copies, names = given
+    allow_missing = plan.columns.missing != "error"
+    if is_resident(X) or is_sharded(X):
+        shards = as_they_lie(X) if _stays(plan, X, weight) else None
+        measured = None if shards is None else moments_of_shards(shards)
+        if shards is not None and measured is not None:
+            schema = numeric_schema(
+                *measured,
+                targets,
+                weight,
+                allow_missing=allow_missing,
+                target_names=names,
+            )
+            schema = with_units_of(plan.leaf.loss, schema, targets, weight)
+            source = ShardedRows(schema, shards, targets, weight, copies)
+            return schema, source, _prune_source(schema, prune_set)
+        X = np.asarray(X)
+    table, others = read_columns(X), None
+    every_target, every_weight = targets, weight
+    if prune_set is not None and (plan.prune is None or plan.prune.refits):
+        try:
+            others = read_columns(prune_set.X)
+        except ValueError as error:
+            raise ValueError(f"In prune_set: {error}") from None
+        every_target = np.concatenate([targets, prune_set.targets])
+        every_weight = np.concatenate([weight, prune_set.weight])
+    schema = learn_schema(
+        table, every_target, every_weight, plan.columns, names, others
+    )
+    schema = with_units_of(plan.leaf.loss, schema, every_target, every_weight)
+    warn_of_target_among_features(table, targets, schema)
+    used = weight > 0
+    columns = matched(schema, table, used)
+    source = HostRows(schema, columns, targets[used], weight[used], copies[used])
+    return schema, source, _prune_source(schema, prune_set)
+
+
+def with_units_of(
+    loss: Loss | None, schema: TableSchema, targets: np.ndarray, weight: np.ndarray
+) -> TableSchema:
+    """A schema with the targets in the units of a loss.
+
+    Parameters
+    ----------
+    loss : Loss or None
+    schema : TableSchema
+    targets : ndarray of shape (n_rows, n_outputs)
+        In their own units, of all rows or of a sample.
+    weight : ndarray of shape (n_rows,)
+    """
+    if loss is None:
+        return schema
+    measured = zip(schema.target_centers, schema.target_scales, strict=True)
+    columns = zip(measured, targets.T, strict=True)
+    found = [loss.scaling(each, column, weight) for each, column in columns]
+    centers, scales = zip(*found, strict=True)
+    return replace(schema, target_centers=centers, target_scales=scales)
+
+
+def _prune_source(
+    schema: TableSchema, prune_set: CheckedRows | None
+) -> RowSource | None:
+    """The rows of ``prune_set``, encoded on the host."""
+    if prune_set is None:
+        return None
+    try:
+        table = encode(schema, prune_set.X).on_host()
+    except ValueError as error:
+        raise ValueError(f"In prune_set: {error}") from None
+    targets = schema.scale_targets(prune_set.targets)
+    rows = Rows(table, targets, prune_set.weight)
+    used = prune_set.weight > 0
+    return EncodedRows(rows.take(used), prune_set.copies[used])
+
+
+def _stays(plan: Plan, X: Any, weight: np.ndarray) -> bool:
+    """Whether rows on a device are worth keeping there: many plain numbers."""
+    columns = plan.columns
+    plain = columns.discrete_features is None and columns.split_features is None
+    many = enough_rows(plan, len(X)) < len(X)
+    return plain and many and columns.use_regressors and bool(weight.all())
+
+
+def enough_rows(plan: Plan, n_rows: int) -> int:
+    """Rows that are enough to grow and prune a tree on, of so many that were given."""
+    if plan.max_split_samples is None:
+        return max(LEAST_DEALT * n_rows, PLENTY)
+    share = min(int(_SAMPLED_SHARE * n_rows), MOST_SAMPLED)
+    return max(_NODE_SAMPLES * plan.max_split_samples, share)

@@ -1,0 +1,176 @@
+"""The rows as trees behind an additive stage see them, beside the rows as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from secret_jax.additive.fit import residuals
+from secret_jax.additive.options import Additive
+from secret_jax.additive.source import ResidualSource
+from secret_jax.additive.stage import AdditiveStage
+from secret_jax.data.rows import Rows, join
+from secret_jax.data.schema import TableSchema
+from secret_jax.fit.plan import Plan
+from secret_jax.fit.prepare import Prepared
+from secret_jax.prune.cross_validation import parts_of
+from secret_jax.prune.interface import Evidence
+from secret_jax.refine.interface import FoldFit
+from secret_jax.tree.structure import Tree
+
+# So many points of curves are as much to read as a leaf and its split.
+_POINTS_OF_A_LEAF = 4
+
+
+class View(NamedTuple):
+    """Rows with the targets that trees of some kinds grow on.
+
+    Attributes
+    ----------
+    evidence : Evidence
+        Training, held-out and unseen rows with these targets.
+    folds : sequence of ndarray of shape (n_rows_outside, 1)
+        For each part the targets of the rows outside of it; empty: those of training.
+    stage : AdditiveStage or None
+        What was taken from the targets of the training rows.
+    """
+
+    evidence: Evidence
+    folds: Sequence[np.ndarray] = ()
+    stage: AdditiveStage | None = None
+
+    def targets(self, which: int) -> np.ndarray | None:
+        """Of the root of all rows (0), or of that without a part; None: the table's."""
+        if self.stage is None:
+            return None
+        return self.folds[which - 1] if which else self.evidence.training.targets
+
+    def fold_fits(self, trees: Sequence[Tree]) -> tuple[FoldFit, ...]:
+        """Trees of the folds, with the rows that grew them and those that did not."""
+        evidence = self.evidence
+        training, found = evidence.training, []
+        for fold, (part, tree) in enumerate(zip(evidence.unseen, trees, strict=True)):
+            outside = training.take(~part)
+            if self.folds:
+                outside = outside._replace(targets=self.folds[fold])
+            found.append(FoldFit(tree, outside, evidence.held_out_of(fold)))
+        return tuple(found)
+
+
+def views(plan: Plan, schema: TableSchema, evidence: Evidence) -> list[View]:
+    """The rows as they are, and less curves, whichever trees are to grow on.
+
+    Where the trees are compared both are there; curves have not seen the rows that they
+    are compared on.
+    """
+    plain, options = View(evidence), plan.additive
+    if options is None:
+        return [plain]
+    judged = bool(len(evidence.unseen)) or evidence.held_out is not None
+    if options.only_if_better and not judged:
+        return [plain]
+    staged = _less_curves(plan, options, schema, evidence)
+    return [plain, staged] if options.only_if_better else [staged]
+
+
+def _less_curves(
+    plan: Plan, options: Additive, schema: TableSchema, evidence: Evidence
+) -> View:
+    training, unseen = evidence.training, evidence.unseen
+    found = residuals(
+        training,
+        schema,
+        options,
+        _divisions(unseen) or _own_divisions(training, options),
+        tau=plan.tau,
+        for_folds=bool(len(unseen)),
+    )
+    rows = training._replace(targets=found.whole)
+    held_out = evidence.held_out
+    if held_out is not None:
+        said = found.stage.predict(held_out.table)[:, None]
+        held_out = held_out._replace(targets=held_out.targets - said)
+    less = evidence._replace(
+        training=rows,
+        held_out=held_out,
+        unseen_targets=found.unseen if len(unseen) else (),
+        further_leaves=len(found.stage.at) / _POINTS_OF_A_LEAF,
+    )
+    return View(less, found.folds, found.stage)
+
+
+def _own_divisions(rows: Rows, options: Additive) -> list[list[np.ndarray]]:
+    return _divisions(parts_of(rows.weight, options.n_folds))
+
+
+def _divisions(parts: Sequence[np.ndarray]) -> list[list[np.ndarray]]:
+    """Parts in groups that hold every row once; parts of a single row have none."""
+    groups: list[list[np.ndarray]] = []
+    seen = None
+    for part in parts:
+        if seen is None:
+            groups.append([])
+            seen = np.zeros(len(part), bool)
+        groups[-1].append(part)
+        seen |= part
+        if seen.all():
+            seen = None
+    return groups
+
+
+def less_stage(
+    plan: Plan, prepared: Prepared, view: View, given: Evidence, refits: bool
+) -> tuple[Prepared, Rows, Rows | None]:
+    """What goes on after curves were taken: their residuals in place of the targets.
+
+    Where held-out rows train in the end, the curves are fitted again, with them.
+
+    Parameters
+    ----------
+    plan : Plan
+    prepared : Prepared
+    view : View
+        That of the tree that was chosen.
+    given : Evidence
+        With the targets themselves.
+    refits : bool
+
+    Returns
+    -------
+    prepared : Prepared
+        With the stage, and the sources of all rows less what it says.
+    training, held_out : Rows
+        Those of the evidence.
+    """
+    training, held_out = view.evidence.training, view.evidence.held_out
+    stage = view.stage
+    if stage is None:
+        return prepared, training, held_out
+    if refits and given.held_out is not None and plan.additive is not None:
+        rows = join([given.training, given.held_out])
+        divisions = _own_divisions(rows, plan.additive)
+        found = residuals(
+            rows,
+            prepared.schema,
+            plan.additive,
+            divisions,
+            tau=plan.tau,
+            for_folds=False,
+        )
+        stage, cut = found.stage, training.n_rows
+        training = training._replace(targets=found.whole[:cut])
+        held_out = given.held_out._replace(targets=found.whole[cut:])
+    source, prune_source = (
+        None if each is None else ResidualSource(each, stage)
+        for each in (prepared.source, prepared.prune_source)
+    )
+    prepared = prepared._replace(
+        rows=training,
+        prune_rows=None,
+        source=source,
+        prune_source=prune_source,
+        stage=stage,
+    )
+    return prepared, training, held_out

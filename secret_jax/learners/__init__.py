@@ -1,0 +1,1 @@
+"""The literature's learners: CART, GUIDE, M5, PHD, RETIS, SUPPORT."""
