@@ -18,7 +18,7 @@ def test_the_text_says_what_short_equations_cost(tmp_path):
     text = model.export_text()
     (line,) = re.findall(r"short equations have R² (\S+), full ones (\S+)", text)
     expected = (model.score(X, y), full.score(X, y))
-    np.testing.assert_allclose([float(part) for part in line], expected, rtol=2e-3)
+    np.testing.assert_allclose([float(part) for part in line], expected, rtol=6e-3)
     assert "short equations" not in full.export_text()
     assert "short equations have" in model.to_html()
     path = tmp_path / "short.model"
