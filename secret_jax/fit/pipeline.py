@@ -150,12 +150,13 @@ def with_short_equations(
     -------
     Tree
     """
+    full = tuple(tree.leaf_error.tolist()) if plan.tau > 0 else None
     if tree.loss is None:
-        return shortened(tree, statistics, plan.tau)
+        return replace(shortened(tree, statistics, plan.tau), full_error=full)
     short = shortened(tree, statistics, plan.tau, loss_spread(tree, rows))
     if plan.tau > 0:
         short = recentred(short, tree, rows, plan.leaf)
-    return with_standard_errors(short, rows)
+    return replace(with_standard_errors(short, rows), full_error=full)
 
 
 def _measured(

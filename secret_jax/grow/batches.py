@@ -46,6 +46,9 @@ _FEWEST_TOGETHER = 4
 
 # The smallest nodes of a batch have a quarter of their padded rows.
 _FEWEST_ROWS = 4
+# Where padding costs little, sizes are powers of sixteen apart: so many rows of padding
+# are the most that a strip should hold.
+_FEW_SIZES, _MOST_IN_FEW_SIZES = 16, 1 << 17
 
 # Searches whose programs were compiled side by side before.
 _PREPARED: set[Hashable] = set()
@@ -313,6 +316,10 @@ class Search:
 
     def _n_padded_rows(self, n_rows: int) -> int:
         """Rows of a node with padding; what else is searched changes nothing."""
+        if self._finder.skips_padding and not self._together:
+            size = bucket(n_rows, smallest=self._smallest, apart=_FEW_SIZES)
+            if size <= _MOST_IN_FEW_SIZES:
+                return size
         return bucket(n_rows, smallest=self._smallest)
 
     def _least_share(self, size: int) -> int:
@@ -346,12 +353,11 @@ class Search:
             return
         _PREPARED.add(known)
         smallest = min(int(smallest), largest) if self._deep else largest
-        narrowest = bucket(smallest, smallest=self._smallest)
-        size = bucket(largest, smallest=self._smallest)
-        while size >= narrowest:
+        between = [smallest << i for i in range((largest // smallest).bit_length())]
+        sizes = {self._n_padded_rows(n) for n in (*between, largest)}
+        for size in sorted(sizes, reverse=True):
             nothing = np.zeros(0, np.int64)
             yield Sample(nothing, size, self._nodes_at_once(size, 0))
-            size //= 4
 
     def _batch(
         self,

@@ -15,6 +15,7 @@ from secret_jax.inspect.curves import curves_text
 from secret_jax.inspect.equations import Side
 from secret_jax.inspect.one_leaf import one_leaf_sentence
 from secret_jax.inspect.printing import counted, counted_leaves, counted_rows
+from secret_jax.inspect.shortening import shortening_facts
 from secret_jax.inspect.tree_view import TreeView
 from secret_jax.inspect.views import as_view
 from secret_jax.inspect.words import (
@@ -103,6 +104,7 @@ def export_text(
             "27 %",
             f"one width away; {mixed}{', ' if clipped else ''}{clipped}",
         ]
+    lines += textwrap.wrap(shortening_facts(tree), _WIDTH)
     lines += textwrap.wrap(missing_facts(tree), _WIDTH, break_on_hyphens=False)
     lines.append("")
 

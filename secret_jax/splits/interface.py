@@ -173,6 +173,9 @@ class SplitFinder(Value, ABC):
     knows_indicators: ClassVar[bool] = False
     """Whether it can do with indicators of categories, and learns the side of missing
     values; otherwise a missing value is the mean of its column."""
+    skips_padding: ClassVar[bool] = False
+    """Whether processors take little time for rows of padding: then a few sizes, and so
+    a few programs, do for nodes of all sizes."""
     is_random: ClassVar[bool] = True
     """Whether its random numbers follow the estimator's ``random_state``; otherwise
     they are the same in every fit."""

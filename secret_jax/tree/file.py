@@ -89,6 +89,7 @@ def save_tree(
         "extra": extra or {},
         **({} if tree.corrects_parent else {"corrects_parent": False}),
         **({} if tree.bounds is None else {"bounds": tree.bounds}),
+        **({} if tree.full_error is None else {"full_error": tree.full_error}),
         **loss,
         **kept,
         **curves,
@@ -343,6 +344,7 @@ def _read(path: str | os.PathLike[str]) -> tuple[list[Tree], dict[str, Any]]:
         schema=schema,
         clip_margin=header["clip_margin"],
         bounds=_bounds_of(header),
+        full_error=_full_error_of(header),
         clip_leaves=header["clip_leaves"],
         corrects_parent=header.get("corrects_parent", True),
         loss=from_json(header.get("loss")),
@@ -365,6 +367,11 @@ def _read(path: str | os.PathLike[str]) -> tuple[list[Tree], dict[str, Any]]:
 def _bounds_of(header: dict[str, Any]) -> Any:
     bounds = header.get("bounds")
     return None if bounds is None else tuple(map(tuple, bounds))
+
+
+def _full_error_of(header: dict[str, Any]) -> tuple[float, ...] | None:
+    error = header.get("full_error")
+    return None if error is None else tuple(error)
 
 
 def _package_version() -> str:

@@ -74,6 +74,8 @@ def _flaw_of_shapes(tree: Tree) -> str:
         wanted = shapes.get(name, (n_nodes, *found[1:]))
         if found != wanted or not n_nodes:
             return f"{name} has the shape {found} in place of {wanted}"
+    if tree.full_error is not None and len(tree.full_error) != n_outputs:
+        return "an output has no error of full equations"
     if tree.goes_left.ndim != 2 or tree.goes_left.shape[1] < most:
         return f"goes_left has no column for each of {most} categories"
     return ""

@@ -120,6 +120,9 @@ class Tree:
     bounds : tuple of tuple of float, or None
         Lowest and highest predictions of the outputs that make sense, beyond which no
         margin goes. None: there are none.
+    full_error : tuple of float, or None
+        Mean training error of each output with the full equations, which the short ones
+        stand for. None: there were no others.
     clip_leaves : bool
         False in a soft tree whose leaves were trained together: they may overshoot
         where they have a small share, so only their mixture is clipped, to the range
@@ -165,6 +168,7 @@ class Tree:
     schema: TableSchema = field(repr=False)
     clip_margin: float | None = None
     bounds: tuple[tuple[float, ...], tuple[float, ...]] | None = None
+    full_error: tuple[float, ...] | None = None
     clip_leaves: bool = True
     corrects_parent: bool = True
     loss: Loss | None = None
@@ -201,6 +205,12 @@ class Tree:
     def max_depth(self) -> int:
         """Length of the longest path from the root to a leaf."""
         return int(self.depth.max())
+
+    @property
+    def leaf_error(self) -> np.ndarray:
+        """Mean training error of the leaves' models, shape (n_outputs,)."""
+        leaf = self.is_leaf
+        return self.weight[leaf] @ self.train_error[leaf] / self.weight[leaf].sum()
 
     @property
     def is_soft(self) -> bool:
@@ -271,10 +281,13 @@ class Tree:
         )
         arrays = {name: getattr(self, name)[:, part] for name in OUTPUT_FIELDS}
         kept = None if self.kept is None else self.kept.output(part)
-        bounds = None
+        bounds = full = None
         if self.bounds is not None:
             bounds = self.bounds[0][part], self.bounds[1][part]
-        return replace(self, schema=schema, kept=kept, bounds=bounds, **arrays)
+        if self.full_error is not None:
+            full = self.full_error[part]
+        found = replace(self, schema=schema, kept=kept, bounds=bounds, **arrays)
+        return replace(found, full_error=full)
 
 
 ARRAY_FIELDS = tuple(item.name for item in fields(Tree) if item.type == "np.ndarray")

@@ -19,6 +19,7 @@ from secret_jax.inspect.report.held_out import HeldOut
 from secret_jax.inspect.report.nodes import shown_nodes
 from secret_jax.inspect.report.of_classes import ClassParts, shade
 from secret_jax.inspect.report.of_numbers import NumberParts
+from secret_jax.inspect.shortening import shortening_facts
 from secret_jax.inspect.tree_view import NumberView, TreeView
 from secret_jax.inspect.views import as_view
 from secret_jax.inspect.words import missing_facts, mixture_facts
@@ -66,7 +67,8 @@ def report_page(
     parts: Any = _parts(view)
     depth = _deepest(view.tree, _MOST_NODES)
     notes = (
-        *(note, missing_facts(view.tree), mixture_facts(view.tree)),
+        *(note, shortening_facts(view.tree)),
+        *(missing_facts(view.tree), mixture_facts(view.tree)),
         _cut(view.tree, depth),
     )
     content: dict[str, Any] = {
