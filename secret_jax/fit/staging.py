@@ -9,7 +9,7 @@ import numpy as np
 
 from secret_jax.additive.fit import residuals
 from secret_jax.additive.options import Additive
-from secret_jax.additive.source import ResidualSource
+from secret_jax.additive.source import ResidualSource, left_by
 from secret_jax.additive.stage import AdditiveStage
 from secret_jax.data.rows import Rows, join
 from secret_jax.data.schema import TableSchema
@@ -90,8 +90,7 @@ def _less_curves(
     rows = training._replace(targets=found.whole)
     held_out = evidence.held_out
     if held_out is not None:
-        said = found.stage.predict(held_out.table)[:, None]
-        held_out = held_out._replace(targets=held_out.targets - said)
+        held_out = left_by(found.stage, held_out)
     less = evidence._replace(
         training=rows,
         held_out=held_out,

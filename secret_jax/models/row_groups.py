@@ -35,13 +35,12 @@ class RowGroups(NamedTuple):
     targets: np.ndarray
     weight: np.ndarray
 
-    def values(self, coefficient: np.ndarray, output: int | None = None) -> np.ndarray:
-        """What models of the nodes say of their rows: of all outputs, or of one."""
-        own = coefficient if output is None else coefficient[:, output : output + 1]
-        value = np.empty((len(self.slot), own.shape[1]))
-        for model, first, last in zip(own, self.start, self.stop, strict=True):
+    def values(self, coefficient: np.ndarray) -> np.ndarray:
+        """What models of the nodes say of their rows, shape (n_rows, n_outputs)."""
+        value = np.empty((len(self.slot), coefficient.shape[1]))
+        for model, first, last in zip(coefficient, self.start, self.stop, strict=True):
             value[first:last] = model[:, 0] + self.x[first:last] @ model[:, 1:].T
-        return value if output is None else value[:, 0]
+        return value
 
     def take(self, which: np.ndarray) -> tuple[RowGroups, np.ndarray]:
         """Some of the nodes, and the positions of their rows."""

@@ -140,11 +140,6 @@ def chosen_device() -> Any:
     return jax.local_devices(backend=device)[0] if isinstance(device, str) else device
 
 
-def memory_limit() -> int | None:
-    """The bound on the memory of a step, in MiB, of what is called now."""
-    return _MAX_MEMORY.get()
-
-
 def on_accelerator() -> bool:
     """Whether what is compiled now runs on something else than processors."""
     return chosen_device().platform != "cpu"

@@ -116,7 +116,10 @@ class StreamMixin:
         their content, and of rows with many copies some copies. With ``refine`` there
         may be a third pass. The tree is that of `fit` with the same rows, to the bit if
         the weights are whole numbers or none; others are scaled by their sum, which is
-        rounded differently where it is added up in parts.
+        rounded differently where it is added up in parts. Of more rows than are
+        sampled, the median and the scale of the target, the units of absolute,
+        quantile and Huber losses, are those of the sample, and in `fit` those of all
+        rows: the trees differ a little.
 
         Examples
         --------

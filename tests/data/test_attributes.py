@@ -141,7 +141,8 @@ def test_dates_without_names_and_in_arrays():
     assert "x0 (month) <= 6" in model.fit(dates, y).export_text()
     expected = model.predict(dates)
     assert np.array_equal(model.predict(dates.astype("datetime64[D]")), expected)
-    assert np.array_equal(model.predict(dates.astype(object)), expected)
+    of_python = dates.astype("datetime64[us]").astype(object)  # of nanoseconds: numbers
+    assert np.array_equal(model.predict(of_python), expected)
     assert model.n_features_in_ == 2
     assert model.feature_importances_.shape == (2,)
 
