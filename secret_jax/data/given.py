@@ -1,4 +1,4 @@
-"""What users hand over, by name: signatures say more than ``Any``.
+"""Type aliases for user input: more telling in signatures than ``Any``.
 
 scikit-learn takes whatever can be read, and checks it when it is given; so does this
 package, and a type checker has nothing to refuse.
