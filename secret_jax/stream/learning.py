@@ -1,4 +1,4 @@
-"""The first pass over a stream: moments, categories and a sample, chunk by chunk.
+"""First pass over a stream: moments, categories and a sample, chunk by chunk.
 
 What it leaves is what the same rows in memory would have given, to the bit: blocks of
 rows are measured and added up as `secret_jax.data.scaling` does it.
@@ -59,7 +59,7 @@ _MOST_COPIES = 2.0**53
 
 
 class Weights(NamedTuple):
-    """What is known of the weights of rows.
+    """Summary of the weights of rows.
 
     Attributes
     ----------
@@ -79,7 +79,7 @@ class Weights(NamedTuple):
     whole: bool = True
 
     def plus(self, other: Weights) -> Weights:
-        """Of two parts together."""
+        """Merge with another `Weights`."""
         return Weights(
             self.n_rows + other.n_rows,
             self.n_used + other.n_used,
@@ -90,17 +90,17 @@ class Weights(NamedTuple):
 
     @property
     def are_counts(self) -> bool:
-        """Whether all are whole numbers, and few enough for their sum to be exact."""
+        """Whether all weights are integers whose sum is exact."""
         return self.whole and self.largest <= _MOST_COPIES / max(self.n_rows, 1)
 
     @property
     def factor(self) -> float:
-        """Counts stay as they are; other weights are scaled to a mean of one."""
+        """Factor that scales weights to a mean of one; 1 for integer weights."""
         return 1.0 if self.are_counts or not self.total else self.n_used / self.total
 
 
 class Learner:
-    """What the first pass gathers.
+    """State of the first pass.
 
     Parameters
     ----------
@@ -153,7 +153,7 @@ class Learner:
         return self.options.missing != "error"
 
     def begin(self, layout: Layout, columns: dict[str, np.ndarray]) -> None:
-        """Decide on roles by the layout and the first rows of it."""
+        """Decide the roles of the columns from the layout and the first rows."""
         attributes, dates = attributes_of(columns)
         hours = tuple(name for name, its in dates if f"{name} ({_HOUR})" in its)
         attributes, dates = _with_hours(attributes, columns)
@@ -240,7 +240,7 @@ class Learner:
     def _note(
         self, values: list[np.ndarray], names: list[str], targets: np.ndarray
     ) -> None:
-        """Note hours, and columns that are not the target."""
+        """Note the dates that have hours, and the columns that differ from a target."""
         by_name = dict(zip(names, values, strict=True))
         for name, _ in self.attributes.dates:
             hour = by_name.get(f"{name} ({_HOUR})")
@@ -283,7 +283,7 @@ class Learner:
         targets: np.ndarray,
         weight: np.ndarray,
     ) -> PoolRows:
-        """The rows whose hash is below the limit of the pool."""
+        """Select the rows whose hash is below the limit of the pool."""
         names = self.attributes.names
         continuous = self.attributes.of_role(Role.REGRESSOR, Role.SPLIT)
         unhashed = {
@@ -324,7 +324,7 @@ class Learner:
         )
 
     def reduce(self, n_used: Sequence[int], merged: Sequence[bool]) -> None:
-        """Leave what the sample and the sums of several processes need of this one.
+        """Shrink the state to what the joint sample and sums of all processes need.
 
         Parameters
         ----------
@@ -341,7 +341,7 @@ class Learner:
             self.target_sums = [joint_sums(self.target_sums)]
 
     def finished(self, loss: Loss | None = None) -> tuple[TableSchema, Rows]:
-        """The schema and the sample of all rows that were added.
+        """Schema and sample of all rows that were added.
 
         Parameters
         ----------
@@ -414,9 +414,7 @@ class Learner:
         }
 
     def _without_unused_hours(self) -> tuple[Attributes, np.ndarray]:
-        """The attributes without hours of dates that have none, and what of the
-        continuous ones is kept.
-        """
+        """Drop the hours of dates without times; return a mask of the kept columns."""
         names, named, roles, dates, levels = self.attributes
         unused = self._unused()
         continuous = self.attributes.of_role(Role.REGRESSOR, Role.SPLIT)
@@ -445,7 +443,7 @@ class Learner:
 def _with_hours(
     attributes: dict[str, Any], columns: dict[str, np.ndarray]
 ) -> tuple[dict[str, Any], Dates]:
-    """Attributes in which every column of dates has hours: later rows may have some."""
+    """Split dates into attributes that always include the hour, for later rows."""
     if not any(column.dtype.kind == "M" for column in columns.values()):
         return attributes, ()
     made: dict[str, Any] = {}
@@ -469,7 +467,7 @@ def _refuse_targets(targets: np.ndarray, names: Sequence[str]) -> None:
 
 
 def _sorted(counts: dict[Any, float]) -> tuple[Any, ...]:
-    """Categories in the order of `secret_jax.data.columns.categories_of`."""
+    """Sort categories as `secret_jax.data.columns.categories_of`."""
     column = np.empty(len(counts), object)
     column[:] = list(counts)
     return categories_of(column, "", True)

@@ -1,4 +1,4 @@
-"""Fitting and predicting rows that are read in pieces: what the estimator has of it."""
+"""Mixin of estimators: fit and predict rows that are read in batches."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _OF_NO_CONSEQUENCE = ("verbose", "random_state")
 
 
 class StreamMixin:
-    """Fits and predictions of rows that need not fit into memory."""
+    """Methods to fit and predict rows that need not fit into memory."""
 
     tree_: Tree
     device: str | None
@@ -55,7 +55,7 @@ class StreamMixin:
         checkpoint_seconds: float = USUAL_PAUSE,
         processes: bool = False,
     ) -> Any:
-        """Grow and prune a tree on rows that are read twice, in pieces.
+        """Grow and prune a tree on rows that are read twice, in batches.
 
         The first pass measures the columns, learns their categories and takes a sample,
         which grows and prunes the tree; the second one gives its models, from all rows.
@@ -184,7 +184,7 @@ class StreamMixin:
         *,
         keep: Sequence[str] = (),
     ) -> int:
-        """Predict rows that are read in pieces, and write Parquet.
+        """Predict rows that are read in batches, and write Parquet.
 
         Parameters
         ----------
