@@ -1,4 +1,4 @@
-"""What a user may say of an additive first stage."""
+"""Options of the additive first stage."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from secret_jax.runtime.values import Value, at_least, real
 
 @dataclass(frozen=True, kw_only=True)
 class Additive(Value):
-    """A sum of curves, one for each column, in front of the tree.
+    """Sum of curves, one per column, in front of the tree.
 
     The tree learns what the sum leaves: rows' residuals from curves that were fitted
     without them. Where the target is a sum of effects, such as those of a weekday, a
