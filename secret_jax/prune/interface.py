@@ -1,4 +1,4 @@
-"""What a pruning rule is: a value that says which subtree of a grown tree is kept."""
+"""Interface of pruning rules: values that choose a subtree of a grown tree."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _AT_A_GLANCE = 4
 
 
 class Evidence(NamedTuple):
-    """What a rule may look at beside the tree.
+    """Data that a rule may use besides the tree.
 
     Attributes
     ----------
@@ -55,14 +55,14 @@ class Evidence(NamedTuple):
     further_leaves: float = 0.0
 
     def held_out_of(self, fold: int) -> Rows:
-        """The rows of a part, with the targets that its tree is to predict."""
+        """Held-out rows of a fold, with the targets that its tree has to predict."""
         rows = self.training.take(np.flatnonzero(self.unseen[fold]))
         if not len(self.unseen_targets):
             return rows
         return rows._replace(targets=self.unseen_targets[fold])
 
     def priced(self, error: np.ndarray, n_leaves: np.ndarray) -> np.ndarray:
-        """Errors of subtrees with a price for their size: the least is the best.
+        """Penalise the errors of subtrees by their size: the least is the best.
 
         A tree of twice as many leaves must err less by the tolerance, as a share, times
         the root of the share of the variance that the best one leaves unexplained: what
@@ -91,7 +91,7 @@ class Evidence(NamedTuple):
 
 
 class Pruned(NamedTuple):
-    """What is kept of a tree.
+    """Result of pruning a tree.
 
     Attributes
     ----------
@@ -117,22 +117,22 @@ class PruningRule(Value, ABC):
 
     @property
     def held_out_share(self) -> float:
-        """Share of the rows that it wants to be held out of growing."""
+        """Share of the rows to hold out of growing."""
         return 0.0
 
     @property
     def folds(self) -> int:
-        """Parts of the rows that a further tree each should be grown without."""
+        """Number of folds; a further tree is grown without each."""
         return 0
 
     @property
     def repeats(self) -> int:
-        """How many times the rows are divided into such parts, each time anew."""
+        """Number of times the rows are divided into folds, each time differently."""
         return 1
 
     @property
     def refits(self) -> bool:
-        """Whether held-out rows give the tree its size, and then train it as well."""
+        """Whether the tree is refitted on all rows once held-out rows gave its size."""
         return True
 
     @abstractmethod

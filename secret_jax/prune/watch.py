@@ -1,4 +1,4 @@
-"""When growth may end: what would be grown further, pruning would take back."""
+"""Early stop of growth, where pruning would remove any further split."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import numpy as np
 from secret_jax.prune.interface import Pruned
 from secret_jax.tree.structure import Tree
 
-# Growth ends so many levels below the tree that pruning keeps: a split that gains
-# nothing by itself may be worth it for those below it.
+# Growth ends this number of levels below the pruned tree: a split without gain of its
+# own may pay for the splits below it.
 LEVELS_BELOW = 3
 
 
 class Watch:
-    """Looks at trees as they grow, and says which of them are deep enough.
+    """Monitor that tells which growing trees are deep enough.
 
     Trees come in kinds, each pruned by itself. A kind is deep enough when the tree that
     pruning keeps of it ends at least `LEVELS_BELOW` levels above its frontier.
@@ -45,7 +45,7 @@ class Watch:
     def __call__(
         self, depth: int, so_far: Callable[[], Sequence[Tree]]
     ) -> Sequence[int]:
-        """The trees that need not grow further.
+        """Positions of the trees that need not grow further.
 
         Parameters
         ----------
