@@ -1,4 +1,4 @@
-"""Tree alternating optimisation: every split again, for the subtrees that it has.
+"""Tree alternating optimisation: optimise every split for its present subtrees.
 
 Carreira-Perpiñán & Tavallali 2018. With all else fixed, a row that reaches an inner
 node only asks which child's subtree predicts it better; so the best split of the node
@@ -39,7 +39,7 @@ _LEAST_LEFT = 0.1
 
 @dataclass(frozen=True, kw_only=True)
 class Tao(Refinement):
-    """Choose the splits of a tree again, deepest level first, until nothing changes.
+    """Tree alternating optimisation: refit splits level by level from the bottom.
 
     After every change the models below it are fitted again by the tree's own rule, and
     the change is kept only where the *objective* of its subtree drops: the sum over
@@ -110,7 +110,7 @@ class Tao(Refinement):
     }
 
     def __call__(self, fitted: Fitted, recipe: Recipe) -> Refined:
-        """The alternated tree, and how many passes it took."""
+        """Optimise the splits, and return the tree with the number of passes."""
         rows = fitted.all_rows(shuffle=True)
         check = None if fitted.refit else fitted.held_out
         if fitted.student_rows is not None:
@@ -128,7 +128,7 @@ class Tao(Refinement):
 
 
 class Alternated(NamedTuple):
-    """An alternated tree, and how it came about.
+    """Result of alternating optimisation.
 
     Attributes
     ----------
@@ -147,7 +147,7 @@ class Alternated(NamedTuple):
 def improve(
     tree: Tree, rows: Rows, check: Rows | None, recipe: Recipe, options: Tao
 ) -> Alternated:
-    """Alternate a tree as long as rows that are kept aside say that it pays.
+    """Alternate for as many passes as held-out rows find worthwhile.
 
     Parameters
     ----------
@@ -186,7 +186,7 @@ def improve(
 def alternate(
     tree: Tree, rows: Rows, check: Rows | None, recipe: Recipe, options: Tao
 ) -> Alternated:
-    """Passes over all levels; see `Tao` for what they keep.
+    """Run passes over all levels; see `Tao` for the criterion of acceptance.
 
     Parameters
     ----------
@@ -256,14 +256,14 @@ def _errors(tree: Tree, rows: Rows | None) -> np.ndarray:
 
 
 def _clearly_positive(differences: np.ndarray, margin: float) -> bool:
-    """Whether a sum is more than some of its standard errors above zero."""
+    """Whether a sum exceeds zero by some of its standard errors."""
     n = len(differences)
     error = np.std(differences) * n / np.sqrt(max(n - 1, 1))
     return bool(differences.sum() > margin * error)
 
 
 def subtree_costs(tree: Tree, gcv_factor: float) -> np.ndarray:
-    """The objective of the subtree below every node, shape (n_nodes,), float64."""
+    """Objective of the subtree below every node, shape (n_nodes,), float64."""
     weight = np.where(tree.weight > 0, tree.weight, 1.0)
     spare = 1.0 - gcv_factor * model_degrees(tree) / weight
     cost = training_errors(tree) / np.maximum(spare, _LEAST_LEFT) ** 2
@@ -283,10 +283,10 @@ def _improve_level(
     least: float,
     options: Tao,
 ) -> tuple[Tree, np.ndarray]:
-    """The tree with better splits at one depth, and its costs.
+    """Improve the splits at one depth; return the tree and its costs.
 
-    A node that was tried without success is active no longer, in place: until something
-    above or below it changes, it would be tried without success again.
+    Nodes tried without success are marked inactive, in place: a new attempt would fail
+    again until something above or below them changes.
     """
     continuous = (tree.kind == SplitKind.AXIS) | (tree.kind == SplitKind.OBLIQUE)
     nodes = np.flatnonzero(continuous & active & (tree.depth == level))
@@ -321,7 +321,7 @@ def _improve_level(
 def proposed(
     tree: Tree, nodes: np.ndarray, rows: Rows, least: float, node_rows: int
 ) -> Tree:
-    """The tree with the best splits of some nodes for the subtrees that they have.
+    """Replace the splits of some nodes by the best ones for their present subtrees.
 
     Parameters
     ----------
@@ -390,7 +390,7 @@ def proposed(
 
 
 def _with_splits(tree: Tree, nodes: np.ndarray, found: Split) -> Tree:
-    """The tree with those of the new splits that save something."""
+    """Apply the new splits that reduce the error."""
     useful = np.isfinite(found.gain) & (found.gain > 0)
     if not useful.any():
         return tree
@@ -424,7 +424,7 @@ _SPLIT_FIELDS = ("left", "right", "attribute", "direction", "threshold")
 
 
 def _merge(tree: Tree, changed: Tree, taken: np.ndarray) -> Tree:
-    """Some nodes of one tree, the others of another; their links are alike."""
+    """Take some nodes from one tree and the rest from another of the same shape."""
     fields = {}
     for name in (*_MODEL_FIELDS, *_SPLIT_FIELDS):
         old, new = getattr(tree, name), getattr(changed, name)
@@ -442,7 +442,7 @@ def _merge(tree: Tree, changed: Tree, taken: np.ndarray) -> Tree:
 
 
 def _ancestors(tree: Tree, level: int) -> np.ndarray:
-    """Each node's ancestor at a depth (itself there), -1 above it."""
+    """Ancestor of each node at a depth (itself there), -1 for nodes above it."""
     top = np.where(tree.depth == level, np.arange(tree.n_nodes), -1)
     for node in np.flatnonzero(tree.depth > level):  # parents come before children
         top[node] = top[tree.parent[node]]

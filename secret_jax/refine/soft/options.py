@@ -1,4 +1,4 @@
-"""The fields of the soft tree."""
+"""Options of soft trees."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from secret_jax.runtime.values import TupleOf, at_least, real, refuse
 
 @dataclass(frozen=True, kw_only=True)
 class SoftOptions(Refinement):
-    """The fields of `secret_jax.SoftGates`.
+    """Options of `secret_jax.SoftGates`.
 
     Hierarchical mixtures of experts (Jordan & Jacobs 1994) with the structure of a
     grown tree; soft decision trees (Irsoy, Yildiz & Alpaydin 2012). The fields were
@@ -125,16 +125,16 @@ class SoftOptions(Refinement):
     trains_models: ClassVar[bool] = True
 
     def check(self) -> None:
-        """See `Value`; a start must see its error at least once."""
+        """Check the fields; a start must be evaluated at least once."""
         super().check()
         if self.chunk > self.max_steps:
             refuse("chunk", type(self).__name__, "at most max_steps", self.chunk)
 
     def knows(self, loss: Loss | None) -> bool:
-        """Squared errors and cross-entropy have gradients here."""
+        """Whether gradients of a loss are known: squared errors and cross-entropy."""
         return loss is None or isinstance(loss, CrossEntropy)
 
     @property
     def held_out_share(self) -> float:
-        """Gradients need rows held out for good to say when to stop."""
+        """Share of rows held out permanently, for early stopping."""
         return self.validation_fraction
