@@ -1,4 +1,4 @@
-"""Short equations: the shortest model that says nearly the same as a node's own.
+"""Short equations: the shortest model that predicts nearly as a node's own.
 
 A leaf's shrunken model has a term for every column. The short one is its projection on
 few of them: no target is looked at again, so nothing is selected by chance, and what
@@ -38,7 +38,7 @@ def shortened(
     tau: float,
     spread: Spread | None = None,
 ) -> Tree:
-    """The tree with short equations in all its nodes, and their standard errors.
+    """Shorten the equations of all nodes, and compute their standard errors.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def shortened(
 def _varying(
     tree: Tree, statistics: NodeStatistics
 ) -> Float[np.ndarray, "n_nodes n_regressors n_regressors"]:
-    """Projections on what splits above a node have not fixed in it.
+    """Projections on the regressors that the splits above a node have not fixed.
 
     Fixed is a regressor of a column that was asked for and does not vary any more, and
     a sum of such regressors: that of the indicators of the categories that are left.
@@ -141,7 +141,7 @@ def _varying(
 
 
 def _asked(tree: Tree, node: int) -> set[int]:
-    """The input column that a split on one column asks for."""
+    """Input column that a split on one column uses."""
     schema, attribute = tree.schema, int(tree.attribute[node])
     if tree.kind[node] == SplitKind.DISCRETE:
         return {schema.discrete[attribute]}
@@ -153,7 +153,7 @@ def _asked(tree: Tree, node: int) -> set[int]:
 def _terms(
     schema: TableSchema, slopes: Float[np.ndarray, " n_regressors"]
 ) -> Float[np.ndarray, "n_regressors n_terms"]:
-    """Columns, and sets of levels that are next to each other in their coefficients.
+    """Candidate terms: columns, and sets of levels adjacent by coefficient.
 
     A set holds the levels beyond some place in the order of the coefficients, on the
     side away from the levels without a column, whose coefficient is zero.
@@ -182,7 +182,7 @@ def _short(
     member: Float[np.ndarray, "n n_terms"],
     limit: float,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Slopes of the short equation, and their variances in units of the noise a row.
+    """Slopes of the short equation, and their variances relative to the noise.
 
     Parameters
     ----------
@@ -220,7 +220,7 @@ def _short(
 def _forward(
     gram: np.ndarray, moment: np.ndarray, unsaid: float, limit: float, copy: float
 ) -> tuple[Int[np.ndarray, " n_chosen"], float]:
-    """Terms by pivoted partial Cholesky, and what they leave unsaid.
+    """Select terms by pivoted partial Cholesky; return them and what is unexplained.
 
     The term that says most comes next; of equal ones the first.
     """
@@ -254,7 +254,7 @@ def _backward(
     variance: float,
     limit: float,
 ) -> np.ndarray:
-    """The chosen terms without those that can be spared, the least useful first.
+    """Drop the terms that can be spared, the least useful first.
 
     Of equal ones the last that was chosen.
     """
