@@ -1,4 +1,4 @@
-"""Small linear algebra that never yields NaN, for one problem; `vmap` gives batches.
+"""Small linear algebra that never yields NaN, for one problem; `vmap` batches it.
 
 Elimination is written out in array operations on purpose. Batched LAPACK calls on the
 CPU share one thread pool and can wait for each other for ever (seen with jaxlib 0.10.2,
@@ -39,11 +39,11 @@ _WRITTEN_OUT: contextvars.ContextVar[bool] = contextvars.ContextVar(
 
 @contextmanager
 def written_out(wanted: bool = True) -> Iterator[None]:
-    """Short loops that are traced within are written out, step by step.
+    """Unroll short loops that are traced inside the block.
 
-    An accelerator starts several kernels for every turn of a loop, some of them only to
-    copy what it carries, but few for steps that stand one after the other. Processors
-    keep their loops: they compile faster. The numbers are the same, but for rounding.
+    An accelerator starts several kernels for every iteration of a loop, some only to
+    copy its state, but few for steps that follow each other. On CPUs loops stay, as
+    they compile faster. Results are the same up to rounding.
     """
     token = _WRITTEN_OUT.set(wanted)
     try:
@@ -53,12 +53,12 @@ def written_out(wanted: bool = True) -> Iterator[None]:
 
 
 def is_written_out() -> bool:
-    """Whether loops that are traced now are written out."""
+    """Whether loops that are traced now are unrolled."""
     return _WRITTEN_OUT.get()
 
 
 def turns(n: int, step: Callable[[Any, Any], Any], start: Any) -> Any:
-    """``step(i, state)`` for all i below n, as a loop or written out.
+    """Apply ``step(i, state)`` for all i below n, as a loop or unrolled.
 
     Examples
     --------
@@ -74,14 +74,14 @@ def turns(n: int, step: Callable[[Any, Any], Any], start: Any) -> Any:
 
 
 def matmul(a: jax.Array, b: jax.Array) -> jax.Array:
-    """Matrix product in full float32: TF32 is not enough for a Gram matrix."""
+    """Multiply matrices in full float32: TF32 is not enough for a Gram matrix."""
     return jnp.matmul(a, b, precision=HIGHEST)
 
 
 def small_matmul(a: jax.Array, b: jax.Array) -> jax.Array:
-    """`matmul` of small matrices, or with a vector: a part of other kernels.
+    """Multiply small matrices, or a matrix and a vector, fused with other kernels.
 
-    Written out it is a sum of products, which a compiler joins to what is around it.
+    Unrolled, it is a sum of products, which a compiler can fuse with its neighbours.
     """
     if not is_written_out():
         return matmul(a, b)
@@ -89,7 +89,7 @@ def small_matmul(a: jax.Array, b: jax.Array) -> jax.Array:
 
 
 def safe_divide(numerator: Any, denominator: Any, xp: Any = jnp) -> Any:
-    """A quotient, 0 where the denominator is not positive: weights of nothing.
+    """Divide, with 0 where the denominator is not positive.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ def safe_divide(numerator: Any, denominator: Any, xp: Any = jnp) -> Any:
 
 
 def unit_vectors(vectors: jax.Array) -> jax.Array:
-    """Vectors along the last axis with length one; what has none becomes zero."""
+    """Scale vectors along the last axis to length one; zero or non-finite ones to 0."""
     sound = jnp.isfinite(vectors).all(axis=-1, keepdims=True)
     length = jnp.sqrt(jnp.sum(vectors**2, axis=-1, keepdims=True))
     return jnp.where(sound, vectors / jnp.where(length > 0, length, 1.0), 0.0)
@@ -121,7 +121,7 @@ def unit_vectors(vectors: jax.Array) -> jax.Array:
 def inverse_cholesky(
     matrix: Float[Array, "n n"], tolerance: jax.Array | float
 ) -> tuple[Float[Array, "n n"], Bool[Array, " n"]]:
-    """Inverse of the Cholesky factor of a positive semi-definite matrix.
+    """Invert the Cholesky factor of a positive semi-definite matrix.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ def _factor(pivot: jax.Array, tolerance: jax.Array | float) -> jax.Array:
 def _inverse_written_out(
     matrix: Float[Array, "n n"], tolerance: jax.Array | float
 ) -> Float[Array, "n n"]:
-    """The inverse factor by the same operations on each number, two pivots a step.
+    """Compute `inverse_cholesky` unrolled, two pivots per step.
 
     In place: what has been eliminated makes room for a column of the inverse. A step
     is one kernel. The barriers keep a compiler from merging steps: each would then be
@@ -206,7 +206,7 @@ def _inverse_written_out(
 def guarded_solve(
     matrix: Float[Array, "n n"], rhs: jax.Array, tolerance: jax.Array | float
 ) -> jax.Array:
-    """Solve a positive semi-definite system; dependent columns get a zero.
+    """Solve a positive semi-definite system, with zeros for dependent columns.
 
     Parameters
     ----------
@@ -226,7 +226,7 @@ def guarded_solve(
 def leading_eigenvectors(
     matrix: Float[Array, "m m"], n: int, n_squarings: int = 6
 ) -> Float[Array, "n m"]:
-    """Eigenvectors of a symmetric matrix with the largest absolute eigenvalues.
+    """Eigenvectors of the largest absolute eigenvalues of a symmetric matrix.
 
     One after the other, each from a high power of what the earlier ones leave of the
     matrix: few products of matrices take the place of many steps of an iteration.
