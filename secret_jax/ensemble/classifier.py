@@ -1,4 +1,4 @@
-"""Boosters of classes: sums of trees that say log-odds."""
+"""Boosters of classes: sums of trees that predict log-odds."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ class SecretBoostingClassifier(ClassSetsMixin, ClassifierMixin, DistillingMixin)
         self.class_weight = class_weight
 
     def predict(self, X: TableLike) -> np.ndarray:
-        """The likeliest class of every row.
+        """Predict the most likely class of every row.
 
         Parameters
         ----------
@@ -160,7 +160,7 @@ class SecretBoostingClassifier(ClassSetsMixin, ClassifierMixin, DistillingMixin)
         return self.classes_[likeliest]
 
     def predict_proba(self, X: TableLike) -> np.ndarray:
-        """Probabilities of the classes.
+        """Predict the probabilities of the classes.
 
         Parameters
         ----------
@@ -174,12 +174,12 @@ class SecretBoostingClassifier(ClassSetsMixin, ClassifierMixin, DistillingMixin)
         return self._probabilities(self._scores(X))
 
     def predict_log_proba(self, X: TableLike) -> np.ndarray:
-        """Logarithms of the probabilities of the classes; see `predict_proba`."""
+        """Predict the logarithms of class probabilities; see `predict_proba`."""
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
 
     def decision_function(self, X: TableLike) -> np.ndarray:
-        """What the sums of trees say.
+        """Predict the log-odds or scores of the classes.
 
         Parameters
         ----------
@@ -195,7 +195,7 @@ class SecretBoostingClassifier(ClassSetsMixin, ClassifierMixin, DistillingMixin)
         return scores if scores.shape[1] > 1 else scores[:, 0]
 
     def staged_predict_proba(self, X: TableLike) -> Iterator[np.ndarray]:
-        """Probabilities after every round, the first of the logistic regression alone.
+        """Predict probabilities after every round, beginning with the first models.
 
         Parameters
         ----------
@@ -209,7 +209,7 @@ class SecretBoostingClassifier(ClassSetsMixin, ClassifierMixin, DistillingMixin)
             yield self._probabilities(scores.reshape(len(scores), -1))
 
     def staged_predict(self, X: TableLike) -> Iterator[np.ndarray]:
-        """The likeliest class after every round; see `staged_predict_proba`."""
+        """Predict the class after every round; see `staged_predict_proba`."""
         for probability in self.staged_predict_proba(X):
             yield self.classes_[np.argmax(probability, axis=1)]
 

@@ -1,4 +1,4 @@
-"""Rows as they were given: which distinct row each is, and which bags lack it."""
+"""Copies of rows: map given rows to distinct ones, and find rows out of bag."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from secret_jax.data.rows import Rows
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Copies:
-    """Given rows, of which identical ones train as one.
+    """Map from given rows to the distinct rows that train.
 
     A draw of a row takes one of its copies, in proportion to their weights: bags are
     drawn as if from the rows as they were given, one of whole weight as so many.
@@ -40,7 +40,7 @@ class Copies:
 
     @classmethod
     def of(cls, rows: Rows, given: Rows, number: np.ndarray) -> Self:
-        """The copies of distinct rows, all of which are among those given.
+        """Match given rows with the distinct rows, which are all among them.
 
         Parameters
         ----------
@@ -65,7 +65,7 @@ class Copies:
         )
 
     def out_of(self, count: np.ndarray, random: np.random.Generator) -> np.ndarray:
-        """How many of the rows that a given one stands for a bag lacks.
+        """Number of copies that each given row stands for and that a bag lacks.
 
         Parameters
         ----------
@@ -97,7 +97,7 @@ class Copies:
 
 
 def _keys(rows: Rows) -> list[bytes]:
-    """The content of every row as `secret_jax.data.rows.merged` compares it."""
+    """Content of every row, compared as in `secret_jax.data.rows.merged`."""
     targets = rows.targets.astype(np.float32)
     columns = [rows.table.x, rows.table.codes, targets]
     whole = np.hstack([np.asarray(column, np.float64) for column in columns])

@@ -1,7 +1,8 @@
-"""One readable tree that has learned what boosters say.
+"""Distil boosters into one readable tree.
 
-At the rows it learns half the real output, half what boosters say that have not seen
-the row; between them what all say together (born-again trees, Breiman & Shang 1996).
+At rows the target is half the real output, half the prediction of boosters that have
+not seen the row; between rows it is the prediction of the whole ensemble (born-again
+trees, Breiman & Shang 1996).
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _SOFT_START = 16  # leaves of the tree whose gates are trained, unless a number 
 
 
 class Teacher(NamedTuple):
-    """What boosters say, as a student asks them.
+    """Predictions of boosters, for students to learn from.
 
     Attributes
     ----------
@@ -60,7 +61,7 @@ class Teacher(NamedTuple):
 
 
 class Distilled(NamedTuple):
-    """A student.
+    """Result of a distillation.
 
     Attributes
     ----------
@@ -92,7 +93,7 @@ def teacher_of(
     parts: Sequence[np.ndarray],
     loss: Loss | None = None,
 ) -> Teacher:
-    """The boosters of a fit as a teacher of its own rows."""
+    """Make a teacher of the rows that fitted the boosters."""
     said, unseen = told_by(boosted.ensemble, loss), boosted.ensemble.values(rows.table)
     if boosted.unseen is not None:
         unseen = np.where(np.isfinite(boosted.unseen), boosted.unseen, unseen)
@@ -104,7 +105,7 @@ def teacher_of(
 
 
 def told_by(ensemble: Ensemble, loss: Loss | None) -> Callable[[Table], np.ndarray]:
-    """What an ensemble teaches of a table: its values, of classes probabilities."""
+    """Make the function that an ensemble teaches: values, or class probabilities."""
     if loss is None:
         return ensemble.values
     return lambda table: loss.prediction(ensemble.values(table))
@@ -120,7 +121,7 @@ def distil(
     soft: bool,
     options: Distillation,
 ) -> Distilled:
-    """Grow one tree on what boosters say.
+    """Grow one tree on the predictions of boosters.
 
     Parameters
     ----------
@@ -189,7 +190,7 @@ def _cut(
     plan: Plan,
     max_leaf_nodes: int | None,
 ) -> _Cut:
-    """A student at its size, and how its likes do on rows that nobody has seen."""
+    """Prune a student, and measure its fold students on held-out rows."""
     whole, *fold_trees = trees
     if max_leaf_nodes is not None:
         tree = of_size(whole, max_leaf_nodes)
@@ -218,7 +219,7 @@ def _cut(
 
 
 def _meant(tree: Tree, table: Table) -> np.ndarray:
-    """What a student predicts, as its teachers say it: of classes probabilities."""
+    """Predict with a student in the teacher's terms: values, or probabilities."""
     value = values(tree, table)
     return value if tree.loss is None else tree.loss.prediction(value)
 
@@ -233,7 +234,7 @@ def _fold_root(
     options: Distillation,
     oblique: bool,
 ) -> Root:
-    """A student of one booster, of the rows that the booster has seen."""
+    """Root of the student of one booster, over the rows that this booster has seen."""
     chosen = order[seen[order]]
     taught = said(learned.table.take(chosen))
     own = np.minimum(chosen, rows.n_rows - 1)
@@ -243,7 +244,7 @@ def _fold_root(
 
 
 def _recipe(plan: Plan, rows: Rows, learned: Rows, schema: TableSchema) -> Recipe:
-    """As for a tree of the rows; points support models of half as many of them."""
+    """Growth settings as for a tree of the rows, with half the least leaf weight."""
     recipe = plan.recipe(schema, float(rows.weight.sum()), 1.0)
     ratio = float(learned.weight.sum() / rows.weight.sum())
     return replace(
@@ -263,7 +264,7 @@ def _softened(
     max_leaf_nodes: int | None,
     kind: int,
 ) -> Distilled:
-    """A soft tree that starts from students of a part of the rows; the rest stop it."""
+    """Train a soft tree from students of some rows; the others stop it early."""
     most = hard.tree.n_leaves if max_leaf_nodes is None else max_leaf_nodes
     refinement = SoftGates(max_leaves=max(most, 2))
     cut = hold_out(rows.weight, refinement.held_out_share)

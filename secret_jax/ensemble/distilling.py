@@ -1,4 +1,4 @@
-"""The face of distilling: one readable tree from fitted boosters."""
+"""Mixin of boosters: distillation into one readable tree."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from secret_jax.runtime.warning import warn
 
 
 class DistillingMixin(BoostingEstimator):
-    """Base of boosters that teach a tree; a subclass says which estimator it is."""
+    """Base of boosters that can be distilled; a subclass chooses the student."""
 
     def _student(self, **parameters: Any) -> Any:
-        """The estimator of the tree, not fitted."""
+        """Make the unfitted estimator of the tree."""
         raise NotImplementedError
 
     def distill(
@@ -46,7 +46,7 @@ class DistillingMixin(BoostingEstimator):
         oblique: bool | Literal["auto"] = "auto",
         tau: float = 0.03,
     ) -> Any:
-        """One readable tree that has learned what the boosters say.
+        """Distil the boosters into one readable tree.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Forests of linear trees, with the errors of rows out of the bag."""
+"""Forests of linear trees, with out-of-bag errors."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ from secret_jax.runtime.values import at_least
 
 
 class SecretForestRegressor(OfNumbers, RegressorMixin, EnsembleEstimator):
-    """The mean of many trees with linear models in their leaves.
+    """Mean of many trees with linear models in their leaves.
 
     Every tree is grown on a bag of rows drawn with replacement, and every node is split
-    on the best of a few attributes drawn for it alone (Breiman 2001). What the trees
-    say of rows out of their bags tells the error without further rows.
+    on the best of a few attributes drawn for it alone (Breiman 2001). Out-of-bag
+    predictions measure the error without further rows.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ class SecretForestRegressor(OfNumbers, RegressorMixin, EnsembleEstimator):
     def fit(
         self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> Self:
-        """Grow the trees, side by side.
+        """Grow the trees of the forest.
 
         Parameters
         ----------
@@ -239,7 +239,7 @@ class SecretForestRegressor(OfNumbers, RegressorMixin, EnsembleEstimator):
 
 
 def _score(targets: np.ndarray, said: np.ndarray, weight: np.ndarray) -> float:
-    """R² over rows that are out of some bag."""
+    """Out-of-bag R², over rows that are out of some bag."""
     known = np.isfinite(said).all(axis=1)
     if known.sum() < 2:
         return float("nan")

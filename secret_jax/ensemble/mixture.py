@@ -1,4 +1,4 @@
-"""The mean of two boosters, weighted as rows that neither has seen tell.
+"""Stacking of two boosters, weighted by their error on held-out rows.
 
 Stacking (Wolpert 1992; Breiman 1996) with a single weight: trees with linear models and
 trees of constants are wrong in different places.
@@ -17,13 +17,13 @@ from secret_jax.ensemble.race import Runner
 from secret_jax.ensemble.working import total_error
 from secret_jax.losses.classes import CrossEntropy
 
-# A member of less than this is not worth its trees.
+# A member with a smaller weight is not worth its trees.
 _LEAST_SHARE = 0.05
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Mixture:
-    """Boosters that predict together.
+    """Weighted mean of boosters.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class Mixture:
 
 
 def mixed(leaders: Sequence[Runner], rows: Rows, loss: CrossEntropy | None) -> Mixture:
-    """Weigh the two best kinds of boosters against each other.
+    """Choose the weights of the two best kinds of boosters.
 
     Parameters
     ----------

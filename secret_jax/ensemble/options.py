@@ -1,4 +1,4 @@
-"""What boosters are made of: sizes of their trees, and how they are grown."""
+"""Options of boosters: tree sizes, and settings of growth."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from secret_jax.splits.rss import RssSplits
 
 @dataclass(frozen=True, kw_only=True)
 class TreeSize(Value):
-    """How large the trees of a booster are.
+    """Size of the trees of a booster.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class TreeSize(Value):
     }
 
     def check(self) -> None:
-        """Refuse fields that mean nothing, and those that do not go together."""
+        """Refuse invalid fields and combinations of fields."""
         super().check()
         if self.oblique and self.leaf == "constant":
             raise ValueError(
@@ -69,7 +69,7 @@ class TreeSize(Value):
         return f"{self.max_leaf_nodes} leaves" + (f" ({kind})" if kind else "")
 
     def least_weight(self, total: float) -> float:
-        """Least weight of a leaf of a tree whose rows have that weight."""
+        """Least weight of a leaf, for a tree of a total weight."""
         least = self.min_samples_leaf
         return max(1.0, least if is_integer(least) else least * total)
 
@@ -95,7 +95,7 @@ _CONSTANT_LEAF = Constant()
 
 @dataclass(frozen=True, kw_only=True)
 class TreeRecipe:
-    """How the trees of all boosters of a fit are made.
+    """Growth settings common to the trees of all boosters of a fit.
 
     Attributes
     ----------
@@ -135,7 +135,7 @@ class TreeRecipe:
     seed: int = 0
 
     def way(self, size: TreeSize) -> tuple[SplitFinder, LeafModel]:
-        """How trees of a size are split, and what their leaves hold."""
+        """Split finder and leaf model for trees of a size."""
         if size.leaf == "constant":
             return _CONSTANT_SPLITS, _CONSTANT_LEAF
         return self.splits, self.leaf

@@ -1,4 +1,4 @@
-"""Boosters of numbers: predictions, intervals, and a tree that learned from them."""
+"""Boosters of numeric targets: predictions, intervals, distillation."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class SecretBoostingRegressor(OfNumbers, RegressorMixin, DistillingMixin):
     """Boosted trees with linear models in their leaves.
 
     The first model is linear; every round adds a small tree with linear models that
-    has learned what is still missing (Friedman 2001, 2002). Five boosters that each
+    is fitted to the residuals (Friedman 2001, 2002). Five boosters that each
     leave out a fifth of the rows say how large the trees should be and when to stop,
     and predict together with a sixth that has seen all rows. Boosters of trees with
     constants in their leaves, which begin with the mean, take a share in the prediction
@@ -142,13 +142,13 @@ class SecretBoostingRegressor(OfNumbers, RegressorMixin, DistillingMixin):
             self._calibrated(residual[:, 0], weight)
 
     def _calibrated(self, residual: np.ndarray, weight: np.ndarray) -> None:
-        """Note the residuals of rows that had no part in their predictions."""
+        """Store the residuals of rows not used for their predictions."""
         deviation = np.full(len(residual), self._unit())
         found = conformity_scores(residual, deviation, weight)
         self.conformity_scores_, self.conformity_weight_ = found
 
     def _unit(self) -> float:
-        """Unit of the conformity scores: of predictions without any error 1."""
+        """Unit of the conformity scores; 1 if predictions have no error."""
         deviation = float(self.deviation_)
         return deviation if deviation > np.finfo(float).tiny else 1.0
 
@@ -188,7 +188,7 @@ class SecretBoostingRegressor(OfNumbers, RegressorMixin, DistillingMixin):
         return prediction, np.broadcast_to(self.deviation_, prediction.shape).copy()
 
     def staged_predict(self, X: TableLike) -> Iterator[np.ndarray]:
-        """Predictions after every round, the first of the first models alone.
+        """Predict after every round, beginning with the first models.
 
         There are as many as the longest of the boosters has trees.
 
@@ -231,7 +231,7 @@ class SecretBoostingRegressor(OfNumbers, RegressorMixin, DistillingMixin):
     def predict_interval(
         self, X: TableLike, coverage: float = 0.9
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Intervals that hold the outputs of new rows with a given probability.
+        """Predict intervals that cover new outputs with a given probability.
 
         The prediction plus and minus a quantile of the errors on rows left out (as the
         jackknife and cross-validation do; Barber et al. 2021), or on the rows of
