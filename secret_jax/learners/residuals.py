@@ -1,4 +1,4 @@
-"""What a node's own model leaves, ready for tests of it and for models of its parts."""
+"""Residuals of a node's own model, prepared for tests and for models of its parts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CONSTANT = 1e-6
 
 
 class Residuals(NamedTuple):
-    """The residuals of a node's model.
+    """Residuals of a node's model.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class Residuals(NamedTuple):
 
 
 def residuals(node: Node, *, linear: bool, ridge: float) -> Residuals:
-    """Residuals of the node's own model, and the rows as models of parts see them.
+    """Compute the residuals of the node's model, and rows for models of its parts.
 
     Parameters
     ----------
