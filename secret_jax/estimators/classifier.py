@@ -1,4 +1,4 @@
-"""The scikit-learn face of trees for classes."""
+"""Estimator of classification trees."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ from secret_jax.tree import routing
 
 
 class SecretClassifier(ClassSetsMixin, ClassifierMixin, TreeEstimator):
-    """A readable classification tree with logistic regressions in its leaves.
+    """Readable classification tree with logistic regressions in its leaves.
 
-    The tree is that of `secret_jax.SecretRegressor`, on indicators of the classes;
-    the models of its leaves say log-odds. Of two classes there is one equation in a
-    leaf, the log-odds of the second; of more there is one for each class, and
-    probabilities are proportional to their exponentials.
+    The tree is grown as by `secret_jax.SecretRegressor`, on indicators of the classes;
+    the models of its leaves predict log-odds. For two classes a leaf has one equation,
+    the log-odds of the second; for more it has one per class, and probabilities are
+    proportional to their exponentials.
 
     Parameters
     ----------
@@ -179,7 +179,7 @@ class SecretClassifier(ClassSetsMixin, ClassifierMixin, TreeEstimator):
 
     @classmethod
     def cart(cls, **parameters: Any) -> SecretClassifier:
-        """The trees of Breiman, Friedman, Olshen & Stone 1984, as scikit-learn's.
+        """Build the trees of Breiman, Friedman, Olshen & Stone 1984, as scikit-learn's.
 
         Gini impurity, every threshold, shares of the classes in the leaves, no pruning:
         node for node the tree of `sklearn.tree.DecisionTreeClassifier`, where no two
@@ -214,7 +214,7 @@ class SecretClassifier(ClassSetsMixin, ClassifierMixin, TreeEstimator):
         return len(self.classes_)
 
     def predict(self, X: TableLike) -> np.ndarray:
-        """The likeliest class of every row, or that of least expected cost.
+        """Predict the most likely class of every row, or that of least expected cost.
 
         Parameters
         ----------
@@ -232,7 +232,7 @@ class SecretClassifier(ClassSetsMixin, ClassifierMixin, TreeEstimator):
         return self.classes_[np.argmin(probability @ costs, axis=1)]
 
     def predict_proba(self, X: TableLike) -> np.ndarray:
-        """Probabilities of the classes.
+        """Predict the probabilities of the classes.
 
         Parameters
         ----------
@@ -247,12 +247,12 @@ class SecretClassifier(ClassSetsMixin, ClassifierMixin, TreeEstimator):
         return np.stack([1.0 - found, found], axis=1) if found.ndim == 1 else found
 
     def predict_log_proba(self, X: TableLike) -> np.ndarray:
-        """Logarithms of the probabilities of the classes; see `predict_proba`."""
+        """Predict the logarithms of class probabilities; see `predict_proba`."""
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
 
     def decision_function(self, X: TableLike) -> np.ndarray:
-        """What the equations of the leaves say.
+        """Evaluate the equations of the leaves: log-odds, or scores.
 
         Parameters
         ----------

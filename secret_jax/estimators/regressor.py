@@ -1,4 +1,4 @@
-"""The scikit-learn face: validate, call, store; no numerics."""
+"""Estimator of regression trees."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from secret_jax.tree import routing
 
 
 class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
-    """A readable regression tree with linear models in its leaves.
+    """Readable regression tree with linear models in its leaves.
 
     The first parameters say how much there is to read: ``max_leaf_nodes``,
     ``tolerance`` (fewer leaves) and ``tau`` (shorter equations). Then comes what a tree
@@ -324,7 +324,7 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
 
     @property
     def additive_(self) -> AdditiveStage | None:
-        """The curves in front of the tree, if there are any."""
+        """Additive stage in front of the tree; None if there is none."""
         check_is_fitted(self)
         return self.tree_.additive
 
@@ -441,7 +441,7 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
     def predict_interval(
         self, X: TableLike, coverage: float = 0.9
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Intervals that hold the outputs of new rows with a given probability.
+        """Predict intervals that cover new outputs with a given probability.
 
         The prediction plus and minus a number of standard deviations (those of
         ``predict(X, return_std=True)``) that `conformalize` found on rows of its own.
@@ -519,7 +519,7 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
 
 
 def _refuses_negative(loss: Any) -> bool:
-    """Whether a loss knows no negative targets."""
+    """Whether a loss refuses negative targets."""
     value = value_of("loss", loss)
     try:
         if value is not None:
