@@ -71,7 +71,7 @@ class Automatic:
         return max(self.split * total, few, self.sampled_split * seen)
 
     def least_rows_of_leaf(self, total: float, seen: float) -> float:
-        """Least weight of a leaf; ``seen`` is the rows of one split search."""
+        """Least weight of a leaf; ``seen`` as in `least_rows_of_split`."""
         return max(self.leaf_rows, self.leaf * total, self.sampled_leaf * seen)
 
     def least_gain(self, total: float) -> float:
