@@ -1,8 +1,8 @@
 """Thresholds along projections, and the gain of linear models of their sides.
 
 All thresholds are tried, a number of quantiles, or a share of the observed values. The
-sums behind the models run along the sorted rows, from both ends: one solve for each side
-of each threshold, and no second pass over the rows.
+sums behind the models run along the sorted rows, from both ends: one solve for each
+side of each threshold, and no second pass over the rows.
 """
 
 from __future__ import annotations
