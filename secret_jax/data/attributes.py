@@ -157,7 +157,7 @@ def chosen_attributes(
     chosen : sequence of str or int, bool mask, or None
         Columns by name or place, or attributes by name.
     names : tuple of str
-        Of the attributes.
+        Names of the attributes.
     dates : tuple of (str, tuple of str)
     argument : str
         Who asks, for messages.

@@ -98,7 +98,7 @@ def indicators(labels: np.ndarray, classes: np.ndarray, where: str) -> np.ndarra
     classes : ndarray of shape (n_classes,)
         In order.
     where : str
-        What the labels are, for messages.
+        Origin of the labels, for error messages.
 
     Returns
     -------

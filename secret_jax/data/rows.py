@@ -13,11 +13,11 @@ from secret_jax.runtime.hashing import mix
 # offset, by another unit) must not move a row. Rows that differ by less, most rows of a
 # table with heavy tails, are told apart by their exact content.
 _STEPS = 1024.0
-# A row of more copies is dealt as so many: ten for each of five parts, five for each of
-# ten, two for each pair of parts of two divisions into five. Of many such rows there
-# are fewer, but one for each of five parts.
+# Maximum and minimum number of copies of a dealt row. 50 are ten for each of five
+# folds, five for each of ten, two for each pair of folds of two divisions into five; 5
+# are one for each of five folds.
 _MOST_DEALT, LEAST_DEALT = 50, 5
-# Dealt rows that are plenty.
+# Number of dealt rows that is enough.
 PLENTY = 1 << 16
 
 
@@ -104,7 +104,7 @@ class Merged(NamedTuple):
     hashed : ndarray of shape (n_rows,), uint64
         By which they are ordered, rising.
     copies : ndarray of shape (n_rows,), int64
-        How many rows each one stands for.
+        Number of rows that each one stands for.
     """
 
     rows: Rows
@@ -114,10 +114,10 @@ class Merged(NamedTuple):
     def dealt(self, most: int = PLENTY) -> Rows:
         """Split merged rows into copies spread evenly over the shuffled order.
 
-        A row that stands for several becomes as many of equal weights (or up to 50, of
-        more copies) at equal distances, so that every stretch of the rows, and every
-        part that is made of stretches, holds its share of them: what is learned from
-        some copies of a row is judged by others.
+        A row that stands for several is split into as many of equal weight (at most 50)
+        at equal distances, so that every stretch of the rows, and every fold made of
+        stretches, holds its share of them: models fitted to some copies of a row are
+        judged by others.
 
         Parameters
         ----------
@@ -145,9 +145,9 @@ def merged(rows: Rows, seed: int, copies: np.ndarray | None = None) -> Merged:
     ----------
     rows : Rows
     seed : int
-        Of the order.
+        Seed of the order.
     copies : ndarray of shape (n_rows,), int64, optional
-        How many rows each one stands for; by default one.
+        Number of rows that each one stands for; by default one.
 
     Returns
     -------
@@ -169,7 +169,7 @@ def _spread(hashed: np.ndarray, number: np.ndarray) -> np.ndarray:
     hashed : ndarray of shape (n_distinct,), uint64
         Where the first copy of each row lies, rising.
     number : ndarray of shape (n_distinct,), int64
-        How many copies there are of it; they are numbered one row after the other.
+        Number of copies of each row; copies are numbered row by row.
 
     Returns
     -------

@@ -63,7 +63,7 @@ def sampling_hash(values: AnyArray, factors: AnyArray) -> Any:
     values : Array of shape (n_rows, n_columns), float32
         As they were given: an encoding would differ in the last digit between devices.
     factors : Array of shape (n_columns,), uint32
-        Of `sampling_factors`.
+        Result of `sampling_factors`.
 
     Returns
     -------

@@ -50,7 +50,7 @@ class TableSchema:
     continuous : tuple of int
         Input columns of the encoded continuous attributes, regressors first.
     n_regressors : int
-        How many encoded columns the models use, indicators included.
+        Number of encoded columns that the models use, including indicators.
     center, scale : ndarray of shape (n_columns,), float64
         ``x_encoded = (x - center) / scale``; 0 and 1 for indicators. The center is the
         mean of the values that are there, and stands for those that are missing.
@@ -262,7 +262,7 @@ class TableSchema:
         column : int
             Position in ``names``.
         place : int
-            Of an ordered category, or a day since 1970.
+            Rank of an ordered category, or a day since 1970.
 
         Returns
         -------
@@ -283,7 +283,7 @@ class TableSchema:
         Parameters
         ----------
         columns : sequence of ndarray of shape (n_rows,)
-            Those of ``names``, with places in place of ordered categories and dates.
+            Columns of ``names``, with ranks of ordered categories and numbers of dates.
 
         Returns
         -------

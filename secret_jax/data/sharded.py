@@ -30,9 +30,9 @@ from secret_jax.runtime.shapes import next_power_of_two
 
 # Rows that a device looks at together: float32 sums of so few keep six digits, and the
 # tiles are added up with their rounding errors beside them. Few stay in the caches of a
-# processor; an accelerator starts the kernels of a turn of the loop one by one.
+# processor; an accelerator starts the kernels of an iteration one by one.
 _TILE, _ACCELERATOR_TILE = 1024, 8192
-# Most numbers of a tile: 256 MB of float32.
+# Maximum number of values in a tile: 256 MB of float32.
 _TILE_NUMBERS = 1 << 26
 
 _Result = TypeVar("_Result")
@@ -105,7 +105,7 @@ def _moments(x: AnyArray, n_rows: AnyArray, *, mesh: Mesh) -> tuple[jax.Array, .
     Returns
     -------
     shift : Array of shape (n_columns,)
-        What the offsets are from.
+        Origin of the offsets.
     sums : Array of shape (n_shards * tile, 4, n_columns)
         To be added up on the host: that is exact, and their number is fixed.
     low, high : Array of shape (n_columns,)
@@ -230,7 +230,7 @@ class ShardedRows:
     weight : ndarray of shape (n_rows,), float64
         Positive.
     copies : ndarray of shape (n_rows,), int64, or None
-        How many rows each one stands for; None: one.
+        Number of rows that each one stands for; None: one.
     """
 
     schema: TableSchema

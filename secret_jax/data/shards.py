@@ -30,7 +30,7 @@ class RowShards:
     n_rows : int
         Rows that are none of the padding.
     mesh : jax.sharding.Mesh
-        Of one axis.
+        Mesh with one axis.
     center : ndarray of shape (n_columns,), float64
         Numbers of float32; zero for columns that lose nothing without.
     """
@@ -89,13 +89,13 @@ def shard_rows(X: Any, mesh: Mesh | None = None) -> RowShards:
         (a time in seconds, say) what lies there is the distance from its mean, so that
         it keeps the digits in which its rows differ.
     mesh : jax.sharding.Mesh, optional
-        Of one axis; by default all devices of the platform that JAX prefers. The rows
-        need not be a multiple of its devices: the last shard is padded.
+        Mesh with one axis; by default all devices of the platform that JAX prefers.
+        The rows need not be a multiple of its devices: the last shard is padded.
 
     Returns
     -------
     RowShards
-        What ``fit``, ``predict`` and ``score`` take in the place of an array.
+        Rows that ``fit``, ``predict`` and ``score`` accept in place of an array.
 
     Raises
     ------

@@ -103,7 +103,7 @@ class EncodedRows:
     ----------
     rows : Rows
     copies : ndarray of shape (n_rows,), int64, or None
-        How many rows each one stands for; None: one.
+        Number of rows that each one stands for; None: one.
     """
 
     rows: Rows
@@ -144,7 +144,7 @@ class HostRows:
     weight : ndarray of shape (n_rows,), float64
         Positive.
     copies : ndarray of shape (n_rows,), int64, or None
-        How many rows each one stands for; None: one.
+        Number of rows that each one stands for; None: one.
     """
 
     schema: TableSchema
@@ -231,7 +231,7 @@ def few_copies(
     ----------
     found : Rows
     copies : ndarray of shape (n_rows,), int64, or None
-        How many rows each one stands for.
+        Number of rows that each one stands for.
     n_wanted, seed : int
         As in `RowSource.sample`.
     """

@@ -28,7 +28,7 @@ from secret_jax.runtime.warning import warn
 
 # Beyond, whole numbers have gaps between them and are weights like any others.
 _MOST_COPIES = 2.0**53
-# How many rows say that a column is not the target, nearly always.
+# Number of rows that nearly always show that a column is not the target.
 _FIRST_ROWS = 64
 
 
@@ -141,7 +141,7 @@ def scaled_weight(weight: np.ndarray, copies: np.ndarray) -> np.ndarray:
     ----------
     weight : ndarray of shape (n_rows,), float64
     copies : ndarray of shape (n_rows,), int64
-        How many rows each one stands for: so many ones are in the mean.
+        Number of rows that each one stands for: its weight in the mean.
     """
     if _are_counts(weight):
         return weight
@@ -158,8 +158,8 @@ def _are_counts(weight: np.ndarray) -> bool:
 def copies_of(weight: np.ndarray) -> np.ndarray:
     """Number of rows that each row stands for, by its unscaled weight.
 
-    Whole numbers are counts. Of other weights, those of a survey say, each is one row,
-    however heavy: parts of a single observation cannot judge each other.
+    Integer weights are counts. With other weights, such as those of a survey, each row
+    is one, however heavy: parts of a single observation cannot judge each other.
 
     Returns
     -------
@@ -184,7 +184,7 @@ def given_beside(
         Which has noted the features.
     given : tuple (X, y) or (X, y, sample_weight)
     name, use : str
-        Of the parameter, and what the rows are for, for messages.
+        Name of the parameter and purpose of the rows, for error messages.
     """
     if not isinstance(given, tuple | list) or len(given) not in (2, 3):
         raise ValueError(
