@@ -18,7 +18,7 @@ import numpy as np
 from secret_jax.stream.batches import StreamError
 from secret_jax.tree.archive import replacing
 
-# A fit that is killed loses at most so many seconds of a pass.
+# Maximum time of a pass that a killed fit loses, in seconds.
 USUAL_PAUSE = 60.0
 _HEADER = "header"
 
@@ -31,11 +31,11 @@ class Checkpoint:
     folder : path-like or None
         Made if it is not there. None: nothing is kept.
     identity : dict
-        What must be the same for a fit to go on: for JSON.
+        Values that must be equal for a fit to continue; as JSON.
     pause : float
         Seconds between two states, of which the last one is kept.
     suffix : str
-        Of the files of this process.
+        Suffix of the file names of this process.
 
     Raises
     ------

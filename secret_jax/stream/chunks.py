@@ -102,7 +102,7 @@ class Chunks:
     size : int
         Rows of a chunk, if it is more than `CHUNK_ROWS`.
     layout : Layout, optional
-        What the batches must have in common; by default that of the first one.
+        Layout that all batches must have; by default that of the first one.
     targets : bool
         Whether targets are read.
 

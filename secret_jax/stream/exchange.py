@@ -78,8 +78,8 @@ def told(exchange: Exchange, work: Callable[[], bytes]) -> list[bytes]:
     Raises
     ------
     StreamError
-        In all processes, if the rows of one of them cannot be used: nobody waits for
-        it in vain.
+        In all processes, if the rows of one of them cannot be used, so that none waits
+        in vain.
     """
     if exchange.n_processes == 1:
         return [work()]

@@ -41,7 +41,7 @@ class StreamOptions(NamedTuple):
     pause : float
         Seconds between checkpoints.
     parameters : str
-        Those of the estimator, as text: a checkpoint is of one setting.
+        Parameters of the estimator, as text; a checkpoint belongs to one setting.
     exchange : Exchange
     """
 
@@ -127,13 +127,13 @@ def _enough(plan: Plan, options: StreamOptions, n_rows: int) -> int:
 def begun(plan: Plan, source: str, options: StreamOptions) -> tuple[Checkpoint, Plan]:
     """Open the checkpoint of this fit, and take over the seed that it began with.
 
-    That of the first process: another process may have drawn another.
+    The seed is that of the first process: other processes may have drawn others.
 
     Parameters
     ----------
     plan : Plan
     source : str
-        What tells the source of this process from another one.
+        Description that tells the source of this process from other sources.
     options : StreamOptions
     """
     from secret_jax import __version__

@@ -1,7 +1,7 @@
 """First pass over a stream: moments, categories and a sample, chunk by chunk.
 
-What it leaves is what the same rows in memory would have given, to the bit: blocks of
-rows are measured and added up as `secret_jax.data.scaling` does it.
+The result is the same, to the bit, as for the same rows in memory: blocks of rows are
+measured and added up as in `secret_jax.data.scaling`.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ from secret_jax.stream.chunks import Chunk
 from secret_jax.stream.pool import Pool, PoolRows
 
 _HOUR = "hour"
-# More sums of blocks than these are added up on the way: a gigabyte of rows to a
-# megabyte of sums, and no more than so many.
+# Maximum number of sums of blocks before they are added up: a megabyte of sums for a
+# gigabyte of rows.
 _MOST_SUMS = 1 << 16
-# From one process to the others go so many at most: two megabytes.
+# Maximum number of sums sent from one process to the others: two megabytes.
 _MOST_SUMS_SENT = 1 << 12
 # Beyond, whole numbers have gaps between them and are weights like any others.
 _MOST_COPIES = 2.0**53
@@ -66,7 +66,7 @@ class Weights(NamedTuple):
     n_rows : int
         All of them.
     n_used : int
-        Those of a positive weight.
+        Number of rows of positive weight.
     total, largest : float
     whole : bool
         Whether all are whole numbers.
@@ -107,7 +107,7 @@ class Learner:
     options : ColumnOptions
     target_names : tuple of str
     enough : callable
-        From a number of rows to how many of them the sample should have.
+        Maps a number of rows to the size of their sample.
 
     Attributes
     ----------
@@ -117,7 +117,7 @@ class Learner:
         With hours for every column of dates.
     weights : Weights
     digest : int
-        Of targets and weights, see `secret_jax.stream.chunks.Chunk.digest`.
+        Checksum of targets and weights, see `secret_jax.stream.chunks.Chunk.digest`.
     sums, target_sums : list of ColumnSums
     categories : list of dict
         For each discrete attribute the weight of every category, in the order in which
@@ -248,7 +248,7 @@ class Learner:
                 self.hours.add(name)
         for name, column in zip(names, values, strict=True):
             for output, y in zip(self.target_names, targets.T, strict=True):
-                # Most differ in the first rows; then nobody looks at them any more.
+                # Most columns differ in the first rows and are not compared again.
                 if (name, output) not in self.different and any(
                     (column[:n] != y[:n]).any() for n in (64, None)
                 ):

@@ -79,15 +79,15 @@ class StreamMixin:
         columns : sequence of str, optional
             Columns to use; by default all others.
         sample_rows : int, optional
-            How many rows grow and prune the tree. By default as many as `fit` would
-            take (see ``max_split_samples``), but at most 524,288.
+            Number of rows that grow and prune the tree. By default as many as `fit`
+            would take (see ``max_split_samples``), but at most 524,288.
         checkpoint : path-like, optional
             A folder, made if need be. The same call after an interruption goes on from
             what it holds, to the same model; when that is saved, remove the folder. A
             call with other parameters, columns or rows is refused: files count as
             others once they are written anew; of batches nothing is known unread.
         checkpoint_seconds : float, default=60
-            How much of a pass may be lost at most.
+            Maximum time of a pass that may be lost.
         processes : bool, default=False
             Whether this is one of several processes that
             ``jax.distributed.initialize`` has brought together, which all call this
@@ -199,7 +199,7 @@ class StreamMixin:
         Returns
         -------
         int
-            How many rows there were.
+            Number of rows predicted.
 
         Raises
         ------

@@ -16,7 +16,7 @@ from secret_jax.data.sampling import (
 from secret_jax.stream.batches import Batch
 from secret_jax.stream.sources import BatchSource
 
-# Of the choice: another one than that of the sample, or it would lie in one part.
+# Seed that differs from that of the sample, which would otherwise lie in one part.
 _SEED = 1
 
 

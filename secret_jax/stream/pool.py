@@ -37,7 +37,7 @@ class PoolRows(NamedTuple):
     targets : ndarray of shape (n_rows, n_outputs), float64
     weight : ndarray of shape (n_rows,), float64
     number : ndarray of shape (n_rows,), int64
-        How many rows each one was.
+        Number of rows that each one stands for.
     hashed : ndarray of shape (n_rows,), uint32
     """
 
@@ -77,7 +77,7 @@ class Pool:
     Parameters
     ----------
     enough : callable
-        From a number of rows to how many of them are wanted; their share never rises.
+        Maps a number of rows to the size of their sample; its share never rises.
 
     Attributes
     ----------
@@ -153,11 +153,11 @@ class Pool:
             schema.
         n_seen : int
         factor : float
-            What the weights are multiplied by.
+            Factor of the weights.
         seed : int
-            Of the order of the rows.
+            Seed of the order of the rows.
         counts : bool
-            Whether the weights say how many rows each one stands for.
+            Whether the weights are numbers of rows.
         """
         whole, n_wanted = self.rows(), self._enough(n_seen)
         assert whole is not None

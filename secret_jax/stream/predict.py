@@ -39,7 +39,7 @@ def predict_stream(
     Returns
     -------
     int
-        How many rows there were.
+        Number of rows predicted.
     """
     try:
         import pyarrow as pa

@@ -16,7 +16,7 @@ class Rate:
         What is being done.
     progress : callable
     n_rows : int or None
-        All rows, None where nobody knows.
+        Total number of rows; None if unknown.
     start : int
         Rows that were done before.
     """

@@ -30,7 +30,7 @@ class _Seen(NamedTuple):
     ----------
     n_rows : int
     digest : int
-        Of the targets and weights of these rows.
+        Checksum of the targets and weights of these rows.
     """
 
     n_rows: int
@@ -49,12 +49,12 @@ class StreamRows:
     source : BatchSource
         The rows of this process.
     identity : str
-        What told the source from others before the first pass.
+        Description of the source before the first pass.
     layout : Layout
     own, whole : Weights
-        Of the rows of this process, and of all of them, in the first pass.
+        Weights of this process, and of all processes, in the first pass.
     digest : int
-        Of the targets and weights of this process in the first pass.
+        Checksum of the targets and weights of this process in the first pass.
     sample : Rows
         The one that the first pass took.
     checkpoint : Checkpoint

@@ -301,7 +301,7 @@ class IterableBatches:
     Parameters
     ----------
     iterable : iterable, or callable that returns an iterable
-        Of what `as_batch` knows. Every time the same batches in the same order.
+        Items that `as_batch` accepts; the same batches in the same order every time.
     wanted : Wanted
     """
 
