@@ -44,7 +44,7 @@ class CurveTerms(NamedTuple):
     at : ndarray of shape (n_points,), float64
         Encoded values, rising, or codes of categories.
     values : ndarray of shape (n_points, n_terms), float64
-        Of the terms at the points.
+        Values of the terms at the points.
     """
 
     column: int

@@ -26,7 +26,7 @@ class Sums(NamedTuple):
     Attributes
     ----------
     gram : ndarray of shape (1 + n_terms + 1, 1 + n_terms + 1), float64
-        Of a one, the terms, and the target.
+        Weighted sums of products of [1, terms, target].
     """
 
     gram: np.ndarray
@@ -99,7 +99,7 @@ def ridge(sums: Sums, gcv_factor: float) -> Ridge:
     ----------
     sums : Sums
     gcv_factor : float
-        What a degree of freedom counts.
+        Weight of a degree of freedom.
 
     Returns
     -------
@@ -145,7 +145,7 @@ class Residuals(NamedTuple):
     stage : AdditiveStage
         From all rows.
     whole : ndarray of shape (n_rows, 1), float64
-        Of every row, from curves without its parts.
+        Residual of every row, from curves fitted without its folds.
     folds : list of ndarray of shape (n_rows_outside, 1), float64
         For each part, of the rows outside of it: from curves that have seen neither
         the part nor the row, but for their penalty, which the others outside chose
@@ -174,14 +174,14 @@ def residuals(
     Parameters
     ----------
     rows : Rows
-        Of one output.
+        Rows with one output.
     schema : TableSchema
     options : Additive
     divisions : sequence of sequence of ndarray of shape (n_rows,), bool
         Each divides all rows into parts.
     tau : float
-        How far the curves may be from the best ones, to be short: a share of the
-        variance of the noise, times the share that they explain.
+        Maximum deviation of simplified curves from the best ones: a share of the noise
+        variance, times the share that they explain.
     for_folds : bool
         False: ``folds`` stays empty.
 

@@ -32,7 +32,7 @@ class Additive(Value):
         on rows that neither has seen; ``additive="auto"`` is this. False: the curves
         are there in any case.
     gcv_factor : float, default=1.2
-        What a degree of freedom counts in the generalised cross-validation that
+        Weight of a degree of freedom in the generalised cross-validation that
         chooses the penalty; 1 is the textbook's, more gives smoother curves.
 
     References

@@ -23,7 +23,7 @@ def shortened(
     ----------
     terms : CurveTerms
     value : ndarray of shape (n_points,)
-        Of the curve at the points.
+        Values of the curve at the points.
     missing : float
         Where a value is missing.
     table : Table
@@ -64,8 +64,8 @@ def kept_points(
 ) -> np.ndarray:
     """Choose the points of a piecewise linear curve that are worth keeping.
 
-    Of all inner points the one that changes the curve least is left out, again and
-    again, while the change over the mass is within the budget.
+    The inner point that changes the curve least is dropped repeatedly, while the mean
+    squared change stays within the budget.
 
     Parameters
     ----------

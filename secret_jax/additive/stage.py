@@ -76,7 +76,7 @@ class AdditiveStage:
         The points of a curve are those from its number here up to the next one's.
     at, value : ndarray of shape (n_points,), float64
     deviation : ndarray of shape (n_curves,), float64
-        Of the curve's values at the training rows.
+        Standard deviation of the curve's values at the training rows.
     degrees : float
         Effective degrees of freedom.
     """
@@ -170,9 +170,9 @@ def refuse_stage(stage: AdditiveStage | None, what: str, instead: str) -> None:
     ----------
     stage : AdditiveStage or None
     what : str
-        What does not know them, at the beginning of a sentence.
+        Feature that would ignore them, as the beginning of a sentence.
     instead : str
-        What can be done, in the imperative.
+        Remedy, in the imperative.
     """
     if stage is not None:
         raise StageError(
