@@ -21,8 +21,8 @@ import numpy as np
 
 _ARCHIVE_START = b"PK\x03\x04"  # what every non-empty zip archive begins with
 _ARCHIVE_END = b"PK\x05\x06"  # and how the last 22 bytes of one begin
-# What a file may hold: so many bytes, or so many times its own. Trees with thousands of
-# categories reach a hundred times, headers with many numbers twelve times.
+# Maximum unpacked size: in bytes, or as a multiple of the file's size. Trees with
+# thousands of categories reach a hundred times, headers with many numbers twelve times.
 _MOST_BYTES, _MOST_TIMES = 1 << 26, 256
 _MOST_OF_TEXT, _MOST_TIMES_OF_TEXT = 1 << 24, 32
 # Both are unpacked a bounded part at a time.
@@ -43,7 +43,7 @@ class Archive:
     Attributes
     ----------
     altered : ModelFileError
-        What to raise where the content is not what was written.
+        Error to raise if the content differs from what was written.
 
     Raises
     ------

@@ -25,7 +25,7 @@ def bounded(
     Parameters
     ----------
     tree : Tree
-        That predicts the targets: not what curves leave of them, nor their logarithms.
+        Tree that predicts the targets, not residuals of curves, nor logarithms.
     lower, upper : ndarray of shape (n_outputs,)
         Range of all targets, in standardised units.
 

@@ -35,7 +35,7 @@ class KeptRows:
         0: weighted means (Nadaraya & Watson); 1: weighted linear models.
     x : ndarray of shape (n_rows, n_regressors), float32
     residual : ndarray of shape (n_rows, n_outputs), float32
-        Targets less what the leaf's linear model says, not clipped.
+        Targets minus the predictions of the leaf's linear model, not clipped.
     weight : ndarray of shape (n_rows,), float64
     first : ndarray of shape (n_nodes + 1,), int64
         The rows of a node are those from its number here up to the next one's.

@@ -24,7 +24,7 @@ from secret_jax.tree.structure import SplitKind, Tree
 
 # Leaves, and categories, that the bits of a number tell apart.
 N_BITS = 32
-# Trees are padded to so many leaves, or to twice as many.
+# Trees are padded to this number of leaves, or to twice as many.
 _FEWEST = 16
 
 
@@ -38,12 +38,12 @@ class LeafBits(NamedTuple):
     direction : Array of shape (n_trees, n_splits, n_columns), float32
     threshold : Array of shape (n_trees, n_splits), float32
     attribute : Array of shape (n_trees, n_splits), int32
-        Of the discrete split; -1 where it is on continuous attributes.
+        Attribute of a discrete split; -1 where it is on continuous attributes.
     subset : Array of shape (n_trees, n_splits, n_words), uint32
         Categories that go left, 32 in a word.
     larger_left : Array of shape (n_trees, n_splits), bool
     right : Array of shape (n_trees, n_splits), uint32
-        Leaves that stay of a row that goes right: those not below the left child.
+        Leaves still possible for a row that goes right: those not below the left child.
     coefficient : Array of shape (n_trees, n_outputs, n_leaves, 1 + n_regressors)
         Leaves from left to right; float32.
     low, high : Array of shape (n_trees, n_outputs, n_leaves), float32

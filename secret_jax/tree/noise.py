@@ -21,10 +21,10 @@ ROUNDING = 1e-6
 def noise_variance(tree: Tree) -> np.ndarray:
     """Estimate the variance of the outputs about the true mean in every node.
 
-    What the leaves below a node leave unexplained, per degree of freedom that their
-    models did not spend. Its logarithm is averaged with that of the parent's noise,
-    which counts as thirty degrees of freedom, so that a leaf with few rows borrows from
-    the leaves around it.
+    The estimate is the squared error of the leaves below a node, per degree of freedom
+    that their models did not spend. Its logarithm is averaged with that of the parent's
+    noise, which counts as thirty degrees of freedom, so that a leaf with few rows
+    borrows from the leaves around it.
 
     Parameters
     ----------

@@ -28,7 +28,7 @@ class OneRow(NamedTuple):
     terms : list of tuple of (int, float)
         Columns and factors of every split.
     threshold, intercept, low, high : list of float
-        Of every node; clipped to ``low`` and ``high``.
+        Parameters of every node; predictions are clipped to ``low`` and ``high``.
     slopes : list of list of float
     target_center, target_scale : float
     """

@@ -21,7 +21,7 @@ from secret_jax.tree.structure import SplitKind, Tree
 _MARGIN = 0.1
 # Digits of the factors of a sum, relative to the largest effect.
 _MOST_DIGITS = 5
-# Rows that are looked at: of a larger sample the first ones, in hash order.
+# Maximum number of rows that are checked: the first ones in hash order.
 ROWS_LOOKED_AT = 1 << 16
 # Relative rounding of encoded values, float32.
 _ROUNDING = 1e-6

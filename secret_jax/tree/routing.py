@@ -38,17 +38,17 @@ from secret_jax.tree.structure import SplitKind, Tree
 
 _Padded = TypeVar("_Padded")
 
-# Up to so many rows a call of a compiled program costs more than the work.
+# Maximum number of rows for which calling a compiled program costs more than the work.
 _FEW_ROWS = 128
 # Rows of folds and of small tables: their paths need no program of their own.
 _FEW_WALKED = 4096
 # Padding of fewer rows costs less than a program of its own; blocks hold so many
 # numbers as stay in a processor's cache (8 MiB).
 _SMALLEST_BLOCK, _BLOCK_NUMBERS = 1024, 1 << 21
-# Smaller trees are padded to so many leaves: one program for all of them.
+# Minimum number of leaves after padding: one program for all smaller trees.
 _FEWEST = 16
-# Of so many splits all decisions are one product of matrices; of more, each row asks
-# only those on its way.
+# Maximum number of splits whose decisions are one product of matrices; with more, each
+# row is tested by the splits on its path only.
 _MOST_AT_ONCE = 128
 
 
@@ -386,7 +386,7 @@ def predict_one(tree: Tree, X: np.ndarray) -> np.ndarray | None:
 def apply(tree: Tree, table: Table) -> np.ndarray:
     """Find the leaf of every row.
 
-    Of a soft tree, the leaf at the end of the way that takes the larger share at every
+    For a soft tree, the leaf at the end of the path with the larger share at every
     split, which is where the same tree with hard splits would send the row.
 
     Parameters
@@ -459,7 +459,7 @@ def own_values(tree: Tree, table: Table | Unencoded) -> np.ndarray:
 def walk(tree: Tree, table: Table) -> tuple[np.ndarray, np.ndarray]:
     """Nodes on the path of every row, and the prediction of each node.
 
-    Of a soft tree, the way that takes the larger share at every split.
+    For a soft tree, the path with the larger share at every split.
 
     Returns
     -------

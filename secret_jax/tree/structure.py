@@ -106,7 +106,7 @@ class Tree:
     center, spread : ndarray of shape (n_nodes, n_regressors), float64
         Mean and standard deviation of the regressors of the training rows.
     standard_error : ndarray of shape (n_nodes, n_outputs, 1 + n_regressors), float64
-        Of the value at the center and of the slopes; NaN where it is not known.
+        Standard errors of the value at the center and of the slopes; NaN if unknown.
     gain : ndarray of shape (n_nodes,), float32
         Gain of the split, summed over the node's rows: drop of the residual sum of
         squares, or Gini gain times weight; 0 in leaves.
@@ -130,7 +130,7 @@ class Tree:
     corrects_parent : bool
         Whether ``degrees`` are those of corrections of the parents' models.
     loss : Loss or None
-        What the models' values mean, and what errors cost: ``train_error`` is then a
+        Meaning of the raw predictions, and cost of errors: ``train_error`` is then a
         mean loss, and ranges are of values. None: they predict, and errors are squared.
     kept : KeptRows or None
         Rows in the leaves that correct what the leaves' models say; ``train_error`` is
@@ -323,7 +323,7 @@ def compact(
     keep_children : ndarray of shape (n_nodes,), bool
         Nodes whose split is kept.
     reason : StopReason
-        Of the new leaves.
+        Stop reason of the new leaves.
 
     Returns
     -------
@@ -408,7 +408,7 @@ def separated(forest: Tree, sizes: Sequence[int]) -> list[Tree]:
 def hardened(tree: Tree) -> Tree:
     """Replace every gate by its threshold; the models stay.
 
-    Models that were trained to be mixed are no longer: the error of a soft tree rises.
+    The models were trained to be mixed and no longer are, so the error rises.
     """
     width = np.zeros_like(tree.gate_width)
     return replace(tree, gate_width=width, clip_leaves=True)

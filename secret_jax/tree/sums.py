@@ -21,11 +21,11 @@ from secret_jax.tree.routing import (
 )
 from secret_jax.tree.structure import Tree, joined
 
-# Few rows take the way of the host: a program is not worth its call.
+# Maximum number of rows summed on the host, where calling a program is not worth it.
 _FEW_ROWS = 128
 # Pairs of a row and a tree that are looked at together on the host.
 _MOST_PAIRS = 1 << 16
-# Sums of fewer trees are padded to so many: few programs.
+# Minimum number of trees after padding, so that few programs are compiled.
 _FEWEST_TREES = 16
 
 
@@ -36,7 +36,7 @@ class TreeSum:
     ----------
     trees : sequence of Tree
     steps : ndarray of shape (n_trees,), float64
-        What each tree counts.
+        Weight of each tree.
     """
 
     def __init__(self, trees: list[Tree], steps: np.ndarray):

@@ -16,7 +16,7 @@ def leaf_totals(tree: Tree, value: Any) -> np.ndarray:
     ----------
     tree : Tree
     value : array-like of shape (n_nodes, ...) or ()
-        What stands at inner nodes is not read.
+        Values at inner nodes are not used.
 
     Returns
     -------
