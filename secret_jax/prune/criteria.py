@@ -146,9 +146,9 @@ def covariance_complexity(
     ----------
     path : PruningPath
     statistics : NodeStatistics
-        Of the training rows.
+        Statistics of the training rows.
     variance : ndarray of shape (n_subtrees,)
-        Of the noise, as each subtree estimates it.
+        Noise variance, as estimated by each subtree.
 
     Returns
     -------

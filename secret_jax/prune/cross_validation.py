@@ -28,8 +28,8 @@ class CrossValidation(PruningRule):
     n_folds : int, default=5
         Three cost 4 % more error over the ten real sets, ten gain nothing.
     n_repeats : int, default=2
-        How many times the rows are divided, each time anew: the size of the tree then
-        depends less on where a few rows fall, and more trees teach it.
+        Number of times that the rows are divided, each time differently: the size of
+        the tree then depends less on where a few rows fall, and more trees teach it.
 
     Examples
     --------

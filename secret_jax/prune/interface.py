@@ -14,7 +14,7 @@ from secret_jax.models.interface import LeafModel
 from secret_jax.runtime.values import Value
 from secret_jax.tree.structure import Tree
 
-# So many leaves are read at a glance: a reader gains nothing by fewer.
+# Number of leaves below which a smaller tree is no easier to read.
 _AT_A_GLANCE = 4
 
 
@@ -24,24 +24,24 @@ class Evidence(NamedTuple):
     Attributes
     ----------
     training : Rows
-        Those that grew the tree.
+        Rows that grew the tree.
     held_out : Rows or None
-        Those that did not, if the rule asked for them and there were enough rows.
+        Rows that did not, if the rule asked for them and there were enough rows.
     unseen : sequence of ndarray of shape (n_training_rows,), bool
         Parts of the training rows, if the rule asked for folds.
     fold_trees : sequence of Tree
         For every part a tree of the same kind, grown on the rows outside of it.
     error_of_constant : float
-        What a row costs, over all outputs, if nothing is known of it. None: the number
+        Mean loss of the best constant, over all outputs. None: the number
         of outputs, since squared errors are in standardised units.
     tolerance : float
-        What a halving of the leaves may cost, see `priced`.
+        Increase of the error allowed for halving the leaves, see `priced`.
     leaf : LeafModel or None
-        What fitted the trees' models.
+        Leaf model of the trees.
     unseen_targets : sequence of ndarray of shape (n_rows_of_part, n_outputs)
         Targets of the parts, where trees of the folds have targets of their own.
     further_leaves : float
-        What there is to read beside the tree, in leaves.
+        Size of the additive curves, in leaves.
     """
 
     training: Rows
@@ -66,8 +66,8 @@ class Evidence(NamedTuple):
 
         A tree of twice as many leaves must err less by the tolerance, as a share, times
         the root of the share of the variance that the best one leaves unexplained: what
-        is nearly exact is not given up for a shorter text. Up to four leaves are read
-        at a glance, and cost nothing.
+        is nearly exact is not given up for a shorter text. Up to four leaves are
+        free.
 
         Parameters
         ----------
@@ -97,7 +97,7 @@ class Pruned(NamedTuple):
     ----------
     tree : Tree
     value : float
-        Of the trees with and without oblique splits the one of lower value is kept.
+        Criterion: of the trees with and without oblique splits the lower value is kept.
     fold_trees : tuple of Tree
         The trees of the folds, pruned alike; empty without folds.
     """

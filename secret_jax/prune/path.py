@@ -16,7 +16,7 @@ from secret_jax.tree.structure import Tree, compact
 
 # Errors closer than this are equal up to rounding, and the smaller tree wins.
 TIE = 1e-9
-# Of a tree that spent nearly all rows the noise is estimated as if this share was left.
+# Minimum share of spare degrees assumed for the noise of a tree that spent nearly all.
 _LEAST_LEFT = 0.3
 
 
@@ -76,8 +76,8 @@ def weakest_links(
     """Order the subtrees of a tree by the penalty at which each is the best.
 
     The subtree with the least ``error + alpha * size``, summed over its leaves, shrinks
-    from the whole tree to the root as alpha rises; always that split goes next that
-    saves the least error per unit of size.
+    from the whole tree to the root as alpha rises; the next split to go is the one
+    that saves the least error per unit of size.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def weakest_links(
     error : ndarray of shape (n_nodes,)
         Error of every node as a leaf, in units that add up.
     size : ndarray of shape (n_nodes,), optional
-        What every node adds to the size as a leaf; by default one. Leaves whose models
+        Size of every node as a leaf; by default one. Leaves whose models
         leave terms out may spend less than the node above them: that one then counts
         for one less than they do, as if only the split was saved.
 

@@ -103,7 +103,7 @@ def standard_error_of_sum(losses: np.ndarray, weight: np.ndarray) -> float:
     Parameters
     ----------
     losses, weight : ndarray of shape (n_rows,)
-        What a row costs, and how many it stands for.
+        Loss of each row, and number of rows that it stands for.
 
     Returns
     -------

@@ -30,7 +30,7 @@ class Watch:
     Attributes
     ----------
     found : dict of int to (list of Tree, Pruned)
-        What was judged last of every kind that was deep enough.
+        Last result for every kind that was deep enough.
     """
 
     def __init__(
