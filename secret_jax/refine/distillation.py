@@ -38,13 +38,13 @@ class Distillation(Value):
     Attributes
     ----------
     own_share : float, default=0.5
-        Of a row's own output in what is learned of it; the rest is what the trees say.
+        Weight of a row's own output in its target; the rest is the trees' prediction.
     points_per_row : float, default=2.0
         Points between the rows, for each row,
     least_points : int, default=2000
         and at least.
     reach : float, default=0.5
-        How far from its row a point lies at most, as a share of the way to another row.
+        Maximum distance of a point from its row, as a share of that to another row.
     most_rise : float, default=0.5
         The new tree is taken if its error on the rows themselves is higher than that of
         the old one by at most this share of what the old one errs more on rows that it
@@ -146,13 +146,13 @@ def student_rows(
     Parameters
     ----------
     rows : Rows
-        Those that grew the teachers.
+        Rows that grew the teachers.
     said : callable
-        What the teachers say of a table, of shape (n_rows, n_outputs).
+        Predictions of the teachers for a table, of shape (n_rows, n_outputs).
     schema : TableSchema
     options : Distillation
     at_rows : ndarray of shape (n_rows, n_outputs), optional
-        What they say at the rows, if that is something else.
+        Their predictions at the rows, if these differ.
 
     Returns
     -------
@@ -193,7 +193,7 @@ def between(
     schema : TableSchema
     first, second : ndarray of shape (n_points,), int
     share : ndarray of shape (n_points,)
-        How far on the way: 0 at the first row.
+        Position between the rows: 0 at the first one.
 
     Returns
     -------
@@ -214,7 +214,7 @@ def between(
 def mean_prediction(trees: Sequence[Tree], table: Table) -> np.ndarray:
     """Average the predictions of hard trees, in standardised units, on the host.
 
-    Programs for trees of so many sizes would take longer to compile than to run.
+    Programs for trees of many different sizes would take longer to compile than to run.
 
     Returns
     -------

@@ -30,7 +30,7 @@ _NEWTON_STEPS = 8
 _RIDGE = 1e-3
 # Longest Newton step, in deviations: from separable classes it would go to infinity.
 _LONGEST_STEP = 4.0
-# How far the present direction is turned toward the logistic one.
+# Weights of the logistic direction that is added to the present one.
 _TURNS = (1.0, 0.3)
 # Below this deviation, in units of the whole table, an attribute is constant.
 _CONSTANT = 1e-6
@@ -44,7 +44,7 @@ _SORTED_TOGETHER = 8
 class PreferenceSplits(SplitFinder):
     """Best split of a node whose subtrees stay as they are.
 
-    Of a node, ``targets`` has one column: what the objective drops by if the row goes
+    The ``targets`` of a node have one column: the drop of the objective if the row goes
     left instead of right. ``extra`` holds the ``direction`` and the ``threshold`` of
     the present split; where the node is not ``oblique`` the new one is on one
     attribute. The ``gain`` is what it saves over the present split, minus infinity if

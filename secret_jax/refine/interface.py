@@ -61,13 +61,13 @@ class Fitted(NamedTuple):
     folds : tuple of FoldFit
         One where rows were held out, one for each part of a cross-validation.
     training : Rows
-        Those that grew it.
+        Rows that grew it.
     held_out : Rows or None
-        Those that pruned it; None where it was cross-validated or not pruned.
+        Rows that pruned it; None if it was cross-validated or not pruned.
     refit : bool
         Whether held-out rows may train, once they have chosen.
     student_rows : Rows or None
-        What the tree learned where that is not the rows themselves; see
+        Rows that the tree was fitted to, if not the training rows; see
         `secret_jax.refine.distillation`.
     """
 

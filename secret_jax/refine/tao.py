@@ -33,7 +33,7 @@ from secret_jax.tree.structure import SplitKind, Tree
 
 # A drop of the objective below this share of it is rounding.
 _LEAST_DROP = 1e-6
-# Of a leaf that spent nearly all its rows the error counts as if this share was left.
+# Minimum share of spare degrees assumed for a leaf that spent nearly all its rows.
 _LEAST_LEFT = 0.1
 
 
@@ -51,29 +51,29 @@ class Tao(Refinement):
 
     Splits on a discrete attribute stay as they are, splits on one attribute stay splits
     on one, oblique splits keep to the attributes that they have, and no leaf gets less
-    than the least weight. Rows that are kept aside say how many passes pay.
+    than the least weight. Held-out rows determine the number of passes.
 
     Attributes
     ----------
     max_sweeps : int, default=10
-        Most passes over all levels.
+        Maximum number of passes over all levels.
     tol : float, default=1e-3
         Passes end when one lowers the objective by a smaller share.
     patience : int, default=2
-        Passes end when so many in a row did not help the rows kept aside.
+        Number of passes without improvement on held-out rows after which to stop.
     node_rows : int, default=2048
-        Most rows of a node that its new split is looked for on.
+        Maximum number of rows of a node in the search for its split.
     most_rows : int, default=32768
-        Most rows that splits are accepted on; all rows see the result.
+        Maximum number of rows for accepting splits; all rows judge the result.
     penalty : float, default=1.0
         Least drop of the objective for every number in a new split, in noise variances.
     gcv_factor : float, default=1.2
         How often a degree of freedom counts in the objective; see `secret_jax.Ridge`.
     margin : float, default=2.0
-        The rows kept aside must be better off by so many standard errors. Fewer let
-        chance in: over real tables most of what passed one was worth nothing.
+        Minimum improvement on held-out rows, in standard errors. With less, chance gets
+        in: over real tables most of what passed one was worth nothing.
     checked_share : float, default=0.25
-        Share of the rows that is kept aside.
+        Share of the rows that is held out.
 
     References
     ----------
@@ -134,7 +134,7 @@ class Alternated(NamedTuple):
     ----------
     tree : Tree
     n_sweeps : int
-        How many passes over all levels it took; 0 if it is the tree that was given.
+        Number of passes over all levels; 0 if it is the tree that was given.
     objectives : tuple of float
         The objective at the start and after every level of every pass.
     """
@@ -156,8 +156,8 @@ def improve(
     rows : Rows
         In shuffled order.
     check : Rows or None
-        Rows that tell how many passes pay. None: a part of ``rows`` is kept aside for
-        that, and the passes are then made again on all of them.
+        Rows that determine the number of passes. None: part of ``rows`` is held out
+        for that, and the passes are then made again on all of them.
     recipe : Recipe
     options : Tao
 
@@ -327,13 +327,13 @@ def proposed(
     ----------
     tree : Tree
     nodes : ndarray of shape (n_nodes,), int
-        Of one depth, split on continuous attributes.
+        Nodes of one depth, split on continuous attributes.
     rows : Rows
         In shuffled order.
     least : float
         Least weight of a side.
     node_rows : int
-        Most rows of a node that are looked at.
+        Maximum number of rows used of a node.
 
     Returns
     -------

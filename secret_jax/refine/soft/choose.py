@@ -32,7 +32,7 @@ _PENALTY_RISE = 1.1
 class SoftGates(SoftOptions):
     """Gates and leaves trained jointly by gradient descent; still one tree.
 
-    Of squared errors, and of the cross-entropy of classes.
+    For squared errors, and for the cross-entropy of classes.
 
     Its fields are those of `secret_jax.refine.soft.options.SoftOptions`.
 
@@ -170,7 +170,7 @@ def measured(tree: Tree, rows: Rows, leaf: LeafModel) -> Tree:
     tree : Tree
         Soft.
     rows : Rows
-        Those that trained it.
+        Rows that trained it.
     leaf : LeafModel
 
     Returns

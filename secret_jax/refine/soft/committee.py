@@ -19,7 +19,7 @@ from secret_jax.runtime.progress import UNTOLD, Stage
 from secret_jax.tree.routing import values
 from secret_jax.tree.structure import Tree
 
-# The student sees new points between the rows after so many chunks of steps.
+# Number of chunks of steps after which the student gets new points between the rows.
 _CHUNKS_PER_POINTS = 8
 
 

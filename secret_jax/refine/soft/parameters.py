@@ -82,7 +82,7 @@ def with_widths(tree: Tree, relative: float, deviation: np.ndarray) -> Tree:
 def with_range_of_nodes(tree: Tree) -> Tree:
     """Widen the clipping range of a tree with a loss to that of all nodes.
 
-    Log-odds of leaves lie far beyond those of the root where the root can tell little.
+    Log-odds of leaves may lie far beyond those of the root.
     """
     if tree.loss is None:
         return tree
@@ -209,7 +209,7 @@ def to_tree(tree: Tree, parameters: Parameters) -> Tree:
     Parameters
     ----------
     tree : Tree
-        Of which the parameters were made.
+        Tree that the parameters were made of.
     parameters : Parameters
 
     Returns

@@ -59,7 +59,7 @@ class Start:
     structure : Structure
     state : TrainingState
     best : Parameters
-        Those of the least error on the pruning rows.
+        Parameters of least error on the pruning rows.
     best_error : float
         Summed over the pruning rows.
     best_step : int
@@ -94,7 +94,7 @@ class Trainer:
         Whether splits on one attribute may come to hold others.
     seed : int
     trees : list of Tree
-        Those to start from: they decide the padding.
+        Trees to start from, which determine the padding.
     """
 
     def __init__(
@@ -175,7 +175,7 @@ class Trainer:
         n_rows : int
             Minibatches come from the first rows of the data.
         data : TrainingData, optional
-            In place of the trainer's own.
+            Data to use in place of the trainer's own.
 
         Returns
         -------

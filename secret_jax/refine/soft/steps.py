@@ -30,7 +30,7 @@ class TrainingData(NamedTuple):
     codes : Array of shape (n_padded, n_discrete), int32
     targets : Array of shape (n_padded, n_outputs), float32
     weight : Array of shape (n_padded,), float32
-        Of mean one.
+        Weights with a mean of one.
     validation : Array of shape (n_validation,), int32
         Rows to judge by.
     fold : Array of shape (n_folds, n_validation), float32
