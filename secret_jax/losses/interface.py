@@ -34,7 +34,7 @@ class Loss(Value, ABC):
     has_corners: ClassVar[bool] = False
     """Whether its slope jumps, as that of absolute errors: see `rounded`."""
     link: ClassVar[Literal["identity", "exponential", "softmax", "clip"] | None] = None
-    """Which function `prediction` is, for programs that are exported: "softmax" is the
+    """Inverse link that `prediction` applies, for exported programs: "softmax" is the
     logistic function of a single output, "clip" cuts at 0 and 1. None: another one."""
 
     def check_targets(self, targets: Float[np.ndarray, "n_rows n_outputs"]) -> None:
@@ -130,7 +130,7 @@ class Loss(Value, ABC):
         ----------
         targets, value, weight : ndarray of shape (n_rows,)
         share : float
-            Of the rows that tell where the least loss is, so many are within it.
+            Share, of the rows that determine the minimum, to lie within the width.
         least : float
             Rows of so much weight at least are within it.
         """
@@ -142,7 +142,7 @@ class Loss(Value, ABC):
         Parameters
         ----------
         width : ndarray of shape (n_rows, n_outputs)
-            How far from a corner, for every row.
+            Width for every row.
         """
         raise NotImplementedError(f"{type(self).__name__} has no corners.")
 
@@ -173,7 +173,7 @@ class Loss(Value, ABC):
         error : ndarray
             Mean loss.
         mean : ndarray of the same shape
-            Of the targets.
+            Mean of the targets.
         """
 
     def typical(

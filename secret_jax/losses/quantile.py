@@ -123,7 +123,7 @@ class RoundedQuantile(Quantile):
     Attributes
     ----------
     width : ndarray of shape (n_rows, n_outputs)
-        Of the logistic distribution that the corner is convolved with, for every row.
+        Scale of the logistic distribution that smooths the corner, for every row.
     """
 
     width: np.ndarray

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.stats import norm
 
-# The standard deviation of a normal variable, in units of its median absolute one.
+# Standard deviation of a normal variable over its median absolute deviation.
 _NORMAL = float(1.0 / norm.ppf(0.75))
 
 
