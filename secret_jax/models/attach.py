@@ -27,7 +27,7 @@ from secret_jax.runtime.progress import UNTOLD, Stage
 from secret_jax.tree.routing import apply, descend
 from secret_jax.tree.structure import Tree, joined, separated
 
-# Of more rows statistics are products of float32 numbers on the device.
+# Maximum number of rows for statistics in float64; more use float32 on the device.
 _FLOAT64_ROWS = 1 << 15
 
 
@@ -46,10 +46,10 @@ def attach(
     ----------
     trees : sequence of Tree
     parts : sequence of Rows
-        Those that train each tree.
+        Rows that train each tree.
     leaf : LeafModel
     stage : Stage, optional
-        Told how many nodes have their models.
+        Receives the number of nodes that have models.
 
     Returns
     -------
@@ -81,7 +81,7 @@ class FittedNodes(NamedTuple):
     node : ndarray of shape (n_fitted,), int
     models : Models
     statistics : NodeStatistics
-        Of all their rows.
+        Statistics of all their rows.
     """
 
     node: np.ndarray
@@ -99,7 +99,7 @@ def joined_nodes(
     parts : sequence of FittedNodes
     schema : TableSchema
     number : ndarray of shape (n_nodes,), int
-        What has become of every node; that of a node that is gone is the node above it.
+        Final number of every node; a removed node has that of its remaining ancestor.
     """
     width, n_outputs = 1 + schema.n_regressors, schema.n_outputs
     if not parts:
@@ -133,7 +133,7 @@ def attach_at(
     ----------
     trees : sequence of Tree
     parts : sequence of Rows
-        Those that train each tree.
+        Rows that train each tree.
     leaves : sequence of ndarray of shape (n_rows,), int
         The leaf of each of them, as `secret_jax.grow.grower.grown` tells it: nodes
         count on through the trees.
@@ -269,7 +269,7 @@ def described(
     ----------
     tree : Tree
     statistics : NodeStatistics
-        Of any rows that were routed through it.
+        Statistics of any rows that were routed through it.
     models : Models
     leaf : LeafModel
         How predictions are clipped.

@@ -34,12 +34,13 @@ class LossModel(LeafModel):
     Attributes
     ----------
     prior : float, default=1.0
-        The parent's mean prediction counts as so many rows in the middle of a node's:
-        no share of a class is 0.
+        Number of rows, in the middle of a node's, that the parent's mean prediction
+        counts as: no class frequency is 0.
     gcv_factor : float, default=1.2
-        Of the choice of the ridge, see `secret_jax.Ridge`.
+        Weight of a degree of freedom in choosing the ridge, see `secret_jax.Ridge`.
     n_steps : int, default=20
-        Most steps of weighted least squares; models that have settled take no more.
+        Maximum number of steps of weighted least squares; converged models take no
+        more.
     """
 
     prior: float = 1.0
@@ -75,7 +76,7 @@ class LossModel(LeafModel):
         root : ndarray of shape (n_rows,), int
             The node where each row begins.
         stage : Stage, optional
-            Told how many nodes have their models.
+            Receives the number of nodes that have models.
 
         Returns
         -------

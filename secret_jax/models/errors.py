@@ -1,8 +1,7 @@
 """Errors of trees: per row, per tree, per node.
 
 Errors are squared, or those of the tree's loss.
-
-They are squared, or what the tree's loss says."""
+"""
 
 from __future__ import annotations
 
@@ -63,7 +62,7 @@ def node_errors(
     tree : Tree
     rows : Rows
     output_weight : ndarray of shape (n_outputs,), optional
-        What a squared standardised unit of each output counts; by default one.
+        Weight of a squared standardised unit of each output; by default one.
     absolute : bool, default=False
         Absolute errors in place of squared ones.
 

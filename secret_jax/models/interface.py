@@ -77,7 +77,7 @@ class LeafModel(Value, ABC):
         Parameters
         ----------
         statistics : NodeStatistics
-            Of any nodes; every node of a tree gets a model, since pruning needs them.
+            Statistics of any nodes; pruning needs a model in every node of a tree.
         base : ndarray of shape (n_nodes, n_outputs, 1 + n_regressors)
             Models of their parents; zero at a root.
 
@@ -97,7 +97,7 @@ class LeafModel(Value, ABC):
         tree : Tree
             Its links are read.
         stage : Stage, optional
-            Told how many nodes have their models.
+            Receives the number of nodes that have models.
 
         Returns
         -------
@@ -128,7 +128,7 @@ class LeafModel(Value, ABC):
         root : ndarray of shape (n_rows,), int
             The node where each row begins.
         stage : Stage, optional
-            Told how many nodes have their models.
+            Receives the number of nodes that have models.
 
         Returns
         -------
@@ -144,7 +144,7 @@ class LeafModel(Value, ABC):
         tree : Tree
             With the models of its nodes.
         rows : Rows
-            Those that trained them.
+            Rows that trained them.
 
         Returns
         -------
@@ -161,7 +161,7 @@ def squared_errors(
     Parameters
     ----------
     statistics : NodeStatistics
-        Of any rows, not only those that trained the models.
+        Statistics of any rows, not only those that trained the models.
     coefficient : ndarray of shape (n_nodes, n_outputs, 1 + n_regressors)
 
     Returns

@@ -85,9 +85,9 @@ def least_squares(
 ) -> Float[np.ndarray, "n_nodes n_outputs _"]:
     """Fit a least-squares model for each node.
 
-    Of all solutions the one of least norm, with every regressor in units of its
-    standard deviation in the node: dependent and constant columns and nodes with fewer
-    rows than regressors need no special care.
+    The solution is the one of least norm, with every regressor in units of its standard
+    deviation in the node: dependent and constant columns, and nodes with fewer rows
+    than regressors, need no special treatment.
 
     Parameters
     ----------

@@ -28,7 +28,7 @@ class LocalModel(LeafModel):
     """Base of the leaf models that keep rows.
 
     Every node gets a linear model of its statistics, which grows and prunes the tree;
-    in the leaves of the finished tree the rows near a row correct what it says.
+    in the leaves of the finished tree nearby training rows correct its predictions.
     """
 
     keeps_rows: ClassVar[bool] = True
@@ -110,7 +110,7 @@ class KernelMean(LocalModel):
 class LocalLinear(LocalModel):
     """Locally weighted linear models in the leaves, fitted per predicted row.
 
-    As `KernelMean`, but what the leaf's ridge regression leaves is fitted by a
+    As `KernelMean`, but the residuals of the leaf's ridge regression are fitted by a
     weighted linear model about the row, which has no bias at the borders of a leaf. The
     tree is grown and pruned with `Ridge`.
 
@@ -136,7 +136,7 @@ def chosen_bandwidth(rows: LocalRows, degree: int) -> tuple[float, np.ndarray]:
     Parameters
     ----------
     rows : LocalRows
-        Of one leaf; the first ones are left out in turn.
+        Rows of one leaf; the first ones are left out in turn.
     degree : int
 
     Returns

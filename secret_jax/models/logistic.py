@@ -58,8 +58,8 @@ class Shares(LossModel):
     Attributes
     ----------
     impurity : {"entropy", "gini"}, default="entropy"
-        What pruning counts: the entropy of the shares in a leaf, or its Gini impurity,
-        on other rows the cross-entropy or the Brier score.
+        Criterion of pruning: the entropy or the Gini impurity of the frequencies in a
+        leaf; on other rows the cross-entropy or the Brier score.
     clip_margin, clip_min_samples, prior, gcv_factor, n_steps
         As in `Logistic`; the last two have no effect.
     """

@@ -22,7 +22,7 @@ def loss_spread(tree: Tree, rows: Rows) -> Spread:
     ----------
     tree : Tree
     rows : Rows
-        Those that trained it.
+        Rows that trained it.
 
     Returns
     -------

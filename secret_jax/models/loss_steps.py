@@ -91,7 +91,7 @@ def rounding_widths(
         With corners.
     group : RowGroups
     value : ndarray of shape (n_rows, n_outputs)
-        Of models of the group.
+        Raw predictions of the group's models.
     share : float
         See `Loss.corner_width`.
 
@@ -100,7 +100,7 @@ def rounding_widths(
     ndarray of shape (n_rows, n_outputs), float64
     """
     width = np.empty(value.shape)
-    least = max(share * (1.0 + group.x.shape[1]), 2.0)  # a model passes through so many
+    least = max(share * (1.0 + group.x.shape[1]), 2.0)  # rows that a model can fit
     for start, stop in zip(group.start, group.stop, strict=True):
         rows = slice(start, stop)
         for output in range(value.shape[1]):
@@ -134,8 +134,8 @@ def _strengths(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Ridge strengths relative to the spreads, and degrees of freedom, per output.
 
-    How strong the ridge is, is decided where the given models stand: parabolas at a
-    good fit would let it become better and better.
+    The strength is chosen with parabolas at the given models: parabolas at a good fit
+    would favour ever weaker ridges.
     """
     strength, degrees = np.empty(base.shape[:2]), np.empty(base.shape[:2])
     total = np.add.reduceat(group.weight, group.start)
@@ -272,10 +272,10 @@ def _penalised(
     Parameters
     ----------
     statistics : NodeStatistics
-        Of one output.
+        Statistics of one output.
     base : ndarray of shape (n_nodes, 1 + n_regressors)
     penalty : ndarray of shape (n_nodes, n_regressors)
-        Of every squared difference; infinite: it stays.
+        Penalty on every squared difference; if infinite, the slope is kept.
 
     Returns
     -------

@@ -59,8 +59,8 @@ def recentred(short: Tree, full: Tree, rows: Rows, leaf: LeafModel) -> Tree:
     """Adjust the constants of short equations to the full ones, and measure again.
 
     Two steps of weighted least squares for the constants bring the mean prediction in
-    every node back to that of the full model; models that say no means are at their
-    level already.
+    every node back to that of the full model; models that do not predict means
+    keep their level.
 
     Parameters
     ----------

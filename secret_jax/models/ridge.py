@@ -94,8 +94,8 @@ class Shrunken(NamedTuple):
     degrees : ndarray of shape (n_nodes,), float64
         Effective degrees of freedom spent on the correction.
     strength : ndarray of shape (n_nodes,), float64
-        Of the ridge, for each row and in units of the regressors' variances; infinite
-        where nothing but the mean is corrected.
+        Penalty per row, in units of the regressors' variances; infinite where only the
+        mean is corrected.
     """
 
     model: np.ndarray
@@ -111,9 +111,9 @@ def shrunken(
     Parameters
     ----------
     statistics : NodeStatistics
-        Of one output.
+        Statistics of one output.
     base : ndarray of shape (n_nodes, 1 + n_regressors)
-        What each model is shrunk toward, usually the parent's.
+        Model that each node's is shrunk toward, usually the parent's.
     gcv_factor : float
         How often a degree of freedom counts.
 
@@ -197,8 +197,9 @@ def _ridge_by_cross_validation(
 def _price_of_choice(n_kept: int, n_offered: np.ndarray) -> np.ndarray:
     """Degrees of freedom charged for each selected regressor.
 
-    Of independent regressors without any effect each saves a chi-squared variable of
-    one degree; this is the mean of the largest ones, by the tail of the normal.
+    A regressor without effect reduces the error by a chi-squared variable of one
+    degree; this is the mean of the largest of several independent ones, by the normal
+    tail.
     """
     share = np.minimum(n_kept / np.maximum(n_offered, 1), 1.0)
     least = norm.isf(share / 2)
@@ -208,8 +209,8 @@ def _price_of_choice(n_kept: int, n_offered: np.ndarray) -> np.ndarray:
 def _forward(correlation: np.ndarray, moment: np.ndarray, n_kept: int) -> np.ndarray:
     """Select regressors forward, for each node, (n_nodes, n_kept).
 
-    By pivoted Cholesky: next comes what lowers the squared error of the least-squares
-    model of those before it most.
+    By pivoted Cholesky: each step adds the regressor that lowers the squared error of
+    the least-squares model most.
     """
     n_nodes, n_regressors = moment.shape
     node = np.arange(n_nodes)

@@ -21,7 +21,7 @@ class RowGroups(NamedTuple):
     node : ndarray of shape (n_nodes,), int
     start, stop : ndarray of shape (n_nodes,), int
     slot : ndarray of shape (n_rows,), int
-        Which of the nodes each row is in.
+        Position of each row's node.
     x : ndarray of shape (n_rows, n_regressors), float64
     targets : ndarray of shape (n_rows, n_outputs), float64
     weight : ndarray of shape (n_rows,), float64
@@ -71,7 +71,7 @@ class RowGroups(NamedTuple):
         ----------
         said : ndarray of shape (n_rows, n_outputs)
         weight : float
-            Of the further rows.
+            Weight of the added rows.
         """
         total = np.add.reduceat(self.weight, self.start)[:, None]
         further = np.arange(len(self.node))

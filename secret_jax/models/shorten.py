@@ -1,10 +1,10 @@
 """Short equations: the shortest model that predicts nearly as a node's own.
 
 A leaf's shrunken model has a term for every column. The short one is its projection on
-few of them: no target is looked at again, so nothing is selected by chance, and what
-the shrinkage has learned is passed on. How far it may be from the full one is a share
-of the noise in the leaf, a smaller one where the tree explains little, on rows like
-those of the leaf and, to a lesser degree, like those of its ancestors.
+few of them: targets are not used again, so nothing is selected by chance, and the
+shrinkage is passed on. The allowed difference from the full model is a share of the
+noise in the leaf, smaller where the tree explains little, on rows like those of the
+leaf and, to a lesser degree, like those of its ancestors.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def shortened(
     tree : Tree
         A single tree with models; gates are taken as hard splits.
     statistics : NodeStatistics
-        Of the rows that it is to describe.
+        Statistics of the rows that the standard errors describe.
     tau : float
         By so much, times the share of the variance that the tree explains, a node's
         short equation may differ from the full one: a share of the node's noise
@@ -119,8 +119,9 @@ def _varying(
 ) -> Float[np.ndarray, "n_nodes n_regressors n_regressors"]:
     """Projections on the regressors that the splits above a node have not fixed.
 
-    Fixed is a regressor of a column that was asked for and does not vary any more, and
-    a sum of such regressors: that of the indicators of the categories that are left.
+    A regressor is fixed if a split above used its column and it no longer varies; so is
+    a constant sum of such regressors, like that of the indicators of remaining
+    categories.
     """
     schema, n = tree.schema, statistics.n_regressors
     columns = np.array(schema.input_columns[:n])
@@ -192,7 +193,7 @@ def _short(
     member : ndarray of shape (n_regressors, n_terms)
         See `_terms`.
     limit : float
-        The most that may be left unsaid of the variance of the full prediction.
+        Maximum unexplained part of the variance of the full prediction.
 
     Returns
     -------
@@ -222,7 +223,7 @@ def _forward(
 ) -> tuple[Int[np.ndarray, " n_chosen"], float]:
     """Select terms by pivoted partial Cholesky; return them and what is unexplained.
 
-    The term that says most comes next; of equal ones the first.
+    Each step adds the term that explains most; of ties the first.
     """
     variance = np.diagonal(gram)
     left, moment = variance.copy(), moment.copy()
@@ -256,7 +257,7 @@ def _backward(
 ) -> np.ndarray:
     """Drop the terms that can be spared, the least useful first.
 
-    Of equal ones the last that was chosen.
+    Of ties the term that was chosen last is dropped.
     """
     while len(chosen):
         inverse = np.linalg.inv(gram[np.ix_(chosen, chosen)])

@@ -30,7 +30,7 @@ from secret_jax.runtime.slices import slice_positions
 _TILE = 64
 # Blocks in which most leaves fill their tiles, and that stay in a cache.
 _SMALLEST_BLOCK, _LARGEST_BLOCK = 1 << 15, 1 << 17
-# Slices of so many products, or of fewer, are summed up together.
+# Maximum number of products of a slice that is summed together with others.
 _FEW_PRODUCTS = 1 << 15
 # Eigenvalues of dependent columns, over the largest one: of products of float64 numbers
 # (of columns in float32) up to 1e-14, of float32 ones up to 1e-8.
@@ -252,7 +252,7 @@ def tile_block(n_groups: int, width: int, n_rows: int) -> int:
     width : int
         Regressors and outputs.
     n_rows : int
-        Of the largest source.
+        Number of rows of the largest source.
     """
     wanted = next_power_of_two(2 * _TILE * n_groups)
     suitable = min(max(wanted, _SMALLEST_BLOCK), _LARGEST_BLOCK)
