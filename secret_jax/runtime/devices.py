@@ -12,9 +12,9 @@ import jax
 from secret_jax.runtime.shapes import next_power_of_two
 
 _PLATFORMS = ("cpu", "gpu", "cuda", "rocm", "tpu")
-# The fewest rows that go through a device together.
+# Minimum number of rows that go through a device together.
 LEAST_ROWS = 1024
-# Without a limit an accelerator takes so much for one step; processors have caches.
+# Memory for one step on an accelerator without a limit; processors have caches.
 _ACCELERATOR_BYTES = 1 << 30
 
 # With fewer rows an accelerator should wait for its launches longer than processors
@@ -75,7 +75,7 @@ def computing_on(
     fall_back : bool
         Where the device does not exist, compute on what JAX prefers.
     n_rows : int, optional
-        How many rows of the host there are to compute with.
+        Number of rows of the host to compute with.
 
     Raises
     ------
@@ -198,7 +198,7 @@ def rows_at_once(row_bytes: int, usual: int, n_rows: int | None = None) -> int:
     usual : int
         Rows that suit the caches of a processor, a power of two.
     n_rows : int, optional
-        How many there are: an accelerator takes no block that is larger.
+        Total number of rows: the maximum block size on an accelerator.
 
     Returns
     -------

@@ -28,7 +28,7 @@ _NO = ("0", "off", "no", "false", "none")
 _SUFFIX = ".program"
 _UNFINISHED = ".program-unfinished"
 _MAGIC = b"secret_jax program 1\n"
-# The least recently used files are deleted beyond so many bytes.
+# Maximum size of the folder; the least recently used files are deleted first.
 _MOST_BYTES = 1 << 29
 
 

@@ -26,8 +26,8 @@ from secret_jax.runtime.program_files import ProgramFolder, default_folder, key_
 from secret_jax.runtime.program_memory import Compiled, ProgramMemory, make_room
 from secret_jax.runtime.program_sources import sources_of
 
-# How hard LLVM tries, from 0 to 3, with chains of small steps on processors: at 1 they
-# are as fast as at 3, and compiled in four fifths of the time (jaxlib 0.10.2).
+# Optimisation level of LLVM, 0 to 3, for chains of small steps on processors: with 1
+# they are as fast as with 3, and compile in four fifths of the time (jaxlib 0.10.2).
 OPTIMIZATION_LEVEL = 1
 
 
@@ -79,7 +79,7 @@ def keep_programs(
     folder : path or bool, default=True
         True: the usual folder. False or None: none.
     max_megabytes : int, default=512
-        What was not used for longest is deleted beyond.
+        Maximum size of the folder; the least recently used programs are deleted first.
 
     Returns
     -------

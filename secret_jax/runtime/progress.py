@@ -17,10 +17,10 @@ class Step(NamedTuple):
     Attributes
     ----------
     stage : str
-        What is being done, in words of the user.
+        Name of the stage, in words of the user.
     done : float
     total : float or None
-        None where nobody knows.
+        None if unknown.
     detail : str
         A word on where in it.
     """

@@ -29,7 +29,7 @@ class Value:
     Attributes
     ----------
     _parameter_constraints : dict
-        What each field may be, as in scikit-learn's estimators; a field that is not
+        Constraints of each field, as in scikit-learn's estimators; a field that is not
         named there may be anything.
     """
 
@@ -125,7 +125,7 @@ class TupleOf(Interval):
     ----------
     each : Interval
     length : int, optional
-        Exactly so many; None: at least one.
+        Exact length; None: at least one.
     """
 
     def __init__(self, each: Interval, length: int | None = None):
