@@ -63,9 +63,9 @@ class Finished(NamedTuple):
     tree : Tree
         As it is handed over, with short equations.
     fitted : Fitted
-        What a refinement starts from, with the full models.
+        Input of a refinement, with the full models.
     statistics : NodeStatistics
-        Of all rows that trained the models.
+        Statistics of all rows that trained the models.
     prepared : Prepared
     """
 
@@ -144,7 +144,7 @@ def with_short_equations(
         With full models.
     statistics : NodeStatistics
     rows : Rows
-        That trained the models; only a loss asks for them.
+        Rows that trained the models; only needed for a loss.
 
     Returns
     -------

@@ -33,9 +33,9 @@ class Automatic:
     split, leaf : float
         Least rows of a split and a leaf, as shares of the rows that grow the tree.
     leaf_rows : float
-        Least rows of a leaf all the same.
+        Minimum number of rows of a leaf in any case.
     split_of_few, split_rows : float
-        Of few rows a split needs this share of them, but no more than so many rows:
+        Share of few rows that a split needs, and the maximum of that number:
         smaller nodes of small tables are not worth the search, pruning cuts them off.
     sampled_split, sampled_leaf : float
         Of a sample, shares of the rows that a search sees of a node: where there are
@@ -44,7 +44,7 @@ class Automatic:
         A distilled tree may have leaves of this share: points between the rows support
         the models of smaller ones.
     min_gain : float
-        A split must save so many noise variances for each coefficient that it adds,
+        Minimum gain of a split, in noise variances for each coefficient that it adds,
     large_min_gain : float
         and up to so many of many rows: small tables need small gains, which pruning
         judges; large ones only lose time with them.

@@ -41,7 +41,7 @@ class CheckedRows(NamedTuple):
     targets : ndarray of shape (n_rows, n_outputs), float64
     weight : ndarray of shape (n_rows,), float64
     copies : ndarray of shape (n_rows,), int64
-        How many rows each one stands for, see `secret_jax.data.validation.copies_of`.
+        Number of rows per row, see `secret_jax.data.validation.copies_of`.
     target_names : tuple of str
     """
 
@@ -65,7 +65,7 @@ class Prepared(NamedTuple):
     source : RowSource or None
         All training rows, where ``rows`` or ``prune_rows`` are a sample.
     prune_rows : Rows or None
-        Those of ``prune_set``, or a sample of them.
+        Rows of ``prune_set``, or a sample of them.
     prune_source : RowSource or None
         All of ``prune_set``.
     stage : AdditiveStage or None

@@ -34,7 +34,7 @@ class View(NamedTuple):
     folds : sequence of ndarray of shape (n_rows_outside, 1)
         For each part the targets of the rows outside of it; empty: those of training.
     stage : AdditiveStage or None
-        What was taken from the targets of the training rows.
+        Curves that were subtracted from the targets of the training rows.
     """
 
     evidence: Evidence
@@ -132,7 +132,7 @@ def less_stage(
     plan : Plan
     prepared : Prepared
     view : View
-        That of the tree that was chosen.
+        View of the tree that was chosen.
     given : Evidence
         With the targets themselves.
     refits : bool
@@ -142,7 +142,7 @@ def less_stage(
     prepared : Prepared
         With the stage, and the sources of all rows less what it says.
     training, held_out : Rows
-        Those of the evidence.
+        Rows of the evidence.
     """
     training, held_out = view.evidence.training, view.evidence.held_out
     stage = view.stage
