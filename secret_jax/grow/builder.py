@@ -120,14 +120,14 @@ class Builder:
         Parameters
         ----------
         max_leaf_nodes : sequence of int or None
-            Of every tree.
+            Maximum number of leaves of every tree.
 
         Returns
         -------
         trees : list of Tree
         number : ndarray of shape (n_nodes,), int64
-            What has become of every node in its tree: itself, or the leaf that the node
-            above it is. Those of further trees count on.
+            Final number of every node: its own, or that of the leaf that replaced its
+            ancestor. Numbers continue from tree to tree.
         """
         order = self._in_breadth()
         order = order[np.argsort(self._tree[order], kind="stable")]

@@ -2,7 +2,7 @@
 
 The host keeps the frontier; everything numeric happens in a split finder, which
 `secret_jax.grow.batches` drives. A level does not care which tree its nodes belong to,
-so several trees grow side by side.
+so several trees grow at the same time.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ class GrowOptions:
     ----------
     finder : SplitFinder
     sample : int or None
-        Most rows of a node that the finder sees; None: all.
+        Maximum number of rows of a node that the finder sees; None: all.
     min_gain : float
-        A split must gain so many times what chance alone would
+        Minimum gain of a split, as a multiple of what chance alone would
         (`secret_jax.splits.interface.Split`).
     max_depth, max_leaf_nodes : int or None
     max_features : int or None
@@ -58,7 +58,7 @@ class GrowOptions:
     smallest_sample : int
         Smaller nodes are padded to this size.
     batch_rows : int
-        Most padded rows of nodes that are searched together on a processor.
+        Maximum number of padded rows of nodes searched together on a processor.
     """
 
     finder: SplitFinder
@@ -128,10 +128,10 @@ def grown(
     roots : sequence of Root
         One for every tree.
     stage : Stage, optional
-        Told how far they have come.
+        Receives the progress.
     enough : callable, optional
-        From the number of turns, each a level of searches, and a function that gives
-        the trees as they are, to those trees that need not grow further.
+        Maps the number of iterations, each of one level of searches, and a function
+        that gives the present trees, to the trees that need not grow further.
 
     Returns
     -------

@@ -32,7 +32,7 @@ class Recipe:
         Whether any tree may split obliquely.
     seed : int
     progress : callable, optional
-        Told how far the stages of the fit have come.
+        Receives the progress of the stages of the fit.
     """
 
     schema: TableSchema
