@@ -49,11 +49,11 @@ class Targets(NamedTuple):
     ----------
     values : ndarray of shape (n_rows, n_outputs), float64
     names : tuple of str
-        Of the outputs.
+        Names of the outputs.
     weight : ndarray of shape (n_rows,), float64
-        Of the rows.
+        Weights of the rows.
     learned : dict of str to object
-        Fitted attributes that say what the outputs mean, such as the classes.
+        Fitted attributes that describe the outputs, such as the classes.
     """
 
     values: np.ndarray
@@ -95,7 +95,7 @@ class TreeEstimator(ReadingMixin, NestedParameters):
         weight : ndarray of shape (n_rows,), float64
             As it was given.
         known : Targets, optional
-            Of the rows that train; these are further ones.
+            Targets of the training rows, if these rows are further ones.
         """
         raise NotImplementedError
 

@@ -57,7 +57,7 @@ class SecretClassifier(ClassSetsMixin, ClassifierMixin, TreeEstimator):
         Logistic regression shrunk toward the parent's (`Logistic`), or shares of the
         classes shrunk toward the parent's (`Shares`).
     splits : {"rss", "secret", "cart"} or SplitFinder, default="rss"
-        How splits are found: by how much better linear models of the indicators fit
+        Method of finding splits: by how much better linear models of the indicators fit
         the sides (`RssSplits`), by the paper's discriminants, with the classes in place
         of a mixture's labels (`ClassSplits`), or by the Gini impurity
         (``CartSplits(criterion="gini")``, which knows entropy and misclassification as
@@ -76,7 +76,7 @@ class SecretClassifier(ClassSetsMixin, ClassifierMixin, TreeEstimator):
         Shares of the classes among the rows that will be predicted, where they differ
         from those of the training rows: rows are weighted accordingly.
     costs : array-like of shape (n_classes, n_classes) or None, default=None
-        What it costs to take a class (row) for another (column). `predict` gives the
+        Cost of taking a class (row) for another (column). `predict` gives the
         class of least expected cost, by the probabilities; the tree does not depend
         on it.
     max_leaf_nodes, max_depth, tolerance, min_samples_leaf, min_samples_split, \
@@ -190,7 +190,7 @@ class SecretClassifier(ClassSetsMixin, ClassifierMixin, TreeEstimator):
         Parameters
         ----------
         **parameters
-            Those of the estimator, in place of the preset's.
+            Parameters of the estimator that override the preset's.
 
         Notes
         -----
@@ -223,7 +223,7 @@ class SecretClassifier(ClassSetsMixin, ClassifierMixin, TreeEstimator):
         Returns
         -------
         ndarray of shape (n_rows,)
-            Of the type of the labels.
+            Predicted classes, of the type of the labels.
         """
         probability = self.predict_proba(X)
         costs = checked_costs(self.costs, self.classes_)

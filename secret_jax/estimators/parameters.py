@@ -297,7 +297,7 @@ def plan_of(
     caller : str
         Name of the estimator, for messages.
     constraints : dict of str to list
-        What each parameter may be.
+        Constraints of each parameter.
     named : dict of str to dict
         The values that names stand for.
     seed : int
@@ -309,7 +309,7 @@ def plan_of(
     Raises
     ------
     sklearn.utils._param_validation.InvalidParameterError
-        If a parameter or a field of a value means nothing, or two do not go together.
+        If a parameter or a field of a value is invalid, or two cannot be combined.
     """
     check_constraints(constraints, parameters, caller)
     values = {name: value_of(name, parameters[name], named) for name in named}

@@ -93,7 +93,7 @@ class Presets:
         Parameters
         ----------
         **parameters
-            Those of the estimator, in place of the preset's.
+            Parameters of the estimator that override the preset's.
 
         Notes
         -----
@@ -121,7 +121,7 @@ class Presets:
         Parameters
         ----------
         **parameters
-            Those of the estimator, in place of the preset's.
+            Parameters of the estimator that override the preset's.
 
         Notes
         -----
@@ -159,7 +159,7 @@ class Presets:
         Parameters
         ----------
         **parameters
-            Those of the estimator, in place of the preset's.
+            Parameters of the estimator that override the preset's.
 
         Notes
         -----
@@ -199,7 +199,7 @@ class Presets:
         Parameters
         ----------
         **parameters
-            Those of the estimator, in place of the preset's;
+            Parameters of the estimator that override the preset's;
             ``splits=RetisSplits(thresholds=0.01)`` tries a sampled share.
 
         Notes
@@ -232,7 +232,7 @@ class Presets:
         Parameters
         ----------
         **parameters
-            Those of the estimator, in place of the preset's.
+            Parameters of the estimator that override the preset's.
 
         Notes
         -----

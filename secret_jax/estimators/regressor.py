@@ -43,9 +43,9 @@ from secret_jax.tree import routing
 class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
     """Readable regression tree with linear models in its leaves.
 
-    The first parameters say how much there is to read: ``max_leaf_nodes``,
-    ``tolerance`` (fewer leaves) and ``tau`` (shorter equations). Then comes what a tree
-    is made of: ``leaf``, ``splits``, ``prune`` and ``refine`` are each a name, or a
+    The first parameters control how much there is to read: ``max_leaf_nodes``,
+    ``tolerance`` (fewer leaves) and ``tau`` (shorter equations). The next ones choose
+    the methods: ``leaf``, ``splits``, ``prune`` and ``refine`` are each a name, or a
     value whose fields are its options, as ``splits=RssSplits(max_split_features=2)``;
     the fields are parameters as well: ``set_params(splits__max_split_features=2)``. A
     value of one's own is a subclass with one method, see CONTRIBUTING.md.
@@ -53,11 +53,11 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
     Parameters
     ----------
     max_leaf_nodes : int or None, default=None
-        Most leaves that a tree is grown to, by the best splits; pruning leaves fewer.
+        Maximum number of leaves in growth, by the best splits; pruning leaves fewer.
     max_depth : int or None, default=None
-        Most splits on the way from the root to a leaf.
+        Maximum number of splits on the path from the root to a leaf.
     tolerance : float, default=0.03
-        How much more error, as a share, a tree of half as many leaves may have where
+        Relative increase of the error allowed for half as many leaves, where
         rows that did not grow the trees compare them (``prune`` by cross-validation or
         held-out rows): of trees that can hardly be told apart the smaller one reads
         better. It is multiplied by the root of the share of the variance that stays
@@ -88,7 +88,7 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
         Their fields also say how predictions are clipped.
     splits : {"rss", "secret", "cart", "guide", "m5", "retis", "support", "phd"} or \
             SplitFinder, default="rss"
-        How splits are found: by how much better two linear models fit than one
+        Method of finding splits: by how much better two linear models fit than one
         (`RssSplits`: along attributes, mixtures of two Gaussians, principal Hessian
         directions and hinges), by the paper's mixture alone (`SecretSplits`), by the
         variance of the output (`CartSplits`) or its standard deviation (`M5Splits`), by
@@ -127,7 +127,7 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
         effect with any other way of pruning, on samples (see ``max_split_samples``), or
         on a single leaf.
     loss : {"squared", "absolute", "huber", "poisson"} or Loss, default="squared"
-        What an error costs in the leaves and in pruning, while splits compare squared
+        Loss of the leaf models and of pruning, while splits compare squared
         errors: "absolute" leads to medians (`Quantile`, which has a ``level``), "huber"
         to means that outliers hardly move (`Huber`), "poisson" to expected counts
         (`Poisson`, whose equations say their logarithms); a `Loss` of your own is a
@@ -143,25 +143,26 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
         every column, also what is only split on. For one output, squared errors, and
         leaves with equations; takes twice as long.
     min_samples_leaf : int, float or "auto", default="auto"
-        Fewest rows of a leaf; a float is a fraction of the rows. "auto" is a quarter
-        per cent of them, but at least five, and of a sample at least an eighth of what
-        a search sees; half as many in a tree that is distilled.
+        Minimum number of rows of a leaf; a float is a fraction of the rows. "auto" is a
+        quarter per cent of them, but at least five, and of a sample at least an eighth
+        of what a search sees; half as many in a tree that is distilled.
     min_samples_split : int, float or "auto", default="auto"
         A node with fewer rows is not split; a float is a fraction of the rows that
         grow the tree. "auto" is half a per cent of them; of few rows, two
         per cent, up to 80; of a sample (see ``max_split_samples``), at least half of
         what a search sees.
     min_gain : float or "auto", default="auto"
-        A split must save so many noise variances for each coefficient that it adds.
+        Minimum gain of a split, in noise variances for each coefficient that it adds.
         "auto" is 1.5, rising to 2.5 from 1000 to 4000 rows. All other splits
         than "rss" know no noise, and need only save something.
     missing_values : {"learn", "mean", "error"}, default="learn"
-        What a missing number is (NaN, None, pandas.NA, a null). "learn": splits on one
-        attribute learn the side of its missing values, or split them from the others;
-        in sums a missing value counts as the mean of its column in training. "mean": it
-        counts as that mean everywhere, which is all that other splits than "rss" know.
-        A missing category is a category of its own. What was never missing in training
-        counts as the mean, or as an unseen category without a warning. "error" refuses.
+        Treatment of missing numbers (NaN, None, pandas.NA, a null). "learn": splits on
+        one attribute learn the side of its missing values, or split them from the
+        others; in sums a missing value counts as the mean of its column in training.
+        "mean": it counts as that mean everywhere, which is all that other splits than
+        "rss" know. A missing category is a category of its own. What was never missing
+        in training counts as the mean, or as an unseen category without a warning.
+        "error" refuses.
     discrete_features, split_features : sequence of str or int, or bool mask, optional
         Columns that are discrete, or continuous but only split on. By default text,
         boolean and categorical columns of a DataFrame are discrete, and all others are
@@ -178,7 +179,7 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
         random forests; a float is a share of them. A node in which none of them gives a
         split draws further ones. None: all.
     max_split_samples : int or None, default=2048
-        Most rows of a node that the search for its split sees. Of more than 32 times
+        Maximum number of rows in the search for a node's split. Of more than 32 times
         as many rows a sample grows and prunes the tree, that many or every 32nd row;
         all rows then give the models of its nodes (unless ``HoldOut(refit=False)``
         prunes it). None: all.
@@ -193,7 +194,7 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
         rows in the memory of the host on the processor, which launches cost less. A
         fitted model predicts there too, or where JAX prefers if the device is gone.
     max_memory : int or None, default=None
-        Most memory of the device, in MiB, for one step over the rows, which go through
+        Maximum memory of the device, in MiB, for a step over the rows, which go through
         in tiles. None: 1024 on an accelerator, tiles that suit its caches on a
         processor.
     verbose : int, default=0
@@ -419,7 +420,7 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
         X : array-like or DataFrame of shape (n_rows, n_features)
         y : array-like of shape (n_rows,)
         sample_weight : array-like of shape (n_rows,), optional
-            Integers count as so many rows.
+            Integers are numbers of rows.
 
         Returns
         -------
