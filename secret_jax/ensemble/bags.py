@@ -42,7 +42,7 @@ class ForestPlan:
     recipe : TreeRecipe
         How splits are found, and which models the leaves have.
     stage : Stage
-        Told how many trees there are.
+        Receives the number of trees grown.
     """
 
     n_estimators: int
@@ -150,7 +150,7 @@ def out_of_bag(forest: Forest, rows: Rows, copies: Copies) -> np.ndarray:
     ----------
     forest : Forest
     rows : Rows
-        Those that it was grown on.
+        Rows that it was grown on.
     copies : Copies
         The rows as they were given. One that stands for several has, of every tree,
         as many values as the bag lacks of them.

@@ -82,7 +82,7 @@ class EnsembleEstimator(BoosterReading, BaseEstimator):
         weight : ndarray of shape (n_rows,), float64
             As it was given.
         known : TableSchema, optional
-            Of the rows that train; these are further ones.
+            Schema of the training rows, if these rows are further ones.
         """
         raise NotImplementedError
 
@@ -218,7 +218,7 @@ class BoostingEstimator(EnsembleEstimator):
         X : array-like or DataFrame of shape (n_rows, n_features)
         y : array-like of shape (n_rows,), or (n_rows, n_outputs) of numbers
         sample_weight : array-like of shape (n_rows,), optional
-            Integers count as so many rows.
+            Integers are numbers of rows.
         eval_set : tuple (X, y) or (X, y, sample_weight), optional
             Rows that say when to stop, which size is best, and what the best of each
             kind of leaves count, in place of folds. One booster of a size is grown, on

@@ -35,16 +35,16 @@ class SecretBoostingClassifier(ClassSetsMixin, ClassifierMixin, DistillingMixin)
 
     The first model is a logistic regression; every round adds a small tree with linear
     models that is fitted to the steps of Newton's method (Friedman, Hastie & Tibshirani
-    2000). Of two classes the trees say log-odds; of more a tree says a score of each
-    class, and probabilities are proportional to the exponentials of the scores. How
-    large the trees are, when to stop, and what trees with constants in their leaves
+    2000). For two classes the trees predict log-odds; for more a tree predicts a score
+    of each class, and probabilities are proportional to the exponentials of the scores.
+    How large the trees are, when to stop, and what trees with constants in their leaves
     count beside them, is told by cross-entropy as `SecretBoostingRegressor` is told by
     squared error.
 
     Parameters
     ----------
     size : "auto", int or TreeSize, default="auto"
-        Of the trees, as in `SecretBoostingRegressor`.
+        Size of the trees, as in `SecretBoostingRegressor`.
     class_weight : dict, "balanced" or None, default=None
         Factors of the weights of the classes' rows, as in scikit-learn.
     learning_rate, n_rounds, subsample, max_rounds, patience, n_folds, average, \
@@ -61,14 +61,14 @@ class SecretBoostingClassifier(ClassSetsMixin, ClassifierMixin, DistillingMixin)
     size_ : TreeSize
         The leading size.
     shares_ : list of [TreeSize, float]
-        What boosters of each size count in the scores, the leading one first.
+        Weights of the boosters of each size in the scores, the leading one first.
     n_trees_ : int
         Trees of all boosters, the logistic regressions not counted.
     validation_errors_ : ndarray of shape (n_rounds_run + 1,)
         Mean cross-entropy of the leading size on rows left out, or on ``eval_set``,
         after each round, in nats. Empty if there were none.
     validation_error_ : float
-        That of the prediction; NaN if there were none.
+        Mean cross-entropy of the prediction there; NaN if there were no such rows.
     size_errors_ : list of [TreeSize, float]
         Sizes that raced, and the least of these errors of each.
     feature_importances_ : ndarray of shape (n_features_in_,)
@@ -154,7 +154,7 @@ class SecretBoostingClassifier(ClassSetsMixin, ClassifierMixin, DistillingMixin)
         Returns
         -------
         ndarray of shape (n_rows,)
-            Of the type of the labels.
+            Predicted classes, of the type of the labels.
         """
         likeliest = np.argmax(self.predict_proba(X), axis=1)
         return self.classes_[likeliest]

@@ -22,7 +22,7 @@ class Copies:
     place : ndarray of shape (n_given,), int64
         Which distinct row each is.
     number : ndarray of shape (n_given,), int64
-        How many rows each stands for.
+        Number of rows that each stands for.
     order : ndarray of shape (n_given,), int64
         Copies of a row one after the other.
     end : ndarray of shape (n_given,), float64
@@ -45,10 +45,10 @@ class Copies:
         Parameters
         ----------
         rows : Rows
-            Those given, merged by `secret_jax.data.rows.merged`.
+            Given rows, merged by `secret_jax.data.rows.merged`.
         given : Rows
         number : ndarray of shape (n_given,), int64
-            How many rows each given one stands for.
+            Number of rows that each given one stands for.
         """
         known = {key: place for place, key in enumerate(_keys(rows))}
         place = np.array([known[key] for key in _keys(given)])
@@ -72,7 +72,7 @@ class Copies:
         count : ndarray of shape (n_rows,), int
             How often each distinct row is in the bag.
         random : Generator
-            Says which of its copies those are.
+            Generator that draws the copies of a row.
 
         Returns
         -------

@@ -45,11 +45,11 @@ class Teacher(NamedTuple):
     Attributes
     ----------
     said : callable
-        Of a table: what all of them say, of shape (n_rows, n_outputs).
+        Predicts a table with all boosters, of shape (n_rows, n_outputs).
     unseen : ndarray of shape (n_rows, n_outputs)
-        Of the rows: what those say that have not seen them.
+        Predictions for the rows, by boosters that have not seen them.
     folds : list of callable
-        What each booster of a fold says.
+        Prediction function of the booster of each fold.
     parts : list of ndarray of shape (n_rows,), bool
         The rows that each has not seen.
     """
@@ -127,12 +127,12 @@ def distil(
     ----------
     teacher : Teacher
     rows : Rows
-        Those that trained the boosters.
+        Rows that trained the boosters.
     plan : Plan
-        Of the tree.
+        Plan of the tree.
     schema : TableSchema
     max_leaf_nodes : int or None
-        None: the students of the folds say how large the tree is, on rows that neither
+        None: students of the folds choose the size of the tree, on rows that neither
         they nor their teachers have seen.
     soft : bool
         Whether gates and leaves are trained then.

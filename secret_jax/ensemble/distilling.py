@@ -55,10 +55,10 @@ class DistillingMixin(BoostingEstimator):
             model from a file). Of other rows nothing is left out, so ``max_leaf_nodes``
             should be given.
         max_leaf_nodes : int or None, default=None
-            Most leaves. None: students of the boosters of the folds say how many, on
-            rows that neither has seen.
+            Maximum number of leaves. None: students of the boosters of the folds choose
+            it, on rows that neither has seen.
         refine : "soft" or None, default=None
-            "soft": gates and leaves are trained on what the boosters say, see
+            "soft": gates and leaves are trained on the boosters' predictions, see
             `SoftGates`; it is taken if it is better on rows held out.
         oblique : bool or "auto", default="auto"
         tau : float, default=0.03
@@ -72,8 +72,8 @@ class DistillingMixin(BoostingEstimator):
             have seen, and ``booster_error``, that of the boosters, in units of the
             variance of the target; of classes both are mean cross-entropies in nats;
             ``fidelity``, their R² to the boosters on these rows, of classes in their
-            probabilities; ``numbers``, how many there are to read. NaN where nobody
-            can tell: without folds, and error and fidelity of a soft tree.
+            probabilities; ``numbers``, how many there are to read. NaN if
+            unknown: without folds, and error and fidelity of a soft tree.
 
         Examples
         --------

@@ -50,12 +50,12 @@ class Meaning(NamedTuple):
     Attributes
     ----------
     label : str
-        What is averaged, in words.
+        Name of the quantity that is averaged.
     of_values : callable
-        Makes it, of shape (n_rows, n_numbers), of what the ensemble says, in
+        Computes it, of shape (n_rows, n_numbers), from predictions of the ensemble in
         standardised units.
     importances : ndarray of shape (n_columns,), float64
-        Of the columns for it; see `booster_importances`.
+        Importances of the columns for it; see `booster_importances`.
     classes : tuple of str
         Whose probabilities the numbers are, if there are several.
     """
@@ -81,7 +81,7 @@ class Effect:
     label : str
         "mean of price" or "mean probability of yes".
     classes : tuple of str
-        Of several classes their names.
+        Names of several classes.
     """
 
     name: str
@@ -99,8 +99,8 @@ class Interaction(NamedTuple):
     ----------
     first, second : str
     share : float
-        Of the variance of the predictions, in what the two say together beyond what
-        each says alone.
+        Share of the variance of the predictions due to the joint effect of the two,
+        beyond their single effects.
     """
 
     first: str
@@ -153,7 +153,7 @@ def interactions(
     ensemble : Ensemble
     rows : Rows
     n_rows : int
-        The first so many rows, in hash order, are looked at: the predictions that are
+        Number of rows used, the first in hash order: the predictions that are
         needed grow with their square.
     meaning : Meaning
 

@@ -18,7 +18,7 @@ from secret_jax.prune.cross_validation import parts_of
 from secret_jax.runtime.progress import Progress, Stage, silent
 from secret_jax.tree.structure import Tree
 
-# Of more rows one part is held out in place of folds, and nothing is averaged.
+# Maximum number of rows for folds; with more one part is held out, and none averaged.
 MOST_FOLDED = 1 << 15
 _HELD_OUT_FOLDS = 10
 
@@ -30,7 +30,7 @@ class BoostPlan:
     Attributes
     ----------
     sizes : tuple of TreeSize
-        Of which one is chosen.
+        Sizes to choose from.
     recipe : TreeRecipe
     limits : Limits
     n_folds : int
@@ -55,7 +55,7 @@ class Member:
     ----------
     size : TreeSize
     share : float
-        What they count in the prediction.
+        Weight in the prediction.
     folds : tuple of tuple of Tree
         Boosters that have each not seen a part of the rows, if there are any.
     whole : tuple of Tree or None
@@ -84,14 +84,14 @@ class Boosted:
     Attributes
     ----------
     members : tuple of Member
-        Of one size, or of two that predict together; the first one leads.
+        Members of one size, or of two that predict together; the first one leads.
     learning_rate : float
     average : bool
         Whether the boosters of the folds are part of the model.
     sizes : tuple of (TreeSize, float)
         Sizes that raced, and the least error of each.
     unseen : ndarray of shape (n_rows, n_outputs), float64, or None
-        What all members say together of rows that their boosters have not seen; NaN
+        Predictions of all members for rows that their boosters have not seen; NaN
         where there are no such boosters.
     error : float
         Mean loss of that; NaN if nothing was left out.
@@ -166,9 +166,9 @@ def boost(
         In hash order.
     schema : TableSchema
     others : Rows, optional
-        Rows that say when to stop, in place of folds.
+        Rows for early stopping, in place of folds.
     so_far : Boosted, optional
-        Of the same rows, to go on with.
+        Earlier fit of the same rows, to continue.
 
     Returns
     -------

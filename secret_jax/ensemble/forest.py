@@ -67,7 +67,7 @@ class SecretForestRegressor(OfNumbers, RegressorMixin, EnsembleEstimator):
     ensemble_ : secret_jax.ensemble.model.Ensemble
         The trees are "boosters" of one tree each.
     oob_prediction_ : ndarray of shape (n_rows,), or (n_rows, n_outputs)
-        Of every training row the mean of the trees that lack it; NaN where none does.
+        Mean prediction for every training row of the trees that lack it, or NaN.
         Identical rows are in and out of bags one by one, and so are those that a row of
         a whole weight stands for. Only with ``bootstrap``.
     oob_score_ : float
@@ -145,7 +145,7 @@ class SecretForestRegressor(OfNumbers, RegressorMixin, EnsembleEstimator):
         X : array-like or DataFrame of shape (n_rows, n_features)
         y : array-like of shape (n_rows,) or (n_rows, n_outputs)
         sample_weight : array-like of shape (n_rows,), optional
-            How likely rows are drawn; integers count as so many rows.
+            Weights by which rows are drawn; integers are numbers of rows.
 
         Returns
         -------

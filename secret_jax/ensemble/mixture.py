@@ -30,10 +30,10 @@ class Mixture:
     runners : tuple of Runner
         The first one leads.
     shares : tuple of float
-        What each counts; they sum to 1.
+        Weights, which sum to 1.
     unseen : ndarray of shape (n_rows, n_outputs), float64, or None
-        What the mixture says of rows that its boosters have not seen, else NaN; None
-        where nothing was left out.
+        Predictions of the mixture for rows that its boosters have not seen, or NaN;
+        None where nothing was left out.
     error : float
         Mean loss there, as of a runner's errors; NaN where nothing was left out.
     """
@@ -57,7 +57,7 @@ def mixed(leaders: Sequence[Runner], rows: Rows, loss: CrossEntropy | None) -> M
     Returns
     -------
     Mixture
-        Of the best one alone, if the other adds next to nothing.
+        Mixture of the best one alone if the other adds next to nothing.
     """
     first = leaders[0]
     if first.unseen is None:

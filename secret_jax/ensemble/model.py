@@ -24,11 +24,11 @@ class Ensemble:
     boosters : tuple of tuple of Tree
         Trees of each; the first is a single leaf and counts fully.
     shares : tuple of float
-        What each booster counts; they sum to 1.
+        Weights of the boosters, which sum to 1.
     learning_rate : float
-        What each further tree of a booster counts in it.
+        Weight of each further tree in its booster.
     size : TreeSize
-        Of the further trees of the first booster, which leads.
+        Size of the further trees of the first booster, which leads.
     schema : TableSchema
     """
 

@@ -29,7 +29,7 @@ class TreeSize(Value):
     oblique : bool, default=False
         Whether splits may be linear inequalities in several attributes.
     leaf : {"linear", "constant"}, default="linear"
-        What the leaves hold. Trees of constants split on one attribute. Before them
+        Leaf models. Trees of constants split on one attribute. Before them
         stands the mean, of classes a logistic regression.
 
     Examples
@@ -104,21 +104,21 @@ class TreeRecipe:
     subsample : float
         Share of a booster's rows that each tree sees.
     splits : SplitFinder
-        Of trees with linear models in their leaves,
+        Split finder of trees with linear models in their leaves,
     leaf : LeafModel
         and these models.
     sample : int
-        Most rows of a node that a search sees,
+        Maximum number of rows of a node in a search,
     smallest_sample : int
         the padded size of small nodes,
     batch_rows : int
         and the padded rows of nodes that are searched together.
     most_rows : int
-        Most rows that a tree sees.
+        Maximum number of rows of a tree.
     min_gain : float
-        A split must save so many noise variances for each coefficient that it adds.
+        Minimum gain of a split, in noise variances for each coefficient that it adds.
     loss : CrossEntropy or None
-        Of classes; None: squared error.
+        Loss for classes; None: squared error.
     seed : int
     """
 

@@ -20,13 +20,13 @@ from secret_jax.ensemble.working import total_error
 from secret_jax.losses.classes import CrossEntropy
 from secret_jax.runtime.progress import Stage
 
-# A size is out if even so many times what its last rounds won would not make it better
-# than the best is now. The curves fall like geometric series or faster. The one that
-# leads is looked at over more rounds, as many as its patience if that is longer: its
-# own best is what it is measured by.
+# A size is dropped if even this multiple of its gain over the last rounds would not
+# make it better than the best is now. The curves fall like geometric series or faster.
+# The leader is judged over more rounds, as many as its patience if that is longer,
+# since it is compared with its own best.
 _RECENT, _RECENT_OF_LEADER, _MOST_TO_COME = 6, 10, 3.0
-# Of the other kind of leaves the best size goes on, unless it comes to more than so
-# many times the error of the leader: its share would be small.
+# The best size of the other kind of leaves continues unless its error is more than this
+# multiple of the leader's: its weight would be small.
 _MOST_OF_OTHER_KIND = 1.3
 
 
@@ -37,9 +37,9 @@ class Limits:
     Attributes
     ----------
     n_rounds : int or None
-        Exactly so many rounds; None: until the error on unseen rows no longer falls.
+        Number of rounds; None: until the error on unseen rows no longer falls.
     most_rounds : int
-        Of these at most.
+        Maximum number of rounds then.
     patience : int
         Rounds without a lower error after which a size stops.
     """
@@ -67,7 +67,7 @@ class Runner:
         are in units of the targets' variance.
     best_round : int
     unseen : ndarray of shape (n_rows, n_outputs), float64
-        What boosters predict, after the round that counts, for the rows that each has
+        Predictions of boosters, after the round that counts, for the rows that each has
         not seen; NaN where every booster has seen a row.
     """
 
@@ -163,7 +163,7 @@ def race(
     recipe : TreeRecipe
     limits : Limits
     stage : Stage
-        Told of every round.
+        Receives every round.
     of_all_rows : callable, optional
         From a size to its booster of all rows, which grows beside the others as soon as
         nobody else may lead: a tree beside five others costs half of one that grows
@@ -206,7 +206,7 @@ def leaders(runners: Sequence[Runner], limits: Limits) -> list[Runner]:
     """Best size of each kind of leaves, the best of all first.
 
     Constants without rounds are the mean of the target, to which a linear model shrinks
-    where it has nothing to say: they do not lead.
+    anyway if nothing is explained: they do not lead.
 
     Parameters
     ----------

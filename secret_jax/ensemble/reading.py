@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 class BoosterReading:
     """Methods to inspect the ensemble of a fitted booster.
 
-    Of several outputs ``output``, a position or a name, says which one; of classes it
+    With several outputs ``output``, a position or a name, selects one; for classes it
     may be left out: curves are then of the probability of the second of two classes, or
     of all.
     """
@@ -107,7 +107,7 @@ class BoosterReading:
         X : array-like or DataFrame, optional
             Rows to look at; by default those that trained the model.
         n_rows : int, default=60
-            So many of them: the time grows with their square.
+            Number of rows used: the time grows with their square.
         output : int or str, optional
 
         Returns

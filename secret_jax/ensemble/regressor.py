@@ -30,21 +30,21 @@ class SecretBoostingRegressor(OfNumbers, RegressorMixin, DistillingMixin):
 
     The first model is linear; every round adds a small tree with linear models that
     is fitted to the residuals (Friedman 2001, 2002). Five boosters that each
-    leave out a fifth of the rows say how large the trees should be and when to stop,
+    leave out a fifth of the rows determine the size of the trees and when to stop,
     and predict together with a sixth that has seen all rows. Boosters of trees with
     constants in their leaves, which begin with the mean, take a share in the prediction
-    where rows left out say that it helps.
+    if that helps on rows left out.
 
-    `distill` gives one readable tree that has learned what the boosters say.
+    `distill` gives one readable tree fitted to the boosters' predictions.
 
     Parameters
     ----------
     size : "auto", int or TreeSize, default="auto"
-        Of the trees. "auto" lets five sizes race (8, 16 and 32 leaves, 16 with oblique
-        splits, and 16 leaves of constants). The best size of linear leaves and that of
-        constants predict together, weighted by how they do on rows left out, or the
-        better one alone. A number: most leaves of a tree, with linear leaves and splits
-        on one column, and nothing beside it.
+        Size of the trees. "auto" lets five sizes race (8, 16 and 32 leaves, 16 with
+        oblique splits, and 16 leaves of constants). The best size of linear leaves and
+        that of constants predict together, weighted by how they do on rows left out, or
+        the better one alone. A number: most leaves of a tree, with linear leaves and
+        splits on one column, and nothing beside it.
     learning_rate : float, default=0.2
         Share of each tree in the prediction.
     n_rounds : int or "auto", default="auto"
@@ -54,7 +54,7 @@ class SecretBoostingRegressor(OfNumbers, RegressorMixin, DistillingMixin):
     subsample : float, default=0.7
         Share of the rows that each tree sees, drawn without replacement.
     max_rounds : int, default=1000
-        Most rounds of ``n_rounds="auto"``.
+        Maximum number of rounds for ``n_rounds="auto"``.
     patience : int, default=10
         Rounds without a lower error after which ``n_rounds="auto"`` stops. A size that
         has fallen far behind the best one leaves the race sooner.
@@ -82,7 +82,7 @@ class SecretBoostingRegressor(OfNumbers, RegressorMixin, DistillingMixin):
     size_ : TreeSize
         The leading size.
     shares_ : list of [TreeSize, float]
-        What boosters of each size count in the prediction, the leading one first.
+        Weights of the boosters of each size in the prediction, the leading one first.
     n_trees_ : int
         Trees of all boosters, the first models not counted.
     validation_errors_ : ndarray of shape (n_rounds_run + 1,)
@@ -90,11 +90,11 @@ class SecretBoostingRegressor(OfNumbers, RegressorMixin, DistillingMixin):
         after each round, in units of the variance of the target. Empty if there were
         none.
     validation_error_ : float
-        That of the prediction; NaN if there were none.
+        Error of the prediction there; NaN if there were no such rows.
     size_errors_ : list of [TreeSize, float]
         Sizes that raced, and the least of these errors of each.
     conformity_scores_, conformity_weight_ : ndarray of shape (n_rows,)
-        What `predict_interval` is made of.
+        Scores and weights for `predict_interval`.
     deviation_ : float, or ndarray of shape (n_outputs,) of several outputs
         Root of the mean squared error on rows left out (on the training rows, if none
         were), in units of the target.

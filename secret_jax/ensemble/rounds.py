@@ -40,7 +40,7 @@ class Booster:
     training : ndarray of shape (n_training,), int
         Rows of the table that train it, rising.
     prediction : ndarray of shape (n_rows, n_outputs), float64
-        Of all rows of the table, in standardised units.
+        Predictions for all rows of the table, in standardised units.
     trees : list of Tree
         The first is a single leaf.
     """

@@ -23,8 +23,8 @@ from secret_jax.tree.structure import Tree
 
 # Maximum Newton step of a row, reached where the probability is confidently wrong.
 _LONGEST_STEP = 4.0
-# Where most rows are sure the others would stand for many: a row counts so many times
-# as much as the mean row at most.
+# Maximum weight of a row relative to the mean: where most rows are sure, the others
+# would dominate.
 _MOST_SHARE = 2.0
 # The greatest curvature, of two classes and of more.
 _OF_TWO, _OF_MORE = 0.25, 0.5
@@ -52,7 +52,7 @@ def working(loss: CrossEntropy | None, rows: Rows, value: np.ndarray) -> Working
         None: squared error.
     rows : Rows
     value : ndarray of shape (n_rows, n_outputs), float64
-        What the trees so far say.
+        Predictions of the trees so far.
 
     Returns
     -------
@@ -99,7 +99,7 @@ def started(trees: Sequence[Tree], parts: Sequence[Rows]) -> list[Tree]:
     trees : sequence of Tree
         Single leaves.
     parts : sequence of Rows
-        Of each, with indicators of the classes.
+        Training rows of each tree, with indicators of the classes.
     """
     found = []
     for tree, rows in zip(attach(trees, parts, Logistic()), parts, strict=True):
