@@ -209,7 +209,7 @@ def best_cut(
     ----------
     projection : Array of shape (n_rows,)
     targets : Array of shape (n_rows, n_outputs)
-        Of mean zero for the sum of squares; indicators of classes for others.
+        Targets with mean zero for the sum of squares; indicators of classes for others.
     weight : Array of shape (n_rows,)
         Zero for padding.
     min_weight : Array of shape ()

@@ -23,7 +23,7 @@ _PURE = 1e-6
 class M5Splits(SplitFinder):
     """Splits on one attribute by the largest drop of the standard deviation.
 
-    Of a node of n rows with the standard deviation s, a split into parts of n_i rows
+    For a node of n rows with the standard deviation s, a split into parts of n_i rows
     gains ``n s - sum(n_i s_i)``. Unlike the variance this does not favour parts of few
     rows far away from the others so much. Every threshold between two rows is tried.
 

@@ -113,8 +113,7 @@ class M5Linear(LeafModel):
 def asked_below(tree: Tree) -> Bool[np.ndarray, "n_nodes n_regressors"]:
     """Mask of regressors used by the split of a node or by splits below it.
 
-    A leaf that pruning made has those that its model has, since what was below it is
-    gone.
+    A leaf that pruning made has those of its own model, since its subtree is gone.
     """
     n, schema = tree.schema.n_regressors, tree.schema
     column = np.array(schema.input_columns, int)
@@ -148,7 +147,7 @@ def eliminated(statistics: NodeStatistics) -> Float[np.ndarray, "n_nodes n_regre
     Parameters
     ----------
     statistics : NodeStatistics
-        Of one output.
+        Statistics of one output.
 
     Returns
     -------
@@ -217,8 +216,8 @@ def _sweep(
 ) -> None:
     """Apply a Gauss-Jordan sweep of a column per node, or its reverse, in place.
 
-    Of columns that are in, the table holds the negative inverse of their products, and
-    their slopes of the others; of those that are out, products of residuals.
+    For columns that are in, the table holds the negative inverse of their products, and
+    the slopes of the others on them; for those that are out, products of residuals.
     """
     if not len(node):
         return

@@ -23,7 +23,7 @@ class M5Pruning(PruningRule):
     with v the parameters of its model (`model_degrees`), estimates its error on other
     rows. So it does for the subtree below the node, which is one model of the same n
     rows: its v are the parameters of all its leaves, and one for every split. It needs
-    no other rows. Of a loss the mean loss takes the place of the mean absolute
+    no other rows. With a loss the mean loss replaces the mean absolute
     residual. M5's leaf models (`secret_jax.M5Linear`) are judged before they are
     smoothed.
 

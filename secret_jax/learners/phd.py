@@ -42,8 +42,8 @@ class PhdSplits(SplitFinder):
         Thresholds along each: every one, so many quantiles, or as 0.01 the values of a
         share of the rows.
     ridge : float, default=1e-4
-        Of the children's models and of the whitening, in units of the attributes'
-        variances.
+        Penalty of the children's models and of the whitening, in units of the
+        attributes' variances.
 
     Notes
     -----

@@ -23,7 +23,7 @@ class Residuals(NamedTuple):
     Attributes
     ----------
     leading : Array of shape (n_rows,)
-        Of one output, or the first principal component of several; of zero mean.
+        Residuals of one output, or first principal component of several; centred.
     z : Array of shape (n_rows, n_columns)
         Columns of mean zero and unit variance in the node; constant ones are zero.
     center, scale : Array of shape (n_columns,)
@@ -33,7 +33,7 @@ class Residuals(NamedTuple):
     unit : Array of shape ()
         Deviation of the residuals, in which ``rows`` are measured.
     n_model : int
-        How many columns these models use.
+        Number of columns that these models use.
     least : Array of shape ()
         Least weight of a part.
     pure : Array of shape (), bool
