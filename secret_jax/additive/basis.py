@@ -40,7 +40,7 @@ class CurveTerms(NamedTuple):
     attribute : int
         Discrete attribute; -1 of a continuous column.
     indicator : int
-        Encoded column that says where the value is missing; -1: none does.
+        Encoded indicator of missing values; -1: none.
     at : ndarray of shape (n_points,), float64
         Encoded values, rising, or codes of categories.
     values : ndarray of shape (n_points, n_terms), float64

@@ -22,8 +22,8 @@ class Additive(Value):
         Places, at quantiles of a numeric column, where the slope of its curve may
         change; fewer of tables with very many columns.
     most_levels : int, default=32
-        A column of at most so many values has a knot at each of them; fewer of tables
-        with very many columns.
+        Maximum number of values of a column with a knot at each of them; fewer of
+        tables with very many columns.
     n_folds : int, default=5
         Parts of the rows that curves are fitted without, for the residuals, where the
         pruning rule has no folds of its own.

@@ -25,14 +25,14 @@ class Curve(NamedTuple):
     attribute : int
         Discrete attribute; -1 of a continuous column.
     indicator : int
-        Encoded column that says where the value is missing; -1: none does.
+        Encoded indicator of missing values; -1: none.
     at : ndarray of shape (n_points,), float64
         Encoded values, rising, between which the curve is straight and beyond which it
         is constant; or codes of categories.
     value : ndarray of shape (n_points,), float64
         0 is the mean of the training rows; so is every category that is not listed.
     missing : float
-        Where the indicator says so.
+        Value where the indicator is set.
     """
 
     column: int

@@ -21,7 +21,7 @@ NO_TABLE = (
     "X is no table of shape (n_rows, n_columns): its rows differ in length, or its "
     "cells hold lists."
 )
-# More would take gigabytes in the search, and say nothing.
+# More would take gigabytes in the search, and carry no information.
 MOST_CATEGORIES = 4096
 # Columns that were the index of a DataFrame, as pandas hands them to Arrow.
 _INDEX = re.compile(r"__index_level_\d+__")

@@ -31,8 +31,8 @@ from secret_jax.data.schema import Role, TableSchema, match_columns
 # With fewer rows of a kind the coefficient of its indicator would be mostly noise.
 # Weights count, and their sums are rounded.
 _ROWS_PER_INDICATOR = 30 - 1e-6
-# Where rows are few, fewer will do: this share of them, shrinkage and cross-validation
-# say what their coefficient is worth.
+# With few rows in all, this share of them is enough: shrinkage and cross-validation
+# limit the effect of a noisy coefficient.
 _SHARE_OF_FEW, _LEAST_OF_FEW = 0.05, 5 - 1e-6
 # A side of fewer rows is no leaf: the least "auto" leaf has five.
 _LEAST_MISSING = 5 - 1e-6
@@ -376,6 +376,6 @@ def _indicators(
         least = min(_ROWS_PER_INDICATOR, share)
         frequent = (count >= least) & (total - count >= least)
         codes = [code for code, there in enumerate(frequent) if _wanted(choice, there)]
-        # Of two categories one says it all.
+        # Of two categories one indicator is enough.
         chosen += [(attribute, code) for code in codes[1 if len(count) == 2 else 0 :]]
     return tuple(chosen)

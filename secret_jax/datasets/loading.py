@@ -1,6 +1,6 @@
 """Load real data sets from a folder of CSV files, or else from OpenML.
 
-The catalogue below holds what no file says: which columns the paper takes as discrete,
+The catalogue below holds what is in no file: which columns the paper takes as discrete,
 and where OpenML keeps the set. Both sources give the same columns under the same names.
 """
 

@@ -220,9 +220,9 @@ class BoostingEstimator(EnsembleEstimator):
         sample_weight : array-like of shape (n_rows,), optional
             Integers are numbers of rows.
         eval_set : tuple (X, y) or (X, y, sample_weight), optional
-            Rows that say when to stop, which size is best, and what the best of each
-            kind of leaves count, in place of folds. One booster of a size is grown, on
-            all rows of X, and none of these train it.
+            Rows that determine, in place of folds, when to stop, which size is best,
+            and the weights of the best size of each kind of leaves. One booster of a
+            size is grown, on all rows of X, and none of these train it.
 
         Returns
         -------

@@ -37,8 +37,8 @@ class SecretBoostingClassifier(ClassSetsMixin, ClassifierMixin, DistillingMixin)
     models that is fitted to the steps of Newton's method (Friedman, Hastie & Tibshirani
     2000). For two classes the trees predict log-odds; for more a tree predicts a score
     of each class, and probabilities are proportional to the exponentials of the scores.
-    How large the trees are, when to stop, and what trees with constants in their leaves
-    count beside them, is told by cross-entropy as `SecretBoostingRegressor` is told by
+    The size of the trees, the number of rounds, and the weight of trees with constants
+    in their leaves are chosen by cross-entropy, as `SecretBoostingRegressor` does by
     squared error.
 
     Parameters

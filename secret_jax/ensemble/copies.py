@@ -15,7 +15,7 @@ class Copies:
     """Map from given rows to the distinct rows that train.
 
     A draw of a row takes one of its copies, in proportion to their weights: bags are
-    drawn as if from the rows as they were given, one of whole weight as so many.
+    drawn as if from the given rows, where one of integer weight counts as several.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ class Copies:
         taken = np.searchsorted(self.end, at, side="right")
         taken = np.clip(taken, first, last)  # sums are rounded
         number = self.number[self.order]
-        # Where in its row a draw fell says which of those that the row stands for.
+        # The position of a draw within its row determines the copy.
         begin = np.where(taken > 0, self.end[taken - 1], 0.0)
         share = np.clip((at - begin) / (self.end[taken] - begin), 0.0, 1.0)
         nth = np.minimum((share * number[taken]).astype(np.int64), number[taken] - 1)

@@ -208,7 +208,7 @@ def boost(
     def rounds_of(runner: Runner) -> int:
         if limits.n_rounds is not None:
             return runner.n_rounds
-        return runner.best_round if parts else 0  # nobody can tell
+        return runner.best_round if parts else 0  # there is no estimate
 
     beside = of_all_rows if folded else None
     try:

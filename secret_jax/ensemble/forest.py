@@ -46,11 +46,11 @@ class SecretForestRegressor(OfNumbers, RegressorMixin, EnsembleEstimator):
     Parameters
     ----------
     n_estimators : int, default=100
-        Trees.
+        Number of trees.
     max_features : int, float, "sqrt", "log2" or None, default=1/3
-        Attributes that a node draws: a number, or a share of all. None: all of them.
+        Number of attributes that a node draws, or their share. None: all of them.
     min_samples_leaf : int or float, default=5
-        Least rows of a leaf, or the share of the bag.
+        Minimum number of rows of a leaf, or their share of the bag.
     max_leaf_nodes : int or None, default=None
     oblique : bool, default=False
         Whether splits may be linear inequalities in several of the drawn attributes.
@@ -68,8 +68,8 @@ class SecretForestRegressor(OfNumbers, RegressorMixin, EnsembleEstimator):
         The trees are "boosters" of one tree each.
     oob_prediction_ : ndarray of shape (n_rows,), or (n_rows, n_outputs)
         Mean prediction for every training row of the trees that lack it, or NaN.
-        Identical rows are in and out of bags one by one, and so are those that a row of
-        a whole weight stands for. Only with ``bootstrap``.
+        Identical rows are in and out of bags one by one, and so are the copies that a
+        row of integer weight stands for. Only with ``bootstrap``.
     oob_score_ : float
         R² of these predictions, by the rows' weights.
     n_outputs_ : int
@@ -211,7 +211,7 @@ class SecretForestRegressor(OfNumbers, RegressorMixin, EnsembleEstimator):
             score = _score(given.targets, outside, given.weight)
             said = np.zeros((len(weight), outside.shape[1]))
             said[weight > 0] = outside
-            never = weight == 0  # in nobody's bag
+            never = weight == 0  # in no bag
             if never.any():
                 table = encode(schema, X).on_host().take(never)
                 said[never] = ensemble.values(table)

@@ -25,7 +25,7 @@ class TreeSize(Value):
     ----------
     max_leaf_nodes : int, default=16
     min_samples_leaf : int or float, default=5
-        Least rows of a leaf, or the share of the rows that a tree sees.
+        Minimum number of rows of a leaf, or their share of the rows that a tree sees.
     oblique : bool, default=False
         Whether splits may be linear inequalities in several attributes.
     leaf : {"linear", "constant"}, default="linear"

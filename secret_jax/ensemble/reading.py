@@ -72,7 +72,7 @@ class BoosterReading:
         X : array-like or DataFrame, optional
             Rows to average over; by default those that trained the model.
         n_points : int, default=21
-            Quantiles of the column that are looked at, or all of fewer values.
+            Number of quantiles of the column to evaluate, or all values if fewer.
         output : int or str, optional
 
         Returns
@@ -168,7 +168,7 @@ class BoosterReading:
         """Export all trees as Python functions, or as an SQL expression or query.
 
         See `secret_jax.inspect.code.export.export_sum` for the parameters and what
-        programs of classes say. With ``average=False`` it is a sixth as long.
+        exported classifiers return. With ``average=False`` it is a sixth as long.
         """
         from secret_jax.inspect.code.export import export_sum
 

@@ -42,15 +42,15 @@ class SecretBoostingRegressor(OfNumbers, RegressorMixin, DistillingMixin):
     size : "auto", int or TreeSize, default="auto"
         Size of the trees. "auto" lets five sizes race (8, 16 and 32 leaves, 16 with
         oblique splits, and 16 leaves of constants). The best size of linear leaves and
-        that of constants predict together, weighted by how they do on rows left out, or
-        the better one alone. A number: most leaves of a tree, with linear leaves and
-        splits on one column, and nothing beside it.
+        that of constants predict together, weighted by their errors on rows left out,
+        or the better one alone. A number: maximum number of leaves of a tree, with
+        linear leaves and splits on one column, as the only size.
     learning_rate : float, default=0.2
         Share of each tree in the prediction.
     n_rounds : int or "auto", default="auto"
-        Trees of each booster after its first model. "auto": until the error on rows
-        left out, or on ``eval_set``, has not fallen for ``patience`` rounds. 0: the
-        first model alone.
+        Number of trees of each booster after its first model. "auto": until the error
+        on rows left out, or on ``eval_set``, has not fallen for ``patience`` rounds. 0:
+        the first model alone.
     subsample : float, default=0.7
         Share of the rows that each tree sees, drawn without replacement.
     max_rounds : int, default=1000
@@ -59,16 +59,16 @@ class SecretBoostingRegressor(OfNumbers, RegressorMixin, DistillingMixin):
         Rounds without a lower error after which ``n_rounds="auto"`` stops. A size that
         has fallen far behind the best one leaves the race sooner.
     n_folds : int, default=5
-        Boosters that leave out a part of the rows each. Of more than 32,768 rows a
-        tenth is left out by a single one.
+        Number of folds, each left out by one booster. Of more than 32,768 rows a
+        tenth is left out by a single booster.
     average : bool, default=True
         Whether to predict with the mean of the boosters of all folds and the one of all
         rows. False: only the latter; a sixth of the size, at a few per cent more error.
     warm_start : bool, default=False
-        Whether another `fit`, of the same rows, goes on with the trees that there are.
-        Of an interrupted fit the rounds so far are kept, of the sizes that led then.
+        Whether another `fit` to the same rows continues with the present trees. After
+        an interrupted fit the rounds so far are kept, for the sizes that led then.
     discrete_features, split_features, indicators, missing_values
-        How the table is read; see `SecretRegressor`.
+        Options for reading the table; see `SecretRegressor`.
     random_state : int, RandomState instance or None, default=None
         Draws the rows of the trees. None: the same rows in every fit.
     device, max_memory, verbose
@@ -78,13 +78,13 @@ class SecretBoostingRegressor(OfNumbers, RegressorMixin, DistillingMixin):
     ----------
     ensemble_ : secret_jax.ensemble.model.Ensemble
     n_rounds_ : int
-        Trees of a booster of the leading size, after the linear model.
+        Number of trees of a booster of the leading size, after the linear model.
     size_ : TreeSize
         The leading size.
     shares_ : list of [TreeSize, float]
         Weights of the boosters of each size in the prediction, the leading one first.
     n_trees_ : int
-        Trees of all boosters, the first models not counted.
+        Number of trees of all boosters, not counting the first models.
     validation_errors_ : ndarray of shape (n_rounds_run + 1,)
         Mean squared error of the leading size on rows left out, or on ``eval_set``,
         after each round, in units of the variance of the target. Empty if there were

@@ -68,8 +68,7 @@ class SecretClassifier(ClassSetsMixin, ClassifierMixin, TreeEstimator):
     refine : {"tao", "blend", "soft", None} or Refinement, default=None
         As in `secret_jax.SecretRegressor`, by cross-entropy; log-odds are mixed.
     distill : bool or Distillation, default=True
-        Grow a cross-validated tree again on the probabilities that the trees of the
-        folds say together.
+        Grow a cross-validated tree again on the mean probabilities of the fold trees.
     class_weight : dict, "balanced" or None, default=None
         Factors of the weights of the classes' rows, as in scikit-learn.
     priors : array-like of shape (n_classes,), dict or None, default=None
@@ -262,9 +261,9 @@ class SecretClassifier(ClassSetsMixin, ClassifierMixin, TreeEstimator):
         -------
         ndarray of shape (n_rows,), or (n_rows, n_classes), float64
             Log-odds of the second of two classes; of more, log-odds of every class up
-            to a term that all share. Of leaves that say shares by themselves (`Shares`
-            with Gini's impurity) how much the share of the second class is above that
-            of the first, or every share. ``costs`` have no part in it.
+            to a term that all share. For leaves that predict frequencies directly
+            (`Shares` with Gini's impurity) how much the share of the second class is
+            above that of the first, or every share. ``costs`` have no part in it.
         """
         with self._computing(X, fall_back=True):
             value = routing.values(*self._tree_and_rows(X)).astype(np.float64)

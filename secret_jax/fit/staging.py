@@ -140,7 +140,7 @@ def less_stage(
     Returns
     -------
     prepared : Prepared
-        With the stage, and the sources of all rows less what it says.
+        With the stage, and the sources of all rows with its residuals as targets.
     training, held_out : Rows
         Rows of the evidence.
     """

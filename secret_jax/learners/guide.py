@@ -48,13 +48,13 @@ class GuideSplits(SplitFinder):
         Whose residuals are tested, and what the children are fitted by.
     thresholds : "all", int or float, default=32
         Thresholds of the chosen attribute that are tried, by the residual sum of
-        squares of the children's models: every one (GUIDE), so many quantiles (1: the
-        median), or as 0.01 the values of a share of the rows (GUIDE(S) in Dobra &
+        squares of the children's models: every one (GUIDE), a number of quantiles (1:
+        the median), or as 0.01 the values of a share of the rows (GUIDE(S) in Dobra &
         Gehrke's section 5.3), spread from a random start.
     interactions : bool, default=True
         Whether pairs are tested.
     n_bootstraps : int, default=0
-        Bootstrap samples of the outputs at every node that say how much clearer tests
+        Number of bootstrap samples per node, which estimate how much clearer tests
         of discrete attributes are by chance than those of continuous ones; 0: the
         scores are compared as they are.
     ridge : float, default=1e-4

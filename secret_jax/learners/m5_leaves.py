@@ -48,7 +48,7 @@ class M5Linear(LeafModel):
     Notes
     -----
     Quinlan measures the mean absolute residual; here it is the root of the mean square,
-    which statistics tell and which is in proportion to it where residuals are normal.
+    which follows from statistics, and is proportional to it for normal residuals.
     He stops at the first term that pays; here all shorter models are looked at as well.
 
     References
@@ -97,7 +97,7 @@ class M5Linear(LeafModel):
             statistics = _without(statistics, ~asked_below(tree))
         own = super().fit(statistics, tree, stage)
         coefficient = own.coefficient.copy()
-        # What the root says is a share of the node's prediction and a model from above.
+        # A prediction is a share of the node's own, plus a model from above.
         share = np.ones(len(tree.parent))
         above = np.zeros_like(coefficient)
         for node in np.flatnonzero(tree.parent >= 0):  # parents come first

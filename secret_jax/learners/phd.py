@@ -39,8 +39,8 @@ class PhdSplits(SplitFinder):
     n_directions : int, default=1
         Leading directions that are tried.
     thresholds : "all", int or float, default=32
-        Thresholds along each: every one, so many quantiles, or as 0.01 the values of a
-        share of the rows.
+        Thresholds along each: every one, a number of quantiles, or as 0.01 the values
+        of a share of the rows.
     ridge : float, default=1e-4
         Penalty of the children's models and of the whitening, in units of the
         attributes' variances.

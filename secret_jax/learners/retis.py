@@ -32,8 +32,9 @@ class RetisSplits(SplitFinder):
     Attributes
     ----------
     thresholds : "all", int or float, default="all"
-        Every threshold between two rows; so many quantiles of the rows, 1 the median;
-        or, as 0.01, the values of a share of the rows, spread from a random start.
+        Every threshold between two rows; a number of quantiles of the rows, 1 the
+        median; or, as 0.01, the values of a share of the rows, spread from a random
+        start.
     ridge : float, default=1e-4
         Penalty of the children's models, in units of the regressors' variances: enough
         to keep float32 from dividing by nothing.

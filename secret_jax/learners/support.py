@@ -43,7 +43,7 @@ class SupportSplits(SplitFinder):
         Whose residuals are tested.
     ridge : float, default=1e-4
         Penalty of the children's models, in units of the regressors' variances. They
-        say what a split gains, which orders the splits of a tree.
+        determine the gain of a split, which orders the splits of a tree.
 
     Notes
     -----

@@ -72,8 +72,8 @@ class KernelMean(LocalModel):
     """Kernel regression in the leaves: a mean weighted by distance.
 
     The weights are Gaussian in the distance of the standardised regressors, with one
-    bandwidth for each leaf: the one of least error where each row is left out in turn
-    (up to 512 rows of a leaf are). The tree is grown by ``splits`` and pruned with
+    bandwidth for each leaf: the one of least leave-one-out error (over up to
+    512 rows of a leaf). The tree is grown by ``splits`` and pruned with
     constants in its nodes, as Torgo does.
 
     Notes

@@ -24,7 +24,7 @@ _CONSTANT = 1e-6
 # Maximum number of regressors: of more the most useful are selected, at a charge, since
 # the time of a decomposition grows with the cube of their number.
 _MOST_REGRESSORS = 128
-# A regressor of which the chosen ones leave no more than this says nothing new.
+# Unexplained share of a regressor's variance below which it adds nothing.
 _LEAST_UNSAID = 1e-6
 # Errors below this share of the output's variance are rounding.
 _ROUNDING = 1e-12

@@ -25,7 +25,7 @@ class Watch:
     judge : callable
         From a kind and its trees to the same trees with models, and what pruning keeps.
     n_kinds : int
-        Trees come in turn from each kind.
+        Trees come from each kind in turn.
 
     Attributes
     ----------

@@ -31,8 +31,8 @@ else:
 
 HIGHEST = jax.lax.Precision.HIGHEST
 
-# Written out, so many squarings of a matrix follow each other before it is scaled
-# again: far from any overflow.
+# Maximum number of successive squarings of a matrix before it is scaled again, when
+# unrolled: far from any overflow.
 _MOST_SQUARINGS = 3
 
 _OF_NUMPY = (np.ndarray, np.generic)

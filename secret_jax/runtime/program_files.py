@@ -22,7 +22,7 @@ from typing import Any
 
 from secret_jax.runtime.warning import warn
 
-# ``SECRET_JAX_CACHE`` names a folder, or says no with one of these.
+# ``SECRET_JAX_CACHE`` names a folder, or is one of these for none.
 VARIABLE = "SECRET_JAX_CACHE"
 _NO = ("0", "off", "no", "false", "none")
 _SUFFIX = ".program"

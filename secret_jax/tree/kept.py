@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 # Numbers in the largest array of a block of rows to predict: 32 MiB.
 _BLOCK_NUMBERS = 1 << 22
 # Slopes are shrunk by this share where rows spread as far as the kernel reaches; more
-# where they lie along fewer directions, which says nothing about the others.
+# where they lie along fewer directions, without information on the others.
 _SHRINKAGE = 0.01
 # A variance that is never reached: rows in one place have no slope.
 _NO_VARIANCE = 1e-12

@@ -40,10 +40,10 @@ _Padded = TypeVar("_Padded")
 
 # Maximum number of rows for which calling a compiled program costs more than the work.
 _FEW_ROWS = 128
-# Rows of folds and of small tables: their paths need no program of their own.
+# Maximum number of rows whose paths are found on the host, as for folds.
 _FEW_WALKED = 4096
-# Padding of fewer rows costs less than a program of its own; blocks hold so many
-# numbers as stay in a processor's cache (8 MiB).
+# Minimum block: padding costs less than a program of its own. Maximum number of values
+# in a block: they stay in a processor's cache (8 MiB).
 _SMALLEST_BLOCK, _BLOCK_NUMBERS = 1024, 1 << 21
 # Minimum number of leaves after padding: one program for all smaller trees.
 _FEWEST = 16

@@ -133,9 +133,9 @@ class Tree:
         Meaning of the raw predictions, and cost of errors: ``train_error`` is then a
         mean loss, and ranges are of values. None: they predict, and errors are squared.
     kept : KeptRows or None
-        Rows in the leaves that correct what the leaves' models say; ``train_error`` is
-        then that of rows left out one at a time, for which no ``degrees`` were spent.
-        None: nothing is kept.
+        Rows in the leaves that correct the predictions of the leaves' models;
+        ``train_error`` is then that of rows left out one at a time, for which no
+        ``degrees`` were spent. None: nothing is kept.
     additive : AdditiveStage or None
         Curves whose sum is predicted first: everything else here is of what they leave
         of the target. None: of the target itself.
@@ -258,7 +258,7 @@ class Tree:
         -------
         Tree
             With the same nodes and splits. With a loss its target is named for what the
-            models say: log-odds of a class, for example.
+            models predict: log-odds of a class, for example.
         """
         names = self.schema.target_names
         if isinstance(which, str) and which in names:

@@ -1,8 +1,8 @@
 """Soft trees: gates and leaves of a pruned tree trained jointly by gradient descent.
 
-The gates of the trees that were grown start wide, from several widths and tree sizes
-side by side. Held-out rows choose among them and say when to stop; the best are trained
-again on all rows, and one tree learns their mean.
+The gates of the grown trees start wide, with several widths and tree sizes in parallel.
+Held-out rows choose among them and stop the training; the best are trained again on all
+rows, and one tree learns their mean.
 """
 
 from __future__ import annotations

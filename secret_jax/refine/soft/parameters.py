@@ -24,7 +24,7 @@ _MOST_ROWS = 65536
 # Least width, in deviations of the attributes over the table: a split between two rows
 # that nearly coincide must not become a cliff that no gradient climbs.
 _LEAST_WIDTH = 1e-3
-# A gate that training made flatter than this is one that no row can tell from even.
+# Minimum norm of a gate's direction: below it all rows get nearly equal shares.
 _SHORTEST = 1e-12
 
 

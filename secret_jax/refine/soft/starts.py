@@ -37,8 +37,8 @@ from secret_jax.runtime.progress import UNTOLD, Stage
 from secret_jax.runtime.shapes import bucket, next_power_of_two, padded
 from secret_jax.tree.structure import Tree
 
-# A soft tree that saw more rows errs less on them; with so many times the error of the
-# one that saw fewer it diverged.
+# A soft tree trained on more rows errs less on them; with this multiple of the error of
+# the one trained on fewer it has diverged.
 _DIVERGED = 1.1
 # A batch of an eighth of the rows and more makes an epoch of few steps.
 _LEAST_BATCHES = 8
