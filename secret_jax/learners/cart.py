@@ -79,7 +79,7 @@ class CartSplits(SplitFinder):
 
     @property
     def numbers_per_cell(self) -> int:
-        """Memory per cell: sorted rows and their sums, or a side per threshold."""
+        """Numbers per cell: sorted rows and their sums, or a side per threshold."""
         return self.n_thresholds or 8
 
     def __call__(self, node: Node) -> Split:

@@ -109,11 +109,11 @@ class GuideSplits(SplitFinder):
 
     @property
     def numbers_per_cell(self) -> int:
-        """Memory per cell: indicators of the groups, and products of a row."""
+        """Numbers per cell: indicators of the groups, and products of a row."""
         return 16
 
     def n_random(self, n_columns: int) -> int:
-        """Number of random numbers: a seed, and the start of the values' sequence."""
+        """Number of random numbers: a seed, and the start of the sampled values."""
         del n_columns
         return 2
 

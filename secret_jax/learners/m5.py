@@ -67,7 +67,7 @@ class M5Splits(SplitFinder):
 
     @property
     def numbers_per_cell(self) -> int:
-        """Memory per cell: sorted rows and their sums."""
+        """Numbers per cell: sorted rows and their sums."""
         return 8
 
     def __call__(self, node: Node) -> Split:

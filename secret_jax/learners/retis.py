@@ -80,11 +80,11 @@ class RetisSplits(SplitFinder):
 
     @property
     def numbers_per_cell(self) -> int:
-        """Memory per cell: products of a row, sorted and summed from both ends."""
+        """Numbers per cell: products of a row, sorted and summed from both ends."""
         return 32
 
     def n_random(self, n_columns: int) -> int:
-        """Number of random numbers: the start of the values' sequence."""
+        """Number of random numbers: the start of the sampled values."""
         del n_columns
         return 1
 

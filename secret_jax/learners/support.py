@@ -87,7 +87,7 @@ class SupportSplits(SplitFinder):
 
     @property
     def numbers_per_cell(self) -> int:
-        """Memory per cell: values, distances from the means, and groups."""
+        """Numbers per cell: values, distances from the means, and groups."""
         return 8
 
     def __call__(self, node: Node) -> Split:

@@ -57,7 +57,7 @@ class CrossValidation(PruningRule):
         return self.n_repeats
 
     def __call__(self, tree: Tree, evidence: Evidence) -> Pruned:
-        """Choose the subtree of least size-penalised error; return both."""
+        """Choose the subtree of least size-penalised error, which is the value."""
         path = _path(tree)
         penalties = path.typical_penalties()
         fold_paths = [_path(fold_tree) for fold_tree in evidence.fold_trees]

@@ -55,7 +55,7 @@ class HoldOut(PruningRule):
         return self.refit
 
     def __call__(self, tree: Tree, evidence: Evidence) -> Pruned:
-        """Choose the subtree of least size-penalised error; return both.
+        """Choose the subtree of least size-penalised error, which is the value.
 
         The candidates are the weakest-link path of the subtree of least error.
         """

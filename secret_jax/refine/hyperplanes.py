@@ -54,7 +54,7 @@ class PreferenceSplits(SplitFinder):
 
     @property
     def numbers_per_cell(self) -> int:
-        """Sorted values, weights and savings."""
+        """Numbers per cell: sorted values, weights and savings."""
         return 3 * _SORTED_TOGETHER
 
     def __call__(self, node: Node) -> Split:
