@@ -13,5 +13,5 @@ TableLike: TypeAlias = Any
 array of JAX, `secret_jax.RowShards`, or nested lists."""
 
 ArrayLike: TypeAlias = Any
-"""One value for each row, or a column for each output: an array, a Series, a
+"""Values for rows, one each, or a column for each output: an array, a Series, a
 DataFrame, or a list."""
