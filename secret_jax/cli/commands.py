@@ -88,6 +88,7 @@ def fit(arguments: argparse.Namespace) -> None:
     aside, X, y = _set_aside(X, y, arguments)
 
     from secret_jax.cli.evaluation import evaluate
+    from secret_jax.inspect.words import cuts_a_list
 
     with flags_for_parameters():
         evaluation = evaluate(
@@ -117,7 +118,7 @@ def fit(arguments: argparse.Namespace) -> None:
 
         save_model(evaluation.model, arguments.out)
         say(f"wrote {arguments.out}; use it: {PROGRAM} predict {arguments.out} FILE")
-    if " more}" in result:
+    if cuts_a_list(result):
         path = arguments.out or "MODEL"
         say(f"lists of categories are cut short; {PROGRAM} show {path} --categories")
     if arguments.out is None and arguments.report is None:

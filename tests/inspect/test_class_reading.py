@@ -392,3 +392,15 @@ def test_a_class_that_was_never_seen_is_wrong():
     X = random_rows(0, 3)[0]
     found = view.targets(encode(random_rows(0, 3)), X, ["yes", "maybe", "no"])
     np.testing.assert_array_equal(found, [1, -1, 0])
+
+
+def test_of_two_classes_only_the_second_has_an_equation():
+    model = fitted(["no", "yes"])
+    for read in (model.coefficients, model.to_dataframe):
+        for output in ("yes", 1):
+            pd.testing.assert_frame_equal(read(output=output), read())
+        for output in ("no", 0):
+            with pytest.raises(ValueError, match="equation of the second, 'yes'"):
+                read(output=output)
+        with pytest.raises(ValueError, match="none of the classes"):
+            read(output="maybe")

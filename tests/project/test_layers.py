@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Set
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[2] / "secret_jax"
@@ -27,7 +27,7 @@ def modules() -> dict[str, ast.Module]:
     return found
 
 
-def imported(tree: ast.Module, known: Collection[str]) -> set[str]:
+def imported(tree: ast.Module, known: Set[str]) -> set[str]:
     """Files that are imported when a file runs, anywhere in it."""
     for_types_only = {
         id(inner)

@@ -111,12 +111,13 @@ class ClassParts:
                 )
             ]
         right, loss = figures_of(rows.errors)
-        most = np.bincount(np.maximum(rows.actual, 0)).max() / len(rows.actual)
+        always = float((rows.actual == self.view.shares[0].argmax()).mean())
         tiles = [
             (
                 "held-out rows right",
                 f"{right.value} {right.uncertainty}",
-                f"{len(rows.actual):,} rows; always the commonest: {percent(most)}",
+                f"{len(rows.actual):,} rows; always the most frequent class: "
+                f"{percent(always)}",
             ),
             ("held-out log-loss", f"{loss.value} {loss.uncertainty}", "nats a row"),
         ]
