@@ -89,9 +89,11 @@ def test_one_leaf_says_that_no_split_pays(names, kind):
     assert f"\nno split pays: this is a {kind} regression\n" in text
 
 
-def test_a_leaf_says_nothing_of_absent_classes_only_where_some_are():
+def test_scores_of_absent_classes_are_left_out_only_where_some_are():
     model = fitted(SIX)
-    said = "a leaf says nothing of classes that have no row in it"
+    said = (
+        "classes without rows in a leaf are left out there; predict_proba counts them"
+    )
     assert said not in model.export_text()
     mean = model.tree_.mean.copy()
     mean[np.flatnonzero(model.tree_.is_leaf)[0], 0] = 0.0

@@ -96,7 +96,7 @@ def test_rows_of_a_class_never_seen_are_counted_and_wrong():
     assert "classes never seen" in page.text
     often = model.classes_[int(model.tree_.mean[0, 0] > 0.5)]
     share = 100 * np.mean(y == often)
-    assert f"always the most frequent class: {share:.3g} %" in "".join(page.text)
+    assert f"always the most frequent class: {share:.3g}\u00a0%" in "".join(page.text)
     assert f"{100 * np.mean(model.predict(X) == y):.1f} % ± " in "".join(page.text)
 
 

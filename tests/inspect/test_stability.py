@@ -166,8 +166,8 @@ def test_classes_are_compared_by_probabilities_and_predictions():
 def test_predicted_classes_are_those_of_least_cost():
     random = np.random.default_rng(0)
     X, y = random.normal(size=(N, 2)), random.integers(2, size=N)
-    options = SMALL | {"costs": [[0, 100], [1, 0]]}  # nobody dares to say 1
-    model = SecretClassifier(**options).fit(X, y)
+    costs = [[0, 100], [1, 0]]  # nobody dares to say 1
+    model = SecretClassifier(**SMALL).set_params(costs=costs).fit(X, y)
     assert not model.predict(X).any()
     found = model.stability(X, y, n_resamples=2, random_state=0)
     assert found.equal_classes == 1.0
