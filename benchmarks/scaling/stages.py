@@ -120,7 +120,8 @@ STAGES = (
 # What the threads of a search do, added up over them.
 THREADS = (
     _stage("gather batches", _SEARCH, "Search._batch"),
-    _stage("find splits on the device", _SEARCH, "find_splits"),
+    _stage("find splits", _SEARCH, "Search._found"),
+    _stage("find splits", "secret_jax.grow.in_numpy:", "SearchInNumpy._found"),
 )
 # Names of what does not run within the growing of a tree; what pruning, distilling and
 # refining route and add up is their own.

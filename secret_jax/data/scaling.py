@@ -121,7 +121,7 @@ def moments_of(
         return ColumnMoments(nothing, nothing, nothing, nothing)
     with np.errstate(over="ignore", invalid="ignore"):
         total = joint_sums(blocks)
-        scale = np.sqrt(safe_divide(total.scatter, total.mass, np))
+        scale = np.sqrt(safe_divide(total.scatter, total.mass))
     constant = (total.lowest >= total.highest) | (total.mass == 0)
     usable = np.isfinite(scale) & ((scale > 0) | (not of_target))
     for column in np.flatnonzero(~constant & ~usable).tolist():
@@ -163,7 +163,7 @@ def _block_sums(values: np.ndarray, weight: np.ndarray) -> ColumnSums:
         values = np.where(missing, 0.0, values)
     mass = share.sum(axis=1)
     # Not a product of matrices: its threads would fight with those of other blocks.
-    mean = safe_divide(np.einsum("ij,ij->i", share, values), mass, np)
+    mean = safe_divide(np.einsum("ij,ij->i", share, values), mass)
     offset = np.subtract(values, mean[:, None], out=values)  # memory costs more time
     return ColumnSums(
         mass=mass,

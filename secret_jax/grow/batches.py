@@ -1,8 +1,9 @@
 """From a frontier to one split per node: the one driver of all split finders.
 
 A prefix of every node's rows is a sample; nodes of like size go together in batches of
-a few padded shapes, and threads keep the processors busy. On processors the nodes of a
-batch are taken one after the other, on accelerators side by side.
+a few padded shapes, and threads keep the processors busy. Programs take the nodes of a
+batch one after the other on processors, side by side on accelerators. What needs no
+program is searched by `secret_jax.grow.in_numpy` on processors.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from secret_jax.runtime.hashing import random_numbers
 from secret_jax.runtime.parallel import N_WORKERS, side_by_side
 from secret_jax.runtime.shapes import bucket, padded
 from secret_jax.runtime.slices import slice_positions
-from secret_jax.splits.interface import Node, Split, SplitFinder
+from secret_jax.splits.interface import Columns, Node, Roles, Split, SplitFinder
 
 # Most padded rows of one batch, unless a single node has more: eight nodes of the
 # default sample are enough to make a call of a program cheap.
@@ -45,6 +46,9 @@ _FEWEST_TOGETHER = 4
 
 # The smallest nodes of a batch have a quarter of their padded rows.
 _FEWEST_ROWS = 4
+# Where padding costs little, sizes are powers of sixteen apart: so many rows of padding
+# are the most that a strip should hold.
+_FEW_SIZES, _MOST_IN_FEW_SIZES = 16, 1 << 17
 
 # Searches whose programs were compiled side by side before.
 _PREPARED: set[Hashable] = set()
@@ -75,23 +79,29 @@ class Found(NamedTuple):
     statistics: NodeStatistics | None = None
 
 
-class _Sample(NamedTuple):
+class Sample(NamedTuple):
     """Several nodes in one padded shape."""
 
     index: np.ndarray  # which nodes
     n_rows: int  # of each, with padding
     n_padded: int  # nodes of the batch, with empty ones
 
-    def halves(self) -> Iterator[_Sample]:
+    def halves(self) -> Iterator[Sample]:
         """The same nodes in batches of half the size."""
         size = -(-self.n_padded // 2)
         for first in range(0, max(len(self.index), 1), size):
             part = slice(first, first + size)
-            yield _Sample(self.index[part], self.n_rows, size)
+            yield Sample(self.index[part], self.n_rows, size)
+
+
+def of_one_kind(columns: Columns, level: Level, sample: Sample) -> Columns:
+    """What nodes of one kind share: at once all take as long as an oblique one."""
+    oblique = columns.oblique and bool(level.oblique[sample.index[0]])
+    return replace(columns, oblique=oblique)
 
 
 class Search:
-    """Finds the splits of levels, whatever the finder.
+    """Finds the splits of levels by compiled programs, whatever the finder.
 
     Parameters
     ----------
@@ -124,7 +134,7 @@ class Search:
         batch_rows: int = BATCH_ROWS,
     ):
         self._finder, self._places, self._schema = finder, places, schema
-        self._padding = Padding.of(schema, oblique=oblique)
+        self._padding = self._padding_of(schema, oblique=oblique)
         x, codes = places.table.on_host()
         self._x = self.wider(x)
         self._codes = self._padding.wider_codes(np.maximum(codes, 0))
@@ -141,6 +151,10 @@ class Search:
         n_attributes = width + self._padding.n_discrete
         numbers = width * (width + 1) // 2 + n_attributes * finder.numbers_per_cell
         self._row_bytes = 4 * numbers
+
+    @staticmethod
+    def _padding_of(schema: TableSchema, *, oblique: bool) -> Padding:
+        return Padding.of(schema, oblique=oblique)
 
     def wider(self, values: np.ndarray) -> np.ndarray:
         """Values with the columns along their last axis, padded as nodes have them."""
@@ -176,7 +190,7 @@ class Search:
         coefficient, degrees, statistics = self._models(level, n_rows)
         splits = self._no_splits(n_nodes)
 
-        def search(sample: _Sample) -> None:
+        def search(sample: Sample) -> None:
             try:
                 search_at_once(sample)
             except jax.errors.JaxRuntimeError as error:
@@ -185,18 +199,12 @@ class Search:
                 for half in sample.halves():
                     search(half)
 
-        def search_at_once(sample: _Sample) -> None:
+        def search_at_once(sample: Sample) -> None:
             n_inside = len(sample.index)
             batch, held = self._batch(
                 level, sample, n_rows, coefficient, degrees, share, given
             )
-            found = find_splits(
-                batch,
-                n_inside,
-                held,
-                finder=self._finder,
-                together=self._together,
-            )
+            found = self._found(batch, n_inside, held)
             if (found.child_models is None) == self._finder.implies_models:
                 raise TypeError(
                     f"{type(self._finder).__name__} should give child_models if, and "
@@ -210,7 +218,7 @@ class Search:
                 every[sample.index] = some
             after(float(level.weight[sample.index].sum()))
 
-        def jobs() -> Iterator[_Sample]:
+        def jobs() -> Iterator[Sample]:
             yield from self._programs_to_come(level, n_rows)
             for oblique in (True, False):  # what takes longest first
                 yield from self._samples(level, level.oblique == oblique, n_rows)
@@ -222,6 +230,12 @@ class Search:
         else:
             side_by_side(search, jobs())
         return Found(splits, share, coefficient, degrees, statistics)
+
+    def _found(self, batch: Node, n_inside: int, held: Held | Strip | None) -> Split:
+        """Splits of the nodes of a batch; those after the first ones are padding."""
+        return find_splits(
+            batch, n_inside, held, finder=self._finder, together=self._together
+        )
 
     def _no_splits(self, n_nodes: int) -> Split:
         """Leaves, to be filled in."""
@@ -279,9 +293,9 @@ class Search:
 
     def _samples(
         self, level: Level, chosen: np.ndarray, n_rows: np.ndarray
-    ) -> Iterator[_Sample]:
+    ) -> Iterator[Sample]:
         """Nodes of like size together, each with a prefix of its rows; large first."""
-        width = np.array([bucket(n, smallest=self._smallest) for n in n_rows])
+        width = np.array([self._n_padded_rows(n) for n in n_rows.tolist()])
         few = self._are_few(level, n_rows)
         for size in np.unique(width[chosen])[::-1].tolist():
             alike = np.flatnonzero(chosen & (width == size))
@@ -290,14 +304,27 @@ class Search:
             most = n_padded * size if self._together else self._rows_at_once(size)
             if not (few or self._together):
                 # Every processor gets its share, even of few nodes.
-                most = min(most, max(-(-int(last[-1]) // N_WORKERS), size))
+                least = self._least_share(size)
+                most = min(most, max(-(-int(last[-1]) // N_WORKERS), least))
             first = 0
             while first < len(alike):
                 before = last[first - 1] if first else 0
                 fitting = int(np.searchsorted(last, before + most, side="right"))
                 stop = min(max(fitting, first + 1), first + n_padded)
-                yield _Sample(alike[first:stop], size, n_padded)
+                yield Sample(alike[first:stop], size, n_padded)
                 first = stop
+
+    def _n_padded_rows(self, n_rows: int) -> int:
+        """Rows of a node with padding; what else is searched changes nothing."""
+        if self._finder.skips_padding and not self._together:
+            size = bucket(n_rows, smallest=self._smallest, apart=_FEW_SIZES)
+            if size <= _MOST_IN_FEW_SIZES:
+                return size
+        return bucket(n_rows, smallest=self._smallest)
+
+    def _least_share(self, size: int) -> int:
+        """Rows that make a batch of their own, where processors share nodes."""
+        return size
 
     def _rows_at_once(self, size: int) -> int:
         """Rows of a strip, without the padding after the last node."""
@@ -311,7 +338,7 @@ class Search:
         most = max(1, rows_at_once(self._row_bytes, self._batch_rows) // size)
         return min(most, bucket(n_nodes, smallest=_FEWEST_TOGETHER))
 
-    def _programs_to_come(self, level: Level, n_rows: np.ndarray) -> Iterator[_Sample]:
+    def _programs_to_come(self, level: Level, n_rows: np.ndarray) -> Iterator[Sample]:
         """Batches of padding at the first level: all programs compile side by side."""
         if self._together or level.node[0] != 0:
             return
@@ -326,17 +353,16 @@ class Search:
             return
         _PREPARED.add(known)
         smallest = min(int(smallest), largest) if self._deep else largest
-        narrowest = bucket(smallest, smallest=self._smallest)
-        size = bucket(largest, smallest=self._smallest)
-        while size >= narrowest:
+        between = [smallest << i for i in range((largest // smallest).bit_length())]
+        sizes = {self._n_padded_rows(n) for n in (*between, largest)}
+        for size in sorted(sizes, reverse=True):
             nothing = np.zeros(0, np.int64)
-            yield _Sample(nothing, size, self._nodes_at_once(size, 0))
-            size //= 4
+            yield Sample(nothing, size, self._nodes_at_once(size, 0))
 
     def _batch(
         self,
         level: Level,
-        sample: _Sample,
+        sample: Sample,
         n_rows: np.ndarray,
         coefficient: np.ndarray,
         degrees: np.ndarray,
@@ -349,27 +375,11 @@ class Search:
         def pad(values: np.ndarray, fill: float = 0) -> np.ndarray:
             return padded(values, sample.n_padded, fill)
 
-        columns = padding.columns
-        if self._together and len(index):
-            # Side by side all nodes take as long as an oblique one.
-            oblique = columns.oblique and bool(level.oblique[index[0]])
-            columns = replace(columns, oblique=oblique)
+        columns = self._columns_of(level, sample)
         n_random = self._finder.n_random(padding.n_columns)
         min_weight = (level.min_leaf_weight[index] * share[index]).astype(np.float32)
-        extra = {name: pad(values[index]) for name, values in given.items()}
-        held = self._held
-        if held is None and not self._finder.needs_host_inputs(padding.n_columns):
-            rows, held, where = self._strip(level, sample, n_rows)
-            extra |= where
-        else:
-            place = self._places_of(level, sample, n_rows)
-            if held is not None:
-                extra[PLACE] = pad(place.astype(np.int32), -1)
-                if not self._finder.needs_host_inputs(padding.n_columns):
-                    place = place[:, :0]
-            rows = [pad(each) for each in self._rows_at(place)]
-            if place.shape[1]:
-                extra |= self._finder.host_inputs(rows[0], rows[3], columns)
+        rows, held, extra = self._rows(level, sample, n_rows)
+        extra |= {name: pad(values[index]) for name, values in given.items()}
         x, codes, targets, weight = rows
         node = Node(
             x=x,
@@ -386,15 +396,43 @@ class Search:
             allowed=pad(padding.wider_allowed(level.allowed[index])),
             extra=extra,
             columns=columns,
-            roles=jax.tree.map(
-                lambda a: np.broadcast_to(a, (sample.n_padded, *a.shape)),
-                padding.roles,
-            ),
+            roles=self._roles(sample.n_padded),
         )
         return node, held
 
+    def _columns_of(self, level: Level, sample: Sample) -> Columns:
+        columns = self._padding.columns
+        if not (self._together and len(sample.index)):
+            return columns
+        return of_one_kind(columns, level, sample)
+
+    def _roles(self, n_padded: int) -> Roles:
+        """Of every node: programs take them apart."""
+        return jax.tree.map(
+            lambda a: np.broadcast_to(a, (n_padded, *a.shape)), self._padding.roles
+        )
+
+    def _rows(
+        self, level: Level, sample: Sample, n_rows: np.ndarray
+    ) -> tuple[list[np.ndarray], Held | Strip | None, dict[str, np.ndarray]]:
+        """The rows of nodes, or where they are; the finder's own inputs."""
+        held, extra = self._held, {}
+        needs_inputs = self._finder.needs_host_inputs(self._padding.n_columns)
+        if held is None and not needs_inputs:
+            return self._strip(level, sample, n_rows)
+        place = self._places_of(level, sample, n_rows)
+        if held is not None:
+            extra[PLACE] = padded(place.astype(np.int32), sample.n_padded, -1)
+            if not needs_inputs:
+                place = place[:, :0]
+        rows = [padded(each, sample.n_padded) for each in self._rows_at(place)]
+        if place.shape[1]:
+            columns = self._columns_of(level, sample)
+            extra |= self._finder.host_inputs(rows[0], rows[3], columns)
+        return rows, held, extra
+
     def _places_of(
-        self, level: Level, sample: _Sample, n_rows: np.ndarray
+        self, level: Level, sample: Sample, n_rows: np.ndarray
     ) -> np.ndarray:
         """Places of nodes, shape (n_nodes, n_rows), -1 for padding."""
         column, index = np.arange(sample.n_rows), sample.index[:, None]
@@ -414,7 +452,7 @@ class Search:
         ]
 
     def _strip(
-        self, level: Level, sample: _Sample, n_rows: np.ndarray
+        self, level: Level, sample: Sample, n_rows: np.ndarray
     ) -> tuple[list[np.ndarray], Strip, dict[str, np.ndarray]]:
         """Rows of nothing but a shape, the rows, and where each node finds its own."""
         places, index = self._places, sample.index

@@ -17,10 +17,11 @@ import numpy as np
 from secret_jax.data.rows import Rows
 from secret_jax.data.schema import TableSchema
 from secret_jax.grow.attributes import AttributeDraw
-from secret_jax.grow.batches import BATCH_ROWS, SMALLEST_SAMPLE, Found, Search
+from secret_jax.grow.batches import BATCH_ROWS, SMALLEST_SAMPLE, Found
 from secret_jax.grow.best_first import BestFirst
 from secret_jax.grow.builder import Builder
 from secret_jax.grow.frontier import Level, Places, Root, partition
+from secret_jax.grow.in_numpy import search_by
 from secret_jax.grow.way import Way
 from secret_jax.models.attach import FittedNodes, joined_nodes
 from secret_jax.models.interface import Models
@@ -136,7 +137,7 @@ def grown(
     Grown
     """
     places = Places.of(rows, roots)
-    search = Search(
+    search = search_by(
         options.finder,
         places,
         schema,

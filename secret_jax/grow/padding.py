@@ -1,6 +1,7 @@
 """Columns padded to a few widths, so that tables of like size share programs.
 
-A finder sees padding as columns without spread that it may not split on.
+A finder sees padding as columns without spread that it may not split on. What is no
+program needs none.
 """
 
 from __future__ import annotations
@@ -72,19 +73,33 @@ class Padding:
         n, others = schema.n_regressors, schema.n_columns - schema.n_regressors
         width = width_of(n)
         position = np.concatenate([np.arange(n), width + np.arange(others)])
-        most = max((len(c) for c in schema.categories), default=0)
-        columns = Columns(
-            n_regressors=width,
-            n_categories=max(_at_least(_FEWEST_CATEGORIES, most), 1),
-            oblique=oblique and schema.n_columns > 1,
-        )
         n_columns = width + width_of(others)
+        roles = _roles(schema, position, n_columns)
+        n_gaps = _at_least(_FEWEST_GAPS, len(roles.missing))
+        roles = roles._replace(
+            thresholded=padded(roles.thresholded, width_of(len(roles.thresholded)), -1),
+            missing=padded(roles.missing, n_gaps, -1),
+        )
+        n_categories = _at_least(_FEWEST_CATEGORIES, _most_categories(schema))
         return cls(
-            columns,
-            _padded_roles(schema, position, n_columns),
+            Columns(width, max(n_categories, 1), oblique and schema.n_columns > 1),
+            roles,
             position,
             n_columns,
             _at_least(_FEWEST_DISCRETE, len(schema.discrete)),
+        )
+
+    @classmethod
+    def none(cls, schema: TableSchema, *, oblique: bool) -> Padding:
+        """Tables of a schema as they are."""
+        n = schema.n_columns
+        n_categories = max(_most_categories(schema), 1)
+        return cls(
+            Columns(schema.n_regressors, n_categories, oblique and n > 1),
+            _roles(schema, np.arange(n), n),
+            np.arange(n),
+            n,
+            len(schema.discrete),
         )
 
     @property
@@ -142,7 +157,11 @@ class Padding:
         )
 
 
-def _padded_roles(schema: TableSchema, position: np.ndarray, n_columns: int) -> Roles:
+def _most_categories(schema: TableSchema) -> int:
+    return max((len(c) for c in schema.categories), default=0)
+
+
+def _roles(schema: TableSchema, position: np.ndarray, n_columns: int) -> Roles:
     n, n_indicators = schema.n_regressors, schema.n_indicators
     indicators = range(n - n_indicators, n)
     with_gaps = [column for column, _ in schema.missing_columns]
@@ -161,11 +180,5 @@ def _padded_roles(schema: TableSchema, position: np.ndarray, n_columns: int) -> 
     where = np.array(thresholded, int)
     missing = np.array(schema.missing_columns, int).reshape(-1, 2)
     return Roles(
-        padded(position[where].astype(np.int32), width_of(len(where)), -1),
-        padded(
-            position[missing].astype(np.int32),
-            _at_least(_FEWEST_GAPS, len(missing)),
-            -1,
-        ),
-        combined,
+        position[where].astype(np.int32), position[missing].astype(np.int32), combined
     )

@@ -368,7 +368,7 @@ def proposed(
     )
     n_sampled = np.bincount(slot[node], minlength=len(nodes))
     sampled_weight = np.bincount(slot[node], weight, len(nodes))
-    share = safe_divide(sampled_weight, tree.weight[nodes], np)
+    share = safe_divide(sampled_weight, tree.weight[nodes])
     stop = np.cumsum(n_sampled)
     oblique = tree.kind[nodes] == SplitKind.OBLIQUE
     search = Search(

@@ -1,11 +1,14 @@
-"""Small linear algebra that never yields NaN, for one problem; `vmap` gives batches.
+"""Small linear algebra that never yields NaN, of one problem or of many.
+
+Problems are the last axes of arrays; all axes before them are of many problems. Arrays
+of NumPy are computed by NumPy, all others by JAX.
 
 Elimination is written out in array operations on purpose. Batched LAPACK calls on the
-CPU share one thread pool and can wait for each other for ever (seen with jaxlib 0.10.2,
-two calls in one program and batches of 512 and more; its neighbours are
+CPU share one thread pool and can wait for each other for ever (seen with jaxlib
+0.10.2, two calls in one program and batches of 512 and more; its neighbours are
 https://github.com/jax-ml/jax/issues/39292 and
 https://github.com/jax-ml/jax/issues/36927), and a factorisation that meets a pivot near
-zero would poison the batch with NaN; here it drops that column and says so.
+zero would poison the batch with NaN, or stop it; here it drops that column and says so.
 """
 
 from __future__ import annotations
@@ -31,6 +34,8 @@ HIGHEST = jax.lax.Precision.HIGHEST
 # Written out, so many squarings of a matrix follow each other before it is scaled
 # again: far from any overflow.
 _MOST_SQUARINGS = 3
+
+_OF_NUMPY = (np.ndarray, np.generic)
 
 _WRITTEN_OUT: contextvars.ContextVar[bool] = contextvars.ContextVar(
     "written_out", default=False
@@ -65,7 +70,8 @@ def turns(n: int, step: Callable[[Any, Any], Any], start: Any) -> Any:
     >>> turns(3, lambda i, state: state + i, 0).item()
     3
     """
-    if not is_written_out():
+    of_numpy = namespace(jax.tree.leaves(start)[0]) is np
+    if not (of_numpy or is_written_out()):
         return jax.lax.fori_loop(0, n, step, start)
     state = start
     for i in range(n):
@@ -73,30 +79,52 @@ def turns(n: int, step: Callable[[Any, Any], Any], start: Any) -> Any:
     return state
 
 
-def matmul(a: jax.Array, b: jax.Array) -> jax.Array:
+def namespace(array: Any) -> Any:
+    """NumPy for its arrays, `jax.numpy` for all others."""
+    return np if isinstance(array, _OF_NUMPY) else jnp
+
+
+def each(function: Callable[..., Any], n_axes: int) -> Callable[..., Any]:
+    """A JAX function of one problem, of arrays with so many axes of problems."""
+    for _ in range(n_axes):
+        function = jax.vmap(function)
+    return function
+
+
+def matmul(a: AnyArray, b: AnyArray) -> AnyArray:
     """Matrix product in full float32: TF32 is not enough for a Gram matrix."""
+    if namespace(a) is np and namespace(b) is np:
+        return np.matmul(a, b)
     return jnp.matmul(a, b, precision=HIGHEST)
 
 
-def small_matmul(a: jax.Array, b: jax.Array) -> jax.Array:
-    """`matmul` of small matrices, or with a vector: a part of other kernels.
+def small_matmul(a: AnyArray, b: AnyArray) -> AnyArray:
+    """`matmul` of small matrices: a part of other kernels.
 
     Written out it is a sum of products, which a compiler joins to what is around it.
     """
     if not is_written_out():
         return matmul(a, b)
-    return jnp.sum(a * b if b.ndim == 1 else a[:, :, None] * b, axis=1)
+    return jnp.sum(a[..., :, :, None] * b[..., None, :, :], axis=-2)
 
 
-def safe_divide(numerator: Any, denominator: Any, xp: Any = jnp) -> Any:
+def matvec(matrix: AnyArray, vector: AnyArray) -> AnyArray:
+    """Products of matrices (..., m, n) with vectors (..., n)."""
+    return matmul(matrix, vector[..., None])[..., 0]
+
+
+def vecmat(vector: AnyArray, matrix: AnyArray) -> AnyArray:
+    """Products of vectors (..., m) with matrices (..., m, n): weighted sums of rows."""
+    return matmul(vector[..., None, :], matrix)[..., 0, :]
+
+
+def safe_divide(numerator: Any, denominator: AnyArray) -> Any:
     """A quotient, 0 where the denominator is not positive: weights of nothing.
 
     Parameters
     ----------
     numerator, denominator : Array
-        Of shapes that are broadcast.
-    xp : module
-        `jax.numpy`, or `numpy` on the host.
+        Of shapes that are broadcast; the denominator says whether NumPy divides.
 
     Returns
     -------
@@ -107,34 +135,36 @@ def safe_divide(numerator: Any, denominator: Any, xp: Any = jnp) -> Any:
     >>> safe_divide(jnp.array([1.0, 0.0]), jnp.array([4.0, 0.0])).tolist()
     [0.25, 0.0]
     """
+    xp = namespace(denominator)
     positive = denominator > 0
     return xp.where(positive, numerator / xp.where(positive, denominator, 1), 0)
 
 
-def unit_vectors(vectors: jax.Array) -> jax.Array:
+def unit_vectors(vectors: AnyArray) -> AnyArray:
     """Vectors along the last axis with length one; what has none becomes zero."""
-    sound = jnp.isfinite(vectors).all(axis=-1, keepdims=True)
-    length = jnp.sqrt(jnp.sum(vectors**2, axis=-1, keepdims=True))
-    return jnp.where(sound, vectors / jnp.where(length > 0, length, 1.0), 0.0)
+    xp = namespace(vectors)
+    sound = xp.isfinite(vectors).all(axis=-1, keepdims=True)
+    length = xp.sqrt(xp.sum(vectors**2, axis=-1, keepdims=True))
+    return xp.where(sound, vectors / xp.where(length > 0, length, 1.0), 0.0)
 
 
 def inverse_cholesky(
-    matrix: Float[Array, "n n"], tolerance: jax.Array | float
-) -> tuple[Float[Array, "n n"], Bool[Array, " n"]]:
+    matrix: Float[AnyArray, "... n n"], tolerance: jax.Array | float
+) -> tuple[Float[AnyArray, "... n n"], Bool[AnyArray, "... n"]]:
     """Inverse of the Cholesky factor of a positive semi-definite matrix.
 
     Parameters
     ----------
-    matrix : Array of shape (n, n)
+    matrix : Array of shape (..., n, n)
     tolerance : float
         A pivot at or below it marks its column as dependent on the earlier ones.
 
     Returns
     -------
-    inverse : Array of shape (n, n)
+    inverse : Array of shape (..., n, n)
         Lower triangular ``W`` with ``W @ matrix @ W.T`` the identity; the row of a
         dependent column is zero.
-    independent : Array of shape (n,), bool
+    independent : Array of shape (..., n), bool
         False for dependent columns.
 
     Examples
@@ -146,12 +176,23 @@ def inverse_cholesky(
     >>> (inverse + 0.0).tolist()
     [[0.5, 0.0], [0.0, 0.0]]
     """
-    n = matrix.shape[0]
-    if n == 0:
-        return matrix, jnp.ones(0, bool)
-    if is_written_out():
-        inverse = _inverse_written_out(matrix, tolerance)
-        return inverse, jnp.diagonal(inverse) > 0
+    if matrix.shape[-1] == 0:
+        return matrix, namespace(matrix).ones(matrix.shape[:-1], bool)
+    if namespace(matrix) is np:
+        inverse = _inverse_at_once(matrix, tolerance)
+    else:
+        inverse_of = _inverse_written_out if is_written_out() else _inverse_in_a_loop
+        inverse = each(lambda matrix: inverse_of(matrix, tolerance), matrix.ndim - 2)(
+            matrix
+        )
+    xp = namespace(inverse)
+    return inverse, xp.diagonal(inverse, axis1=-2, axis2=-1) > 0
+
+
+def _inverse_in_a_loop(
+    matrix: Float[Array, "n n"], tolerance: jax.Array | float
+) -> Float[Array, "n n"]:
+    n = len(matrix)
     index = jnp.arange(n)
 
     def eliminate(j, both):
@@ -163,8 +204,7 @@ def inverse_cholesky(
 
     # Side by side with the identity: one operation on one array for each column.
     both = jnp.concatenate([matrix, jnp.eye(n, dtype=matrix.dtype)], axis=1)
-    inverse = jax.lax.fori_loop(0, n, eliminate, both)[:, n:]
-    return inverse, jnp.diagonal(inverse) > 0
+    return jax.lax.fori_loop(0, n, eliminate, both)[:, n:]
 
 
 def _factor(pivot: jax.Array, tolerance: jax.Array | float) -> jax.Array:
@@ -204,14 +244,14 @@ def _inverse_written_out(
 
 
 def guarded_solve(
-    matrix: Float[Array, "n n"], rhs: jax.Array, tolerance: jax.Array | float
-) -> jax.Array:
+    matrix: Float[AnyArray, "... n n"], rhs: AnyArray, tolerance: jax.Array | float
+) -> AnyArray:
     """Solve a positive semi-definite system; dependent columns get a zero.
 
     Parameters
     ----------
-    matrix : Array of shape (n, n)
-    rhs : Array of shape (n,) or (n, n_right_hand_sides)
+    matrix : Array of shape (..., n, n)
+    rhs : Array of shape (..., n) or (..., n, n_right_hand_sides)
     tolerance : float
         As in `inverse_cholesky`.
 
@@ -219,33 +259,128 @@ def guarded_solve(
     -------
     Array of the shape of ``rhs``
     """
+    if rhs.ndim < matrix.ndim:
+        return guarded_solve(matrix, rhs[..., None], tolerance)[..., 0]
+    if namespace(matrix) is np:
+        return _solved(matrix, rhs, tolerance)
     inverse, _ = inverse_cholesky(matrix, tolerance)
-    return matmul(inverse.T, matmul(inverse, rhs))
+    return matmul(jnp.swapaxes(inverse, -1, -2), matmul(inverse, rhs))
 
 
-def leading_eigenvectors(
-    matrix: Float[Array, "m m"], n: int, n_squarings: int = 6
-) -> Float[Array, "n m"]:
-    """Eigenvectors of a symmetric matrix with the largest absolute eigenvalues.
+def _eliminated(
+    matrix: np.ndarray, right: np.ndarray, tolerance: Any, *, triangular: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
+    """Gauss's elimination of many problems at once, without pivoting.
 
-    One after the other, each from a high power of what the earlier ones leave of the
-    matrix: few products of matrices take the place of many steps of an iteration.
+    The problems are the last axis of what is computed: a step is a few operations on
+    long runs of numbers.
 
     Parameters
     ----------
-    matrix : Array of shape (m, m)
-    n : int
-        At most m.
-    n_squarings : int
-        The power is 2 ** (n_squarings + 1).
+    matrix : ndarray of shape (..., n, n)
+        Symmetric.
+    right : ndarray of shape (..., n, k)
+    tolerance : float
+    triangular : bool
+        Whether what is right of the diagonal of ``right`` is zero.
 
     Returns
     -------
-    Array of shape (n, m)
-        Rows of unit length, or zero where nothing is left of the matrix; approximate
-        where eigenvalues nearly tie.
+    both : ndarray of shape (n, n + k, n_problems)
+        The upper triangle that is left, and the right-hand sides.
+    factor : ndarray of shape (n, n_problems)
+        One over the pivots; zero for dependent columns.
     """
+    n, width = matrix.shape[-1], matrix.shape[-1] + right.shape[-1]
+    both = np.concatenate([matrix, right], axis=-1).reshape(-1, n * width)
+    both = np.ascontiguousarray(both.T).reshape(n, width, -1)
+    factor = np.zeros((n, both.shape[2]), both.dtype)
+    room = np.empty(both.shape, both.dtype)
+    for j in range(n):
+        np.divide(1.0, both[j, j], out=factor[j], where=both[j, j] > tolerance)
+        below = both[j, j + 1 : n] * factor[j]
+        stop = n + j + 1 if triangular else width
+        rest = both[j + 1 :, j + 1 : stop]
+        product = room[j + 1 :, j + 1 : stop]
+        rest -= np.multiply(below[:, None], both[j, j + 1 : stop], out=product)
+    return both, factor
 
+
+def _inverse_at_once(matrix: np.ndarray, tolerance: Any) -> np.ndarray:
+    n = matrix.shape[-1]
+    identity = np.broadcast_to(np.eye(n, dtype=matrix.dtype), matrix.shape)
+    both, factor = _eliminated(matrix, identity, tolerance, triangular=True)
+    rows = both[:, n:] * np.sqrt(factor)[:, None]
+    return rows.reshape(n * n, -1).T.reshape(matrix.shape)
+
+
+def _solved(matrix: np.ndarray, rhs: np.ndarray, tolerance: Any) -> np.ndarray:
+    n = matrix.shape[-1]
+    both, factor = _eliminated(matrix, rhs, tolerance)
+    found = both[:, n:] * factor[:, None]
+    for j in range(n - 1, 0, -1):
+        above = both[:j, j] * factor[:j]
+        found[:j] -= above[:, None] * found[j]
+    return found.reshape(n * rhs.shape[-1], -1).T.reshape(rhs.shape)
+
+
+def definite_solve(matrix: AnyArray, rhs: AnyArray) -> AnyArray:
+    """Solve a system that is positive definite but for rounding.
+
+    Parameters
+    ----------
+    matrix : Array of shape (..., n, n)
+    rhs : Array of shape (..., n) or (..., n, n_right_hand_sides)
+
+    Returns
+    -------
+    Array of the shape of ``rhs``
+    """
+    if namespace(matrix) is np:
+        try:
+            columns = rhs if rhs.ndim == matrix.ndim else rhs[..., None]
+            return np.linalg.solve(matrix, columns).reshape(rhs.shape)
+        except np.linalg.LinAlgError:  # of one of them a pivot is zero
+            pass
+    return guarded_solve(matrix, rhs, 0.0)
+
+
+def leading_eigenvectors(
+    matrix: Float[AnyArray, "... m m"], n: int, n_squarings: int = 6
+) -> Float[AnyArray, "... n m"]:
+    """Eigenvectors of a symmetric matrix with the largest absolute eigenvalues.
+
+    Parameters
+    ----------
+    matrix : Array of shape (..., m, m)
+    n : int
+        At most m.
+    n_squarings : int
+        In JAX each comes from a high power of what the earlier ones leave of the
+        matrix, 2 ** (n_squarings + 1): few products of matrices take the place of many
+        steps of an iteration.
+
+    Returns
+    -------
+    Array of shape (..., n, m)
+        Rows of unit length, or zero where nothing is left of the matrix; in JAX
+        approximate where eigenvalues nearly tie.
+    """
+    if namespace(matrix) is np:
+        finite = np.isfinite(matrix).all(axis=(-2, -1), keepdims=True)
+        value, vector = np.linalg.eigh(np.where(finite, matrix, 0.0))
+        size = np.abs(value)[..., None, :]
+        order = np.argsort(-size, axis=-1, stable=True)[..., :n]
+        vector = np.where(size > 0, vector, 0.0)
+        return np.swapaxes(np.take_along_axis(vector, order, axis=-1), -1, -2)
+    return each(lambda matrix: _by_powers(matrix, n, n_squarings), matrix.ndim - 2)(
+        matrix
+    )
+
+
+def _by_powers(
+    matrix: Float[Array, "m m"], n: int, n_squarings: int
+) -> Float[Array, "n m"]:
     def normed(matrix):
         size = jnp.max(jnp.abs(matrix))
         return matrix / jnp.where(size > 0, size, 1.0)
@@ -277,25 +412,31 @@ def leading_eigenvectors(
 
 
 def weighted_moments(
-    values: Float[Array, "n_rows n_columns"], weight: Float[Array, " n_rows"]
-) -> tuple[Float[Array, ""], Float[Array, " n_columns"], Float[Array, " n_columns"]]:
+    values: Float[AnyArray, "... n_rows n_columns"],
+    weight: Float[AnyArray, "... n_rows"],
+) -> tuple[
+    Float[AnyArray, ...],
+    Float[AnyArray, "... n_columns"],
+    Float[AnyArray, "... n_columns"],
+]:
     """Total weight, mean and standard deviation of each column, in two passes.
 
     Parameters
     ----------
-    values : Array of shape (n_rows, n_columns)
-    weight : Array of shape (n_rows,)
+    values : Array of shape (..., n_rows, n_columns)
+    weight : Array of shape (..., n_rows)
         Zero for padding.
 
     Returns
     -------
-    total : Array of shape ()
-    mean, deviation : Array of shape (n_columns,)
+    total : Array of shape (...)
+    mean, deviation : Array of shape (..., n_columns)
     """
-    total = jnp.sum(weight)
-    share = weight / jnp.maximum(total, jnp.finfo(weight.dtype).tiny)
+    xp = namespace(values)
+    total = xp.sum(weight, axis=-1)
+    share = weight / xp.maximum(total, xp.finfo(weight.dtype).tiny)[..., None]
     # The mean of values about their first row: an offset does not eat the digits.
-    shift = values[0]
-    mean = shift + matmul(share, values - shift)
-    variance = matmul(share, (values - mean) ** 2)
-    return total, mean, jnp.sqrt(variance)
+    shift = values[..., 0, :]
+    mean = shift + vecmat(share, values - shift[..., None, :])
+    variance = vecmat(share, (values - mean[..., None, :]) ** 2)
+    return total, mean, xp.sqrt(variance)

@@ -16,8 +16,8 @@ def next_power_of_two(n: int) -> int:
     return 1 << max(n - 1, 0).bit_length()
 
 
-def bucket(n: int, *, smallest: int) -> int:
-    """Smallest power of four times ``smallest`` that is at least ``n``.
+def bucket(n: int, *, smallest: int, apart: int = 4) -> int:
+    """Smallest power of ``apart`` times ``smallest`` that is at least ``n``.
 
     Examples
     --------
@@ -26,7 +26,7 @@ def bucket(n: int, *, smallest: int) -> int:
     """
     size = smallest
     while size < n:
-        size *= 4
+        size *= apart
     return size
 
 

@@ -8,12 +8,18 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Bool, Float
 
-from secret_jax.runtime.linalg import leading_eigenvectors, matmul, safe_divide
+from secret_jax.runtime.arrays import stacked, sums_by_code, taken
+from secret_jax.runtime.linalg import (
+    AnyArray,
+    leading_eigenvectors,
+    matmul,
+    matvec,
+    namespace,
+    safe_divide,
+)
 from secret_jax.splits.interface import Node, Roles, Split
 from secret_jax.tree.structure import SplitKind
 
@@ -25,15 +31,17 @@ _CATEGORY_PRIOR = 2.0
 class Candidates(NamedTuple):
     """Splits of the rows by projections and thresholds."""
 
-    gain: jax.Array  # (n,)
-    projection: jax.Array  # (n, n_rows)
-    direction: jax.Array  # (n, n_columns), standardised; of axis see `_Missing`
-    threshold: jax.Array  # (n,)
-    kind: jax.Array  # (n,)
-    attribute: jax.Array  # (n,)
+    gain: AnyArray  # (..., n)
+    projection: AnyArray  # (..., n, n_rows)
+    direction: AnyArray  # (..., n, n_columns), standardised; of axis see `_Missing`
+    threshold: AnyArray  # (..., n)
+    kind: AnyArray  # (..., n)
+    attribute: AnyArray  # (..., n)
 
-    def take(self, index: jax.Array) -> Candidates:
-        return Candidates(*(array[index] for array in self))
+    def take(self, index: AnyArray) -> Candidates:
+        """Those at places of shape (..., k), or one of each node, of shape (...)."""
+        n_axes = self.gain.ndim - 1
+        return Candidates(*(taken(array, index, n_axes) for array in self))
 
 
 class Projections(NamedTuple):
@@ -41,37 +49,38 @@ class Projections(NamedTuple):
 
     Attributes
     ----------
-    projection : Array of shape (n, n_rows)
+    projection : Array of shape (..., n, n_rows)
         Values of a continuous attribute, ranks of the categories of a discrete one.
     kind : ndarray of shape (n,), int
     attribute : Array of shape (n,), int32
         -1 is padding.
-    direction : Array of shape (n, n_columns), float32
+    direction : Array of shape (..., n, n_columns), float32
         Of attributes with missing values, which side these go to; else zero.
-    weight : Array of shape (n, n_rows), or None
+    weight : Array of shape (..., n, n_rows), or None
         The rows whose values may be thresholds, where these are not all.
-    value : Array of shape (n, n_rows), or None
+    value : Array of shape (..., n, n_rows), or None
         What models see of an attribute, where that is not the projection.
-    allowed : Array of shape (n,), bool
+    allowed : Array of shape (..., n), bool
     """
 
-    projection: jax.Array
+    projection: AnyArray
     kind: np.ndarray
-    attribute: jax.Array
-    direction: jax.Array
-    weight: jax.Array | None
-    value: jax.Array | None
-    allowed: jax.Array
+    attribute: AnyArray
+    direction: AnyArray
+    weight: AnyArray | None
+    value: AnyArray | None
+    allowed: AnyArray
 
-    def candidates(self, gain: jax.Array, threshold: jax.Array) -> Candidates:
+    def candidates(self, gain: AnyArray, threshold: AnyArray) -> Candidates:
         """Splits at a threshold each; what is not allowed gains nothing."""
+        xp = namespace(gain)
         return Candidates(
-            gain=jnp.where(self.allowed, gain, -jnp.inf),
+            gain=xp.where(self.allowed, gain, -xp.inf),
             projection=self.projection,
             direction=self.direction,
             threshold=threshold,
-            kind=jnp.asarray(self.kind, jnp.int32),
-            attribute=self.attribute,
+            kind=xp.broadcast_to(xp.asarray(self.kind, xp.int32), gain.shape),
+            attribute=xp.broadcast_to(xp.asarray(self.attribute), gain.shape),
         )
 
 
@@ -82,20 +91,20 @@ class _Missing(NamedTuple):
     left) or 1 at the column of the indicator. That of all other axis splits is zero.
     """
 
-    projection: jax.Array  # (n, n_rows); missing ones lie beyond
-    value: jax.Array  # (n, n_rows); missing ones count as means
-    weight: jax.Array  # (n, n_rows); zero for missing ones
-    direction: jax.Array  # (n, n_columns)
-    attribute: jax.Array  # (n,)
+    projection: AnyArray  # (..., n, n_rows); missing ones lie beyond
+    value: AnyArray  # (..., n, n_rows); missing ones count as means
+    weight: AnyArray  # (..., n, n_rows); zero for missing ones
+    direction: AnyArray  # (n, n_columns)
+    attribute: AnyArray  # (n,)
 
 
-def projections(node: Node, score: Float[Array, " n_rows"]) -> Projections:
+def projections(node: Node, score: Float[AnyArray, "... n_rows"]) -> Projections:
     """Every continuous attribute, and every discrete one by its mean score.
 
     Parameters
     ----------
     node : Node
-    score : Array of shape (n_rows,)
+    score : Array of shape (..., n_rows)
         Orders the categories: of the best binary split for one output they are a prefix
         of the order of their means (Breiman et al. 1984, Proposition 8.16).
 
@@ -103,75 +112,85 @@ def projections(node: Node, score: Float[Array, " n_rows"]) -> Projections:
     -------
     Projections
     """
-    n_columns, n_discrete = node.x.shape[1], node.codes.shape[1]
+    xp = namespace(node.x)
+    n_columns, n_discrete = node.x.shape[-1], node.codes.shape[-1]
     roles = roles_of(node)
-    projection = node.x.T[jnp.maximum(roles.thresholded, 0)]
+    column = xp.swapaxes(node.x, -1, -2)
+    projection = column[..., xp.maximum(roles.thresholded, 0), :]
     n_axis = len(roles.thresholded)
     kind = np.repeat([SplitKind.AXIS, SplitKind.DISCRETE], [n_axis, n_discrete])
-    attribute = jnp.concatenate(
+    attribute = xp.concatenate(
         [roles.thresholded, np.arange(n_discrete, dtype=np.int32)]
     )
     if n_discrete:
 
         def ranked(codes):
-            member = codes[:, None] == jnp.arange(node.columns.n_categories)
-            member = member.astype(node.x.dtype)
-            weight = matmul(node.weight, member)
-            moment = matmul(node.weight * score, member)
+            n = node.columns.n_categories
+            weight = sums_by_code(codes, node.weight, n)
+            moment = sums_by_code(codes, node.weight * score, n)
             mean = moment / (weight + _CATEGORY_PRIOR)
-            mean = jnp.where(weight > 0, mean, jnp.inf)
-            rank = jnp.argsort(jnp.argsort(mean))
-            return matmul(member, rank.astype(node.x.dtype))
+            mean = xp.where(weight > 0, mean, xp.inf)
+            order = xp.argsort(mean, axis=-1, stable=True)
+            rank = xp.argsort(order, axis=-1, stable=True)
+            return xp.take_along_axis(rank.astype(node.x.dtype), codes, axis=-1)
 
-        ranks = jax.lax.map(ranked, node.codes.T)
-        projection = jnp.concatenate([projection, ranks])
-    direction = jnp.zeros((len(kind), n_columns), node.x.dtype)
+        ranks = stacked(ranked, xp.moveaxis(node.codes, -1, 0))
+        ranks = xp.moveaxis(ranks, 0, -2)
+        projection = xp.concatenate([projection, ranks], axis=-2)
+    nodes = node.x.shape[:-2]
+    direction = xp.zeros((*nodes, len(kind), n_columns), node.x.dtype)
     weight = value = None
     if len(roles.missing):
         missing = _missing(node, roles.missing)
-        shape = (len(kind), node.x.shape[0])
-        weight = jnp.concatenate([jnp.broadcast_to(node.weight, shape), missing.weight])
-        value = jnp.concatenate([projection, missing.value])
-        projection = jnp.concatenate([projection, missing.projection])
-        direction = jnp.concatenate([direction, missing.direction])
-        attribute = jnp.concatenate([attribute, missing.attribute])
+        weight = xp.broadcast_to(node.weight[..., None, :], projection.shape)
+        weight = xp.concatenate([weight, missing.weight], axis=-2)
+        value = xp.concatenate([projection, missing.value], axis=-2)
+        projection = xp.concatenate([projection, missing.projection], axis=-2)
+        sides = xp.broadcast_to(missing.direction, (*nodes, *missing.direction.shape))
+        direction = xp.concatenate([direction, sides], axis=-2)
+        attribute = xp.concatenate([attribute, missing.attribute])
         kind = np.concatenate([kind, np.full(len(missing.attribute), SplitKind.AXIS)])
     place = attribute + np.where(kind == SplitKind.DISCRETE, n_columns, 0)
-    allowed = (attribute >= 0) & node.allowed[jnp.maximum(place, 0)]
+    allowed = (attribute >= 0) & node.allowed[..., xp.maximum(place, 0)]
     return Projections(projection, kind, attribute, direction, weight, value, allowed)
 
 
 def roles_of(node: Node) -> Roles:
     """The roles of a node's columns, where none are given those of plain numbers."""
-    return Roles.alike(node.x.shape[1]) if node.roles is None else node.roles
+    return Roles.alike(node.x.shape[-1]) if node.roles is None else node.roles
 
 
-def leading_component(values: jax.Array, weight: jax.Array) -> jax.Array:
-    """A column, or the first principal component of several, shape (n_rows,)."""
-    if values.shape[1] == 1:
-        return values[:, 0]
-    covariance = matmul((weight[:, None] * values).T, values)
-    return matmul(values, leading_eigenvectors(covariance, 1)[0])
+def leading_component(values: AnyArray, weight: AnyArray) -> AnyArray:
+    """A column, or the first principal component of several, shape (..., n_rows)."""
+    if values.shape[-1] == 1:
+        return values[..., 0]
+    xp = namespace(values)
+    covariance = matmul(xp.swapaxes(weight[..., None] * values, -1, -2), values)
+    return matvec(values, leading_eigenvectors(covariance, 1)[..., 0, :])
 
 
-def _missing(batch: Node, pairs: jax.Array) -> _Missing:
-    column, indicator = pairs[:, 0], jnp.maximum(pairs[:, 1], 0)
-    value, missing = batch.x.T[jnp.maximum(column, 0)], batch.x.T[indicator] > 0
-    weight = jnp.where(missing, 0.0, batch.weight)
+def _missing(batch: Node, pairs: AnyArray) -> _Missing:
+    xp = namespace(batch.x)
+    column, indicator = pairs[:, 0], xp.maximum(pairs[:, 1], 0)
+    columns = xp.swapaxes(batch.x, -1, -2)
+    value = columns[..., xp.maximum(column, 0), :]
+    missing = columns[..., indicator, :] > 0
+    weight = xp.where(missing, 0.0, batch.weight[..., None, :])
     observed = weight > 0
-    lowest = jnp.min(jnp.where(observed, value, jnp.inf), axis=1, keepdims=True)
-    highest = jnp.max(jnp.where(observed, value, -jnp.inf), axis=1, keepdims=True)
+    lowest = xp.where(observed, value, xp.inf).min(axis=-1, keepdims=True)
+    highest = xp.where(observed, value, -xp.inf).max(axis=-1, keepdims=True)
     # A threshold is a value that occurs: the lowest is never right of it.
-    before = jnp.where(missing, jnp.where(lowest < jnp.inf, lowest, 0.0), value)
-    after = jnp.nextafter(jnp.where(highest > -jnp.inf, highest, 0.0), jnp.inf)
-    after = jnp.where(missing, after, value)
-    unit = jnp.eye(batch.x.shape[1], dtype=batch.x.dtype)[indicator]
+    before = xp.where(missing, xp.where(lowest < xp.inf, lowest, 0.0), value)
+    highest = xp.where(highest > -xp.inf, highest, 0.0)
+    after = xp.nextafter(highest, xp.full_like(highest, xp.inf))
+    after = xp.where(missing, after, value)
+    unit = xp.eye(batch.x.shape[-1], dtype=batch.x.dtype)[indicator]
     return _Missing(
-        projection=jnp.concatenate([before, after]),
-        value=jnp.concatenate([value, value]),
-        weight=jnp.concatenate([weight, weight]),
-        direction=jnp.concatenate([-unit, unit]),
-        attribute=jnp.concatenate([column, column]),
+        projection=xp.concatenate([before, after], axis=-2),
+        value=xp.concatenate([value, value], axis=-2),
+        weight=xp.concatenate([weight, weight], axis=-2),
+        direction=xp.concatenate([-unit, unit]),
+        attribute=xp.concatenate([column, column]),
     )
 
 
@@ -179,82 +198,89 @@ def split_of(
     pick: Candidates,
     node: Node,
     *,
-    pure: Bool[Array, ""],
-    chance_gain: Float[Array, ""],
-    center: Float[Array, " n_columns"] | None = None,
-    scale: Float[Array, " n_columns"] | None = None,
+    pure: Bool[AnyArray, ...],
+    chance_gain: Float[AnyArray, ...],
+    center: Float[AnyArray, "... n_columns"] | None = None,
+    scale: Float[AnyArray, "... n_columns"] | None = None,
 ) -> Split:
     """The chosen candidate as a split of the table; the cut goes between the rows.
 
     Parameters
     ----------
     pick : Candidates
-        One, without a leading axis.
+        One of each node.
     node : Node
-    pure, chance_gain : Array of shape ()
+    pure, chance_gain : Array of shape (...)
         As in `Split`.
-    center, scale : Array of shape (n_columns,), optional
+    center, scale : Array of shape (..., n_columns), optional
         By which oblique directions were standardised.
 
     Returns
     -------
     Split
     """
-    n_columns = node.x.shape[1]
-    center = jnp.zeros(n_columns, node.x.dtype) if center is None else center
-    scale = jnp.ones(n_columns, node.x.dtype) if scale is None else scale
+    xp = namespace(node.x)
+    n_columns = node.x.shape[-1]
+    center = xp.zeros(n_columns, node.x.dtype) if center is None else center
+    scale = xp.ones(n_columns, node.x.dtype) if scale is None else scale
     present = node.weight > 0
-    left = (pick.projection <= pick.threshold) & present
-    right = (pick.projection > pick.threshold) & present
-    highest = jnp.max(jnp.where(left, pick.projection, -jnp.inf))
-    lowest = jnp.min(jnp.where(right, pick.projection, jnp.inf))
-    middle = 0.5 * (highest + lowest)
+    below = pick.projection <= pick.threshold[..., None]
+    left, right = below & present, ~below & present
+    highest = xp.where(left, pick.projection, -xp.inf).max(axis=-1)
+    lowest = xp.where(right, pick.projection, xp.inf).min(axis=-1)
+    usable = xp.isfinite(highest) & xp.isfinite(lowest)
+    middle = 0.5 * xp.where(usable, highest + lowest, 0.0)
     # Between neighbouring floats the middle is one of them: never the right one.
-    cut = jnp.where(middle < lowest, middle, highest)
-    cut = jnp.where(jnp.isfinite(highest + lowest), cut, 0.0)
+    cut = xp.where(usable, xp.where(middle < lowest, middle, highest), 0.0)
     is_axis = pick.kind == SplitKind.AXIS
     oblique = pick.direction / scale
-    length = jnp.sqrt(jnp.sum(oblique**2))
-    length = jnp.where(length > 0, length, 1.0)
-    axis = jax.nn.one_hot(pick.attribute, n_columns, dtype=center.dtype)
+    length = xp.sqrt(xp.sum(oblique**2, axis=-1))
+    length = xp.where(length > 0, length, 1.0)
+    axis = pick.attribute[..., None] == np.arange(n_columns)
+    axis = axis.astype(node.x.dtype)
     if len(roles_of(node).missing):
         # A missing value counts as the mean of the side that it goes to.
-        indicator = jnp.abs(pick.direction)
-        goes_left = jnp.sum(pick.direction) < 0
-        value = matmul(node.x, axis)
-        observed = matmul(node.x, indicator) <= 0
-        observed = observed & jnp.where(goes_left, left, right)
-        weight = jnp.where(observed, node.weight, 0.0)
-        mean = safe_divide(jnp.sum(weight * value), jnp.sum(weight))
-        inside = jnp.where(goes_left, jnp.minimum(mean, cut), jnp.maximum(mean, lowest))
-        axis = axis + jnp.where(jnp.isfinite(inside), inside, 0.0) * indicator
-    direction = jnp.where(is_axis, axis, oblique / length)
+        indicator = xp.abs(pick.direction)
+        goes_left = xp.sum(pick.direction, axis=-1) < 0
+        value = matvec(node.x, axis)
+        observed = matvec(node.x, indicator) <= 0
+        observed = observed & xp.where(goes_left[..., None], left, right)
+        weight = xp.where(observed, node.weight, 0.0)
+        total = xp.sum(weight, axis=-1)
+        mean = safe_divide(xp.sum(weight * value, axis=-1), total)
+        inside = xp.where(goes_left, xp.minimum(mean, cut), xp.maximum(mean, lowest))
+        inside = xp.where(xp.isfinite(inside), inside, 0.0)
+        axis = axis + inside[..., None] * indicator
+    direction = xp.where(is_axis[..., None], axis, oblique / length[..., None])
     # An axis split compares the attribute itself, so its cut is exact.
-    threshold = jnp.where(is_axis, cut, (cut + jnp.sum(oblique * center)) / length)
+    from_center = xp.sum(oblique * center, axis=-1)
+    threshold = xp.where(is_axis, cut, (cut + from_center) / length)
 
     discrete = pick.kind == SplitKind.DISCRETE
-    usable = (pick.gain > 0) & jnp.isfinite(pick.gain) & ~pure
+    usable = (pick.gain > 0) & xp.isfinite(pick.gain) & ~pure
     return Split(
-        kind=jnp.where(usable, pick.kind, SplitKind.LEAF).astype(jnp.int32),
-        attribute=pick.attribute.astype(jnp.int32),
-        direction=jnp.where(discrete, 0.0, direction),
-        threshold=jnp.where(discrete, 0.0, threshold),
-        goes_left=_subset(node, pick, left & discrete),
-        gain=jnp.where(usable, pick.gain, 0.0),
+        kind=xp.where(usable, pick.kind, SplitKind.LEAF).astype(xp.int32),
+        attribute=pick.attribute.astype(xp.int32),
+        direction=xp.where(discrete[..., None], 0.0, direction),
+        threshold=xp.where(discrete, 0.0, threshold),
+        goes_left=_subset(node, pick, left & discrete[..., None]),
+        gain=xp.where(usable, pick.gain, 0.0),
         chance_gain=chance_gain,
         pure=pure,
     )
 
 
-def _subset(node: Node, pick: Candidates, left: jax.Array) -> jax.Array:
+def _subset(node: Node, pick: Candidates, left: AnyArray) -> AnyArray:
     """Categories of the left side; absent ones follow the larger side."""
-    if not node.codes.shape[1]:
-        return jnp.zeros(node.columns.n_categories, bool)
-    code = node.codes[:, jnp.maximum(pick.attribute, 0)]
-    member = (code[:, None] == jnp.arange(node.columns.n_categories)).astype(
-        jnp.float32
-    )
-    weight = matmul(node.weight, member)
-    left_weight = matmul(jnp.where(left, node.weight, 0.0), member)
-    larger_left = left_weight.sum() >= 0.5 * weight.sum()
-    return jnp.where(weight > 0, left_weight > 0, larger_left)
+    xp = namespace(left)
+    n = node.columns.n_categories
+    n_discrete = node.codes.shape[-1]
+    if not n_discrete:
+        return xp.zeros((*left.shape[:-1], n), bool)
+    # Of a split on a column any attribute will do.
+    attribute = xp.clip(pick.attribute, 0, n_discrete - 1)
+    code = taken(xp.swapaxes(node.codes, -1, -2), attribute, left.ndim - 1)
+    weight = sums_by_code(code, node.weight, n)
+    left_weight = sums_by_code(code, xp.where(left, node.weight, 0.0), n)
+    larger_left = left_weight.sum(axis=-1) >= 0.5 * weight.sum(axis=-1)
+    return xp.where(weight > 0, left_weight > 0, larger_left[..., None])

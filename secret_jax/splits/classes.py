@@ -17,7 +17,7 @@ from secret_jax.runtime.linalg import (
     weighted_moments,
 )
 from secret_jax.splits.interface import Node, Split, SplitFinder
-from secret_jax.splits.secret import best_labelled_split
+from secret_jax.splits.labelled import best_labelled_split
 from secret_jax.tree.decision import goes_left
 from secret_jax.tree.structure import SplitKind
 
@@ -75,9 +75,7 @@ class ClassSplits(SplitFinder):
 
         def best_of(group: jax.Array) -> tuple[Split, jax.Array]:
             first = node.weight * matmul(share, group)
-            split = best_labelled_split(
-                self, node, jnp.stack([first, node.weight - first])
-            )
+            split = best_labelled_split(self, node, first)
             gain = gini_drop(share, node.weight, _left(node, split))
             return split, jnp.where(split.gain > 0, gain, -jnp.inf)
 

@@ -12,7 +12,13 @@ import jax.numpy as jnp
 from jax.scipy.special import ndtr
 from jaxtyping import Array, Bool, Float
 
-from secret_jax.runtime.linalg import guarded_solve, unit_vectors
+from secret_jax.runtime.arrays import taken
+from secret_jax.runtime.linalg import (
+    AnyArray,
+    guarded_solve,
+    namespace,
+    unit_vectors,
+)
 
 
 def qda_threshold(
@@ -106,7 +112,7 @@ def lda_direction(
     return unit_vectors(guarded_solve(within, mean[0] - mean[1], tolerance))
 
 
-def oriented(direction: Float[Array, "... n"]) -> jax.Array:
+def oriented(direction: Float[AnyArray, "... n"]) -> AnyArray:
     """Unit vector whose largest component is positive; zero stays zero.
 
     Which class is called the first is chance; which side is left must not be.
@@ -115,9 +121,11 @@ def oriented(direction: Float[Array, "... n"]) -> jax.Array:
     ----------
     direction : Array of shape (..., n)
     """
-    largest = jnp.argmax(jnp.abs(direction), axis=-1, keepdims=True)
-    sign = jnp.where(jnp.take_along_axis(direction, largest, axis=-1) < 0, -1.0, 1.0)
-    return sign * unit_vectors(direction)
+    xp = namespace(direction)
+    largest = xp.argmax(xp.abs(direction), axis=-1)
+    turned = taken(direction, largest, direction.ndim - 1)[..., None] < 0
+    unit = unit_vectors(direction)
+    return xp.where(turned, -unit, unit)
 
 
 def left_probability(

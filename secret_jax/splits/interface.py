@@ -1,8 +1,9 @@
 """What a split finder is: a value that maps one node to its best split.
 
 A finder's fields are its options; it is hashable and itself the static argument of the
-compiled program. It sees one node, padded, and knows nothing of the frontier, of
-batches or of devices: `secret_jax.grow.batches` drives all finders.
+compiled program. It sees one node, padded, and knows nothing of the frontier or of
+devices: `secret_jax.grow.batches` drives all finders. One that needs no program also
+takes many nodes at once, as arrays of NumPy.
 """
 
 from __future__ import annotations
@@ -172,6 +173,9 @@ class SplitFinder(Value, ABC):
     knows_indicators: ClassVar[bool] = False
     """Whether it can do with indicators of categories, and learns the side of missing
     values; otherwise a missing value is the mean of its column."""
+    skips_padding: ClassVar[bool] = False
+    """Whether processors take little time for rows of padding: then a few sizes, and so
+    a few programs, do for nodes of all sizes."""
     is_random: ClassVar[bool] = True
     """Whether its random numbers follow the estimator's ``random_state``; otherwise
     they are the same in every fit."""
@@ -179,6 +183,12 @@ class SplitFinder(Value, ABC):
     @abstractmethod
     def __call__(self, node: Node) -> Split:
         """The best split of one node: a pure function that JAX can trace and map."""
+
+    @property
+    def needs_program(self) -> bool:
+        """Whether it is always compiled; else arrays of NumPy with a leading axis of
+        nodes, of which either all or none may be split obliquely, are searched too."""
+        return True
 
     @property
     def node_model(self) -> LeafModel | None:

@@ -9,6 +9,10 @@ log-likelihood
           \mathrm{tr}\, \Sigma_i^{-1}
 
 never falls, not even where a component becomes flat.
+
+A step reads the rows once, tile by tile: both densities of a tile are one product of
+matrices, and its part of the moments another. What the second component has is what the
+first leaves of the total.
 """
 
 from __future__ import annotations
@@ -22,6 +26,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from secret_jax.runtime.linalg import inverse_cholesky, is_written_out, matmul
+from secret_jax.splits.tiles import in_tiles, n_used, sum_of
 
 
 class MixtureStatus(IntEnum):
@@ -90,45 +95,105 @@ class MixtureFit(NamedTuple):
     status: jax.Array
 
 
-def log_densities(
-    parameters: MixtureParameters, z: Float[Array, "n_rows n_dimensions"]
-) -> Float[Array, "2 n_rows"]:
-    r"""Joint log-densities :math:`\log \alpha_i p_i(z)`, up to a common constant.
+class MixtureRows(NamedTuple):
+    """Rows as EM reads them.
 
-    Parameters
+    Attributes
     ----------
-    parameters : MixtureParameters
-    z : Array of shape (n_rows, n_dimensions)
-
-    Returns
-    -------
-    Array of shape (2, n_rows)
+    z : Array of shape (n_tiles, 1 + n_dimensions, n_tile_rows), float32
+        A one, and whitened (regressors, output); inactive dimensions are zero.
+    weight : Array of shape (n_tiles, n_tile_rows), float32
+        Zero for padding.
+    n_tiles : Array of shape (), int32
+        The tiles after these are padding.
     """
 
-    def component(log_weight, mean, inverse):
-        scaled = matmul(z - mean, inverse.T)
-        # A pivot lost to rounding makes this infinite: the component has collapsed.
-        log_determinant = -jnp.sum(jnp.log(jnp.diagonal(inverse)))
-        return log_weight - log_determinant - 0.5 * jnp.sum(scaled * scaled, axis=1)
+    z: jax.Array
+    weight: jax.Array
+    n_tiles: jax.Array
 
-    return jax.vmap(component)(*parameters)
+    @classmethod
+    def of(
+        cls,
+        z: Float[Array, "n_rows n_dimensions"],
+        weight: Float[Array, " n_rows"],
+    ) -> MixtureRows:
+        """Rows one after the other, cut into tiles."""
+        tiles = in_tiles(jnp.concatenate([jnp.ones_like(z[:, :1]), z], axis=1))
+        cut_weight = in_tiles(weight)
+        return cls(tiles.swapaxes(1, 2), cut_weight, n_used(cut_weight))
+
+
+class LogForms(NamedTuple):
+    r"""The joint log-densities as :math:`c_i - \frac{1}{2} \lVert A_i (1, z) \rVert^2`.
+
+    Attributes
+    ----------
+    constant : Array of shape (2,)
+    factor : Array of shape (2 * n_dimensions, 1 + n_dimensions)
+        Of the first component, then of the second.
+    """
+
+    constant: jax.Array
+    factor: jax.Array
+
+    @classmethod
+    def of(cls, parameters: MixtureParameters) -> LogForms:
+        """Up to a constant that both have in common."""
+
+        def component(log_weight, mean, inverse):
+            # A pivot lost to rounding makes this infinite: the component has collapsed.
+            log_determinant = -jnp.sum(jnp.log(jnp.diagonal(inverse)))
+            moved = -matmul(inverse, mean)
+            factor = jnp.concatenate([moved[:, None], inverse], axis=1)
+            return log_weight - log_determinant, factor
+
+        constant, factor = jax.vmap(component)(*parameters)
+        return cls(constant, factor.reshape(-1, factor.shape[2]))
+
+    def densities(
+        self, z: Float[Array, "n_joint n_rows"]
+    ) -> tuple[Float[Array, " n_rows"], Float[Array, " n_rows"]]:
+        r"""Joint log-densities :math:`\log \alpha_i p_i(z)` of rows.
+
+        Parameters
+        ----------
+        z : Array of shape (1 + n_dimensions, n_rows)
+            As in `MixtureRows`.
+
+        Returns
+        -------
+        first, second : Array of shape (n_rows,)
+        """
+        scaled = matmul(self.factor, z)
+        squares = (scaled * scaled).reshape(2, -1, scaled.shape[1])
+        first, second = self.constant[:, None] - 0.5 * jnp.sum(squares, axis=1)
+        return first, second
+
+
+def moments_of(
+    rows: MixtureRows, share: Float[Array, "n_tiles n_tile_rows"]
+) -> Float[Array, "n_joint n_joint"]:
+    """Weighted products of (1, z) with itself, summed over the rows."""
+
+    def products(z, weight, share):
+        return matmul(weight * share * z, z.T)
+
+    return sum_of(products, rows.n_tiles, rows.z, rows.weight, share)
 
 
 def maximise(
-    z: Float[Array, "n_rows n_dimensions"],
-    weight: Float[Array, " n_rows"],
-    responsibility: Float[Array, " n_rows"],
+    first: Float[Array, "n_joint n_joint"],
+    total: Float[Array, "n_joint n_joint"],
     active: Bool[Array, " n_dimensions"],
     floor: float,
 ) -> tuple[MixtureParameters, jax.Array]:
-    """Parameters from responsibilities (M step).
+    """Parameters from the moments of the first component and of all rows (M step).
 
     Parameters
     ----------
-    z : Array of shape (n_rows, n_dimensions)
-    weight : Array of shape (n_rows,)
-    responsibility : Array of shape (n_rows,)
-        Of the first component.
+    first, total : Array of shape (1 + n_dimensions, 1 + n_dimensions)
+        From `moments_of`.
     active : Array of shape (n_dimensions,), bool
         Dimensions that carry information; the others are zero in ``z``.
     floor : float
@@ -140,52 +205,74 @@ def maximise(
     mass : Array of shape (2,)
         Weight of each component.
     """
-    total = jnp.sum(weight)
+    weight = total[0, 0]
+    tiny = jnp.finfo(total.dtype).tiny
 
-    def component(share):
-        mass = jnp.sum(share)
-        safe_mass = jnp.maximum(mass, jnp.finfo(z.dtype).tiny)
-        mean = matmul(share, z) / safe_mass
-        centred = z - mean
-        scatter = matmul((share[:, None] * centred).T, centred)
-        prior = floor * total / jnp.maximum(mass, _LEAST_SHARE * total)
+    def component(moments):
+        mass = moments[0, 0]
+        # A smaller component has collapsed; its parameters must only be finite.
+        safe_mass = jnp.maximum(mass, jnp.maximum(_LEAST_SHARE * weight, tiny))
+        mean = moments[0, 1:] / safe_mass
+        scatter = moments[1:, 1:] / safe_mass - mean[:, None] * mean[None, :]
+        prior = floor * weight / safe_mass
         # Inactive dimensions are all zero; a one there adds nothing to the densities.
-        covariance = scatter / safe_mass + jnp.diag(jnp.where(active, prior, 1.0))
+        covariance = scatter + jnp.diag(jnp.where(active, prior, 1.0))
         inverse, _ = inverse_cholesky(covariance, 0.0)
         return mass, mean, inverse
 
-    shares = weight * jnp.stack([responsibility, 1 - responsibility])
-    mass, mean, inverse = jax.vmap(component)(shares)
-    fraction = jnp.maximum(mass / total, jnp.finfo(z.dtype).tiny)
+    mass, mean, inverse = jax.vmap(component)(jnp.stack([first, total - first]))
+    fraction = jnp.maximum(mass / jnp.maximum(weight, tiny), tiny)
     return MixtureParameters(jnp.log(fraction), mean, inverse), mass
 
 
 def expect(
     parameters: MixtureParameters,
-    z: jax.Array,
-    weight: jax.Array,
-    active: jax.Array,
+    rows: MixtureRows,
+    total: Float[Array, "n_joint n_joint"],
+    active: Bool[Array, " n_dimensions"],
     floor: float,
-) -> tuple[Float[Array, " n_rows"], Float[Array, ""]]:
-    """Responsibilities of the first component, and the penalised log-likelihood.
+) -> tuple[Float[Array, "n_joint n_joint"], Float[Array, ""]]:
+    """Moments of the first component, and the penalised log-likelihood (E step).
+
+    The latter less that of one Gaussian, of which float32 keeps more digits.
 
     Returns
     -------
-    responsibility : Array of shape (n_rows,)
+    first : Array of shape (1 + n_dimensions, 1 + n_dimensions)
     objective : Array of shape ()
+        Minus infinity where a component has no density.
     """
-    first, second = log_densities(parameters, z)
-    responsibility = jax.nn.sigmoid(first - second)
-    log_likelihood = matmul(weight, jnp.logaddexp(first, second)) / jnp.sum(weight)
-    precision = jnp.where(active, parameters.inverse_factor, 0.0) ** 2
-    penalty = 0.5 * floor * jnp.sum(precision)
-    return responsibility, log_likelihood - penalty
+    forms = LogForms.of(parameters)
+    # Those of the lighter component are summed: a difference would eat their digits.
+    swapped = parameters.log_weight[0] > parameters.log_weight[1]
+    sign = jnp.where(swapped, -1.0, 1.0).astype(total.dtype)
+    usual = of_one_gaussian(active)
+
+    def of_tile(z, weight):
+        first, second = forms.densities(z)
+        odds = sign * (first - second)
+        least = jnp.exp(-jnp.abs(odds))
+        share = jnp.where(odds > 0, 1.0, least) / (1.0 + least)
+        likelihood = jnp.maximum(first, second) + jnp.log(1.0 + least)
+        return matmul(weight * share * z, z.T), jnp.sum(weight * (likelihood - usual))
+
+    lighter, likelihood = sum_of(of_tile, rows.n_tiles, rows.z, rows.weight)
+    penalty = (
+        0.5 * floor * jnp.sum(jnp.where(active, parameters.inverse_factor, 0) ** 2)
+    )
+    objective = likelihood / total[0, 0] - penalty
+    objective = jnp.where(jnp.isfinite(objective), objective, -jnp.inf)
+    return jnp.where(swapped, total - lighter, lighter), objective
+
+
+def of_one_gaussian(active: Bool[Array, " n_dimensions"]) -> Float[Array, ""]:
+    """Log-likelihood per unit of weight of whitened rows under one Gaussian."""
+    return -0.5 * jnp.sum(active).astype(jnp.float32)
 
 
 def fit_mixture(
-    z: Float[Array, "n_rows n_dimensions"],
-    weight: Float[Array, " n_rows"],
-    responsibility: Float[Array, " n_rows"],
+    rows: MixtureRows,
+    responsibility: Float[Array, "n_tiles n_tile_rows"],
     active: Bool[Array, " n_dimensions"],
     *,
     max_iter: int | Int[Array, ""],
@@ -196,11 +283,8 @@ def fit_mixture(
 
     Parameters
     ----------
-    z : Array of shape (n_rows, n_dimensions), float32
-        Whitened (regressors, output); inactive dimensions are zero.
-    weight : Array of shape (n_rows,), float32
-        Zero for padding.
-    responsibility : Array of shape (n_rows,), float32
+    rows : MixtureRows
+    responsibility : Array of shape (n_tiles, n_tile_rows), float32
         The start: of the first component.
     active : Array of shape (n_dimensions,), bool
     max_iter : int or Array of shape (), int32
@@ -217,34 +301,34 @@ def fit_mixture(
         With status COLLAPSED if the weight of a component fell to the number of
         dimensions or below: its covariance would be singular.
     """
-    n_active = jnp.sum(active).astype(z.dtype)
-    n_dimensions = z.shape[1]
+    n_dimensions, dtype = len(active), rows.z.dtype
+    n_active = jnp.sum(active).astype(dtype)
+    total = moments_of(rows, jnp.ones_like(rows.weight))
+    first = moments_of(rows, responsibility)
 
     def proceed(carry):
         _, state = carry
         return (state.status == _RUNNING) & (state.n_iterations < max_iter)
 
     def iterate(carry):
-        responsibility, before = carry
-        parameters, mass = maximise(z, weight, responsibility, active, floor)
-        responsibility, objective = expect(parameters, z, weight, active, floor)
+        first, before = carry
+        parameters, mass = maximise(first, total, active, floor)
+        first, objective = expect(parameters, rows, total, active, floor)
         sound = (jnp.min(mass) > n_active) & jnp.isfinite(objective)
         converged = objective - before.objective < tolerance
         status = jnp.where(converged, MixtureStatus.CONVERGED, _RUNNING)
         status = jnp.where(sound, status, MixtureStatus.COLLAPSED)
         state = MixtureFit(parameters, objective, before.n_iterations + 1, status)
-        return responsibility, state
+        return first, state
 
     nothing = MixtureParameters(
-        jnp.zeros(2, z.dtype),
-        jnp.zeros((2, n_dimensions), z.dtype),
-        jnp.broadcast_to(
-            jnp.eye(n_dimensions, dtype=z.dtype), (2, *[n_dimensions] * 2)
-        ),
+        jnp.zeros(2, dtype),
+        jnp.zeros((2, n_dimensions), dtype),
+        jnp.broadcast_to(jnp.eye(n_dimensions, dtype=dtype), (2, *[n_dimensions] * 2)),
     )
-    enough = jnp.sum(weight) > 2 * n_active
+    enough = total[0, 0] > 2 * n_active
     status = jnp.where(enough, _RUNNING, MixtureStatus.TOO_FEW_ROWS)
-    lowest = jnp.asarray(-jnp.inf, z.dtype)
+    lowest = jnp.asarray(-jnp.inf, dtype)
     start = MixtureFit(nothing, lowest, jnp.int32(0), status.astype(jnp.int32))
 
     def iterate_unless_done(_, carry):
@@ -257,8 +341,9 @@ def fit_mixture(
         return jax.lax.fori_loop(0, STEPS_TOGETHER, iterate_unless_done, carry)
 
     step = iterate_often if is_written_out() else iterate
-    _, fit = jax.lax.while_loop(proceed, step, (responsibility, start))
+    _, fit = jax.lax.while_loop(proceed, step, (first, start))
     unfinished = fit.status == _RUNNING
     return fit._replace(
-        status=jnp.where(unfinished, MixtureStatus.ITERATION_LIMIT, fit.status)
+        objective=fit.objective + of_one_gaussian(active),
+        status=jnp.where(unfinished, MixtureStatus.ITERATION_LIMIT, fit.status),
     )

@@ -8,20 +8,30 @@ residual sum of squares of linear models in the children decides, as in RETIS (K
 
 from __future__ import annotations
 
+import functools
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import ndtri
 
 from secret_jax.models.ridge import Ridge
+from secret_jax.runtime.arrays import (
+    either,
+    improved,
+    largest,
+    standard_normal,
+    taken,
+    where_each,
+)
 from secret_jax.runtime.linalg import (
+    AnyArray,
     leading_eigenvectors,
     matmul,
+    matvec,
+    namespace,
     safe_divide,
-    turns,
     unit_vectors,
     weighted_moments,
 )
@@ -47,6 +57,7 @@ from secret_jax.splits.interface import Columns, Node, Split, SplitFinder
 from secret_jax.splits.scoring import (
     NodeRows,
     SideModels,
+    covariance_of,
     fit_sides,
     node_rows,
     quantiles,
@@ -106,7 +117,8 @@ class RssSplits(SplitFinder):
         Of the nodes' own models, see `secret_jax.Ridge`.
     proposals : tuple of callable, default=()
         Further functions that propose oblique directions, see
-        `secret_jax.splits.directions.Proposal`. Model files cannot hold them.
+        `secret_jax.splits.directions.Proposal`. They are compiled, and the search with
+        them; model files cannot hold them.
 
     References
     ----------
@@ -165,6 +177,11 @@ class RssSplits(SplitFinder):
     is_random: ClassVar[bool] = False
 
     @property
+    def needs_program(self) -> bool:
+        """Proposals are functions for JAX; all else NumPy does as well."""
+        return bool(self.proposals)
+
+    @property
     def node_model(self) -> Ridge:
         """Splits are scored on the residual of this model."""
         return Ridge(gcv_factor=self.gcv_factor)
@@ -197,7 +214,7 @@ class RssSplits(SplitFinder):
         return {"loading": _loadings(x, weight, n, most)}
 
     def __call__(self, node: Node) -> Split:
-        """Best split of one node.
+        """Best split of one node, or of each of many.
 
         ``gain`` is the drop of the penalised residual sum of squares over the rows, in
         standardised units of the outputs; ``chance_gain`` what the coefficients of a
@@ -244,36 +261,40 @@ def _components(covariance: np.ndarray, n: int) -> np.ndarray:
 
 
 class _Prepared(NamedTuple):
-    """A node prepared for scoring."""
+    """Nodes prepared for scoring; before these axes arrays have those of the nodes."""
 
-    z: jax.Array  # (n_rows, n_columns), standardised in the node
+    z: AnyArray  # (n_rows, n_columns), standardised in the node
     rows: NodeRows
-    back: jax.Array  # (n_coordinates, n_columns), from coordinates to z
-    covariance: jax.Array  # (n_columns, n_columns) of z
-    min_weight: jax.Array
-    allowed: jax.Array  # (n_columns,), 1 where a direction may go, else 0
-    axis: Projections
+    back: AnyArray  # (n_coordinates, n_columns), from coordinates to z
+    covariance: AnyArray  # (n_columns, n_columns) of z
+    min_weight: AnyArray
+    allowed: AnyArray  # (n_columns,), 1 where a direction may go, else 0
+    axis: Projections | None
     n_model: int
 
 
 def _best_split(finder: RssSplits, batch: Node) -> Split:
+    xp = namespace(batch.x)
     columns = batch.columns
     total, center, deviation = weighted_moments(batch.x, batch.weight)
     varies = deviation > _CONSTANT
-    scale = jnp.where(varies, deviation, 1.0)
-    present = batch.weight > 0
-    z = jnp.where(varies & present[:, None], (batch.x - center) / scale, 0.0)
+    scale = xp.where(varies, deviation, 1.0)
+    present = (batch.weight > 0)[..., None]
+    z = (batch.x - center[..., None, :]) / scale[..., None, :]
+    z = xp.where(varies[..., None, :] & present, z, 0.0)
 
-    regressors = batch.x[:, : columns.n_regressors]
-    model = batch.coefficient
-    fitted = model[:, 0] + matmul(regressors, model[:, 1:].T)
+    regressors = batch.x[..., : columns.n_regressors]
+    model = xp.swapaxes(batch.coefficient, -1, -2)
+    fitted = model[..., :1, :] + matmul(regressors, model[..., 1:, :])
     _, offset, spread = weighted_moments(batch.targets - fitted, batch.weight)
-    pure = (spread <= _PURE).all()
+    pure = (spread <= _PURE).all(axis=-1)
     # One unit for all outputs, so that their gains add up.
-    unit = spread[0] if len(spread) == 1 else jnp.sqrt(jnp.mean(spread**2))
-    unit = jnp.where(pure, 1.0, unit)
-    residual = (batch.targets - fitted - offset) / unit
-    residual = jnp.where(present[:, None], residual, 0.0)
+    unit = spread[..., 0]
+    if spread.shape[-1] > 1:
+        unit = xp.sqrt(xp.mean(spread**2, axis=-1))
+    unit = xp.where(pure, 1.0, unit)
+    residual = batch.targets - fitted - offset[..., None, :]
+    residual = xp.where(present, residual / unit[..., None, None], 0.0)
 
     node = _prepared(z, residual, batch, finder)
     axis = _axis_candidates(node, finder)
@@ -286,25 +307,27 @@ def _best_split(finder: RssSplits, batch: Node) -> Split:
         finalists = along_axes
         directions = _proposals(batch, node, axis, finder)
         if len(directions):
-            proposed = _oblique(jnp.concatenate(directions), node, finder)
+            directions = xp.concatenate(directions, axis=-2)
+            proposed = _oblique(directions, node, finder)
             finalists = _merge(finalists, _finalists(proposed, node, finder))
         found = finalists[0]
         if finder.n_hinge and finder.hinge_steps:
             found = _merge(found, _hinges(finalists, node, finder))
         return _shortest(_best(found), node, finder)
 
-    if columns.oblique and z.shape[1] > 1:
-        pick = jax.lax.cond(batch.oblique, best_of_all, best_along_axes)
-    else:
-        pick = best_along_axes()
+    pick = best_along_axes
+    if columns.oblique and z.shape[-1] > 1:
+        pick = functools.partial(either, batch.oblique, best_of_all, best_along_axes)
+    pick = pick()
 
     # A model with a ridge spends less than one degree of freedom on a regressor; the
     # split itself and the second mean are two more.
     n_model = node.n_model
-    spent = 2 + n_model - jnp.trace(node.rows.penalty[:n_model, :n_model])
-    left_over = jnp.maximum(total - batch.degrees, 1.0)
-    noise = total * jnp.sum(spread**2 + offset**2) / left_over
-    chance_gain = noise * jnp.minimum(spent, _MOST_SPENT * total)
+    penalty = node.rows.penalty[..., :n_model, :n_model]
+    spent = 2 + n_model - xp.trace(penalty, axis1=-2, axis2=-1)
+    left_over = xp.maximum(total - batch.degrees, 1.0)
+    noise = total * xp.sum(spread**2 + offset**2, axis=-1) / left_over
+    chance_gain = noise * xp.minimum(spent, _MOST_SPENT * total)
     return split_of(
         pick._replace(gain=pick.gain * unit**2),
         batch,
@@ -316,39 +339,47 @@ def _best_split(finder: RssSplits, batch: Node) -> Split:
 
 
 def _prepared(
-    z: jax.Array, residual: jax.Array, batch: Node, finder: RssSplits
+    z: AnyArray, residual: AnyArray, batch: Node, finder: RssSplits
 ) -> _Prepared:
-    share = safe_divide(batch.weight, jnp.sum(batch.weight))
-    covariance = matmul((share[:, None] * z).T, z)
+    xp = namespace(z)
     n_model = min(batch.columns.n_regressors, finder.most_regressors)
     loading = batch.extra.get("loading")
     basis = z if loading is None else matmul(z, loading)
     rows, whitener = node_rows(
         basis, residual, batch.weight, n_model=n_model, ridge=finder.ridge
     )
-    back = whitener if loading is None else matmul(whitener, loading.T)
+    back = whitener
+    if loading is not None:
+        back = matmul(whitener, xp.swapaxes(loading, -1, -2))
     # Sums of indicators are hard to read: sets of categories, and the side of missing
     # values, are splits of their own.
-    combined = roles_of(batch).combined & batch.allowed[: z.shape[1]]
-    allowed = combined.astype(z.dtype)
+    combined = roles_of(batch).combined & batch.allowed[..., : z.shape[-1]]
     axis = projections(batch, leading_component(residual, batch.weight))
     return _Prepared(
-        z, rows, back, covariance, batch.min_weight, allowed, axis, n_model
+        z=z,
+        rows=rows,
+        back=back,
+        covariance=covariance_of(z, batch.weight),
+        min_weight=batch.min_weight,
+        allowed=combined.astype(z.dtype),
+        axis=axis,
+        n_model=n_model,
     )
 
 
 def _scored(
-    projection: jax.Array,
+    projection: AnyArray,
     node: _Prepared,
     finder: RssSplits,
-    weight: jax.Array | None = None,
-    along: jax.Array | None = None,
-) -> tuple[jax.Array, jax.Array]:
+    weight: AnyArray | None = None,
+    along: AnyArray | None = None,
+) -> tuple[AnyArray, AnyArray]:
     """Gain and threshold of the best cut along each direction, approximately.
 
     ``weight``, where given, chooses the rows whose quantiles are tried; for ``along``
     see `screen`.
     """
+    xp = namespace(projection)
     weight = node.rows.weight if weight is None else weight
     cuts = quantiles(projection, weight, finder.n_thresholds)
     gain = screen(
@@ -359,39 +390,39 @@ def _scored(
         n_model=node.n_model,
         along=along,
     )
-    best = jnp.argmax(gain, axis=1)[:, None]
-    gain, cuts = (jnp.take_along_axis(a, best, axis=1)[:, 0] for a in (gain, cuts))
-    return gain, cuts
+    best = xp.argmax(gain, axis=-1)
+    return xp.max(gain, axis=-1), taken(cuts, best, best.ndim)
 
 
 def _axis_candidates(node: _Prepared, finder: RssSplits) -> Candidates:
     """Every attribute at its best threshold, by approximate gain."""
     axis = node.axis
+    assert axis is not None
     gain, cuts = _scored(axis.projection, node, finder, axis.weight, axis.value)
     return axis.candidates(gain, cuts)
 
 
-def _oblique(coordinates: jax.Array, node: _Prepared, finder: RssSplits) -> Candidates:
+def _oblique(coordinates: AnyArray, node: _Prepared, finder: RssSplits) -> Candidates:
     """Splits along directions given in the coordinates, by approximate gain."""
-    direction = matmul(coordinates, node.back) * node.allowed
+    direction = matmul(coordinates, node.back) * node.allowed[..., None, :]
     if finder.max_split_features:
         kept, direction = finder.max_split_features, unit_vectors(direction)
         direction = sparse(direction, node.covariance, kept, finder.ridge)
     return _along(oriented(direction), node, finder)
 
 
-def _along(direction: jax.Array, node: _Prepared, finder: RssSplits) -> Candidates:
+def _along(direction: AnyArray, node: _Prepared, finder: RssSplits) -> Candidates:
     """Splits along directions in the standardised columns, by approximate gain."""
-    projection = matmul(direction, node.z.T)
+    xp = namespace(direction)
+    projection = matmul(direction, xp.swapaxes(node.z, -1, -2))
     gain, cuts = _scored(projection, node, finder)
-    n = len(direction)
     return Candidates(
         gain=gain,
         projection=projection,
         direction=direction,
         threshold=cuts,
-        kind=jnp.full(n, SplitKind.OBLIQUE, jnp.int32),
-        attribute=jnp.full(n, -1, jnp.int32),
+        kind=xp.full(gain.shape, SplitKind.OBLIQUE, xp.int32),
+        attribute=xp.full(gain.shape, -1, xp.int32),
     )
 
 
@@ -399,85 +430,89 @@ def _finalists(
     candidates: Candidates, node: _Prepared, finder: RssSplits
 ) -> tuple[Candidates, SideModels]:
     """The most promising candidates, with their exact gains and their models."""
-    n = min(finder.n_finalists, len(candidates.gain))
-    chosen = candidates.take(jax.lax.top_k(candidates.gain, n)[1])
+    xp = namespace(candidates.gain)
+    n = min(finder.n_finalists, candidates.gain.shape[-1])
+    chosen = candidates.take(largest(candidates.gain, n))
     exact = _exact(chosen, node)
     # What was ruled out before, such as an attribute that is not allowed, stays out.
-    gain = jnp.where(jnp.isfinite(chosen.gain), exact.gain, -jnp.inf)
+    gain = xp.where(xp.isfinite(chosen.gain), exact.gain, -xp.inf)
     return chosen._replace(gain=gain), exact
 
 
 def _exact(candidates: Candidates, node: _Prepared) -> SideModels:
     """Models of both sides of each split, and how much they gain."""
-    left = candidates.projection <= candidates.threshold[:, None]
+    left = candidates.projection <= candidates.threshold[..., None]
     return fit_sides(node.rows, left, node.min_weight, n_model=node.n_model)
 
 
 def _best(candidates: Candidates) -> Candidates:
-    return candidates.take(jnp.argmax(candidates.gain))
+    xp = namespace(candidates.gain)
+    return candidates.take(xp.argmax(candidates.gain, axis=-1))
 
 
 def _shortest(best: Candidates, node: _Prepared, finder: RssSplits) -> Candidates:
     """The best split, or the shortest version of it that is nearly as good."""
-    lengths = [kept for kept in finder.sparse_terms if kept < node.z.shape[1]]
+    xp = namespace(best.gain)
+    n_columns = node.z.shape[-1]
+    lengths = [kept for kept in finder.sparse_terms if kept < n_columns]
     if not lengths:
         return best
-    full = jnp.broadcast_to(best.direction, (len(lengths), len(best.direction)))
+    shape = (*best.gain.shape, len(lengths), n_columns)
+    full = xp.broadcast_to(best.direction[..., None, :], shape)
     directions = sparse(full, node.covariance, np.array(lengths), finder.ridge)
     short = _along(oriented(directions), node, finder)
     exact = _exact(short, node).gain
-    short = short._replace(gain=jnp.where(jnp.isfinite(short.gain), exact, -jnp.inf))
-    least = best.gain - finder.sparse_loss * jnp.abs(best.gain)
+    short = short._replace(gain=xp.where(xp.isfinite(short.gain), exact, -xp.inf))
+    least = best.gain - finder.sparse_loss * xp.abs(best.gain)
     oblique = best.kind == SplitKind.OBLIQUE
     # One attribute alone is another kind of split.
-    n_terms = jnp.sum(short.direction != 0, axis=1)
-    longer = jnp.sum(best.direction != 0) > n_terms
-    good = oblique & longer & (n_terms > 1) & (short.gain >= least)
-    found = short.take(jnp.argmin(jnp.where(good, n_terms, node.z.shape[1] + 1)))
-    return jax.tree.map(lambda a, b: jnp.where(good.any(), a, b), found, best)
+    n_terms = xp.sum(short.direction != 0, axis=-1)
+    longer = xp.sum(best.direction != 0, axis=-1)[..., None] > n_terms
+    good = oblique[..., None] & longer & (n_terms > 1)
+    good = good & (short.gain >= least[..., None])
+    found = short.take(xp.argmin(xp.where(good, n_terms, n_columns + 1), axis=-1))
+    return _where(good.any(axis=-1), found, best)
 
 
 def _proposals(
     batch: Node, node: _Prepared, axis: Candidates, finder: RssSplits
-) -> list[jax.Array]:
+) -> list[AnyArray]:
     """Mixture and principal Hessian directions, in the coordinates."""
+    xp = namespace(node.z)
     rows, n_model = node.rows, node.n_model
     directions = []
     curvature = hessian_directions(rows, max(finder.n_hessian, 1), n_model=n_model)
     if finder.n_hessian:
         directions.append(curvature)
     if finder.em_starts:
-        head = slice(0, _MIXTURE_ROWS)
-        coordinates, weight = rows.coordinates[head], rows.weight[head]
-        residual = leading_component(rows.residual, rows.weight)[head]
-        component = leading_eigenvectors(node.covariance, 1, _ROUGH_SQUARINGS)[0]
+        head = slice(_MIXTURE_ROWS)
+        coordinates, weight = rows.coordinates[..., head, :], rows.weight[..., head]
+        residual = leading_component(rows.residual, rows.weight)[..., head]
+        component = leading_eigenvectors(node.covariance, 1, _ROUGH_SQUARINGS)
         best = _best(axis)
-        side = jnp.where(best.projection[head] <= best.threshold, 1.0, -1.0)
-        shape = (finder.n_random_starts, node.z.shape[1] + 1)
-        normal = ndtri(batch.random.reshape(shape))
-        normal = normal[:, : rows.coordinates.shape[1] + 1]
+        side = best.projection[..., head] <= best.threshold[..., None]
+        side = xp.where(side, 1.0, -1.0).astype(residual.dtype)
+        shape = (finder.n_random_starts, node.z.shape[-1] + 1)
+        normal = batch.random.reshape(*batch.random.shape[:-1], *shape)
+        normal = standard_normal(normal)[..., : coordinates.shape[-1] + 1]
         # The residual weighs as much as all attributes together.
-        pull = np.sqrt(normal.shape[1])
-        spread = matmul(normal[:, 1:], coordinates.T) + pull * normal[:, :1] * residual
-        start = jnp.concatenate(
-            [
-                jnp.stack(
-                    [
-                        matmul(node.z[head], component),
-                        residual,
-                        matmul(coordinates, curvature[0]),
-                        side.astype(residual.dtype),
-                    ]
-                ),
-                spread,
-            ]
-        )
+        pull = math.sqrt(normal.shape[-1])
+        spread = matmul(normal[..., 1:], xp.swapaxes(coordinates, -1, -2))
+        spread = spread + pull * normal[..., :1] * residual[..., None, :]
+        starts = [
+            matvec(node.z[..., head, :], component[..., 0, :]),
+            residual,
+            matvec(coordinates, curvature[..., 0, :]),
+            side,
+        ]
+        start = xp.concatenate([xp.stack(starts, axis=-2), spread], axis=-2)
         label = mixture_labels(
             rows,
             start_responsibilities(start, weight),
             n_steps=finder.em_steps,
         )
-        first, second = weight * label, weight * (1 - label)
+        first = weight[..., None, :] * label
+        second = weight[..., None, :] * (1 - label)
         directions.append(discriminants(rows, first, second, n_model=n_model))
     return directions + [more(rows, n_model=n_model) for more in finder.proposals]
 
@@ -490,39 +525,53 @@ def _hinges(
     Both sides are fitted, each row is labelled by the side that predicts it better,
     weighted by how much, and LDA of the labels gives the next direction.
     """
-    rows, n_model = node.rows, node.n_model
     gain = finalists[0].gain
-    chosen = jax.lax.top_k(gain, min(finder.n_hinge, len(gain)))[1]
-    start = jax.tree.map(lambda array: array[chosen], finalists)
+    xp = namespace(gain)
+    chosen = largest(gain, min(finder.n_hinge, gain.shape[-1]))
+    n_axes = gain.ndim - 1
+    start = jax.tree.map(lambda array: taken(array, chosen, n_axes), finalists)
 
-    def error(model):
-        slopes = model[:, 1:].transpose(0, 2, 1)
-        fitted = matmul(slopes, rows.coordinates[:, :n_model].T)
-        fitted = fitted + model[:, 0, :, None]
-        return jnp.sum((rows.residual.T - fitted) ** 2, axis=1)
+    def errors(rows, model):
+        slopes = xp.swapaxes(model[..., 1:, :], -1, -2)
+        each = slopes.shape[:-1]  # nodes, splits, outputs
+        n_model = slopes.shape[-1]
+        slopes = slopes.reshape(*each[:-2], each[-2] * each[-1], n_model)
+        regressors = xp.swapaxes(rows.coordinates[..., :n_model], -1, -2)
+        fitted = matmul(slopes, regressors).reshape(*each, -1)
+        fitted = fitted + model[..., 0, :, None]
+        residual = xp.swapaxes(rows.residual, -1, -2)[..., None, :, :]
+        return xp.sum((residual - fitted) ** 2, axis=-2)
 
-    def step(_, state):
+    def step(node, state):
         current, models = state
-        advantage = error(models.right) - error(models.left)
-        size = jnp.abs(advantage)
-        mean = safe_divide(matmul(size, rows.weight), jnp.sum(rows.weight))
-        cap = _MOST_WEIGHT * mean[:, None]
-        bounded = rows.weight * jnp.minimum(size, cap)
-        first = jnp.where(advantage > 0, bounded, 0.0)
+        rows, n_model = node.rows, node.n_model
+        advantage = errors(rows, models.right) - errors(rows, models.left)
+        size = xp.abs(advantage)
+        total = xp.sum(rows.weight, axis=-1)[..., None]
+        mean = safe_divide(matvec(size, rows.weight), total)
+        cap = _MOST_WEIGHT * mean[..., None]
+        bounded = rows.weight[..., None, :] * xp.minimum(size, cap)
+        first = xp.where(advantage > 0, bounded, 0.0)
         direction = discriminants(rows, first, bounded - first, n_model=n_model)
         new = _oblique(direction, node, finder)
         new_models = _exact(new, node)
         new = new._replace(gain=new_models.gain)
         better = new.gain > current.gain * (1 + _LEAST_RISE)
+        state = _where(better, (new, new_models), (current, models))
+        return state, better.any(axis=-1)
 
-        def choose(a, b):
-            return jnp.where(better.reshape((-1,) + (1,) * (a.ndim - 1)), a, b)
+    return improved(finder.hinge_steps, step, node._replace(axis=None), start)[0]
 
-        return jax.tree.map(choose, (new, new_models), (current, models))
 
-    steps = finder.hinge_steps
-    return turns(steps, step, start)[0]
+def _where(chosen: AnyArray, first: Any, second: Any) -> Any:
+    return jax.tree.map(lambda a, b: where_each(chosen, a, b), first, second)
 
 
 def _merge(first: Any, second: Any) -> Any:
-    return jax.tree.map(lambda *pair: jnp.concatenate(pair), first, second)
+    """Two lists of candidates, and what belongs to each of them, as one list."""
+    n_axes = jax.tree.leaves(first)[0].ndim - 1
+
+    def joined(a, b):
+        return namespace(a).concatenate([a, b], axis=n_axes)
+
+    return jax.tree.map(joined, first, second)

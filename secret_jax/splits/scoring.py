@@ -12,6 +12,7 @@ moments of each side; the best few then get their Gram matrices and exact scores
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import jax
@@ -19,13 +20,18 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from secret_jax.runtime.arrays import products_of_pairs, sums_below, weighted_quantiles
 from secret_jax.runtime.linalg import (
-    guarded_solve,
+    AnyArray,
+    definite_solve,
     inverse_cholesky,
     is_written_out,
     matmul,
+    matvec,
+    namespace,
     safe_divide,
     small_matmul,
+    vecmat,
 )
 
 # A quantile of 128 rows is off by some 4 % of the rows: less than the 6 % that sixteen
@@ -36,38 +42,36 @@ _QUANTILE_ROWS = 128
 _MOST_NARROW = 0.99
 # Float32 rounding of sums of about a thousand products.
 _ROUNDING = 1e-6
-# Columns that a product of matrices computes at once on a processor.
-_LANES = 32
 # So many rows of a node together: the smallest nodes are one tile.
 _TILE = 128
 
 
 class NodeRows(NamedTuple):
-    """Rows of one node in whitened coordinates, ready for Grams.
+    """Rows of nodes in whitened coordinates, ready for Grams.
 
     Attributes
     ----------
-    coordinates : Array of shape (n_rows, n_coordinates)
+    coordinates : Array of shape (..., n_rows, n_coordinates)
         Whitened; those that span the models' regressors come first.
-    residual : Array of shape (n_rows, n_outputs)
+    residual : Array of shape (..., n_rows, n_outputs)
         Of the node's own model, of about unit variance.
-    weight : Array of shape (n_rows,)
+    weight : Array of shape (..., n_rows)
         Zero for padding.
-    products : Array of shape (n_rows, n_products)
+    products : Array of shape (..., n_rows, n_products)
         Products of the columns [1, model coordinates, residuals, other coordinates],
         upper triangle column by column: those of the models are a prefix.
-    total : Array of shape (n_products,)
+    total : Array of shape (..., n_products)
         Weighted sum of the products.
-    penalty : Array of shape (n_coordinates, n_coordinates)
+    penalty : Array of shape (..., n_coordinates, n_coordinates)
         The identity in units of the attributes, as the coordinates see it.
     """
 
-    coordinates: jax.Array
-    residual: jax.Array
-    weight: jax.Array
-    products: jax.Array
-    total: jax.Array
-    penalty: jax.Array
+    coordinates: AnyArray
+    residual: AnyArray
+    weight: AnyArray
+    products: AnyArray
+    total: AnyArray
+    penalty: AnyArray
 
 
 class SideModels(NamedTuple):
@@ -75,16 +79,16 @@ class SideModels(NamedTuple):
 
     Attributes
     ----------
-    gain : Array of shape (n_splits,)
+    gain : Array of shape (..., n_splits)
         Drop of the penalised residual sum of squares; minus infinity where a side has
         too little weight.
-    left, right : Array of shape (n_splits, 1 + n_model, n_outputs)
+    left, right : Array of shape (..., n_splits, 1 + n_model, n_outputs)
         Intercept and slopes in the coordinates.
     """
 
-    gain: jax.Array
-    left: jax.Array
-    right: jax.Array
+    gain: AnyArray
+    left: AnyArray
+    right: AnyArray
 
 
 def triangle(width: int) -> tuple[np.ndarray, np.ndarray]:
@@ -97,8 +101,8 @@ def triangle(width: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def unpack(
-    packed: Float[Array, "... n_products"], columns: Int[np.ndarray, " n"]
-) -> Float[Array, "... n n"]:
+    packed: Float[AnyArray, "... n_products"], columns: Int[np.ndarray, " n"]
+) -> Float[AnyArray, "... n n"]:
     """Symmetric matrices of some columns, from packed triangles.
 
     Parameters
@@ -110,9 +114,14 @@ def unpack(
     -------
     Array of shape (..., n, n)
     """
+    return packed[..., _places_of_pairs(tuple(columns.tolist()))]
+
+
+@lru_cache(maxsize=1024)
+def _places_of_pairs(columns: tuple[int, ...]) -> np.ndarray:
     low = np.minimum.outer(columns, columns)
     high = np.maximum.outer(columns, columns)
-    return packed[..., high * (high + 1) // 2 + low]
+    return high * (high + 1) // 2 + low
 
 
 def coordinate_columns(n_model: int, n_coordinates: int, n_outputs: int) -> np.ndarray:
@@ -122,22 +131,22 @@ def coordinate_columns(n_model: int, n_coordinates: int, n_outputs: int) -> np.n
 
 
 def node_rows(
-    basis: Float[Array, "n_rows n_coordinates"],
-    residual: Float[Array, "n_rows n_outputs"],
-    weight: Float[Array, " n_rows"],
+    basis: Float[AnyArray, "... n_rows n_coordinates"],
+    residual: Float[AnyArray, "... n_rows n_outputs"],
+    weight: Float[AnyArray, "... n_rows"],
     *,
     n_model: int,
     ridge: float,
-) -> tuple[NodeRows, jax.Array]:
-    """Whiten the rows of a node and multiply their columns.
+) -> tuple[NodeRows, AnyArray]:
+    """Whiten the rows of nodes and multiply their columns.
 
     Parameters
     ----------
-    basis : Array of shape (n_rows, n_coordinates)
+    basis : Array of shape (..., n_rows, n_coordinates)
         Attributes, or combinations of them, of zero mean and about unit variance.
-    residual : Array of shape (n_rows, n_outputs)
+    residual : Array of shape (..., n_rows, n_outputs)
         Of the node's own model, of about unit variance.
-    weight : Array of shape (n_rows,)
+    weight : Array of shape (..., n_rows)
     n_model : int
         How many of the basis columns, the first ones, the models use.
     ridge : float
@@ -146,74 +155,66 @@ def node_rows(
     Returns
     -------
     rows : NodeRows
-    whitener : Array of shape (n_coordinates, n_coordinates)
+    whitener : Array of shape (..., n_coordinates, n_coordinates)
         Lower triangular; ``coordinates = basis @ whitener.T``.
     """
-    n_coordinates = basis.shape[1]
-    share = safe_divide(weight, jnp.sum(weight))
-    covariance = matmul((share[:, None] * basis).T, basis)
-    ridged = covariance + ridge * jnp.eye(n_coordinates, dtype=basis.dtype)
+    xp = namespace(basis)
+    n_coordinates = basis.shape[-1]
+    ridged = covariance_of(basis, weight)
+    ridged = ridged + ridge * xp.eye(n_coordinates, dtype=basis.dtype)
     whitener, _ = inverse_cholesky(ridged, 0.0)
-    coordinates = matmul(basis, whitener.T)
-    design = jnp.concatenate(
+    transposed = xp.swapaxes(whitener, -1, -2)
+    coordinates = matmul(basis, transposed)
+    design = xp.concatenate(
         [
-            jnp.ones_like(residual[:, :1]),
-            coordinates[:, :n_model],
+            xp.ones_like(residual[..., :1]),
+            coordinates[..., :n_model],
             residual,
-            coordinates[:, n_model:],
+            coordinates[..., n_model:],
         ],
-        axis=1,
+        axis=-1,
     )
-    products = _products(design)
-    total = matmul(weight, products)
-    penalty = ridge * small_matmul(whitener, whitener.T)
+    products = products_of_pairs(design)
+    total = vecmat(weight, products)
+    penalty = ridge * small_matmul(whitener, transposed)
     return NodeRows(coordinates, residual, weight, products, total, penalty), whitener
 
 
-def _products(design: jax.Array) -> jax.Array:
-    """Products of columns, in the order of `triangle`, (n_rows, n_products)."""
-    width = design.shape[1]
-    if is_written_out():
-        row, column = triangle(width)
-        return design[:, row] * design[:, column]
-    # A processor takes runs of neighbours in half the time of single columns.
-    runs = [design[:, : last + 1] * design[:, last, None] for last in range(width)]
-    return jnp.concatenate(runs, axis=1)
+def covariance_of(values: AnyArray, weight: AnyArray) -> AnyArray:
+    """Weighted mean of the products of columns of mean zero, (..., n, n)."""
+    xp = namespace(values)
+    share = safe_divide(weight, xp.sum(weight, axis=-1)[..., None])
+    return matmul(xp.swapaxes(share[..., None] * values, -1, -2), values)
 
 
 def quantiles(
-    values: Float[Array, "n_directions n_rows"], weight: jax.Array, n: int
-) -> Float[Array, "n_directions n"]:
-    """Quantiles of a prefix of the rows, by counting instead of sorting.
+    values: Float[AnyArray, "... n_directions n_rows"], weight: AnyArray, n: int
+) -> Float[AnyArray, "... n_directions n"]:
+    """Quantiles of a prefix of the rows.
 
     Parameters
     ----------
-    values : Array of shape (n_directions, n_rows)
-    weight : Array of shape (n_rows,) or (n_directions, n_rows)
+    values : Array of shape (..., n_directions, n_rows)
+    weight : Array of shape (..., n_rows) or (..., n_directions, n_rows)
         Zero for padding, which comes last, and for rows that do not count.
     n : int
 
     Returns
     -------
-    Array of shape (n_directions, n)
+    Array of shape (..., n_directions, n)
         Values that occur; the smallest is the first.
     """
-    share = (jnp.arange(n, dtype=values.dtype) + 0.5) / n
-    share = share.at[0].set(0.0)  # the smallest value: its group may be rare
+    share = (np.arange(n, dtype=np.float32) + np.float32(0.5)) / np.float32(n)
+    share[0] = 0.0  # the smallest value: its group may be rare
     return quantiles_at(values, weight, share)
 
 
-def quantiles_at(values: jax.Array, weight: jax.Array, share: jax.Array) -> jax.Array:
+def quantiles_at(
+    values: AnyArray, weight: AnyArray, share: np.ndarray | jax.Array
+) -> AnyArray:
     """The quantiles at given shares, as in `quantiles`."""
-    head, mass = values[:, :_QUANTILE_ROWS], weight[..., :_QUANTILE_ROWS]
-
-    def along(head, mass):
-        enough = share * jnp.sum(mass) * (1 - _ROUNDING)
-        below = matmul((head[None, :] <= head[:, None]).astype(mass.dtype), mass)
-        usable = (below[None, :] >= enough[:, None]) & (mass > 0)
-        return jnp.min(jnp.where(usable, head, jnp.inf), axis=1)
-
-    return jax.vmap(along, in_axes=(0, None if mass.ndim == 1 else 0))(head, mass)
+    head = slice(_QUANTILE_ROWS)
+    return weighted_quantiles(values[..., head], weight[..., head], share)
 
 
 def sums_over_rows(
@@ -264,13 +265,13 @@ def sums_over_rows(
 
 def screen(
     rows: NodeRows,
-    projection: Float[Array, "n_directions n_rows"],
-    cuts: Float[Array, "n_directions n_cuts"],
-    min_weight: Float[Array, ""],
+    projection: Float[AnyArray, "... n_directions n_rows"],
+    cuts: Float[AnyArray, "... n_directions n_cuts"],
+    min_weight: Float[AnyArray, ...],
     *,
     n_model: int,
-    along: Float[Array, "n_directions n_rows"] | None = None,
-) -> Float[Array, "n_directions n_cuts"]:
+    along: Float[AnyArray, "... n_directions n_rows"] | None = None,
+) -> Float[AnyArray, "... n_directions n_cuts"]:
     r"""Approximate gains of many splits, from first moments of their sides.
 
     Of a side of weight :math:`w`, with model coordinates :math:`u` and residual
@@ -291,97 +292,78 @@ def screen(
     Parameters
     ----------
     rows : NodeRows
-    projection : Array of shape (n_directions, n_rows)
-    cuts : Array of shape (n_directions, n_cuts)
-    min_weight : Array of shape ()
+    projection : Array of shape (..., n_directions, n_rows)
+    cuts : Array of shape (..., n_directions, n_cuts)
+    min_weight : Array of shape (...)
         Least weight on each side.
     n_model : int
-    along : Array of shape (n_directions, n_rows), optional
+    along : Array of shape (..., n_directions, n_rows), optional
         What the models see of each direction, if that is not the projection.
 
     Returns
     -------
-    Array of shape (n_directions, n_cuts)
+    Array of shape (..., n_directions, n_cuts)
         Minus infinity where a side has too little weight.
     """
-    total = rows.total[0]
+    xp = namespace(projection)
+    total = rows.total[..., :1]
     along = projection if along is None else along
-    mean = safe_divide(matmul(along, rows.weight), total)
-    centred = along - mean[:, None]
-    variance = safe_divide(matmul(centred**2, rows.weight), total)
-    unit = safe_divide(centred, jnp.sqrt(variance)[:, None])
+    mean = safe_divide(matvec(along, rows.weight), total)
+    centred = along - mean[..., None]
+    variance = safe_divide(matvec(centred**2, rows.weight), total)
+    unit = safe_divide(centred, xp.sqrt(variance)[..., None])
     # Slope of each model coordinate on the direction.
-    slope = matmul(unit * rows.weight, rows.coordinates[:, :n_model])
-    slope = safe_divide(slope, total)
-    strength = jnp.sum(slope**2, axis=1)[:, None]
+    weighted = unit * rows.weight[..., None, :]
+    slope = matmul(weighted, rows.coordinates[..., :n_model])
+    slope = safe_divide(slope, total[..., None])
+    strength = xp.sum(slope**2, axis=-1)[..., None]
 
-    n_outputs = rows.residual.shape[1]
+    n_outputs = rows.residual.shape[-1]
     # Where the products of a residual with [1, model coordinates] stand.
     starts = [c * (c + 1) // 2 for c in range(n_model + 1, n_model + 1 + n_outputs)]
     places = [slice(start, start + 1 + n_model) for start in starts]
-    moments = [rows.products[:, place] for place in places]
-    columns = jnp.concatenate([jnp.ones_like(moments[0][:, :1]), *moments], axis=1)
-    n_directions, n_cuts = cuts.shape
-    n_columns = columns.shape[1]
-    # Of few directions all sums are one product: of the numbers that each finds beside
-    # its own, most stand in lanes that would else be empty.
-    together = n_columns + 2 * n_directions <= _LANES and not is_written_out()
+    moments = [rows.products[..., place] for place in places]
+    columns = xp.concatenate([xp.ones_like(moments[0][..., :1]), *moments], axis=-1)
+    own = xp.stack([unit, unit**2], axis=-1)
+    sums, own_sums = sums_below(projection, cuts, rows.weight, columns, own)
+    whole = [rows.total[..., :1], *(rows.total[..., place] for place in places)]
+    whole = xp.concatenate(whole, axis=-1)[..., None, None, :]
+    own_whole = vecmat(rows.weight[..., None, :], own)[..., None, :]
+    # Both sides of all splits in one batch: a program of half as many steps.
+    sums = xp.concatenate([sums, whole - sums], axis=-2)
+    own_sums = xp.concatenate([own_sums, own_whole - own_sums], axis=-2)
 
-    def sums_of(weight, columns, projection, unit):
-        left = jnp.where(projection[:, None, :] <= cuts[:, :, None], weight, 0.0)
-        if not together:
-            own = jnp.stack([unit, unit**2], axis=-1)
-            return matmul(left, columns), jax.vmap(matmul)(left, own)
-        every = jnp.concatenate([columns, unit.T, (unit**2).T], axis=1)
-        return matmul(left.reshape(-1, left.shape[-1]), every)
-
-    found = sums_over_rows(
-        sums_of, rows.weight, (rows.weight, columns), (projection, unit)
-    )
-    if together:
-        found = found.reshape(n_directions, n_cuts, -1)
-        own_sums = found[:, :, n_columns:].reshape(n_directions, n_cuts, 2, -1)
-        each = jnp.arange(n_directions)
-        found = found[:, :, :n_columns], own_sums[each, :, :, each]
-    sums, own_sums = found
-    whole = jnp.concatenate([rows.total[:1], *(rows.total[p] for p in places)])
-    own = jnp.stack([unit, unit**2], axis=-1)
-    own_whole = matmul(rows.weight, own)[:, None, :]
-
-    def gain(sums, own_sums):
-        weight = jnp.maximum(sums[..., 0], _ROUNDING)
-        center = own_sums[..., 0] / weight
-        spread = own_sums[..., 1] / weight - center**2
-        narrower = jnp.minimum(
-            1 - spread, _MOST_NARROW / jnp.maximum(strength, _MOST_NARROW)
+    weight = xp.maximum(sums[..., 0], _ROUNDING)
+    center = own_sums[..., 0] / weight
+    spread = own_sums[..., 1] / weight - center**2
+    narrower = xp.minimum(1 - spread, _MOST_NARROW / xp.maximum(strength, _MOST_NARROW))
+    rest = 1 - strength * narrower + _ROUNDING
+    gain = xp.zeros_like(weight)
+    for output in range(n_outputs):
+        first = 1 + output * (1 + n_model)
+        level = sums[..., first] / weight
+        moment = sums[..., first + 1 : first + 1 + n_model] / weight[..., None]
+        along_slope = matvec(moment, slope)
+        shift = center * level
+        # |b|^2 and s'b of the derivation above.
+        squared = xp.sum(moment**2, axis=-1) + shift * (
+            shift * strength - 2 * along_slope
         )
-        total = jnp.zeros_like(weight)
-        for output in range(n_outputs):
-            first = 1 + output * (1 + n_model)
-            level = sums[..., first] / weight
-            moment = sums[..., first + 1 : first + 1 + n_model] / weight[..., None]
-            along_slope = jnp.sum(moment * slope[:, None, :], axis=-1)
-            # |b|^2 and s'b of the derivation above.
-            squared = (
-                jnp.sum(moment**2, axis=-1)
-                - 2 * center * level * along_slope
-                + (center * level) ** 2 * strength
-            )
-            own_moment = along_slope - center * level * strength
-            rest = 1 - strength * narrower + _ROUNDING
-            total = total + (level**2 + squared + own_moment**2 * narrower / rest)
-        return weight * total
+        own_moment = along_slope - shift * strength
+        gain = gain + (level**2 + squared + own_moment**2 * narrower / rest)
+    gain = weight * gain
 
-    least = jnp.minimum(sums[..., 0], total - sums[..., 0])
-    allowed = (least >= min_weight) & (least > 0)
-    both = gain(sums, own_sums) + gain(whole - sums, own_whole - own_sums)
-    return jnp.where(allowed & jnp.isfinite(both), both, -jnp.inf)
+    n_cuts = cuts.shape[-1]
+    gain = gain[..., :n_cuts] + gain[..., n_cuts:]
+    least = xp.minimum(sums[..., :n_cuts, 0], sums[..., n_cuts:, 0])
+    allowed = (least >= xp.asarray(min_weight)[..., None, None]) & (least > 0)
+    return xp.where(allowed & xp.isfinite(gain), gain, -xp.inf)
 
 
 def fit_sides(
     rows: NodeRows,
-    left: Bool[Array, "n_splits n_rows"],
-    min_weight: Float[Array, ""],
+    left: Bool[AnyArray, "... n_splits n_rows"],
+    min_weight: Float[AnyArray, ...],
     *,
     n_model: int,
 ) -> SideModels:
@@ -390,50 +372,51 @@ def fit_sides(
     Parameters
     ----------
     rows : NodeRows
-    left : Array of shape (n_splits, n_rows), bool
-    min_weight : Array of shape ()
+    left : Array of shape (..., n_splits, n_rows), bool
+    min_weight : Array of shape (...)
     n_model : int
 
     Returns
     -------
     SideModels
     """
+    xp = namespace(left)
     n_products = n_model_products(rows, n_model)
-    packed = matmul(jnp.where(left, rows.weight, 0.0), rows.products[:, :n_products])
+    weight = xp.where(left, rows.weight[..., None, :], 0.0)
+    packed = matmul(weight, rows.products[..., :n_products])
     # Both sides of all splits in one batch: a program of half as many steps.
-    sides = jnp.stack([packed, rows.total[:n_products] - packed])
+    other = rows.total[..., None, :n_products] - packed
+    sides = xp.stack([packed, other], axis=-3)
     return fit_sums(rows, sides, min_weight, n_model=n_model)
 
 
 def n_model_products(rows: NodeRows, n_model: int) -> int:
     """How many of the products the models need: the first ones."""
-    n_joint = n_model + 1 + rows.residual.shape[1]
+    n_joint = n_model + 1 + rows.residual.shape[-1]
     return n_joint * (n_joint + 1) // 2
 
 
 def fit_sums(
     rows: NodeRows,
-    sides: Float[Array, "2 n_splits n_products"],
-    min_weight: Float[Array, ""],
+    sides: Float[AnyArray, "... 2 n_splits n_products"],
+    min_weight: Float[AnyArray, ...],
     *,
     n_model: int,
 ) -> SideModels:
     """`fit_sides` from weighted sums of the products over both sides of each split."""
-    columns = np.arange(n_model + 1 + rows.residual.shape[1])
-    penalty = jnp.zeros((n_model + 1, n_model + 1), sides.dtype)
-    penalty = penalty.at[1:, 1:].set(rows.penalty[:n_model, :n_model])
-    penalty = penalty + _ROUNDING * jnp.eye(n_model + 1, dtype=sides.dtype)
-
-    def fit(packed):
-        gram = unpack(packed, columns)
-        moment = gram[: n_model + 1, n_model + 1 :]
-        weight = jnp.maximum(gram[0, 0], _ROUNDING)
-        ridged = gram[: n_model + 1, : n_model + 1] + weight * penalty
-        model = guarded_solve(ridged, moment, 0.0)
-        return jnp.sum(model * moment), model
-
-    gains, models = jax.vmap(jax.vmap(fit))(sides)
-    least = jnp.min(sides[:, :, 0], axis=0)
-    gain = jnp.sum(gains, axis=0)
-    allowed = (least >= min_weight) & (least > 0) & jnp.isfinite(gain)
-    return SideModels(jnp.where(allowed, gain, -jnp.inf), models[0], models[1])
+    xp = namespace(sides)
+    n = n_model + 1
+    gram = unpack(sides, np.arange(n + rows.residual.shape[-1]))
+    slopes = rows.penalty[..., :n_model, :n_model]
+    pairs = [(0, 0)] * (slopes.ndim - 2) + [(1, 0)] * 2
+    penalty = xp.pad(slopes, pairs) + _ROUNDING * xp.eye(n, dtype=sides.dtype)
+    weight = xp.maximum(gram[..., :1, :1], _ROUNDING)
+    moment = gram[..., :n, n:]
+    ridged = gram[..., :n, :n] + weight * penalty[..., None, None, :, :]
+    models = definite_solve(ridged, moment)
+    gains = xp.sum(models * moment, axis=(-2, -1))
+    least = xp.min(sides[..., 0], axis=-2)
+    gain = xp.sum(gains, axis=-2)
+    enough = least >= xp.asarray(min_weight)[..., None]
+    gain = xp.where(enough & (least > 0) & xp.isfinite(gain), gain, -xp.inf)
+    return SideModels(gain, models[..., 0, :, :, :], models[..., 1, :, :, :])

@@ -285,7 +285,7 @@ def test_all_stages_are_found_add_up_and_leave_nothing_behind():
         return (
             trees.grow,
             batches.Search.find,
-            batches.find_splits,
+            batches.Search._found,
             CrossValidation.__call__,
         )
 
@@ -299,7 +299,7 @@ def test_all_stages_are_found_add_up_and_leave_nothing_behind():
     expected = {"encode", "prune", "statistics while growing", "distill"}
     assert expected <= found.keys()
     assert found[stages.REST] < 0.5 * seconds
-    assert clock.in_threads["find splits on the device"] > 0
+    assert clock.in_threads["find splits"] > 0
     assert places() == before
 
 

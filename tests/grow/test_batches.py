@@ -23,8 +23,22 @@ FINDERS = {
 every_finder = pytest.mark.parametrize("finder", FINDERS.values(), ids=FINDERS)
 
 
+# Every finder in compiled programs, and in NumPy what needs none.
+every_way = pytest.mark.parametrize(
+    ("finder", "together"),
+    [
+        *((finder, together) for finder in FINDERS.values() for together in (0, 1)),
+        (FINDERS["rss"], None),
+    ],
+    ids=lambda value: getattr(type(value), "__name__", value),
+)
+
+
 def find(nodes, finder, n_nodes=N_NODES, together=False):
-    found = find_splits(nodes, n_nodes, finder=finder, together=together)
+    if together is None:
+        with np.errstate(all="ignore"):
+            return finder(nodes)
+    found = find_splits(nodes, n_nodes, finder=finder, together=bool(together))
     return jax.tree.map(np.asarray, found)
 
 
@@ -68,8 +82,7 @@ def test_side_by_side_or_one_after_the_other(finder, more):
         np.testing.assert_allclose(*pair, rtol=1e-2, atol=1e-2)
 
 
-@every_finder
-@pytest.mark.parametrize("together", [False, True])
+@every_way
 def test_padding_of_rows_is_not_looked_at(finder, together):
     nodes = two_outputs(mixed_nodes(finder))
     real = np.arange(N_ROWS) < N_ROWS - 30
@@ -112,8 +125,7 @@ def test_more_padding_of_rows_only_rounds(finder):
     np.testing.assert_allclose(found.threshold, other.threshold, atol=1e-2)
 
 
-@every_finder
-@pytest.mark.parametrize("together", [False, True])
+@every_way
 def test_padding_nodes_and_neighbours_do_not_matter(finder, together):
     nodes = mixed_nodes(finder)
     empty = jax.tree.map(np.copy, nodes)

@@ -245,7 +245,7 @@ def test_a_fit_compiles_few_programs_and_a_second_one_none():
 def test_a_batch_that_does_not_fit_into_memory_is_halved(rng, monkeypatch):
     X = rng.normal(size=(600, 3))
     y = np.where(X[:, 0] > 0, 3 * X[:, 1], -X[:, 2]) + 0.1 * rng.normal(size=600)
-    model = SecretRegressor(oblique=False, prune=None, max_depth=3)
+    model = SecretRegressor(splits="cart", prune=None, max_depth=3)
     expected = tree_bytes(model.fit(X, y).tree_)
     sizes = []
 

@@ -116,7 +116,7 @@ def test_every_column_keeps_its_role(rng):
 def test_tables_of_like_width_share_programs(rng):
     x = rng.normal(size=(300, 11))
     y = x[:, 0] * (x[:, 1] > 0) + 0.1 * rng.normal(size=300)
-    model = SecretRegressor(oblique=False, prune=None, max_depth=2)
+    model = SecretRegressor(splits="cart", prune=None, max_depth=2)
     model.fit(x, y)
     before = find_splits.n_compiled
     model.fit(x[:, :9], y)

@@ -122,7 +122,8 @@ def test_a_weight_of_two_is_a_row_twice(finder, table):
     twice = root_of(np.repeat(part, 2), key=7)
     found, expected = grow(rows, schema, options, [heavy, twice])
     assert found.n_nodes > 1
-    assert_same_tree(found, expected, tolerance=1e-4)
+    # EM stops while slow directions still move: what it implies magnifies rounding.
+    assert_same_tree(found, expected, tolerance=3e-4)
 
 
 @every_finder

@@ -17,6 +17,7 @@ from secret_jax.grow.program import find_splits
 from secret_jax.splits.interface import Columns, Node, Split
 from secret_jax.splits.mixture import MixtureStatus
 from secret_jax.splits.secret import _best_fit, _whiten
+from secret_jax.splits.tiles import Tiles
 from secret_jax.tree.structure import SplitKind
 
 # One shape and few settings, so few compiled programs.
@@ -71,7 +72,9 @@ def statuses(batch: Node, settings: Settings) -> np.ndarray:
     @jax.jit
     def status(node):
         numbers = node.random.reshape(finder.n_attempts, finder.n_starts, 2)
-        return _best_fit(finder, node, _whiten(node), numbers[0], jnp.int32(0)).status
+        tiles = Tiles.of(node)
+        whitened = _whiten(node, tiles)
+        return _best_fit(finder, node, tiles, whitened, numbers[0], jnp.int32(0)).status
 
     return np.asarray(jax.lax.map(status, with_columns(batch, columns)))
 
@@ -326,6 +329,39 @@ def test_split_is_the_same_wherever_it_is_in_the_batch(batch, settings):
         for index in range(N_NODES):
             place = (index + shift) % N_NODES
             assert node_bytes(found, place) == node_bytes(alone, index)
+
+
+def test_padding_of_a_node_changes_no_bit(rng):
+    """Several tiles, the last of them in part; then two and fourteen of padding."""
+    n_rows = 1100
+    x = rng.normal(size=(1, n_rows, N_CONTINUOUS))
+    y = np.abs(x[..., :1] + x[..., 1:2]) + 0.1 * rng.normal(size=(1, n_rows, 1))
+    finder = SecretSplits(n_starts=1, n_attempts=1, max_iter=20)
+
+    def found(n_padded):
+        def pad(values):
+            wider = [(0, 0), (0, n_padded - n_rows), (0, 0)][: values.ndim]
+            return np.pad(values.astype(np.float32), wider)
+
+        node = Node(
+            x=pad(x),
+            codes=np.zeros((1, n_padded, 0), np.int32),
+            targets=pad(y),
+            weight=pad(np.ones((1, n_rows))),
+            min_weight=np.full(1, 2.0, np.float32),
+            random=np.full((1, 2), 0.3, np.float32),
+            coefficient=np.zeros((1, 1, 1 + N_CONTINUOUS), np.float32),
+            degrees=np.zeros(1, np.float32),
+            oblique=np.ones(1, bool),
+            allowed=np.ones((1, N_CONTINUOUS), bool),
+            extra={},
+            columns=Columns(n_regressors=N_CONTINUOUS),
+        )
+        return find_splits(node, 1, finder=finder, together=False)
+
+    few, many = found(2048), found(8192)
+    assert few.kind[0] == SplitKind.OBLIQUE
+    assert node_bytes(few, 0) == node_bytes(many, 0)
 
 
 # Laws

@@ -1,0 +1,332 @@
+"""Array operations that NumPy and JAX do best in different ways, each with two bodies.
+
+Rows and what is chosen from them are the last axes of arrays; all axes before them are
+of nodes. Arrays of NumPy are computed by NumPy, all others by JAX.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import ndtri
+from jaxtyping import Float, Int
+from scipy.special import ndtri as scipy_ndtri
+
+from secret_jax.runtime.linalg import (
+    AnyArray,
+    each,
+    is_written_out,
+    matmul,
+    namespace,
+    turns,
+)
+
+# Float32 rounding of sums of weights.
+_ROUNDING = 1e-6
+
+
+def largest(values: Float[AnyArray, "... n"], k: int) -> Int[AnyArray, "... k"]:
+    """Places of the k largest values, in their order; of equals the first.
+
+    Examples
+    --------
+    >>> largest(np.array([1.0, 3.0, 3.0, 2.0]), 3).tolist()
+    [1, 2, 3]
+    """
+    if namespace(values) is np:
+        return np.argsort(-values, axis=-1, stable=True)[..., :k]
+    # Counted: a sort of so few takes longer.
+    index, order = jnp.arange(values.shape[-1]), jnp.arange(k)
+    own, other = values[..., :, None], values[..., None, :]
+    before = (other > own) | ((other == own) & (index < index[:, None]))
+    rank = jnp.sum(before, axis=-1)
+    return jnp.sum(jnp.where(rank[..., None, :] == order[:, None], index, 0), axis=-1)
+
+
+def taken(array: AnyArray, index: AnyArray, n_axes: int) -> AnyArray:
+    """Entries along the axis after the axes of nodes, of which there are so many.
+
+    Parameters
+    ----------
+    array : Array of shape (..., n, *rest)
+    index : Array of shape (...) or (..., k), int
+
+    Returns
+    -------
+    Array of shape (..., *rest) or (..., k, *rest)
+    """
+    if namespace(array) is np:
+        return array[(*_all_nodes(array.shape[:n_axes], np.ndim(index)), index)]
+    return each(lambda array, index: array[index], n_axes)(array, index)
+
+
+@lru_cache(maxsize=1024)
+def _all_nodes(shape: tuple[int, ...], n_axes: int) -> tuple[np.ndarray, ...]:
+    """Places along the axes of nodes, to be broadcast to so many axes."""
+    after = n_axes - 1
+    return tuple(
+        np.arange(n).reshape(n, *(1,) * (after - axis)) for axis, n in enumerate(shape)
+    )
+
+
+def where_each(chosen: AnyArray, a: AnyArray, b: AnyArray) -> AnyArray:
+    """Entries of two arrays, by a condition on their first axes."""
+    shape = chosen.shape + (1,) * (a.ndim - chosen.ndim)
+    return namespace(a).where(chosen.reshape(shape), a, b)
+
+
+def either(
+    chosen: AnyArray, first: Callable[[], Any], second: Callable[[], Any]
+) -> Any:
+    """What one of two functions makes of each node: only what is chosen is computed.
+
+    Parameters
+    ----------
+    chosen : Array of shape (...), bool
+        Whether it is the first.
+    first, second : callable
+        Without arguments, to pytrees of Arrays.
+    """
+    if namespace(chosen) is jnp:
+        return jax.lax.cond(chosen, first, second)
+    if chosen.all():
+        return first()
+    if not chosen.any():
+        return second()
+    return jax.tree.map(lambda a, b: where_each(chosen, a, b), first(), second())
+
+
+def improved(
+    n: int,
+    step: Callable[[Any, Any], tuple[Any, AnyArray]],
+    nodes: Any,
+    state: Any,
+) -> Any:
+    """A state after so many steps, of which each improves some nodes, or none.
+
+    Parameters
+    ----------
+    n : int
+    step : callable
+        From nodes and a state to a state, and to whether it is better, for every node.
+        Where it is not, the step would lead to the same again.
+    nodes, state : pytree of Arrays
+        NumPy goes on with the nodes that were improved: all arrays have one axis of
+        nodes.
+    """
+    if namespace(jax.tree.leaves(state)[0]) is not np:
+        return turns(n, lambda _, state: step(nodes, state)[0], state)
+    found, going = state, None
+    for _ in range(n):
+        state, better = step(nodes, state)
+        if going is None:
+            found, going = state, np.arange(len(better))
+        else:
+            for every, some in zip(
+                jax.tree.leaves(found), jax.tree.leaves(state), strict=True
+            ):
+                every[going] = some
+        if not better.any():
+            break
+        if not better.all():
+            going = going[better]
+            nodes, state = jax.tree.map(
+                lambda a: a[better] if isinstance(a, np.ndarray) else a,  # noqa: B023
+                (nodes, state),
+            )
+    return found
+
+
+def sigmoid(values: AnyArray) -> AnyArray:
+    """1 / (1 + exp(-values))."""
+    if namespace(values) is np:
+        return 1 / (1 + np.exp(-values))
+    return jax.nn.sigmoid(values)
+
+
+def standard_normal(probability: AnyArray) -> AnyArray:
+    """Quantiles of the standard normal distribution."""
+    if namespace(probability) is np:
+        return scipy_ndtri(probability)
+    return ndtri(probability)
+
+
+def sums_by_code(
+    codes: Int[AnyArray, "... n_rows"], values: Float[AnyArray, "... n_rows"], n: int
+) -> Float[AnyArray, "... n"]:
+    """Sums of the values of rows of each code.
+
+    Examples
+    --------
+    >>> sums_by_code(np.array([0, 2, 0]), np.array([1.0, 5.0, 2.0]), 3).tolist()
+    [3.0, 0.0, 5.0]
+    """
+    if namespace(values) is np:
+        n_nodes = int(np.prod(values.shape[:-1]))
+        of_node = codes.reshape(n_nodes, -1) + n * np.arange(n_nodes)[:, None]
+        found = np.bincount(of_node.ravel(), values.ravel(), n_nodes * n)
+        return found.astype(values.dtype).reshape(*values.shape[:-1], n)
+    member = (codes[..., :, None] == jnp.arange(n)).astype(values.dtype)
+    return matmul(values[..., None, :], member)[..., 0, :]
+
+
+def stacked(function: Callable[[AnyArray], AnyArray], arrays: AnyArray) -> AnyArray:
+    """A function of each entry along the first axis, one after the other."""
+    if namespace(arrays) is np:
+        return np.stack([function(array) for array in arrays])
+    return jax.lax.map(function, arrays)
+
+
+def weighted_quantiles(
+    values: Float[AnyArray, "... n_directions n_rows"],
+    weight: AnyArray,
+    share: Float[AnyArray, " n"],
+) -> Float[AnyArray, "... n_directions n"]:
+    """Quantiles at given shares of the weight.
+
+    Parameters
+    ----------
+    values : Array of shape (..., n_directions, n_rows)
+    weight : Array of shape (..., n_rows) or (..., n_directions, n_rows)
+        Zero for rows that do not count.
+    share : Array of shape (n,)
+
+    Returns
+    -------
+    Array of shape (..., n_directions, n)
+        Values that occur; infinity where no row counts.
+    """
+    if namespace(values) is np:
+        return _quantiles_by_sorting(values, weight, np.asarray(share))
+    return each(
+        lambda values, weight: _quantiles_by_counting(values, weight, share),
+        values.ndim - 2,
+    )(values, weight)
+
+
+def _quantiles_by_counting(
+    values: jax.Array, weight: jax.Array, share: jax.Array
+) -> jax.Array:
+    def along(values, mass):
+        enough = share * jnp.sum(mass) * (1 - _ROUNDING)
+        below = matmul((values[None, :] <= values[:, None]).astype(mass.dtype), mass)
+        usable = (below[None, :] >= enough[:, None]) & (mass > 0)
+        return jnp.min(jnp.where(usable, values, jnp.inf), axis=1)
+
+    return jax.vmap(along, in_axes=(0, None if weight.ndim == 1 else 0))(values, weight)
+
+
+def _quantiles_by_sorting(
+    values: np.ndarray, weight: np.ndarray, share: np.ndarray
+) -> np.ndarray:
+    weight = weight if weight.ndim == values.ndim else weight[..., None, :]
+    values = np.where(weight > 0, values, np.float32(np.inf))
+    enough = share * (weight.sum(axis=-1)[..., None] * np.float32(1 - _ROUNDING))
+    heaviest = weight.max(axis=-1, keepdims=True)
+    if ((weight == heaviest) | (weight == 0)).all():  # places instead of sums
+        values = np.sort(values, axis=-1)
+        unit = np.where(heaviest > 0, heaviest, 1)
+        place = np.ceil(enough / unit).astype(np.intp) - 1
+        n_counted = np.sum(weight > 0, axis=-1)[..., None]
+        place = np.clip(place, 0, np.maximum(n_counted - 1, 0))
+    else:
+        order = np.argsort(values, axis=-1, stable=True)
+        values = np.take_along_axis(values, order, axis=-1)
+        weight = np.broadcast_to(weight, values.shape)
+        below = np.cumsum(np.take_along_axis(weight, order, axis=-1), axis=-1)
+        # From the end: what is there without weight adds nothing.
+        enough = np.minimum(enough, below[..., -1:])[..., None, :]
+        place = np.sum(below[..., None] < enough, axis=-2)
+    place = np.broadcast_to(place, (*values.shape[:-1], len(share)))
+    return taken(values, place, values.ndim - 1)
+
+
+def products_of_pairs(
+    design: Float[AnyArray, "... n_rows width"],
+) -> Float[AnyArray, "... n_rows n_products"]:
+    """Products of each row's numbers, upper triangle column by column.
+
+    Examples
+    --------
+    >>> products_of_pairs(np.array([[2.0, 3.0, 5.0]])).tolist()
+    [[4.0, 6.0, 9.0, 10.0, 15.0, 25.0]]
+    """
+    width = design.shape[-1]
+    if namespace(design) is not np and is_written_out():
+        column, row = np.tril_indices(width)
+        return design[..., row] * design[..., column]
+    # A processor takes runs of neighbours in half the time of single columns.
+    if namespace(design) is not np:
+        runs = [design[..., : i + 1] * design[..., i, None] for i in range(width)]
+        return jnp.concatenate(runs, axis=-1)
+    n_products = width * (width + 1) // 2
+    found = np.empty((*design.shape[:-1], n_products), design.dtype)
+    for i in range(width):
+        run = found[..., i * (i + 1) // 2 :][..., : i + 1]
+        np.multiply(design[..., : i + 1], design[..., i, None], out=run)
+    return found
+
+
+def sums_below(
+    projection: Float[AnyArray, "... n_directions n_rows"],
+    cuts: Float[AnyArray, "... n_directions n_cuts"],
+    weight: Float[AnyArray, "... n_rows"],
+    columns: Float[AnyArray, "... n_rows n_columns"],
+    own: Float[AnyArray, "... n_directions n_rows n_own"],
+) -> tuple[
+    Float[AnyArray, "... n_directions n_cuts n_columns"],
+    Float[AnyArray, "... n_directions n_cuts n_own"],
+]:
+    """Weighted sums over the rows that are not above a threshold.
+
+    Parameters
+    ----------
+    projection : Array of shape (..., n_directions, n_rows)
+    cuts : Array of shape (..., n_directions, n_cuts)
+        Thresholds, ascending.
+    weight : Array of shape (..., n_rows)
+    columns : Array of shape (..., n_rows, n_columns)
+        What is added up along all directions,
+    own : Array of shape (..., n_directions, n_rows, n_own)
+        and along its own one only.
+
+    Returns
+    -------
+    sums : Array of shape (..., n_directions, n_cuts, n_columns)
+    own_sums : Array of shape (..., n_directions, n_cuts, n_own)
+    """
+
+    if namespace(projection) is np:
+        return _sums_by_direction(projection, cuts, weight, columns, own)
+    below = projection[..., :, None, :] <= cuts[..., None]
+    left = jnp.where(below, weight[..., None, None, :], 0.0)
+    flat = left.reshape(*left.shape[:-3], -1, left.shape[-1])
+    found = matmul(flat, columns).reshape(*left.shape[:-1], -1)
+    return found, matmul(left, own)
+
+
+def _sums_by_direction(
+    projection: np.ndarray,
+    cuts: np.ndarray,
+    weight: np.ndarray,
+    columns: np.ndarray,
+    own: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    n_columns, n_own = columns.shape[-1], own.shape[-1]
+    every = np.empty((*weight.shape, n_columns + n_own), columns.dtype)
+    np.multiply(columns, weight[..., None], out=every[..., :n_columns])
+    own = own * weight[..., None, :, None]
+    found = np.empty((*cuts.shape, every.shape[-1]), columns.dtype)
+    nodes, n_rows = weight.shape[:-1], weight.shape[-1]
+    below = np.empty((*nodes, cuts.shape[-1], n_rows), weight.dtype)
+    for i in range(projection.shape[-2]):
+        values, cut = projection[..., i, None, :], cuts[..., i, :, None]
+        np.less_equal(values, cut, out=below, casting="unsafe")
+        every[..., n_columns:] = own[..., i, :, :]
+        found[..., i, :, :] = below @ every
+    return found[..., :n_columns], found[..., n_columns:]
