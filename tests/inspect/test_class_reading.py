@@ -16,6 +16,7 @@ import pytest
 from matplotlib.collections import PathCollection
 from matplotlib.colors import to_hex
 from matplotlib.patches import FancyBboxPatch, Rectangle
+from matplotlib.text import Text
 from random_trees import NAMES, TOWNS, class_tree, encode, random_rows, random_tree
 from sklearn.metrics import confusion_matrix, log_loss, roc_auc_score
 
@@ -286,6 +287,24 @@ def test_categories_stand_beside_each_other(names):
     assert np.asarray(cells.images[0].get_array()).shape[:2] == (12, 3)
     band = model.plot_partition("place", "length").ax
     assert np.asarray(band.images[0].get_array()).shape[:2] == (200, 12)
+
+
+def test_categories_that_are_not_drawn_are_counted(monkeypatch):
+    monkeypatch.setattr("secret_jax.inspect.plot.categories._MOST_CATEGORIES", 2)
+    model = fitted(["no", "yes"])
+    X, y = rows_of(model)
+    X["sex"] = np.resize(["M", "M", "I", "I", "F"], len(X))
+    said = []
+    for data in (None, (X, y)):
+        ax = model.plot_partition("sex", data=data).ax
+        shown = [label.get_text() for label in ax.get_xticklabels()]
+        words = " ".join(text.get_text() for text in ax.figure.findobj(Text))
+        said.append((shown, " ".join(words.split())))
+    (first, without), (often, among) = said
+    assert first == ["F", "I"]  # without rows nobody knows which are frequent
+    assert "the first sex: 2 of 3 categories" in without
+    assert often == ["I", "M"]
+    assert "the most frequent sex: 2 of 3 categories" in among
 
 
 def test_numbers_of_categories_are_marks():

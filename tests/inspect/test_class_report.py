@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from html import unescape
 
 import numpy as np
 import pandas as pd
@@ -105,6 +106,17 @@ def test_costs_decide_what_is_predicted():
     X, y = rows_of(model)
     right = np.mean(model.predict(X) == y)
     assert f"{100 * right:.1f} % ± " in "".join(Reader(model.to_html(X, y)).text)
+
+
+def test_tables_of_many_classes_have_the_width_of_the_page():
+    for names, wide in ((SIX, 6), (SIX[:3], 0), (["no", "yes"], 0)):
+        model = fitted(names)
+        html = model.to_html(*rows_of(model))
+        assert html.count('<section class="card broad"') == wide
+        assert ("the mean of the classes' shares" in unescape(html)) == (len(names) > 2)
+        assert "Smaller trees are the tree cut down" in html
+    alone = fitted(SIX, n_leaves=1)
+    assert "Smaller trees are" not in alone.to_html(*rows_of(alone))
 
 
 def test_a_notebook_shows_one_tree_of_all_classes():

@@ -67,7 +67,8 @@ class ClassParts:
     @property
     def explained(self) -> str:
         """What columns have shares in."""
-        return f"{self.view.loss_name} that the tree saves"
+        of_each = "" if self.view.of_two else " (the mean of the classes' shares)"
+        return f"{self.view.loss_name} that the tree saves{of_each}"
 
     @property
     def terms_words(self) -> str:
