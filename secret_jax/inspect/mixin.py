@@ -303,7 +303,7 @@ class ReadingMixin:
     def plot_partition(
         self,
         x: Any,
-        y: ArrayLike = None,
+        y: Any = None,
         *,
         at: Mapping[Any, Any] | None = None,
         data: tuple[Any, Any] | None = None,
