@@ -1,1 +1,1 @@
-"""Sums of one-column curves that are taken from the target before a tree is grown."""
+"""Additive stage: sums of one-column curves fitted in front of a tree."""

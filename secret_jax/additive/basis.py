@@ -1,4 +1,4 @@
-"""The terms that curves are made of: lines and hinges, cycles, indicators.
+"""Basis terms of curves: lines and hinges, cycles, indicators.
 
 Every term is piecewise linear in one encoded column, or a number for each category of a
 discrete one; it is given by its values at a few points.
@@ -31,7 +31,7 @@ _LEAST_WEIGHT = 2.0 - 1e-6
 
 
 class CurveTerms(NamedTuple):
-    """What the curve of one column may be made of.
+    """Basis terms of the curve of one column.
 
     Attributes
     ----------
@@ -40,11 +40,11 @@ class CurveTerms(NamedTuple):
     attribute : int
         Discrete attribute; -1 of a continuous column.
     indicator : int
-        Encoded column that says where the value is missing; -1: none does.
+        Encoded indicator of missing values; -1: none.
     at : ndarray of shape (n_points,), float64
         Encoded values, rising, or codes of categories.
     values : ndarray of shape (n_points, n_terms), float64
-        Of the terms at the points.
+        Values of the terms at the points.
     """
 
     column: int
@@ -55,11 +55,11 @@ class CurveTerms(NamedTuple):
 
     @property
     def n_terms(self) -> int:
-        """Coefficients, the one of missing values included."""
+        """Number of coefficients, including the one for missing values."""
         return self.values.shape[1] + (self.indicator >= 0)
 
     def of_rows(self, table: Table) -> np.ndarray:
-        """The terms at rows, shape (n_rows, n_terms), float64."""
+        """Evaluate the terms at rows, shape (n_rows, n_terms), float64."""
         if self.attribute >= 0:
             place = np.searchsorted(self.at, table.codes[:, self.attribute])
             place = np.minimum(place, len(self.at) - 1)
@@ -76,7 +76,7 @@ class CurveTerms(NamedTuple):
 def curve_terms(
     schema: TableSchema, table: Table, weight: np.ndarray, options: Additive
 ) -> list[CurveTerms]:
-    """Terms for every column of a table that has two values or more.
+    """Make terms for every column of a table that has at least two values.
 
     Terms of numbers have unit deviation; those of categories and of parts of dates that
     come again are indicators, which a common penalty shrinks the more the fewer rows
@@ -137,7 +137,7 @@ def curve_terms(
 
 
 def design(terms: Sequence[CurveTerms], table: Table) -> np.ndarray:
-    """The terms of all curves at rows, shape (n_rows, n_terms), float64."""
+    """Evaluate the terms of all curves at rows, shape (n_rows, n_terms), float64."""
     columns = [curve.of_rows(table) for curve in terms]
     return np.concatenate([np.zeros((len(table.codes), 0)), *columns], axis=1)
 
@@ -145,7 +145,7 @@ def design(terms: Sequence[CurveTerms], table: Table) -> np.ndarray:
 def _line(
     x: np.ndarray, weight: np.ndarray, n_knots: int, most_levels: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """A line and hinges between the least and the greatest value."""
+    """Make a line and hinges between the smallest and the largest value."""
     at = levels = np.unique(x)
     if len(levels) > (max(most_levels, n_knots + 2) if n_knots else 2):
         order = np.argsort(x, kind="stable")

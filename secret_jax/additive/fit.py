@@ -1,4 +1,4 @@
-"""Fitting curves: ridge regression of all terms together, and without parts of rows."""
+"""Fit curves by joint ridge regression, to all rows and without each fold."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ _LEAST_WEIGHT = np.finfo(np.float64).tiny  # of no rows: their means are zero
 
 
 class Sums(NamedTuple):
-    """Weighted sums over rows of products of terms, each with a column of ones.
+    """Weighted sums over rows of products of [1, terms, target].
 
     Attributes
     ----------
     gram : ndarray of shape (1 + n_terms + 1, 1 + n_terms + 1), float64
-        Of a one, the terms, and the target.
+        Weighted sums of products of [1, terms, target].
     """
 
     gram: np.ndarray
 
     @classmethod
     def of(cls, terms: np.ndarray, target: np.ndarray, weight: np.ndarray) -> Sums:
-        """Those of rows."""
+        """Compute the sums over rows."""
         columns = np.concatenate(
             [np.ones((len(terms), 1)), terms, target[:, None]], axis=1
         )
@@ -41,33 +41,33 @@ class Sums(NamedTuple):
 
     @classmethod
     def of_all(cls, parts: Iterable[Sums]) -> Sums:
-        """Those of the rows of several parts."""
+        """Add the sums of several parts."""
         return cls(np.sum([part.gram for part in parts], axis=0))
 
     @property
     def weight(self) -> float:
-        """Of all rows."""
+        """Total weight of the rows."""
         return float(self.gram[0, 0])
 
     @property
     def mean(self) -> np.ndarray:
-        """Of a one, the terms, and the target."""
+        """Means of [1, terms, target]."""
         return self.gram[0] / max(self.weight, _LEAST_WEIGHT)
 
     def centred(self) -> tuple[np.ndarray, np.ndarray, float]:
-        """Scatter of the terms, their products with the target, its scatter."""
+        """Scatter of the terms, cross products with the target, and its scatter."""
         mean = self.mean
         scatter = self.gram - self.weight * np.outer(mean, mean)
         return scatter[1:-1, 1:-1], scatter[1:-1, -1], float(scatter[-1, -1])
 
     def intercept(self, coefficient: np.ndarray) -> float:
-        """That of the least squared error."""
+        """Intercept of least squared error for given coefficients."""
         mean = self.mean
         return float(mean[-1] - mean[1:-1] @ coefficient)
 
 
 class Ridge(NamedTuple):
-    """A ridge regression.
+    """Result of a ridge regression.
 
     Attributes
     ----------
@@ -86,12 +86,12 @@ class Ridge(NamedTuple):
     degrees: float
 
     def predict(self, terms: np.ndarray) -> np.ndarray:
-        """Of rows by their terms."""
+        """Predict rows from their terms."""
         return self.intercept + terms @ self.coefficient
 
 
 def ridge(sums: Sums, gcv_factor: float) -> Ridge:
-    """Ridge regression whose penalty generalised cross-validation chooses.
+    """Fit ridge regression with the penalty chosen by generalised cross-validation.
 
     Golub, Heath & Wahba 1979, for all penalties from one decomposition.
 
@@ -99,7 +99,7 @@ def ridge(sums: Sums, gcv_factor: float) -> Ridge:
     ----------
     sums : Sums
     gcv_factor : float
-        What a degree of freedom counts.
+        Weight of a degree of freedom.
 
     Returns
     -------
@@ -131,21 +131,21 @@ def ridge(sums: Sums, gcv_factor: float) -> Ridge:
 
 
 def with_penalty(sums: Sums, penalty: float) -> tuple[float, np.ndarray]:
-    """Intercept and coefficients of ridge regression with a given penalty."""
+    """Fit ridge regression with a given penalty: intercept and coefficients."""
     scatter, moment, _ = sums.centred()
     coefficient = np.linalg.solve(scatter + penalty * np.eye(len(moment)), moment)
     return sums.intercept(coefficient), coefficient
 
 
 class Residuals(NamedTuple):
-    """What curves leave of the targets of rows that they have not seen.
+    """Residuals of rows from curves fitted without them.
 
     Attributes
     ----------
     stage : AdditiveStage
         From all rows.
     whole : ndarray of shape (n_rows, 1), float64
-        Of every row, from curves without its parts.
+        Residual of every row, from curves fitted without its folds.
     folds : list of ndarray of shape (n_rows_outside, 1), float64
         For each part, of the rows outside of it: from curves that have seen neither
         the part nor the row, but for their penalty, which the others outside chose
@@ -169,19 +169,19 @@ def residuals(
     tau: float = 0.0,
     for_folds: bool = True,
 ) -> Residuals:
-    """Fit curves to all rows and without every part of them.
+    """Fit curves to all rows, and without each fold.
 
     Parameters
     ----------
     rows : Rows
-        Of one output.
+        Rows with one output.
     schema : TableSchema
     options : Additive
     divisions : sequence of sequence of ndarray of shape (n_rows,), bool
         Each divides all rows into parts.
     tau : float
-        How far the curves may be from the best ones, to be short: a share of the
-        variance of the noise, times the share that they explain.
+        Maximum deviation of simplified curves from the best ones: a share of the noise
+        variance, times the share that they explain.
     for_folds : bool
         False: ``folds`` stays empty.
 
@@ -227,7 +227,7 @@ def residuals(
 
 
 def _halves(part: np.ndarray) -> list[np.ndarray]:
-    """Rows of a part that is all there is outside of the other one."""
+    """Split a fold in two alternating halves, for divisions with two folds only."""
     first = part & (np.cumsum(part) % 2 == 1)
     return [first, part & ~first]
 
@@ -235,7 +235,7 @@ def _halves(part: np.ndarray) -> list[np.ndarray]:
 def stage_of(
     curves: Sequence[CurveTerms], fitted: Ridge, rows: Rows, tau: float
 ) -> AdditiveStage:
-    """The curves of a regression, each with a mean of zero, as flat arrays."""
+    """Convert a ridge regression to curves with a mean of zero each, as flat arrays."""
     bounds = np.cumsum([0, *(curve.n_terms for curve in curves)])
     intercept, kept = fitted.intercept, []
     explained = max(1.0 - fitted.noise, 0.0)  # of standardised targets

@@ -1,4 +1,4 @@
-"""What a user may say of an additive first stage."""
+"""Options of the additive first stage."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from secret_jax.runtime.values import Value, at_least, real
 
 @dataclass(frozen=True, kw_only=True)
 class Additive(Value):
-    """A sum of curves, one for each column, in front of the tree.
+    """Sum of curves, one per column, in front of the tree.
 
     The tree learns what the sum leaves: rows' residuals from curves that were fitted
     without them. Where the target is a sum of effects, such as those of a weekday, a
@@ -22,8 +22,8 @@ class Additive(Value):
         Places, at quantiles of a numeric column, where the slope of its curve may
         change; fewer of tables with very many columns.
     most_levels : int, default=32
-        A column of at most so many values has a knot at each of them; fewer of tables
-        with very many columns.
+        Maximum number of values of a column with a knot at each of them; fewer of
+        tables with very many columns.
     n_folds : int, default=5
         Parts of the rows that curves are fitted without, for the residuals, where the
         pruning rule has no folds of its own.
@@ -32,7 +32,7 @@ class Additive(Value):
         on rows that neither has seen; ``additive="auto"`` is this. False: the curves
         are there in any case.
     gcv_factor : float, default=1.2
-        What a degree of freedom counts in the generalised cross-validation that
+        Weight of a degree of freedom in the generalised cross-validation that
         chooses the penalty; 1 is the textbook's, more gives smoother curves.
 
     References

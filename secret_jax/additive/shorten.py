@@ -1,4 +1,4 @@
-"""Curves of fewer points that say nearly the same."""
+"""Simplify curves: fewer points, nearly the same values."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def shortened(
     weight: np.ndarray,
     budget: float,
 ) -> tuple[Curve | None, float, float]:
-    """A curve with the points that matter, about its mean.
+    """Simplify a curve and subtract its mean.
 
     Parameters
     ----------
     terms : CurveTerms
     value : ndarray of shape (n_points,)
-        Of the curve at the points.
+        Values of the curve at the points.
     missing : float
         Where a value is missing.
     table : Table
@@ -62,10 +62,10 @@ def shortened(
 def kept_points(
     at: np.ndarray, value: np.ndarray, mass: np.ndarray, budget: float
 ) -> np.ndarray:
-    """Points of a piecewise linear curve of which few others are straight lines.
+    """Choose the points of a piecewise linear curve that are worth keeping.
 
-    Of all inner points the one that changes the curve least is left out, again and
-    again, while the change over the mass is within the budget.
+    The inner point that changes the curve least is dropped repeatedly, while the mean
+    squared change stays within the budget.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ def kept_points(
 
 
 def _mass(at: np.ndarray, x: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """The rows' weight, shared between the points beside each row."""
+    """Distribute the rows' weight over the two points next to each row."""
     right = np.clip(np.searchsorted(at, x), 1, len(at) - 1)
     share = (x - at[right - 1]) / (at[right] - at[right - 1])
     share = np.clip(share, 0.0, 1.0)

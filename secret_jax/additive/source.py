@@ -1,4 +1,4 @@
-"""All rows of a source with what curves leave of their targets."""
+"""Source of all rows with residual targets."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _Result = TypeVar("_Result")
 
 
 def left_by(stage: AdditiveStage, rows: Rows) -> Rows:
-    """Rows with what a stage leaves of their targets."""
+    """Subtract the predictions of an additive stage from the targets of rows."""
     said = stage.predict(rows.table)[:, None]
     return rows._replace(targets=rows.targets - said)
 
 
 @dataclass(frozen=True, eq=False)
 class ResidualSource:
-    """A source whose targets are those of another, less the sum of curves.
+    """Source whose targets are the residuals of an additive stage.
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ class ResidualSource:
         return self.source.total_weight
 
     def sample(self, n_wanted: int, seed: int) -> Rows:
-        """See `RowSource`: the sample of the other source."""
+        """See `RowSource`; samples the other source."""
         return left_by(self.stage, self.source.sample(n_wanted, seed))
 
     def blocks(

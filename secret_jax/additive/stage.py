@@ -1,4 +1,4 @@
-"""A fitted sum of one-column curves, as flat arrays."""
+"""Fitted sum of one-column curves, as flat arrays."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from secret_jax.data.schema import TableSchema
 
 
 class StageError(ValueError):
-    """What was asked of a tree does not know the curves in front of it."""
+    """Error of a request that would ignore the curves in front of a tree."""
 
 
 class Curve(NamedTuple):
-    """The curve of one column, in standardised units.
+    """Curve of one column, in standardised units.
 
     Attributes
     ----------
@@ -25,14 +25,14 @@ class Curve(NamedTuple):
     attribute : int
         Discrete attribute; -1 of a continuous column.
     indicator : int
-        Encoded column that says where the value is missing; -1: none does.
+        Encoded indicator of missing values; -1: none.
     at : ndarray of shape (n_points,), float64
         Encoded values, rising, between which the curve is straight and beyond which it
         is constant; or codes of categories.
     value : ndarray of shape (n_points,), float64
         0 is the mean of the training rows; so is every category that is not listed.
     missing : float
-        Where the indicator says so.
+        Value where the indicator is set.
     """
 
     column: int
@@ -43,13 +43,13 @@ class Curve(NamedTuple):
     missing: float
 
     def input_column(self, schema: TableSchema) -> int:
-        """Its column among those of a table."""
+        """Position of the curve's column among the attributes of a table."""
         if self.attribute >= 0:
             return schema.discrete[self.attribute]
         return schema.input_columns[self.column]
 
     def of_rows(self, table: Table) -> np.ndarray:
-        """Values at rows, shape (n_rows,), float64."""
+        """Evaluate the curve at rows, shape (n_rows,), float64."""
         if self.attribute >= 0:
             codes = table.codes[:, self.attribute]
             place = np.minimum(np.searchsorted(self.at, codes), len(self.at) - 1)
@@ -62,7 +62,7 @@ class Curve(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class AdditiveStage:
-    """Curves whose sum is predicted before a tree adds what they leave.
+    """Sum of curves in front of a tree, which is fitted to its residuals.
 
     Numbers are in standardised units: of the encoded columns, and of the target.
 
@@ -76,7 +76,7 @@ class AdditiveStage:
         The points of a curve are those from its number here up to the next one's.
     at, value : ndarray of shape (n_points,), float64
     deviation : ndarray of shape (n_curves,), float64
-        Of the curve's values at the training rows.
+        Standard deviation of the curve's values at the training rows.
     degrees : float
         Effective degrees of freedom.
     """
@@ -100,11 +100,11 @@ class AdditiveStage:
 
     @property
     def n_curves(self) -> int:
-        """Number of columns that have a curve."""
+        """Number of curves."""
         return len(self.column)
 
     def curve(self, which: int) -> Curve:
-        """One of the curves."""
+        """Curve at a position in the sum."""
         part = slice(self.first[which], self.first[which + 1])
         return Curve(
             int(self.column[which]),
@@ -117,11 +117,11 @@ class AdditiveStage:
 
     @property
     def curves(self) -> list[Curve]:
-        """All of them, as they stand in the sum."""
+        """All curves, in the order of the sum."""
         return [self.curve(which) for which in range(self.n_curves)]
 
     def contributions(self, table: Table) -> np.ndarray:
-        """What every curve says of rows.
+        """Contribution of every curve to the prediction of rows.
 
         Parameters
         ----------
@@ -139,7 +139,7 @@ class AdditiveStage:
         return found
 
     def predict(self, table: Table) -> np.ndarray:
-        """The sum of the curves, in standardised units of the target.
+        """Predict the sum of the curves, in standardised units of the target.
 
         Parameters
         ----------
@@ -164,15 +164,15 @@ STAGE_ARRAYS = (
 
 
 def refuse_stage(stage: AdditiveStage | None, what: str, instead: str) -> None:
-    """Raise a `StageError` if curves stand in front of a tree.
+    """Raise a `StageError` if there is an additive stage in front of a tree.
 
     Parameters
     ----------
     stage : AdditiveStage or None
     what : str
-        What does not know them, at the beginning of a sentence.
+        Feature that would ignore them, as the beginning of a sentence.
     instead : str
-        What can be done, in the imperative.
+        Remedy, in the imperative.
     """
     if stage is not None:
         raise StageError(

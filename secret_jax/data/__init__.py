@@ -1,1 +1,1 @@
-"""From what a user hands over to encoded rows: columns, schema, scaling, sampling."""
+"""Encode tables: columns, schema, scaling, sampling and sources of rows."""

@@ -1,4 +1,4 @@
-"""Attributes that stand in the place of columns: of dates, and of ordered categories.
+"""Attributes derived from columns of dates and of ordered categories.
 
 A column of dates becomes numbers that can be split on and read: its year, its month,
 its weekday, and the days since a start. The days are a regressor like other numbers;
@@ -27,7 +27,7 @@ _HOUR = "hour"
 
 
 def attributes_of(columns: Mapping[str, np.ndarray]) -> tuple[dict[str, Any], Dates]:
-    """The attributes of a table in training, in the order of its columns.
+    """Split the date columns of a training table into attributes, in column order.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def attributes_of(columns: Mapping[str, np.ndarray]) -> tuple[dict[str, Any], Da
 
 
 def calendar(name: str, column: np.ndarray) -> dict[str, np.ndarray]:
-    """The parts of dates by their names, float64.
+    """Split dates into calendar attributes, keyed by attribute name, float64.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def calendar(name: str, column: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def dates_again(name: str, column: np.ndarray) -> np.ndarray:
-    """A column whose training values were dates, as datetime64; an error if it is none.
+    """Return as datetime64 a column that held dates in training, or raise an error.
 
     Nothing but missing values are missing dates.
     """
@@ -110,7 +110,7 @@ def dates_again(name: str, column: np.ndarray) -> np.ndarray:
 def places_in_order(
     name: str, column: np.ndarray, levels: tuple[str, ...]
 ) -> np.ndarray:
-    """Ordered categories as their places, float64, counted from 0; NaN where missing.
+    """Encode ordered categories as ranks from 0, float64; NaN where missing.
 
     Places stay as they are. A category that training never saw has none, with a
     warning.
@@ -131,7 +131,7 @@ def places_in_order(
 
 
 def day_written(days: int) -> str:
-    """A day by its number since 1970, as a date.
+    """Write a number of days since 1970 as a date.
 
     Examples
     --------
@@ -142,7 +142,7 @@ def day_written(days: int) -> str:
 
 
 def input_names(names: tuple[str, ...], dates: Dates) -> tuple[str, ...]:
-    """Names of the columns whose attributes are named."""
+    """Names of the input columns that the attributes come from."""
     owner = {part: name for name, parts in dates for part in parts}
     return tuple(dict.fromkeys(owner.get(name, name) for name in names))
 
@@ -150,14 +150,14 @@ def input_names(names: tuple[str, ...], dates: Dates) -> tuple[str, ...]:
 def chosen_attributes(
     chosen: Any, names: tuple[str, ...], dates: Dates, argument: str
 ) -> set[int]:
-    """Attributes that are chosen by column or by name; those of a date all together.
+    """Resolve columns or attributes named by the user to attribute positions.
 
     Parameters
     ----------
     chosen : sequence of str or int, bool mask, or None
         Columns by name or place, or attributes by name.
     names : tuple of str
-        Of the attributes.
+        Names of the attributes.
     dates : tuple of (str, tuple of str)
     argument : str
         Who asks, for messages.

@@ -1,4 +1,4 @@
-"""Columns of a table as they come: numbers, text, what is missing, and what is wrong.
+"""Read the columns of a table as they are given, and refuse unusable values.
 
 Whatever a user hands over (arrays, DataFrames of any kind through narwhals) becomes
 one-dimensional arrays here. Numbers keep their type: a block of rows becomes float64
@@ -21,7 +21,7 @@ NO_TABLE = (
     "X is no table of shape (n_rows, n_columns): its rows differ in length, or its "
     "cells hold lists."
 )
-# More would take gigabytes in the search, and say nothing.
+# More would take gigabytes in the search, and carry no information.
 MOST_CATEGORIES = 4096
 # Columns that were the index of a DataFrame, as pandas hands them to Arrow.
 _INDEX = re.compile(r"__index_level_\d+__")
@@ -32,11 +32,11 @@ ReadTable: TypeAlias = dict[str, np.ndarray] | list[np.ndarray]
 
 
 class UnseenCategoryWarning(UserWarning):
-    """A category that training never saw; the row goes to the larger child."""
+    """Warning that a row holds a category absent from training."""
 
 
 class OrderedText(np.ndarray):
-    """Declared categories in an order: objects, with their levels beside them.
+    """Array of ordered categories (dtype object) that carries their levels.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class OrderedText(np.ndarray):
 
 
 def read_columns(X: Any) -> ReadTable:
-    """Columns of a table: a dict for a DataFrame with names, a list otherwise.
+    """Read the columns of a table: a dict for a DataFrame with names, else a list.
 
     Numeric columns come back as they are, dates as datetime64, ordered categories as
     `OrderedText`, all others as bool or object.
@@ -72,7 +72,7 @@ def read_columns(X: Any) -> ReadTable:
 
 
 def refuse_complex(array: Any, name: str) -> None:
-    """Refuse complex numbers; scikit-learn would print them all."""
+    """Refuse complex numbers; scikit-learn's own message would print them all."""
     if np.iscomplexobj(np.asarray(array)):
         raise ValueError(
             f"Complex data not supported: {name} holds complex numbers. Give real and "
@@ -81,7 +81,7 @@ def refuse_complex(array: Any, name: str) -> None:
 
 
 def read_target(y: Any) -> np.ndarray:
-    """A target as float64; an error if it holds anything but real numbers."""
+    """Convert a target to float64; raise an error unless it holds real numbers."""
     try:
         values = np.asarray(y)
         refuse_complex(values, "y")
@@ -102,7 +102,7 @@ def _side_by_side(columns: list[np.ndarray]) -> np.ndarray:
 
 
 def as_frame(X: Any) -> nw.DataFrame[Any] | None:
-    """The table as a DataFrame that narwhals understands, None if it is none."""
+    """Wrap a table as a narwhals DataFrame; None if it is not a DataFrame."""
     if isinstance(X, np.ndarray):  # spares narwhals's long list of questions
         return None
     frame = nw.from_native(X, eager_only=True, pass_through=True)
@@ -110,12 +110,12 @@ def as_frame(X: Any) -> nw.DataFrame[Any] | None:
 
 
 def is_index(name: object) -> bool:
-    """Whether a column was the index of a DataFrame."""
+    """Whether the name is that of a former pandas index."""
     return isinstance(name, str) and _INDEX.fullmatch(name) is not None
 
 
 def without_index(X: Any) -> Any:
-    """A table of any kind without columns that were the index of a DataFrame."""
+    """Drop the columns of a table that were the index of a pandas DataFrame."""
     frame = as_frame(X)
     named = [] if frame is None else [name for name in frame.columns if is_index(name)]
     return frame.drop(named).to_native() if frame is not None and named else X
@@ -172,7 +172,7 @@ def _series_values(series: nw.Series, name: str) -> np.ndarray:
 
 
 def _object_column(column: np.ndarray) -> np.ndarray:
-    """An object column: as numbers or dates if nothing in it is text."""
+    """Convert an object column to numbers or dates unless it contains text."""
     if any(isinstance(value, str | bytes) for value in column):
         return column
     # A period of pandas is the date on which it starts.
@@ -197,7 +197,7 @@ def _date(value: Any) -> np.datetime64:
 
 
 def _real(value: Any) -> Any:
-    """The value, or infinity for a whole number that no float can hold."""
+    """Replace an integer too large for float64 by infinity of its sign."""
     if isinstance(value, int) and not -(2**1023) < value < 2**1023:
         return np.inf if value > 0 else -np.inf
     return value
@@ -252,7 +252,7 @@ def positions(chosen: Any, names: tuple[str, ...], argument: str) -> set[int]:
 
 
 def numbers(column: np.ndarray, name: str, allow_missing: bool = False) -> np.ndarray:
-    """A column as float64, or an error that names the first bad value.
+    """Convert a column to float64; raise an error that names the first bad value.
 
     Missing values become NaN if they are allowed.
     """
@@ -288,7 +288,7 @@ def numbers(column: np.ndarray, name: str, allow_missing: bool = False) -> np.nd
 
 
 def refuse_numbers_as_text(column: np.ndarray, name: str) -> None:
-    """A text column that is mostly numbers is a damaged numeric one, not discrete."""
+    """Refuse a text column that is mostly numbers: a damaged numeric column."""
     if column.dtype == bool:
         return
     _refuse_odd_cells(column, name)
@@ -310,7 +310,7 @@ def refuse_numbers_as_text(column: np.ndarray, name: str) -> None:
 
 
 def _refuse_odd_cells(column: np.ndarray, name: str) -> None:
-    """Lists, dates and the like in cells are neither numbers nor categories."""
+    """Refuse cells that are neither numbers nor categories (lists, dates)."""
     values = column.tolist()
     odd = [kind for kind in set(map(type, values)) if _is_odd(kind)]
     for row, value in enumerate(values if odd else []):
@@ -332,7 +332,7 @@ def _is_odd(kind: type) -> bool:
 def categories_of(
     column: np.ndarray, name: str, allow_missing: bool
 ) -> tuple[Any, ...]:
-    """Sorted categories; None, for missing values, is the last."""
+    """Sorted categories of a column; None, for missing values, comes last."""
     distinct = set(plain_values(column, name, allow_missing))
     if len(distinct) > MOST_CATEGORIES:
         raise ValueError(
@@ -352,7 +352,7 @@ def categories_of(
 
 
 def plain_values(column: np.ndarray, name: str, allow_missing: bool) -> list[Any]:
-    """The values of a discrete column, None where they are missing."""
+    """Values of a discrete column as Python objects, None where missing."""
     if column.dtype == object:
         _refuse_odd_cells(column, name)
     # Numbers as float64, so that a category is the same in every type.
@@ -373,7 +373,7 @@ def plain_values(column: np.ndarray, name: str, allow_missing: bool) -> list[Any
 def codes_of(
     column: np.ndarray, categories: tuple[Any, ...], name: str, allow_missing: bool
 ) -> tuple[np.ndarray, set[Any]]:
-    """Codes of the values, -1 for those that are no category, and what these are."""
+    """Encode values as category codes, -1 if unknown; also return the unknown ones."""
     position = {category: code for code, category in enumerate(categories)}
     values = plain_values(column, name, allow_missing)
     codes = np.array([position.get(value, -1) for value in values], np.int32)
@@ -381,7 +381,7 @@ def codes_of(
 
 
 def warn_of_unseen(unseen: Mapping[str, set[Any]]) -> None:
-    """One warning for all columns with categories that training never saw.
+    """Warn once of all columns with categories absent from training.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Rows that already lie on an accelerator, and blocks of rows wherever they lie.
+"""Rows already on an accelerator, and padded blocks of rows on host or device.
 
 Only numbers without missing values, all of them regressors, stay on the device; every
 other table is read on the host. How they are measured and added up there is in
@@ -51,13 +51,13 @@ def check_array(X: jax.Array) -> None:
 
 @program(static_argnames=("size",))
 def rows_from(x: AnyArray, start: AnyArray, *, size: int) -> jax.Array:
-    """``size`` rows from ``start`` on; the last row stands for those past the end."""
+    """Take ``size`` rows from ``start`` on; past the end the last row repeats."""
     index = jnp.minimum(start + jnp.arange(size), x.shape[0] - 1)
     return x[index]
 
 
 def block_of(x: AnyArray, rows: slice, size: int) -> AnyArray:
-    """A block of rows, padded to a size, of an array on the host or on a device."""
+    """Take a block of rows, padded to a size, of an array on host or device."""
     if isinstance(x, np.ndarray):
         block = x[rows]
         if len(block) == size:
@@ -78,7 +78,7 @@ def _standardised(
 def encode_on_device(
     X: jax.Array, center: np.ndarray, scale: np.ndarray
 ) -> jax.Array | None:
-    """Standardised columns, float32, on the device of ``X``.
+    """Standardise columns to float32 on the device of ``X``.
 
     Returns
     -------

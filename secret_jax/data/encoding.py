@@ -1,4 +1,4 @@
-"""Columns in, arrays out: category codes, standardising, indicators."""
+"""Encode rows: category codes, standardised columns, indicator columns."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class ReadColumns(NamedTuple):
     codes: np.ndarray
 
     def take(self, index: np.ndarray) -> ReadColumns:
-        """Some of the rows."""
+        """Select rows."""
         return ReadColumns([column[index] for column in self.values], self.codes[index])
 
 
 class Unencoded(NamedTuple):
-    """Rows that are encoded block by block, by whoever needs a block.
+    """Rows that are encoded block by block, on demand.
 
     Attributes
     ----------
@@ -58,19 +58,19 @@ class Unencoded(NamedTuple):
     array: np.ndarray | None = None
 
     def block(self, rows: slice) -> Table:
-        """Some rows, encoded."""
+        """Encode a block of rows."""
         x = np.empty((rows.stop - rows.start, self.schema.n_columns), np.float32)
         if self.array is None or not _standardised(self.schema, self.array[rows], x):
             encode_block(self.schema, self.columns, rows, x)
         return Table(x, self.columns.codes[rows])
 
     def encoded(self) -> Table:
-        """All rows, encoded in blocks that the processors share."""
+        """Encode all rows, in blocks processed in parallel."""
         return encoded(self.schema, self.columns)
 
 
 def encode(schema: TableSchema, X: Any, asked: Collection[int] | None = None) -> Table:
-    """Encode rows for a schema, all at once; see `unencoded`."""
+    """Encode all rows for a schema at once; see `unencoded`."""
     found = unencoded(schema, X, asked)
     return found if isinstance(found, Table) else found.encoded()
 
@@ -78,7 +78,7 @@ def encode(schema: TableSchema, X: Any, asked: Collection[int] | None = None) ->
 def unencoded(
     schema: TableSchema, X: Any, asked: Collection[int] | None = None
 ) -> Table | Unencoded:
-    """Read rows for a schema, and match their columns.
+    """Read rows for a schema and match their columns.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ def matched(
 
 
 def encoded(schema: TableSchema, columns: ReadColumns) -> Table:
-    """All rows of columns, encoded in blocks that the processors share."""
+    """Encode all rows of columns, in blocks processed in parallel."""
     x = np.empty((len(columns.codes), schema.n_columns), np.float32)
 
     def fill(rows: slice) -> None:
@@ -163,10 +163,10 @@ def encoded(schema: TableSchema, columns: ReadColumns) -> Table:
 
 
 def _standardised(schema: TableSchema, block: np.ndarray, x: np.ndarray) -> bool:
-    """Encode plain numbers as `encode_block` does, row by row, in place.
+    """Standardise a block of numeric rows into ``x``; return whether it succeeded.
 
-    False, and nothing is said of ``x``, where some are missing or far outside of what
-    training saw.
+    The result is that of `encode_block`. If False (values are missing or far outside
+    the training range), the content of ``x`` is undefined.
     """
     # Several rows in one: NumPy's inner loops go along the last axis.
     several = _ROWS_IN_ONE if len(block) % _ROWS_IN_ONE == 0 else 1
@@ -181,7 +181,7 @@ def _standardised(schema: TableSchema, block: np.ndarray, x: np.ndarray) -> bool
 def encode_block(
     schema: TableSchema, columns: ReadColumns, rows: slice, x: np.ndarray
 ) -> None:
-    """Encode some rows of columns.
+    """Encode a block of rows into ``x``, in place.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What users hand over, by name: signatures say more than ``Any``.
+"""Type aliases for user input: more telling in signatures than ``Any``.
 
 scikit-learn takes whatever can be read, and checks it when it is given; so does this
 package, and a type checker has nothing to refuse.
@@ -13,5 +13,5 @@ TableLike: TypeAlias = Any
 array of JAX, `secret_jax.RowShards`, or nested lists."""
 
 ArrayLike: TypeAlias = Any
-"""One value for each row, or a column for each output: an array, a Series, a
+"""Values for rows, one each, or a column for each output: an array, a Series, a
 DataFrame, or a list."""

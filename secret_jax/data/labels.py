@@ -1,4 +1,4 @@
-"""Classes as outputs: labels of any type become indicators, priors become weights."""
+"""Class labels as outputs: indicators, class weights, priors and costs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PLAIN = (str, bool, int, float, np.integer, np.floating, np.bool_)
 
 
 def validated_labels(y: Any, X: Any, caller: str) -> np.ndarray:
-    """Labels of rows, shape (n_rows,); an error if they are no classes.
+    """Check class labels and return them, shape (n_rows,).
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def validated_labels(y: Any, X: Any, caller: str) -> np.ndarray:
 
 
 def classes_of(labels: np.ndarray, weight: np.ndarray, caller: str) -> np.ndarray:
-    """The classes in order; an error if rows with a weight hold fewer than two."""
+    """Sorted classes; an error if the rows of positive weight have fewer than two."""
     try:
         classes = np.unique(labels)
     except TypeError:
@@ -90,7 +90,7 @@ def classes_of(labels: np.ndarray, weight: np.ndarray, caller: str) -> np.ndarra
 
 
 def indicators(labels: np.ndarray, classes: np.ndarray, where: str) -> np.ndarray:
-    """One column for each class, of two classes one for the second.
+    """Encode labels as indicators: a column per class, one column for two classes.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def indicators(labels: np.ndarray, classes: np.ndarray, where: str) -> np.ndarra
     classes : ndarray of shape (n_classes,)
         In order.
     where : str
-        What the labels are, for messages.
+        Origin of the labels, for error messages.
 
     Returns
     -------
@@ -122,7 +122,7 @@ def class_weights(
     class_weight: Any,
     priors: Any,
 ) -> np.ndarray:
-    """Weights of the rows with those of their classes.
+    """Multiply row weights by class weights and by priors.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ def class_weights(
 
 
 def checked_priors(priors: Any, classes: np.ndarray) -> np.ndarray | None:
-    """Shares of the classes that add up to one, float64."""
+    """Check class priors and normalise them to sum to one, float64."""
     if priors is None:
         return None
     if isinstance(priors, Mapping):
@@ -191,7 +191,7 @@ def checked_priors(priors: Any, classes: np.ndarray) -> np.ndarray | None:
 
 
 def checked_costs(costs: Any, classes: np.ndarray) -> np.ndarray | None:
-    """What it costs to take a class (row) for another (column), float64."""
+    """Check the cost of taking a class (row) for another (column), float64."""
     if costs is None:
         return None
     table = _numbers(costs, "costs")
@@ -225,7 +225,7 @@ def _refuse_several_types(labels: list[Any]) -> None:
 
 
 def _refuse_bad_numbers(name: str, of_class: Mapping[Any, Any]) -> None:
-    """Refuse what is no finite number of at least 0, for one of the classes."""
+    """Refuse values per class that are not finite numbers of at least 0."""
     for label, value in of_class.items():
         if not (is_real(value) and np.isfinite(value) and value >= 0):
             raise ValueError(

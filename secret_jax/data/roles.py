@@ -1,4 +1,4 @@
-"""Learning a schema: which role each column has, its categories and its scale."""
+"""Learn a schema: the role, categories and scale of every column."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from secret_jax.data.schema import Role, TableSchema, match_columns
 # With fewer rows of a kind the coefficient of its indicator would be mostly noise.
 # Weights count, and their sums are rounded.
 _ROWS_PER_INDICATOR = 30 - 1e-6
-# Where rows are few, fewer will do: this share of them, shrinkage and cross-validation
-# say what their coefficient is worth.
+# With few rows in all, this share of them is enough: shrinkage and cross-validation
+# limit the effect of a noisy coefficient.
 _SHARE_OF_FEW, _LEAST_OF_FEW = 0.05, 5 - 1e-6
 # A side of fewer rows is no leaf: the least "auto" leaf has five.
 _LEAST_MISSING = 5 - 1e-6
@@ -40,7 +40,7 @@ _LEAST_MISSING = 5 - 1e-6
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnOptions:
-    """How the columns of a table are read.
+    """Options for reading the columns of a table.
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ def numeric_schema(
     allow_missing: bool,
     target_names: tuple[str, ...] = ("y",),
 ) -> TableSchema:
-    """The schema of an array without missing values whose columns are all regressors.
+    """Build the schema of an array of regressors without missing values.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ def learn_schema(
     target_names: tuple[str, ...] = ("y",),
     others: ReadTable | None = None,
 ) -> TableSchema:
-    """Decide roles, collect categories and measure scales.
+    """Learn a schema: decide roles, collect categories and measure scales.
 
     Parameters
     ----------
@@ -188,7 +188,7 @@ def learn_schema(
 
 
 class Attributes(NamedTuple):
-    """The attributes of a table, before anything is measured.
+    """Attributes of a table before anything is measured.
 
     Attributes
     ----------
@@ -207,7 +207,7 @@ class Attributes(NamedTuple):
     levels: Levels
 
     def of_role(self, *wanted: Role) -> list[int]:
-        """Attributes of some roles, those of the first role first."""
+        """Positions of the attributes of given roles, grouped by role in that order."""
         return [i for role in wanted for i, its in enumerate(self.roles) if its is role]
 
 
@@ -220,7 +220,7 @@ def schema_of(
     options: ColumnOptions,
     target_names: tuple[str, ...],
 ) -> TableSchema:
-    """A schema from what was measured.
+    """Build a schema from attributes and their measured moments.
 
     Parameters
     ----------
@@ -288,7 +288,7 @@ def roles_of(
     dates: Dates,
     options: ColumnOptions,
 ) -> list[Role]:
-    """The role of every column: as it was asked for, or by what it holds."""
+    """Decide the role of every column, by the options or else by its content."""
     discrete, split = (
         chosen_attributes(getattr(options, argument), names, dates, argument)
         for argument in ("discrete_features", "split_features")
@@ -327,7 +327,7 @@ def roles_of(
 def _checked(
     column: np.ndarray, name: str, role: Role, allow_missing: bool
 ) -> np.ndarray:
-    """A column of further rows; an error if its role does not suit what it holds."""
+    """Check a column of ``prune_set`` against the role of its attribute."""
     if role is not Role.DISCRETE:
         return numbers(column, name, allow_missing)
     categories_of(column, name, allow_missing)
@@ -352,14 +352,14 @@ def _scaling(measured: ColumnMoments, names: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _wanted(choice: bool | str, enough: bool) -> bool:
-    """Whether indicators are wanted, "auto" where there are enough rows."""
+    """Whether to make indicators; "auto" does so if there are enough rows."""
     return choice is True or (choice == "auto" and enough)
 
 
 def _indicators(
     counts: list[np.ndarray], choice: bool | str
 ) -> tuple[tuple[int, int], ...]:
-    """Attribute and code of the categories that the models see.
+    """Choose the categories that get an indicator: pairs of attribute and code.
 
     Rare categories are pooled: the models do not tell them apart.
 
@@ -376,6 +376,6 @@ def _indicators(
         least = min(_ROWS_PER_INDICATOR, share)
         frequent = (count >= least) & (total - count >= least)
         codes = [code for code, there in enumerate(frequent) if _wanted(choice, there)]
-        # Of two categories one says it all.
+        # Of two categories one indicator is enough.
         chosen += [(attribute, code) for code in codes[1 if len(count) == 2 else 0 :]]
     return tuple(chosen)

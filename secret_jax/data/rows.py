@@ -1,4 +1,4 @@
-"""Encoded rows with their targets: the one form in which they train anything."""
+"""Encoded rows with their targets: the input of all training."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from secret_jax.runtime.hashing import mix
 # offset, by another unit) must not move a row. Rows that differ by less, most rows of a
 # table with heavy tails, are told apart by their exact content.
 _STEPS = 1024.0
-# A row of more copies is dealt as so many: ten for each of five parts, five for each of
-# ten, two for each pair of parts of two divisions into five. Of many such rows there
-# are fewer, but one for each of five parts.
+# Maximum and minimum number of copies of a dealt row. 50 are ten for each of five
+# folds, five for each of ten, two for each pair of folds of two divisions into five; 5
+# are one for each of five folds.
 _MOST_DEALT, LEAST_DEALT = 50, 5
-# Dealt rows that are plenty.
+# Number of dealt rows that is enough.
 PLENTY = 1 << 16
 
 
 class Table(NamedTuple):
-    """Encoded rows.
+    """Encoded columns and category codes of rows.
 
     Attributes
     ----------
@@ -39,16 +39,16 @@ class Table(NamedTuple):
     codes: np.ndarray
 
     def on_host(self) -> Table:
-        """The same rows in the memory of the host."""
+        """Copy the columns to host memory."""
         return Table(np.asarray(self.x), self.codes)
 
     def take(self, index: np.ndarray | slice) -> Table:
-        """Some of the rows."""
+        """Select rows."""
         return Table(self.x[index], self.codes[index])
 
 
 class Rows(NamedTuple):
-    """Encoded rows with their targets.
+    """Encoded rows with targets and weights.
 
     Attributes
     ----------
@@ -69,13 +69,13 @@ class Rows(NamedTuple):
         return len(self.weight)
 
     def take(self, index: np.ndarray | slice) -> Rows:
-        """Some of the rows."""
+        """Select rows."""
         table = self.table.take(index)
         return Rows(table, self.targets[index], self.weight[index])
 
 
 def join(parts: list[Rows]) -> Rows:
-    """The rows of several parts, one part after the other."""
+    """Concatenate the rows of several parts."""
     if len(parts) == 1:
         return parts[0]
     tables, targets, weights = zip(*parts, strict=True)
@@ -85,7 +85,7 @@ def join(parts: list[Rows]) -> Rows:
 
 
 def shuffled(rows: Rows, seed: int) -> Rows:
-    """The rows in an order that depends on their content and the seed alone.
+    """Reorder rows by a hash of their content and the seed.
 
     Identical rows stand apart: any stretch of the rows holds its share of them.
     """
@@ -95,7 +95,7 @@ def shuffled(rows: Rows, seed: int) -> Rows:
 
 
 class Merged(NamedTuple):
-    """Rows in shuffled order, identical ones as one of their common weight.
+    """Distinct rows in hash order, with summed weights and numbers of copies.
 
     Attributes
     ----------
@@ -104,7 +104,7 @@ class Merged(NamedTuple):
     hashed : ndarray of shape (n_rows,), uint64
         By which they are ordered, rising.
     copies : ndarray of shape (n_rows,), int64
-        How many rows each one stands for.
+        Number of rows that each one stands for.
     """
 
     rows: Rows
@@ -112,12 +112,12 @@ class Merged(NamedTuple):
     copies: np.ndarray
 
     def dealt(self, most: int = PLENTY) -> Rows:
-        """The rows in shuffled order, their copies dealt over it like cards.
+        """Split merged rows into copies spread evenly over the shuffled order.
 
-        A row that stands for several becomes as many of equal weights (or up to 50, of
-        more copies) at equal distances, so that every stretch of the rows, and every
-        part that is made of stretches, holds its share of them: what is learned from
-        some copies of a row is judged by others.
+        A row that stands for several is split into as many of equal weight (at most 50)
+        at equal distances, so that every stretch of the rows, and every fold made of
+        stretches, holds its share of them: models fitted to some copies of a row are
+        judged by others.
 
         Parameters
         ----------
@@ -139,15 +139,15 @@ class Merged(NamedTuple):
 
 
 def merged(rows: Rows, seed: int, copies: np.ndarray | None = None) -> Merged:
-    """Make one row of identical ones.
+    """Merge identical rows, summing their weights, and put them in hash order.
 
     Parameters
     ----------
     rows : Rows
     seed : int
-        Of the order.
+        Seed of the order.
     copies : ndarray of shape (n_rows,), int64, optional
-        How many rows each one stands for; by default one.
+        Number of rows that each one stands for; by default one.
 
     Returns
     -------
@@ -162,14 +162,14 @@ def merged(rows: Rows, seed: int, copies: np.ndarray | None = None) -> Merged:
 
 
 def _spread(hashed: np.ndarray, number: np.ndarray) -> np.ndarray:
-    """The order of copies that lie at equal distances on the circle of all hashes.
+    """Order in which the copies of each row are evenly spaced by hash.
 
     Parameters
     ----------
     hashed : ndarray of shape (n_distinct,), uint64
         Where the first copy of each row lies, rising.
     number : ndarray of shape (n_distinct,), int64
-        How many copies there are of it; they are numbered one row after the other.
+        Number of copies of each row; copies are numbered row by row.
 
     Returns
     -------
@@ -184,7 +184,7 @@ def _spread(hashed: np.ndarray, number: np.ndarray) -> np.ndarray:
 
 
 def _hash_order(rows: Rows, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Order of the rows by a hash of their content.
+    """Order rows by a hash of their content.
 
     Returns
     -------
@@ -210,7 +210,7 @@ def _hash_order(rows: Rows, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarr
 
 
 def _told_apart(hashed: np.ndarray, exact: np.ndarray) -> np.ndarray:
-    """Hashes of which those that stand for several contents depend on the exact one.
+    """Mix the exact hash into rounded hashes that several distinct rows share.
 
     Side by side in the order, such rows would be held out, or not, all together.
     """

@@ -1,4 +1,4 @@
-"""Which rows: an order, a sample and a hold-out part, by their content alone.
+"""Ordering, sampling and hold-out selection of rows by their content alone.
 
 Ties are identical rows, so nothing that follows depends on the order in which the rows
 were given, and a row of weight two lands where two copies of it would. It does depend
@@ -26,7 +26,7 @@ _ROUNDING = 1e-9
 
 
 def content_hash(columns: list[np.ndarray], seed: int) -> np.ndarray:
-    """Hash of every row's content, for an order of the rows.
+    """Hash the content of every row, to put rows in order.
 
     Parameters
     ----------
@@ -48,13 +48,13 @@ def content_hash(columns: list[np.ndarray], seed: int) -> np.ndarray:
 
 
 def sampling_factors(n_columns: int, seed: int) -> np.ndarray:
-    """What `sampling_hash` multiplies the columns by, uint32."""
+    """Odd factors, one per column, that `sampling_hash` multiplies by, uint32."""
     keys = np.arange(n_columns, dtype=np.uint64) + mix(np.uint64(seed))
     return (mix(keys) >> np.uint64(32)).astype(np.uint32) | np.uint32(1)
 
 
 def sampling_hash(values: AnyArray, factors: AnyArray) -> Any:
-    """A cheap hash of rows for choosing some of very many: the same on every device.
+    """Hash rows cheaply to select a sample: the same on every device.
 
     A sum of the columns' bits, each times an odd number of its own, mixed once.
 
@@ -63,7 +63,7 @@ def sampling_hash(values: AnyArray, factors: AnyArray) -> Any:
     values : Array of shape (n_rows, n_columns), float32
         As they were given: an encoding would differ in the last digit between devices.
     factors : Array of shape (n_columns,), uint32
-        Of `sampling_factors`.
+        Result of `sampling_factors`.
 
     Returns
     -------
@@ -81,7 +81,7 @@ def sampling_hash(values: AnyArray, factors: AnyArray) -> Any:
 
 
 def category_numbers(categories: Sequence[Any]) -> np.ndarray:
-    """What categories are to `sampling_hash`, float32: known before all were seen.
+    """Map categories to float32 numbers for `sampling_hash`, whatever the others are.
 
     Examples
     --------
@@ -96,19 +96,19 @@ def category_numbers(categories: Sequence[Any]) -> np.ndarray:
 
 
 def sampling_limit(share: float) -> np.uint32:
-    """Rows whose `sampling_hash` is below it are about that share of all."""
+    """Threshold of `sampling_hash` below which about a given share of rows lies."""
     return np.uint32(min(max(share, 0.0), 1.0) * (2**32 - 1))
 
 
 def _mixed(value: Any) -> Any:
-    """Finaliser of MurmurHash3 (Appleby 2011), uint32."""
+    """Apply the finaliser of MurmurHash3 (Appleby 2011), uint32."""
     value = (value ^ (value >> np.uint32(16))) * np.uint32(0x85EBCA6B)
     value = (value ^ (value >> np.uint32(13))) * np.uint32(0xC2B2AE35)
     return value ^ (value >> np.uint32(16))
 
 
 def hold_out(weight: np.ndarray, fraction: float) -> int:
-    """Where to cut rows in hash order so that the rest is a hold-out part.
+    """Position at which to cut rows in hash order: those after it are held out.
 
     Parameters
     ----------

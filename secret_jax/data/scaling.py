@@ -1,4 +1,4 @@
-"""Centers and scales of columns from one pass over blocks of rows."""
+"""Centers and scales of columns, measured in one pass over blocks of rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from secret_jax.runtime.parallel import in_blocks
 
 
 class ColumnMoments(NamedTuple):
-    """Moments of several columns; arrays of shape (n_columns,).
+    """Centers, scales and weights of columns; arrays of shape (n_columns,).
 
     Attributes
     ----------
@@ -32,7 +32,7 @@ class ColumnMoments(NamedTuple):
 
 
 class ColumnSums(NamedTuple):
-    """What a block of rows adds up to; arrays of shape (n_columns,)."""
+    """Sums and ranges over a block of rows; arrays of shape (n_columns,)."""
 
     mass: np.ndarray
     mean: np.ndarray
@@ -50,7 +50,7 @@ def column_moments(
     allow_missing: bool,
     of_target: bool = False,
 ) -> ColumnMoments:
-    """Measure columns.
+    """Measure the moments of columns.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def column_sums(
     *,
     allow_missing: bool,
 ) -> list[ColumnSums]:
-    """Measure blocks of rows, for `moments_of`; parameters as of `column_moments`.
+    """Measure blocks of rows for `moments_of`; parameters as of `column_moments`.
 
     The blocks are `ROW_BLOCK` rows each but the last: a table in pieces of so many rows
     has the blocks of the whole.
@@ -115,7 +115,7 @@ def column_sums(
 def moments_of(
     blocks: Sequence[ColumnSums], names: Sequence[str], *, of_target: bool = False
 ) -> ColumnMoments:
-    """Moments of the columns of all blocks together; see `column_moments`."""
+    """Combine the sums of blocks into moments of columns; see `column_moments`."""
     if not blocks:
         nothing = np.zeros(0)
         return ColumnMoments(nothing, nothing, nothing, nothing)
@@ -144,12 +144,12 @@ def moments_of(
 def row_block(
     columns: Sequence[np.ndarray], rows: slice, dtype: Any = np.float64
 ) -> np.ndarray:
-    """Some rows of columns, shape (n_columns, n_rows), float64 or another type."""
+    """Copy a slice of rows, shape (n_columns, n_rows), to float64 or another type."""
     return np.array([column[rows] for column in columns], dtype)
 
 
 def _block_sums(values: np.ndarray, weight: np.ndarray) -> ColumnSums:
-    """Sums over rows; ``values`` are overwritten."""
+    """Sum a block over its rows; ``values`` may be overwritten."""
     share = np.broadcast_to(weight, values.shape)
     lowest = values.min(axis=1, initial=np.inf)
     highest = values.max(axis=1, initial=-np.inf)
@@ -176,7 +176,7 @@ def _block_sums(values: np.ndarray, weight: np.ndarray) -> ColumnSums:
 
 
 def joint_sums(blocks: Sequence[ColumnSums]) -> ColumnSums:
-    """Sums of several blocks together."""
+    """Combine the sums of several blocks."""
     parts = ColumnSums(*(np.array(arrays) for arrays in zip(*blocks, strict=True)))
     whole = added_up(Moments(*parts[:3]), np.array([0]))
     return ColumnSums(

@@ -1,4 +1,4 @@
-"""What a tree knows of its table: names, roles, categories, scales, encoded columns.
+"""Table schema: names, roles, categories, scales and encoded columns.
 
 Section 2 of Dobra & Gehrke 2002 knows three roles of a predictor attribute: *discrete*
 (only split on), *split-only* continuous, and *regressor* (split on and in the models).
@@ -27,7 +27,7 @@ from secret_jax.data.columns import ReadTable, listed, read_columns
 
 
 class Role(StrEnum):
-    """What an attribute may be used for."""
+    """Permitted use of an attribute."""
 
     REGRESSOR = "regressor"
     SPLIT = "split"
@@ -36,7 +36,7 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TableSchema:
-    """Names, roles, categories and scaling of the attributes and of the target.
+    """Names, roles, categories and scaling of the attributes and of the targets.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class TableSchema:
     continuous : tuple of int
         Input columns of the encoded continuous attributes, regressors first.
     n_regressors : int
-        How many encoded columns the models use, indicators included.
+        Number of encoded columns that the models use, including indicators.
     center, scale : ndarray of shape (n_columns,), float64
         ``x_encoded = (x - center) / scale``; 0 and 1 for indicators. The center is the
         mean of the values that are there, and stands for those that are missing.
@@ -105,7 +105,7 @@ class TableSchema:
 
     @property
     def input_names(self) -> tuple[str, ...]:
-        """Names of the columns as they are handed over, dates in one piece."""
+        """Names of the input columns; the attributes of a date are one column."""
         return input_names(self.names, self.dates)
 
     @property
@@ -116,7 +116,7 @@ class TableSchema:
 
     @property
     def n_indicators(self) -> int:
-        """Number of regressors, the last ones, that are indicators of any kind."""
+        """Number of regressors that are indicators; they come last."""
         return len(self.indicators) + len(self.missing_modelled)
 
     @property
@@ -129,7 +129,7 @@ class TableSchema:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Name of every encoded column: of its attribute, or what it indicates."""
+        """Label of every encoded column: the attribute, or the value indicated."""
         return self._in_order(
             [self.names[column] for column in self.continuous],
             [
@@ -144,7 +144,7 @@ class TableSchema:
 
     @property
     def missing_columns(self) -> tuple[tuple[int, int], ...]:
-        """Encoded columns with missing values, each with its indicator's column."""
+        """Pairs (encoded column, its missing indicator), for columns that have one."""
         first = self.n_regressors - len(self.missing_modelled)
         position = {column: i for i, column in enumerate(self.missing_modelled, first)}
         first = self.n_columns - len(self.missing_split)
@@ -163,12 +163,12 @@ class TableSchema:
 
     @property
     def is_plain(self) -> bool:
-        """Whether all columns are regressors, and nothing was added to them."""
+        """Whether encoded columns are the attributes, all continuous and in order."""
         return self.continuous == tuple(range(self.n_columns)) and not self.discrete
 
     @property
     def continuous_positions(self) -> list[int]:
-        """Where the continuous attributes stand among the encoded columns."""
+        """Positions of the continuous attributes among the encoded columns."""
         n_plain = self.n_regressors - self.n_indicators
         n_split = len(self.continuous) - n_plain
         split = range(self.n_regressors, self.n_regressors + n_split)
@@ -177,7 +177,7 @@ class TableSchema:
     def _in_order(
         self, continuous: Sequence, inserted: Sequence, modelled: Sequence, split
     ) -> tuple:
-        """What belongs to the kinds of columns, in the order of the encoded ones."""
+        """Concatenate values per kind of column in the order of the encoded columns."""
         first = self.n_regressors - self.n_indicators
         return (
             *continuous[:first],
@@ -188,7 +188,7 @@ class TableSchema:
         )
 
     def columns_of(self, X: Any) -> list[np.ndarray]:
-        """The columns of a table in the order of ``names``, as they are."""
+        """Read the columns of a table, in the order of ``names``."""
         return self.matching(read_columns(X))
 
     @property
@@ -220,13 +220,13 @@ class TableSchema:
         )
 
     def scale_targets(self, y: np.ndarray) -> np.ndarray:
-        """Targets in standardised units, shape (n_rows, n_outputs), float64."""
+        """Standardise targets, shape (n_rows, n_outputs), float64."""
         center, scale = self._target_columns
         # Along the rows: loops over a few outputs each would take ten times as long.
         return ((y.T - center) / scale).T
 
     def restore_targets(self, value: np.ndarray) -> np.ndarray:
-        """Targets from standardised units back to their own, float64.
+        """Convert standardised targets back to their original units, float64.
 
         Parameters
         ----------
@@ -247,22 +247,22 @@ class TableSchema:
         return center[:, None], scale[:, None]
 
     def restore_target(self, value: Any) -> np.ndarray:
-        """Values of the only target, of any shape, back in its own units, float64."""
+        """Convert standardised values of a single target back to its units, float64."""
         return np.asarray(value, np.float64) * self.target_scale + self.target_center
 
     def matching(self, columns: ReadTable) -> list[np.ndarray]:
-        """Columns of a table in the order of ``names``; see `match_columns`."""
+        """Reorder the columns of a table as in ``names``; see `match_columns`."""
         return match_columns(self.names, self.named, columns, self.dates, self.levels)
 
     def place_written(self, column: int, place: int) -> tuple[str, str] | None:
-        """A place of an ordered attribute, and of what: None where numbers say it all.
+        """Write a rank as level or date, with its column name; None for plain numbers.
 
         Parameters
         ----------
         column : int
             Position in ``names``.
         place : int
-            Of an ordered category, or a day since 1970.
+            Rank of an ordered category, or a day since 1970.
 
         Returns
         -------
@@ -278,12 +278,12 @@ class TableSchema:
         return None
 
     def as_written(self, columns: Sequence[np.ndarray]) -> np.ndarray:
-        """Values of the columns in the words of the data: categories and dates.
+        """Convert encoded values back to categories and dates.
 
         Parameters
         ----------
         columns : sequence of ndarray of shape (n_rows,)
-            Those of ``names``, with places in place of ordered categories and dates.
+            Columns of ``names``, with ranks of ordered categories and numbers of dates.
 
         Returns
         -------
@@ -302,7 +302,7 @@ class TableSchema:
         return values
 
     def by_input(self, values: np.ndarray) -> np.ndarray:
-        """Values of the attributes, summed over those of each column handed over."""
+        """Sum values per attribute over the attributes of each input column."""
         owner = {part: name for name, parts in self.dates for part in parts}
         inputs = self.input_names
         place = [inputs.index(owner.get(name, name)) for name in self.names]
@@ -318,7 +318,7 @@ def match_columns(
     dates: Dates = (),
     levels: Levels = (),
 ) -> list[np.ndarray]:
-    """Columns of a table in the order of the names; an error if some lack.
+    """Reorder columns as in ``names``; raise an error if names do not match.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Rows that lie in shards on several devices: each device works on its own.
+"""Row source over shards on several devices; each device reduces its own rows.
 
 Every pass is a `jax.shard_map` over a mesh of one axis: moments and sums of products
 are added up with `psum`, hashes and predictions stay with their rows. Between devices
@@ -30,9 +30,9 @@ from secret_jax.runtime.shapes import next_power_of_two
 
 # Rows that a device looks at together: float32 sums of so few keep six digits, and the
 # tiles are added up with their rounding errors beside them. Few stay in the caches of a
-# processor; an accelerator starts the kernels of a turn of the loop one by one.
+# processor; an accelerator starts the kernels of an iteration one by one.
 _TILE, _ACCELERATOR_TILE = 1024, 8192
-# Most numbers of a tile: 256 MB of float32.
+# Maximum number of values in a tile: 256 MB of float32.
 _TILE_NUMBERS = 1 << 26
 
 _Result = TypeVar("_Result")
@@ -41,7 +41,7 @@ _Result = TypeVar("_Result")
 def tiles(
     n_local: int, n_rows: AnyArray, shard: AnyArray, size: int
 ) -> Callable[[AnyArray], tuple[Any, Any]]:
-    """Where a tile of a shard begins, and which of its rows count.
+    """Make a function that locates a tile of a shard and masks its valid rows.
 
     Rows of a shard need not be a multiple of a tile: the last one begins earlier, and
     what was seen already does not count. So no padded copy of the shard is made.
@@ -57,9 +57,9 @@ def tiles(
 
 
 def tile_size(n_local: int, mesh: Mesh, row_numbers: int = 1) -> int:
-    """Rows that each device of a mesh looks at together, of so many that it has.
+    """Number of rows that each device of a mesh processes at a time.
 
-    ``row_numbers`` is how many numbers it holds of each.
+    ``row_numbers`` is the number of values held per row.
     """
     on_processors = mesh.devices.flat[0].platform == "cpu"
     usual = _TILE if on_processors else _ACCELERATOR_TILE
@@ -67,12 +67,12 @@ def tile_size(n_local: int, mesh: Mesh, row_numbers: int = 1) -> int:
 
 
 def n_tiles(n_local: int, size: int) -> int:
-    """Tiles of a shard."""
+    """Number of tiles of a shard."""
     return -(-n_local // size)
 
 
 def plus(total: tuple[Any, Any], more: Any) -> tuple[Any, Any]:
-    """Add to a sum and its rounding error (Knuth's two-sum, float32)."""
+    """Add to a compensated sum (Knuth's two-sum, float32)."""
     high, low = total
     new = high + more
     back = new - high
@@ -80,7 +80,7 @@ def plus(total: tuple[Any, Any], more: Any) -> tuple[Any, Any]:
 
 
 def multiplied(first: Any, second: Any) -> tuple[Any, Any]:
-    """A product and its rounding error (Dekker 1971), float32."""
+    """Multiply exactly: a product and its rounding error (Dekker 1971), float32."""
     product = first * second
     (high, low), (more_high, more_low) = map(_halves, (first, second))
     error = high * more_high - product
@@ -89,7 +89,7 @@ def multiplied(first: Any, second: Any) -> tuple[Any, Any]:
 
 
 def _halves(value: Any) -> tuple[Any, Any]:
-    """A number as two of half as many bits (Veltkamp 1968)."""
+    """Split a float32 into two numbers of half the bits (Veltkamp 1968)."""
     factor = 4097.0 * value  # 2 to the power of 12, and 1
     high = factor - (factor - value)
     return high, value - high
@@ -97,7 +97,7 @@ def _halves(value: Any) -> tuple[Any, Any]:
 
 @program(static_argnames=("mesh",))
 def _moments(x: AnyArray, n_rows: AnyArray, *, mesh: Mesh) -> tuple[jax.Array, ...]:
-    """Sums of offsets and of their squares, each in two parts, and ranges of columns.
+    """Compensated sums of offsets and squared offsets, and ranges of columns.
 
     Two float32 numbers hold 45 bits: with fewer, rows of the sample would be encoded in
     other digits than on a host, and another tree might grow on them.
@@ -105,7 +105,7 @@ def _moments(x: AnyArray, n_rows: AnyArray, *, mesh: Mesh) -> tuple[jax.Array, .
     Returns
     -------
     shift : Array of shape (n_columns,)
-        What the offsets are from.
+        Origin of the offsets.
     sums : Array of shape (n_shards * tile, 4, n_columns)
         To be added up on the host: that is exact, and their number is fixed.
     low, high : Array of shape (n_columns,)
@@ -162,7 +162,7 @@ def _moments(x: AnyArray, n_rows: AnyArray, *, mesh: Mesh) -> tuple[jax.Array, .
 
 
 def moments_of_shards(shards: RowShards) -> tuple[np.ndarray, np.ndarray] | None:
-    """Mean and standard deviation of the columns, float64; a scale of 1 of constants.
+    """Mean and standard deviation of columns, float64; constants get a scale of 1.
 
     None where there is a value that is no finite number, or a very large one.
     """
@@ -191,7 +191,7 @@ def _bits_below(
     *,
     mesh: Mesh,
 ) -> jax.Array:
-    """Whether the hash of each row is below a limit, eight rows in a byte."""
+    """Mask of the rows whose hash is below a limit, packed eight to a byte."""
     spec, whole = PartitionSpec(mesh.axis_names[0]), PartitionSpec()
 
     def local(x: Any, center: Any, targets: Any, factors: Any, limit: Any) -> Any:
@@ -209,7 +209,7 @@ def _bits_below(
 
 @program(static_argnames=("mesh",))
 def _chosen(x: AnyArray, index: AnyArray, *, mesh: Mesh) -> jax.Array:
-    """Rows of every shard by their places in it."""
+    """Gather rows of every shard by their positions in it."""
     spec = PartitionSpec(mesh.axis_names[0])
     return jax.shard_map(
         lambda x, index: x[index], mesh=mesh, in_specs=(spec, spec), out_specs=spec
@@ -218,7 +218,7 @@ def _chosen(x: AnyArray, index: AnyArray, *, mesh: Mesh) -> jax.Array:
 
 @dataclass(frozen=True, eq=False)
 class ShardedRows:
-    """Rows of numbers in shards, as a source; the sample goes to the host.
+    """Source of rows in shards on several devices; samples go to the host.
 
     Attributes
     ----------
@@ -230,7 +230,7 @@ class ShardedRows:
     weight : ndarray of shape (n_rows,), float64
         Positive.
     copies : ndarray of shape (n_rows,), int64, or None
-        How many rows each one stands for; None: one.
+        Number of rows that each one stands for; None: one.
     """
 
     schema: TableSchema
@@ -286,7 +286,7 @@ class ShardedRows:
         return np.flatnonzero(below.ravel()[: self.n_rows])
 
     def _on_host(self, index: np.ndarray | None) -> HostRows:
-        """Some rows, rising, or all, in the memory of the host."""
+        """Copy rows (sorted indices, or all) to host memory."""
         targets, weight, copies = self.targets, self.weight, self.copies
         if index is None:
             x = np.asarray(self.shards)
@@ -297,7 +297,7 @@ class ShardedRows:
         return HostRows(self.schema, columns, targets, weight, copies)
 
     def _rows(self, index: np.ndarray) -> np.ndarray:
-        """Some rows, gathered from their shards."""
+        """Gather rows from their shards."""
         shards = self.shards
         n_shards = shards.mesh.size
         shard, place = np.divmod(index, len(shards.x) // n_shards)

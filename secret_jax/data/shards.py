@@ -1,4 +1,4 @@
-"""Rows of numbers in shards on several devices, and how they get there."""
+"""Numeric rows in shards on several devices."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ROUNDING = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class RowShards:
-    """Rows in equal shards; the last ones may be padding.
+    """Numeric rows in shards of equal size; the last one may be padded.
 
     Attributes
     ----------
@@ -30,7 +30,7 @@ class RowShards:
     n_rows : int
         Rows that are none of the padding.
     mesh : jax.sharding.Mesh
-        Of one axis.
+        Mesh with one axis.
     center : ndarray of shape (n_columns,), float64
         Numbers of float32; zero for columns that lose nothing without.
     """
@@ -42,17 +42,17 @@ class RowShards:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows without padding, columns."""
+        """Number of rows without padding, and of columns."""
         return self.n_rows, self.x.shape[1]
 
     @property
     def ndim(self) -> int:
-        """As of an array."""
+        """Number of dimensions, as `numpy.ndarray.ndim`."""
         return 2
 
     @property
     def dtype(self) -> Any:
-        """As of an array."""
+        """Type of the stored numbers, as `numpy.ndarray.dtype`."""
         return self.x.dtype
 
     def __len__(self) -> int:
@@ -64,22 +64,22 @@ class RowShards:
         return np.asarray(self.restored(there), dtype)
 
     def restored(self, there: np.ndarray) -> np.ndarray:
-        """Rows of ``x`` in units of their own."""
+        """Convert rows of ``x`` back to their original units."""
         return there + self.center if self.center.any() else there
 
     @property
     def spec(self) -> PartitionSpec:
-        """How rows are divided."""
+        """Partition of the rows over the mesh."""
         return PartitionSpec(self.mesh.axis_names[0])
 
     def beside(self, array: np.ndarray) -> jax.Array:
-        """An array of one entry for each row, padded with zeros, in the same shards."""
+        """Shard an array with one entry per row like the rows, padded with zeros."""
         more = [(0, len(self.x) - len(array))] + [(0, 0)] * (array.ndim - 1)
         return jax.device_put(np.pad(array, more), NamedSharding(self.mesh, self.spec))
 
 
 def shard_rows(X: Any, mesh: Mesh | None = None) -> RowShards:
-    """Rows of numbers on several devices, for ``fit`` and ``predict``.
+    """Distribute numeric rows over several devices, for ``fit`` and ``predict``.
 
     Parameters
     ----------
@@ -89,13 +89,13 @@ def shard_rows(X: Any, mesh: Mesh | None = None) -> RowShards:
         (a time in seconds, say) what lies there is the distance from its mean, so that
         it keeps the digits in which its rows differ.
     mesh : jax.sharding.Mesh, optional
-        Of one axis; by default all devices of the platform that JAX prefers. The rows
-        need not be a multiple of its devices: the last shard is padded.
+        Mesh with one axis; by default all devices of the platform that JAX prefers.
+        The rows need not be a multiple of its devices: the last shard is padded.
 
     Returns
     -------
     RowShards
-        What ``fit``, ``predict`` and ``score`` take in the place of an array.
+        Rows that ``fit``, ``predict`` and ``score`` accept in place of an array.
 
     Raises
     ------
@@ -137,7 +137,7 @@ def shard_rows(X: Any, mesh: Mesh | None = None) -> RowShards:
 
 
 def _narrowed(array: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers that float32 holds, and what was subtracted from the columns, float64."""
+    """Convert to float32; columns that would lose digits are centered (float64)."""
     center = np.zeros(array.shape[1])
     if array.dtype.itemsize <= 2 or array.dtype == np.float32:
         return array, center
@@ -165,7 +165,7 @@ def is_sharded(X: Any) -> bool:
 
 
 def as_they_lie(X: Any) -> RowShards:
-    """The shards of an array of JAX; rows on a single device are one shard."""
+    """Wrap an array of JAX as shards; rows on a single device are one shard."""
     if isinstance(X, RowShards):
         return X
     if not X.is_fully_addressable:
@@ -195,7 +195,7 @@ def as_they_lie(X: Any) -> RowShards:
 def computing_for(
     X: Any, device: str | None, max_memory: int | None, *, fall_back: bool = False
 ) -> AbstractContextManager[None]:
-    """`computing_on` a device; where it is None, on one that suits the rows of X."""
+    """Enter `computing_on` a device, by default one that suits the rows of X."""
     shape = getattr(X, "shape", None) or (
         (len(X),) if isinstance(X, list | tuple) else None
     )

@@ -1,4 +1,4 @@
-"""Where rows come from: all of them in blocks, or a sample chosen by their content.
+"""Sources of rows: all rows in blocks, or a sample chosen by content.
 
 Everything that looks at all rows does it block by block, and everything that grows a
 tree does it on a sample; so rows may lie in the memory of the host or of a device.
@@ -34,7 +34,7 @@ _Result = TypeVar("_Result")
 
 @runtime_checkable
 class RowSource(Protocol):
-    """Rows of a known number, encoded when they are asked for."""
+    """Source of a known number of rows, encoded on demand."""
 
     @property
     def n_rows(self) -> int:
@@ -47,7 +47,7 @@ class RowSource(Protocol):
         ...
 
     def sample(self, n_wanted: int, seed: int) -> Rows:
-        """About so many rows in hash order, or all of fewer.
+        """Sample about ``n_wanted`` rows in hash order, or all if there are fewer.
 
         The same rows and seed give the same sample, wherever they lie. Identical rows
         are one, which is dealt as several, see `secret_jax.data.rows.Merged.dealt`.
@@ -57,16 +57,16 @@ class RowSource(Protocol):
     def blocks(
         self, function: Callable[[Rows], _Result], size: int
     ) -> Iterator[_Result]:
-        """Results of a function of a block of rows, for blocks that cover all rows.
+        """Apply a function to blocks that cover all rows.
 
-        In the order of the rows; processors share the blocks.
+        Results come in the order of the rows; blocks are processed in parallel.
         """
         ...
 
 
 @runtime_checkable
 class AddingSource(RowSource, Protocol):
-    """Rows whose sums outlive an interruption, or are added up by several processes."""
+    """Source whose sums survive interruptions or span several processes."""
 
     def blocks_into(
         self,
@@ -74,10 +74,11 @@ class AddingSource(RowSource, Protocol):
         size: int,
         sums: tuple[np.ndarray, ...],
     ) -> Iterator[_Result]:
-        """As `RowSource.blocks`, for results that the caller adds to arrays.
+        """Apply a function to blocks, like `RowSource.blocks`, for sums over them.
 
-        Each is added before the next one is asked for. The source may change the
-        arrays in place: to those of a checkpoint, before the rows that follow it.
+        The caller adds each result to ``sums`` before it asks for the next one. The
+        source may change these arrays in place: to those of a checkpoint, before the
+        rows that follow it.
         """
         ...
 
@@ -88,7 +89,7 @@ def blocks_into(
     size: int,
     sums: tuple[np.ndarray, ...],
 ) -> Iterator[_Result]:
-    """The blocks of any source, for results that are added to arrays."""
+    """Apply a function to the blocks of any source; the caller adds up the results."""
     if isinstance(source, AddingSource):
         return source.blocks_into(function, size, sums)
     return source.blocks(function, size)
@@ -96,13 +97,13 @@ def blocks_into(
 
 @dataclass(frozen=True, eq=False)
 class EncodedRows:
-    """Rows that were encoded already, as a source.
+    """Source of rows that are already encoded.
 
     Attributes
     ----------
     rows : Rows
     copies : ndarray of shape (n_rows,), int64, or None
-        How many rows each one stands for; None: one.
+        Number of rows that each one stands for; None: one.
     """
 
     rows: Rows
@@ -119,7 +120,7 @@ class EncodedRows:
         return float(self.rows.weight.sum())
 
     def sample(self, n_wanted: int, seed: int) -> Rows:
-        """See `RowSource`: a prefix of the rows in hash order."""
+        """Sample a prefix of the rows in hash order; see `RowSource`."""
         rows = merged(self.rows, seed, self.copies).dealt(n_wanted)
         return rows.take(slice(n_wanted)) if n_wanted < rows.n_rows else rows
 
@@ -132,7 +133,7 @@ class EncodedRows:
 
 @dataclass(frozen=True, eq=False)
 class HostRows:
-    """Rows in the memory of the host, as they were given.
+    """Source of unencoded rows in host memory.
 
     Attributes
     ----------
@@ -143,7 +144,7 @@ class HostRows:
     weight : ndarray of shape (n_rows,), float64
         Positive.
     copies : ndarray of shape (n_rows,), int64, or None
-        How many rows each one stands for; None: one.
+        Number of rows that each one stands for; None: one.
     """
 
     schema: TableSchema
@@ -173,7 +174,7 @@ class HostRows:
         return EncodedRows(self.take(None), self.copies).sample(n_wanted, seed)
 
     def take(self, index: np.ndarray | None) -> Rows:
-        """Some rows, or all, encoded."""
+        """Encode some rows, or all."""
         columns, targets, weight = self.columns, self.targets, self.weight
         if index is not None:
             columns = columns.take(index)
@@ -216,7 +217,7 @@ class HostRows:
 
 
 def every_row(source: RowSource, seed: int) -> Rows:
-    """All rows of a source in hash order, copies dealt over it."""
+    """Read all rows of a source in hash order, with copies spread evenly."""
     # So many that not even those of copies that are dealt are left out.
     return source.sample(max(LEAST_DEALT * source.n_rows, PLENTY), seed)
 
@@ -224,13 +225,13 @@ def every_row(source: RowSource, seed: int) -> Rows:
 def few_copies(
     found: Rows, copies: np.ndarray | None, n_wanted: int, seed: int
 ) -> Rows | None:
-    """A sample that a hash has found, in order; None if many of its rows are identical.
+    """Put a hash-selected sample in order; None if many rows are identical.
 
     Parameters
     ----------
     found : Rows
     copies : ndarray of shape (n_rows,), int64, or None
-        How many rows each one stands for.
+        Number of rows that each one stands for.
     n_wanted, seed : int
         As in `RowSource.sample`.
     """

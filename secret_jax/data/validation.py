@@ -1,4 +1,4 @@
-"""What a user hands over, checked as scikit-learn's users expect."""
+"""Validation of user input, as scikit-learn's users expect it."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from secret_jax.runtime.warning import warn
 
 # Beyond, whole numbers have gaps between them and are weights like any others.
 _MOST_COPIES = 2.0**53
-# How many rows say that a column is not the target, nearly always.
+# Number of rows that nearly always show that a column is not the target.
 _FIRST_ROWS = 64
 
 
 def validated(model: BaseEstimator, X: Any, *, reset: bool) -> Any:
-    """Note or check the features; arrays become arrays, DataFrames stay DataFrames."""
+    """Validate features and note or check their names; DataFrames stay DataFrames."""
     if is_resident(X) or is_sharded(X):
         check_array(X)
         table: Any = X
@@ -62,7 +62,7 @@ def validated(model: BaseEstimator, X: Any, *, reset: bool) -> Any:
 
 
 def validated_on_device(model: BaseEstimator, X: Any) -> Any:
-    """Check the features of an array of JAX, or of shards, which stays where it is."""
+    """Check the features of an array of JAX or of shards without moving it."""
     if not isinstance(X, jax.Array | RowShards):
         raise ValueError(
             f"output='device' needs rows that are an array of JAX, and X is of type "
@@ -76,7 +76,7 @@ def validated_on_device(model: BaseEstimator, X: Any) -> Any:
 
 
 def validated_targets(y: Any, X: Any, caller: str = "SecretRegressor") -> np.ndarray:
-    """Outputs as float64, (n_rows, n_outputs); an error if they are no numbers."""
+    """Check targets and convert them to float64, shape (n_rows, n_outputs)."""
     if y is None:
         raise ValueError(
             f"This {caller} estimator requires y to be passed, but the target y is "
@@ -104,13 +104,13 @@ def validated_targets(y: Any, X: Any, caller: str = "SecretRegressor") -> np.nda
 
 
 def validated_weight(sample_weight: Any, X: Any) -> np.ndarray:
-    """Weights of rows in the unit that `scaled_weight` gives them."""
+    """Check sample weights and scale them with `scaled_weight`."""
     weight = checked_weight(sample_weight, X)
     return scaled_weight(weight, copies_of(weight))
 
 
 def checked_weight(sample_weight: Any, X: Any) -> np.ndarray:
-    """Weights as they were given, float64, or ones; an error if they are none."""
+    """Check sample weights and convert them to float64; ones if None."""
     n_rows = len(X)
     if sample_weight is None:
         return np.ones(n_rows)
@@ -135,13 +135,13 @@ def checked_weight(sample_weight: Any, X: Any) -> np.ndarray:
 
 
 def scaled_weight(weight: np.ndarray, copies: np.ndarray) -> np.ndarray:
-    """Whole numbers as they are; other weights scaled to a mean of one.
+    """Scale weights to a mean of one; integer weights, which are counts, stay.
 
     Parameters
     ----------
     weight : ndarray of shape (n_rows,), float64
     copies : ndarray of shape (n_rows,), int64
-        How many rows each one stands for: so many ones are in the mean.
+        Number of rows that each one stands for: its weight in the mean.
     """
     if _are_counts(weight):
         return weight
@@ -150,16 +150,16 @@ def scaled_weight(weight: np.ndarray, copies: np.ndarray) -> np.ndarray:
 
 
 def _are_counts(weight: np.ndarray) -> bool:
-    """Whether all are whole numbers, and few enough for their sum to be exact."""
+    """Whether all weights are integers whose sum is exact."""
     countable = weight.max() <= _MOST_COPIES / len(weight)
     return bool(countable and np.equal(np.mod(weight, 1), 0).all())
 
 
 def copies_of(weight: np.ndarray) -> np.ndarray:
-    """How many rows each row stands for, by the weights as they were given.
+    """Number of rows that each row stands for, by its unscaled weight.
 
-    Whole numbers are counts. Of other weights, those of a survey say, each is one row,
-    however heavy: parts of a single observation cannot judge each other.
+    Integer weights are counts. With other weights, such as those of a survey, each row
+    is one, however heavy: parts of a single observation cannot judge each other.
 
     Returns
     -------
@@ -176,7 +176,7 @@ def copies_of(weight: np.ndarray) -> np.ndarray:
 def given_beside(
     model: BaseEstimator, given: Any, name: str, use: str
 ) -> tuple[Any, Any, np.ndarray]:
-    """Further rows that are not for training: checked table, y, weights as given.
+    """Check further rows, not for training: table, y and unscaled weights.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ def given_beside(
         Which has noted the features.
     given : tuple (X, y) or (X, y, sample_weight)
     name, use : str
-        Of the parameter, and what the rows are for, for messages.
+        Name of the parameter and purpose of the rows, for error messages.
     """
     if not isinstance(given, tuple | list) or len(given) not in (2, 3):
         raise ValueError(
@@ -201,7 +201,7 @@ def given_beside(
 def warn_of_target_among_features(
     columns: Any, targets: np.ndarray, schema: TableSchema
 ) -> None:
-    """Warn of columns that equal a target; ``columns`` as `read_columns` gives them."""
+    """Warn of columns equal to a target; ``columns`` are as from `read_columns`."""
     for name, column in zip(schema.names, schema.matching(columns), strict=True):
         if column.dtype.kind not in "fiu":
             continue
@@ -216,7 +216,7 @@ def warn_of_target_among_features(
 
 
 def names_of(y: Any, n_outputs: int) -> tuple[str, ...]:
-    """Names of the outputs: those of a Series or a DataFrame, or made-up ones."""
+    """Names of the outputs, from a Series or DataFrame, else made up."""
     names = list(getattr(y, "columns", [getattr(y, "name", None)]))
     named = all(isinstance(name, str) and name for name in names)
     if named and len(set(names)) == n_outputs:
@@ -233,7 +233,7 @@ def fitted_names(model: BaseEstimator) -> dict[str, Any]:
 
 
 def restore_names(model: BaseEstimator, before: dict[str, Any]) -> None:
-    """Leave an estimator whose fit was interrupted as it was."""
+    """Restore the feature names of an estimator whose fit was interrupted."""
     for name in ("n_features_in_", "feature_names_in_"):
         if name in before:
             setattr(model, name, before[name])

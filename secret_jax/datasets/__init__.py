@@ -1,4 +1,4 @@
-"""Data to learn from: the paper's synthetic sets, and real ones from files or OpenML.
+"""Example data: the paper's synthetic sets, and real ones from files or OpenML.
 
 Section 5.1 of Dobra & Gehrke 2002 uses three synthetic sets, made here by `make_3dsin`,
 `make_fried` and `make_cart`, and nine real ones, which `load` reads.

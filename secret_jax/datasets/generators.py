@@ -1,4 +1,4 @@
-"""The synthetic data sets of section 5.1 of Dobra & Gehrke 2002.
+"""Synthetic data sets of section 5.1 of Dobra & Gehrke 2002.
 
 Every generator takes ``random_state``: None, a seed, or a `numpy.random.Generator`. A
 generator is advanced, so that several calls with one give independent parts (training,
@@ -17,7 +17,7 @@ import numpy as np
 def make_3dsin(
     n_samples: int = 16384, *, random_state: Any = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """3DSin: a smooth surface of two attributes, without noise.
+    """Generate 3DSin: a smooth surface of two attributes, without noise.
 
     Both attributes are uniform on [-3, 3] and independent;
     ``y = 3 sin(x1) sin(x2)``.
@@ -58,7 +58,7 @@ def make_fried(
     n_features: int = 10,
     random_state: Any = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Fried: the first function of Friedman (1991).
+    """Generate Fried: the first function of Friedman (1991).
 
     All attributes are uniform on [0, 1] and independent;
     ``y = 10 sin(pi x1 x2) + 20 (x3 - 0.5)^2 + 10 x4 + 5 x5 + noise * N(0, 1)``.
@@ -108,7 +108,7 @@ def make_fried(
 def make_cart(
     n_samples: int = 16384, *, noise: float = 1.0, random_state: Any = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Cart: two linear functions, chosen by a binary attribute (Breiman et al. 1984).
+    """Generate Cart: two linear functions, a binary attribute (Breiman et al. 1984).
 
     X1 is -1 or 1, X2 to X10 are -1, 0 or 1, all equally likely and independent;
     ``y = 3 + 3 x2 + 2 x3 + x4`` where x1 = 1 and ``y = -3 + 3 x5 + 2 x6 + x7``

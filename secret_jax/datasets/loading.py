@@ -1,6 +1,6 @@
-"""Real data sets, from a folder of CSV files or else from OpenML.
+"""Load real data sets from a folder of CSV files, or else from OpenML.
 
-The catalogue below holds what no file says: which columns the paper takes as discrete,
+The catalogue below holds what is in no file: which columns the paper takes as discrete,
 and where OpenML keeps the set. Both sources give the same columns under the same names.
 """
 
@@ -23,7 +23,7 @@ FOLDER_VARIABLE = "SECRET_JAX_DATA"
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Dataset:
-    """A regression data set.
+    """Regression data set.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class Dataset:
 
 @dataclass(frozen=True, kw_only=True)
 class _Entry:
-    """What is known of a data set beforehand.
+    """Catalogue entry of a data set.
 
     ``openml_columns`` maps OpenML's column names to ours, the target last; columns not
     in it are left out.
@@ -262,7 +262,7 @@ def load(name: str, data_home: str | os.PathLike[str] | None = None) -> Dataset:
 
 
 def available(data_home: str | os.PathLike[str] | None = None) -> tuple[str, ...]:
-    """Names that `load` knows: the CSV files of the folder, and the sets on OpenML.
+    """Names that `load` knows: CSV files of the folder, and sets on OpenML.
 
     Parameters
     ----------
@@ -284,7 +284,7 @@ def available(data_home: str | os.PathLike[str] | None = None) -> tuple[str, ...
 
 
 def _files(data_home: str | os.PathLike[str] | None) -> dict[str, Path]:
-    """CSV files of the folder by their names; none where no folder is named."""
+    """CSV files of the folder by name; empty if no folder is given."""
     named_by = "data_home"
     if data_home is None:
         named_by = f"the environment variable {FOLDER_VARIABLE}"
@@ -332,7 +332,7 @@ def _read_csv(path: Path) -> pandas.DataFrame:
 
 
 def _fetch(name: str, entry: _Entry) -> pandas.DataFrame:
-    """The set from OpenML, with the columns, names and types that a CSV would have."""
+    """Fetch a set from OpenML, with the columns and types of its CSV file."""
     pandas = _pandas()
     try:
         fetched: Any = fetch_openml(data_id=entry.openml_id, as_frame=True)
@@ -353,7 +353,7 @@ def _fetch(name: str, entry: _Entry) -> pandas.DataFrame:
 
 
 def _numbers_if_all_are(column: pandas.Series) -> pandas.Series:
-    """OpenML's nominal columns are categories of text, also where they are numbers."""
+    """Convert a nominal OpenML column to numbers if all its values are numbers."""
     if column.dtype != "category":
         return column
     text = column.astype(str)

@@ -1,1 +1,1 @@
-"""Sums and means of trees: boosters and forests."""
+"""Ensembles of trees: boosters and forests."""

@@ -1,4 +1,4 @@
-"""Bags of rows, their trees side by side, and what those say that lack a row."""
+"""Forests: bags of rows, trees grown in parallel, out-of-bag predictions."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from secret_jax.runtime.progress import Stage
 from secret_jax.tree.structure import Tree
 from secret_jax.tree.sums import TreeSum
 
-# Other random numbers than those of the bags, from the same key.
+# Salt for random numbers that differ from those of the bags with the same key.
 _COPIES = 0x636F7079
-# Rows of the trees that grow together.
+# Maximum number of rows, over all trees that grow together.
 _MOST_PLACES = 1 << 19
 
 
 @dataclass(frozen=True, kw_only=True)
 class ForestPlan:
-    """How a forest grows.
+    """Plan of a forest.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class ForestPlan:
     recipe : TreeRecipe
         How splits are found, and which models the leaves have.
     stage : Stage
-        Told how many trees there are.
+        Receives the number of trees grown.
     """
 
     n_estimators: int
@@ -55,7 +55,7 @@ class ForestPlan:
 
 
 class Forest(NamedTuple):
-    """Trees, and their bags.
+    """Trees with their bags.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ class Forest(NamedTuple):
 
 
 def grow_forest(plan: ForestPlan, rows: Rows, schema: TableSchema) -> Forest:
-    """Grow trees of bags.
+    """Grow trees on bags of rows.
 
     A bag holds as many rows as there are, drawn with replacement in proportion to the
     weights (Breiman 1996); without ``bootstrap`` every tree has all of them.
@@ -144,13 +144,13 @@ def _grown(
 
 
 def out_of_bag(forest: Forest, rows: Rows, copies: Copies) -> np.ndarray:
-    """Mean of what the trees say whose bags lack a row.
+    """Mean prediction for every row of the trees whose bags lack it.
 
     Parameters
     ----------
     forest : Forest
     rows : Rows
-        Those that it was grown on.
+        Rows that it was grown on.
     copies : Copies
         The rows as they were given. One that stands for several has, of every tree,
         as many values as the bag lacks of them.

@@ -1,4 +1,4 @@
-"""What boosters share: their parameters, fits, and warm starts."""
+"""Base of boosters: parameters, fits, warm starts."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ from secret_jax.runtime.progress import Progress
 from secret_jax.runtime.progress_line import shown
 from secret_jax.runtime.values import at_least, is_integer, real
 
-# What a warm start may change: it says how long to go on, where, and what is told.
+# Parameters that a warm start may change: number of rounds, device, verbosity.
 _MAY_CHANGE = ("n_rounds", "max_rounds", "patience", "warm_start", "verbose")
 _MAY_CHANGE += ("device", "max_memory")
 
 
 class BoostingEstimator(EnsembleEstimator):
-    """Base of the boosters; a subclass says what the outputs are, and predicts."""
+    """Base of the boosters; a subclass defines the outputs and predictions."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "size": [StrOptions({"auto"}), at_least(1), TreeSize],
@@ -107,18 +107,18 @@ class BoostingEstimator(EnsembleEstimator):
         *,
         eval_set: Any = None,
     ) -> Self:
-        """Grow boosters, and choose the size of their trees and the rounds.
+        """Grow boosters, and choose the size of their trees and the number of rounds.
 
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_rows, n_features)
         y : array-like of shape (n_rows,), or (n_rows, n_outputs) of numbers
         sample_weight : array-like of shape (n_rows,), optional
-            Integers count as so many rows.
+            Integers are numbers of rows.
         eval_set : tuple (X, y) or (X, y, sample_weight), optional
-            Rows that say when to stop, which size is best, and what the best of each
-            kind of leaves count, in place of folds. One booster of a size is grown, on
-            all rows of X, and none of these train it.
+            Rows that determine, in place of folds, when to stop, which size is best,
+            and the weights of the best size of each kind of leaves. One booster of a
+            size is grown, on all rows of X, and none of these train it.
 
         Returns
         -------
@@ -263,7 +263,7 @@ class BoostingEstimator(EnsembleEstimator):
             own.update(before)
 
     def _staged(self, X: TableLike) -> Iterator[np.ndarray]:
-        """What the sums say after every round, in the units of the target."""
+        """Predictions of the ensemble after every round, in the units of the target."""
         check_is_fitted(self)
         with self._computing(X, fall_back=True):
             table = self._encoded(X)
@@ -277,25 +277,25 @@ class BoostingEstimator(EnsembleEstimator):
 
     @property
     def n_rounds_(self) -> int:
-        """Trees of a booster of the leading size, after its first model."""
+        """Number of rounds of the leading size, not counting the first model."""
         check_is_fitted(self)
         return self.ensemble_.n_rounds
 
     @property
     def n_trees_(self) -> int:
-        """Trees of all boosters, their first models not counted."""
+        """Number of trees of all boosters, not counting their first models."""
         check_is_fitted(self)
         return self.ensemble_.n_trees
 
     @property
     def size_(self) -> TreeSize:
-        """Size of the trees, the leading one of two."""
+        """Size of the trees; of two sizes the leading one."""
         check_is_fitted(self)
         return self.ensemble_.size
 
 
 def _check_same_parameters(before: dict[str, Any], now: dict[str, Any]) -> None:
-    """An error unless the trees so far were grown with these parameters."""
+    """Raise an error unless parameters equal those of the trees so far."""
     for name, value in now.items():
         old = before[name]
         if value is not old and not (
@@ -308,7 +308,7 @@ def _check_same_parameters(before: dict[str, Any], now: dict[str, Any]) -> None:
 
 
 def _check_same_rows(before: Rows, rows: Rows) -> None:
-    """An error unless these are the rows that the trees so far were grown on."""
+    """Raise an error unless rows equal those of the trees so far."""
     counts = ""
     if before.n_rows != rows.n_rows:
         counts = f" (there are {rows.n_rows} rows, and there were {before.n_rows})"

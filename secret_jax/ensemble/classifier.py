@@ -1,4 +1,4 @@
-"""Boosters of classes: sums of trees that say log-odds."""
+"""Boosters of classes: sums of trees that predict log-odds."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ class SecretBoostingClassifier(ClassSetsMixin, ClassifierMixin, DistillingMixin)
 
     The first model is a logistic regression; every round adds a small tree with linear
     models that is fitted to the steps of Newton's method (Friedman, Hastie & Tibshirani
-    2000). Of two classes the trees say log-odds; of more a tree says a score of each
-    class, and probabilities are proportional to the exponentials of the scores. How
-    large the trees are, when to stop, and what trees with constants in their leaves
-    count beside them, is told by cross-entropy as `SecretBoostingRegressor` is told by
+    2000). For two classes the trees predict log-odds; for more a tree predicts a score
+    of each class, and probabilities are proportional to the exponentials of the scores.
+    The size of the trees, the number of rounds, and the weight of trees with constants
+    in their leaves are chosen by cross-entropy, as `SecretBoostingRegressor` does by
     squared error.
 
     Parameters
     ----------
     size : "auto", int or TreeSize, default="auto"
-        Of the trees, as in `SecretBoostingRegressor`.
+        Size of the trees, as in `SecretBoostingRegressor`.
     class_weight : dict, "balanced" or None, default=None
         Factors of the weights of the classes' rows, as in scikit-learn.
     learning_rate, n_rounds, subsample, max_rounds, patience, n_folds, average, \
@@ -61,14 +61,14 @@ class SecretBoostingClassifier(ClassSetsMixin, ClassifierMixin, DistillingMixin)
     size_ : TreeSize
         The leading size.
     shares_ : list of [TreeSize, float]
-        What boosters of each size count in the scores, the leading one first.
+        Weights of the boosters of each size in the scores, the leading one first.
     n_trees_ : int
         Trees of all boosters, the logistic regressions not counted.
     validation_errors_ : ndarray of shape (n_rounds_run + 1,)
         Mean cross-entropy of the leading size on rows left out, or on ``eval_set``,
         after each round, in nats. Empty if there were none.
     validation_error_ : float
-        That of the prediction; NaN if there were none.
+        Mean cross-entropy of the prediction there; NaN if there were no such rows.
     size_errors_ : list of [TreeSize, float]
         Sizes that raced, and the least of these errors of each.
     feature_importances_ : ndarray of shape (n_features_in_,)
@@ -145,7 +145,7 @@ class SecretBoostingClassifier(ClassSetsMixin, ClassifierMixin, DistillingMixin)
         self.class_weight = class_weight
 
     def predict(self, X: TableLike) -> np.ndarray:
-        """The likeliest class of every row.
+        """Predict the most likely class of every row.
 
         Parameters
         ----------
@@ -154,13 +154,13 @@ class SecretBoostingClassifier(ClassSetsMixin, ClassifierMixin, DistillingMixin)
         Returns
         -------
         ndarray of shape (n_rows,)
-            Of the type of the labels.
+            Predicted classes, of the type of the labels.
         """
         likeliest = np.argmax(self.predict_proba(X), axis=1)
         return self.classes_[likeliest]
 
     def predict_proba(self, X: TableLike) -> np.ndarray:
-        """Probabilities of the classes.
+        """Predict the probabilities of the classes.
 
         Parameters
         ----------
@@ -174,12 +174,12 @@ class SecretBoostingClassifier(ClassSetsMixin, ClassifierMixin, DistillingMixin)
         return self._probabilities(self._scores(X))
 
     def predict_log_proba(self, X: TableLike) -> np.ndarray:
-        """Logarithms of the probabilities of the classes; see `predict_proba`."""
+        """Predict the logarithms of class probabilities; see `predict_proba`."""
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
 
     def decision_function(self, X: TableLike) -> np.ndarray:
-        """What the sums of trees say.
+        """Predict the log-odds or scores of the classes.
 
         Parameters
         ----------
@@ -195,7 +195,7 @@ class SecretBoostingClassifier(ClassSetsMixin, ClassifierMixin, DistillingMixin)
         return scores if scores.shape[1] > 1 else scores[:, 0]
 
     def staged_predict_proba(self, X: TableLike) -> Iterator[np.ndarray]:
-        """Probabilities after every round, the first of the logistic regression alone.
+        """Predict probabilities after every round, beginning with the first models.
 
         Parameters
         ----------
@@ -209,7 +209,7 @@ class SecretBoostingClassifier(ClassSetsMixin, ClassifierMixin, DistillingMixin)
             yield self._probabilities(scores.reshape(len(scores), -1))
 
     def staged_predict(self, X: TableLike) -> Iterator[np.ndarray]:
-        """The likeliest class after every round; see `staged_predict_proba`."""
+        """Predict the class after every round; see `staged_predict_proba`."""
         for probability in self.staged_predict_proba(X):
             yield self.classes_[np.argmax(probability, axis=1)]
 

@@ -1,4 +1,4 @@
-"""Rows as they were given: which distinct row each is, and which bags lack it."""
+"""Copies of rows: map given rows to distinct ones, and find rows out of bag."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from secret_jax.data.rows import Rows
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Copies:
-    """Given rows, of which identical ones train as one.
+    """Map from given rows to the distinct rows that train.
 
     A draw of a row takes one of its copies, in proportion to their weights: bags are
-    drawn as if from the rows as they were given, one of whole weight as so many.
+    drawn as if from the given rows, where one of integer weight counts as several.
 
     Attributes
     ----------
     place : ndarray of shape (n_given,), int64
         Which distinct row each is.
     number : ndarray of shape (n_given,), int64
-        How many rows each stands for.
+        Number of rows that each stands for.
     order : ndarray of shape (n_given,), int64
         Copies of a row one after the other.
     end : ndarray of shape (n_given,), float64
@@ -40,15 +40,15 @@ class Copies:
 
     @classmethod
     def of(cls, rows: Rows, given: Rows, number: np.ndarray) -> Self:
-        """The copies of distinct rows, all of which are among those given.
+        """Match given rows with the distinct rows, which are all among them.
 
         Parameters
         ----------
         rows : Rows
-            Those given, merged by `secret_jax.data.rows.merged`.
+            Given rows, merged by `secret_jax.data.rows.merged`.
         given : Rows
         number : ndarray of shape (n_given,), int64
-            How many rows each given one stands for.
+            Number of rows that each given one stands for.
         """
         known = {key: place for place, key in enumerate(_keys(rows))}
         place = np.array([known[key] for key in _keys(given)])
@@ -65,14 +65,14 @@ class Copies:
         )
 
     def out_of(self, count: np.ndarray, random: np.random.Generator) -> np.ndarray:
-        """How many of the rows that a given one stands for a bag lacks.
+        """Number of copies that each given row stands for and that a bag lacks.
 
         Parameters
         ----------
         count : ndarray of shape (n_rows,), int
             How often each distinct row is in the bag.
         random : Generator
-            Says which of its copies those are.
+            Generator that draws the copies of a row.
 
         Returns
         -------
@@ -85,7 +85,7 @@ class Copies:
         taken = np.searchsorted(self.end, at, side="right")
         taken = np.clip(taken, first, last)  # sums are rounded
         number = self.number[self.order]
-        # Where in its row a draw fell says which of those that the row stands for.
+        # The position of a draw within its row determines the copy.
         begin = np.where(taken > 0, self.end[taken - 1], 0.0)
         share = np.clip((at - begin) / (self.end[taken] - begin), 0.0, 1.0)
         nth = np.minimum((share * number[taken]).astype(np.int64), number[taken] - 1)
@@ -97,7 +97,7 @@ class Copies:
 
 
 def _keys(rows: Rows) -> list[bytes]:
-    """The content of every row as `secret_jax.data.rows.merged` compares it."""
+    """Content of every row, compared as in `secret_jax.data.rows.merged`."""
     targets = rows.targets.astype(np.float32)
     columns = [rows.table.x, rows.table.codes, targets]
     whole = np.hstack([np.asarray(column, np.float64) for column in columns])

@@ -1,7 +1,8 @@
-"""One readable tree that has learned what boosters say.
+"""Distil boosters into one readable tree.
 
-At the rows it learns half the real output, half what boosters say that have not seen
-the row; between them what all say together (born-again trees, Breiman & Shang 1996).
+At rows the target is half the real output, half the prediction of boosters that have
+not seen the row; between rows it is the prediction of the whole ensemble (born-again
+trees, Breiman & Shang 1996).
 """
 
 from __future__ import annotations
@@ -39,16 +40,16 @@ _SOFT_START = 16  # leaves of the tree whose gates are trained, unless a number 
 
 
 class Teacher(NamedTuple):
-    """What boosters say, as a student asks them.
+    """Predictions of boosters, for students to learn from.
 
     Attributes
     ----------
     said : callable
-        Of a table: what all of them say, of shape (n_rows, n_outputs).
+        Predicts a table with all boosters, of shape (n_rows, n_outputs).
     unseen : ndarray of shape (n_rows, n_outputs)
-        Of the rows: what those say that have not seen them.
+        Predictions for the rows, by boosters that have not seen them.
     folds : list of callable
-        What each booster of a fold says.
+        Prediction function of the booster of each fold.
     parts : list of ndarray of shape (n_rows,), bool
         The rows that each has not seen.
     """
@@ -60,7 +61,7 @@ class Teacher(NamedTuple):
 
 
 class Distilled(NamedTuple):
-    """A student.
+    """Result of a distillation.
 
     Attributes
     ----------
@@ -92,7 +93,7 @@ def teacher_of(
     parts: Sequence[np.ndarray],
     loss: Loss | None = None,
 ) -> Teacher:
-    """The boosters of a fit as a teacher of its own rows."""
+    """Make a teacher of the rows that fitted the boosters."""
     said, unseen = told_by(boosted.ensemble, loss), boosted.ensemble.values(rows.table)
     if boosted.unseen is not None:
         unseen = np.where(np.isfinite(boosted.unseen), boosted.unseen, unseen)
@@ -104,7 +105,7 @@ def teacher_of(
 
 
 def told_by(ensemble: Ensemble, loss: Loss | None) -> Callable[[Table], np.ndarray]:
-    """What an ensemble teaches of a table: its values, of classes probabilities."""
+    """Make the function that an ensemble teaches: values, or class probabilities."""
     if loss is None:
         return ensemble.values
     return lambda table: loss.prediction(ensemble.values(table))
@@ -120,18 +121,18 @@ def distil(
     soft: bool,
     options: Distillation,
 ) -> Distilled:
-    """Grow one tree on what boosters say.
+    """Grow one tree on the predictions of boosters.
 
     Parameters
     ----------
     teacher : Teacher
     rows : Rows
-        Those that trained the boosters.
+        Rows that trained the boosters.
     plan : Plan
-        Of the tree.
+        Plan of the tree.
     schema : TableSchema
     max_leaf_nodes : int or None
-        None: the students of the folds say how large the tree is, on rows that neither
+        None: students of the folds choose the size of the tree, on rows that neither
         they nor their teachers have seen.
     soft : bool
         Whether gates and leaves are trained then.
@@ -189,7 +190,7 @@ def _cut(
     plan: Plan,
     max_leaf_nodes: int | None,
 ) -> _Cut:
-    """A student at its size, and how its likes do on rows that nobody has seen."""
+    """Prune a student, and measure its fold students on held-out rows."""
     whole, *fold_trees = trees
     if max_leaf_nodes is not None:
         tree = of_size(whole, max_leaf_nodes)
@@ -218,7 +219,7 @@ def _cut(
 
 
 def _meant(tree: Tree, table: Table) -> np.ndarray:
-    """What a student predicts, as its teachers say it: of classes probabilities."""
+    """Predict with a student in the teacher's terms: values, or probabilities."""
     value = values(tree, table)
     return value if tree.loss is None else tree.loss.prediction(value)
 
@@ -233,7 +234,7 @@ def _fold_root(
     options: Distillation,
     oblique: bool,
 ) -> Root:
-    """A student of one booster, of the rows that the booster has seen."""
+    """Root of the student of one booster, over the rows that this booster has seen."""
     chosen = order[seen[order]]
     taught = said(learned.table.take(chosen))
     own = np.minimum(chosen, rows.n_rows - 1)
@@ -243,7 +244,7 @@ def _fold_root(
 
 
 def _recipe(plan: Plan, rows: Rows, learned: Rows, schema: TableSchema) -> Recipe:
-    """As for a tree of the rows; points support models of half as many of them."""
+    """Growth settings as for a tree of the rows, with half the least leaf weight."""
     recipe = plan.recipe(schema, float(rows.weight.sum()), 1.0)
     ratio = float(learned.weight.sum() / rows.weight.sum())
     return replace(
@@ -263,7 +264,7 @@ def _softened(
     max_leaf_nodes: int | None,
     kind: int,
 ) -> Distilled:
-    """A soft tree that starts from students of a part of the rows; the rest stop it."""
+    """Train a soft tree from students of some rows; the others stop it early."""
     most = hard.tree.n_leaves if max_leaf_nodes is None else max_leaf_nodes
     refinement = SoftGates(max_leaves=max(most, 2))
     cut = hold_out(rows.weight, refinement.held_out_share)

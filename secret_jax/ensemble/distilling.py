@@ -1,4 +1,4 @@
-"""The face of distilling: one readable tree from fitted boosters."""
+"""Mixin of boosters: distillation into one readable tree."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from secret_jax.runtime.warning import warn
 
 
 class DistillingMixin(BoostingEstimator):
-    """Base of boosters that teach a tree; a subclass says which estimator it is."""
+    """Base of boosters that can be distilled; a subclass chooses the student."""
 
     def _student(self, **parameters: Any) -> Any:
-        """The estimator of the tree, not fitted."""
+        """Make the unfitted estimator of the tree."""
         raise NotImplementedError
 
     def distill(
@@ -47,7 +47,7 @@ class DistillingMixin(BoostingEstimator):
         oblique: bool | Literal["auto"] = "auto",
         tau: float = 0.03,
     ) -> Any:
-        """One readable tree that has learned what the boosters say.
+        """Distil the boosters into one readable tree.
 
         Parameters
         ----------
@@ -56,10 +56,10 @@ class DistillingMixin(BoostingEstimator):
             model from a file). Of other rows nothing is left out, so ``max_leaf_nodes``
             should be given.
         max_leaf_nodes : int or None, default=None
-            Most leaves. None: students of the boosters of the folds say how many, on
-            rows that neither has seen.
+            Maximum number of leaves. None: students of the boosters of the folds choose
+            it, on rows that neither has seen.
         refine : "soft" or None, default=None
-            "soft": gates and leaves are trained on what the boosters say, see
+            "soft": gates and leaves are trained on the boosters' predictions, see
             `SoftGates`; it is taken if it is better on rows held out.
         oblique : bool or "auto", default="auto"
         tau : float, default=0.03
@@ -73,8 +73,8 @@ class DistillingMixin(BoostingEstimator):
             have seen, and ``booster_error``, that of the boosters, in units of the
             variance of the target; of classes both are mean cross-entropies in nats;
             ``fidelity``, their R² to the boosters on these rows, of classes in their
-            probabilities; ``numbers``, how many there are to read. NaN where nobody
-            can tell: without folds, and error and fidelity of a soft tree.
+            probabilities; ``numbers``, how many there are to read. NaN if
+            unknown: without folds, and error and fidelity of a soft tree.
 
         Examples
         --------

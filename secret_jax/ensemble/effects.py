@@ -1,4 +1,4 @@
-"""What boosters say of the columns: importances, curves of one, pairs that interact."""
+"""Effects of columns in boosters: importances, partial dependence, interactions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOST_ROWS = 1 << 16
 
 
 def booster_importances(ensemble: Ensemble, output: int = 0) -> np.ndarray:
-    """Share of every column in the squared error that all trees save in training.
+    """Share of every column in the reduction of squared training error.
 
     Parameters
     ----------
@@ -45,17 +45,17 @@ def booster_importances(ensemble: Ensemble, output: int = 0) -> np.ndarray:
 
 
 class Meaning(NamedTuple):
-    """What is read of an ensemble.
+    """Quantity of an ensemble that is analysed.
 
     Attributes
     ----------
     label : str
-        What is averaged, in words.
+        Name of the quantity that is averaged.
     of_values : callable
-        Makes it, of shape (n_rows, n_numbers), of what the ensemble says, in
+        Computes it, of shape (n_rows, n_numbers), from predictions of the ensemble in
         standardised units.
     importances : ndarray of shape (n_columns,), float64
-        Of the columns for it; see `booster_importances`.
+        Importances of the columns for it; see `booster_importances`.
     classes : tuple of str
         Whose probabilities the numbers are, if there are several.
     """
@@ -68,7 +68,7 @@ class Meaning(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Effect:
-    """The average prediction over the training rows for values of one column.
+    """Partial dependence of the prediction on one column.
 
     Attributes
     ----------
@@ -81,7 +81,7 @@ class Effect:
     label : str
         "mean of price" or "mean probability of yes".
     classes : tuple of str
-        Of several classes their names.
+        Names of several classes.
     """
 
     name: str
@@ -93,14 +93,14 @@ class Effect:
 
 
 class Interaction(NamedTuple):
-    """Two columns whose effects do not add up.
+    """Pair of columns with the strength of its interaction.
 
     Attributes
     ----------
     first, second : str
     share : float
-        Of the variance of the predictions, in what the two say together beyond what
-        each says alone.
+        Share of the variance of the predictions due to the joint effect of the two,
+        beyond their single effects.
     """
 
     first: str
@@ -111,7 +111,7 @@ class Interaction(NamedTuple):
 def effect(
     ensemble: Ensemble, rows: Rows, name: str, n_points: int, meaning: Meaning
 ) -> Effect:
-    """The curve of one column: partial dependence (Friedman 2001, section 8.2).
+    """Compute the partial dependence on one column (Friedman 2001, section 8.2).
 
     Every row takes each of the values in turn while its other columns stay, and the
     predictions are averaged: exactly, over all rows.
@@ -146,14 +146,14 @@ def effect(
 def interactions(
     ensemble: Ensemble, rows: Rows, n_rows: int, meaning: Meaning
 ) -> list[Interaction]:
-    """How much pairs of columns say together, by the statistic of Friedman & Popescu.
+    """Compute the strength of all pairs of columns (Friedman & Popescu 2008).
 
     Parameters
     ----------
     ensemble : Ensemble
     rows : Rows
     n_rows : int
-        The first so many rows, in hash order, are looked at: the predictions that are
+        Number of rows used, the first in hash order: the predictions that are
         needed grow with their square.
     meaning : Meaning
 
@@ -206,7 +206,7 @@ def _dependence(
 
 
 def with_column(schema: TableSchema, table: Table, column: int, point: float) -> Table:
-    """Rows that all have one value of a column: encoded, or the code of a category."""
+    """Set a column to one value (encoded, or a category code) in all rows."""
     x, codes = table.x.copy(), table.codes
     if column in schema.discrete:
         attribute, codes = schema.discrete.index(column), codes.copy()
@@ -251,7 +251,7 @@ def _observed(
 
 
 def _quantiles(value: np.ndarray, weight: np.ndarray, n: int) -> np.ndarray:
-    """Values that occur, at even steps of the rows' weight; all of few."""
+    """Observed values at even steps of the rows' weight; all values if few."""
     distinct, which = np.unique(value, return_inverse=True)
     if len(distinct) <= n:
         return distinct

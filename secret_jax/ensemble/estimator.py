@@ -1,4 +1,4 @@
-"""What all estimators have that are sums of trees: tables in, files out."""
+"""Base of all estimators that are sums of trees: reading of tables, files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from secret_jax.estimators.parameters import CONSTRAINTS
 from secret_jax.fit.plan import Plan
 from secret_jax.runtime.values import check_constraints
 
-# Parameters that say how a table is read, and where: those of the tree.
+# Parameters for reading tables and for devices, as those of the tree.
 OF_THE_TREE = (
     *("discrete_features", "split_features", "indicators", "missing_values"),
     *("random_state", "device", "max_memory", "verbose"),
@@ -31,7 +31,7 @@ OF_THE_TREE = (
 
 
 class EnsembleEstimator(BoosterReading, BaseEstimator):
-    """Base of all estimators that are sums of trees: tables in, files out."""
+    """Base of all estimators that are sums of trees: reading of tables, files."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         name: CONSTRAINTS[name] for name in OF_THE_TREE
@@ -48,7 +48,7 @@ class EnsembleEstimator(BoosterReading, BaseEstimator):
         weight: np.ndarray,
         known: TableSchema | None = None,
     ) -> Targets:
-        """The outputs of rows, checked.
+        """Check the outputs of rows.
 
         Parameters
         ----------
@@ -58,16 +58,16 @@ class EnsembleEstimator(BoosterReading, BaseEstimator):
         weight : ndarray of shape (n_rows,), float64
             As it was given.
         known : TableSchema, optional
-            Of the rows that train; these are further ones.
+            Schema of the training rows, if these rows are further ones.
         """
         raise NotImplementedError
 
     def _tree_plan(self, parameters: dict[str, Any], seed: int) -> Plan:
-        """How a single tree would read a table with some of the parameters."""
+        """Plan of a single tree with some of the parameters, to read a table."""
         raise NotImplementedError
 
     def _reading(self) -> Plan:
-        """How the table is read, as the tree would; the parameters are checked."""
+        """Check the parameters, and plan how to read tables, as for a single tree."""
         own = self.get_params(deep=False)
         check_constraints(self._parameter_constraints, own, type(self).__name__)
         seed = 0
@@ -124,7 +124,7 @@ class EnsembleEstimator(BoosterReading, BaseEstimator):
 def encoded(
     schema: TableSchema, X: TableLike, targets: np.ndarray, weight: np.ndarray
 ) -> Rows:
-    """Rows of positive weight, encoded on the host."""
+    """Encode rows of positive weight on the host."""
     used = weight > 0
     table = encode(schema, X).on_host()
     rows = Rows(table, schema.scale_targets(targets), weight)

@@ -1,4 +1,4 @@
-"""Model files of boosters: those of a tree, with all trees side by side."""
+"""Model files of boosters: files of trees with several trees."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LEFT_OUT = "ensemble_"
 
 
 def save_booster(model: Any, path: str | os.PathLike[str]) -> None:
-    """Write a fitted booster to one file: its trees, parameters and fitted state.
+    """Write a fitted booster to a file: trees, parameters and fitted state.
 
     The rows that trained it are not in the file: a loaded model predicts, explains and
     is exported, but `distill` asks for rows then, and ``warm_start`` begins anew.

@@ -1,4 +1,4 @@
-"""From rows to an ensemble: boosters that leave out folds, and one of all rows."""
+"""Fit boosters that leave out folds, and one on all rows."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from secret_jax.prune.cross_validation import parts_of
 from secret_jax.runtime.progress import Progress, Stage, silent
 from secret_jax.tree.structure import Tree
 
-# Of more rows one part is held out in place of folds, and nothing is averaged.
+# Maximum number of rows for folds; with more one part is held out, and none averaged.
 MOST_FOLDED = 1 << 15
 _HELD_OUT_FOLDS = 10
 
 
 @dataclass(frozen=True, kw_only=True)
 class BoostPlan:
-    """What a fit is to do.
+    """Plan of a fit of boosters.
 
     Attributes
     ----------
     sizes : tuple of TreeSize
-        Of which one is chosen.
+        Sizes to choose from.
     recipe : TreeRecipe
     limits : Limits
     n_folds : int
@@ -49,13 +49,13 @@ class BoostPlan:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Member:
-    """Boosters of one size in a model.
+    """Boosters of one size, as a part of the model.
 
     Attributes
     ----------
     size : TreeSize
     share : float
-        What they count in the prediction.
+        Weight in the prediction.
     folds : tuple of tuple of Tree
         Boosters that have each not seen a part of the rows, if there are any.
     whole : tuple of Tree or None
@@ -73,25 +73,25 @@ class Member:
 
     @property
     def n_rounds(self) -> int:
-        """Trees of a booster, the first one not counted."""
+        """Number of rounds of the boosters, not counting the first tree."""
         return len(self.whole or self.folds[0]) - 1
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Boosted:
-    """What a fit came to.
+    """Result of a fit of boosters.
 
     Attributes
     ----------
     members : tuple of Member
-        Of one size, or of two that predict together; the first one leads.
+        Members of one size, or of two that predict together; the first one leads.
     learning_rate : float
     average : bool
         Whether the boosters of the folds are part of the model.
     sizes : tuple of (TreeSize, float)
         Sizes that raced, and the least error of each.
     unseen : ndarray of shape (n_rows, n_outputs), float64, or None
-        What all members say together of rows that their boosters have not seen; NaN
+        Predictions of all members for rows that their boosters have not seen; NaN
         where there are no such boosters.
     error : float
         Mean loss of that; NaN if nothing was left out.
@@ -106,17 +106,17 @@ class Boosted:
 
     @property
     def n_rounds(self) -> int:
-        """Trees of the longest booster, its first one not counted."""
+        """Number of rounds of the longest booster, not counting its first tree."""
         return max(member.n_rounds for member in self.members)
 
     @property
     def n_folds(self) -> int:
-        """Parts of the rows that boosters have not seen."""
+        """Number of folds that boosters left out."""
         return len(self.members[0].folds)
 
     @property
     def ensemble(self) -> Ensemble:
-        """The model; if it was interrupted, the boosters that there are."""
+        """Ensemble that predicts; after an interruption, of the boosters there are."""
         boosters, shares = [], []
         for each in self.members:
             own = list(each.folds) if self.average or each.whole is None else []
@@ -127,7 +127,7 @@ class Boosted:
         return ensemble_of(boosters, self.learning_rate, size, shares)
 
     def of_fold(self, which: int) -> Ensemble:
-        """What has not seen a part of the rows."""
+        """Ensemble of the boosters that have not seen a fold."""
         return ensemble_of(
             [each.folds[which] for each in self.members],
             self.learning_rate,
@@ -137,7 +137,7 @@ class Boosted:
 
 
 class Interrupted(KeyboardInterrupt):
-    """A fit was interrupted.
+    """Exception that carries the state of an interrupted fit.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ def boost(
     others: Rows | None = None,
     so_far: Boosted | None = None,
 ) -> Boosted:
-    """Grow boosters side by side, and choose their size and their rounds.
+    """Grow boosters together, and choose their size and number of rounds.
 
     Parameters
     ----------
@@ -166,9 +166,9 @@ def boost(
         In hash order.
     schema : TableSchema
     others : Rows, optional
-        Rows that say when to stop, in place of folds.
+        Rows for early stopping, in place of folds.
     so_far : Boosted, optional
-        Of the same rows, to go on with.
+        Earlier fit of the same rows, to continue.
 
     Returns
     -------
@@ -208,7 +208,7 @@ def boost(
     def rounds_of(runner: Runner) -> int:
         if limits.n_rounds is not None:
             return runner.n_rounds
-        return runner.best_round if parts else 0  # nobody can tell
+        return runner.best_round if parts else 0  # there is no estimate
 
     beside = of_all_rows if folded else None
     try:
@@ -247,7 +247,7 @@ def _boosted(
     found: Sequence[tuple[Runner, int, Sequence[Tree] | None]],
     folded: bool,
 ) -> Boosted:
-    """The outcome: of every member its runner, its rounds, its booster of all rows."""
+    """Build the result from each member's runner, rounds and booster of all rows."""
     members = []
     for (runner, n_rounds, whole), share in zip(found, mixture.shares, strict=True):
         kept = runner.boosters if folded else []
@@ -283,7 +283,7 @@ def _going_on(
     rows: Rows,
     parts: Sequence[np.ndarray],
 ) -> Runner:
-    """A runner with the boosters of an earlier fit."""
+    """Make a runner that continues the boosters of an earlier fit."""
     before = member.folds if folded else (member.whole,)
     if len(before) != len(training) or not all(before):
         raise ValueError(
@@ -316,7 +316,7 @@ def _unseen(plan: BoostPlan, n_rows: int, weight: np.ndarray) -> list[np.ndarray
 def _whole(
     plan: BoostPlan, size: TreeSize, rows: Rows, so_far: Boosted | None
 ) -> Booster:
-    """The booster of all rows, with the trees of an earlier fit."""
+    """Make the booster of all rows, with the trees of an earlier fit if any."""
     booster = new_booster(size, plan.n_folds, np.arange(rows.n_rows), rows)
     members = () if so_far is None else so_far.members
     old = [trees for each in members if each.size == size for trees in each.whole or ()]
@@ -329,7 +329,7 @@ def _whole(
 def _grown_to(
     n_rounds: int, booster: Booster, plan: BoostPlan, rows: Rows, schema: TableSchema
 ) -> list[Tree]:
-    """The trees of a booster after so many rounds; those that it lacks are grown."""
+    """Trees of a booster up to a round; missing ones are grown."""
     stage = Stage("boosting on all rows", plan.progress)
     for done in range(len(booster.trees), 1 + n_rounds):
         stage.at(done, 1 + n_rounds)

@@ -1,4 +1,4 @@
-"""Forests of linear trees, with the errors of rows out of the bag."""
+"""Forests of linear trees, with out-of-bag errors."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ from secret_jax.runtime.values import at_least
 
 
 class SecretForestRegressor(OfNumbers, RegressorMixin, EnsembleEstimator):
-    """The mean of many trees with linear models in their leaves.
+    """Mean of many trees with linear models in their leaves.
 
     Every tree is grown on a bag of rows drawn with replacement, and every node is split
-    on the best of a few attributes drawn for it alone (Breiman 2001). What the trees
-    say of rows out of their bags tells the error without further rows.
+    on the best of a few attributes drawn for it alone (Breiman 2001). Out-of-bag
+    predictions measure the error without further rows.
 
     Parameters
     ----------
     n_estimators : int, default=100
-        Trees.
+        Number of trees.
     max_features : int, float, "sqrt", "log2" or None, default=1/3
-        Attributes that a node draws: a number, or a share of all. None: all of them.
+        Number of attributes that a node draws, or their share. None: all of them.
     min_samples_leaf : int or float, default=5
-        Least rows of a leaf, or the share of the bag.
+        Minimum number of rows of a leaf, or their share of the bag.
     max_leaf_nodes : int or None, default=None
     oblique : bool, default=False
         Whether splits may be linear inequalities in several of the drawn attributes.
@@ -67,9 +67,9 @@ class SecretForestRegressor(OfNumbers, RegressorMixin, EnsembleEstimator):
     ensemble_ : secret_jax.ensemble.model.Ensemble
         The trees are "boosters" of one tree each.
     oob_prediction_ : ndarray of shape (n_rows,), or (n_rows, n_outputs)
-        Of every training row the mean of the trees that lack it; NaN where none does.
-        Identical rows are in and out of bags one by one, and so are those that a row of
-        a whole weight stands for. Only with ``bootstrap``.
+        Mean prediction for every training row of the trees that lack it, or NaN.
+        Identical rows are in and out of bags one by one, and so are the copies that a
+        row of integer weight stands for. Only with ``bootstrap``.
     oob_score_ : float
         R² of these predictions, by the rows' weights.
     n_outputs_ : int
@@ -138,14 +138,14 @@ class SecretForestRegressor(OfNumbers, RegressorMixin, EnsembleEstimator):
     def fit(
         self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> Self:
-        """Grow the trees, side by side.
+        """Grow the trees of the forest.
 
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_rows, n_features)
         y : array-like of shape (n_rows,) or (n_rows, n_outputs)
         sample_weight : array-like of shape (n_rows,), optional
-            How likely rows are drawn; integers count as so many rows.
+            Weights by which rows are drawn; integers are numbers of rows.
 
         Returns
         -------
@@ -211,7 +211,7 @@ class SecretForestRegressor(OfNumbers, RegressorMixin, EnsembleEstimator):
             score = _score(given.targets, outside, given.weight)
             said = np.zeros((len(weight), outside.shape[1]))
             said[weight > 0] = outside
-            never = weight == 0  # in nobody's bag
+            never = weight == 0  # in no bag
             if never.any():
                 table = encode(schema, X).on_host().take(never)
                 said[never] = ensemble.values(table)
@@ -239,7 +239,7 @@ class SecretForestRegressor(OfNumbers, RegressorMixin, EnsembleEstimator):
 
 
 def _score(targets: np.ndarray, said: np.ndarray, weight: np.ndarray) -> float:
-    """R² over rows that are out of some bag."""
+    """Out-of-bag R², over rows that are out of some bag."""
     known = np.isfinite(said).all(axis=1)
     if known.sum() < 2:
         return float("nan")

@@ -1,4 +1,4 @@
-"""The mean of two boosters, weighted as rows that neither has seen tell.
+"""Stacking of two boosters, weighted by their error on held-out rows.
 
 Stacking (Wolpert 1992; Breiman 1996) with a single weight: trees with linear models and
 trees of constants are wrong in different places.
@@ -17,23 +17,23 @@ from secret_jax.ensemble.race import Runner
 from secret_jax.ensemble.working import total_error
 from secret_jax.losses.classes import CrossEntropy
 
-# A member of less than this is not worth its trees.
+# A member with a smaller weight is not worth its trees.
 _LEAST_SHARE = 0.05
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Mixture:
-    """Boosters that predict together.
+    """Weighted mean of boosters.
 
     Attributes
     ----------
     runners : tuple of Runner
         The first one leads.
     shares : tuple of float
-        What each counts; they sum to 1.
+        Weights, which sum to 1.
     unseen : ndarray of shape (n_rows, n_outputs), float64, or None
-        What the mixture says of rows that its boosters have not seen, else NaN; None
-        where nothing was left out.
+        Predictions of the mixture for rows that its boosters have not seen, or NaN;
+        None where nothing was left out.
     error : float
         Mean loss there, as of a runner's errors; NaN where nothing was left out.
     """
@@ -45,7 +45,7 @@ class Mixture:
 
 
 def mixed(leaders: Sequence[Runner], rows: Rows, loss: CrossEntropy | None) -> Mixture:
-    """Weigh the two best kinds of boosters against each other.
+    """Choose the weights of the two best kinds of boosters.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def mixed(leaders: Sequence[Runner], rows: Rows, loss: CrossEntropy | None) -> M
     Returns
     -------
     Mixture
-        Of the best one alone, if the other adds next to nothing.
+        Mixture of the best one alone if the other adds next to nothing.
     """
     first = leaders[0]
     if first.unseen is None:

@@ -1,4 +1,4 @@
-"""The fitted ensemble: boosters whose mean predicts, each a sum of trees."""
+"""Fitted ensemble: a weighted mean of boosters, each a sum of trees."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from secret_jax.tree.sums import TreeSum
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Ensemble:
-    """Boosters whose weighted mean predicts.
+    """Weighted mean of boosters.
 
     Attributes
     ----------
     boosters : tuple of tuple of Tree
         Trees of each; the first is a single leaf and counts fully.
     shares : tuple of float
-        What each booster counts; they sum to 1.
+        Weights of the boosters, which sum to 1.
     learning_rate : float
-        What each further tree of a booster counts in it.
+        Weight of each further tree in its booster.
     size : TreeSize
-        Of the further trees of the first booster, which leads.
+        Size of the further trees of the first booster, which leads.
     schema : TableSchema
     """
 
@@ -40,17 +40,17 @@ class Ensemble:
 
     @property
     def n_rounds(self) -> int:
-        """Trees of the leading booster, its first one not counted."""
+        """Number of rounds of the leading booster, not counting its first tree."""
         return len(self.boosters[0]) - 1
 
     @property
     def n_trees(self) -> int:
-        """Trees of all boosters, their first ones not counted."""
+        """Number of trees of all boosters, not counting their first ones."""
         return sum(len(trees) - 1 for trees in self.boosters)
 
     @cached_property
     def _rounds(self) -> list[list[tuple[Tree, float]]]:
-        """The trees of each round, and what each counts in the prediction."""
+        """Trees of each round, with their weights in the prediction."""
         longest = max(map(len, self.boosters))
         rounds: list[list[tuple[Tree, float]]] = [[] for _ in range(longest)]
         for trees, share in zip(self.boosters, self.shares, strict=True):
@@ -67,19 +67,19 @@ class Ensemble:
         )
 
     def trees(self) -> Iterator[tuple[Tree, float]]:
-        """All trees, round by round, and what each counts in the prediction."""
+        """All trees, round by round, with their weights in the prediction."""
         return zip(self._sum.trees, self._sum.steps.tolist(), strict=True)
 
     def values(self, table: Table) -> np.ndarray:
-        """Predictions in standardised units, shape (n_rows, n_outputs)."""
+        """Predict in standardised units, shape (n_rows, n_outputs)."""
         return self._sum.values(table)
 
     def predict(self, table: Table) -> np.ndarray:
-        """Predictions in the units of the target, shape (n_rows[, n_outputs])."""
+        """Predict in the units of the target, shape (n_rows[, n_outputs])."""
         return self.schema.restore_targets(self.values(table))
 
     def staged(self, table: Table) -> Iterator[np.ndarray]:
-        """Predictions after every round, the first of the first models alone."""
+        """Predict after every round, beginning with the first models alone."""
         total = np.zeros((len(table.x), self.schema.n_outputs))
         first = 0
         for each in self._rounds:
@@ -94,7 +94,7 @@ def ensemble_of(
     size: TreeSize,
     shares: Sequence[float] | None = None,
 ) -> Ensemble:
-    """An ensemble of lists of trees; without shares all count alike."""
+    """Make an ensemble of lists of trees, by default with equal weights."""
     if shares is None:
         shares = [1.0 / len(boosters)] * len(boosters)
     return Ensemble(
@@ -109,7 +109,7 @@ def ensemble_of(
 def booster_values(
     trees: Sequence[Tree], learning_rate: float, table: Table
 ) -> np.ndarray:
-    """What a single booster predicts, in standardised units, (n_rows, n_outputs)."""
+    """Predict with one booster, in standardised units, (n_rows, n_outputs)."""
     steps = np.full(len(trees), learning_rate)
     steps[0] = 1.0
     return TreeSum(list(trees), steps).values(table)

@@ -1,4 +1,4 @@
-"""Sums of trees whose outputs are numbers, one or several."""
+"""Mixin of ensembles with one or several numeric targets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from secret_jax.fit.plan import Plan
 
 
 class OfNumbers:
-    """What estimators of numbers read, in place of what `EnsembleEstimator` leaves."""
+    """Mixin that reads numeric targets, for `EnsembleEstimator`."""
 
     def _targets(
         self,

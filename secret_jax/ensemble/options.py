@@ -1,4 +1,4 @@
-"""What boosters are made of: sizes of their trees, and how they are grown."""
+"""Options of boosters: tree sizes, and settings of growth."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from secret_jax.splits.rss import RssSplits
 
 @dataclass(frozen=True, kw_only=True)
 class TreeSize(Value):
-    """How large the trees of a booster are.
+    """Size of the trees of a booster.
 
     Attributes
     ----------
     max_leaf_nodes : int, default=16
     min_samples_leaf : int or float, default=5
-        Least rows of a leaf, or the share of the rows that a tree sees.
+        Minimum number of rows of a leaf, or their share of the rows that a tree sees.
     oblique : bool, default=False
         Whether splits may be linear inequalities in several attributes.
     leaf : {"linear", "constant"}, default="linear"
-        What the leaves hold. Trees of constants split on one attribute. Before them
+        Leaf models. Trees of constants split on one attribute. Before them
         stands the mean, of classes a logistic regression.
 
     Examples
@@ -55,7 +55,7 @@ class TreeSize(Value):
     }
 
     def check(self) -> None:
-        """Refuse fields that mean nothing, and those that do not go together."""
+        """Refuse invalid fields and combinations of fields."""
         super().check()
         if self.oblique and self.leaf == "constant":
             raise ValueError(
@@ -69,7 +69,7 @@ class TreeSize(Value):
         return f"{self.max_leaf_nodes} leaves" + (f" ({kind})" if kind else "")
 
     def least_weight(self, total: float) -> float:
-        """Least weight of a leaf of a tree whose rows have that weight."""
+        """Least weight of a leaf, for a tree of a total weight."""
         least = self.min_samples_leaf
         return max(1.0, least if is_integer(least) else least * total)
 
@@ -95,7 +95,7 @@ _CONSTANT_LEAF = Constant()
 
 @dataclass(frozen=True, kw_only=True)
 class TreeRecipe:
-    """How the trees of all boosters of a fit are made.
+    """Growth settings common to the trees of all boosters of a fit.
 
     Attributes
     ----------
@@ -104,21 +104,21 @@ class TreeRecipe:
     subsample : float
         Share of a booster's rows that each tree sees.
     splits : SplitFinder
-        Of trees with linear models in their leaves,
+        Split finder of trees with linear models in their leaves,
     leaf : LeafModel
         and these models.
     sample : int
-        Most rows of a node that a search sees,
+        Maximum number of rows of a node in a search,
     smallest_sample : int
         the padded size of small nodes,
     batch_rows : int
         and the padded rows of nodes that are searched together.
     most_rows : int
-        Most rows that a tree sees.
+        Maximum number of rows of a tree.
     min_gain : float
-        A split must save so many noise variances for each coefficient that it adds.
+        Minimum gain of a split, in noise variances for each coefficient that it adds.
     loss : CrossEntropy or None
-        Of classes; None: squared error.
+        Loss for classes; None: squared error.
     seed : int
     """
 
@@ -135,7 +135,7 @@ class TreeRecipe:
     seed: int = 0
 
     def way(self, size: TreeSize) -> tuple[SplitFinder, LeafModel]:
-        """How trees of a size are split, and what their leaves hold."""
+        """Split finder and leaf model for trees of a size."""
         if size.leaf == "constant":
             return _CONSTANT_SPLITS, _CONSTANT_LEAF
         return self.splits, self.leaf

@@ -1,4 +1,4 @@
-"""Curves of columns and pairs that interact, drawn."""
+"""Plots of partial dependence and interactions."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def drawn_effects(
     rows: Rows,
     schema: TableSchema,
 ) -> Picture:
-    """A panel for each curve, all on one scale, and one of bars for the pairs.
+    """Draw a panel for each curve, on a common scale, and one for the pairs.
 
-    Ticks below a curve, and numbers beside categories, are the rows averaged over.
+    Ticks below a curve, and numbers beside categories, show the rows averaged over.
     """
     pyplot, _ = import_matplotlib()
     n_panels = max(len(curves) + bool(pairs), 1)
@@ -114,7 +114,7 @@ def _draw_curve(panel: Axes, curve: Effect, rows: Rows, schema: TableSchema) -> 
 
 
 def _lines(curve: Effect) -> Iterator[tuple[dict[str, Any], np.ndarray]]:
-    """The means, of several classes each in its colour, with its name."""
+    """Mean curves with their styles; of several classes each with colour and name."""
     if not curve.classes:
         yield {"color": MIDDLE_COLOR}, curve.mean
         return

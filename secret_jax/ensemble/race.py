@@ -1,8 +1,8 @@
-"""How many rounds, and which size of trees: boosters that leave rows out tell.
+"""Choice of tree size and number of rounds by the error on held-out rows.
 
-Sizes race: one whose boosters have fallen so far behind that what they still win could
-not bring them back is dropped, and so the best one costs little more than itself. The
-best one of linear leaves and the best one of constants lead.
+Sizes race against each other: a size that has fallen too far behind to catch up is
+dropped, so that the race costs little more than the best size alone. The best size with
+linear leaves and the best with constants lead.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from secret_jax.ensemble.working import total_error
 from secret_jax.losses.classes import CrossEntropy
 from secret_jax.runtime.progress import Stage
 
-# A size is out if even so many times what its last rounds won would not make it better
-# than the best is now. The curves fall like geometric series or faster. The one that
-# leads is looked at over more rounds, as many as its patience if that is longer: its
-# own best is what it is measured by.
+# A size is dropped if even this multiple of its gain over the last rounds would not
+# make it better than the best is now. The curves fall like geometric series or faster.
+# The leader is judged over more rounds, as many as its patience if that is longer,
+# since it is compared with its own best.
 _RECENT, _RECENT_OF_LEADER, _MOST_TO_COME = 6, 10, 3.0
-# Of the other kind of leaves the best size goes on, unless it comes to more than so
-# many times the error of the leader: its share would be small.
+# The best size of the other kind of leaves continues unless its error is more than this
+# multiple of the leader's: its weight would be small.
 _MOST_OF_OTHER_KIND = 1.3
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """When boosters stop.
+    """Stopping rules of boosters.
 
     Attributes
     ----------
     n_rounds : int or None
-        Exactly so many rounds; None: until the error on unseen rows no longer falls.
+        Number of rounds; None: until the error on unseen rows no longer falls.
     most_rounds : int
-        Of these at most.
+        Maximum number of rounds then.
     patience : int
         Rounds without a lower error after which a size stops.
     """
@@ -50,13 +50,13 @@ class Limits:
 
     @property
     def last(self) -> int:
-        """The last round that there may be."""
+        """Maximum number of rounds."""
         return self.most_rounds if self.n_rounds is None else self.n_rounds
 
 
 @dataclass(eq=False, kw_only=True)
 class Runner:
-    """The boosters of one size, and how they have done.
+    """Boosters of one size, with their errors on held-out rows.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class Runner:
         are in units of the targets' variance.
     best_round : int
     unseen : ndarray of shape (n_rows, n_outputs), float64
-        What boosters predict, after the round that counts, for the rows that each has
+        Predictions of boosters, after the round that counts, for the rows that each has
         not seen; NaN where every booster has seen a row.
     """
 
@@ -79,12 +79,12 @@ class Runner:
 
     @property
     def n_rounds(self) -> int:
-        """Rounds so far: the first tree, which is a single leaf, counts as none."""
+        """Number of rounds so far; the first tree, a single leaf, is not counted."""
         return max(min(len(each.trees) for each in self.boosters) - 1, 0)
 
     @property
     def least(self) -> float:
-        """The least error so far."""
+        """Least error so far."""
         return min(self.errors)
 
     def is_done(self, limits: Limits) -> bool:
@@ -98,7 +98,7 @@ class Runner:
         return self.n_rounds - self.best_round >= limits.patience
 
     def hopeless(self, best: float, patience: int) -> bool:
-        """Whether the size can no longer be expected to come to an error."""
+        """Whether this tree size can no longer be expected to reach error `best`."""
         leads = self.least <= best
         recent = max(_RECENT_OF_LEADER, patience) if leads else _RECENT
         if len(self.errors) <= recent:
@@ -115,7 +115,7 @@ class Runner:
     ) -> None:
         """Measure the boosters, each on the rows that it has not seen.
 
-        ``last`` says that the last round counts, and not the best one.
+        If ``last``, the last round counts instead of the best one.
         """
         if not parts:
             return
@@ -134,7 +134,7 @@ class Runner:
             self.look(rows, parts)
 
     def look(self, rows: Rows, parts: Sequence[np.ndarray]) -> None:
-        """Note what the boosters say now of the rows that each has not seen."""
+        """Store the present predictions of rows by boosters that have not seen them."""
         self.unseen = np.full_like(rows.targets, np.nan)
         for each, part in zip(self.boosters, parts, strict=True):
             self.unseen[part] = each.prediction[part]
@@ -150,7 +150,7 @@ def race(
     stage: Stage,
     of_all_rows: Callable[[TreeSize], Booster] | None = None,
 ) -> None:
-    """Let sizes run until their rounds are done.
+    """Run sizes until their rounds are done.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ def race(
     recipe : TreeRecipe
     limits : Limits
     stage : Stage
-        Told of every round.
+        Receives every round.
     of_all_rows : callable, optional
         From a size to its booster of all rows, which grows beside the others as soon as
         nobody else may lead: a tree beside five others costs half of one that grows
@@ -191,7 +191,7 @@ def race(
 def _with_hope(
     going: Sequence[Runner], runners: Sequence[Runner], patience: int
 ) -> list[Runner]:
-    """Sizes that may still lead, or be the best of their kind of leaves."""
+    """Select sizes that may still lead, or be the best with their kind of leaves."""
     measured = [runner for runner in runners if runner.errors]
     worst = _MOST_OF_OTHER_KIND * min(runner.least for runner in measured)
     found = []
@@ -203,10 +203,10 @@ def _with_hope(
 
 
 def leaders(runners: Sequence[Runner], limits: Limits) -> list[Runner]:
-    """The best size of each kind of leaves, the best of all first.
+    """Best size of each kind of leaves, the best of all first.
 
     Constants without rounds are the mean of the target, to which a linear model shrinks
-    where it has nothing to say: they do not lead.
+    anyway if nothing is explained: they do not lead.
 
     Parameters
     ----------
@@ -234,7 +234,7 @@ def leaders(runners: Sequence[Runner], limits: Limits) -> list[Runner]:
 def _beside(
     runners: Sequence[Runner], of_all_rows: Callable[[TreeSize], Booster]
 ) -> list[Booster]:
-    """The booster of all rows of the size that leads, if it lacks a round."""
+    """Booster of all rows of the leading size, if it lacks a round."""
     leader = min(runners, key=lambda runner: min(runner.errors, default=np.inf))
     whole = of_all_rows(leader.size)
     # A leader that lags behind has not stopped: its best round may be yet to come.

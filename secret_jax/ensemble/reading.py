@@ -1,4 +1,4 @@
-"""Ways to read a fitted booster: importances, curves, interactions, programs."""
+"""Inspection of fitted boosters: importances, effects, interactions, code export."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 
 class BoosterReading:
-    """Ways to read the ensemble of a fitted booster.
+    """Methods to inspect the ensemble of a fitted booster.
 
-    Of several outputs ``output``, a position or a name, says which one; of classes it
+    With several outputs ``output``, a position or a name, selects one; for classes it
     may be left out: curves are then of the probability of the second of two classes, or
     of all.
     """
@@ -59,7 +59,7 @@ class BoosterReading:
         n_points: int = 21,
         output: int | str | None = None,
     ) -> Effect:
-        """The average prediction for values of one column.
+        """Compute the average prediction for values of one column.
 
         Parameters
         ----------
@@ -68,7 +68,7 @@ class BoosterReading:
         X : array-like or DataFrame, optional
             Rows to average over; by default those that trained the model.
         n_points : int, default=21
-            Quantiles of the column that are looked at, or all of fewer values.
+            Number of quantiles of the column to evaluate, or all values if fewer.
         output : int or str, optional
 
         Returns
@@ -96,14 +96,14 @@ class BoosterReading:
     def interactions(
         self, X: Any = None, *, n_rows: int = 60, output: int | str | None = None
     ) -> list[Interaction]:
-        """Pairs of columns whose effects do not add up, the strongest first.
+        """Rank pairs of columns by the strength of their interaction.
 
         Parameters
         ----------
         X : array-like or DataFrame, optional
             Rows to look at; by default those that trained the model.
         n_rows : int, default=60
-            So many of them: the time grows with their square.
+            Number of rows used: the time grows with their square.
         output : int or str, optional
 
         Returns
@@ -161,10 +161,10 @@ class BoosterReading:
         table: str | None = None,
         output: int | str | None = None,
     ) -> str:
-        """All trees as Python functions, or as an SQL expression or query.
+        """Export all trees as Python functions, or as an SQL expression or query.
 
         See `secret_jax.inspect.code.export.export_sum` for the parameters and what
-        programs of classes say. With ``average=False`` it is a sixth as long.
+        exported classifiers return. With ``average=False`` it is a sixth as long.
         """
         from secret_jax.inspect.code.export import export_sum
 
@@ -186,7 +186,7 @@ class BoosterReading:
         )
 
     def _meaning(self, output: int | str | None) -> Meaning:
-        """What curves and interactions are of: an output, or probabilities."""
+        """Choose the quantity to analyse: an output, or probabilities."""
         check_is_fitted(self)
         ensemble, classes = self.ensemble_, Classes.of_estimator(self)
         n_outputs = ensemble.schema.n_outputs
@@ -232,7 +232,7 @@ class BoosterReading:
         )
 
     def _some_rows(self, X: Any, sample_weight: Any = None) -> Rows:
-        """Rows that were given, or those that trained the model."""
+        """Encode the given rows, or return those that trained the model."""
         if X is None:
             rows = self.__dict__.get("_rows")
             if rows is None:

@@ -1,4 +1,4 @@
-"""Boosters of numbers: predictions, intervals, and a tree that learned from them."""
+"""Boosters of numeric targets: predictions, intervals, distillation."""
 
 from __future__ import annotations
 
@@ -29,46 +29,46 @@ class SecretBoostingRegressor(OfNumbers, RegressorMixin, DistillingMixin):
     """Boosted trees with linear models in their leaves.
 
     The first model is linear; every round adds a small tree with linear models that
-    has learned what is still missing (Friedman 2001, 2002). Five boosters that each
-    leave out a fifth of the rows say how large the trees should be and when to stop,
+    is fitted to the residuals (Friedman 2001, 2002). Five boosters that each
+    leave out a fifth of the rows determine the size of the trees and when to stop,
     and predict together with a sixth that has seen all rows. Boosters of trees with
     constants in their leaves, which begin with the mean, take a share in the prediction
-    where rows left out say that it helps.
+    if that helps on rows left out.
 
-    `distill` gives one readable tree that has learned what the boosters say.
+    `distill` gives one readable tree fitted to the boosters' predictions.
 
     Parameters
     ----------
     size : "auto", int or TreeSize, default="auto"
-        Of the trees. "auto" lets five sizes race (8, 16 and 32 leaves, 16 with oblique
-        splits, and 16 leaves of constants). The best size of linear leaves and that of
-        constants predict together, weighted by how they do on rows left out, or the
-        better one alone. A number: most leaves of a tree, with linear leaves and splits
-        on one column, and nothing beside it.
+        Size of the trees. "auto" lets five sizes race (8, 16 and 32 leaves, 16 with
+        oblique splits, and 16 leaves of constants). The best size of linear leaves and
+        that of constants predict together, weighted by their errors on rows left out,
+        or the better one alone. A number: maximum number of leaves of a tree, with
+        linear leaves and splits on one column, as the only size.
     learning_rate : float, default=0.2
         Share of each tree in the prediction.
     n_rounds : int or "auto", default="auto"
-        Trees of each booster after its first model. "auto": until the error on rows
-        left out, or on ``eval_set``, has not fallen for ``patience`` rounds. 0: the
-        first model alone.
+        Number of trees of each booster after its first model. "auto": until the error
+        on rows left out, or on ``eval_set``, has not fallen for ``patience`` rounds. 0:
+        the first model alone.
     subsample : float, default=0.7
         Share of the rows that each tree sees, drawn without replacement.
     max_rounds : int, default=1000
-        Most rounds of ``n_rounds="auto"``.
+        Maximum number of rounds for ``n_rounds="auto"``.
     patience : int, default=10
         Rounds without a lower error after which ``n_rounds="auto"`` stops. A size that
         has fallen far behind the best one leaves the race sooner.
     n_folds : int, default=5
-        Boosters that leave out a part of the rows each. Of more than 32,768 rows a
-        tenth is left out by a single one.
+        Number of folds, each left out by one booster. Of more than 32,768 rows a
+        tenth is left out by a single booster.
     average : bool, default=True
         Whether to predict with the mean of the boosters of all folds and the one of all
         rows. False: only the latter; a sixth of the size, at a few per cent more error.
     warm_start : bool, default=False
-        Whether another `fit`, of the same rows, goes on with the trees that there are.
-        Of an interrupted fit the rounds so far are kept, of the sizes that led then.
+        Whether another `fit` to the same rows continues with the present trees. After
+        an interrupted fit the rounds so far are kept, for the sizes that led then.
     discrete_features, split_features, indicators, missing_values
-        How the table is read; see `SecretRegressor`.
+        Options for reading the table; see `SecretRegressor`.
     random_state : int, RandomState instance or None, default=None
         Draws the rows of the trees. None: the same rows in every fit.
     device, max_memory, verbose
@@ -78,23 +78,23 @@ class SecretBoostingRegressor(OfNumbers, RegressorMixin, DistillingMixin):
     ----------
     ensemble_ : secret_jax.ensemble.model.Ensemble
     n_rounds_ : int
-        Trees of a booster of the leading size, after the linear model.
+        Number of trees of a booster of the leading size, after the linear model.
     size_ : TreeSize
         The leading size.
     shares_ : list of [TreeSize, float]
-        What boosters of each size count in the prediction, the leading one first.
+        Weights of the boosters of each size in the prediction, the leading one first.
     n_trees_ : int
-        Trees of all boosters, the first models not counted.
+        Number of trees of all boosters, not counting the first models.
     validation_errors_ : ndarray of shape (n_rounds_run + 1,)
         Mean squared error of the leading size on rows left out, or on ``eval_set``,
         after each round, in units of the variance of the target. Empty if there were
         none.
     validation_error_ : float
-        That of the prediction; NaN if there were none.
+        Error of the prediction there; NaN if there were no such rows.
     size_errors_ : list of [TreeSize, float]
         Sizes that raced, and the least of these errors of each.
     conformity_scores_, conformity_weight_ : ndarray of shape (n_rows,)
-        What `predict_interval` is made of.
+        Scores and weights for `predict_interval`.
     deviation_ : float, or ndarray of shape (n_outputs,) of several outputs
         Root of the mean squared error on rows left out (on the training rows, if none
         were), in units of the target.
@@ -142,13 +142,13 @@ class SecretBoostingRegressor(OfNumbers, RegressorMixin, DistillingMixin):
             self._calibrated(residual[:, 0], weight)
 
     def _calibrated(self, residual: np.ndarray, weight: np.ndarray) -> None:
-        """Note the residuals of rows that had no part in their predictions."""
+        """Store the residuals of rows not used for their predictions."""
         deviation = np.full(len(residual), self._unit())
         found = conformity_scores(residual, deviation, weight)
         self.conformity_scores_, self.conformity_weight_ = found
 
     def _unit(self) -> float:
-        """Unit of the conformity scores: of predictions without any error 1."""
+        """Unit of the conformity scores; 1 if predictions have no error."""
         deviation = float(self.deviation_)
         return deviation if deviation > np.finfo(float).tiny else 1.0
 
@@ -188,7 +188,7 @@ class SecretBoostingRegressor(OfNumbers, RegressorMixin, DistillingMixin):
         return prediction, np.broadcast_to(self.deviation_, prediction.shape).copy()
 
     def staged_predict(self, X: TableLike) -> Iterator[np.ndarray]:
-        """Predictions after every round, the first of the first models alone.
+        """Predict after every round, beginning with the first models.
 
         There are as many as the longest of the boosters has trees.
 
@@ -231,7 +231,7 @@ class SecretBoostingRegressor(OfNumbers, RegressorMixin, DistillingMixin):
     def predict_interval(
         self, X: TableLike, coverage: float = 0.9
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Intervals that hold the outputs of new rows with a given probability.
+        """Predict intervals that cover new outputs with a given probability.
 
         The prediction plus and minus a quantile of the errors on rows left out (as the
         jackknife and cross-validation do; Barber et al. 2021), or on the rows of

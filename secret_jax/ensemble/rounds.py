@@ -1,4 +1,4 @@
-"""Rounds of many boosters side by side: their trees are roots of one frontier.
+"""Rounds of many boosters at once: their trees grow from one frontier.
 
 Friedman's (2002) stochastic gradient boosting, with models in the leaves. Only
 the target changes from round to round: the encoded table stays.
@@ -30,7 +30,7 @@ _MOST_WALKED = 1 << 15
 
 @dataclass(eq=False, kw_only=True)
 class Booster:
-    """A sum of trees as it grows.
+    """Sum of trees while it grows.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class Booster:
     training : ndarray of shape (n_training,), int
         Rows of the table that train it, rising.
     prediction : ndarray of shape (n_rows, n_outputs), float64
-        Of all rows of the table, in standardised units.
+        Predictions for all rows of the table, in standardised units.
     trees : list of Tree
         The first is a single leaf.
     """
@@ -53,7 +53,7 @@ class Booster:
 
 
 def new_booster(size: TreeSize, key: int, training: np.ndarray, rows: Rows) -> Booster:
-    """A booster without any trees."""
+    """Make a booster without trees."""
     nothing = np.zeros_like(rows.targets)
     return Booster(size=size, key=key, training=training, prediction=nothing)
 
@@ -61,9 +61,9 @@ def new_booster(size: TreeSize, key: int, training: np.ndarray, rows: Rows) -> B
 def add_round(
     boosters: Sequence[Booster], rows: Rows, schema: TableSchema, recipe: TreeRecipe
 ) -> None:
-    """Give every booster its next tree, those of one kind of leaves side by side.
+    """Grow the next tree of every booster, those with one kind of leaves together.
 
-    Nothing has changed if this is interrupted.
+    An interruption leaves all boosters unchanged.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def add_round(
 def _grown_alike(
     boosters: Sequence[Booster], recipe: TreeRecipe
 ) -> list[list[Booster]]:
-    """Boosters whose next trees have one finder and one kind of leaves."""
+    """Group boosters whose next trees share finder and kind of leaves."""
     groups: dict[tuple[str, bool], list[Booster]] = {}
     for each in boosters:
         starting = recipe.loss is not None and not each.trees
@@ -96,7 +96,7 @@ def _grown_alike(
 def _next_trees(
     boosters: Sequence[Booster], rows: Rows, schema: TableSchema, recipe: TreeRecipe
 ) -> list[tuple[Tree, np.ndarray]]:
-    """The next tree of each booster, and what it says of all rows."""
+    """Grow the next tree of each booster, and predict all rows with it."""
     finder, leaf = recipe.way(boosters[0].size)
     parts = [_rows_of_tree(each, recipe) for each in boosters]
     options = GrowOptions(
@@ -125,7 +125,7 @@ def _next_trees(
 
 
 def _rows_of_tree(booster: Booster, recipe: TreeRecipe) -> np.ndarray:
-    """Some of the rows that train a booster, without replacement; the first: all."""
+    """Draw rows of a booster without replacement; all rows for its first tree."""
     n_rows = len(booster.training)
     share = recipe.subsample if booster.trees else 1.0
     wanted = min(max(round(share * n_rows), 1), recipe.most_rows)
@@ -159,7 +159,7 @@ def _values(
     parts: Sequence[np.ndarray],
     leaves: Sequence[np.ndarray],
 ) -> list[np.ndarray]:
-    """What trees predict for all rows; those that grew them know their leaves."""
+    """Predict all rows with trees; rows that grew a tree have a known leaf."""
     most = max(rows.n_rows - len(part) for part in parts)
     if most > _MOST_WALKED:
         return [TreeSum([tree], np.ones(1)).values(rows.table) for tree in trees]

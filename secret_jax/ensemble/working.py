@@ -1,4 +1,4 @@
-"""What trees of a booster learn: residuals, or the Newton steps of a loss.
+"""Targets of a booster's trees: residuals, or Newton steps of a loss.
 
 Of classes a tree is fitted to the steps of Newton's method, one for each row, by
 weighted least squares (Friedman, Hastie & Tibshirani 2000). All classes share the
@@ -21,17 +21,17 @@ from secret_jax.models.logistic import Logistic
 from secret_jax.tree.routing import values
 from secret_jax.tree.structure import Tree
 
-# No row asks for a longer step, however sure of a wrong class its probability is.
+# Maximum Newton step of a row, reached where the probability is confidently wrong.
 _LONGEST_STEP = 4.0
-# Where most rows are sure the others would stand for many: a row counts so many times
-# as much as the mean row at most.
+# Maximum weight of a row relative to the mean: where most rows are sure, the others
+# would dominate.
 _MOST_SHARE = 2.0
 # The greatest curvature, of two classes and of more.
 _OF_TWO, _OF_MORE = 0.25, 0.5
 
 
 class Working(NamedTuple):
-    """What a tree is fitted to.
+    """Working targets and weights of a tree.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class Working(NamedTuple):
 
 
 def working(loss: CrossEntropy | None, rows: Rows, value: np.ndarray) -> Working:
-    """What is missing in the values of rows.
+    """Compute residuals, or Newton steps and weights, at given predictions.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def working(loss: CrossEntropy | None, rows: Rows, value: np.ndarray) -> Working
         None: squared error.
     rows : Rows
     value : ndarray of shape (n_rows, n_outputs), float64
-        What the trees so far say.
+        Predictions of the trees so far.
 
     Returns
     -------
@@ -76,7 +76,7 @@ def working(loss: CrossEntropy | None, rows: Rows, value: np.ndarray) -> Working
 
 
 def total_error(loss: CrossEntropy | None, rows: Rows, value: np.ndarray) -> float:
-    """Sum over rows of their weighted losses: squared errors, their mean over outputs.
+    """Total weighted loss of rows: squared errors are averaged over outputs.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def total_error(loss: CrossEntropy | None, rows: Rows, value: np.ndarray) -> flo
 
 
 def started(trees: Sequence[Tree], parts: Sequence[Rows]) -> list[Tree]:
-    """Single leaves with logistic regressions: what boosters of classes begin with.
+    """Fit logistic regressions as single leaves: the first models of classifiers.
 
     Their errors are in the units of the steps of further trees.
 
@@ -99,7 +99,7 @@ def started(trees: Sequence[Tree], parts: Sequence[Rows]) -> list[Tree]:
     trees : sequence of Tree
         Single leaves.
     parts : sequence of Rows
-        Of each, with indicators of the classes.
+        Training rows of each tree, with indicators of the classes.
     """
     found = []
     for tree, rows in zip(attach(trees, parts, Logistic()), parts, strict=True):

@@ -1,1 +1,1 @@
-"""Single trees as scikit-learn estimators: regressor, classifier, presets."""
+"""Estimators of single trees for scikit-learn: regressor, classifier, presets."""

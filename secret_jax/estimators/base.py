@@ -1,4 +1,4 @@
-"""What the estimators share: validate, call, store; no numerics."""
+"""Base of the estimators of single trees: validate, call, store; no numerics."""
 
 from __future__ import annotations
 
@@ -38,22 +38,22 @@ from secret_jax.runtime.warning import warn
 from secret_jax.tree import routing
 from secret_jax.tree.structure import Tree, hardened
 
-# Of rows that may go the short way.
+# Types of rows that may take the fast path.
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
 
 class Targets(NamedTuple):
-    """The outputs of rows, as estimators encode them.
+    """Encoded outputs of rows, with their names and weights.
 
     Attributes
     ----------
     values : ndarray of shape (n_rows, n_outputs), float64
     names : tuple of str
-        Of the outputs.
+        Names of the outputs.
     weight : ndarray of shape (n_rows,), float64
-        Of the rows.
+        Weights of the rows.
     learned : dict of str to object
-        Fitted attributes that say what the outputs mean, such as the classes.
+        Fitted attributes that describe the outputs, such as the classes.
     """
 
     values: np.ndarray
@@ -63,7 +63,7 @@ class Targets(NamedTuple):
 
 
 class TreeEstimator(ReadingMixin, NestedParameters):
-    """Base of the estimators of one tree; a subclass has parameters and predicts."""
+    """Base of the estimators of one tree; a subclass adds parameters and `predict`."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]]
     prune: Any
@@ -85,7 +85,7 @@ class TreeEstimator(ReadingMixin, NestedParameters):
         weight: np.ndarray,
         known: Targets | None = None,
     ) -> Targets:
-        """The outputs of rows, checked.
+        """Check the outputs of rows.
 
         Parameters
         ----------
@@ -95,7 +95,7 @@ class TreeEstimator(ReadingMixin, NestedParameters):
         weight : ndarray of shape (n_rows,), float64
             As it was given.
         known : Targets, optional
-            Of the rows that train; these are further ones.
+            Targets of the training rows, if these rows are further ones.
         """
         raise NotImplementedError
 
@@ -160,7 +160,7 @@ class TreeEstimator(ReadingMixin, NestedParameters):
         prune_set: Any = None,
         copies: np.ndarray | None = None,
     ) -> Self:
-        """Fit; ``copies`` says how many rows each stands for, if not the weights do."""
+        """Fit; ``copies`` are rows per given row, by default those of the weights."""
         names_before = fitted_names(self)
         try:
             with self._computing(X):
@@ -183,7 +183,7 @@ class TreeEstimator(ReadingMixin, NestedParameters):
         finished: Finished,
         computing: AbstractContextManager[None],
     ) -> Self:
-        """Hand over a fitted tree, refined if that was asked for."""
+        """Store a fitted tree, refined if requested."""
         self.tree_ = finished.tree
         self.n_leaves_grown_ = finished.fitted.n_leaves_grown
         self.n_refine_steps_ = 0
@@ -199,7 +199,7 @@ class TreeEstimator(ReadingMixin, NestedParameters):
         return self
 
     def _plan(self) -> Plan:
-        """The parameters, checked, as what a fit is to do."""
+        """Check the parameters and convert them to a plan."""
         try:
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         except ValueError as error:
@@ -215,7 +215,7 @@ class TreeEstimator(ReadingMixin, NestedParameters):
     def _given(
         self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None
     ) -> tuple[CheckedRows, Targets]:
-        """Rows to train on, checked; the names of the features are noted."""
+        """Check training rows, and note the names of the features."""
         X = validated(self, X, reset=True)
         weight = checked_weight(sample_weight, X)
         targets = self._targets(y, X, weight)
@@ -246,7 +246,7 @@ class TreeEstimator(ReadingMixin, NestedParameters):
         return CheckedRows(X, targets.values, targets.weight, copies_of(weight))
 
     def _outputs(self, X: TableLike) -> np.ndarray:
-        """Predictions of the outputs as `_targets` gives them."""
+        """Predict the outputs in the form that `_targets` gives them."""
         with self._computing(X, fall_back=True):
             if is_sharded(X) and self._is_plain_hard_tree():
                 shards = shard_rows(validated(self, X, reset=False))
@@ -258,7 +258,7 @@ class TreeEstimator(ReadingMixin, NestedParameters):
     def cost_complexity_pruning_path(
         self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> Bunch:
-        """The penalties of a leaf at which weakest-link pruning cuts the next split.
+        """Compute the penalties per leaf at which weakest-link pruning cuts splits.
 
         A tree is grown on all rows with the parameters of this estimator, but without
         any pruning; the estimator stays as it is.
@@ -326,25 +326,25 @@ class TreeEstimator(ReadingMixin, NestedParameters):
 
     @property
     def depth_(self) -> int:
-        """Length of the longest path from the root to a leaf."""
+        """Depth of the deepest leaf; a single leaf has depth 0."""
         check_is_fitted(self)
         return self.tree_.max_depth
 
     def get_n_leaves(self) -> int:
-        """Number of leaves, as scikit-learn's trees tell it: ``n_leaves_``."""
+        """Number of leaves, as in scikit-learn's trees; see ``n_leaves_``."""
         return self.n_leaves_
 
     def get_depth(self) -> int:
-        """Longest path from the root to a leaf, as scikit-learn's trees tell it."""
+        """Depth of the tree, as in scikit-learn's trees; see ``depth_``."""
         return self.depth_
 
     def apply(self, X: TableLike) -> np.ndarray:
-        """Leaf of every row, shape (n_rows,), int32."""
+        """Find the leaf of every row, shape (n_rows,), int32."""
         with self._computing(X, fall_back=True):
             return routing.apply(*self._tree_and_rows(X))
 
     def decision_path(self, X: TableLike) -> np.ndarray:
-        """Nodes on the way of every row.
+        """Find the nodes on the path of every row.
 
         Returns
         -------
@@ -357,9 +357,9 @@ class TreeEstimator(ReadingMixin, NestedParameters):
         return path
 
     def harden(self) -> Self:
-        """A copy whose gates are replaced by their thresholds.
+        """Copy the estimator with gates replaced by their thresholds.
 
-        Every row then has one way and one equation. The models stay as they are: those
+        Every row then has one path and one equation. The models stay as they are: those
         of ``refine="soft"`` were trained to be mixed, so the error may rise a lot; fit
         with ``refine=None`` for a good hard tree.
 
@@ -375,7 +375,7 @@ class TreeEstimator(ReadingMixin, NestedParameters):
         return hard
 
     def _forget_calibration(self) -> None:
-        """Scores of `conformalize` belong to one tree."""
+        """Drop the scores of `conformalize`, which belong to one tree."""
         for name in ("conformity_scores_", "conformity_weight_"):
             self.__dict__.pop(name, None)
 
@@ -393,7 +393,7 @@ class TreeEstimator(ReadingMixin, NestedParameters):
         return load_model(path, cls)
 
     def _is_plain_row(self, X: TableLike) -> bool:
-        """Whether there is nothing to check: one row of floats, columns by place."""
+        """Whether X is one row of floats that needs no validation."""
         return (
             type(X) is np.ndarray
             and X.shape == (1, self.__dict__.get("n_features_in_"))
@@ -403,7 +403,7 @@ class TreeEstimator(ReadingMixin, NestedParameters):
         )
 
     def _is_plain_hard_tree(self) -> bool:
-        """Whether rows in shards can be predicted where they lie."""
+        """Whether rows in shards can be predicted on their devices."""
         check_is_fitted(self)
         tree = self.tree_
         return (
@@ -443,7 +443,7 @@ class TreeEstimator(ReadingMixin, NestedParameters):
 def _scaled(
     given: CheckedRows, others: CheckedRows | None = None, together: bool = False
 ) -> tuple[CheckedRows, CheckedRows | None]:
-    """Rows with their weights in the unit of `scaled_weight`, one for both if asked."""
+    """Scale weights with `scaled_weight`, of both sets of rows together if asked."""
     if others is None or not together:
         weight = scaled_weight(given.weight, given.copies)
         return given._replace(weight=weight), others

@@ -1,4 +1,4 @@
-"""The scikit-learn face of trees for classes."""
+"""Estimator of classification trees."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ from secret_jax.tree import routing
 
 
 class SecretClassifier(ClassSetsMixin, ClassifierMixin, TreeEstimator):
-    """A readable classification tree with logistic regressions in its leaves.
+    """Readable classification tree with logistic regressions in its leaves.
 
-    The tree is that of `secret_jax.SecretRegressor`, on indicators of the classes;
-    the models of its leaves say log-odds. Of two classes there is one equation in a
-    leaf, the log-odds of the second; of more there is one for each class, and
-    probabilities are proportional to their exponentials.
+    The tree is grown as by `secret_jax.SecretRegressor`, on indicators of the classes;
+    the models of its leaves predict log-odds. For two classes a leaf has one equation,
+    the log-odds of the second; for more it has one per class, and probabilities are
+    proportional to their exponentials.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class SecretClassifier(ClassSetsMixin, ClassifierMixin, TreeEstimator):
         Logistic regression shrunk toward the parent's (`Logistic`), or shares of the
         classes shrunk toward the parent's (`Shares`).
     splits : {"rss", "secret", "cart"} or SplitFinder, default="rss"
-        How splits are found: by how much better linear models of the indicators fit
+        Method of finding splits: by how much better linear models of the indicators fit
         the sides (`RssSplits`), by the paper's discriminants, with the classes in place
         of a mixture's labels (`ClassSplits`), or by the Gini impurity
         (``CartSplits(criterion="gini")``, which knows entropy and misclassification as
@@ -68,15 +68,14 @@ class SecretClassifier(ClassSetsMixin, ClassifierMixin, TreeEstimator):
     refine : {"tao", "blend", "soft", None} or Refinement, default=None
         As in `secret_jax.SecretRegressor`, by cross-entropy; log-odds are mixed.
     distill : bool or Distillation, default=True
-        Grow a cross-validated tree again on the probabilities that the trees of the
-        folds say together.
+        Grow a cross-validated tree again on the mean probabilities of the fold trees.
     class_weight : dict, "balanced" or None, default=None
         Factors of the weights of the classes' rows, as in scikit-learn.
     priors : array-like of shape (n_classes,), dict or None, default=None
         Shares of the classes among the rows that will be predicted, where they differ
         from those of the training rows: rows are weighted accordingly.
     costs : array-like of shape (n_classes, n_classes) or None, default=None
-        What it costs to take a class (row) for another (column). `predict` gives the
+        Cost of taking a class (row) for another (column). `predict` gives the
         class of least expected cost, by the probabilities; the tree does not depend
         on it.
     max_leaf_nodes, max_depth, tolerance, min_samples_leaf, min_samples_split, \
@@ -179,7 +178,7 @@ class SecretClassifier(ClassSetsMixin, ClassifierMixin, TreeEstimator):
 
     @classmethod
     def cart(cls, **parameters: Any) -> SecretClassifier:
-        """The trees of Breiman, Friedman, Olshen & Stone 1984, as scikit-learn's.
+        """Build the trees of Breiman, Friedman, Olshen & Stone 1984, as scikit-learn's.
 
         Gini impurity, every threshold, shares of the classes in the leaves, no pruning:
         node for node the tree of `sklearn.tree.DecisionTreeClassifier`, where no two
@@ -190,7 +189,7 @@ class SecretClassifier(ClassSetsMixin, ClassifierMixin, TreeEstimator):
         Parameters
         ----------
         **parameters
-            Those of the estimator, in place of the preset's.
+            Parameters of the estimator that override the preset's.
 
         Notes
         -----
@@ -214,7 +213,7 @@ class SecretClassifier(ClassSetsMixin, ClassifierMixin, TreeEstimator):
         return len(self.classes_)
 
     def predict(self, X: TableLike) -> np.ndarray:
-        """The likeliest class of every row, or that of least expected cost.
+        """Predict the most likely class of every row, or that of least expected cost.
 
         Parameters
         ----------
@@ -223,7 +222,7 @@ class SecretClassifier(ClassSetsMixin, ClassifierMixin, TreeEstimator):
         Returns
         -------
         ndarray of shape (n_rows,)
-            Of the type of the labels.
+            Predicted classes, of the type of the labels.
         """
         probability = self.predict_proba(X)
         costs = checked_costs(self.costs, self.classes_)
@@ -232,7 +231,7 @@ class SecretClassifier(ClassSetsMixin, ClassifierMixin, TreeEstimator):
         return self.classes_[np.argmin(probability @ costs, axis=1)]
 
     def predict_proba(self, X: TableLike) -> np.ndarray:
-        """Probabilities of the classes.
+        """Predict the probabilities of the classes.
 
         Parameters
         ----------
@@ -247,12 +246,12 @@ class SecretClassifier(ClassSetsMixin, ClassifierMixin, TreeEstimator):
         return np.stack([1.0 - found, found], axis=1) if found.ndim == 1 else found
 
     def predict_log_proba(self, X: TableLike) -> np.ndarray:
-        """Logarithms of the probabilities of the classes; see `predict_proba`."""
+        """Predict the logarithms of class probabilities; see `predict_proba`."""
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
 
     def decision_function(self, X: TableLike) -> np.ndarray:
-        """What the equations of the leaves say.
+        """Evaluate the equations of the leaves: log-odds, or scores.
 
         Parameters
         ----------
@@ -262,9 +261,9 @@ class SecretClassifier(ClassSetsMixin, ClassifierMixin, TreeEstimator):
         -------
         ndarray of shape (n_rows,), or (n_rows, n_classes), float64
             Log-odds of the second of two classes; of more, log-odds of every class up
-            to a term that all share. Of leaves that say shares by themselves (`Shares`
-            with Gini's impurity) how much the share of the second class is above that
-            of the first, or every share. ``costs`` have no part in it.
+            to a term that all share. For leaves that predict frequencies directly
+            (`Shares` with Gini's impurity) how much the share of the second class is
+            above that of the first, or every share. ``costs`` have no part in it.
         """
         with self._computing(X, fall_back=True):
             value = routing.values(*self._tree_and_rows(X)).astype(np.float64)

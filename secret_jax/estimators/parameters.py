@@ -1,4 +1,4 @@
-"""What the estimator's parameters may be: names, values, and what goes together."""
+"""Parameters of the estimators: names, allowed values and combinations."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ from secret_jax.splits.interface import SplitFinder
 from secret_jax.splits.rss import RssSplits
 from secret_jax.splits.secret import SecretSplits
 
-# What a name stands for; a value of one's own needs none. None and "auto" of ``prune``
-# are no values: the number of rows decides, or nothing is pruned.
+# Values that names stand for; a user's own value needs no name. "auto" of ``prune`` has
+# no value: the number of rows decides.
 Named = Mapping[str, Mapping[Any, Value]]
 NAMED: Named = {
     "splits": {
@@ -174,7 +174,7 @@ CLASS_CONSTRAINTS: dict[str, Any] = {
 
 
 def cart_preset(criterion: Any, leaf: LeafModel) -> dict[str, Any]:
-    """Parameters of trees that are grown in full as CART grows them."""
+    """Parameters of trees grown in full, as by CART."""
     return {
         "oblique": False,
         "splits": CartSplits(criterion=criterion),
@@ -191,7 +191,7 @@ def cart_preset(criterion: Any, leaf: LeafModel) -> dict[str, Any]:
 
 
 def linear_preset(splits: SplitFinder) -> dict[str, Any]:
-    """Parameters of trees with least squares in their leaves, as the literature's."""
+    """Parameters of trees with least squares in their leaves, as in the literature."""
     return {
         "oblique": False,
         "splits": splits,
@@ -207,12 +207,12 @@ def linear_preset(splits: SplitFinder) -> dict[str, Any]:
 
 
 class NestedParameters(BaseEstimator):
-    """Parameters of values within an estimator, reached by two underscores."""
+    """Mixin for parameters of nested values, addressed by two underscores."""
 
     _named: ClassVar[Named] = NAMED
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Parameters of this estimator, and with ``deep`` those of its values.
+        """Parameters of this estimator, with ``deep`` also those of its values.
 
         A name like "rss" stands for a value with defaults: ``splits__n_thresholds`` is
         there as well.
@@ -227,7 +227,7 @@ class NestedParameters(BaseEstimator):
         return found
 
     def set_params(self, **params: Any) -> Any:
-        """Set parameters of this estimator and, behind two underscores, of its values.
+        """Set parameters of this estimator and, with two underscores, of its values.
 
         Values are frozen: one with another field takes the place of the old one. An
         unknown name changes nothing, whatever else is set with it.
@@ -264,7 +264,7 @@ class NestedParameters(BaseEstimator):
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Whether two fields are equal; what holds arrays never is."""
+    """Whether two fields are equal; fields that hold arrays never are."""
     try:
         return type(one) is type(other) and bool(one == other)
     except (TypeError, ValueError):
@@ -272,7 +272,7 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def value_of(name: str, parameter: Any, named: Named = NAMED) -> Any:
-    """The value that a parameter stands for; None where there is none."""
+    """Value that a parameter stands for; None if there is none."""
     if isinstance(parameter, Value):
         return parameter
     try:
@@ -289,7 +289,7 @@ def plan_of(
     *,
     seed: int,
 ) -> Plan:
-    """The plan of an estimator's parameters, checked.
+    """Check an estimator's parameters and convert them to a plan.
 
     Parameters
     ----------
@@ -297,7 +297,7 @@ def plan_of(
     caller : str
         Name of the estimator, for messages.
     constraints : dict of str to list
-        What each parameter may be.
+        Constraints of each parameter.
     named : dict of str to dict
         The values that names stand for.
     seed : int
@@ -309,7 +309,7 @@ def plan_of(
     Raises
     ------
     sklearn.utils._param_validation.InvalidParameterError
-        If a parameter or a field of a value means nothing, or two do not go together.
+        If a parameter or a field of a value is invalid, or two cannot be combined.
     """
     check_constraints(constraints, parameters, caller)
     values = {name: value_of(name, parameters[name], named) for name in named}
@@ -396,7 +396,7 @@ def _check_additive(
     parameters: Mapping[str, Any],
     caller: str,
 ) -> None:
-    """Refuse an additive stage with what does not know it."""
+    """Refuse options that cannot be combined with an additive stage."""
     given = parameters["additive"]
     if leaf.loss is not None:
         allowed = f"None with {leaf.loss!r}: curves are fitted to squared errors"

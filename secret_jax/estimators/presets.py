@@ -1,4 +1,4 @@
-"""Presets: the literature's learners as parameters of `SecretRegressor`."""
+"""Presets of `SecretRegressor` for learners of the literature."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from secret_jax.splits.secret import SecretSplits
 
 
 class Presets:
-    """What `SecretRegressor` is called for each learner; keywords override."""
+    """Constructors of `SecretRegressor` for learners of the literature."""
 
     if TYPE_CHECKING:  # that of the estimator
 
@@ -34,7 +34,7 @@ class Presets:
         min_samples_split: float = 0.01,
         random_state: Any = None,
     ) -> Self:
-        """The setting of section 5 of Dobra & Gehrke 2002.
+        """Use the setting of section 5 of Dobra & Gehrke 2002.
 
         All rows of a node are used for EM, which starts once, at random; a node is
         split while it holds 1 % of the data; predictions are not clipped.
@@ -83,7 +83,7 @@ class Presets:
 
     @classmethod
     def cart(cls, **parameters: Any) -> Self:
-        """The trees of Breiman, Friedman, Olshen & Stone 1984, chapter 8.
+        """Build the trees of Breiman, Friedman, Olshen & Stone 1984, chapter 8.
 
         The variance of the outputs, every threshold, means in the leaves, no pruning:
         node for node the tree of `sklearn.tree.DecisionTreeRegressor`, where no two
@@ -93,7 +93,7 @@ class Presets:
         Parameters
         ----------
         **parameters
-            Those of the estimator, in place of the preset's.
+            Parameters of the estimator that override the preset's.
 
         Notes
         -----
@@ -111,7 +111,7 @@ class Presets:
 
     @classmethod
     def guide(cls, **parameters: Any) -> Self:
-        """Piecewise linear trees after Loh 2002: tests choose the attribute.
+        """Build piecewise linear trees after Loh 2002: tests choose the attribute.
 
         Chi-squared tests of residual signs for curvature and interactions choose the
         attribute, least squares of the children its threshold; least squares in the
@@ -121,7 +121,7 @@ class Presets:
         Parameters
         ----------
         **parameters
-            Those of the estimator, in place of the preset's.
+            Parameters of the estimator that override the preset's.
 
         Notes
         -----
@@ -148,9 +148,9 @@ class Presets:
 
     @classmethod
     def m5(cls, **parameters: Any) -> Self:
-        """Model trees after Quinlan 1992: standard deviations choose the splits.
+        """Build model trees after Quinlan 1992: standard deviations choose the splits.
 
-        Every threshold, by what it takes off the standard deviation of the output;
+        Every threshold is tried, by the drop of the standard deviation of the output;
         nodes whose output varies by less than 5 % of that of all rows, or that hold
         fewer than four rows, are not split; linear models of what is asked for below a
         node, whose terms are eliminated one by one, and which are smoothed along the
@@ -159,7 +159,7 @@ class Presets:
         Parameters
         ----------
         **parameters
-            Those of the estimator, in place of the preset's.
+            Parameters of the estimator that override the preset's.
 
         Notes
         -----
@@ -191,7 +191,7 @@ class Presets:
 
     @classmethod
     def retis(cls, **parameters: Any) -> Self:
-        """Linear regression trees after Karalic 1992: every threshold, two models.
+        """Build linear regression trees after Karalic 1992 by exhaustive search.
 
         The exhaustive search that Dobra & Gehrke 2002 (section 3.2) set SECRET against:
         least squares on both sides of every threshold of every attribute.
@@ -199,7 +199,7 @@ class Presets:
         Parameters
         ----------
         **parameters
-            Those of the estimator, in place of the preset's;
+            Parameters of the estimator that override the preset's;
             ``splits=RetisSplits(thresholds=0.01)`` tries a sampled share.
 
         Notes
@@ -224,7 +224,7 @@ class Presets:
 
     @classmethod
     def support(cls, **parameters: Any) -> Self:
-        """Piecewise linear trees after Chaudhuri, Huang, Loh & Yao 1994.
+        """Build piecewise linear trees after Chaudhuri, Huang, Loh & Yao 1994.
 
         t tests of the means and variances of the rows above and below a node's model
         choose the attribute, which is split at the average of their two means.
@@ -232,7 +232,7 @@ class Presets:
         Parameters
         ----------
         **parameters
-            Those of the estimator, in place of the preset's.
+            Parameters of the estimator that override the preset's.
 
         Notes
         -----

@@ -1,4 +1,4 @@
-"""The scikit-learn face: validate, call, store; no numerics."""
+"""Estimator of regression trees."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ from secret_jax.tree import routing
 
 
 class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
-    """A readable regression tree with linear models in its leaves.
+    """Readable regression tree with linear models in its leaves.
 
-    The first parameters say how much there is to read: ``max_leaf_nodes``,
-    ``tolerance`` (fewer leaves) and ``tau`` (shorter equations). Then comes what a tree
-    is made of: ``leaf``, ``splits``, ``prune`` and ``refine`` are each a name, or a
+    The first parameters control how much there is to read: ``max_leaf_nodes``,
+    ``tolerance`` (fewer leaves) and ``tau`` (shorter equations). The next ones choose
+    the methods: ``leaf``, ``splits``, ``prune`` and ``refine`` are each a name, or a
     value whose fields are its options, as ``splits=RssSplits(max_split_features=2)``;
     the fields are parameters as well: ``set_params(splits__max_split_features=2)``. A
     value of one's own is a subclass with one method, see CONTRIBUTING.md.
@@ -53,28 +53,27 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
     Parameters
     ----------
     max_leaf_nodes : int or None, default=None
-        Most leaves that a tree is grown to, by the best splits; pruning leaves fewer.
+        Maximum number of leaves in growth, by the best splits; pruning leaves fewer.
     max_depth : int or None, default=None
-        Most splits on the way from the root to a leaf.
+        Maximum number of splits on the path from the root to a leaf.
     tolerance : float, default=0.03
-        How much more error, as a share, a tree of half as many leaves may have where
-        rows that did not grow the trees compare them (``prune`` by cross-validation or
-        held-out rows): of trees that can hardly be told apart the smaller one reads
-        better. It is multiplied by the root of the share of the variance that stays
-        unexplained: a tree that explains nearly everything may be large. Up to four
-        leaves cost nothing. 0: the tree of least error.
+        Relative increase of the error allowed for half as many leaves, where trees are
+        compared on rows that did not grow them (``prune`` by cross-validation or
+        held-out rows): of trees of nearly equal error the smaller one reads better. It
+        is multiplied by the root of the share of the variance that stays unexplained: a
+        tree that explains nearly everything may be large. Up to four leaves cost
+        nothing. 0: the tree of least error.
     tau : float, default=0.03
-        How short the equations are: the shortest one is taken that differs from the
+        Tolerance for short equations: the shortest one is taken that differs from the
         node's full model by at most this share of the noise variance in the node, times
         the share of the variance that the tree explains: of weak signals nearly all is
-        kept. 0.05 is terse, 0.01 cautious, 0 keeps all terms. Leaves that
-        ``refine="soft"`` has trained together keep theirs.
+        kept. 0.05 is terse, 0.01 cautious, 0 keeps all terms. Leaves
+        trained by ``refine="soft"`` keep all terms.
     oblique : bool or "auto", default="auto"
         Whether splits may be linear inequalities in several attributes. "auto" grows
-        a tree without and a tree with them side by side and keeps the one with the
-        lower error, with the price of its size (see ``tolerance``), on rows that did
-        not grow it, or of the lower information criterion (without either, the tree
-        without them).
+        a tree without and a tree with them and keeps the one with the lower
+        size-penalised error (see ``tolerance``) on rows that did not grow it, or with
+        the lower information criterion (without either, the tree without them).
     leaf : {"ridge", "linear", "constant", "implied", "simple", "m5", "kernel", \
             "local"} or LeafModel, default="ridge"
         Leaf models: ridge regression shrunk toward the parent's model with a strength
@@ -85,10 +84,10 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
         (`SimpleLinear`), or M5's short models, smoothed toward the root's
         (`M5Linear`). Without equations, from training rows that the leaves keep: kernel
         regression (`KernelMean`) and locally weighted linear models (`LocalLinear`).
-        Their fields also say how predictions are clipped.
+        Their fields also control how predictions are clipped.
     splits : {"rss", "secret", "cart", "guide", "m5", "retis", "support", "phd"} or \
             SplitFinder, default="rss"
-        How splits are found: by how much better two linear models fit than one
+        Method of finding splits: by how much better two linear models fit than one
         (`RssSplits`: along attributes, mixtures of two Gaussians, principal Hessian
         directions and hinges), by the paper's mixture alone (`SecretSplits`), by the
         variance of the output (`CartSplits`) or its standard deviation (`M5Splits`), by
@@ -97,71 +96,72 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
         (`SupportSplits`), along principal Hessian directions (`PhdSplits`).
     prune : {"auto", "holdout", "cross-validation", "aic", "bic", "icomp", "cart", \
             "guide", "m5", None} or PruningRule, default="auto"
-        Which subtree of the grown tree is kept. "holdout": the one with the least error
-        on ``prune_set``, or on rows held out of the training data (`HoldOut`).
+        Rule that chooses a subtree of the grown tree. "holdout": the one with the least
+        error on ``prune_set``, or on rows held out of the training data (`HoldOut`).
         "cross-validation": all rows grow the tree, and five further trees, each without
-        a part of them, say what a degree of freedom has to save (`CrossValidation`).
-        "auto": cross-validation for up to 8192 rows, those of ``prune_set`` included,
-        and rows held out beyond. "aic", "bic", "icomp": an information criterion on the
-        training rows (`InformationCriterion`). "cart", "guide": the smallest subtree
-        within one, or half a, standard error of the least cross-validated error
-        (`StandardErrors`). "m5": bottom-up by errors corrected for the parameters spent
-        (`M5Pruning`). `CostComplexity`: a given penalty for a leaf. None: no pruning.
+        a fold, choose the penalty per degree of freedom (`CrossValidation`). "auto":
+        cross-validation for up to 8192 rows, those of ``prune_set`` included, and rows
+        held out beyond. "aic", "bic", "icomp": an information criterion on the training
+        rows (`InformationCriterion`). "cart", "guide": the smallest subtree within one,
+        or half a, standard error of the least cross-validated error (`StandardErrors`).
+        "m5": bottom-up by errors corrected for the parameters spent (`M5Pruning`).
+        `CostComplexity`: a given penalty for a leaf. None: no pruning.
     refine : {"tao", "blend", "soft", None} or Refinement, default=None
-        Refinement of the whole tree after pruning. "tao" chooses every split again for
-        the subtrees that it has (`Tao`), which pays where there is little noise.
+        Refinement of the whole tree after pruning. "tao" optimises every split for
+        its present subtrees (`Tao`), which pays where there is little noise.
         "blend" turns every split into a gate that lets rows near the threshold go both
         ways, of one relative width chosen on rows that did not grow the tree (`Blend`);
         nothing is trained. "soft" trains all gates and leaves together by gradient
         (`SoftGates`), which takes longer and is the most accurate. Either way the
         result is one tree of the same kind, and the tree is kept as it was where
-        refinement does not pay. Gradients stop by rows held out, ``prune_set`` or a
-        share of the rows, and all rows train the tree again. With "soft" splits on one
-        attribute come to hold others, unless ``oblique=False`` or the splits have a
-        ``max_split_features``.
+        refinement does not pay. Training stops early by ``prune_set`` or a
+        held-out share of the rows, and is then repeated on all rows. With "soft" splits
+        on one attribute may become oblique, unless ``oblique=False`` or the splits have
+        a ``max_split_features``.
     distill : bool or Distillation, default=True
-        Grow a cross-validated tree again, to at most the same size, on what the trees
-        of the folds say together, at the rows and at points between them: a mean of
+        Grow a cross-validated tree again, to at most the same size, on the mean
+        prediction of the fold trees, at the rows and at points between them: a mean of
         several trees errs less than each, and one tree can learn most of it (born-again
         trees, Breiman & Shang 1996). It is taken if it fits the rows well enough. No
         effect with any other way of pruning, on samples (see ``max_split_samples``), or
         on a single leaf.
     loss : {"squared", "absolute", "huber", "poisson"} or Loss, default="squared"
-        What an error costs in the leaves and in pruning, while splits compare squared
+        Loss of the leaf models and of pruning, while splits compare squared
         errors: "absolute" leads to medians (`Quantile`, which has a ``level``), "huber"
         to means that outliers hardly move (`Huber`), "poisson" to expected counts
-        (`Poisson`, whose equations say their logarithms); a `Loss` of your own is a
+        (`Poisson`, whose equations give their logarithms); a `Loss` of your own is a
         subclass. Leaf models are fitted by iterated weighted least squares. Medians and
         Huber's are not distilled.
     additive : {"auto"} or Additive, optional
-        A sum of one-column curves in front of the tree, which learns what they leave of
-        the target: piecewise linear ones of numbers, and a number for each category,
+        A sum of one-column curves in front of the tree, which is fitted to their
+        residuals: piecewise linear ones of numbers, and a number for each category,
         month and weekday, fitted together by ridge regression (`Additive`). Pays where
         the target is a sum of effects, which a tree can only multiply its leaves for.
-        "auto": trees with and without them grow side by side, and the better one on
+        "auto": trees with and without them are grown, and the better one on
         rows that neither saw is kept; an `Additive` is kept in any case. They have
         every column, also what is only split on. For one output, squared errors, and
         leaves with equations; takes twice as long.
     min_samples_leaf : int, float or "auto", default="auto"
-        Fewest rows of a leaf; a float is a fraction of the rows. "auto" is a quarter
-        per cent of them, but at least five, and of a sample at least an eighth of what
-        a search sees; half as many in a tree that is distilled.
+        Minimum number of rows of a leaf; a float is a fraction of the rows. "auto" is a
+        quarter per cent of them, but at least five, and of a sample at least an eighth
+        of what a search sees; half as many in a tree that is distilled.
     min_samples_split : int, float or "auto", default="auto"
         A node with fewer rows is not split; a float is a fraction of the rows that
         grow the tree. "auto" is half a per cent of them; of few rows, two
         per cent, up to 80; of a sample (see ``max_split_samples``), at least half of
         what a search sees.
     min_gain : float or "auto", default="auto"
-        A split must save so many noise variances for each coefficient that it adds.
-        "auto" is 1.5, rising to 2.5 from 1000 to 4000 rows. All other splits
-        than "rss" know no noise, and need only save something.
+        Minimum gain of a split, in noise variances for each coefficient that it adds.
+        "auto" is 1.5, rising to 2.5 from 1000 to 4000 rows. Splits other
+        than "rss" have no noise estimate, and need only reduce the error.
     missing_values : {"learn", "mean", "error"}, default="learn"
-        What a missing number is (NaN, None, pandas.NA, a null). "learn": splits on one
-        attribute learn the side of its missing values, or split them from the others;
-        in sums a missing value counts as the mean of its column in training. "mean": it
-        counts as that mean everywhere, which is all that other splits than "rss" know.
-        A missing category is a category of its own. What was never missing in training
-        counts as the mean, or as an unseen category without a warning. "error" refuses.
+        Treatment of missing numbers (NaN, None, pandas.NA, a null). "learn": splits on
+        one attribute learn the side of its missing values, or split them from the
+        others; in sums a missing value counts as the mean of its column in training.
+        "mean": it counts as that mean everywhere, which is all that other splits than
+        "rss" know. A missing category is a category of its own. What was never missing
+        in training counts as the mean, or as an unseen category without a warning.
+        "error" refuses.
     discrete_features, split_features : sequence of str or int, or bool mask, optional
         Columns that are discrete, or continuous but only split on. By default text,
         boolean and categorical columns of a DataFrame are discrete, and all others are
@@ -178,7 +178,7 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
         random forests; a float is a share of them. A node in which none of them gives a
         split draws further ones. None: all.
     max_split_samples : int or None, default=2048
-        Most rows of a node that the search for its split sees. Of more than 32 times
+        Maximum number of rows in the search for a node's split. Of more than 32 times
         as many rows a sample grows and prunes the tree, that many or every 32nd row;
         all rows then give the models of its nodes (unless ``HoldOut(refit=False)``
         prunes it). None: all.
@@ -193,11 +193,11 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
         rows in the memory of the host on the processor, which launches cost less. A
         fitted model predicts there too, or where JAX prefers if the device is gone.
     max_memory : int or None, default=None
-        Most memory of the device, in MiB, for one step over the rows, which go through
+        Maximum memory of the device, in MiB, for a step over the rows, which go through
         in tiles. None: 1024 on an accelerator, tiles that suit its caches on a
         processor.
     verbose : int, default=0
-        1 draws a line that tells how far a fit is (stage, share, time) on a terminal
+        1 draws a line with the progress of a fit (stage, share, time) on a terminal
         and in a notebook, and prints a few lines to standard error elsewhere.
 
     Attributes
@@ -229,9 +229,9 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
     Notes
     -----
     Integer weights are multiplicities: a row of weight two counts as two rows
-    everywhere. Folds and held-out parts get their share of the copies of a row, be they
-    given or counted: what is learned from a table of few different rows, of truth
-    values and categories say, is judged by their other copies. Those of a bootstrap
+    everywhere. Folds and held-out parts get their share of the copies of a row, whether
+    repeated or weighted: with a table of few distinct rows, such as truth values and
+    categories, models fitted to some copies are judged by others. Those of a bootstrap
     sample, of one observation each, judge each other as well, and trees grow too large;
     `stability` knows which they are. Other weights (and integers whose sum float64
     cannot hold exactly) are first scaled to a mean of one, and a row of such a weight
@@ -324,7 +324,7 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
 
     @property
     def additive_(self) -> AdditiveStage | None:
-        """The curves in front of the tree, if there are any."""
+        """Additive stage in front of the tree; None if there is none."""
         check_is_fitted(self)
         return self.tree_.additive
 
@@ -419,7 +419,7 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
         X : array-like or DataFrame of shape (n_rows, n_features)
         y : array-like of shape (n_rows,)
         sample_weight : array-like of shape (n_rows,), optional
-            Integers count as so many rows.
+            Integers are numbers of rows.
 
         Returns
         -------
@@ -441,7 +441,7 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
     def predict_interval(
         self, X: TableLike, coverage: float = 0.9
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Intervals that hold the outputs of new rows with a given probability.
+        """Predict intervals that cover new outputs with a given probability.
 
         The prediction plus and minus a number of standard deviations (those of
         ``predict(X, return_std=True)``) that `conformalize` found on rows of its own.
@@ -519,7 +519,7 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
 
 
 def _refuses_negative(loss: Any) -> bool:
-    """Whether a loss knows no negative targets."""
+    """Whether a loss refuses negative targets."""
     value = value_of("loss", loss)
     try:
         if value is not None:

@@ -1,1 +1,1 @@
-"""From a plan and rows to a fitted tree: the way of the data."""
+"""Fitting a tree: from a plan and rows to the result."""

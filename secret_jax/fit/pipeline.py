@@ -1,9 +1,9 @@
-"""From a plan and rows to a fitted tree: the way of the data on one page.
+"""Pipeline from a plan and rows to a fitted tree.
 
-rows -> a sample in hash order -> training and held-out rows -> (what curves leave of
-the targets ->) trees side by side -> models -> pruning -> a second growth ->
-refinement. The rows that are not in the sample come back once, for the models of the
-final tree.
+rows -> a sample in hash order -> training and held-out rows -> (residuals of additive
+curves ->) several trees grown together -> models -> pruning -> a second growth ->
+refinement. The rows outside the sample are read once more, for the models of the final
+tree.
 """
 
 from __future__ import annotations
@@ -56,16 +56,16 @@ _MOST_CROSS_VALIDATED = 8192
 
 
 class Finished(NamedTuple):
-    """What a fit came to.
+    """Result of a fit.
 
     Attributes
     ----------
     tree : Tree
         As it is handed over, with short equations.
     fitted : Fitted
-        What a refinement starts from, with the full models.
+        Input of a refinement, with the full models.
     statistics : NodeStatistics
-        Of all rows that trained the models.
+        Statistics of all rows that trained the models.
     prepared : Prepared
     """
 
@@ -76,7 +76,7 @@ class Finished(NamedTuple):
 
 
 def fit_tree(plan: Plan, given: CheckedRows, prune_set: CheckedRows | None) -> Finished:
-    """Grow, prune and distil a tree; what a refinement needs comes with it.
+    """Grow, prune and distil a tree; the result also has the input of a refinement.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def fit_tree(plan: Plan, given: CheckedRows, prune_set: CheckedRows | None) -> F
 
 
 def fit_prepared(plan: Plan, prepared: Prepared) -> Finished:
-    """`fit_tree`, of rows that were read and measured."""
+    """Fit a tree as `fit_tree`, to rows that were read and measured."""
     n_outputs = prepared.schema.n_outputs
     if plan.additive is not None and n_outputs > 1:
         raise ValueError(
@@ -123,7 +123,7 @@ def _handed_over(
     tree: Tree,
     statistics: NodeStatistics,
 ) -> Tree:
-    """A finished tree with short equations, or with its rows."""
+    """Finish a tree: bounds, and short equations or kept rows."""
     tree = replace(tree, additive=prepared.stage)
     tree = bounded(tree, statistics.lower[0], statistics.upper[0])
     if plan.leaf.keeps_rows:
@@ -135,7 +135,7 @@ def _handed_over(
 def with_short_equations(
     plan: Plan, tree: Tree, statistics: NodeStatistics, rows: Rows
 ) -> Tree:
-    """A tree with short equations and their standard errors, by what errors cost.
+    """Shorten the equations of a tree and compute their standard errors.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ def with_short_equations(
         With full models.
     statistics : NodeStatistics
     rows : Rows
-        That trained the models; only a loss asks for them.
+        Rows that trained the models; only needed for a loss.
 
     Returns
     -------
@@ -162,9 +162,9 @@ def with_short_equations(
 def _measured(
     plan: Plan, prepared: Prepared, fitted: Fitted, tree: Tree
 ) -> tuple[Tree, NodeStatistics]:
-    """A hard tree with plain splits, and the statistics of the rows that train it.
+    """Round the splits of a hard tree and fit its final models, with statistics.
 
-    What a sample grew gets models from all rows.
+    A tree grown on a sample gets models from all rows.
     """
     rows = fitted.all_rows()
     tree = with_plain_splits(tree, rows.table)
@@ -187,7 +187,7 @@ def _measured(
 
 
 def _every_row(prepared: Prepared, fitted: Fitted) -> Rows:
-    """The rows that `_measured` looked at, in hash order."""
+    """Rows of the statistics of `_measured`, in hash order."""
     sources = _sources(prepared, fitted.refit)
     if not sources:
         return fitted.all_rows()
@@ -195,7 +195,7 @@ def _every_row(prepared: Prepared, fitted: Fitted) -> Rows:
 
 
 def _sources(prepared: Prepared, refit: bool) -> list[RowSource]:
-    """All rows that train the final models, where a sample grew the tree."""
+    """Sources of all rows that train the final models, if a sample grew the tree."""
     others = prepared.prune_source
     if prepared.source is None or not (refit or others is not None):
         return []
@@ -236,7 +236,7 @@ def refine_tree(plan: Plan, finished: Finished) -> Refined:
 
 
 def chosen_rule(plan: Plan, prepared: Prepared) -> PruningRule:
-    """The pruning rule: that of the plan, or the one that suits the number of rows."""
+    """Pruning rule of the plan, or the one that suits the number of rows."""
     if plan.prune is not None:
         return plan.prune
     n_rows = prepared.rows.n_rows
@@ -245,7 +245,7 @@ def chosen_rule(plan: Plan, prepared: Prepared) -> PruningRule:
 
 
 def divided(prepared: Prepared, rule: PruningRule) -> Evidence:
-    """Which rows train and which are held out.
+    """Divide the rows into training and held-out rows.
 
     ================== ===================== ==================== ====================
     rule               ``prune_set``         training             held out
@@ -271,8 +271,8 @@ def divided(prepared: Prepared, rule: PruningRule) -> Evidence:
 def grown(plan: Plan, prepared: Prepared, rule: PruningRule) -> tuple[Fitted, Prepared]:
     """Grow trees of every kind and for every fold, prune them and keep the best.
 
-    Where the best stands behind an additive stage, everything that comes after sees
-    what the stage leaves of the targets.
+    If the best kind has an additive stage, everything that follows uses the residuals
+    of the stage as targets.
     """
     schema, share = prepared.schema, prepared.sampled_share
     evidence = divided(prepared, rule)._replace(
@@ -362,7 +362,7 @@ def _with_error_of_constant(evidence: Evidence, loss: Loss | None) -> Evidence:
 
 
 def _folds(view: View, pruned: Pruned) -> tuple[FoldFit, ...]:
-    """The pruned tree, or those of the folds, with rows that had no part in them."""
+    """Trees of the folds, or the pruned tree, with rows that did not grow them."""
     evidence = view.evidence
     if evidence.held_out is not None:
         return (FoldFit(pruned.tree, evidence.training, evidence.held_out),)
@@ -370,7 +370,7 @@ def _folds(view: View, pruned: Pruned) -> tuple[FoldFit, ...]:
 
 
 def _refitted(plan: Plan, prepared: Prepared, fitted: Fitted) -> Tree:
-    """The tree grown again on all rows, to the size that held-out rows asked for."""
+    """Grow the tree again on all rows, with the size that held-out rows chose."""
     rows, n_leaves = fitted.all_rows(shuffle=True), fitted.tree.n_leaves
     if n_leaves == 1:
         return attach_one(fitted.tree, fitted.all_rows(), plan.leaf)
@@ -382,7 +382,7 @@ def _refitted(plan: Plan, prepared: Prepared, fitted: Fitted) -> Tree:
 
 
 def _distilled(plan: Plan, fitted: Fitted, recipe: Recipe) -> Fitted:
-    """A cross-validated tree grown again on what the trees of its folds say."""
+    """Grow a cross-validated tree again on the predictions of its fold trees."""
     if plan.distill is None or len(fitted.folds) < 2 or fitted.tree.n_leaves == 1:
         return fitted
     return plan.distill(fitted, plan.of_student(recipe))

@@ -1,4 +1,4 @@
-"""What a fit is to do: an estimator's parameters, read once, and what "auto" means."""
+"""Plan of a fit: parameters of an estimator, read once, and the rules of "auto"."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from secret_jax.splits.interface import SplitFinder
 
 @dataclass(frozen=True, kw_only=True)
 class Automatic:
-    """What "auto" means where the number of rows decides.
+    """Rules for parameters set to "auto", which depend on the number of rows.
 
-    Those of the gain were measured from 250 to 300,000 rows.
+    The rules for the gain were measured from 250 to 300,000 rows.
 
     Attributes
     ----------
     split, leaf : float
         Least rows of a split and a leaf, as shares of the rows that grow the tree.
     leaf_rows : float
-        Least rows of a leaf all the same.
+        Minimum number of rows of a leaf in any case.
     split_of_few, split_rows : float
-        Of few rows a split needs this share of them, but no more than so many rows:
+        Share of few rows that a split needs, and the maximum of that number:
         smaller nodes of small tables are not worth the search, pruning cuts them off.
     sampled_split, sampled_leaf : float
         Of a sample, shares of the rows that a search sees of a node: where there are
@@ -44,7 +44,7 @@ class Automatic:
         A distilled tree may have leaves of this share: points between the rows support
         the models of smaller ones.
     min_gain : float
-        A split must save so many noise variances for each coefficient that it adds,
+        Minimum gain of a split, in noise variances for each coefficient that it adds,
     large_min_gain : float
         and up to so many of many rows: small tables need small gains, which pruning
         judges; large ones only lose time with them.
@@ -66,16 +66,16 @@ class Automatic:
     many_rows: float = 4000.0
 
     def least_rows_of_split(self, total: float, seen: float) -> float:
-        """Least weight of a split node; ``seen`` is a search's sample of a sample."""
+        """Least weight of a split node; ``seen`` as in `least_rows_of_leaf`."""
         few = min(self.split_of_few * total, self.split_rows)
         return max(self.split * total, few, self.sampled_split * seen)
 
     def least_rows_of_leaf(self, total: float, seen: float) -> float:
-        """Least weight of a leaf."""
+        """Least weight of a leaf; ``seen`` as in `least_rows_of_split`."""
         return max(self.leaf_rows, self.leaf * total, self.sampled_leaf * seen)
 
     def least_gain(self, total: float) -> float:
-        """How many times the gain of chance a split must have."""
+        """Least gain of a split, as a multiple of the gain expected by chance."""
         span = np.log2(self.many_rows / self.few_rows)
         rise = np.log2(max(total, 1.0) / self.few_rows) / span
         share = float(np.clip(rise, 0.0, 1.0))
@@ -87,7 +87,7 @@ _AUTO = Automatic()
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What a fit is to do, read once from an estimator's parameters.
+    """Plan of a fit, read once from an estimator's parameters.
 
     Attributes are parameters of `secret_jax.SecretRegressor`, with values in place of
     their names; ``prune`` is still None where the number of rows decides.
@@ -114,7 +114,7 @@ class Plan:
     additive: Additive | None = None
 
     def recipe(self, schema: TableSchema, total: float, sampled_share: float) -> Recipe:
-        """How trees grow on rows of a total weight.
+        """Growth settings for rows of a total weight.
 
         Parameters
         ----------
@@ -161,7 +161,7 @@ class Plan:
         )
 
     def of_student(self, recipe: Recipe) -> Recipe:
-        """A recipe whose trees may have the leaves of a distilled tree."""
+        """Growth settings with the smaller leaves allowed in a distilled tree."""
         if not isinstance(self.min_samples_leaf, str):
             return recipe
         fewest = _AUTO.student_leaf * recipe.min_leaf_weight
@@ -169,14 +169,14 @@ class Plan:
 
     @property
     def kinds(self) -> tuple[bool, ...]:
-        """Trees that are grown beside each other: without and with oblique splits."""
+        """Kinds of trees to grow: without and with oblique splits."""
         if not self.splits.may_be_oblique:
             return (False,)
         return (False, True) if self.oblique == "auto" else (bool(self.oblique),)
 
 
 def features_of_node(max_features: float | str | None, n_features: int) -> int | None:
-    """How many of the attributes a node draws, as scikit-learn reads it."""
+    """Number of attributes drawn per node, in scikit-learn's convention."""
     if max_features is None or is_integer(max_features):
         return max_features  # pyright: ignore[reportReturnType]
     if isinstance(max_features, str):

@@ -1,4 +1,4 @@
-"""From checked input to rows that grow and prune a tree: read, measured, sampled."""
+"""Read, measure and sample the rows that grow and prune a tree."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from secret_jax.grow.grower import ROUNDING
 from secret_jax.losses.interface import Loss
 from secret_jax.runtime.progress import Stage
 
-# A tree is grown and pruned on so many samples of nodes, or on this share of the rows:
-# the 32 largest nodes then have full samples, and deeper ones what is left.
+# A tree is grown and pruned on this number of node samples, or on this share of the
+# rows: the 32 largest nodes then have full samples, and deeper ones smaller ones.
 _NODE_SAMPLES = 32
 _SAMPLED_SHARE = 1 / 32
-# But no more than so many rows: a tree of a thousand leaves finds 500 for each.
+# Maximum number of sampled rows: 500 for each leaf of a tree with a thousand leaves.
 MOST_SAMPLED = 1 << 19
 
 
 class CheckedRows(NamedTuple):
-    """Checked input of a fit.
+    """Validated input of a fit.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class CheckedRows(NamedTuple):
     targets : ndarray of shape (n_rows, n_outputs), float64
     weight : ndarray of shape (n_rows,), float64
     copies : ndarray of shape (n_rows,), int64
-        How many rows each one stands for, see `secret_jax.data.validation.copies_of`.
+        Number of rows per row, see `secret_jax.data.validation.copies_of`.
     target_names : tuple of str
     """
 
@@ -53,7 +53,7 @@ class CheckedRows(NamedTuple):
 
 
 class Prepared(NamedTuple):
-    """Rows that grow and prune, and where all of them are.
+    """Rows for growing and pruning, with the sources of all rows.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class Prepared(NamedTuple):
     source : RowSource or None
         All training rows, where ``rows`` or ``prune_rows`` are a sample.
     prune_rows : Rows or None
-        Those of ``prune_set``, or a sample of them.
+        Rows of ``prune_set``, or a sample of them.
     prune_source : RowSource or None
         All of ``prune_set``.
     stage : AdditiveStage or None
@@ -82,7 +82,7 @@ class Prepared(NamedTuple):
 
 
 def prepare(plan: Plan, given: CheckedRows, prune_set: CheckedRows | None) -> Prepared:
-    """Read and measure the rows, and take a sample of very many."""
+    """Read and measure the rows, and draw a sample if there are very many."""
     Stage("reading the columns", plan.progress).at()
     schema, source, prune_source = read_rows(plan, given, prune_set)
     rows = source.sample(enough_rows(plan, source.n_rows), ROW_ORDER)
@@ -98,7 +98,7 @@ def prepare(plan: Plan, given: CheckedRows, prune_set: CheckedRows | None) -> Pr
 
 
 def share_of(rows: Rows, source: RowSource) -> float:
-    """Share of a source's weight in some of its rows; 1 up to the rounding of sums."""
+    """Share of a source's total weight in a sample; 1 up to rounding."""
     share = float(rows.weight.sum() / source.total_weight)
     return share if share < 1.0 - ROUNDING else 1.0
 
@@ -106,10 +106,11 @@ def share_of(rows: Rows, source: RowSource) -> float:
 def read_rows(
     plan: Plan, given: CheckedRows, prune_set: CheckedRows | None = None
 ) -> tuple[TableSchema, RowSource, RowSource | None]:
-    """The schema, the rows, on a device if that is worth it, and those that prune.
+    """Learn the schema and make the sources of the rows and of ``prune_set``.
 
-    Where the rows that prune train as well the schema is of both: what only they hold
-    is a category, or a gap, like any other.
+    If the rows of ``prune_set`` also train, the schema is learned from both: their
+    categories and missing values count like any others. Rows stay on their device if
+    that is worthwhile.
     """
     X, targets, weight, copies, names = given
     allow_missing = plan.columns.missing != "error"
@@ -151,7 +152,7 @@ def read_rows(
 def with_units_of(
     loss: Loss | None, schema: TableSchema, targets: np.ndarray, weight: np.ndarray
 ) -> TableSchema:
-    """A schema with the targets in the units of a loss.
+    """Replace the scaling of the targets by that of a loss.
 
     Parameters
     ----------
@@ -173,7 +174,7 @@ def with_units_of(
 def _prune_source(
     schema: TableSchema, prune_set: CheckedRows | None
 ) -> RowSource | None:
-    """The rows of ``prune_set``, encoded on the host."""
+    """Encode the rows of ``prune_set`` on the host."""
     if prune_set is None:
         return None
     try:
@@ -195,7 +196,7 @@ def _stays(plan: Plan, X: Any, weight: np.ndarray) -> bool:
 
 
 def enough_rows(plan: Plan, n_rows: int) -> int:
-    """Rows that are enough to grow and prune a tree on, of so many that were given."""
+    """Number of rows to sample for growing and pruning a tree."""
     if plan.max_split_samples is None:
         return max(LEAST_DEALT * n_rows, PLENTY)
     share = min(int(_SAMPLED_SHARE * n_rows), MOST_SAMPLED)

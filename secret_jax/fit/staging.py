@@ -1,4 +1,4 @@
-"""The rows as trees behind an additive stage see them, beside the rows as they are."""
+"""Residual targets for trees fitted after additive curves."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from secret_jax.prune.interface import Evidence
 from secret_jax.refine.interface import FoldFit
 from secret_jax.tree.structure import Tree
 
-# So many points of curves are as much to read as a leaf and its split.
+# Number of points of curves that are as much to read as a leaf and its split.
 _POINTS_OF_A_LEAF = 4
 
 
 class View(NamedTuple):
-    """Rows with the targets that trees of some kinds grow on.
+    """Rows with the targets for some kinds of trees: original, or residual.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class View(NamedTuple):
     folds : sequence of ndarray of shape (n_rows_outside, 1)
         For each part the targets of the rows outside of it; empty: those of training.
     stage : AdditiveStage or None
-        What was taken from the targets of the training rows.
+        Curves that were subtracted from the targets of the training rows.
     """
 
     evidence: Evidence
@@ -42,13 +42,13 @@ class View(NamedTuple):
     stage: AdditiveStage | None = None
 
     def targets(self, which: int) -> np.ndarray | None:
-        """Of the root of all rows (0), or of that without a part; None: the table's."""
+        """Targets of the root of all rows (0) or without a fold; None: unchanged."""
         if self.stage is None:
             return None
         return self.folds[which - 1] if which else self.evidence.training.targets
 
     def fold_fits(self, trees: Sequence[Tree]) -> tuple[FoldFit, ...]:
-        """Trees of the folds, with the rows that grew them and those that did not."""
+        """Trees of the folds, each with its training and held-out rows."""
         evidence = self.evidence
         training, found = evidence.training, []
         for fold, (part, tree) in enumerate(zip(evidence.unseen, trees, strict=True)):
@@ -60,10 +60,10 @@ class View(NamedTuple):
 
 
 def views(plan: Plan, schema: TableSchema, evidence: Evidence) -> list[View]:
-    """The rows as they are, and less curves, whichever trees are to grow on.
+    """Views that trees grow on: the original targets, residuals of curves, or both.
 
-    Where the trees are compared both are there; curves have not seen the rows that they
-    are compared on.
+    Both are returned if the trees are to be compared; the rows of the comparison are
+    not used to fit the curves.
     """
     plain, options = View(evidence), plan.additive
     if options is None:
@@ -106,7 +106,7 @@ def _own_divisions(rows: Rows, options: Additive) -> list[list[np.ndarray]]:
 
 
 def _divisions(parts: Sequence[np.ndarray]) -> list[list[np.ndarray]]:
-    """Parts in groups that hold every row once; parts of a single row have none."""
+    """Group folds into divisions that hold every row once."""
     groups: list[list[np.ndarray]] = []
     seen = None
     for part in parts:
@@ -123,16 +123,16 @@ def _divisions(parts: Sequence[np.ndarray]) -> list[list[np.ndarray]]:
 def less_stage(
     plan: Plan, prepared: Prepared, view: View, given: Evidence, refits: bool
 ) -> tuple[Prepared, Rows, Rows | None]:
-    """What goes on after curves were taken: their residuals in place of the targets.
+    """Replace the targets by residuals of the chosen view for all later steps.
 
-    Where held-out rows train in the end, the curves are fitted again, with them.
+    If held-out rows also train in the end, the curves are refitted with them.
 
     Parameters
     ----------
     plan : Plan
     prepared : Prepared
     view : View
-        That of the tree that was chosen.
+        View of the tree that was chosen.
     given : Evidence
         With the targets themselves.
     refits : bool
@@ -140,9 +140,9 @@ def less_stage(
     Returns
     -------
     prepared : Prepared
-        With the stage, and the sources of all rows less what it says.
+        With the stage, and the sources of all rows with its residuals as targets.
     training, held_out : Rows
-        Those of the evidence.
+        Rows of the evidence.
     """
     training, held_out = view.evidence.training, view.evidence.held_out
     stage = view.stage

@@ -1,4 +1,4 @@
-"""Trees as they grow: flat arrays, one level after the other."""
+"""Flat arrays of trees while they grow."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from secret_jax.tree.structure import (
 
 
 class Builder:
-    """Grows the flat arrays of one or more trees, which begin as single leaves.
+    """Builder of the flat arrays of several trees, which begin as single leaves.
 
     Parameters
     ----------
@@ -74,21 +74,21 @@ class Builder:
         self._add(n_trees)
 
     def depth(self, node: np.ndarray) -> np.ndarray:
-        """How many splits nodes are below."""
+        """Depth of nodes."""
         return self._arrays["depth"][node]
 
     def parent(self, node: np.ndarray) -> np.ndarray:
-        """The nodes above nodes; -1 of roots."""
+        """Parents of nodes; -1 for roots."""
         return self._arrays["parent"][node]
 
     def stop(self, node: np.ndarray, reason: np.ndarray) -> None:
-        """Note why nodes are not split further."""
+        """Record why nodes are not split further."""
         self._arrays["stop_reason"][node] = reason
 
     def split(
         self, parents: Level, splits: Split, larger_left: np.ndarray
     ) -> np.ndarray:
-        """Give nodes their splits and two children each; return the children's ids."""
+        """Split nodes in two children each; return the children's ids."""
         node = parents.node
         child = self._add(2 * len(node))
         self._tree = np.append(self._tree, np.repeat(parents.tree, 2))
@@ -115,19 +115,19 @@ class Builder:
     def finish(
         self, max_leaf_nodes: Sequence[int | None]
     ) -> tuple[list[Tree], np.ndarray]:
-        """The trees grown so far; their models are what the finder implied, or zero.
+        """Make trees of the arrays; models are those implied by the finder, or zero.
 
         Parameters
         ----------
         max_leaf_nodes : sequence of int or None
-            Of every tree.
+            Maximum number of leaves of every tree.
 
         Returns
         -------
         trees : list of Tree
         number : ndarray of shape (n_nodes,), int64
-            What has become of every node in its tree: itself, or the leaf that the node
-            above it is. Those of further trees count on.
+            Final number of every node: its own, or that of the leaf that replaced its
+            ancestor. Numbers continue from tree to tree.
         """
         order = self._in_breadth()
         order = order[np.argsort(self._tree[order], kind="stable")]
@@ -154,7 +154,7 @@ class Builder:
         return trees, number
 
     def _in_breadth(self) -> np.ndarray:
-        """The nodes level by level, whenever they were made."""
+        """Nodes in breadth-first order, whatever the order of their creation."""
         parent, depth = self._arrays["parent"], self._arrays["depth"]
         order = [np.flatnonzero(depth == 0)]
         place = np.arange(len(depth))
@@ -175,7 +175,7 @@ class Builder:
 
 
 def _best_first(tree: Tree, max_leaf_nodes: int | None) -> np.ndarray:
-    """The nodes that best-first growth with at most so many leaves would have split.
+    """Mask of nodes that best-first growth to a number of leaves would split.
 
     A node's split does not depend on when it is made, so the full tree can be cut
     afterwards: the largest gain is split first.

@@ -1,4 +1,4 @@
-"""The frontier: nodes of many trees at one depth, and the rows that each has."""
+"""Frontier: nodes of many trees at one depth, with their rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from secret_jax.runtime.slices import slice_positions
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Root:
-    """Where a tree begins. Trees share a table, and nothing else.
+    """Root of a tree. Trees share a table, and nothing else.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class Root:
 
 
 class Places(NamedTuple):
-    """The rows of all roots, one root after the other.
+    """Rows of all roots, concatenated root by root.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class Places(NamedTuple):
 
     @classmethod
     def of(cls, rows: Rows, roots: Sequence[Root]) -> Places:
-        """The places of roots over a table."""
+        """Collect the rows of roots over a table."""
         row = np.concatenate([root.rows for root in roots])
         targets = [
             rows.targets[root.rows] if root.targets is None else root.targets
@@ -94,7 +94,7 @@ class Places(NamedTuple):
 
 
 class Level(NamedTuple):
-    """Nodes of one depth, their rows a slice of the order of the places each.
+    """Nodes of one depth, each with a slice of the order of the rows.
 
     Attributes
     ----------
@@ -128,7 +128,7 @@ class Level(NamedTuple):
 
     @classmethod
     def of(cls, roots: Sequence[Root], places: Places, schema: TableSchema) -> Level:
-        """The roots, which are the first nodes."""
+        """Make the level of the roots."""
         n_trees = len(roots)
         length = np.array([len(root.rows) for root in roots])
         stop = np.cumsum(length)
@@ -161,7 +161,7 @@ class Level(NamedTuple):
         oblique: np.ndarray,
         schema: TableSchema,
     ) -> Level:
-        """Nodes that are searched alone, all of one tree; nothing random in them."""
+        """Make a level of single nodes of one tree, without random draws."""
         n_nodes = len(start)
         n_attributes = schema.n_columns + len(schema.discrete)
         return cls(
@@ -179,13 +179,13 @@ class Level(NamedTuple):
         )
 
     def take(self, index: np.ndarray) -> Level:
-        """Some of the nodes, by position or by a mask."""
+        """Select nodes by position or by a mask."""
         return Level(*(array[index] for array in self))
 
     def children(
         self, node: np.ndarray, middle: np.ndarray, weight: np.ndarray, base: np.ndarray
     ) -> Level:
-        """The next level: both children of every node.
+        """Make the next level: both children of every node.
 
         Parameters
         ----------
@@ -219,7 +219,7 @@ class Level(NamedTuple):
 def partition(
     order: np.ndarray, starts: np.ndarray, stops: np.ndarray, go_left: np.ndarray
 ) -> np.ndarray:
-    """Stable two-way partition of the rows of several nodes, in place.
+    """Partition the rows of several nodes stably in two, in place.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
-"""The level loop: frontier, stable partition and the stopping ladder.
+"""Growth loop: frontier, stable partition and stopping rules.
 
 The host keeps the frontier; everything numeric happens in a split finder, which
 `secret_jax.grow.batches` drives. A level does not care which tree its nodes belong to,
-so several trees grow side by side.
+so several trees grow at the same time.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ ROUNDING = 1e-6
 
 @dataclass(frozen=True, kw_only=True)
 class GrowOptions:
-    """How trees grow, all of them alike.
+    """Options of tree growth, common to all trees.
 
     Attributes
     ----------
     finder : SplitFinder
     sample : int or None
-        Most rows of a node that the finder sees; None: all.
+        Maximum number of rows of a node that the finder sees; None: all.
     min_gain : float
-        A split must gain so many times what chance alone would
+        Minimum gain of a split, as a multiple of what chance alone would
         (`secret_jax.splits.interface.Split`).
     max_depth, max_leaf_nodes : int or None
     max_features : int or None
@@ -58,7 +58,7 @@ class GrowOptions:
     smallest_sample : int
         Smaller nodes are padded to this size.
     batch_rows : int
-        Most padded rows of nodes that are searched together on a processor.
+        Maximum number of padded rows of nodes searched together on a processor.
     """
 
     finder: SplitFinder
@@ -76,7 +76,7 @@ Enough: TypeAlias = Callable[[int, Callable[[], Sequence[Tree]]], Sequence[int]]
 
 
 class Grown(NamedTuple):
-    """Trees as they were grown.
+    """Result of growing trees.
 
     Attributes
     ----------
@@ -103,7 +103,7 @@ def grow(
     stage: Stage = UNTOLD,
     enough: Enough | None = None,
 ) -> list[Tree]:
-    """Trees grown side by side; see `grown`."""
+    """Grow several trees and return them alone; see `grown`."""
     return grown(rows, schema, options, roots, stage, enough).trees
 
 
@@ -115,8 +115,9 @@ def grown(
     stage: Stage = UNTOLD,
     enough: Enough | None = None,
 ) -> Grown:
-    """Grow trees side by side: level by level, or what has a most number of leaves by
-    the splits that come next (`secret_jax.grow.best_first`).
+    """Grow several trees, level-wise, or best-first if `max_leaf_nodes` is set.
+
+    For best-first growth see `secret_jax.grow.best_first`.
 
     Parameters
     ----------
@@ -127,10 +128,10 @@ def grown(
     roots : sequence of Root
         One for every tree.
     stage : Stage, optional
-        Told how far they have come.
+        Receives the progress.
     enough : callable, optional
-        From the number of turns, each a level of searches, and a function that gives
-        the trees as they are, to those trees that need not grow further.
+        Maps the number of iterations, each of one level of searches, and a function
+        that gives the present trees, to the trees that need not grow further.
 
     Returns
     -------
@@ -220,7 +221,7 @@ def grown(
 
 
 class _Waiting(NamedTuple):
-    """Nodes whose splits are known and not made."""
+    """Nodes with a known split that is not applied yet."""
 
     level: Level
     splits: Split
@@ -233,18 +234,18 @@ class _Waiting(NamedTuple):
         return cls(level, found.splits._replace(gain=gain), found.coefficient)
 
     def take(self, chosen: np.ndarray) -> _Waiting:
-        """Some of the nodes, by a mask."""
+        """Select nodes by a mask."""
         return jax.tree.map(lambda array: array[chosen], self)
 
     def with_more(self, more: _Waiting) -> _Waiting:
-        """These nodes, and others after them."""
+        """Append other nodes."""
         if len(self.level.node) == 0:
             return more
         return jax.tree.map(lambda *pair: np.concatenate(pair), self, more)
 
 
 def _arrive(leaves: Level, places: Places, arrived: np.ndarray) -> None:
-    """Note the leaf of the rows of nodes that are not split, in place."""
+    """Record the leaf of the rows of nodes that are not split, in place."""
     place = places.order[slice_positions(leaves.start, leaves.stop)]
     arrived[place] = np.repeat(leaves.node, leaves.stop - leaves.start)
 
@@ -252,7 +253,7 @@ def _arrive(leaves: Level, places: Places, arrived: np.ndarray) -> None:
 def _stop_before_search(
     level: Level, depth: np.ndarray, options: GrowOptions
 ) -> np.ndarray:
-    """The stopping ladder: the first rule that holds names the reason."""
+    """Stopping rules before the search: the first that holds is the reason."""
     deepest = np.inf if options.max_depth is None else options.max_depth
     return np.select(
         [
@@ -270,7 +271,7 @@ def _stop_before_search(
 
 
 def _stop_after_search(splits: Split, options: GrowOptions) -> np.ndarray:
-    """The rest of the ladder."""
+    """Stopping rules after the search."""
     return np.select(
         [
             splits.pure,
@@ -283,7 +284,7 @@ def _stop_after_search(splits: Split, options: GrowOptions) -> np.ndarray:
 
 
 class _Division(NamedTuple):
-    """Nodes, their splits, and which way their rows go."""
+    """Nodes, their splits, and the sides that their rows go to."""
 
     parents: Level
     splits: Split
@@ -292,7 +293,7 @@ class _Division(NamedTuple):
     right_weight: np.ndarray
 
     def take(self, chosen: np.ndarray) -> _Division:
-        """Some of the nodes, by a mask."""
+        """Select nodes by a mask."""
         length = self.parents.stop - self.parents.start
         return _Division(
             parents=self.parents.take(chosen),
@@ -304,7 +305,7 @@ class _Division(NamedTuple):
 
 
 class _Decisions(NamedTuple):
-    """What `secret_jax.tree.routing.left_of_splits` reads of splits."""
+    """Fields of splits that `secret_jax.tree.routing.left_of_splits` reads."""
 
     kind: np.ndarray
     attribute: np.ndarray
@@ -315,7 +316,7 @@ class _Decisions(NamedTuple):
 
 
 def _divide(parents: Level, splits: Split, places: Places) -> _Division:
-    """Send the rows of nodes to their sides."""
+    """Decide the side of every row of the nodes."""
     n_nodes = len(parents.node)
     place = places.order[slice_positions(parents.start, parents.stop)]
     row, weight = places.row[place], places.weight[place].astype(np.float64)
@@ -352,7 +353,7 @@ def _divide(parents: Level, splits: Split, places: Places) -> _Division:
 def _descend(
     division: _Division, places: Places, builder: Builder, base: np.ndarray
 ) -> Level:
-    """Partition the rows of the split nodes; the children are the next frontier."""
+    """Partition the rows of split nodes; return the children as the next frontier."""
     parents, splits, go_left, left_weight, right_weight = division
     middle = partition(places.order, parents.start, parents.stop, go_left)
     child = builder.split(parents, splits, left_weight >= right_weight)

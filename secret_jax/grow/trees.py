@@ -1,4 +1,4 @@
-"""Trees with models: growing and attaching, as everything above asks for them."""
+"""Growing trees and fitting their models, for the rooms above."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from secret_jax.tree.structure import Tree
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """How the trees of a fit are made, whatever rows they get.
+    """Settings for growing and fitting trees on any rows.
 
     Attributes
     ----------
@@ -32,7 +32,7 @@ class Recipe:
         Whether any tree may split obliquely.
     seed : int
     progress : callable, optional
-        Told how far the stages of the fit have come.
+        Receives the progress of the stages of the fit.
     """
 
     schema: TableSchema
@@ -45,7 +45,7 @@ class Recipe:
     progress: Progress = silent
 
     def root(self, rows: np.ndarray, *, oblique: bool) -> Root:
-        """A root over some rows of a table, by this recipe."""
+        """Make a root over some rows of a table."""
         return Root(
             rows=rows,
             min_split_weight=self.min_split_weight,
@@ -61,7 +61,7 @@ class Recipe:
         stage: str = "growing",
         enough: Enough | None = None,
     ) -> list[Tree]:
-        """Trees from several roots over a table, side by side, without models.
+        """Grow trees from several roots over a table, without models.
 
         For ``enough`` see `secret_jax.grow.grower.grown`.
         """
@@ -75,7 +75,7 @@ class Recipe:
         roots: Sequence[Root],
         stage: Stage | None = None,
     ) -> list[Tree]:
-        """The trees with models."""
+        """Fit models for the nodes of trees."""
         parts = [_rows_of(root, rows) for root in roots]
         stage = self.stage("fitting models") if stage is None else stage
         return attach(trees, parts, self.leaf, stage)
@@ -83,7 +83,7 @@ class Recipe:
     def grow_one(
         self, rows: Rows, *, oblique: bool, stage: str, deepest: int | None = None
     ) -> Tree:
-        """A tree from all rows of a table, with models, of at most so many levels."""
+        """Grow a tree with models from all rows of a table, to a maximum depth."""
         recipe = self
         if deepest is not None:
             most = self.options.max_depth
@@ -93,7 +93,7 @@ class Recipe:
         return recipe.attach(recipe.grow(rows, roots, stage), rows, roots)[0]
 
     def stage(self, name: str) -> Stage:
-        """A stage of the fit that tells how far it has come."""
+        """Make a stage that reports progress."""
         return Stage(name, self.progress)
 
 

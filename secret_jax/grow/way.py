@@ -1,4 +1,4 @@
-"""How far the growth of trees has come, before anybody knows how large they will be."""
+"""Progress estimate for tree growth."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from secret_jax.runtime.progress import Stage
 
 
 class Way:
-    """The way of the rows from the roots down to nodes that are too light to split.
+    """Progress estimate for growing trees down to nodes too light to split.
 
-    A node of weight w has some ``1 + log2(w / least)`` levels of searches before it,
-    least the weight below which nodes are not split; each of them looks at all its
-    rows. What a level still has before it, as a share of what the roots had, is what
-    is left to do.
+    From a node of weight w down about ``1 + log2(w / least)`` levels are searched,
+    where ``least`` is the weight below which nodes are not split; each search reads
+    all rows of the node. The work left is estimated as that of the present level,
+    relative to that of the roots.
 
     Parameters
     ----------
@@ -43,13 +43,13 @@ class Way:
         return float(np.sum(level.weight * levels))
 
     def enter(self, level: Level, depth: np.ndarray) -> None:
-        """Nodes below so many splits are about to be searched."""
+        """Report that the search of nodes at a depth begins."""
         self._left = self._before(level, depth)
         self._detail = f"level {depth.max() + 1}"
         self._tell()
 
     def searched(self, weight: float) -> None:
-        """Nodes of that weight together have been searched, in whatever thread."""
+        """Report that nodes of a total weight were searched; from any thread."""
         with self._lock:
             self._left -= weight
             self._tell()

@@ -1,1 +1,1 @@
-"""The literature's learners: CART, GUIDE, M5, PHD, RETIS, SUPPORT."""
+"""Learners of the literature: CART, GUIDE, M5, PHD, RETIS, SUPPORT."""

@@ -1,4 +1,4 @@
-"""How much clearer tests of one kind of attributes are than of another by chance."""
+"""Bootstrap calibration of tests between continuous and discrete attributes."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def advantage_of_discrete(
     interactions: bool,
     n_samples: int,
 ) -> Float[Array, ""]:
-    """What the scores of continuous attributes lack, from bootstrap samples.
+    """Estimate the chance advantage of discrete attributes by bootstrap samples.
 
-    The attributes stay as they are, and the outputs are drawn anew for every row: all
-    that the tests then find is chance. With what is returned added to their scores,
+    The attributes stay as they are, and the outputs are drawn anew for every row, so
+    that the tests find only chance. With the returned number added to their scores,
     continuous attributes are chosen as often as there are of them among all (Loh 2002,
     algorithm 3, where scores are multiplied): by the clearest test, or as the one with
     the clearer test of its own from the clearest pair of both kinds.
@@ -63,7 +63,7 @@ def advantage_of_discrete(
     coordinates = left.rows.coordinates[:, : left.n_model]
 
     def advantage(key):
-        """What has to be added to continuous scores for one of them to be chosen."""
+        """Compute what continuous scores lack for one of them to be chosen."""
         number = jax.random.uniform(key, output.shape, output.dtype)
         drawn = output[jnp.searchsorted(below, number * below[-1])]
         drawn = drawn - safe_divide(matmul(node.weight, drawn), total)

@@ -1,4 +1,4 @@
-"""The split finder of CART: one attribute, every threshold, an impurity."""
+"""CART's split finder: one attribute, every threshold, an impurity."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _LEAST_SHARE = 1e-30
 _PURE = 1e-6
 # A smaller share of the weight is rounding, too.
 _ROUNDING = 1e-6
-# What a split that saves nothing counts as: less than any other, and it is made.
+# Gain assigned to a split that saves nothing: less than any other, but positive.
 _NOTHING = 1e-20
 
 
 @dataclass(frozen=True, kw_only=True)
 class CartSplits(SplitFinder):
-    """Splits on one attribute that lower the variance or impurity of the outputs most.
+    """Splits on one attribute by the largest drop of variance or impurity.
 
     Every threshold between two rows is tried. With ``leaf="constant"`` the trees are
     those of Breiman, Friedman, Olshen & Stone (1984), chapters 4 and 8. A node that is
@@ -79,11 +79,11 @@ class CartSplits(SplitFinder):
 
     @property
     def numbers_per_cell(self) -> int:
-        """Sorted rows and their sums, or a side for each threshold."""
+        """Numbers per cell: sorted rows and their sums, or a side per threshold."""
         return self.n_thresholds or 8
 
     def __call__(self, node: Node) -> Split:
-        """Best split of one node; its gain is the drop of the sum of squares."""
+        """Find the best split of a node; its gain is the drop of the sum of squares."""
         _, mean, deviation = weighted_moments(node.targets, node.weight)
         present = (node.weight > 0)[:, None]
         centred = jnp.where(present, node.targets - mean, 0.0)
@@ -119,18 +119,18 @@ class CartSplits(SplitFinder):
 
 
 def _squares(moment: jax.Array, weight: jax.Array) -> jax.Array:
-    """What the mean saves of the sum of squares of centred targets."""
+    """Reduction of the sum of squares of centred targets by the mean."""
     return jnp.sum(safe_divide(moment**2, weight[:, None]), axis=1)
 
 
 def _log_likelihood(moment: jax.Array, weight: jax.Array) -> jax.Array:
-    """Of classes by their shares: less their entropy, times the weight."""
+    """Log-likelihood of classes: minus entropy of the frequencies, times weight."""
     share = safe_divide(moment, weight[:, None])
     return jnp.sum(moment * jnp.log(jnp.maximum(share, _LEAST_SHARE)), axis=1)
 
 
 def _majority(moment: jax.Array, weight: jax.Array) -> jax.Array:
-    """Weight of the largest class."""
+    """Weight of the most frequent class."""
     del weight
     return jnp.max(moment, axis=1)
 
@@ -139,7 +139,7 @@ _PURITIES = {"entropy": _log_likelihood, "misclassification": _majority}
 
 
 def _absent_and_unit(node: Node) -> tuple[jax.Array, jax.Array]:
-    """What says that a row is not of a class, and how much more that it is.
+    """Value of an indicator outside its class, and the step to the value inside.
 
     Shares of classes, and indicators as they are, lie between 0 and 1. An indicator
     that was standardised takes two values, the lower one below 0.
@@ -153,7 +153,7 @@ def _absent_and_unit(node: Node) -> tuple[jax.Array, jax.Array]:
 
 
 def _classes(node: Node, shares: jax.Array) -> jax.Array:
-    """Shares of all classes, of two from one: shape (n_rows, n_classes)."""
+    """Class frequencies, with both classes if there are two: (n_rows, n_classes)."""
     present = (node.weight > 0)[:, None]
     classes = jnp.where(present, shares, 0.0)
     if classes.shape[1] > 1:
@@ -168,7 +168,7 @@ def _best_quantiles(
     purity: Callable[[jax.Array, jax.Array], jax.Array],
     n_thresholds: int,
 ) -> tuple[jax.Array, jax.Array]:
-    """The best of some quantiles along each direction: its gain and its value."""
+    """Find the best of some quantiles along each direction: gain and threshold."""
     weight = node.weight if axis.weight is None else axis.weight
     cuts = quantiles(axis.projection, weight, n_thresholds)
     columns = jnp.concatenate([jnp.ones_like(values[:, :1]), values], axis=1)
@@ -203,13 +203,13 @@ def best_cut(
     min_weight: Float[Array, ""],
     purity: Callable[[jax.Array, jax.Array], jax.Array] = _squares,
 ) -> tuple[Float[Array, ""], Float[Array, ""]]:
-    """The value up to which rows go left so that two sides are purest.
+    """Find the threshold with the purest sides; rows up to it go left.
 
     Parameters
     ----------
     projection : Array of shape (n_rows,)
     targets : Array of shape (n_rows, n_outputs)
-        Of mean zero for the sum of squares; indicators of classes for others.
+        Targets with mean zero for the sum of squares; indicators of classes for others.
     weight : Array of shape (n_rows,)
         Zero for padding.
     min_weight : Array of shape ()

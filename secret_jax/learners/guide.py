@@ -1,7 +1,7 @@
-"""The split finder of GUIDE: tests of residual signs choose the attribute.
+"""GUIDE's split finder: tests of residual signs choose the attribute.
 
-Which attribute is split on is decided by how clearly its values go along with the signs
-of the residuals, not by how much the best of its thresholds saves: attributes with many
+The attribute is chosen by the association of its values with the signs of the
+residuals, not by the gain of the best of its thresholds: attributes with many
 thresholds have no advantage (Loh 2002).
 """
 
@@ -33,7 +33,7 @@ from secret_jax.tree.structure import SplitKind
 
 @dataclass(frozen=True, kw_only=True)
 class GuideSplits(SplitFinder):
-    """Splits on the attribute whose values go along with the signs of the residuals.
+    """Splits on the attribute most associated with the signs of the residuals.
 
     Chi-squared tests of the signs against the quartiles of a continuous attribute or
     the categories of a discrete one (*curvature*), and against the halves and the
@@ -48,13 +48,13 @@ class GuideSplits(SplitFinder):
         Whose residuals are tested, and what the children are fitted by.
     thresholds : "all", int or float, default=32
         Thresholds of the chosen attribute that are tried, by the residual sum of
-        squares of the children's models: every one (GUIDE), so many quantiles (1: the
-        median), or as 0.01 the values of a share of the rows (GUIDE(S) in Dobra &
+        squares of the children's models: every one (GUIDE), a number of quantiles (1:
+        the median), or as 0.01 the values of a share of the rows (GUIDE(S) in Dobra &
         Gehrke's section 5.3), spread from a random start.
     interactions : bool, default=True
         Whether pairs are tested.
     n_bootstraps : int, default=0
-        Bootstrap samples of the outputs at every node that say how much clearer tests
+        Number of bootstrap samples per node, which estimate how much clearer tests
         of discrete attributes are by chance than those of continuous ones; 0: the
         scores are compared as they are.
     ridge : float, default=1e-4
@@ -99,7 +99,7 @@ class GuideSplits(SplitFinder):
 
     @property
     def node_model(self) -> LeafModel:
-        """The model whose residuals are tested."""
+        """Model whose residuals are tested."""
         return LeastSquares() if self.model == "linear" else Constant()
 
     @property
@@ -109,16 +109,16 @@ class GuideSplits(SplitFinder):
 
     @property
     def numbers_per_cell(self) -> int:
-        """Indicators of the groups, and products of a row from both ends."""
+        """Numbers per cell: indicators of the groups, and products of a row."""
         return 16
 
     def n_random(self, n_columns: int) -> int:
-        """A seed, and where a share of the values starts."""
+        """Number of random numbers: a seed, and the start of the sampled values."""
         del n_columns
         return 2
 
     def __call__(self, node: Node) -> Split:
-        """Best split of one node."""
+        """Find the best split of one node."""
         left = residuals(node, linear=self.model == "linear", ridge=self.ridge)
         axis = projections(node, left.leading)
 
@@ -173,7 +173,7 @@ def _clearest(
     axis: Projections,
     usable: jax.Array,
 ) -> tuple[jax.Array, jax.Array]:
-    """Both attributes of the clearest test, the same twice, and their curvatures."""
+    """Attributes of the most significant test (two, or one twice), and curvatures."""
     groups = groups_of(node, axis)
     positive = ((left.leading > 0) & (node.weight > 0)).astype(node.x.dtype)
     curvature, interaction = sign_scores(

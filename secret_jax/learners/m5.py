@@ -1,4 +1,4 @@
-"""The split finder of M5: one attribute, every threshold, standard deviations."""
+"""M5's split finder: one attribute, every threshold, standard deviations."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _PURE = 1e-6
 
 @dataclass(frozen=True, kw_only=True)
 class M5Splits(SplitFinder):
-    """Splits on one attribute that lower the standard deviation of the output most.
+    """Splits on one attribute by the largest drop of the standard deviation.
 
-    Of a node of n rows with the standard deviation s, a split into parts of n_i rows
+    For a node of n rows with the standard deviation s, a split into parts of n_i rows
     gains ``n s - sum(n_i s_i)``. Unlike the variance this does not favour parts of few
     rows far away from the others so much. Every threshold between two rows is tried.
 
@@ -67,11 +67,11 @@ class M5Splits(SplitFinder):
 
     @property
     def numbers_per_cell(self) -> int:
-        """Sorted rows and their sums."""
+        """Numbers per cell: sorted rows and their sums."""
         return 8
 
     def __call__(self, node: Node) -> Split:
-        """Best split of one node; its gain is the drop of deviations times weights."""
+        """Find the best split; its gain is the drop of weighted standard deviations."""
         _, mean, deviation = weighted_moments(node.targets, node.weight)
         present = (node.weight > 0)[:, None]
         centred = jnp.where(present, node.targets - mean, 0.0)
@@ -97,7 +97,7 @@ class M5Splits(SplitFinder):
 def _less_deviation(
     moments: jax.Array, weight: jax.Array, deviation: jax.Array
 ) -> jax.Array:
-    """How far deviations are below that of the node, times the weight.
+    """Reduction of the standard deviation below the node's, times the weight.
 
     From sums of the centred output, and of its squares less the node's variance. The
     difference of two roots is that of their squares over their sum: of large nodes it

@@ -1,4 +1,4 @@
-"""M5's leaf models: terms are eliminated one by one, and paths to the root smooth."""
+"""M5's leaf models: backward elimination of terms, smoothing along the path."""
 
 from __future__ import annotations
 
@@ -26,14 +26,15 @@ _TIE = 1e-9
 
 @dataclass(frozen=True, kw_only=True)
 class M5Linear(LeafModel):
-    """Least squares of few terms, smoothed along the path to the root.
+    """Least squares with few terms, smoothed along the path to the root.
 
-    From the model of all regressors that one is left out, again and again, whose loss
-    costs the least squared error. Of these models the one is kept whose error times
-    ``(n + v) / (n - v)`` is least, with n the node's rows and v its parameters.
-    What the model of a leaf says is then averaged with those above it: on the way to
-    the root the prediction p of a node with n rows becomes ``(n p + k q) / (n + k)``,
-    where q is what its parent's own model says. That is one linear model again.
+    Regressors are dropped one by one, each time the one that raises the squared error
+    least. Of these models the one is kept whose error times ``(n + v) / (n - v)`` is
+    least, with n the number of rows of the node and v that of its parameters.
+    The prediction of a leaf is then averaged with those of its ancestors: on the path
+    to the root the prediction p of a node with n rows becomes
+    ``(n p + k q) / (n + k)``, where q is the prediction of its parent's own model.
+    The result is a linear model again.
 
     Attributes
     ----------
@@ -47,7 +48,7 @@ class M5Linear(LeafModel):
     Notes
     -----
     Quinlan measures the mean absolute residual; here it is the root of the mean square,
-    which statistics tell and which is in proportion to it where residuals are normal.
+    which follows from statistics, and is proportional to it for normal residuals.
     He stops at the first term that pays; here all shorter models are looked at as well.
 
     References
@@ -76,7 +77,7 @@ class M5Linear(LeafModel):
     corrects_parent: ClassVar[bool] = False
 
     def toward(self, statistics: NodeStatistics, base: np.ndarray) -> Models:
-        """The nodes' own models after elimination, not smoothed yet: see `fit`."""
+        """Fit the nodes' own models after elimination, not smoothed yet: see `fit`."""
         del base
         model, spent = means(statistics), np.ones(len(statistics.weight))
         for which in range(statistics.n_outputs):
@@ -91,12 +92,12 @@ class M5Linear(LeafModel):
     def fit(
         self, statistics: NodeStatistics, tree: Tree, stage: Stage = UNTOLD
     ) -> Models:
-        """The nodes' own models, smoothed as those of leaves; their own degrees."""
+        """Fit the nodes' own models and smooth them; the degrees are those before."""
         if self.attributes == "tested":
             statistics = _without(statistics, ~asked_below(tree))
         own = super().fit(statistics, tree, stage)
         coefficient = own.coefficient.copy()
-        # What the root says is a share of the node's prediction and a model from above.
+        # A prediction is a share of the node's own, plus a model from above.
         share = np.ones(len(tree.parent))
         above = np.zeros_like(coefficient)
         for node in np.flatnonzero(tree.parent >= 0):  # parents come first
@@ -110,10 +111,9 @@ class M5Linear(LeafModel):
 
 
 def asked_below(tree: Tree) -> Bool[np.ndarray, "n_nodes n_regressors"]:
-    """Regressors whose columns are asked for by a node's split or by those below it.
+    """Mask of regressors used by the split of a node or by splits below it.
 
-    A leaf that pruning made has those that its model has, since what was below it is
-    gone.
+    A leaf that pruning made has those of its own model, since its subtree is gone.
     """
     n, schema = tree.schema.n_regressors, tree.schema
     column = np.array(schema.input_columns, int)
@@ -133,7 +133,7 @@ def asked_below(tree: Tree) -> Bool[np.ndarray, "n_nodes n_regressors"]:
 def _without(
     statistics: NodeStatistics, gone: Bool[np.ndarray, "n_nodes n_regressors"]
 ) -> NodeStatistics:
-    """Statistics in which some regressors of each node are constant."""
+    """Treat some regressors of each node as constant."""
     scatter = statistics.scatter.copy()
     node, column = np.nonzero(gone)
     scatter[node, column] = 0.0
@@ -142,12 +142,12 @@ def _without(
 
 
 def eliminated(statistics: NodeStatistics) -> Float[np.ndarray, "n_nodes n_regressors"]:
-    """Slopes of each node after the backward elimination of terms.
+    """Slopes of each node after backward elimination of terms.
 
     Parameters
     ----------
     statistics : NodeStatistics
-        Of one output.
+        Statistics of one output.
 
     Returns
     -------
@@ -182,7 +182,7 @@ def eliminated(statistics: NodeStatistics) -> Float[np.ndarray, "n_nodes n_regre
 def _estimated(
     squares: np.ndarray, used: np.ndarray, weight: np.ndarray
 ) -> Float[np.ndarray, " n_nodes"]:
-    """Root of the sum of squares, corrected for the parameters that were spent."""
+    """Root of the sum of squares, corrected for the number of parameters."""
     spent = 1.0 + np.count_nonzero(used, axis=1)
     left = weight - spent
     factor = np.where(left > 0, (weight + spent) / np.where(left > 0, left, 1.0), 0.0)
@@ -193,7 +193,7 @@ def _estimated(
 def _swept_in(
     table: np.ndarray, varies: np.ndarray, statistics: NodeStatistics
 ) -> Bool[np.ndarray, "n_nodes n_regressors"]:
-    """Sweep in the regressors of each node, the most useful first; which ones went in.
+    """Sweep in the regressors of each node, the most useful first; return the mask.
 
     One that others leave nothing of stays out, and so do more than there are rows for.
     """
@@ -214,10 +214,10 @@ def _swept_in(
 def _sweep(
     table: np.ndarray, node: np.ndarray, column: np.ndarray, *, inwards: bool
 ) -> None:
-    """Gauss and Jordan's step for a column of each node, or its reverse, in place.
+    """Apply a Gauss-Jordan sweep of a column per node, or its reverse, in place.
 
-    Of columns that are in, the table holds the negative inverse of their products, and
-    their slopes of the others; of those that are out, products of residuals.
+    For columns that are in, the table holds the negative inverse of their products, and
+    the slopes of the others on them; for those that are out, products of residuals.
     """
     if not len(node):
         return

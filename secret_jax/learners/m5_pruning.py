@@ -1,4 +1,4 @@
-"""M5's pruning: bottom-up by errors that are corrected for the parameters spent."""
+"""M5's pruning: bottom-up by errors corrected for the number of parameters."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from secret_jax.tree.structure import Tree, compact
 
 @dataclass(frozen=True, kw_only=True)
 class M5Pruning(PruningRule):
-    """A node becomes a leaf where its model's estimated error is no more than below it.
+    """Bottom-up pruning by the estimated error of a node against its subtree.
 
     The mean absolute residual of a node's n training rows, times ``(n + v) / (n - v)``
     with v the parameters of its model (`model_degrees`), estimates its error on other
     rows. So it does for the subtree below the node, which is one model of the same n
     rows: its v are the parameters of all its leaves, and one for every split. It needs
-    no other rows. Of a loss the mean loss takes the place of the mean absolute
+    no other rows. With a loss the mean loss replaces the mean absolute
     residual. M5's leaf models (`secret_jax.M5Linear`) are judged before they are
     smoothed.
 
@@ -49,7 +49,7 @@ class M5Pruning(PruningRule):
     """
 
     def __call__(self, tree: Tree, evidence: Evidence) -> Pruned:
-        """That subtree, and its estimated error, summed over the rows."""
+        """Prune; the value is the estimated error, summed over the rows."""
         if isinstance(evidence.leaf, M5Linear):
             own_models = replace(evidence.leaf, smoothing=0.0)
             judged = attach_one(tree, evidence.training, own_models)
@@ -72,5 +72,5 @@ class M5Pruning(PruningRule):
 
 
 def _estimated(error: float, spent: float, n: float) -> float:
-    """Error on other rows, of n rows and so many parameters."""
+    """Estimated error on new rows, from n rows and a number of parameters."""
     return error * (n + spent) / (n - spent) if n > spent else np.inf

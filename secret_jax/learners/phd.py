@@ -1,4 +1,4 @@
-"""The split finder by principal Hessian directions of the residuals."""
+"""Split finder by principal Hessian directions of the residuals."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from secret_jax.tree.structure import SplitKind
 
 @dataclass(frozen=True, kw_only=True)
 class PhdSplits(SplitFinder):
-    """Splits along the direction in which the residuals bend most.
+    """Splits along the direction in which the residuals curve most.
 
     The leading principal Hessian direction of the residuals of the node's linear model
     (Li 1992): the eigenvector, in whitened attributes, of the mean of residuals times
@@ -39,11 +39,11 @@ class PhdSplits(SplitFinder):
     n_directions : int, default=1
         Leading directions that are tried.
     thresholds : "all", int or float, default=32
-        Thresholds along each: every one, so many quantiles, or as 0.01 the values of a
-        share of the rows.
+        Thresholds along each: every one, a number of quantiles, or as 0.01 the values
+        of a share of the rows.
     ridge : float, default=1e-4
-        Of the children's models and of the whitening, in units of the attributes'
-        variances.
+        Penalty of the children's models and of the whitening, in units of the
+        attributes' variances.
 
     Notes
     -----
@@ -82,21 +82,21 @@ class PhdSplits(SplitFinder):
 
     @property
     def node_model(self) -> LeastSquares:
-        """The model whose residuals bend."""
+        """Model whose residuals are analysed."""
         return LeastSquares()
 
     @property
     def numbers_per_cell(self) -> int:
-        """Products of a row, sorted and summed from both ends."""
+        """Numbers per cell: products of a row, sorted and summed from both ends."""
         return 32
 
     def n_random(self, n_columns: int) -> int:
-        """Where a share of the values starts."""
+        """Number of random numbers: the start of the sampled values."""
         del n_columns
         return 1
 
     def __call__(self, node: Node) -> Split:
-        """Best split of one node; its gain is the drop of the sum of squares."""
+        """Find the best split of a node; its gain is the drop of the sum of squares."""
         left = residuals(node, linear=True, ridge=self.ridge)
         axis = projections(node, left.leading)
         single = axis.candidates(
@@ -139,7 +139,7 @@ class PhdSplits(SplitFinder):
 
 
 def _along_directions(finder: PhdSplits, node: Node, left: Residuals) -> Candidates:
-    """The leading directions of the columns that a split may combine."""
+    """Leading directions of the columns that a split may combine."""
     n_columns = left.z.shape[1]
     combined = roles_of(node).combined & node.allowed[:n_columns]
     basis = jnp.where(combined, left.z, 0.0)

@@ -1,4 +1,4 @@
-"""What a node's own model leaves, ready for tests of it and for models of its parts."""
+"""Residuals of a node's own model, prepared for tests and for models of its parts."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ CONSTANT = 1e-6
 
 
 class Residuals(NamedTuple):
-    """The residuals of a node's model.
+    """Residuals of a node's model.
 
     Attributes
     ----------
     leading : Array of shape (n_rows,)
-        Of one output, or the first principal component of several; of zero mean.
+        Residuals of one output, or first principal component of several; centred.
     z : Array of shape (n_rows, n_columns)
         Columns of mean zero and unit variance in the node; constant ones are zero.
     center, scale : Array of shape (n_columns,)
@@ -33,7 +33,7 @@ class Residuals(NamedTuple):
     unit : Array of shape ()
         Deviation of the residuals, in which ``rows`` are measured.
     n_model : int
-        How many columns these models use.
+        Number of columns that these models use.
     least : Array of shape ()
         Least weight of a part.
     pure : Array of shape (), bool
@@ -52,7 +52,7 @@ class Residuals(NamedTuple):
 
 
 def residuals(node: Node, *, linear: bool, ridge: float) -> Residuals:
-    """Residuals of the node's own model, and the rows as models of parts see them.
+    """Compute the residuals of the node's model, and rows for models of its parts.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The split finder of RETIS: one attribute, every threshold, linear models."""
+"""RETIS's split finder: one attribute, every threshold, linear models."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from secret_jax.splits.interface import Node, Split, SplitFinder
 
 @dataclass(frozen=True, kw_only=True)
 class RetisSplits(SplitFinder):
-    """Splits on one attribute that lower the error of linear models most.
+    """Splits on one attribute by the largest drop of the error of linear models.
 
     The search that SECRET replaces (Dobra & Gehrke 2002, section 3.2): a linear model
     on each side of every threshold of every attribute, by least squares, and the least
@@ -32,8 +32,9 @@ class RetisSplits(SplitFinder):
     Attributes
     ----------
     thresholds : "all", int or float, default="all"
-        Every threshold between two rows; so many quantiles of the rows, 1 the median;
-        or, as 0.01, the values of a share of the rows, spread from a random start.
+        Every threshold between two rows; a number of quantiles of the rows, 1 the
+        median; or, as 0.01, the values of a share of the rows, spread from a random
+        start.
     ridge : float, default=1e-4
         Penalty of the children's models, in units of the regressors' variances: enough
         to keep float32 from dividing by nothing.
@@ -69,7 +70,7 @@ class RetisSplits(SplitFinder):
 
     @property
     def node_model(self) -> LeastSquares:
-        """What a split is compared with."""
+        """Model that splits are compared with."""
         return LeastSquares()
 
     @property
@@ -79,16 +80,16 @@ class RetisSplits(SplitFinder):
 
     @property
     def numbers_per_cell(self) -> int:
-        """Products of a row, sorted and summed from both ends."""
+        """Numbers per cell: products of a row, sorted and summed from both ends."""
         return 32
 
     def n_random(self, n_columns: int) -> int:
-        """Where a share of the values starts."""
+        """Number of random numbers: the start of the sampled values."""
         del n_columns
         return 1
 
     def __call__(self, node: Node) -> Split:
-        """Best split of one node; its gain is the drop of the sum of squares."""
+        """Find the best split of a node; its gain is the drop of the sum of squares."""
         left = residuals(node, linear=True, ridge=self.ridge)
         axis = projections(node, left.leading)
 

@@ -1,7 +1,7 @@
-"""Tests of how attributes go along with the signs of residuals.
+"""Tests of association between attributes and the signs of residuals.
 
-All of them as scores that are standard normal by chance alone, so that one of them can
-be compared with another.
+All statistics are converted to scores that are standard normal under independence, so
+that they can be compared.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _QUARTILES = (0.25, 0.5, 0.75)
 
 
 class Groups(NamedTuple):
-    """The rows in groups by the attributes of a node.
+    """Groups of rows by the attributes of a node.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class Groups(NamedTuple):
 
 
 class Scores(NamedTuple):
-    """Scores of tests, one for every set of signs.
+    """Test scores for each set of signs.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class Scores(NamedTuple):
 
 
 def groups_of(node: Node, axis: Projections) -> Groups:
-    """Quarters, halves and categories of the rows of a node."""
+    """Divide the rows of a node by quartiles, medians and categories."""
     continuous = np.flatnonzero(axis.kind != SplitKind.DISCRETE)
     discrete = np.flatnonzero(axis.kind == SplitKind.DISCRETE)
     values = axis.projection[continuous]
@@ -97,7 +97,7 @@ def sign_scores(
     *,
     interactions: bool,
 ) -> Scores:
-    """Scores of the signs of residuals, or of several sets of them.
+    """Score the association of groups with the signs of residuals.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def sign_scores(
         return chi_squared_score(matmul(sign, member))
 
     def of_pairs(one, other, pairs):
-        """One pair at a time: the groups of all of them would fill the memory."""
+        """Score one pair at a time: the groups of all of them would fill the memory."""
 
         def score(pair):
             # Signs times members of the one, against members of the other.
@@ -154,7 +154,7 @@ def sign_scores(
 
 
 def chi_squared_score(observed: Float[Array, "... 2 n_groups"]) -> Float[Array, ...]:
-    """The chi-squared statistic of signs and groups as a standard normal score.
+    """Score the chi-squared statistic of signs and groups as standard normal.
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ def chi_squared_score(observed: Float[Array, "... 2 n_groups"]) -> Float[Array, 
 
 
 def normal_score(statistic: jax.Array, degrees: jax.Array) -> jax.Array:
-    """A chi-squared statistic as a standard normal score of the same p-value.
+    """Convert a chi-squared statistic to a normal score of the same p-value.
 
     By the cube root of Wilson & Hilferty (1931); minus infinity without degrees of
     freedom.
@@ -194,7 +194,7 @@ def t_statistics(
     first: Float[Array, " rows"],
     second: Float[Array, " rows"],
 ) -> Float[Array, " n"]:
-    """Student's t of the difference of the means of two classes, equal variances.
+    """Student's t for the difference of two class means, with equal variances.
 
     Parameters
     ----------
@@ -222,7 +222,7 @@ def class_means(
     first: Float[Array, " rows"],
     second: Float[Array, " rows"],
 ) -> tuple[Float[Array, "2 n"], Float[Array, "n rows"]]:
-    """Means of two classes, and what is left of the values without them."""
+    """Means of two classes, and the values centred at them."""
     both = jnp.stack([first, second])
     mean = safe_divide(matmul(both, values.T), jnp.sum(both, axis=1, keepdims=True))
     own = jnp.where(first > 0, mean[0][:, None], mean[1][:, None])

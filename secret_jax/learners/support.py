@@ -1,4 +1,4 @@
-"""The split finder of SUPPORT: t tests between rows above and below a node's model."""
+"""SUPPORT's split finder: t tests of rows above against those below the model."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from secret_jax.tree.structure import SplitKind
 
 @dataclass(frozen=True, kw_only=True)
 class SupportSplits(SplitFinder):
-    """Splits between the means of the rows above and of those below the node's model.
+    """Splits midway between the means of rows above and below the node's model.
 
     The signs of the residuals make two classes. In each attribute a two-sample t test
     looks for a difference of their means, and another for one of their variances, by
@@ -43,7 +43,7 @@ class SupportSplits(SplitFinder):
         Whose residuals are tested.
     ridge : float, default=1e-4
         Penalty of the children's models, in units of the regressors' variances. They
-        say what a split gains, which orders the splits of a tree.
+        determine the gain of a split, which orders the splits of a tree.
 
     Notes
     -----
@@ -77,7 +77,7 @@ class SupportSplits(SplitFinder):
 
     @property
     def node_model(self) -> LeafModel:
-        """The model whose residuals are tested."""
+        """Model whose residuals are tested."""
         return LeastSquares() if self.model == "linear" else Constant()
 
     @property
@@ -87,11 +87,11 @@ class SupportSplits(SplitFinder):
 
     @property
     def numbers_per_cell(self) -> int:
-        """Values, distances from the means, and groups."""
+        """Numbers per cell: values, distances from the means, and groups."""
         return 8
 
     def __call__(self, node: Node) -> Split:
-        """Best split of one node; its gain is the drop of the sum of squares."""
+        """Find the best split of a node; its gain is the drop of the sum of squares."""
         left = residuals(node, linear=self.model == "linear", ridge=self.ridge)
         axis = projections(node, left.leading)
         above = jnp.where(left.leading > 0, node.weight, 0.0)

@@ -1,8 +1,8 @@
-"""Thresholds along projections, and how much linear models of their sides save.
+"""Thresholds along projections, and the gain of linear models of their sides.
 
-Every threshold, so many quantiles, or a share of the values that occur. The sums behind
-the models run along the sorted rows, from both ends: one solve for each side of each
-threshold, and no second pass over the rows.
+All thresholds are tried, a number of quantiles, or a share of the observed values. The
+sums behind the models run along the sorted rows, from both ends: one solve for each
+side of each threshold, and no second pass over the rows.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from secret_jax.runtime.values import at_least, is_integer
 from secret_jax.splits.scoring import NodeRows, fit_sums, n_model_products
 
 Thresholds: TypeAlias = Literal["all"] | int | float
-"""Which thresholds are tried: all, so many quantiles, or a share of the rows' values
-from a random start on."""
+"""Thresholds to try: all, a number of quantiles, or a share of the rows' values from a
+random start on."""
 
 ALLOWED_THRESHOLDS = [
     StrOptions({"all"}),
     at_least(1),
     Interval(RealNotInt, 0.0, 1.0, closed="neither"),
 ]
-# A linear model of a side has at least so many rows for each of its coefficients: with
-# fewer it would follow their noise.
+# Minimum number of rows per coefficient of a side's linear model: with fewer it would
+# follow their noise.
 _ROWS_PER_COEFFICIENT = 2.0
 # Thresholds whose models are fitted at once: their matrices stay in a cache.
 _AT_ONCE = 512
@@ -39,7 +39,7 @@ _ROUNDING = 1e-6
 
 
 class Cuts(NamedTuple):
-    """The thresholds along one projection, or with a leading axis along several.
+    """Thresholds along one projection, or with a leading axis along several.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class Cuts(NamedTuple):
 def least_weight(
     min_weight: Float[Array, ""], varies: Bool[Array, " n_model"]
 ) -> Float[Array, ""]:
-    """Least weight of a side that gets a model in the columns that vary."""
+    """Least weight of a side that is fitted with a model in the varying columns."""
     n_slopes = jnp.sum(varies.astype(min_weight.dtype))
     enough = jnp.where(n_slopes > 0, _ROWS_PER_COEFFICIENT * (1.0 + n_slopes), 0.0)
     return jnp.maximum(min_weight, enough)
@@ -72,7 +72,7 @@ def cuts_of(
     random: Float[Array, " n_random"],
     thresholds: Thresholds,
 ) -> Cuts:
-    """The thresholds that are tried along a projection.
+    """Choose the thresholds to try along a projection.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def cuts_of(
 def _shares(
     thresholds: int | float, random: jax.Array, n_rows: int, n_present: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    """Shares of the rows left of each threshold, and which ones are tried."""
+    """Shares of the rows left of each threshold, and a mask of those to try."""
     if is_integer(thresholds):
         share = (np.arange(thresholds, dtype=np.float32) + 0.5) / thresholds
         if thresholds > 1:
@@ -140,7 +140,7 @@ def best_threshold(
     *,
     n_model: int,
 ) -> tuple[Float[Array, ""], Float[Array, ""]]:
-    """The threshold whose sides' models save most, and how much that is.
+    """Find the threshold whose sides' models gain most: gain and threshold.
 
     Parameters
     ----------

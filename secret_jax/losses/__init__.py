@@ -1,1 +1,1 @@
-"""What the values of a tree's models mean, and what it costs to be wrong."""
+"""Losses: the meaning of a tree's raw predictions, and the cost of errors."""

@@ -1,4 +1,4 @@
-"""Losses of classes: models say log-odds, or shares."""
+"""Losses of classes: models predict log-odds or class frequencies."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LEAST_CURVATURE = 1e-4
 
 
 def class_in_words(name: str) -> str:
-    """A class's name; one that could be taken for a number says what it is.
+    """Name of a class for text output; names like numbers get a prefix.
 
     Examples
     --------
@@ -33,7 +33,7 @@ def class_in_words(name: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class CrossEntropy(Loss):
-    """The negative log-likelihood of classes, in nats.
+    """Negative log-likelihood of classes, in nats.
 
     The targets indicate classes, or are shares of them. Of two classes there is one
     output, the second: its value is the log-odds. Of more there is one output for each
@@ -60,16 +60,16 @@ class CrossEntropy(Loss):
         targets: np.ndarray,
         weight: np.ndarray,
     ) -> tuple[float, float]:
-        """Indicators and shares stay as they are."""
+        """Identity: indicators and frequencies are not scaled."""
         del measured, targets, weight
         return 0.0, 1.0
 
     def n_free(self, n_outputs: int) -> int:
-        """All but one of several: a term that all share changes nothing."""
+        """Number of free outputs: all but one of several, as shifts cancel."""
         return max(n_outputs - 1, 1)
 
     def name_of_value(self, target: str, several: bool) -> str:
-        """Log-odds; of several classes up to a term that all of them share."""
+        """Name of the log-odds; for several classes, of the score up to a shift."""
         name = class_in_words(target)
         return f"score of {name}" if several else f"log-odds of {name}"
 
@@ -78,7 +78,7 @@ class CrossEntropy(Loss):
         return expit(value) if value.shape[1] == 1 else softmax(value, axis=1)
 
     def losses(self, targets: np.ndarray, value: np.ndarray) -> np.ndarray:
-        """See `Loss`."""
+        """Cross-entropy of each row, split over the outputs; see `Loss`."""
         if value.shape[1] == 1:
             return -targets * log_expit(value) - (1.0 - targets) * log_expit(-value)
         return -targets * log_softmax(value, axis=1)
@@ -86,13 +86,13 @@ class CrossEntropy(Loss):
     def working(
         self, targets: np.ndarray, value: np.ndarray, output: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """See `Loss`: of several classes one after the other, the others fixed."""
+        """See `Loss`: for one class at a time, with the others fixed."""
         probability = self.prediction(value)[:, output]
         curvature = np.maximum(probability * (1.0 - probability), _LEAST_CURVATURE)
         return targets[:, output] - probability, curvature
 
     def constant(self, targets: np.ndarray, weight: np.ndarray) -> np.ndarray:
-        """The log-odds, or the logarithms, of the classes' shares."""
+        """Log-odds, or logarithms, of the class frequencies."""
         share = weight @ targets / weight.sum()
         if targets.shape[1] == 1:
             share = np.clip(share, _LEAST_SHARE, 1.0 - _LEAST_SHARE)
@@ -100,7 +100,7 @@ class CrossEntropy(Loss):
         return np.log(np.maximum(share, _LEAST_SHARE))
 
     def of_constant(self, mean: np.ndarray) -> np.ndarray:
-        """The entropy of the shares."""
+        """Entropy of the class frequencies."""
         return self.losses(mean[None], self.constant(mean[None], np.ones(1))[None])[0]
 
     def noise(self, error: np.ndarray, mean: np.ndarray) -> np.ndarray:
@@ -110,10 +110,10 @@ class CrossEntropy(Loss):
 
 @dataclass(frozen=True, kw_only=True)
 class Brier(Loss):
-    """Squared errors of the shares of all classes (Brier 1950).
+    """Squared errors of the probabilities of all classes (Brier 1950).
 
-    Models say the shares themselves. In training the best constant costs the Gini
-    impurity.
+    Models predict the class frequencies themselves. The training loss of the best
+    constant is the Gini impurity.
 
     Examples
     --------
@@ -131,17 +131,17 @@ class Brier(Loss):
         targets: np.ndarray,
         weight: np.ndarray,
     ) -> tuple[float, float]:
-        """Indicators and shares stay as they are."""
+        """Identity: indicators and frequencies are not scaled."""
         del measured, targets, weight
         return 0.0, 1.0
 
     def name_of_value(self, target: str, several: bool) -> str:
-        """A share."""
+        """Name of the class frequency."""
         del several
         return f"share of {class_in_words(target)}"
 
     def prediction(self, value: np.ndarray) -> np.ndarray:
-        """Shares, no less than zero and no more than one."""
+        """Class frequencies, clipped to [0, 1]."""
         return np.clip(value, 0.0, 1.0)
 
     def losses(self, targets: np.ndarray, value: np.ndarray) -> np.ndarray:
@@ -156,11 +156,11 @@ class Brier(Loss):
         return curvature * (targets - value)[:, output], curvature
 
     def constant(self, targets: np.ndarray, weight: np.ndarray) -> np.ndarray:
-        """The shares of the classes."""
+        """Class frequencies."""
         return weight @ targets / weight.sum()
 
     def of_constant(self, mean: np.ndarray) -> np.ndarray:
-        """The Gini impurity."""
+        """Gini impurity of the class frequencies."""
         return (2.0 if len(mean) == 1 else 1.0) * mean * (1.0 - mean)
 
     def noise(self, error: np.ndarray, mean: np.ndarray) -> np.ndarray:

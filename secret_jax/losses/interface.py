@@ -1,8 +1,8 @@
-"""What a loss is: a value that says what models predict, and what an error costs.
+"""Interface of losses: the meaning of raw predictions, and the cost of errors.
 
-A tree without a loss predicts what its models say, and errors are squared. With one,
-its models say something else, such as log-odds, and are fitted by iterated weighted
-least squares.
+Without a loss a tree predicts the values of its models, and errors are squared. With
+one, the models give raw predictions such as log-odds, and are fitted by iterated
+weighted least squares.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from secret_jax.runtime.values import Value
 class Loss(Value, ABC):
     """Base of the losses; a new one is a subclass with the methods below.
 
-    ``value`` is what the models of a tree say, one column for each output; ``targets``
-    are in the units in which the rows are encoded.
+    ``value`` holds the raw predictions of a tree's models, one column for each output;
+    ``targets`` are in the units in which the rows are encoded.
     """
 
     predicts_means: ClassVar[bool] = True
@@ -34,11 +34,11 @@ class Loss(Value, ABC):
     has_corners: ClassVar[bool] = False
     """Whether its slope jumps, as that of absolute errors: see `rounded`."""
     link: ClassVar[Literal["identity", "exponential", "softmax", "clip"] | None] = None
-    """Which function `prediction` is, for programs that are exported: "softmax" is the
+    """Inverse link that `prediction` applies, for exported programs: "softmax" is the
     logistic function of a single output, "clip" cuts at 0 and 1. None: another one."""
 
     def check_targets(self, targets: Float[np.ndarray, "n_rows n_outputs"]) -> None:
-        """Refuse targets, in their own units, that the loss knows nothing of."""
+        """Refuse targets, in original units, for which the loss is undefined."""
         del targets
 
     def scaling(
@@ -47,7 +47,7 @@ class Loss(Value, ABC):
         targets: Float[np.ndarray, " n_rows"],
         weight: Float[np.ndarray, " n_rows"],
     ) -> tuple[float, float]:
-        """Center and scale that a target is encoded with.
+        """Center and scale for encoding a target.
 
         Parameters
         ----------
@@ -60,11 +60,11 @@ class Loss(Value, ABC):
         return measured
 
     def n_free(self, n_outputs: int) -> int:
-        """How many of the outputs' models are free: the others follow from them."""
+        """Number of outputs with free models, which determine the others."""
         return n_outputs
 
     def name_of_value(self, target: str, several: bool) -> str:
-        """What the models of an output say, in words.
+        """Name of the raw prediction of an output.
 
         Parameters
         ----------
@@ -80,7 +80,7 @@ class Loss(Value, ABC):
     def prediction(
         self, value: Float[np.ndarray, "n_rows n_outputs"]
     ) -> Float[np.ndarray, "n_rows n_outputs"]:
-        """What the values mean, in the units of the encoded targets."""
+        """Apply the inverse link: raw predictions to units of the encoded targets."""
 
     @abstractmethod
     def losses(
@@ -88,7 +88,7 @@ class Loss(Value, ABC):
         targets: Float[np.ndarray, "n_rows n_outputs"],
         value: Float[np.ndarray, "n_rows n_outputs"],
     ) -> Float[np.ndarray, "n_rows n_outputs"]:
-        """What every row costs: a share of each output, which add up."""
+        """Loss of every row, split into addends per output."""
 
     @abstractmethod
     def working(
@@ -97,7 +97,7 @@ class Loss(Value, ABC):
         value: Float[np.ndarray, "n_rows n_outputs"],
         output: int,
     ) -> tuple[Float[np.ndarray, " n_rows"], Float[np.ndarray, " n_rows"]]:
-        """Downward slope and curvature of the loss in one output's value.
+        """Negative gradient and curvature of the loss in one output's raw prediction.
 
         The step of weighted least squares fits ``slope / curvature`` with weights
         ``curvature``; both may be those of a parabola above the loss.
@@ -109,9 +109,10 @@ class Loss(Value, ABC):
         value: Float[np.ndarray, "n_rows n_outputs"],
         output: int,
     ) -> tuple[Float[np.ndarray, " n_rows"], Float[np.ndarray, " n_rows"]]:
-        """Downward slope, and the second derivative where `working` has a parabola's.
+        """Negative gradient and true second derivative, for standard errors.
 
-        Standard errors are made of them.
+        They differ from `working` where that has the curvature of a parabola above the
+        loss.
         """
         return self.working(targets, value, output)
 
@@ -123,25 +124,25 @@ class Loss(Value, ABC):
         share: float,
         least: float,
     ) -> float:
-        """How wide a corner is rounded for rows of one node and output.
+        """Width over which a corner is rounded, for rows of one node and output.
 
         Parameters
         ----------
         targets, value, weight : ndarray of shape (n_rows,)
         share : float
-            Of the rows that tell where the least loss is, so many are within it.
+            Share, of the rows that determine the minimum, to lie within the width.
         least : float
             Rows of so much weight at least are within it.
         """
         raise NotImplementedError(f"{type(self).__name__} has no corners.")
 
     def rounded(self, width: Float[np.ndarray, "n_rows n_outputs"]) -> Loss:
-        """A smooth loss in place of one with corners, and nearly the same beyond them.
+        """Smooth loss that replaces one with corners, nearly equal away from them.
 
         Parameters
         ----------
         width : ndarray of shape (n_rows, n_outputs)
-            How far from a corner, for every row.
+            Width for every row.
         """
         raise NotImplementedError(f"{type(self).__name__} has no corners.")
 
@@ -151,12 +152,12 @@ class Loss(Value, ABC):
         targets: Float[np.ndarray, "n_rows n_outputs"],
         weight: Float[np.ndarray, " n_rows"],
     ) -> Float[np.ndarray, " n_outputs"]:
-        """The value that costs least where it is the same for all rows."""
+        """Raw prediction of least loss that is the same for all rows."""
 
     def of_constant(
         self, mean: Float[np.ndarray, " n_outputs"]
     ) -> Float[np.ndarray, " n_outputs"] | None:
-        """Loss of the best constant by the means of the targets, if these tell it."""
+        """Loss of the best constant, if the means of the targets determine it."""
         del mean
 
     @abstractmethod
@@ -165,14 +166,14 @@ class Loss(Value, ABC):
         error: Float[np.ndarray, "*shape"],
         mean: Float[np.ndarray, "*shape"],
     ) -> Float[np.ndarray, "*shape"]:
-        """The variance of values about the best that costs so much.
+        """Variance of the raw prediction that corresponds to a loss above the best.
 
         Parameters
         ----------
         error : ndarray
             Mean loss.
         mean : ndarray of the same shape
-            Of the targets.
+            Mean of the targets.
         """
 
     def typical(
@@ -181,5 +182,5 @@ class Loss(Value, ABC):
         value: Float[np.ndarray, "n_rows n_outputs"],
         weight: Float[np.ndarray, " n_rows"],
     ) -> Float[np.ndarray, " n_outputs"]:
-        """What a row costs that is no outlier; by default the mean of all rows."""
+        """Typical loss of a row that is no outlier; by default the mean of all rows."""
         return weight @ self.losses(targets, value) / weight.sum()

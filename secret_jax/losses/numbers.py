@@ -1,4 +1,4 @@
-"""Losses of numbers: Huber's, and Poisson's of counts; see also `quantile`."""
+"""Losses of numeric targets: Huber and Poisson; see also `quantile`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _HIGHEST = 30.0
 
 @dataclass(frozen=True, kw_only=True)
 class Huber(Loss):
-    """Huber's loss: squared for small residuals, absolute for large ones.
+    """Huber loss: quadratic for small residuals, linear for large ones.
 
     Attributes
     ----------
@@ -46,12 +46,12 @@ class Huber(Loss):
         targets: np.ndarray,
         weight: np.ndarray,
     ) -> tuple[float, float]:
-        """Median and robust scale: outliers do not set the units."""
+        """Median and robust scale, so that outliers do not set the units."""
         del measured
         return robust_units(targets, weight)
 
     def prediction(self, value: np.ndarray) -> np.ndarray:
-        """The values themselves."""
+        """Identity link."""
         return value
 
     def losses(self, targets: np.ndarray, value: np.ndarray) -> np.ndarray:
@@ -77,7 +77,7 @@ class Huber(Loss):
         return np.clip(residual, -self.delta, self.delta), inside.astype(np.float64)
 
     def constant(self, targets: np.ndarray, weight: np.ndarray) -> np.ndarray:
-        """Steps of weighted means from the medians."""
+        """Minimise the loss by 50 steps of weighted means, from the medians."""
         value = np.array([quantile(y, weight, 0.5) for y in targets.T])
         for _ in range(50):
             size = np.maximum(np.abs(targets - value), self.delta)
@@ -93,14 +93,14 @@ class Huber(Loss):
     def typical(
         self, targets: np.ndarray, value: np.ndarray, weight: np.ndarray
     ) -> np.ndarray:
-        """See `Loss`: of squared errors with the same robust scale."""
+        """See `Loss`: half the squared robust scale of the residuals."""
         scales = [robust_scale(residual, weight) for residual in (targets - value).T]
         return 0.5 * np.square(scales)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Poisson(Loss):
-    """Half the deviance of counts: models say logarithms of expected counts.
+    """Half the Poisson deviance: models predict the logarithm of expected counts.
 
     References
     ----------
@@ -116,7 +116,7 @@ class Poisson(Loss):
         targets: np.ndarray,
         weight: np.ndarray,
     ) -> tuple[float, float]:
-        """Counts as they are."""
+        """Identity: counts are not scaled."""
         del measured, targets, weight
         return 0.0, 1.0
 
@@ -134,7 +134,7 @@ class Poisson(Loss):
             )
 
     def name_of_value(self, target: str, several: bool) -> str:
-        """A logarithm."""
+        """Name of the logarithm of the count."""
         del several
         return f"log of {target}"
 
@@ -155,7 +155,7 @@ class Poisson(Loss):
         return targets[:, output] - expected, np.maximum(expected, _LEAST_CURVATURE)
 
     def constant(self, targets: np.ndarray, weight: np.ndarray) -> np.ndarray:
-        """The logarithm of the mean."""
+        """Logarithm of the mean."""
         return np.log(np.maximum(weight @ targets / weight.sum(), _RAREST))
 
     def noise(self, error: np.ndarray, mean: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""The pinball loss of quantiles, with its corner rounded while models are fitted."""
+"""Pinball loss of quantiles, smoothed while models are fitted."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LEAST_SHARE = 0.01
 
 @dataclass(frozen=True, kw_only=True)
 class Quantile(Loss):
-    """The pinball loss: models say a quantile of the target.
+    """Pinball loss: models predict a quantile of the target.
 
     Newton's steps on a loss whose corner is rounded less and less (Fernandes, Guerre &
     Horta 2021).
@@ -57,12 +57,12 @@ class Quantile(Loss):
         targets: np.ndarray,
         weight: np.ndarray,
     ) -> tuple[float, float]:
-        """Median and robust scale: outliers do not set the units."""
+        """Median and robust scale, so that outliers do not set the units."""
         del measured
         return robust_units(targets, weight)
 
     def prediction(self, value: np.ndarray) -> np.ndarray:
-        """The values themselves."""
+        """Identity link."""
         return value
 
     def losses(self, targets: np.ndarray, value: np.ndarray) -> np.ndarray:
@@ -73,7 +73,7 @@ class Quantile(Loss):
     def working(
         self, targets: np.ndarray, value: np.ndarray, output: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """See `Loss`: of a corner that is hardly rounded."""
+        """See `Loss`: for a corner that is hardly rounded."""
         width = np.full(value.shape, 1e-3)
         return self.rounded(width).working(targets, value, output)
 
@@ -85,7 +85,7 @@ class Quantile(Loss):
         share: float,
         least: float,
     ) -> float:
-        """Distance from the quantile of the residuals within which so many lie."""
+        """Distance from the residuals' quantile within which a share of rows lies."""
         near = 2.0 * self.level * (1.0 - self.level) * share
         near = min(max(near, least / weight.sum()), 1.0)
         residual = targets - value
@@ -97,18 +97,18 @@ class Quantile(Loss):
         return RoundedQuantile(level=self.level, width=width)
 
     def constant(self, targets: np.ndarray, weight: np.ndarray) -> np.ndarray:
-        """The quantile."""
+        """Weighted quantile of the targets."""
         return np.array([quantile(y, weight, self.level) for y in targets.T])
 
     def noise(self, error: np.ndarray, mean: np.ndarray) -> np.ndarray:
-        """See `Loss`: of a normal target that is as far off."""
+        """See `Loss`: for normal targets of the same loss."""
         del mean
         return (error / norm.pdf(norm.ppf(self.level))) ** 2
 
     def typical(
         self, targets: np.ndarray, value: np.ndarray, weight: np.ndarray
     ) -> np.ndarray:
-        """See `Loss`: of normal rows with the same robust scale about their median."""
+        """See `Loss`: for normal residuals of the same robust scale."""
         scales = [
             robust_scale(residual - quantile(residual, weight, 0.5), weight)
             for residual in (targets - value).T
@@ -118,12 +118,12 @@ class Quantile(Loss):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RoundedQuantile(Quantile):
-    """A pinball loss without its corner.
+    """Pinball loss with a rounded corner.
 
     Attributes
     ----------
     width : ndarray of shape (n_rows, n_outputs)
-        Of the logistic distribution that the corner is convolved with, for every row.
+        Scale of the logistic distribution that smooths the corner, for every row.
     """
 
     width: np.ndarray

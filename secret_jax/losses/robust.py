@@ -1,4 +1,4 @@
-"""Order statistics of weighted numbers, and a scale that outliers do not make."""
+"""Weighted order statistics, and a scale insensitive to outliers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.stats import norm
 
-# The standard deviation of a normal variable, in units of its median absolute one.
+# Standard deviation of a normal variable over its median absolute deviation.
 _NORMAL = float(1.0 / norm.ppf(0.75))
 
 
@@ -15,7 +15,7 @@ def quantile(
     weight: Float[np.ndarray, " n_rows"],
     level: float,
 ) -> float:
-    """The least value with at least a share ``level`` of the weight up to it.
+    """Smallest value with at least a share ``level`` of the weight up to it.
 
     Examples
     --------
@@ -50,7 +50,7 @@ def robust_scale(
 def robust_units(
     targets: Float[np.ndarray, " n_rows"], weight: Float[np.ndarray, " n_rows"]
 ) -> tuple[float, float]:
-    """Median, and robust scale about it: 1 where nothing varies.
+    """Median and robust scale about it; the scale is 1 if nothing varies.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Models for the nodes of grown trees, from the rows that the trees send to them."""
+"""Fit models for the nodes of grown trees, from the rows that reach them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from secret_jax.runtime.progress import UNTOLD, Stage
 from secret_jax.tree.routing import apply, descend
 from secret_jax.tree.structure import Tree, joined, separated
 
-# Of more rows statistics are products of float32 numbers on the device.
+# Maximum number of rows for statistics in float64; more use float32 on the device.
 _FLOAT64_ROWS = 1 << 15
 
 
@@ -37,7 +37,7 @@ def attach(
     leaf: LeafModel,
     stage: Stage = UNTOLD,
 ) -> list[Tree]:
-    """Give every node of several trees its model, in one pass.
+    """Fit a model for every node of several trees, in one pass.
 
     The rows are routed through the finished trees, so that a model is trained on
     exactly the rows that prediction will send to it.
@@ -46,10 +46,10 @@ def attach(
     ----------
     trees : sequence of Tree
     parts : sequence of Rows
-        Those that train each tree.
+        Rows that train each tree.
     leaf : LeafModel
     stage : Stage, optional
-        Told how many nodes have their models.
+        Receives the number of nodes that have models.
 
     Returns
     -------
@@ -74,14 +74,14 @@ def attach(
 
 
 class FittedNodes(NamedTuple):
-    """Nodes of trees side by side that have their models already.
+    """Nodes of concatenated trees that have their models already.
 
     Attributes
     ----------
     node : ndarray of shape (n_fitted,), int
     models : Models
     statistics : NodeStatistics
-        Of all their rows.
+        Statistics of all their rows.
     """
 
     node: np.ndarray
@@ -92,14 +92,14 @@ class FittedNodes(NamedTuple):
 def joined_nodes(
     parts: Sequence[FittedNodes], schema: TableSchema, number: np.ndarray
 ) -> FittedNodes:
-    """Fitted nodes together, by the numbers that nodes have by now.
+    """Concatenate fitted nodes, with their final node numbers.
 
     Parameters
     ----------
     parts : sequence of FittedNodes
     schema : TableSchema
     number : ndarray of shape (n_nodes,), int
-        What has become of every node; that of a node that is gone is the node above it.
+        Final number of every node; a removed node has that of its remaining ancestor.
     """
     width, n_outputs = 1 + schema.n_regressors, schema.n_outputs
     if not parts:
@@ -127,13 +127,13 @@ def attach_at(
     leaf: LeafModel,
     fitted: FittedNodes | None = None,
 ) -> list[Tree]:
-    """`attach` where it is known to which leaf every row goes: nothing is routed.
+    """Fit models like `attach`, with the leaf of every row given.
 
     Parameters
     ----------
     trees : sequence of Tree
     parts : sequence of Rows
-        Those that train each tree.
+        Rows that train each tree.
     leaves : sequence of ndarray of shape (n_rows,), int
         The leaf of each of them, as `secret_jax.grow.grower.grown` tells it: nodes
         count on through the trees.
@@ -169,19 +169,19 @@ def attach_at(
 
 
 def attach_one(tree: Tree, rows: Rows, leaf: LeafModel) -> Tree:
-    """`attach` for a single tree."""
+    """Fit models like `attach`, for a single tree."""
     return attach([tree], [rows], leaf)[0]
 
 
 def node_statistics(tree: Tree, rows: Rows) -> NodeStatistics:
-    """Statistics of every node of a tree from one pass over rows."""
+    """Compute the statistics of every node of a tree in one pass over rows."""
     if rows.n_rows > _FLOAT64_ROWS:
         return source_statistics(tree, [EncodedRows(rows)])
     return host_statistics(tree, rows, np.zeros(rows.n_rows, int))
 
 
 def source_statistics(tree: Tree, sources: Sequence[RowSource]) -> NodeStatistics:
-    """Statistics of every node of a tree from one pass over sources, in blocks.
+    """Compute the statistics of every node in one pass over sources, in blocks.
 
     Products of float32 numbers; see `tile_statistics`.
     """
@@ -209,7 +209,7 @@ def source_statistics(tree: Tree, sources: Sequence[RowSource]) -> NodeStatistic
 
 
 def host_statistics(tree: Tree, rows: Rows, root: np.ndarray) -> NodeStatistics:
-    """Statistics of every node of a tree, or of trees side by side, in float64.
+    """Compute statistics of the nodes of one or several trees, in float64.
 
     Parameters
     ----------
@@ -228,7 +228,7 @@ def host_statistics(tree: Tree, rows: Rows, root: np.ndarray) -> NodeStatistics:
 def _statistics_at(
     tree: Tree, rows: Rows, leaf: np.ndarray, *, sums: bool = True
 ) -> NodeStatistics:
-    """Statistics of every node from rows whose leaves are known, in float64.
+    """Compute statistics of every node from rows with known leaves, in float64.
 
     Without ``sums`` inner nodes have none.
     """
@@ -253,7 +253,7 @@ def with_statistics(
     leaf: LeafModel,
     stage: Stage = UNTOLD,
 ) -> Tree:
-    """A tree, or trees side by side, with models fitted to given statistics."""
+    """Fit the models of a tree, or of concatenated trees, to given statistics."""
     models = leaf.fit(statistics, tree, stage)
     occupied = statistics.weight > 0
     coefficient = inherited(models.coefficient, occupied, tree.parent)
@@ -263,13 +263,13 @@ def with_statistics(
 def described(
     tree: Tree, statistics: NodeStatistics, models: Models, leaf: LeafModel
 ) -> Tree:
-    """A tree with given models, and weights, ranges and errors of given rows.
+    """Store given models in a tree, with weights, ranges and errors of their rows.
 
     Parameters
     ----------
     tree : Tree
     statistics : NodeStatistics
-        Of any rows that were routed through it.
+        Statistics of any rows that were routed through it.
     models : Models
     leaf : LeafModel
         How predictions are clipped.
@@ -305,7 +305,7 @@ def described(
 
 
 def counted(tree: Tree, statistics: NodeStatistics) -> Tree:
-    """A tree with the weights and means of further rows; its models stay."""
+    """Replace the weights and means of a tree by those of more rows."""
     n = statistics.n_regressors
     weight = np.where(statistics.weight > 0, statistics.weight, 1.0)
     square = np.einsum("nii->ni", statistics.scatter) / weight[:, None]
@@ -321,7 +321,7 @@ def counted(tree: Tree, statistics: NodeStatistics) -> Tree:
 
 
 def roots(tree: Tree) -> np.ndarray:
-    """The root above every node."""
+    """Root of the tree that each node belongs to."""
     root = np.arange(tree.n_nodes)
     for node in np.flatnonzero(tree.parent >= 0):  # parents come first
         root[node] = root[tree.parent[node]]
@@ -329,7 +329,7 @@ def roots(tree: Tree) -> np.ndarray:
 
 
 def inherited(values: np.ndarray, own: np.ndarray, parent: np.ndarray) -> np.ndarray:
-    """Values of the nodes; those without their ``own`` take the nearest ancestor's."""
+    """Fill values of nodes without an ``own`` one with the nearest ancestor's."""
     values = values.copy()
     for node in np.flatnonzero(~own & (parent >= 0)):  # parents come first
         values[node] = values[parent[node]]

@@ -1,8 +1,8 @@
-"""Leaf models for losses other than the squared one, by weighted least squares.
+"""Leaf models for losses other than squared error, by weighted least squares.
 
-Every step puts a parabola in place of the loss, row by row, and fits it from the same
-statistics as least squares does: Fisher scoring, or a step of majorisation
-(McCullagh & Nelder 1989, section 2.5). What is penalised is the correction of the
+Every step replaces the loss by a parabola, row by row, and fits it from the same
+statistics as least squares: Fisher scoring, or a step of majorisation
+(McCullagh & Nelder 1989, section 2.5). The penalty is on the correction of the
 parent's model, as in `secret_jax.models.ridge`.
 """
 
@@ -34,12 +34,13 @@ class LossModel(LeafModel):
     Attributes
     ----------
     prior : float, default=1.0
-        The parent's mean prediction counts as so many rows in the middle of a node's:
-        no share of a class is 0.
+        Number of rows, in the middle of a node's, that the parent's mean prediction
+        counts as: no class frequency is 0.
     gcv_factor : float, default=1.2
-        Of the choice of the ridge, see `secret_jax.Ridge`.
+        Weight of a degree of freedom in choosing the ridge, see `secret_jax.Ridge`.
     n_steps : int, default=20
-        Most steps of weighted least squares; models that have settled take no more.
+        Maximum number of steps of weighted least squares; converged models take no
+        more.
     """
 
     prior: float = 1.0
@@ -57,16 +58,16 @@ class LossModel(LeafModel):
     @property
     @abstractmethod
     def loss(self) -> Loss:
-        """What the models are fitted to."""
+        """Loss that the models minimise."""
 
     def toward(self, statistics: NodeStatistics, base: np.ndarray) -> Models:
-        """Statistics alone do not tell a loss; see `from_rows`."""
+        """Raise a TypeError: statistics do not determine a loss; see `from_rows`."""
         raise TypeError(f"{type(self).__name__} is fitted to rows, not to statistics.")
 
     def from_rows(
         self, tree: Tree, rows: Rows, root: np.ndarray, stage: Stage = UNTOLD
     ) -> Tree:
-        """Models of all nodes of a tree, or of trees side by side, from the roots down.
+        """Fit models of all nodes of one or several trees, from the roots down.
 
         Parameters
         ----------
@@ -75,7 +76,7 @@ class LossModel(LeafModel):
         root : ndarray of shape (n_rows,), int
             The node where each row begins.
         stage : Stage, optional
-            Told how many nodes have their models.
+            Receives the number of nodes that have models.
 
         Returns
         -------
@@ -99,7 +100,7 @@ class LossModel(LeafModel):
         return measured(replace(tree, loss=self.loss), rows, root, self)
 
     def _fitted(self, group: RowGroups, base: np.ndarray) -> Models:
-        """Models of the nodes of a group that correct given ones."""
+        """Fit the models of a group of nodes, shrunk toward given ones."""
         loss = self.loss
         if self.prior > 0:
             group = group.with_centers(loss.prediction(group.values(base)), self.prior)
@@ -109,7 +110,7 @@ class LossModel(LeafModel):
         return corrected(loss, group, base, self.gcv_factor, self.n_steps)
 
     def _constants(self, group: RowGroups) -> np.ndarray:
-        """The best constants of the nodes, shape (n_nodes, n_outputs)."""
+        """Best constants of the nodes, shape (n_nodes, n_outputs)."""
         parts = map(slice, group.start, group.stop)
         return np.array(
             [

@@ -1,6 +1,7 @@
-"""Errors of trees on rows: of every row, of a tree, of every node.
+"""Errors of trees: per row, per tree, per node.
 
-They are squared, or what the tree's loss says."""
+Errors are squared, or those of the tree's loss.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from secret_jax.tree.structure import Tree
 def weighted_errors(
     value: Float[np.ndarray, "n_rows n_outputs"], rows: Rows, loss: Loss | None
 ) -> Float[np.ndarray, " n_rows"]:
-    """Weighted errors of what models say of rows, summed over the outputs.
+    """Weighted error of raw predictions for each row, summed over the outputs.
 
     Parameters
     ----------
@@ -38,7 +39,7 @@ def weighted_errors(
 
 
 def total_error(tree: Tree, rows: Rows) -> float:
-    """Sum over rows of the weighted errors of a tree, in standardised units."""
+    """Total weighted error of a tree over rows, in standardised units."""
     return float(weighted_errors(values(tree, rows.table), rows, tree.loss).sum())
 
 
@@ -51,7 +52,7 @@ def node_errors(
 ) -> Float[np.ndarray, " n_nodes"]:
     """Error of every node's model on the rows that reach it.
 
-    It is squared, or what the tree's loss says.
+    It is the squared error, or that of the tree's loss.
 
     Without clipping the rows' sufficient statistics at the leaves give it for all
     nodes; with clipping each row is predicted by every node of its path.
@@ -61,7 +62,7 @@ def node_errors(
     tree : Tree
     rows : Rows
     output_weight : ndarray of shape (n_outputs,), optional
-        What a squared standardised unit of each output counts; by default one.
+        Weight of a squared standardised unit of each output; by default one.
     absolute : bool, default=False
         Absolute errors in place of squared ones.
 

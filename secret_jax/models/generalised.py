@@ -1,4 +1,4 @@
-"""Leaf models of a regressor's loss: the counterparts of ridge regression and means."""
+"""Leaf models of a regressor's loss: like ridge regression and means."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MEDIAN = Quantile()
 
 @dataclass(frozen=True, kw_only=True)
 class Generalised(LossModel):
-    """A linear model of what a loss says, shrunk toward the parent's.
+    """Linear model of the raw prediction of a loss, shrunk toward the parent's.
 
     Attributes
     ----------
@@ -38,13 +38,13 @@ class Generalised(LossModel):
 
 @dataclass(frozen=True, kw_only=True)
 class GeneralisedConstant(Generalised):
-    """The constant of least loss."""
+    """Constant of least loss."""
 
     uses_regressors: ClassVar[bool] = False
 
 
 def generalised(leaf: LeafModel, loss: Loss) -> LeafModel | None:
-    """The leaf model that is to a loss what another is to squared errors, if any."""
+    """Counterpart of a squared-error leaf model for a loss; None if there is none."""
     options = {"clip_margin": leaf.clip_margin, "of": loss}
     options["clip_min_samples"] = leaf.clip_min_samples
     if type(leaf) is Constant:

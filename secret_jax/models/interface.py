@@ -1,4 +1,4 @@
-"""What a leaf model is: a value that turns sufficient statistics into models."""
+"""Interface of leaf models: values that turn sufficient statistics into models."""
 
 from __future__ import annotations
 
@@ -61,23 +61,23 @@ class LeafModel(Value, ABC):
     needs_rows: ClassVar[bool] = False
     """Whether it is fitted to rows, by `from_rows`: statistics are not enough."""
     keeps_rows: ClassVar[bool] = False
-    """Whether leaves of the finished tree predict from rows of theirs: `keeping`."""
+    """Whether leaves of the finished tree predict from their own rows: `keeping`."""
 
     @property
     def loss(self) -> Loss | None:
-        """What it is fitted to; None: squared errors."""
+        """Loss that it minimises; None: squared errors."""
         return None
 
     @abstractmethod
     def toward(
         self, statistics: NodeStatistics, base: Float[np.ndarray, "n_nodes n_outputs _"]
     ) -> Models:
-        """Models of several nodes that know those of their parents.
+        """Fit models of several nodes, given those of their parents.
 
         Parameters
         ----------
         statistics : NodeStatistics
-            Of any nodes; every node of a tree gets a model, since pruning needs them.
+            Statistics of any nodes; pruning needs a model in every node of a tree.
         base : ndarray of shape (n_nodes, n_outputs, 1 + n_regressors)
             Models of their parents; zero at a root.
 
@@ -89,7 +89,7 @@ class LeafModel(Value, ABC):
     def fit(
         self, statistics: NodeStatistics, tree: Tree, stage: Stage = UNTOLD
     ) -> Models:
-        """Models of all nodes of a tree, or of trees side by side, from the roots down.
+        """Fit models of all nodes of one or several trees, from the roots down.
 
         Parameters
         ----------
@@ -97,7 +97,7 @@ class LeafModel(Value, ABC):
         tree : Tree
             Its links are read.
         stage : Stage, optional
-            Told how many nodes have their models.
+            Receives the number of nodes that have models.
 
         Returns
         -------
@@ -119,7 +119,7 @@ class LeafModel(Value, ABC):
     def from_rows(
         self, tree: Tree, rows: Rows, root: np.ndarray, stage: Stage = UNTOLD
     ) -> Tree:
-        """A tree, or trees side by side, with models fitted to rows.
+        """Fit the models of a tree, or of concatenated trees, to rows.
 
         Parameters
         ----------
@@ -128,7 +128,7 @@ class LeafModel(Value, ABC):
         root : ndarray of shape (n_rows,), int
             The node where each row begins.
         stage : Stage, optional
-            Told how many nodes have their models.
+            Receives the number of nodes that have models.
 
         Returns
         -------
@@ -137,14 +137,14 @@ class LeafModel(Value, ABC):
         raise NotImplementedError(f"{type(self).__name__} needs no rows.")
 
     def keeping(self, tree: Tree, rows: Rows) -> Tree:
-        """A finished tree whose leaves keep their rows.
+        """Store the rows of a finished tree in its leaves.
 
         Parameters
         ----------
         tree : Tree
             With the models of its nodes.
         rows : Rows
-            Those that trained them.
+            Rows that trained them.
 
         Returns
         -------
@@ -156,12 +156,12 @@ class LeafModel(Value, ABC):
 def squared_errors(
     statistics: NodeStatistics, coefficient: Float[np.ndarray, "n_nodes n_outputs _"]
 ) -> Float[np.ndarray, "n_nodes n_outputs"]:
-    """Sums of squared errors of the nodes' models on the rows behind the statistics.
+    """Sum of squared errors of the nodes' models on the rows of the statistics.
 
     Parameters
     ----------
     statistics : NodeStatistics
-        Of any rows, not only those that trained the models.
+        Statistics of any rows, not only those that trained the models.
     coefficient : ndarray of shape (n_nodes, n_outputs, 1 + n_regressors)
 
     Returns

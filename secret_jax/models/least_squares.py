@@ -1,4 +1,4 @@
-"""Leaf models without shrinkage: least squares, means, and what a mixture implies."""
+"""Leaf models without shrinkage: least squares, means, and models from a mixture."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class LeastSquares(LeafModel):
     """
 
     def toward(self, statistics: NodeStatistics, base: np.ndarray) -> Models:
-        """Of all solutions the one of least norm; see `least_squares`."""
+        """Fit least squares, of least norm if ambiguous; see `least_squares`."""
         del base
         coefficient = least_squares(statistics)
         width = float(coefficient.shape[2])
@@ -41,19 +41,19 @@ class LeastSquares(LeafModel):
 
 @dataclass(frozen=True, kw_only=True)
 class Constant(LeafModel):
-    """The mean of the node: every continuous attribute is split-only."""
+    """Mean of the node; every continuous attribute is split-only."""
 
     uses_regressors: ClassVar[bool] = False
 
     def toward(self, statistics: NodeStatistics, base: np.ndarray) -> Models:
-        """The mean of the outputs, whatever the regressors."""
+        """Return the mean of the outputs."""
         del base
         return Models(means(statistics), np.minimum(statistics.weight, 1.0))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Implied(LeastSquares):
-    """The regressor that the finder's Gaussian implies; least squares in the root.
+    """Linear model implied by the finder's Gaussian mixture; least squares in the root.
 
     Dobra & Gehrke 2002, section 4.2.3, second method. Only finders that fit a mixture
     imply models: ``splits="secret"``.
@@ -64,7 +64,7 @@ class Implied(LeastSquares):
     def fit(
         self, statistics: NodeStatistics, tree: Tree, stage: Stage = UNTOLD
     ) -> Models:
-        """The models that growing left in the tree; those of its roots are fitted."""
+        """Return the models that growing stored in the tree; fit those of the roots."""
         fitted = super().fit(statistics, tree, stage)
         coefficient = tree.coefficient.astype(np.float64)
         root = tree.parent < 0
@@ -73,7 +73,7 @@ class Implied(LeastSquares):
 
 
 def means(statistics: NodeStatistics) -> np.ndarray:
-    """The mean of each node as a model, (n_nodes, n_outputs, 1 + n_regressors)."""
+    """Mean of each node as a model, (n_nodes, n_outputs, 1 + n_regressors)."""
     n_nodes, n_regressors = len(statistics.weight), statistics.n_regressors
     model = np.zeros((n_nodes, statistics.n_outputs, 1 + n_regressors))
     model[:, :, 0] = statistics.mean[:, n_regressors:]
@@ -83,11 +83,11 @@ def means(statistics: NodeStatistics) -> np.ndarray:
 def least_squares(
     statistics: NodeStatistics,
 ) -> Float[np.ndarray, "n_nodes n_outputs _"]:
-    """Least-squares model of each node.
+    """Fit a least-squares model for each node.
 
-    Of all solutions the one of least norm, with every regressor in units of its
-    standard deviation in the node: dependent and constant columns and nodes with fewer
-    rows than regressors need no special care.
+    The solution is the one of least norm, with every regressor in units of its standard
+    deviation in the node: dependent and constant columns, and nodes with fewer rows
+    than regressors, need no special treatment.
 
     Parameters
     ----------

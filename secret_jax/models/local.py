@@ -1,4 +1,4 @@
-"""Leaf models that keep their rows: kernel regression and local linear models."""
+"""Leaf models that keep rows: kernel regression and local linear models."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from secret_jax.tree.structure import Tree
 # Bandwidths that are compared, the widest first, in units of the root mean square
 # distance of two rows of the leaf: from nearly equal weights to the next neighbours.
 _BANDWIDTHS = 2.0 ** np.arange(2.0, -5.5, -0.5)
-# So many rows of a leaf, left out one at a time among all of its rows, choose.
+# Number of rows of a leaf that are left out one at a time to choose the bandwidth.
 _MOST_LEFT_OUT = 512
 
 
 @dataclass(frozen=True, kw_only=True)
 class LocalModel(LeafModel):
-    """Base of the leaf models that keep their rows.
+    """Base of the leaf models that keep rows.
 
     Every node gets a linear model of its statistics, which grows and prunes the tree;
-    in the leaves of the finished tree the rows near a row correct what it says.
+    in the leaves of the finished tree nearby training rows correct its predictions.
     """
 
     keeps_rows: ClassVar[bool] = True
     degree: ClassVar[int]
 
     def keeping(self, tree: Tree, rows: Rows) -> Tree:
-        """The tree with its rows in the leaves, and their bandwidths.
+        """Store rows in the leaves of a tree, and choose the bandwidths.
 
         The training error of a leaf becomes that of rows left out one at a time, which
         have spent no degrees of freedom: it is what deviations and intervals are of.
@@ -69,11 +69,11 @@ class LocalModel(LeafModel):
 
 @dataclass(frozen=True, kw_only=True)
 class KernelMean(LocalModel):
-    """Kernel regression in the leaves: a mean of all rows, the nearer the heavier.
+    """Kernel regression in the leaves: a mean weighted by distance.
 
     The weights are Gaussian in the distance of the standardised regressors, with one
-    bandwidth for each leaf: the one of least error where each row is left out in turn
-    (up to 512 rows of a leaf are). The tree is grown by ``splits`` and pruned with
+    bandwidth for each leaf: the one of least leave-one-out error (over up to
+    512 rows of a leaf). The tree is grown by ``splits`` and pruned with
     constants in its nodes, as Torgo does.
 
     Notes
@@ -102,15 +102,15 @@ class KernelMean(LocalModel):
     degree: ClassVar[int] = 0
 
     def toward(self, statistics: NodeStatistics, base: np.ndarray) -> Models:
-        """The mean of the node."""
+        """Return the mean of the node."""
         return Constant().toward(statistics, base)
 
 
 @dataclass(frozen=True, kw_only=True)
 class LocalLinear(LocalModel):
-    """Locally weighted linear models in the leaves, fitted for every row to predict.
+    """Locally weighted linear models in the leaves, fitted per predicted row.
 
-    As `KernelMean`, but what the leaf's ridge regression leaves is fitted by a
+    As `KernelMean`, but the residuals of the leaf's ridge regression are fitted by a
     weighted linear model about the row, which has no bias at the borders of a leaf. The
     tree is grown and pruned with `Ridge`.
 
@@ -126,17 +126,17 @@ class LocalLinear(LocalModel):
     degree: ClassVar[int] = 1
 
     def toward(self, statistics: NodeStatistics, base: np.ndarray) -> Models:
-        """The ridge regression of the node."""
+        """Fit the ridge regression of the node."""
         return Ridge().toward(statistics, base)
 
 
 def chosen_bandwidth(rows: LocalRows, degree: int) -> tuple[float, np.ndarray]:
-    """The bandwidth of least leave-one-out error, the widest of equals.
+    """Choose the bandwidth of least leave-one-out error, the widest of ties.
 
     Parameters
     ----------
     rows : LocalRows
-        Of one leaf; the first ones are left out in turn.
+        Rows of one leaf; the first ones are left out in turn.
     degree : int
 
     Returns

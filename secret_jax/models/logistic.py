@@ -1,4 +1,4 @@
-"""Leaf models of classes: logistic regression, and shares."""
+"""Leaf models of classes: logistic regression and class frequencies."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from secret_jax.models.by_loss import LossModel
 
 @dataclass(frozen=True, kw_only=True)
 class Logistic(LossModel):
-    """Logistic regression shrunk toward the parent's, as strong as rows can tell.
+    """Logistic regression shrunk toward the parent's model, by a GCV penalty.
 
     Iterated weighted least squares (McCullagh & Nelder 1989) with the ridge of least
     generalised cross-validation error, as `secret_jax.Ridge` has it, in units of the
@@ -44,22 +44,22 @@ class Logistic(LossModel):
 
     @property
     def loss(self) -> Loss:
-        """Cross-entropy."""
+        """Cross-entropy loss."""
         return CrossEntropy()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Shares(LossModel):
-    """The shares of the classes: every continuous attribute is split-only.
+    """Class frequencies; every continuous attribute is split-only.
 
-    Those of the parent count as ``prior`` rows more; with 0 they are the plain shares
-    of the node.
+    Those of the parent count as ``prior`` further rows; with 0 they are the plain
+    frequencies in the node.
 
     Attributes
     ----------
     impurity : {"entropy", "gini"}, default="entropy"
-        What pruning counts: the entropy of the shares in a leaf, or its Gini impurity,
-        on other rows the cross-entropy or the Brier score.
+        Criterion of pruning: the entropy or the Gini impurity of the frequencies in a
+        leaf; on other rows the cross-entropy or the Brier score.
     clip_margin, clip_min_samples, prior, gcv_factor, n_steps
         As in `Logistic`; the last two have no effect.
     """
@@ -74,5 +74,5 @@ class Shares(LossModel):
 
     @property
     def loss(self) -> Loss:
-        """Cross-entropy, or the Brier score."""
+        """Cross-entropy loss, or the Brier score."""
         return CrossEntropy() if self.impurity == "entropy" else Brier()

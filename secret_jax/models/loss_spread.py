@@ -1,4 +1,4 @@
-"""Noise of the values of a tree with a loss, and what the tree explains, from rows."""
+"""Noise and explained variance of a tree with a loss, measured on rows."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from secret_jax.tree.totals import leaf_totals
 
 
 def loss_spread(tree: Tree, rows: Rows) -> Spread:
-    """Noise in all nodes of a tree with a loss, and the share that it explains.
+    """Noise of all nodes of a tree with a loss, and its explained share of variance.
 
-    What outliers cost does not count. The variance of what the tree says, less what
-    chance makes of it, is what it explains.
+    The loss of outliers does not count. The explained variance is the variance of the
+    tree's raw predictions, less the part that is due to chance.
 
     Parameters
     ----------
     tree : Tree
     rows : Rows
-        Those that trained it.
+        Rows that trained it.
 
     Returns
     -------

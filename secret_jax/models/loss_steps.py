@@ -1,9 +1,9 @@
-"""Newton's steps toward the least penalised loss, for several nodes at once.
+"""Newton steps to the least penalised loss, for several nodes at once.
 
-Every step puts a parabola in place of the loss, row by row, and fits it from the same
-statistics as least squares does (McCullagh & Nelder 1989, section 2.5); it is shortened
-until the penalised loss of the node falls. A loss with corners is rounded first, and
-less and less.
+Every step replaces the loss by a parabola, row by row, and fits it from the same
+statistics as least squares (McCullagh & Nelder 1989, section 2.5); steps are shortened
+until the penalised loss of the node falls. A loss with corners is rounded first, then
+rounded less in each stage.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _CONSTANT = 1e-12
 # A loss that falls by a smaller share of itself has settled, or nearly, where its
 # penalty or its corner is still to change.
 _SETTLED, _NEARLY = 1e-6, 1e-4
-# A step is halved so often before it is given up.
+# Maximum number of halvings of a step before it is given up.
 _HALVINGS = 12
-# Corners are rounded over what so many of the rows that matter need, one after the
-# other; no narrower than float32 tells apart.
+# Shares of the relevant rows over which corners are rounded, stage by stage; the width
+# is never below the resolution of float32.
 _ROUNDINGS = (1.0, 0.3, 0.1)
 _NARROWEST = 1e-6
 # A ridge becomes weaker with the likelihood's curvature, down to this share.
@@ -39,7 +39,7 @@ def corrected(
     gcv_factor: float,
     n_steps: int,
 ) -> Models:
-    """Models of least loss that are shrunk toward given ones, as strong as rows tell.
+    """Fit models of least loss, shrunk toward given ones by a GCV penalty.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def corrected(
 def rounding_widths(
     loss: Loss, group: RowGroups, value: np.ndarray, share: float
 ) -> np.ndarray:
-    """How wide corners are rounded for every row and output.
+    """Width of the rounded corner for every row and output.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def rounding_widths(
         With corners.
     group : RowGroups
     value : ndarray of shape (n_rows, n_outputs)
-        Of models of the group.
+        Raw predictions of the group's models.
     share : float
         See `Loss.corner_width`.
 
@@ -100,7 +100,7 @@ def rounding_widths(
     ndarray of shape (n_rows, n_outputs), float64
     """
     width = np.empty(value.shape)
-    least = max(share * (1.0 + group.x.shape[1]), 2.0)  # a model passes through so many
+    least = max(share * (1.0 + group.x.shape[1]), 2.0)  # rows that a model can fit
     for start, stop in zip(group.start, group.stop, strict=True):
         rows = slice(start, stop)
         for output in range(value.shape[1]):
@@ -117,7 +117,7 @@ def rounding_widths(
 def _curvature(
     loss: Loss, group: RowGroups, value: np.ndarray, output: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Slopes and curvatures; of a loss that is no likelihood rows are equally sure."""
+    """Slopes and curvatures; the latter are averaged per node without a likelihood."""
     slope, curvature = loss.working(group.targets, value, output)
     if not loss.is_likelihood:
         total = np.add.reduceat(group.weight, group.start)
@@ -132,10 +132,10 @@ def _strengths(
     value: np.ndarray,
     gcv_factor: float,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Ridges in units of the spreads, and degrees of freedom, (n_nodes, n_outputs).
+    """Ridge strengths relative to the spreads, and degrees of freedom, per output.
 
-    How strong the ridge is, is decided where the given models stand: parabolas at a
-    good fit would let it become better and better.
+    The strength is chosen with parabolas at the given models: parabolas at a good fit
+    would favour ever weaker ridges.
     """
     strength, degrees = np.empty(base.shape[:2]), np.empty(base.shape[:2])
     total = np.add.reduceat(group.weight, group.start)
@@ -154,7 +154,7 @@ def _strengths(
 
 
 def _spreads(loss: Loss, group: RowGroups, value: np.ndarray) -> np.ndarray:
-    """Sums of squares of the regressors, weighted by the curvature of each output."""
+    """Sum of squares of each regressor, weighted by the curvature of each output."""
     found = []
     for output in range(value.shape[1]):
         curvature = group.weight * _curvature(loss, group, value, output)[1]
@@ -167,7 +167,7 @@ def _spreads(loss: Loss, group: RowGroups, value: np.ndarray) -> np.ndarray:
 
 
 def _priced(strength: np.ndarray, spread: np.ndarray) -> np.ndarray:
-    """What a squared slope costs, (n_nodes, n_outputs, n_regressors)."""
+    """Penalty on each squared slope, (n_nodes, n_outputs, n_regressors)."""
     strength = np.repeat(strength[:, :, None], spread.shape[2], axis=2)
     strength[spread > 0] *= spread[spread > 0]
     return strength
@@ -183,7 +183,7 @@ def _settled(
     n_steps: int,
     settled: float = _SETTLED,
 ) -> np.ndarray:
-    """Models after so many steps, or when the penalised losses fall no more."""
+    """Iterate ``n_steps`` times, or until the penalised losses stop falling."""
     coefficient = coefficient.copy()
     node, row = np.arange(len(base)), np.arange(len(group.weight))
     for _ in range(n_steps):
@@ -205,7 +205,7 @@ def _settled(
 
 
 class _Search:
-    """Steps of the models of some nodes that lower their penalised losses."""
+    """Line search along Newton steps, for several nodes."""
 
     def __init__(
         self, loss: Loss, group: RowGroups, base: np.ndarray, penalty: np.ndarray
@@ -214,7 +214,7 @@ class _Search:
         self.price = np.where(np.isfinite(penalty), penalty, 0.0)
 
     def cost(self, coefficient: np.ndarray, value: np.ndarray) -> np.ndarray:
-        """Penalised losses of the nodes."""
+        """Penalised loss of each node."""
         with np.errstate(over="ignore", invalid="ignore"):
             losses = self.loss.losses(self.group.targets, value).sum(axis=1)
         change = coefficient[:, :, 1:] - self.base[:, :, 1:]
@@ -224,7 +224,7 @@ class _Search:
     def step(
         self, own: np.ndarray, value: np.ndarray, cost: np.ndarray, output: int
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Models, their values and costs after a step in one output."""
+        """Make a step in one output; return models, raw predictions and costs."""
         group = self.group
         slope, curvature = self.loss.working(group.targets, value, output)
         statistics = _statistics(group, value[:, output], slope, curvature)
@@ -251,7 +251,7 @@ class _Search:
 def _statistics(
     group: RowGroups, value: np.ndarray, slope: np.ndarray, curvature: np.ndarray
 ) -> NodeStatistics:
-    """Of the regressors and the values that parabolas aim at."""
+    """Statistics of regressors and working responses of the parabolas."""
     return slice_statistics(
         group.x,
         None,
@@ -267,15 +267,15 @@ def _statistics(
 def _penalised(
     statistics: NodeStatistics, base: np.ndarray, penalty: np.ndarray
 ) -> np.ndarray:
-    """Least squares with a price for what differs from the slopes of given models.
+    """Fit least squares with a penalty on differences from given slopes.
 
     Parameters
     ----------
     statistics : NodeStatistics
-        Of one output.
+        Statistics of one output.
     base : ndarray of shape (n_nodes, 1 + n_regressors)
     penalty : ndarray of shape (n_nodes, n_regressors)
-        Of every squared difference; infinite: it stays.
+        Penalty on every squared difference; if infinite, the slope is kept.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Errors, ranges and levels of a tree with a loss, measured on rows."""
+"""Measure errors, ranges and levels of a tree with a loss on rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LONGEST_STEP = 4.0
 
 
 def measured(tree: Tree, rows: Rows, root: np.ndarray, leaf: LeafModel) -> Tree:
-    """A tree with a loss, with errors and ranges of its models on rows.
+    """Measure errors and ranges of a tree with a loss on rows.
 
     Parameters
     ----------
@@ -56,11 +56,11 @@ def measured(tree: Tree, rows: Rows, root: np.ndarray, leaf: LeafModel) -> Tree:
 
 
 def recentred(short: Tree, full: Tree, rows: Rows, leaf: LeafModel) -> Tree:
-    """A tree with short equations, at the level of its full ones, measured again.
+    """Adjust the constants of short equations to the full ones, and measure again.
 
     Two steps of weighted least squares for the constants bring the mean prediction in
-    every node back to that of the full model; models that say no means are at their
-    level already.
+    every node back to that of the full model; models that do not predict means
+    keep their level.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Ridge regression shrunk toward the parent's model, as strong as rows can tell."""
+"""Ridge regression shrunk toward the parent's model, with strength chosen by GCV."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _MOST_SPENT = 0.4
 _STRENGTHS = np.logspace(-6, 2.5, 18)
 # Regressors are standardised over the table: a smaller deviation is rounding.
 _CONSTANT = 1e-6
-# Of more regressors so many that say most are looked at, at a price: the time of a
-# decomposition grows with the cube of their number.
+# Maximum number of regressors: of more the most useful are selected, at a charge, since
+# the time of a decomposition grows with the cube of their number.
 _MOST_REGRESSORS = 128
-# A regressor of which the chosen ones leave no more than this says nothing new.
+# Unexplained share of a regressor's variance below which it adds nothing.
 _LEAST_UNSAID = 1e-6
 # Errors below this share of the output's variance are rounding.
 _ROUNDING = 1e-12
@@ -71,7 +71,7 @@ class Ridge(LeafModel):
     }
 
     def toward(self, statistics: NodeStatistics, base: np.ndarray) -> Models:
-        """The ridge correction of a given model for each node.
+        """Fit the ridge correction of a given model for each node.
 
         Several outputs are regressed one by one, each with its own strength; the
         degrees of freedom are their mean.
@@ -86,7 +86,7 @@ class Ridge(LeafModel):
 
 
 class Shrunken(NamedTuple):
-    """Ridge corrections of given models, one for each node.
+    """Ridge corrections of given models, one per node.
 
     Attributes
     ----------
@@ -94,8 +94,8 @@ class Shrunken(NamedTuple):
     degrees : ndarray of shape (n_nodes,), float64
         Effective degrees of freedom spent on the correction.
     strength : ndarray of shape (n_nodes,), float64
-        Of the ridge, for each row and in units of the regressors' variances; infinite
-        where nothing but the mean is corrected.
+        Penalty per row, in units of the regressors' variances; infinite where only the
+        mean is corrected.
     """
 
     model: np.ndarray
@@ -106,14 +106,14 @@ class Shrunken(NamedTuple):
 def shrunken(
     statistics: NodeStatistics, base: Float[np.ndarray, "n_nodes _"], gcv_factor: float
 ) -> Shrunken:
-    """Ridge correction of a given model for each node, by cross-validation.
+    """Fit the ridge correction of a given model for each node, by GCV.
 
     Parameters
     ----------
     statistics : NodeStatistics
-        Of one output.
+        Statistics of one output.
     base : ndarray of shape (n_nodes, 1 + n_regressors)
-        What each model is shrunk toward, usually the parent's.
+        Model that each node's is shrunk toward, usually the parent's.
     gcv_factor : float
         How often a degree of freedom counts.
 
@@ -150,7 +150,7 @@ def _ridge_by_cross_validation(
     weight: np.ndarray,
     gcv_factor: float,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Slopes, degrees of freedom and strength of the ridge of least GCV error."""
+    """Slopes, degrees of freedom and strength at the least GCV error."""
     n_nodes, n_regressors = moment.shape
     if n_regressors == 0:
         return np.zeros((n_nodes, 0)), np.ones(n_nodes), np.full(n_nodes, np.inf)
@@ -195,10 +195,11 @@ def _ridge_by_cross_validation(
 
 
 def _price_of_choice(n_kept: int, n_offered: np.ndarray) -> np.ndarray:
-    """How many degrees of freedom a chosen regressor stands for.
+    """Degrees of freedom charged for each selected regressor.
 
-    Of independent regressors without any effect each saves a chi-squared variable of
-    one degree; this is the mean of the largest ones, by the tail of the normal.
+    A regressor without effect reduces the error by a chi-squared variable of one
+    degree; this is the mean of the largest of several independent ones, by the normal
+    tail.
     """
     share = np.minimum(n_kept / np.maximum(n_offered, 1), 1.0)
     least = norm.isf(share / 2)
@@ -206,10 +207,10 @@ def _price_of_choice(n_kept: int, n_offered: np.ndarray) -> np.ndarray:
 
 
 def _forward(correlation: np.ndarray, moment: np.ndarray, n_kept: int) -> np.ndarray:
-    """The regressors of a forward selection, for each node, (n_nodes, n_kept).
+    """Select regressors forward, for each node, (n_nodes, n_kept).
 
-    By pivoted Cholesky: next comes what lowers the squared error of the least-squares
-    model of those before it most.
+    By pivoted Cholesky: each step adds the regressor that lowers the squared error of
+    the least-squares model most.
     """
     n_nodes, n_regressors = moment.shape
     node = np.arange(n_nodes)

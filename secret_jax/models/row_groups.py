@@ -1,4 +1,4 @@
-"""The rows of the nodes of a level, one node after the other."""
+"""Rows grouped by the nodes of a level."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from secret_jax.tree.structure import Tree
 
 
 class RowGroups(NamedTuple):
-    """The rows of several nodes, one node after the other.
+    """Rows of several nodes, concatenated node by node.
 
     Attributes
     ----------
     node : ndarray of shape (n_nodes,), int
     start, stop : ndarray of shape (n_nodes,), int
     slot : ndarray of shape (n_rows,), int
-        Which of the nodes each row is in.
+        Position of each row's node.
     x : ndarray of shape (n_rows, n_regressors), float64
     targets : ndarray of shape (n_rows, n_outputs), float64
     weight : ndarray of shape (n_rows,), float64
@@ -36,7 +36,7 @@ class RowGroups(NamedTuple):
     weight: np.ndarray
 
     def values(self, coefficient: np.ndarray, output: int | None = None) -> np.ndarray:
-        """What models of the nodes say of their rows: of all outputs, or of one."""
+        """Raw predictions of the nodes' models for their rows, of one output or all."""
         own = coefficient if output is None else coefficient[:, output : output + 1]
         value = np.empty((len(self.slot), own.shape[1]))
         for model, first, last in zip(own, self.start, self.stop, strict=True):
@@ -44,7 +44,7 @@ class RowGroups(NamedTuple):
         return value if output is None else value[:, 0]
 
     def take(self, which: np.ndarray) -> tuple[RowGroups, np.ndarray]:
-        """Some of the nodes, and the positions of their rows."""
+        """Select nodes; return also the positions of their rows."""
         start, stop = self.start[which], self.stop[which]
         row, length = slice_positions(start, stop), stop - start
         last = np.cumsum(length)
@@ -60,18 +60,18 @@ class RowGroups(NamedTuple):
         return found, row
 
     def sums(self, values: np.ndarray) -> np.ndarray:
-        """Weighted sums over the rows of each node."""
+        """Weighted sum over the rows of each node."""
         weight = self.weight.reshape((-1,) + (1,) * (values.ndim - 1))
         return np.add.reduceat(weight * values, self.start)
 
     def with_centers(self, said: np.ndarray, weight: float) -> RowGroups:
-        """With one row more in every node: its mean row, and what is said on average.
+        """Add a row per node: its mean row, with the mean prediction as target.
 
         Parameters
         ----------
         said : ndarray of shape (n_rows, n_outputs)
         weight : float
-            Of the further rows.
+            Weight of the added rows.
         """
         total = np.add.reduceat(self.weight, self.start)[:, None]
         further = np.arange(len(self.node))
@@ -91,7 +91,7 @@ class RowGroups(NamedTuple):
 
 
 def groups_of_levels(tree: Tree, rows: Rows, root: np.ndarray) -> Iterator[RowGroups]:
-    """The nodes of a tree, or of trees side by side, that have rows, level by level."""
+    """Group rows by the nodes of each level, from the roots down."""
     n_regressors = tree.schema.n_regressors
     table, node = rows.table.on_host(), np.array(root)
     for level in range(int(tree.depth.max()) + 1):

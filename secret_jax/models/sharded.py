@@ -1,4 +1,4 @@
-"""Statistics of leaves, and predictions, of rows in shards on several devices.
+"""Leaf statistics and predictions of rows in shards on several devices.
 
 Each device encodes, routes and adds up its own rows, a tile at a time; one `psum` per
 fit brings the sums together. They are sums of products about the leaf's mean in the
@@ -36,7 +36,7 @@ from secret_jax.tree.structure import Tree
 def sharded_statistics(
     tree: Tree, source: ShardedRows
 ) -> tuple[np.ndarray, NodeStatistics]:
-    """Statistics of the leaves from one pass over the shards.
+    """Compute statistics of the leaves in one pass over the shards.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def sharded_statistics(
 
 
 def _scaling(tree: Tree, shards: RowShards) -> tuple[np.ndarray, ...]:
-    """Centers, of what lies in the shards, and inverse scales of the columns.
+    """Centers relative to the shards, and inverse scales of the columns.
 
     Each in two parts, float32.
     """
@@ -101,7 +101,7 @@ def _scaling(tree: Tree, shards: RowShards) -> tuple[np.ndarray, ...]:
 
 
 def _encoded(x: Any, scaling: Any) -> Any:
-    """Standardised columns, as float64 on a host would be rounded to float32.
+    """Standardise columns with the accuracy of float64 rounded to float32.
 
     Else a few of many rows would go to the other side of a split.
     """
@@ -128,12 +128,12 @@ def _sums(
     *,
     mesh: Mesh,
 ) -> tuple[jax.Array, ...]:
-    """Products of [1, x, y] about the leaf's shift, and the range of the targets.
+    """Sums of products of [1, x, y] about the leaf's shift, and ranges of targets.
 
     Returns
     -------
     sums : Array of shape (2, n_leaves, 1 + n_regressors + n_outputs, the same)
-        And their rounding errors.
+        The sums, and their rounding errors.
     low, high : Array of shape (n_leaves, n_outputs)
     """
     axis = mesh.axis_names[0]
@@ -199,7 +199,7 @@ def _predicted(
     *,
     mesh: Mesh,
 ) -> tuple[jax.Array, jax.Array]:
-    """Predictions of every row, where it lies, and whether shards are finite.
+    """Predict every row on its device; return also whether shards are finite.
 
     Shapes (n_rows, n_outputs) and (n_shards,).
     """
@@ -220,12 +220,12 @@ def _predicted(
 
 @program()
 def _restored(value: AnyArray, center: AnyArray, scale: AnyArray) -> jax.Array:
-    """Targets in their own units, shape (n_rows, n_outputs)."""
+    """Convert predictions to original units, shape (n_rows, n_outputs)."""
     return value * scale + center
 
 
 def predict_where_they_lie(tree: Tree, shards: RowShards) -> jax.Array:
-    """`predict_shards`, in float32 on the devices of the rows.
+    """Predict like `predict_shards`, in float32 on the rows' devices.
 
     Raises
     ------
@@ -247,7 +247,7 @@ def predict_where_they_lie(tree: Tree, shards: RowShards) -> jax.Array:
 
 
 def predict_shards(tree: Tree, shards: RowShards) -> np.ndarray | None:
-    """Prediction for every row of shards, in the units of the target.
+    """Predict every row of shards, in the units of the target.
 
     Parameters
     ----------

@@ -1,10 +1,10 @@
-"""Short equations: the shortest model that says nearly the same as a node's own.
+"""Short equations: the shortest model that predicts nearly as a node's own.
 
 A leaf's shrunken model has a term for every column. The short one is its projection on
-few of them: no target is looked at again, so nothing is selected by chance, and what
-the shrinkage has learned is passed on. How far it may be from the full one is a share
-of the noise in the leaf, a smaller one where the tree explains little, on rows like
-those of the leaf and, to a lesser degree, like those of its ancestors.
+few of them: targets are not used again, so nothing is selected by chance, and the
+shrinkage is passed on. The allowed difference from the full model is a share of the
+noise in the leaf, smaller where the tree explains little, on rows like those of the
+leaf and, to a lesser degree, like those of its ancestors.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ def shortened(
     tau: float,
     spread: Spread | None = None,
 ) -> Tree:
-    """The tree with short equations in all its nodes, and their standard errors.
+    """Shorten the equations of all nodes, and compute their standard errors.
 
     Parameters
     ----------
     tree : Tree
         A single tree with models; gates are taken as hard splits.
     statistics : NodeStatistics
-        Of the rows that it is to describe.
+        Statistics of the rows that the standard errors describe.
     tau : float
         By so much, times the share of the variance that the tree explains, a node's
         short equation may differ from the full one: a share of the node's noise
@@ -117,10 +117,11 @@ def shortened(
 def _varying(
     tree: Tree, statistics: NodeStatistics
 ) -> Float[np.ndarray, "n_nodes n_regressors n_regressors"]:
-    """Projections on what splits above a node have not fixed in it.
+    """Projections on the regressors that the splits above a node have not fixed.
 
-    Fixed is a regressor of a column that was asked for and does not vary any more, and
-    a sum of such regressors: that of the indicators of the categories that are left.
+    A regressor is fixed if a split above used its column and it no longer varies; so is
+    a constant sum of such regressors, like that of the indicators of remaining
+    categories.
     """
     schema, n = tree.schema, statistics.n_regressors
     columns = np.array(schema.input_columns[:n])
@@ -141,7 +142,7 @@ def _varying(
 
 
 def _asked(tree: Tree, node: int) -> set[int]:
-    """The input column that a split on one column asks for."""
+    """Input column that a split on one column uses."""
     schema, attribute = tree.schema, int(tree.attribute[node])
     if tree.kind[node] == SplitKind.DISCRETE:
         return {schema.discrete[attribute]}
@@ -153,7 +154,7 @@ def _asked(tree: Tree, node: int) -> set[int]:
 def _terms(
     schema: TableSchema, slopes: Float[np.ndarray, " n_regressors"]
 ) -> Float[np.ndarray, "n_regressors n_terms"]:
-    """Columns, and sets of levels that are next to each other in their coefficients.
+    """Candidate terms: columns, and sets of levels adjacent by coefficient.
 
     A set holds the levels beyond some place in the order of the coefficients, on the
     side away from the levels without a column, whose coefficient is zero.
@@ -182,7 +183,7 @@ def _short(
     member: Float[np.ndarray, "n n_terms"],
     limit: float,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Slopes of the short equation, and their variances in units of the noise a row.
+    """Slopes of the short equation, and their variances relative to the noise.
 
     Parameters
     ----------
@@ -192,7 +193,7 @@ def _short(
     member : ndarray of shape (n_regressors, n_terms)
         See `_terms`.
     limit : float
-        The most that may be left unsaid of the variance of the full prediction.
+        Maximum unexplained part of the variance of the full prediction.
 
     Returns
     -------
@@ -220,9 +221,9 @@ def _short(
 def _forward(
     gram: np.ndarray, moment: np.ndarray, unsaid: float, limit: float, copy: float
 ) -> tuple[Int[np.ndarray, " n_chosen"], float]:
-    """Terms by pivoted partial Cholesky, and what they leave unsaid.
+    """Select terms by pivoted partial Cholesky; return them and what is unexplained.
 
-    The term that says most comes next; of equal ones the first.
+    Each step adds the term that explains most; of ties the first.
     """
     variance = np.diagonal(gram)
     left, moment = variance.copy(), moment.copy()
@@ -254,9 +255,9 @@ def _backward(
     variance: float,
     limit: float,
 ) -> np.ndarray:
-    """The chosen terms without those that can be spared, the least useful first.
+    """Drop the terms that can be spared, the least useful first.
 
-    Of equal ones the last that was chosen.
+    Of ties the term that was chosen last is dropped.
     """
     while len(chosen):
         inverse = np.linalg.inv(gram[np.ix_(chosen, chosen)])

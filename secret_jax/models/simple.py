@@ -1,4 +1,4 @@
-"""Leaf models with a single regressor: the one that explains most of the node."""
+"""Leaf models with a single regressor: the one that explains the most variance."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CONSTANT_VARIANCE = 1e-12
 
 @dataclass(frozen=True, kw_only=True)
 class SimpleLinear(LeafModel):
-    """Least squares on the one regressor that leaves the least squared error.
+    """Least squares on the regressor of least squared error.
 
     Treed regression of Alexander & Grimshaw: a line in every leaf, which can be drawn.
     Each output takes the regressor that is best for it.
@@ -40,7 +40,7 @@ class SimpleLinear(LeafModel):
     corrects_parent: ClassVar[bool] = False
 
     def toward(self, statistics: NodeStatistics, base: np.ndarray) -> Models:
-        """The mean and the slope of the regressor of most explained variance.
+        """Fit the mean, and the slope of the regressor that explains most variance.
 
         Where none varies, or two rows or fewer could only be joined, it is the mean; of
         equals the first regressor is taken.

@@ -14,18 +14,18 @@ from secret_jax.models.loss_steps import rounding_widths
 from secret_jax.models.row_groups import RowGroups, groups_of_levels
 from secret_jax.tree.structure import Tree
 
-# A term of which the others leave no more than this share unsaid is left open.
+# Minimum share of a term that others do not explain, for its error to be determined.
 _LEAST_UNSAID = 1e-8
-# Corners are rounded over so much of the rows that tell where the least loss is.
+# Share, of the rows that determine the minimum, over which corners are rounded.
 _ROUNDING = 0.15
-# Less than so many rows a coefficient, as curvatures weigh them, tell no error of it.
+# Minimum number of rows per coefficient, weighted by curvature, for a standard error.
 _FEWEST = 5.0
 
 
 def with_standard_errors(tree: Tree, rows: Rows) -> Tree:
-    """A tree with a loss, with the standard errors of its equations.
+    """Compute the standard errors of the equations of a tree with a loss.
 
-    Of a likelihood they are those of the inverse information. Of any other loss they
+    For a likelihood they are those of the inverse information. For any other loss they
     are those of the sandwich estimator, with the second derivatives of the loss on both
     sides of the squares of its slopes (Huber 1967); the density at a quantile is that
     of a logistic kernel about it (Powell 1991). Where few rows say what a coefficient
@@ -36,7 +36,7 @@ def with_standard_errors(tree: Tree, rows: Rows) -> Tree:
     ----------
     tree : Tree
     rows : Rows
-        Those that trained it.
+        Rows that trained it.
 
     Returns
     -------
@@ -76,7 +76,7 @@ def with_standard_errors(tree: Tree, rows: Rows) -> Tree:
 def _derivatives(
     loss: Loss, group: RowGroups, value: np.ndarray, output: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Slopes and second derivatives for all rows."""
+    """First derivatives (negative) and second derivatives for all rows."""
     if not loss.has_corners:
         return loss.derivatives(group.targets, value, output)
     width = rounding_widths(loss, group, value, _ROUNDING)
@@ -87,7 +87,7 @@ def _derivatives(
 def _members(
     schema: TableSchema, slopes: Float[np.ndarray, " n_regressors"]
 ) -> Float[np.ndarray, "n_regressors n_terms"]:
-    """The terms of an equation: columns, and levels that share a coefficient."""
+    """Terms of an equation: columns, and levels that share a coefficient."""
     n = len(slopes)
     first = n - schema.n_indicators
     attributes = {at: which for at, (which, _) in enumerate(schema.indicators, first)}
@@ -129,7 +129,7 @@ def _errors(
 
 
 def _determined(gram: np.ndarray) -> np.ndarray:
-    """Terms that the ones before them do not say, by pivoted Cholesky."""
+    """Terms that do not depend linearly on others, by pivoted Cholesky."""
     left, factors = np.diagonal(gram).copy(), np.empty((len(gram), 0))
     least = np.where(left > 0, _LEAST_UNSAID * left, np.inf)
     chosen: list[int] = []

@@ -1,4 +1,4 @@
-"""Sufficient statistics of the nodes: of linear models of any number of outputs.
+"""Sufficient statistics of nodes, for linear models of several outputs.
 
 Statistics are taken once, at the leaves; an inner node's are the sums of its
 children's. They are centred (mean and scatter, not raw moments). Of few rows they are
@@ -30,7 +30,7 @@ from secret_jax.runtime.slices import slice_positions
 _TILE = 64
 # Blocks in which most leaves fill their tiles, and that stay in a cache.
 _SMALLEST_BLOCK, _LARGEST_BLOCK = 1 << 15, 1 << 17
-# Slices of so many products, or of fewer, are summed up together.
+# Maximum number of products of a slice that is summed together with others.
 _FEW_PRODUCTS = 1 << 15
 # Eigenvalues of dependent columns, over the largest one: of products of float64 numbers
 # (of columns in float32) up to 1e-14, of float32 ones up to 1e-8.
@@ -72,15 +72,15 @@ class NodeStatistics(NamedTuple):
 
     @property
     def moments(self) -> Moments:
-        """Weight, mean and scatter."""
+        """Weight, mean and scatter of the nodes."""
         return Moments(self.weight, self.mean, self.scatter)
 
     def take(self, node: np.ndarray) -> NodeStatistics:
-        """Statistics of some nodes."""
+        """Select nodes."""
         return NodeStatistics(*(array[node] for array in self))
 
     def output(self, which: int) -> NodeStatistics:
-        """Statistics of the regressors and one output."""
+        """Restrict the statistics to one output."""
         if self.n_outputs == 1:
             return self
         kept = np.append(np.arange(self.n_regressors), self.n_regressors + which)
@@ -96,7 +96,7 @@ class NodeStatistics(NamedTuple):
 
 
 def no_statistics(n_nodes: int, n_regressors: int, n_outputs: int) -> NodeStatistics:
-    """Statistics of no rows at all."""
+    """Make empty statistics."""
     width = n_regressors + n_outputs
     return NodeStatistics(
         weight=np.zeros(n_nodes),
@@ -138,7 +138,7 @@ def add(
 def sum_upwards(
     statistics: NodeStatistics, parent: np.ndarray, depth: np.ndarray
 ) -> None:
-    """Give inner nodes the sums of their children, deepest level first, in place."""
+    """Add the children's statistics to inner nodes, deepest level first, in place."""
     for level in range(depth.max(), 0, -1):
         child = np.flatnonzero(depth == level)
         add(statistics, parent[child], statistics.take(child))
@@ -158,7 +158,7 @@ def slice_statistics(
     start: Int[np.ndarray, " n_slices"],
     stop: Int[np.ndarray, " n_slices"],
 ) -> NodeStatistics:
-    """Statistics of the places ``order[start:stop]`` for each of several slices.
+    """Compute statistics of the places ``order[start:stop]`` of each slice.
 
     Parameters
     ----------
@@ -210,10 +210,10 @@ def _small_slices(
     start: np.ndarray,
     stop: np.ndarray,
 ) -> None:
-    """`slice_statistics` of the small slices, all together but for their products.
+    """Compute `slice_statistics` of all small slices at once, in place.
 
-    In place. For each slice alone several calls of NumPy would take longer than the
-    work; a single one does not.
+    For each slice alone several calls of NumPy would take longer than the work; a
+    single one, for the products, does not.
     """
     occupied = np.flatnonzero(small & (stop > start))
     if not len(occupied):
@@ -243,7 +243,7 @@ def _small_slices(
 
 
 def tile_block(n_groups: int, width: int, n_rows: int) -> int:
-    """How many rows `tile_statistics` should be given at once.
+    """Number of rows to give `tile_statistics` at once.
 
     Parameters
     ----------
@@ -252,7 +252,7 @@ def tile_block(n_groups: int, width: int, n_rows: int) -> int:
     width : int
         Regressors and outputs.
     n_rows : int
-        Of the largest source.
+        Number of rows of the largest source.
     """
     wanted = next_power_of_two(2 * _TILE * n_groups)
     suitable = min(max(wanted, _SMALLEST_BLOCK), _LARGEST_BLOCK)
@@ -295,7 +295,7 @@ def tile_statistics(
     n_groups: int,
     block: int,
 ) -> tuple[np.ndarray, NodeStatistics]:
-    """Statistics of the groups in a block of rows, by products of tiles.
+    """Compute statistics of the groups in a block of rows, tile by tile.
 
     Parameters
     ----------

@@ -1,1 +1,1 @@
-"""Pruning rules: each a frozen value that says which subtree is kept."""
+"""Pruning rules: frozen values that choose a subtree of a grown tree."""

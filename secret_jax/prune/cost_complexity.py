@@ -1,4 +1,4 @@
-"""Pruning by a given penalty of a leaf, or not at all."""
+"""Pruning at a given penalty per leaf, or not at all."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class CostComplexity(PruningRule):
     _parameter_constraints: ClassVar[dict] = {"alpha": [real(0.0)]}
 
     def __call__(self, tree: Tree, evidence: Evidence) -> Pruned:
-        """Of several subtrees that are equally good the smallest."""
+        """Prune; among equally good subtrees the smallest wins."""
         path, _ = training_path(tree, evidence.training)
         index = int(np.searchsorted(path.alphas, self.alpha, side="right")) - 1
         return Pruned(path.subtree(tree, index), 0.0)
@@ -47,9 +47,9 @@ class CostComplexity(PruningRule):
 
 @dataclass(frozen=True, kw_only=True)
 class Unpruned(PruningRule):
-    """The tree as it was grown."""
+    """Rule that keeps the tree as it was grown."""
 
     def __call__(self, tree: Tree, evidence: Evidence) -> Pruned:
-        """The tree that was given; of several kinds the first."""
+        """Return the tree unchanged."""
         del evidence
         return Pruned(tree, 0.0)

@@ -1,4 +1,4 @@
-"""Pruning on the training rows alone, by an information criterion."""
+"""Pruning by an information criterion on the training rows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ROUNDING = 1e-12
 
 @dataclass(frozen=True, kw_only=True)
 class InformationCriterion(PruningRule):
-    """The subtree with the least information criterion on the training rows.
+    """Subtree of the least information criterion on the training rows.
 
     The noise is taken as normal with one variance, so that twice the negative
     log-likelihood is ``n log(RSS / n)`` up to a constant; of classes and counts it is
@@ -80,11 +80,11 @@ class InformationCriterion(PruningRule):
     }
 
     def knows(self, loss: Loss | None) -> bool:
-        """Whether there is such a criterion for a loss; None: for squared errors."""
+        """Whether the criterion is defined for a loss; None: for squared errors."""
         return loss is None or (loss.is_likelihood and self.criterion != "icomp")
 
     def __call__(self, tree: Tree, evidence: Evidence) -> Pruned:
-        """A subtree of the weakest-link path whose size is the number of parameters.
+        """Choose from the weakest-link path, with the number of parameters as size.
 
         Its value is the criterion, comparable between trees of the same rows.
         """
@@ -123,9 +123,9 @@ class InformationCriterion(PruningRule):
 
 
 def _splits_above(tree: Tree) -> np.ndarray:
-    """Shares of the splits such that a subtree's leaves add up to its splits.
+    """Share out the split parameters so that sums over leaves count each split once.
 
-    A node passes what it got from above, and its own split, on to its children.
+    A node passes its share from above, and that of its own split, on to its children.
     """
     own = split_degrees(tree)
     share = np.zeros(tree.n_nodes)
@@ -146,9 +146,9 @@ def covariance_complexity(
     ----------
     path : PruningPath
     statistics : NodeStatistics
-        Of the training rows.
+        Statistics of the training rows.
     variance : ndarray of shape (n_subtrees,)
-        Of the noise, as each subtree estimates it.
+        Noise variance, as estimated by each subtree.
 
     Returns
     -------

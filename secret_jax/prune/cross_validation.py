@@ -1,4 +1,4 @@
-"""Weakest-link pruning with a penalty that cross-validation chooses."""
+"""Weakest-link pruning at a penalty chosen by cross-validation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from secret_jax.tree.structure import Tree
 
 @dataclass(frozen=True, kw_only=True)
 class CrossValidation(PruningRule):
-    """The subtree at the penalty of a degree of freedom that cross-validates best.
+    """Subtree at the cross-validated penalty per degree of freedom.
 
     Breiman, Friedman, Olshen & Stone 1984, section 3.4.2: every part of the rows is
     predicted by a tree that was grown on the others; each subtree of the tree on all
@@ -28,8 +28,8 @@ class CrossValidation(PruningRule):
     n_folds : int, default=5
         Three cost 4 % more error over the ten real sets, ten gain nothing.
     n_repeats : int, default=2
-        How many times the rows are divided, each time anew: the size of the tree then
-        depends less on where a few rows fall, and more trees teach it.
+        Number of times that the rows are divided, each time differently: the size of
+        the tree then depends less on where a few rows fall, and more trees teach it.
 
     Examples
     --------
@@ -57,7 +57,7 @@ class CrossValidation(PruningRule):
         return self.n_repeats
 
     def __call__(self, tree: Tree, evidence: Evidence) -> Pruned:
-        """The subtree of the least error with the price of its size, and that error."""
+        """Choose the subtree of least size-penalised error, which is the value."""
         path = _path(tree)
         penalties = path.typical_penalties()
         fold_paths = [_path(fold_tree) for fold_tree in evidence.fold_trees]
@@ -80,7 +80,7 @@ class CrossValidation(PruningRule):
 
 
 def parts_of(weight: np.ndarray, n_folds: int, n_repeats: int = 1) -> list[np.ndarray]:
-    """Parts of like weight of the rows, by their places; each time all rows once.
+    """Divide rows into folds of similar weight, once per repeat.
 
     The order of the rows should have nothing to do with their content. Parts without
     rows are left out, and so are divisions of rows that were told apart before.
@@ -116,5 +116,5 @@ def parts_of(weight: np.ndarray, n_folds: int, n_repeats: int = 1) -> list[np.nd
 
 
 def _path(tree: Tree) -> PruningPath:
-    """Subtrees by the penalty of a degree of freedom, in units of squared error."""
+    """Weakest-link path by penalty per degree of freedom, in squared error."""
     return weakest_links(tree, training_errors(tree), 1.0 + model_degrees(tree))

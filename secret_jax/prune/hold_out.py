@@ -1,4 +1,4 @@
-"""Reduced-error pruning on rows that did not grow the tree."""
+"""Reduced-error pruning on held-out rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from secret_jax.tree.structure import Tree, compact
 
 @dataclass(frozen=True, kw_only=True)
 class HoldOut(PruningRule):
-    """The subtree with the least error on held-out rows, or on those of ``prune_set``.
+    """Subtree with the least error on held-out rows, or on those of ``prune_set``.
 
     Quinlan's reduced-error pruning (section 5.2 of Dobra & Gehrke 2002): bottom-up, a
     node becomes a leaf where its own model errs no more than its subtree.
@@ -55,9 +55,9 @@ class HoldOut(PruningRule):
         return self.refit
 
     def __call__(self, tree: Tree, evidence: Evidence) -> Pruned:
-        """The subtree of the least error with the price of its size, and that error.
+        """Choose the subtree of least size-penalised error, which is the value.
 
-        Of those on the weakest-link path of the one with the least error itself.
+        The candidates are the weakest-link path of the subtree of least error.
         """
         if evidence.held_out is None:
             return Pruned(tree, 0.0)

@@ -1,4 +1,4 @@
-"""What a pruning rule is: a value that says which subtree of a grown tree is kept."""
+"""Interface of pruning rules: values that choose a subtree of a grown tree."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ from secret_jax.models.interface import LeafModel
 from secret_jax.runtime.values import Value
 from secret_jax.tree.structure import Tree
 
-# So many leaves are read at a glance: a reader gains nothing by fewer.
+# Number of leaves below which a smaller tree is no easier to read.
 _AT_A_GLANCE = 4
 
 
 class Evidence(NamedTuple):
-    """What a rule may look at beside the tree.
+    """Data that a rule may use besides the tree.
 
     Attributes
     ----------
     training : Rows
-        Those that grew the tree.
+        Rows that grew the tree.
     held_out : Rows or None
-        Those that did not, if the rule asked for them and there were enough rows.
+        Rows that did not, if the rule asked for them and there were enough rows.
     unseen : sequence of ndarray of shape (n_training_rows,), bool
         Parts of the training rows, if the rule asked for folds.
     fold_trees : sequence of Tree
         For every part a tree of the same kind, grown on the rows outside of it.
     error_of_constant : float
-        What a row costs, over all outputs, if nothing is known of it. None: the number
+        Mean loss of the best constant, over all outputs. None: the number
         of outputs, since squared errors are in standardised units.
     tolerance : float
-        What a halving of the leaves may cost, see `priced`.
+        Increase of the error allowed for halving the leaves, see `priced`.
     leaf : LeafModel or None
-        What fitted the trees' models.
+        Leaf model of the trees.
     unseen_targets : sequence of ndarray of shape (n_rows_of_part, n_outputs)
         Targets of the parts, where trees of the folds have targets of their own.
     further_leaves : float
-        What there is to read beside the tree, in leaves.
+        Size of the additive curves, in leaves.
     """
 
     training: Rows
@@ -55,19 +55,19 @@ class Evidence(NamedTuple):
     further_leaves: float = 0.0
 
     def held_out_of(self, fold: int) -> Rows:
-        """The rows of a part, with the targets that its tree is to predict."""
+        """Held-out rows of a fold, with the targets that its tree has to predict."""
         rows = self.training.take(np.flatnonzero(self.unseen[fold]))
         if not len(self.unseen_targets):
             return rows
         return rows._replace(targets=self.unseen_targets[fold])
 
     def priced(self, error: np.ndarray, n_leaves: np.ndarray) -> np.ndarray:
-        """Errors of subtrees with a price for their size: the least is the best.
+        """Penalise the errors of subtrees by their size: the least is the best.
 
         A tree of twice as many leaves must err less by the tolerance, as a share, times
         the root of the share of the variance that the best one leaves unexplained: what
-        is nearly exact is not given up for a shorter text. Up to four leaves are read
-        at a glance, and cost nothing.
+        is nearly exact is not given up for a shorter text. Up to four leaves are
+        free.
 
         Parameters
         ----------
@@ -91,13 +91,13 @@ class Evidence(NamedTuple):
 
 
 class Pruned(NamedTuple):
-    """What is kept of a tree.
+    """Result of pruning a tree.
 
     Attributes
     ----------
     tree : Tree
     value : float
-        Of the trees with and without oblique splits the one of lower value is kept.
+        Criterion: of the trees with and without oblique splits the lower value is kept.
     fold_trees : tuple of Tree
         The trees of the folds, pruned alike; empty without folds.
     """
@@ -117,22 +117,22 @@ class PruningRule(Value, ABC):
 
     @property
     def held_out_share(self) -> float:
-        """Share of the rows that it wants to be held out of growing."""
+        """Share of the rows to hold out of growing."""
         return 0.0
 
     @property
     def folds(self) -> int:
-        """Parts of the rows that a further tree each should be grown without."""
+        """Number of folds; a further tree is grown without each."""
         return 0
 
     @property
     def repeats(self) -> int:
-        """How many times the rows are divided into such parts, each time anew."""
+        """Number of times the rows are divided into folds, each time differently."""
         return 1
 
     @property
     def refits(self) -> bool:
-        """Whether held-out rows give the tree its size, and then train it as well."""
+        """Whether the tree is refitted on all rows once held-out rows gave its size."""
         return True
 
     @abstractmethod

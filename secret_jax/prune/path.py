@@ -1,4 +1,4 @@
-"""The nested subtrees of a tree, from the whole tree to its root.
+"""Nested subtrees of a tree, from the whole tree to its root.
 
 Weakest-link pruning (Breiman, Friedman, Olshen & Stone 1984, chapter 3) orders the
 subtrees of a grown tree in one sequence; a penalty for size chooses among them.
@@ -16,12 +16,12 @@ from secret_jax.tree.structure import Tree, compact
 
 # Errors closer than this are equal up to rounding, and the smaller tree wins.
 TIE = 1e-9
-# Of a tree that spent nearly all rows the noise is estimated as if this share was left.
+# Minimum share of spare degrees assumed for the noise of a tree that spent nearly all.
 _LEAST_LEFT = 0.3
 
 
 class PruningPath(NamedTuple):
-    """The nested subtrees of a tree, from the whole tree to its root.
+    """Nested subtrees of a tree, from the whole tree to its root.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class PruningPath(NamedTuple):
     parent: np.ndarray
 
     def totals(self, values: np.ndarray) -> np.ndarray:
-        """Sums of a quantity of the nodes over the leaves of every subtree.
+        """Sum a quantity of the nodes over the leaves of every subtree.
 
         Parameters
         ----------
@@ -58,15 +58,15 @@ class PruningPath(NamedTuple):
         return np.cumsum(change)[:-1]
 
     def index_at(self, penalty: np.ndarray | float) -> np.ndarray:
-        """Which subtrees are the best at penalties."""
+        """Indices of the best subtrees at given penalties."""
         return np.searchsorted(self.alphas, penalty, side="right") - 1
 
     def typical_penalties(self) -> np.ndarray:
-        """A penalty from within the range in which each subtree is the best."""
+        """Geometric mean of the penalties between which each subtree is the best."""
         return np.append(np.sqrt(self.alphas[:-1] * self.alphas[1:]), np.inf)
 
     def subtree(self, tree: Tree, index: int) -> Tree:
-        """One of the subtrees of the tree that the path was made from."""
+        """Cut the tree of this path to the subtree of an index."""
         return compact(tree, self.step > index)
 
 
@@ -76,8 +76,8 @@ def weakest_links(
     """Order the subtrees of a tree by the penalty at which each is the best.
 
     The subtree with the least ``error + alpha * size``, summed over its leaves, shrinks
-    from the whole tree to the root as alpha rises; always that split goes next that
-    saves the least error per unit of size.
+    from the whole tree to the root as alpha rises; the next split to go is the one
+    that saves the least error per unit of size.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def weakest_links(
     error : ndarray of shape (n_nodes,)
         Error of every node as a leaf, in units that add up.
     size : ndarray of shape (n_nodes,), optional
-        What every node adds to the size as a leaf; by default one. Leaves whose models
+        Size of every node as a leaf; by default one. Leaves whose models
         leave terms out may spend less than the node above them: that one then counts
         for one less than they do, as if only the split was saved.
 
@@ -123,9 +123,9 @@ def weakest_links(
 
 
 def _rising(tree: Tree, size: np.ndarray) -> np.ndarray:
-    """Sizes by which every split adds one at least, to whichever subtree.
+    """Adjust sizes so that every split adds at least one.
 
-    No penalty, however high, would ever cut a split that adds nothing.
+    A split that adds nothing would be cut by no penalty, however high.
     """
     size = size.astype(np.float64)
     for node in np.flatnonzero(~tree.is_leaf)[::-1]:  # children before parents
@@ -147,19 +147,19 @@ def _below(tree: Tree, node: int) -> np.ndarray:
 
 
 def training_errors(tree: Tree) -> np.ndarray:
-    """Squared error of every node on its training rows, over rows and outputs."""
+    """Squared error of every node on its training rows, summed over outputs."""
     return tree.weight * tree.train_error.sum(axis=1)
 
 
 def of_size(tree: Tree, n_leaves: int) -> Tree:
-    """The largest subtree on the weakest-link path with at most so many leaves."""
+    """Largest subtree on the weakest-link path with at most ``n_leaves`` leaves."""
     path = weakest_links(tree, training_errors(tree))
     sizes = path.totals(np.ones(tree.n_nodes))
     return path.subtree(tree, int(np.argmax(sizes <= n_leaves)))
 
 
 def training_path(tree: Tree, rows: Rows) -> tuple[PruningPath, np.ndarray]:
-    """The weakest-link path of a tree on its training rows, in the targets' units.
+    """Weakest-link path of a tree on its training rows, in the targets' units.
 
     Parameters
     ----------
@@ -181,7 +181,7 @@ def training_path(tree: Tree, rows: Rows) -> tuple[PruningPath, np.ndarray]:
 
 
 def penalised(tree: Tree, penalty: float) -> Tree:
-    """Smallest subtree of least training error plus a penalty for its parameters.
+    """Prune to the least training error plus a penalty per parameter.
 
     Cost-complexity pruning (Breiman et al. 1984) with effective degrees of freedom: the
     residual sum of squares plus ``penalty`` noise variances for each degree of freedom

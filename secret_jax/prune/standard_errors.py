@@ -1,4 +1,4 @@
-"""Cost-complexity pruning by cross-validation with standard errors: CART's, GUIDE's."""
+"""Cost-complexity pruning by cross-validation with standard errors (CART, GUIDE)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from secret_jax.tree.structure import Tree
 
 @dataclass(frozen=True, kw_only=True)
 class StandardErrors(PruningRule):
-    """The smallest subtree whose cross-validated error is within some standard errors.
+    """Smallest subtree within some standard errors of the least CV error.
 
     Subtrees are those of least mean training error plus a penalty for each leaf. Every
     part of the rows is predicted by a tree that was grown on the others; each subtree
@@ -62,7 +62,7 @@ class StandardErrors(PruningRule):
         return self.n_folds
 
     def __call__(self, tree: Tree, evidence: Evidence) -> Pruned:
-        """That subtree, and its error."""
+        """Choose the subtree; return it with its cross-validated error."""
         path = _path(tree)
         penalties = path.typical_penalties()
         fold_paths = [_path(fold_tree) for fold_tree in evidence.fold_trees]
@@ -98,12 +98,12 @@ class StandardErrors(PruningRule):
 
 
 def standard_error_of_sum(losses: np.ndarray, weight: np.ndarray) -> float:
-    """Standard error of the sum of independent losses, some of which are repeated.
+    """Standard error of a weighted sum of independent losses.
 
     Parameters
     ----------
     losses, weight : ndarray of shape (n_rows,)
-        What a row costs, and how many it stands for.
+        Loss of each row, and number of rows that it stands for.
 
     Returns
     -------
@@ -119,5 +119,5 @@ def standard_error_of_sum(losses: np.ndarray, weight: np.ndarray) -> float:
 
 
 def _path(tree: Tree) -> PruningPath:
-    """Subtrees by the penalty of a leaf in units of the mean error."""
+    """Weakest-link path by penalty per leaf, in units of the mean error."""
     return weakest_links(tree, training_errors(tree) / tree.weight[0])

@@ -1,4 +1,4 @@
-"""When growth may end: what would be grown further, pruning would take back."""
+"""Early stop of growth, where pruning would remove any further split."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import numpy as np
 from secret_jax.prune.interface import Pruned
 from secret_jax.tree.structure import Tree
 
-# Growth ends so many levels below the tree that pruning keeps: a split that gains
-# nothing by itself may be worth it for those below it.
+# Growth ends this number of levels below the pruned tree: a split without gain of its
+# own may pay for the splits below it.
 LEVELS_BELOW = 3
 
 
 class Watch:
-    """Looks at trees as they grow, and says which of them are deep enough.
+    """Monitor that tells which growing trees are deep enough.
 
     Trees come in kinds, each pruned by itself. A kind is deep enough when the tree that
     pruning keeps of it ends at least `LEVELS_BELOW` levels above its frontier.
@@ -25,12 +25,12 @@ class Watch:
     judge : callable
         From a kind and its trees to the same trees with models, and what pruning keeps.
     n_kinds : int
-        Trees come in turn from each kind.
+        Trees come from each kind in turn.
 
     Attributes
     ----------
     found : dict of int to (list of Tree, Pruned)
-        What was judged last of every kind that was deep enough.
+        Last result for every kind that was deep enough.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Watch:
     def __call__(
         self, depth: int, so_far: Callable[[], Sequence[Tree]]
     ) -> Sequence[int]:
-        """The trees that need not grow further.
+        """Positions of the trees that need not grow further.
 
         Parameters
         ----------

@@ -1,1 +1,1 @@
-"""A fitted tree as a whole: grown again, split again, blended or trained gates."""
+"""Refinements of a fitted tree: distillation, new splits, blended or trained gates."""

@@ -1,4 +1,4 @@
-"""Blended gates: a hard tree whose splits all become sigmoids of one relative width."""
+"""Blended gates: all splits of a hard tree become sigmoids of one relative width."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from secret_jax.runtime.values import TupleOf, real
 
 @dataclass(frozen=True, kw_only=True)
 class Blend(Refinement):
-    """Gates of one relative width, chosen on rows that did not grow the tree.
+    """Gates of one relative width, chosen on held-out folds.
 
     Nothing is trained, the models are those of the hard tree, and width 0, the hard
     tree itself, is among the choices.
@@ -40,7 +40,7 @@ class Blend(Refinement):
     needs_unseen_rows: ClassVar[bool] = True
 
     def __call__(self, fitted: Fitted, recipe: Recipe) -> Refined:
-        """The tree with gates of the width that errs least on the folds."""
+        """Soften the tree with the width of least error on the folds."""
         if fitted.tree.n_leaves == 1:
             return Refined(fitted.tree)
         errors = np.zeros(len(self.widths))

@@ -1,4 +1,4 @@
-"""A tree grown again on what several trees say together, at the rows and between them.
+"""Distil the trees of a cross-validation into one tree.
 
 The mean of trees that were grown on parts of the rows errs less than each of them, and
 one tree that learns this mean keeps much of the gain (born-again trees, Breiman & Shang
@@ -33,18 +33,18 @@ from secret_jax.tree.structure import StopReason, Tree, compact
 
 @dataclass(frozen=True, kw_only=True)
 class Distillation(Value):
-    """What a tree learns from the trees of a cross-validation.
+    """Options for growing a tree again on the predictions of the fold trees.
 
     Attributes
     ----------
     own_share : float, default=0.5
-        Of a row's own output in what is learned of it; the rest is what the trees say.
+        Weight of a row's own output in its target; the rest is the trees' prediction.
     points_per_row : float, default=2.0
         Points between the rows, for each row,
     least_points : int, default=2000
         and at least.
     reach : float, default=0.5
-        How far from its row a point lies at most, as a share of the way to another row.
+        Maximum distance of a point from its row, as a share of that to another row.
     most_rise : float, default=0.5
         The new tree is taken if its error on the rows themselves is higher than that of
         the old one by at most this share of what the old one errs more on rows that it
@@ -78,7 +78,7 @@ class Distillation(Value):
     }
 
     def __call__(self, fitted: Fitted, recipe: Recipe) -> Fitted:
-        """Grow a cross-validated tree again on what the trees of the parts say.
+        """Grow a cross-validated tree again on the predictions of the fold trees.
 
         Parameters
         ----------
@@ -125,7 +125,7 @@ class Distillation(Value):
 
 
 def mean_error(trees: Sequence[Tree], parts: Sequence[Rows]) -> float:
-    """Mean error of hard trees, each on its own part of the rows."""
+    """Mean error of hard trees, each on rows of its own."""
     error = weight = 0.0
     for tree, rows in zip(trees, parts, strict=True):
         (value,) = _values([tree], rows.table)
@@ -141,18 +141,18 @@ def student_rows(
     options: Distillation,
     at_rows: np.ndarray | None = None,
 ) -> Rows:
-    """The rows and points between them, with what the teachers say of them.
+    """Rows, and points between them, with the teachers' predictions as targets.
 
     Parameters
     ----------
     rows : Rows
-        Those that grew the teachers.
+        Rows that grew the teachers.
     said : callable
-        What the teachers say of a table, of shape (n_rows, n_outputs).
+        Predictions of the teachers for a table, of shape (n_rows, n_outputs).
     schema : TableSchema
     options : Distillation
     at_rows : ndarray of shape (n_rows, n_outputs), optional
-        What they say at the rows, if that is something else.
+        Their predictions at the rows, if these differ.
 
     Returns
     -------
@@ -183,9 +183,9 @@ def between(
     second: np.ndarray,
     share: np.ndarray,
 ) -> Table:
-    """Points on the way from rows to others.
+    """Interpolate between pairs of rows.
 
-    Categories, missing values and the indicators of both are those of the first row.
+    Categories, missing values and indicators are taken from the first row of a pair.
 
     Parameters
     ----------
@@ -193,7 +193,7 @@ def between(
     schema : TableSchema
     first, second : ndarray of shape (n_points,), int
     share : ndarray of shape (n_points,)
-        How far on the way: 0 at the first row.
+        Position between the rows: 0 at the first one.
 
     Returns
     -------
@@ -212,9 +212,9 @@ def between(
 
 
 def mean_prediction(trees: Sequence[Tree], table: Table) -> np.ndarray:
-    """What hard trees predict on average, in standardised units, on the host.
+    """Average the predictions of hard trees, in standardised units, on the host.
 
-    Programs for trees of so many sizes would take longer to compile than to run.
+    Programs for trees of many different sizes would take longer to compile than to run.
 
     Returns
     -------
@@ -228,7 +228,7 @@ def mean_prediction(trees: Sequence[Tree], table: Table) -> np.ndarray:
 
 
 def _values(trees: Sequence[Tree], table: Table) -> list[np.ndarray]:
-    """What the models of hard trees say of rows, (n_rows, n_outputs) each."""
+    """Predict with the models of hard trees, (n_rows, n_outputs) each, on the host."""
 
     def block(rows: slice) -> list[np.ndarray]:
         part = table.take(rows)
@@ -242,7 +242,7 @@ def _values(trees: Sequence[Tree], table: Table) -> list[np.ndarray]:
 
 
 def measured_on(tree: Tree, rows: Rows, leaf: LeafModel, min_weight: float) -> Tree:
-    """A tree with weights, ranges and errors of rows that it was not grown on.
+    """Measure weights, ranges and errors of a tree on given rows.
 
     Parameters
     ----------

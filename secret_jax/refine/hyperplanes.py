@@ -1,4 +1,4 @@
-"""New splits for given subtrees: which rows should go left, and by what hyperplane.
+"""Search for a new split of a node with given subtrees, oblique or on one attribute.
 
 Every row knows what it would save by going left. A weighted logistic regression and a
 weighted linear discriminant propose directions, or the attributes do; the threshold of
@@ -30,7 +30,7 @@ _NEWTON_STEPS = 8
 _RIDGE = 1e-3
 # Longest Newton step, in deviations: from separable classes it would go to infinity.
 _LONGEST_STEP = 4.0
-# How far the present direction is turned toward the logistic one.
+# Weights of the logistic direction that is added to the present one.
 _TURNS = (1.0, 0.3)
 # Below this deviation, in units of the whole table, an attribute is constant.
 _CONSTANT = 1e-6
@@ -42,9 +42,9 @@ _SORTED_TOGETHER = 8
 
 @dataclass(frozen=True, kw_only=True)
 class PreferenceSplits(SplitFinder):
-    """The best split of a node for the subtrees that it has.
+    """Best split of a node whose subtrees stay as they are.
 
-    Of a node, ``targets`` has one column: what the objective drops by if the row goes
+    The ``targets`` of a node have one column: the drop of the objective if the row goes
     left instead of right. ``extra`` holds the ``direction`` and the ``threshold`` of
     the present split; where the node is not ``oblique`` the new one is on one
     attribute. The ``gain`` is what it saves over the present split, minus infinity if
@@ -54,11 +54,11 @@ class PreferenceSplits(SplitFinder):
 
     @property
     def numbers_per_cell(self) -> int:
-        """Sorted values, weights and savings."""
+        """Numbers per cell: sorted values, weights and savings."""
         return 3 * _SORTED_TOGETHER
 
     def __call__(self, node: Node) -> Split:
-        """The best split of one node."""
+        """Find the best split of one node."""
         if node.columns.oblique:
             found = jax.lax.cond(node.oblique, _obliquely, _along_an_axis, node)
         else:
@@ -91,7 +91,7 @@ def _saving(node: Node) -> jax.Array:
 
 
 def _cuts(directions: jax.Array, node: Node) -> tuple[_Cut, _Cut]:
-    """Best cuts along directions, forward and backward."""
+    """Best cuts along directions, with the low side going left or right."""
     projection = matmul(directions, node.x.T)
     return jax.lax.map(
         lambda values: _best_cuts(values, node),
@@ -147,7 +147,7 @@ def _best_cuts(values: jax.Array, node: Node) -> tuple[_Cut, _Cut]:
 
 
 def _oblique_directions(node: Node) -> jax.Array:
-    """Present direction, logistic, discriminant, and between them: (5, n_columns).
+    """Directions: present, logistic, discriminant, and between: (5, n_columns).
 
     A split keeps to the attributes that it has.
     """
@@ -168,7 +168,7 @@ def _oblique_directions(node: Node) -> jax.Array:
 
 
 def _logistic(z: jax.Array, goes_left: jax.Array, importance: jax.Array) -> jax.Array:
-    """Slopes of a ridge logistic regression for going right, by Newton's method."""
+    """Fit ridge logistic regression for going right by Newton's method."""
     design = jnp.concatenate([jnp.ones_like(z[:, :1]), z], axis=1)
     n = design.shape[1]
 
@@ -192,7 +192,7 @@ def _logistic(z: jax.Array, goes_left: jax.Array, importance: jax.Array) -> jax.
 def _discriminant(
     z: jax.Array, goes_left: jax.Array, importance: jax.Array
 ) -> jax.Array:
-    """Fisher's direction from the rows that should go left to those that should not."""
+    """Fisher's discriminant direction, from the rows for the left to the others."""
     share = jnp.stack([importance * goes_left, importance * (1.0 - goes_left)])
     mass = jnp.sum(share, axis=1)
     mean = safe_divide(matmul(share, z), mass[:, None])

@@ -1,4 +1,4 @@
-"""What a refinement is: a value that makes another tree of a fitted one."""
+"""Interface of refinements: values that turn a fitted tree into another one."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from secret_jax.tree.structure import Tree
 
 
 class RefinementWarning(UserWarning):
-    """Refinement did not pay, and the hard tree was kept."""
+    """Warning that refinement did not pay, and the hard tree was kept."""
 
 
 class Candidate(NamedTuple):
-    """A tree that was grown, its models from the training rows alone.
+    """Grown tree and its pruned form, with models of the training rows alone.
 
     Attributes
     ----------
@@ -32,7 +32,7 @@ class Candidate(NamedTuple):
 
 
 class FoldFit(NamedTuple):
-    """A tree like the fitted one that some rows had no part in growing.
+    """Tree fitted without some rows, in the same way as the final one.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class FoldFit(NamedTuple):
 
 
 class Fitted(NamedTuple):
-    """A fitted tree, and what a refinement starts from.
+    """Fitted tree with what a refinement starts from.
 
     Attributes
     ----------
@@ -61,13 +61,13 @@ class Fitted(NamedTuple):
     folds : tuple of FoldFit
         One where rows were held out, one for each part of a cross-validation.
     training : Rows
-        Those that grew it.
+        Rows that grew it.
     held_out : Rows or None
-        Those that pruned it; None where it was cross-validated or not pruned.
+        Rows that pruned it; None if it was cross-validated or not pruned.
     refit : bool
         Whether held-out rows may train, once they have chosen.
     student_rows : Rows or None
-        What the tree learned where that is not the rows themselves; see
+        Rows that the tree was fitted to, if not the training rows; see
         `secret_jax.refine.distillation`.
     """
 
@@ -82,7 +82,7 @@ class Fitted(NamedTuple):
     student_rows: Rows | None = None
 
     def all_rows(self, *, shuffle: bool = False) -> Rows:
-        """Those that may train the final tree, in an order without any meaning."""
+        """Rows that may train the final tree, in an order without meaning."""
         if not self.refit or self.held_out is None:
             return self.training
         rows = join([self.training, self.held_out])
@@ -90,7 +90,7 @@ class Fitted(NamedTuple):
 
 
 class Refined(NamedTuple):
-    """What became of a tree.
+    """Result of a refinement.
 
     Attributes
     ----------
@@ -118,12 +118,12 @@ class Refinement(Value, ABC):
     are."""
 
     def knows(self, loss: Loss | None) -> bool:
-        """Whether it refines trees of a loss; None: of squared errors."""
+        """Whether it supports trees of a loss; None: of squared errors."""
         return loss is None or not self.trains_models
 
     @property
     def held_out_share(self) -> float:
-        """Share of rows to hold out for it for good, where none were."""
+        """Share of rows to hold out permanently, if none are held out yet."""
         return 0.0
 
     @abstractmethod

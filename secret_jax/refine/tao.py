@@ -1,4 +1,4 @@
-"""Tree alternating optimisation: every split again, for the subtrees that it has.
+"""Tree alternating optimisation: optimise every split for its present subtrees.
 
 Carreira-Perpiñán & Tavallali 2018. With all else fixed, a row that reaches an inner
 node only asks which child's subtree predicts it better; so the best split of the node
@@ -33,13 +33,13 @@ from secret_jax.tree.structure import SplitKind, Tree
 
 # A drop of the objective below this share of it is rounding.
 _LEAST_DROP = 1e-6
-# Of a leaf that spent nearly all its rows the error counts as if this share was left.
+# Minimum share of spare degrees assumed for a leaf that spent nearly all its rows.
 _LEAST_LEFT = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tao(Refinement):
-    """Choose the splits of a tree again, deepest level first, until nothing changes.
+    """Tree alternating optimisation: refit splits level by level from the bottom.
 
     After every change the models below it are fitted again by the tree's own rule, and
     the change is kept only where the *objective* of its subtree drops: the sum over
@@ -51,29 +51,29 @@ class Tao(Refinement):
 
     Splits on a discrete attribute stay as they are, splits on one attribute stay splits
     on one, oblique splits keep to the attributes that they have, and no leaf gets less
-    than the least weight. Rows that are kept aside say how many passes pay.
+    than the least weight. Held-out rows determine the number of passes.
 
     Attributes
     ----------
     max_sweeps : int, default=10
-        Most passes over all levels.
+        Maximum number of passes over all levels.
     tol : float, default=1e-3
         Passes end when one lowers the objective by a smaller share.
     patience : int, default=2
-        Passes end when so many in a row did not help the rows kept aside.
+        Number of passes without improvement on held-out rows after which to stop.
     node_rows : int, default=2048
-        Most rows of a node that its new split is looked for on.
+        Maximum number of rows of a node in the search for its split.
     most_rows : int, default=32768
-        Most rows that splits are accepted on; all rows see the result.
+        Maximum number of rows for accepting splits; all rows judge the result.
     penalty : float, default=1.0
         Least drop of the objective for every number in a new split, in noise variances.
     gcv_factor : float, default=1.2
         How often a degree of freedom counts in the objective; see `secret_jax.Ridge`.
     margin : float, default=2.0
-        The rows kept aside must be better off by so many standard errors. Fewer let
-        chance in: over real tables most of what passed one was worth nothing.
+        Minimum improvement on held-out rows, in standard errors. With less, chance gets
+        in: over real tables most of what passed one was worth nothing.
     checked_share : float, default=0.25
-        Share of the rows that is kept aside.
+        Share of the rows that is held out.
 
     References
     ----------
@@ -110,7 +110,7 @@ class Tao(Refinement):
     }
 
     def __call__(self, fitted: Fitted, recipe: Recipe) -> Refined:
-        """The alternated tree, and how many passes it took."""
+        """Optimise the splits, and return the tree with the number of passes."""
         rows = fitted.all_rows(shuffle=True)
         check = None if fitted.refit else fitted.held_out
         if fitted.student_rows is not None:
@@ -128,13 +128,13 @@ class Tao(Refinement):
 
 
 class Alternated(NamedTuple):
-    """An alternated tree, and how it came about.
+    """Result of alternating optimisation.
 
     Attributes
     ----------
     tree : Tree
     n_sweeps : int
-        How many passes over all levels it took; 0 if it is the tree that was given.
+        Number of passes over all levels; 0 if it is the tree that was given.
     objectives : tuple of float
         The objective at the start and after every level of every pass.
     """
@@ -147,7 +147,7 @@ class Alternated(NamedTuple):
 def improve(
     tree: Tree, rows: Rows, check: Rows | None, recipe: Recipe, options: Tao
 ) -> Alternated:
-    """Alternate a tree as long as rows that are kept aside say that it pays.
+    """Alternate for as many passes as held-out rows find worthwhile.
 
     Parameters
     ----------
@@ -156,8 +156,8 @@ def improve(
     rows : Rows
         In shuffled order.
     check : Rows or None
-        Rows that tell how many passes pay. None: a part of ``rows`` is kept aside for
-        that, and the passes are then made again on all of them.
+        Rows that determine the number of passes. None: part of ``rows`` is held out
+        for that, and the passes are then made again on all of them.
     recipe : Recipe
     options : Tao
 
@@ -186,7 +186,7 @@ def improve(
 def alternate(
     tree: Tree, rows: Rows, check: Rows | None, recipe: Recipe, options: Tao
 ) -> Alternated:
-    """Passes over all levels; see `Tao` for what they keep.
+    """Run passes over all levels; see `Tao` for the criterion of acceptance.
 
     Parameters
     ----------
@@ -256,14 +256,14 @@ def _errors(tree: Tree, rows: Rows | None) -> np.ndarray:
 
 
 def _clearly_positive(differences: np.ndarray, margin: float) -> bool:
-    """Whether a sum is more than some of its standard errors above zero."""
+    """Whether a sum exceeds zero by some of its standard errors."""
     n = len(differences)
     error = np.std(differences) * n / np.sqrt(max(n - 1, 1))
     return bool(differences.sum() > margin * error)
 
 
 def subtree_costs(tree: Tree, gcv_factor: float) -> np.ndarray:
-    """The objective of the subtree below every node, shape (n_nodes,), float64."""
+    """Objective of the subtree below every node, shape (n_nodes,), float64."""
     weight = np.where(tree.weight > 0, tree.weight, 1.0)
     spare = 1.0 - gcv_factor * model_degrees(tree) / weight
     cost = training_errors(tree) / np.maximum(spare, _LEAST_LEFT) ** 2
@@ -283,10 +283,10 @@ def _improve_level(
     least: float,
     options: Tao,
 ) -> tuple[Tree, np.ndarray]:
-    """The tree with better splits at one depth, and its costs.
+    """Improve the splits at one depth; return the tree and its costs.
 
-    A node that was tried without success is active no longer, in place: until something
-    above or below it changes, it would be tried without success again.
+    Nodes tried without success are marked inactive, in place: a new attempt would fail
+    again until something above or below them changes.
     """
     continuous = (tree.kind == SplitKind.AXIS) | (tree.kind == SplitKind.OBLIQUE)
     nodes = np.flatnonzero(continuous & active & (tree.depth == level))
@@ -321,19 +321,19 @@ def _improve_level(
 def proposed(
     tree: Tree, nodes: np.ndarray, rows: Rows, least: float, node_rows: int
 ) -> Tree:
-    """The tree with the best splits of some nodes for the subtrees that they have.
+    """Replace the splits of some nodes by the best ones for their present subtrees.
 
     Parameters
     ----------
     tree : Tree
     nodes : ndarray of shape (n_nodes,), int
-        Of one depth, split on continuous attributes.
+        Nodes of one depth, split on continuous attributes.
     rows : Rows
         In shuffled order.
     least : float
         Least weight of a side.
     node_rows : int
-        Most rows of a node that are looked at.
+        Maximum number of rows used of a node.
 
     Returns
     -------
@@ -390,7 +390,7 @@ def proposed(
 
 
 def _with_splits(tree: Tree, nodes: np.ndarray, found: Split) -> Tree:
-    """The tree with those of the new splits that save something."""
+    """Apply the new splits that reduce the error."""
     useful = np.isfinite(found.gain) & (found.gain > 0)
     if not useful.any():
         return tree
@@ -424,7 +424,7 @@ _SPLIT_FIELDS = ("left", "right", "attribute", "direction", "threshold")
 
 
 def _merge(tree: Tree, changed: Tree, taken: np.ndarray) -> Tree:
-    """Some nodes of one tree, the others of another; their links are alike."""
+    """Take some nodes from one tree and the rest from another of the same shape."""
     fields = {}
     for name in (*_MODEL_FIELDS, *_SPLIT_FIELDS):
         old, new = getattr(tree, name), getattr(changed, name)
@@ -442,7 +442,7 @@ def _merge(tree: Tree, changed: Tree, taken: np.ndarray) -> Tree:
 
 
 def _ancestors(tree: Tree, level: int) -> np.ndarray:
-    """Each node's ancestor at a depth (itself there), -1 above it."""
+    """Ancestor of each node at a depth (itself there), -1 for nodes above it."""
     top = np.where(tree.depth == level, np.arange(tree.n_nodes), -1)
     for node in np.flatnonzero(tree.depth > level):  # parents come before children
         top[node] = top[tree.parent[node]]

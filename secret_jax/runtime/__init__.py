@@ -1,1 +1,1 @@
-"""Which device computes, compiled programs and their cache, threads, linear algebra."""
+"""Devices, compiled programs and their cache, threads, linear algebra."""

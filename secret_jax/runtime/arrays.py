@@ -1,7 +1,7 @@
-"""Array operations that NumPy and JAX do best in different ways, each with two bodies.
+"""Array operations implemented separately for NumPy and for JAX.
 
-Rows and what is chosen from them are the last axes of arrays; all axes before them are
-of nodes. Arrays of NumPy are computed by NumPy, all others by JAX.
+Rows, or entries selected from them, are the last axes of arrays; all axes before them
+enumerate nodes. Arrays of NumPy are computed by NumPy, all others by JAX.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ROUNDING = 1e-6
 
 
 def largest(values: Float[AnyArray, "... n"], k: int) -> Int[AnyArray, "... k"]:
-    """Places of the k largest values, in their order; of equals the first.
+    """Positions of the k largest values, in descending order; ties by position.
 
     Examples
     --------
@@ -49,7 +49,7 @@ def largest(values: Float[AnyArray, "... n"], k: int) -> Int[AnyArray, "... k"]:
 
 
 def taken(array: AnyArray, index: AnyArray, n_axes: int) -> AnyArray:
-    """Entries along the axis after the axes of nodes, of which there are so many.
+    """Take entries along the axis after ``n_axes`` axes of nodes.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def taken(array: AnyArray, index: AnyArray, n_axes: int) -> AnyArray:
 
 @lru_cache(maxsize=1024)
 def _all_nodes(shape: tuple[int, ...], n_axes: int) -> tuple[np.ndarray, ...]:
-    """Places along the axes of nodes, to be broadcast to so many axes."""
+    """Indices along the axes of nodes, for broadcasting to ``n_axes`` axes."""
     after = n_axes - 1
     return tuple(
         np.arange(n).reshape(n, *(1,) * (after - axis)) for axis, n in enumerate(shape)
@@ -75,7 +75,7 @@ def _all_nodes(shape: tuple[int, ...], n_axes: int) -> tuple[np.ndarray, ...]:
 
 
 def where_each(chosen: AnyArray, a: AnyArray, b: AnyArray) -> AnyArray:
-    """Entries of two arrays, by a condition on their first axes."""
+    """Select entries of two arrays by a condition on their first axes."""
     shape = chosen.shape + (1,) * (a.ndim - chosen.ndim)
     return namespace(a).where(chosen.reshape(shape), a, b)
 
@@ -83,7 +83,7 @@ def where_each(chosen: AnyArray, a: AnyArray, b: AnyArray) -> AnyArray:
 def either(
     chosen: AnyArray, first: Callable[[], Any], second: Callable[[], Any]
 ) -> Any:
-    """What one of two functions makes of each node: only what is chosen is computed.
+    """Evaluate one of two functions for each node, and only what is needed.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def improved(
     nodes: Any,
     state: Any,
 ) -> Any:
-    """A state after so many steps, of which each improves some nodes, or none.
+    """Apply up to ``n`` steps, each of which improves some nodes or none.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ def improved(
 
 
 def sigmoid(values: AnyArray) -> AnyArray:
-    """1 / (1 + exp(-values))."""
+    """Logistic function, 1 / (1 + exp(-values))."""
     if namespace(values) is np:
         return 1 / (1 + np.exp(-values))
     return jax.nn.sigmoid(values)
@@ -159,7 +159,7 @@ def standard_normal(probability: AnyArray) -> AnyArray:
 def sums_by_code(
     codes: Int[AnyArray, "... n_rows"], values: Float[AnyArray, "... n_rows"], n: int
 ) -> Float[AnyArray, "... n"]:
-    """Sums of the values of rows of each code.
+    """Sum the values of rows by code.
 
     Examples
     --------
@@ -176,7 +176,7 @@ def sums_by_code(
 
 
 def stacked(function: Callable[[AnyArray], AnyArray], arrays: AnyArray) -> AnyArray:
-    """A function of each entry along the first axis, one after the other."""
+    """Apply a function to each entry along the first axis in turn."""
     if namespace(arrays) is np:
         return np.stack([function(array) for array in arrays])
     return jax.lax.map(function, arrays)
@@ -249,7 +249,7 @@ def _quantiles_by_sorting(
 def products_of_pairs(
     design: Float[AnyArray, "... n_rows width"],
 ) -> Float[AnyArray, "... n_rows n_products"]:
-    """Products of each row's numbers, upper triangle column by column.
+    """Pairwise products of each row's numbers, upper triangle column by column.
 
     Examples
     --------
@@ -282,7 +282,7 @@ def sums_below(
     Float[AnyArray, "... n_directions n_cuts n_columns"],
     Float[AnyArray, "... n_directions n_cuts n_own"],
 ]:
-    """Weighted sums over the rows that are not above a threshold.
+    """Weighted sums over the rows not above each threshold.
 
     Parameters
     ----------

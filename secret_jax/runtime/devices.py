@@ -1,4 +1,4 @@
-"""Which device computes, and how much of its memory one step may take."""
+"""Choice of the device, and limits on its memory per step."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import jax
 from secret_jax.runtime.shapes import next_power_of_two
 
 _PLATFORMS = ("cpu", "gpu", "cuda", "rocm", "tpu")
-# The fewest rows that go through a device together.
+# Minimum number of rows that go through a device together.
 LEAST_ROWS = 1024
-# Without a limit an accelerator takes so much for one step; processors have caches.
+# Memory for one step on an accelerator without a limit; processors have caches.
 _ACCELERATOR_BYTES = 1 << 30
 
 # With fewer rows an accelerator should wait for its launches longer than processors
@@ -27,7 +27,7 @@ _MAX_MEMORY: contextvars.ContextVar[int | None] = contextvars.ContextVar(
 
 
 def device_named(name: str) -> Any:
-    """The device of a name like "cpu", "gpu" or "gpu:1".
+    """Find the device of a name like "cpu", "gpu" or "gpu:1".
 
     Raises
     ------
@@ -64,7 +64,7 @@ def computing_on(
     fall_back: bool = False,
     n_rows: int | None = None,
 ) -> Iterator[None]:
-    """Compute on a device, with a bound on the memory of a step, inside a with block.
+    """Compute on a device, with a memory limit per step, inside a with block.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def computing_on(
     fall_back : bool
         Where the device does not exist, compute on what JAX prefers.
     n_rows : int, optional
-        How many rows of the host there are to compute with.
+        Number of rows of the host to compute with.
 
     Raises
     ------
@@ -118,7 +118,7 @@ def is_out_of_memory(error: Exception) -> bool:
 
 
 def _processor() -> Any:
-    """The processor, where JAX prefers something else and has one."""
+    """CPU device, if JAX prefers another device and has a CPU."""
     if jax.default_backend() == "cpu":
         return None
     try:
@@ -128,12 +128,12 @@ def _processor() -> Any:
 
 
 def _preferred() -> Any:
-    """The device of the surrounding ``jax.default_device``, if there is one."""
+    """Device set by a surrounding ``jax.default_device``, if any."""
     return jax.config.jax_default_device  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def chosen_device() -> Any:
-    """The device that what is called now would run on."""
+    """Device that a call made now would run on."""
     device = _preferred()
     if device is None:
         return jax.local_devices()[0]  # not those of other processes
@@ -141,17 +141,17 @@ def chosen_device() -> Any:
 
 
 def memory_limit() -> int | None:
-    """The bound on the memory of a step, in MiB, of what is called now."""
+    """Memory limit per step of the current context, in MiB."""
     return _MAX_MEMORY.get()
 
 
 def on_accelerator() -> bool:
-    """Whether what is compiled now runs on something else than processors."""
+    """Whether programs compiled now run on something other than a CPU."""
     return chosen_device().platform != "cpu"
 
 
 def in_32_bits() -> AbstractContextManager[Any]:
-    """Programs are traced with float32 and int32, whatever ``jax_enable_x64`` says.
+    """Trace programs with float32 and int32, whatever ``jax_enable_x64`` says.
 
     Twice as wide they would bring nothing but time, and other trees.
     """
@@ -160,17 +160,17 @@ def in_32_bits() -> AbstractContextManager[Any]:
 
 @contextmanager
 def own_settings() -> Iterator[None]:
-    """Settings of JAX that fits need, whatever is set for the programs around them.
+    """Set JAX as fits need it, whatever the caller's settings are.
 
-    Programs are compiled: what one of them does step by step would take hours. Arrays
-    of the host go to the device, which is no oversight here.
+    Programs are always compiled: run step by step, one would take hours. Implicit
+    transfers from the host to the device are intended here.
     """
     with in_32_bits(), jax.disable_jit(False), jax.transfer_guard("allow"):
         yield
 
 
 def carried(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, with the settings of the thread that asked, in whatever thread.
+    """Wrap a function to use the current thread's settings in any other thread.
 
     They are kept apart for each thread: the device, `own_settings` and the bound on
     memory of `computing_on`.
@@ -189,7 +189,7 @@ def carried(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def rows_at_once(row_bytes: int, usual: int, n_rows: int | None = None) -> int:
-    """How many rows may go through the device together.
+    """Number of rows that may go through the device at once.
 
     Parameters
     ----------
@@ -198,7 +198,7 @@ def rows_at_once(row_bytes: int, usual: int, n_rows: int | None = None) -> int:
     usual : int
         Rows that suit the caches of a processor, a power of two.
     n_rows : int, optional
-        How many there are: an accelerator takes no block that is larger.
+        Total number of rows: the maximum block size on an accelerator.
 
     Returns
     -------

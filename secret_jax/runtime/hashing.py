@@ -1,4 +1,4 @@
-"""Hashes as randomness: the same content gives the same numbers, on every machine."""
+"""Hashes as random numbers: the same content gives the same on every machine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 def mix(value: np.ndarray | np.uint64) -> np.ndarray:
-    """One round of the splitmix64 finaliser (Steele, Lea & Flood 2014), uint64."""
+    """Apply a round of the splitmix64 finaliser (Steele, Lea & Flood 2014), uint64."""
     with np.errstate(over="ignore"):
         value = np.asarray(value, np.uint64) + _GOLDEN
         value = (value ^ (value >> np.uint64(30))) * _M1
@@ -20,12 +20,12 @@ def mix(value: np.ndarray | np.uint64) -> np.ndarray:
 
 
 def uniform(key: np.ndarray) -> np.ndarray:
-    """Numbers in [0, 1) from uint64 keys; equal keys give equal numbers, float64."""
+    """Map uint64 keys to numbers in [0, 1), float64."""
     return (mix(key) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 def random_numbers(key: np.ndarray, n: int) -> np.ndarray:
-    """Random numbers of several keys.
+    """Draw random numbers for each of several keys.
 
     Parameters
     ----------

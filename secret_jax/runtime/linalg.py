@@ -1,7 +1,7 @@
-"""Small linear algebra that never yields NaN, of one problem or of many.
+"""Small linear algebra that never yields NaN, for one problem or many.
 
-Problems are the last axes of arrays; all axes before them are of many problems. Arrays
-of NumPy are computed by NumPy, all others by JAX.
+Each problem takes the last axes of arrays; all axes before them enumerate problems.
+Arrays of NumPy are computed by NumPy, all others by JAX.
 
 Elimination is written out in array operations on purpose. Batched LAPACK calls on the
 CPU share one thread pool and can wait for each other for ever (seen with jaxlib
@@ -31,8 +31,8 @@ else:
 
 HIGHEST = jax.lax.Precision.HIGHEST
 
-# Written out, so many squarings of a matrix follow each other before it is scaled
-# again: far from any overflow.
+# Maximum number of successive squarings of a matrix before it is scaled again, when
+# unrolled: far from any overflow.
 _MOST_SQUARINGS = 3
 
 _OF_NUMPY = (np.ndarray, np.generic)
@@ -44,11 +44,11 @@ _WRITTEN_OUT: contextvars.ContextVar[bool] = contextvars.ContextVar(
 
 @contextmanager
 def written_out(wanted: bool = True) -> Iterator[None]:
-    """Short loops that are traced within are written out, step by step.
+    """Unroll short loops that are traced inside the block.
 
-    An accelerator starts several kernels for every turn of a loop, some of them only to
-    copy what it carries, but few for steps that stand one after the other. Processors
-    keep their loops: they compile faster. The numbers are the same, but for rounding.
+    An accelerator starts several kernels for every iteration of a loop, some only to
+    copy its state, but few for steps that follow each other. On CPUs loops stay, as
+    they compile faster. Results are the same up to rounding.
     """
     token = _WRITTEN_OUT.set(wanted)
     try:
@@ -58,12 +58,12 @@ def written_out(wanted: bool = True) -> Iterator[None]:
 
 
 def is_written_out() -> bool:
-    """Whether loops that are traced now are written out."""
+    """Whether loops that are traced now are unrolled."""
     return _WRITTEN_OUT.get()
 
 
 def turns(n: int, step: Callable[[Any, Any], Any], start: Any) -> Any:
-    """``step(i, state)`` for all i below n, as a loop or written out.
+    """Apply ``step(i, state)`` for all i below n, as a loop or unrolled.
 
     Examples
     --------
@@ -80,28 +80,28 @@ def turns(n: int, step: Callable[[Any, Any], Any], start: Any) -> Any:
 
 
 def namespace(array: Any) -> Any:
-    """NumPy for its arrays, `jax.numpy` for all others."""
+    """Choose NumPy for its own arrays, `jax.numpy` for all others."""
     return np if isinstance(array, _OF_NUMPY) else jnp
 
 
 def each(function: Callable[..., Any], n_axes: int) -> Callable[..., Any]:
-    """A JAX function of one problem, of arrays with so many axes of problems."""
+    """Map a JAX function of one problem over a number of leading axes."""
     for _ in range(n_axes):
         function = jax.vmap(function)
     return function
 
 
 def matmul(a: AnyArray, b: AnyArray) -> AnyArray:
-    """Matrix product in full float32: TF32 is not enough for a Gram matrix."""
+    """Multiply matrices in full float32: TF32 is not enough for a Gram matrix."""
     if namespace(a) is np and namespace(b) is np:
         return np.matmul(a, b)
     return jnp.matmul(a, b, precision=HIGHEST)
 
 
 def small_matmul(a: AnyArray, b: AnyArray) -> AnyArray:
-    """`matmul` of small matrices: a part of other kernels.
+    """Multiply small matrices, fused with other kernels.
 
-    Written out it is a sum of products, which a compiler joins to what is around it.
+    Unrolled, it is a sum of products, which a compiler can fuse with its neighbours.
     """
     if not is_written_out():
         return matmul(a, b)
@@ -109,17 +109,17 @@ def small_matmul(a: AnyArray, b: AnyArray) -> AnyArray:
 
 
 def matvec(matrix: AnyArray, vector: AnyArray) -> AnyArray:
-    """Products of matrices (..., m, n) with vectors (..., n)."""
+    """Multiply matrices (..., m, n) by vectors (..., n)."""
     return matmul(matrix, vector[..., None])[..., 0]
 
 
 def vecmat(vector: AnyArray, matrix: AnyArray) -> AnyArray:
-    """Products of vectors (..., m) with matrices (..., m, n): weighted sums of rows."""
+    """Multiply vectors (..., m) by matrices (..., m, n): weighted sums of rows."""
     return matmul(vector[..., None, :], matrix)[..., 0, :]
 
 
 def safe_divide(numerator: Any, denominator: AnyArray) -> Any:
-    """A quotient, 0 where the denominator is not positive: weights of nothing.
+    """Divide, with 0 where the denominator is not positive.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ def safe_divide(numerator: Any, denominator: AnyArray) -> Any:
 
 
 def unit_vectors(vectors: AnyArray) -> AnyArray:
-    """Vectors along the last axis with length one; what has none becomes zero."""
+    """Scale vectors along the last axis to length one; zero or non-finite ones to 0."""
     xp = namespace(vectors)
     sound = xp.isfinite(vectors).all(axis=-1, keepdims=True)
     length = xp.sqrt(xp.sum(vectors**2, axis=-1, keepdims=True))
@@ -151,7 +151,7 @@ def unit_vectors(vectors: AnyArray) -> AnyArray:
 def inverse_cholesky(
     matrix: Float[AnyArray, "... n n"], tolerance: jax.Array | float
 ) -> tuple[Float[AnyArray, "... n n"], Bool[AnyArray, "... n"]]:
-    """Inverse of the Cholesky factor of a positive semi-definite matrix.
+    """Invert the Cholesky factor of a positive semi-definite matrix.
 
     Parameters
     ----------
@@ -215,7 +215,7 @@ def _factor(pivot: jax.Array, tolerance: jax.Array | float) -> jax.Array:
 def _inverse_written_out(
     matrix: Float[Array, "n n"], tolerance: jax.Array | float
 ) -> Float[Array, "n n"]:
-    """The inverse factor by the same operations on each number, two pivots a step.
+    """Compute `inverse_cholesky` unrolled, two pivots per step.
 
     In place: what has been eliminated makes room for a column of the inverse. A step
     is one kernel. The barriers keep a compiler from merging steps: each would then be
@@ -246,7 +246,7 @@ def _inverse_written_out(
 def guarded_solve(
     matrix: Float[AnyArray, "... n n"], rhs: AnyArray, tolerance: jax.Array | float
 ) -> AnyArray:
-    """Solve a positive semi-definite system; dependent columns get a zero.
+    """Solve a positive semi-definite system, with zeros for dependent columns.
 
     Parameters
     ----------
@@ -270,7 +270,7 @@ def guarded_solve(
 def _eliminated(
     matrix: np.ndarray, right: np.ndarray, tolerance: Any, *, triangular: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Gauss's elimination of many problems at once, without pivoting.
+    """Apply Gaussian elimination without pivoting to many problems at once.
 
     The problems are the last axis of what is computed: a step is a few operations on
     long runs of numbers.
@@ -325,7 +325,7 @@ def _solved(matrix: np.ndarray, rhs: np.ndarray, tolerance: Any) -> np.ndarray:
 
 
 def definite_solve(matrix: AnyArray, rhs: AnyArray) -> AnyArray:
-    """Solve a system that is positive definite but for rounding.
+    """Solve a system that is positive definite up to rounding.
 
     Parameters
     ----------

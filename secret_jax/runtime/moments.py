@@ -1,4 +1,4 @@
-"""Weighted moments of parts, added up: the one accumulator of the package."""
+"""Accumulation of weighted moments, shared by the whole package."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Moments(NamedTuple):
 
 
 def added_up(parts: Moments, first: np.ndarray) -> Moments:
-    """Moments of runs of parts (Chan, Golub & LeVeque 1983).
+    """Combine the moments of runs of parts (Chan, Golub & LeVeque 1983).
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def added_up(parts: Moments, first: np.ndarray) -> Moments:
 
 
 def grouped(parts: Moments, group: np.ndarray) -> tuple[np.ndarray, Moments]:
-    """Moments of groups of parts, and which groups there are, rising."""
+    """Combine moments by group; return the sorted groups and their moments."""
     order = np.argsort(group, kind="stable")
     ranked = group[order]
     first = np.flatnonzero(np.r_[True, ranked[1:] != ranked[:-1]])

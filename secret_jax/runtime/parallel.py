@@ -1,4 +1,4 @@
-"""Threads: array operations and compiled programs let each other run."""
+"""Threads for array operations and compiled programs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _begin_work() -> None:
 
 
 def one_thread_for_products() -> AbstractContextManager[Any]:
-    """Within it NumPy's products take one thread each.
+    """Limit NumPy's matrix products to one thread inside a with block.
 
     Our own threads run beside them: with as many again per product they would only get
     in each other's way, and a table of a hundred columns took six times as long.
@@ -41,10 +41,9 @@ def one_thread_for_products() -> AbstractContextManager[Any]:
 def in_blocks(
     function: Callable[[slice], _Result], n_rows: int, block: int = ROW_BLOCK
 ) -> Iterator[_Result]:
-    """Results of a function of a slice of rows, for slices that cover all rows.
+    """Apply a function to slices that cover all rows, in parallel.
 
-    The processors share the slices; the results come in the order of the rows, and no
-    more than a few wait to be taken.
+    Results are yielded in the order of the rows, and only a few are computed ahead.
 
     Examples
     --------
@@ -72,7 +71,7 @@ def in_blocks(
 
 
 def side_by_side(function: Callable[[Any], None], jobs: Iterable[Any]) -> None:
-    """Call a function for every job, in threads; its errors are raised here."""
+    """Call a function for every job in threads, and raise its errors here."""
     if getattr(_THREAD, "works", False):
         collections.deque(map(function, jobs), maxlen=0)
         return
@@ -80,7 +79,7 @@ def side_by_side(function: Callable[[Any], None], jobs: Iterable[Any]) -> None:
 
 
 def _pool() -> ThreadPoolExecutor:
-    """The threads of this process, which stay: small levels come by the thousand."""
+    """Persistent thread pool of this process, for thousands of small levels."""
     process = os.getpid()
     if process not in _POOLS:  # threads do not survive a fork
         _POOLS.clear()

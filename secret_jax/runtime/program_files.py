@@ -1,4 +1,4 @@
-"""Compiled programs on disk: found again by what made them, and safe to read.
+"""Compiled programs on disk: keyed by what made them, and safe to read.
 
 What a folder of programs holds is code that this process will run. So the folder is the
 user's own and nobody else may write to it; a file that is broken, or of another
@@ -22,18 +22,18 @@ from typing import Any
 
 from secret_jax.runtime.warning import warn
 
-# ``SECRET_JAX_CACHE`` names a folder, or says no with one of these.
+# ``SECRET_JAX_CACHE`` names a folder, or is one of these for none.
 VARIABLE = "SECRET_JAX_CACHE"
 _NO = ("0", "off", "no", "false", "none")
 _SUFFIX = ".program"
 _UNFINISHED = ".program-unfinished"
 _MAGIC = b"secret_jax program 1\n"
-# The least recently used files are deleted beyond so many bytes.
+# Maximum size of the folder; the least recently used files are deleted first.
 _MOST_BYTES = 1 << 29
 
 
 class ProgramFolder:
-    """A folder of compiled programs.
+    """Folder of compiled programs.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class ProgramFolder:
         self._usable: bool | None = None
 
     def read(self, key: str) -> Any:
-        """What was kept under a key; None if there is nothing that can be trusted."""
+        """Read the value of a key; None if there is none that can be trusted."""
         if not self.path.is_dir() or not self._trusted():
             return None
         path = self._file(key)
@@ -76,12 +76,12 @@ class ProgramFolder:
         return found
 
     def forget(self, key: str) -> None:
-        """Delete what is kept under a key."""
+        """Delete the value of a key."""
         with contextlib.suppress(OSError):
             self._file(key).unlink(missing_ok=True)
 
     def write(self, key: str, value: Any) -> None:
-        """Keep something under a key; other processes see all of it or nothing."""
+        """Write the value of a key atomically."""
         try:
             body = zlib.compress(pickle.dumps(value), 1)
         except Exception:  # of classes that cannot be pickled: it is compiled again
@@ -124,7 +124,7 @@ class ProgramFolder:
             return bool(self._usable)
 
     def _refuse(self, why: str) -> None:
-        """Say once why programs are not kept, if somebody asked for the folder."""
+        """Warn once why programs are not kept, if the user named the folder."""
         if self._usable is False:
             return
         self._usable = False
@@ -157,7 +157,7 @@ class ProgramFolder:
 
 
 def _is_ours(status: os.stat_result) -> bool:
-    """Whether a folder or a file is the user's own, and nobody else may write to it."""
+    """Whether a folder or file belongs to the user and nobody else may write to it."""
     if not hasattr(os, "geteuid"):
         return True  # Windows: folders of users are their own
     others = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
@@ -165,7 +165,7 @@ def _is_ours(status: os.stat_result) -> bool:
 
 
 def default_folder() -> ProgramFolder | None:
-    """The folder that the environment names, or one in the user's cache folder."""
+    """Folder named by the environment, or one in the user's cache folder."""
     named = os.environ.get(VARIABLE, "")
     if named.lower() in _NO:
         return None
@@ -180,14 +180,14 @@ def default_folder() -> ProgramFolder | None:
 
 
 def key_of(*parts: Any) -> str:
-    """A key of a program: of what made it, here, with these versions."""
+    """Compute the key of a program from its parts, this machine and the versions."""
     text = "\n".join([*_surroundings(), *map(repr, parts)])
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 @functools.cache
 def _surroundings() -> tuple[str, ...]:
-    """What else a program depends on: versions, the processor, flags."""
+    """Further dependencies of a program: versions, CPU model, flags."""
     import jax
     from jaxlib.version import __version__ as jaxlib_version
 
@@ -202,7 +202,7 @@ def _surroundings() -> tuple[str, ...]:
 
 
 def _processor() -> str:
-    """The model of the processor and what it can do."""
+    """Model and features of the CPU."""
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     except OSError:

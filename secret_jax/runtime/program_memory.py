@@ -1,8 +1,8 @@
-"""Compiled programs in the memory of this process: a bounded number of them.
+"""Compiled programs in memory, limited in number.
 
 Every program takes some hundred memory maps, and a process may have 65,530 of them on
-Linux: the compiler ends a process that asks for one more. So those that were not used
-for longest go before; on disk they stay.
+Linux: the compiler ends a process that asks for one more. So the least recently used
+programs are dropped before that; on disk they stay.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MAPS = Path("/proc/self/maps")
 
 
 class Compiled:
-    """A compiled program and when it was used last."""
+    """Compiled program with the time of its last use."""
 
     __slots__ = ("call", "last_use")
 
@@ -39,7 +39,7 @@ class Compiled:
 
 
 class ProgramMemory(dict[Hashable, Compiled]):
-    """Compiled programs of one function by shapes, devices and settings."""
+    """Compiled programs of one function, by shapes, devices and settings."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -50,7 +50,7 @@ _MEMORIES: list[weakref.ref[ProgramMemory]] = []
 
 
 def n_maps() -> int:
-    """Memory maps of this process; 0 where the system does not show them."""
+    """Number of memory maps of this process; 0 where the system hides it."""
     try:
         return _MAPS.read_bytes().count(b"\n")
     except OSError:
@@ -73,7 +73,7 @@ def make_room() -> None:
 
 
 def _held() -> Iterator[tuple[int, ProgramMemory, Hashable]]:
-    """All programs of this process with the time of their last use."""
+    """All programs of this process, with the times of their last use."""
     for reference in list(_MEMORIES):
         memory = reference()
         if memory is not None:

@@ -1,4 +1,4 @@
-"""Source files that a program is made of: an edit elsewhere leaves it as it is."""
+"""Source files that a program depends on, so that other edits do not invalidate it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FOR_CHECKERS = re.compile(r"^if TYPE_CHECKING:\n(?:[ \t]+[^\n]*\n|\n)+", re.MUL
 
 
 def _read() -> dict[str, str]:
-    """Sources of the package's modules by their names."""
+    """Read the sources of the package's modules, by module name."""
     root = Path(__file__).parent.parent
     sources = {}
     for path in sorted(root.rglob("*.py")):
@@ -31,9 +31,9 @@ _SOURCES = _read()
 
 
 def sources_of(modules: Iterable[str]) -> str:
-    """Hash the sources of modules and of all that they import of this package.
+    """Hash the sources of modules and of all their imports from this package.
 
-    A module outside the package may call anything in it: then all sources count.
+    A module outside the package may call anything in it; then all sources are hashed.
     """
     return _hash_of(frozenset(modules))
 
@@ -48,7 +48,7 @@ def _hash_of(modules: frozenset[str]) -> str:
 
 
 def imported(modules: Iterable[str]) -> set[str]:
-    """Names of modules of the package, and of those that they import, to the last."""
+    """Names of the package's modules reachable by imports from given ones."""
     found: set[str] = set()
     ahead = list(modules)
     while ahead:

@@ -1,8 +1,8 @@
-"""Programs: functions compiled once for every shape, and kept from then on.
+"""Functions compiled once per shape and cached in memory and on disk.
 
 A program found in the folder of `secret_jax.runtime.program_files` is neither traced
 nor lowered nor compiled: the first fit of a process is nearly as fast as a later one.
-How many a process holds is bounded by `secret_jax.runtime.program_memory`.
+`secret_jax.runtime.program_memory` limits the number that a process holds.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from secret_jax.runtime.program_files import ProgramFolder, default_folder, key_
 from secret_jax.runtime.program_memory import Compiled, ProgramMemory, make_room
 from secret_jax.runtime.program_sources import sources_of
 
-# How hard LLVM tries, from 0 to 3, with chains of small steps on processors: at 1 they
-# are as fast as at 3, and compiled in four fifths of the time (jaxlib 0.10.2).
+# Optimisation level of LLVM, 0 to 3, for chains of small steps on processors: with 1
+# they are as fast as with 3, and compile in four fifths of the time (jaxlib 0.10.2).
 OPTIMIZATION_LEVEL = 1
 
 
@@ -67,7 +67,7 @@ def keep_programs(
     *,
     max_megabytes: int = 512,
 ) -> Path | None:
-    """Say where compiled programs are kept between processes, or that they are not.
+    """Choose the folder that keeps compiled programs between processes, or none.
 
     Compiling takes longer than fitting. So programs are kept on disk without being
     asked, in the folder that the environment variable ``SECRET_JAX_CACHE`` names
@@ -79,7 +79,7 @@ def keep_programs(
     folder : path or bool, default=True
         True: the usual folder. False or None: none.
     max_megabytes : int, default=512
-        What was not used for longest is deleted beyond.
+        Maximum size of the folder; the least recently used programs are deleted first.
 
     Returns
     -------
@@ -119,7 +119,7 @@ def forget_programs() -> None:
 
 
 class Program:
-    """A function of arrays, compiled for every shape, dtype and device it meets.
+    """Function of arrays, compiled for every shape, dtype and device.
 
     Parameters
     ----------
@@ -169,11 +169,11 @@ class Program:
 
     @property
     def n_compiled(self) -> int:
-        """How many programs there are by now."""
+        """Number of programs compiled or loaded so far."""
         return len(self._compiled)
 
     def forget(self) -> None:
-        """Drop what was compiled in this process."""
+        """Drop the programs compiled in this process."""
         self._compiled.clear()
         self._jit.clear_cache()  # pyright: ignore[reportAttributeAccessIssue]
 
@@ -220,12 +220,12 @@ def program(
     static_argnames: tuple[str, ...] = (),
     small_steps: bool = False,
 ) -> Callable[[Callable[..., Any]], Program]:
-    """Make a function a `Program`: the package's ``jax.jit``."""
+    """Decorate a function as a `Program`: the package's ``jax.jit``."""
     return lambda function: Program(function, static_argnames, small_steps)
 
 
 def _settings() -> tuple[Any, ...]:
-    """Settings of JAX that programs are made with."""
+    """Settings of JAX that affect compilation."""
     names = ("jax_enable_x64", "jax_default_matmul_precision")
     return tuple(getattr(jax.config, name) for name in names)
 
@@ -255,7 +255,7 @@ def _loaded(found: Any, n_leaves: int, device: Any) -> Callable[..., Any]:
 
 
 def _shape(leaf: Any) -> tuple[Any, ...]:
-    """What a program knows of an argument."""
+    """Shape, dtype and weak type of an argument, for the key of a program."""
     if isinstance(leaf, jax.Array):
         return leaf.shape, leaf.dtype.name, leaf.weak_type
     if isinstance(leaf, np.ndarray | np.generic):
@@ -264,7 +264,7 @@ def _shape(leaf: Any) -> tuple[Any, ...]:
 
 
 def _device_of(leaves: list[Any]) -> Any:
-    """The one device where a program would run; None if it is no single one."""
+    """Device where a program would run; None if it is not a single one."""
     found = set()
     for leaf in leaves:
         if isinstance(leaf, Tracer):
@@ -277,7 +277,7 @@ def _device_of(leaves: list[Any]) -> Any:
 
 
 def _modules_of(value: Any) -> set[str]:
-    """Modules of the classes that static values are made of."""
+    """Modules of the classes in a static value."""
     if is_dataclass(value) and not isinstance(value, type):
         parts = [getattr(value, f.name) for f in fields(value)]
         return {type(value).__module__}.union(*map(_modules_of, parts))
@@ -289,7 +289,7 @@ def _modules_of(value: Any) -> set[str]:
 
 
 def _is_known(value: Any) -> bool:
-    """Whether a static value is made of this package's classes: the key knows them."""
+    """Whether a static value consists of plain values and this package's classes."""
     if is_dataclass(value) and not isinstance(value, type):
         own = type(value).__module__.partition(".")[0] == __name__.partition(".")[0]
         return own and all(_is_known(getattr(value, f.name)) for f in fields(value))

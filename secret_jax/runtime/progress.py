@@ -1,7 +1,7 @@
-"""What work says of itself while it goes on: typed events, however they are shown.
+"""Typed progress events, independent of their display.
 
-Whoever works calls a `Progress` with events; `secret_jax.runtime.progress_line` shows
-them. Nobody who works knows of terminals, and nobody who shows knows of trees.
+Working code calls a `Progress` with events; `secret_jax.runtime.progress_line` shows
+them. Working code knows nothing of terminals, and the display nothing of trees.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import NamedTuple
 
 
 class Step(NamedTuple):
-    """How far a stage has come.
+    """Progress of a stage.
 
     Attributes
     ----------
     stage : str
-        What is being done, in words of the user.
+        Name of the stage, in words of the user.
     done : float
     total : float or None
-        None where nobody knows.
+        None if unknown.
     detail : str
         A word on where in it.
     """
@@ -32,7 +32,7 @@ class Step(NamedTuple):
 
 
 class Note(NamedTuple):
-    """Something that should be read, and stays on the screen."""
+    """Message that stays on the screen."""
 
     text: str
 
@@ -42,13 +42,13 @@ Progress = Callable[[Event], None]
 
 
 def silent(event: Event) -> None:
-    """Show nothing."""
+    """Ignore an event."""
     del event
 
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage of the work, and whom it tells.
+    """Stage of the work, with the receiver of its progress.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class Stage:
     def at(
         self, done: float = 0.0, total: float | None = None, detail: str = ""
     ) -> None:
-        """Tell how far it has come."""
+        """Report progress."""
         self.progress(Step(self.name, done, total, detail))
 
 

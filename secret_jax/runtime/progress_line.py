@@ -1,4 +1,4 @@
-"""Progress for people: one line that redraws itself, or a few plain lines in a pipe."""
+"""Progress display: a line that redraws itself, or a few plain lines in a pipe."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tqdm import tqdm
 
 from secret_jax.runtime.progress import Event, Note, Progress, Step, silent
 
-# A terminal's line moves at least so often, in seconds, whatever the work does.
+# Maximum time between two updates of a terminal's line, in seconds.
 _TICK = 0.5
-# In a pipe a line tells of the same stage again after so many seconds.
+# In a pipe the same stage is reported again after this time, in seconds.
 _QUIET = 15.0
-# More often than this nobody can read it.
+# Minimum time between two updates that people can read, in seconds.
 _LEAST_PAUSE = 0.1
 # Where a terminal does not say how wide it is.
 _USUAL_WIDTH = 80
@@ -28,7 +28,7 @@ _NOTEBOOK_WIDTH = 88
 
 @contextmanager
 def shown(wanted: Any = True, stream: TextIO | None = None) -> Iterator[Progress]:
-    """A `Progress` that people can read as long as the block lasts.
+    """Display progress while the with block lasts.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def _terminal_width(stream: TextIO) -> int:
 
 
 class _Shown:
-    """What both ways have in common: the stage, and since when."""
+    """Base of both displays: the current stage and its start time."""
 
     pause = _TICK
 
@@ -117,14 +117,14 @@ class _Shown:
         raise NotImplementedError
 
     def tick(self) -> None:
-        """Show that time goes by."""
+        """Update the display as time passes."""
         raise NotImplementedError
 
     def close(self) -> None:
-        """Nothing more will come."""
+        """Finish the display."""
 
     def _remaining(self, step: Step) -> str:
-        """Time left of the stage, as far as it went; empty if nobody knows."""
+        """Estimated time left of the stage; empty if unknown."""
         now = monotonic()
         if not step.total or not 0 < step.done < step.total:
             return ""
@@ -135,7 +135,7 @@ class _Shown:
 
 
 class _Redrawn(_Shown):
-    """One line, drawn over and over by tqdm."""
+    """Display of a single line that tqdm redraws."""
 
     def __init__(self, stream: TextIO, width: int | None):
         super().__init__(stream)
@@ -166,19 +166,19 @@ class _Redrawn(_Shown):
         bar.refresh()
 
     def tick(self) -> None:
-        """Draw the line again: the seconds have moved."""
+        """Redraw the line with the new time."""
         with self._lock:
             if self._step is not None:
                 self._draw(self._step)
 
     def close(self) -> None:
-        """Wipe the line."""
+        """Erase the line."""
         if self._bar is not None:
             self._bar.close()
 
 
 class _Bar(tqdm):
-    """A bar that is not watched by a thread of tqdm's, nor locked between processes."""
+    """Bar of tqdm without its monitor thread and lock between processes."""
 
     monitor_interval = 0
 
@@ -187,7 +187,7 @@ _Bar.set_lock(threading.RLock())
 
 
 class _Lines(_Shown):
-    """A line for each stage, and for one that takes long another now and then."""
+    """Display of a line per stage, and further lines for long stages."""
 
     pause = _QUIET / 5
 
@@ -207,7 +207,7 @@ class _Lines(_Shown):
             self._print(f"{_duration(monotonic() - self._began)} {step.stage}")
 
     def tick(self) -> None:
-        """Say how far a long stage is, if nothing was said for a while."""
+        """Report a long stage again if nothing was printed for a while."""
         with self._lock:
             step = self._step
             if step is None or monotonic() - self._printed < _QUIET:

@@ -1,4 +1,4 @@
-"""Sizes of padded arrays: few sizes mean few compiled programs."""
+"""Sizes of padded arrays, chosen so that few programs are compiled."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def bucket(n: int, *, smallest: int, apart: int = 4) -> int:
 
 
 def padded(values: np.ndarray, n: int, fill: float = 0) -> np.ndarray:
-    """Values with ``n`` entries along their first axis, the new ones ``fill``.
+    """Pad values to ``n`` entries along the first axis with ``fill``.
 
     Examples
     --------

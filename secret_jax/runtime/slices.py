@@ -1,4 +1,4 @@
-"""Slices of arrays, many at once."""
+"""Operations on many slices at once."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 def slice_positions(starts: np.ndarray, stops: np.ndarray) -> np.ndarray:
-    """Positions covered by several slices, one slice after the other, int64.
+    """Concatenate the positions covered by several slices, int64.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""Values with fields: what a method is made of, passed to an estimator as a parameter.
+"""Base of option values: split finders, leaf models, pruning rules, refinements.
 
-A split finder, a leaf model, a pruning rule and a refinement are each a frozen
-dataclass. Its fields are its options; they are compared, hashed, printed, written to
+Each is a frozen dataclass that is passed to an estimator as a parameter. Its fields
+are its options; they are compared, hashed, printed, written to
 model files and reached through ``get_params`` and ``set_params`` like parameters of the
 estimator itself.
 """
@@ -24,24 +24,24 @@ from sklearn.utils._param_validation import (
 
 @dataclass(frozen=True)
 class Value:
-    """Base of all values; a subclass is a frozen dataclass with defaults.
+    """Base of all option values; a subclass is a frozen dataclass with defaults.
 
     Attributes
     ----------
     _parameter_constraints : dict
-        What each field may be, as in scikit-learn's estimators; a field that is not
+        Constraints of each field, as in scikit-learn's estimators; a field that is not
         named there may be anything.
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The fields by name, as scikit-learn asks an estimator for its parameters."""
+        """Fields by name, like the parameters of an estimator of scikit-learn."""
         del deep  # no value holds another
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def check(self) -> None:
-        """Refuse fields that mean nothing.
+        """Refuse invalid fields.
 
         Raises
         ------
@@ -55,7 +55,7 @@ class Value:
 
 
 def value_class(name: str) -> type[Value]:
-    """The class of this package of that name, of those that were imported.
+    """Find an imported value class of this package by name.
 
     Raises
     ------
@@ -74,7 +74,7 @@ def value_class(name: str) -> type[Value]:
 def check_constraints(
     constraints: Mapping[str, Any], parameters: Mapping[str, Any], caller: str
 ) -> None:
-    """scikit-learn's check of parameters, in which True is no number.
+    """Check parameters as scikit-learn does, but do not take True for a number.
 
     Parameters
     ----------
@@ -109,23 +109,23 @@ def _in_words(allowed: list[Any]) -> str:
 
 
 def at_least(least: int) -> Interval:
-    """The constraint of a count."""
+    """Constraint of an integer with a lower bound."""
     return Interval(Integral, least, None, closed="left")
 
 
 def real(least: float, most: float | None = None, closed: str = "left") -> Interval:
-    """The constraint of a real number; infinity is none."""
+    """Constraint of a finite real number."""
     return Interval(Real, least, np.inf if most is None else most, closed=closed)  # pyright: ignore[reportArgumentType]
 
 
 class TupleOf(Interval):
-    """The constraint of a tuple whose numbers all lie in one interval.
+    """Constraint of a tuple whose numbers all lie in one interval.
 
     Parameters
     ----------
     each : Interval
     length : int, optional
-        Exactly so many; None: at least one.
+        Exact length; None: at least one.
     """
 
     def __init__(self, each: Interval, length: int | None = None):
@@ -133,7 +133,7 @@ class TupleOf(Interval):
         self.length = length
 
     def is_satisfied_by(self, val: Any) -> bool:
-        """Whether a value is such a tuple."""
+        """Whether a value meets the constraint."""
         return (
             isinstance(val, tuple)
             and (len(val) == self.length if self.length else len(val) > 0)
@@ -147,10 +147,10 @@ class TupleOf(Interval):
 
 
 def is_integer(value: Any) -> TypeGuard[int]:
-    """Whether a value is an integer and no boolean."""
+    """Whether a value is an integer and not a boolean."""
     return isinstance(value, Integral) and not isinstance(value, bool | np.bool_)
 
 
 def is_real(value: Any) -> TypeGuard[float]:
-    """Whether a value is a real number and no boolean."""
+    """Whether a value is a real number and not a boolean."""
     return isinstance(value, Real) and not isinstance(value, bool | np.bool_)

@@ -1,4 +1,4 @@
-"""Warnings that point at the line of whoever called this package."""
+"""Warnings that point at the caller's own line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _BETWEEN = ("secret_jax", "sklearn", "joblib", "contextlib")
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn, with the user's own line as the place.
+    """Warn, pointing at the user's own line.
 
     Parameters
     ----------
@@ -21,7 +21,7 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
 
 
 def _levels_up() -> int:
-    """How far above `warn` the first frame of the user is."""
+    """Number of frames from `warn` up to the user's first one."""
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None:
         if frame.f_globals.get("__name__", "").partition(".")[0] not in _BETWEEN:

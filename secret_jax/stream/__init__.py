@@ -1,1 +1,1 @@
-"""Rows that do not fit into memory, or into one process: read twice, in pieces."""
+"""Fits of rows that exceed memory or one process: read twice, in batches."""

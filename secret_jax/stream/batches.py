@@ -1,4 +1,4 @@
-"""Batches of rows, as whoever reads them hands them over, in one form.
+"""Batches of rows of a stream, normalised to one form.
 
 A batch is a table with the target among its columns, or a tuple of arrays. All batches
 of a stream have the same columns, of the same kinds.
@@ -23,16 +23,16 @@ from secret_jax.data.columns import (
 
 
 class StreamError(ValueError):
-    """A stream that cannot be read, with the place where."""
+    """Error of a stream that cannot be read; the message says where."""
 
 
 def sentence(words: str) -> str:
-    """Words that begin a sentence; names of files in them stay as they are."""
+    """Capitalise the first letter only; names of files stay as they are."""
     return words[:1].upper() + words[1:]
 
 
 class Wanted(NamedTuple):
-    """Which columns of a table are what.
+    """Names of the target, weight and feature columns of a stream.
 
     Attributes
     ----------
@@ -48,13 +48,13 @@ class Wanted(NamedTuple):
 
     @property
     def identity(self) -> str:
-        """What tells this choice from another one."""
+        """Description that tells this choice of columns from another one."""
         columns = "all columns" if self.features is None else f"columns {self.features}"
         return f"{columns}, weighted by {self.weight!r}"
 
 
 class Batch(NamedTuple):
-    """Some rows of a stream.
+    """Batch of rows of a stream.
 
     Attributes
     ----------
@@ -83,7 +83,7 @@ class Batch(NamedTuple):
         return len(self.weight)
 
     def take(self, rows: slice) -> Batch:
-        """Some of the rows."""
+        """Select a slice of rows."""
         columns = {name: column[rows] for name, column in self.columns.items()}
         return self._replace(
             columns=columns,
@@ -93,7 +93,7 @@ class Batch(NamedTuple):
         )
 
     def choose(self, index: np.ndarray) -> Batch:
-        """Some of the rows, by their places."""
+        """Select rows by their positions."""
         columns = {name: column[index] for name, column in self.columns.items()}
         return self._replace(
             columns=columns, targets=self.targets[index], weight=self.weight[index]
@@ -101,7 +101,7 @@ class Batch(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """What all batches of a stream have in common.
+    """Columns, kinds and number of outputs shared by all batches of a stream.
 
     Attributes
     ----------
@@ -119,13 +119,13 @@ class Layout(NamedTuple):
 
     @classmethod
     def of(cls, batch: Batch) -> Layout:
-        """The layout of the first batch, which all others must have."""
+        """Derive the layout from the first batch."""
         kinds = tuple(map(kind_of, batch.columns.values()))
         return cls(tuple(batch.columns), batch.named, kinds, batch.targets.shape[1])
 
 
 def as_batch(item: Any, wanted: Wanted, where: str, targets: bool = True) -> Batch:
-    """A batch from what a reader hands over.
+    """Convert an item of a reader to a batch.
 
     Parameters
     ----------
@@ -280,7 +280,7 @@ def _checked(
 
 
 def kind_of(column: np.ndarray) -> str:
-    """What a column holds: "number", "category", "ordered" or "date"."""
+    """Kind of a column: "number", "category", "ordered" or "date"."""
     if isinstance(column, OrderedText):
         return "ordered"
     if column.dtype.kind == "M":
@@ -297,7 +297,7 @@ _WORDS = {
 
 
 def conformed(batch: Batch, layout: Layout) -> Batch:
-    """A batch whose columns stand as in the layout.
+    """Reorder the columns of a batch to match the layout.
 
     Raises
     ------
@@ -332,7 +332,7 @@ def conformed(batch: Batch, layout: Layout) -> Batch:
 
 
 def _of_kind(column: np.ndarray, kind: str, name: str, where: str) -> np.ndarray:
-    """A column of nothing but missing values is of any kind."""
+    """Convert a column of missing values to a kind; raise an error for any other."""
     if all(map(is_missing, column.tolist())):
         if kind == "number":
             return np.full(len(column), np.nan)

@@ -1,4 +1,4 @@
-"""A folder in which a fit leaves how far it is: whole files or none.
+"""Checkpoints: the progress of a fit in a folder, in files that are never partial.
 
 Every file is written beside its place, forced onto the disk and renamed; one that was
 cut short has another name and is never read.
@@ -18,24 +18,24 @@ import numpy as np
 from secret_jax.stream.batches import StreamError
 from secret_jax.tree.archive import replacing
 
-# A fit that is killed loses at most so many seconds of a pass.
+# Maximum time of a pass that a killed fit loses, in seconds.
 USUAL_PAUSE = 60.0
 _HEADER = "header"
 
 
 class Checkpoint:
-    """States by their names, in one folder, of one fit.
+    """Named states of one fit, in one folder.
 
     Parameters
     ----------
     folder : path-like or None
         Made if it is not there. None: nothing is kept.
     identity : dict
-        What must be the same for a fit to go on: for JSON.
+        Values that must be equal for a fit to continue; as JSON.
     pause : float
         Seconds between two states, of which the last one is kept.
     suffix : str
-        Of the files of this process.
+        Suffix of the file names of this process.
 
     Raises
     ------
@@ -61,7 +61,7 @@ class Checkpoint:
         return self._folder is not None and monotonic() - self._last >= self._pause
 
     def load(self, name: str) -> tuple[dict[str, Any], dict[str, np.ndarray]] | None:
-        """A state that was saved, None if there is none.
+        """Load a saved state; None if there is none.
 
         Raises
         ------
@@ -93,7 +93,7 @@ class Checkpoint:
     def save(
         self, name: str, state: dict[str, Any], arrays: dict[str, np.ndarray]
     ) -> None:
-        """Keep a state in the place of the last one of the name.
+        """Save a state, replacing the last one of that name.
 
         Raises
         ------
@@ -125,7 +125,7 @@ class Checkpoint:
 
 
 def _force(folder: Path) -> None:
-    """Force the names in a folder onto the disk, where the system lets one."""
+    """Flush the entries of a folder to disk, where the system allows it."""
     try:
         handle = os.open(folder, os.O_RDONLY)
     except OSError:  # folders cannot be opened on Windows

@@ -1,4 +1,4 @@
-"""Batches of any size as chunks of one size, read ahead by a thread.
+"""Chunks of one size made of batches of any size, read ahead by a thread.
 
 Sums over rows come out the same to the bit however the rows are cut into batches, since
 every chunk begins at a multiple of the blocks in which they are added up.
@@ -30,7 +30,7 @@ _Item = TypeVar("_Item")
 
 
 class Chunk(NamedTuple):
-    """Rows of one size, but for the last ones of a stream.
+    """Consecutive rows of a stream; all chunks but the last have one size.
 
     Attributes
     ----------
@@ -56,11 +56,11 @@ class Chunk(NamedTuple):
 
     @property
     def stop(self) -> int:
-        """Row of the stream behind the last one."""
+        """Index in the stream of the row after the last one."""
         return self.start + self.n_rows
 
     def digest(self, before: int) -> int:
-        """A digest of targets and weights, and of all that came before.
+        """Update a running checksum with the targets and weights of the rows.
 
         It does not depend on how the rows are cut into chunks.
         """
@@ -68,7 +68,7 @@ class Chunk(NamedTuple):
         return zlib.crc32(rows.tobytes(), before)
 
     def take(self, index: np.ndarray) -> Chunk:
-        """Some of the rows."""
+        """Select rows."""
         columns = {name: column[index] for name, column in self.columns.items()}
         return self._replace(
             columns=columns, targets=self.targets[index], weight=self.weight[index]
@@ -76,7 +76,7 @@ class Chunk(NamedTuple):
 
     @contextmanager
     def placing(self) -> Iterator[None]:
-        """Say in the messages of errors which row of the stream is meant."""
+        """Rewrite row numbers in error messages to positions in the stream."""
         try:
             yield
         except StreamError:
@@ -93,7 +93,7 @@ class Chunk(NamedTuple):
 
 
 class Chunks:
-    """Chunks of a source from a row on, in an iterator that reads ahead.
+    """Iterator over the chunks of a source from a row on; a thread reads ahead.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ class Chunks:
     size : int
         Rows of a chunk, if it is more than `CHUNK_ROWS`.
     layout : Layout, optional
-        What the batches must have in common; by default that of the first one.
+        Layout that all batches must have; by default that of the first one.
     targets : bool
         Whether targets are read.
 
@@ -179,7 +179,7 @@ def _concatenated(parts: list[np.ndarray]) -> np.ndarray:
 
 
 def ahead(items: Iterator[_Item]) -> Iterator[_Item]:
-    """The items of an iterator, which a thread takes ahead; its errors are raised."""
+    """Iterate in a background thread, one item ahead; errors are raised here."""
     done = object()
     waiting: queue.Queue = queue.Queue(_AHEAD)
     stop = threading.Event()

@@ -1,4 +1,4 @@
-"""What processes tell each other: bytes from everybody to everybody."""
+"""Exchange of bytes between processes, each of which receives those of all."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from secret_jax.stream.batches import StreamError
 
 
 class Exchange(Protocol):
-    """A group of processes of which each runs the same script on rows of its own."""
+    """Group of processes that run one script, each on rows of its own."""
 
     @property
     def n_processes(self) -> int:
-        """How many there are."""
+        """Number of processes."""
         ...
 
     @property
     def rank(self) -> int:
-        """Which one this is, counted from 0."""
+        """Index of this process, counted from 0."""
         ...
 
     def gathered(self, content: bytes) -> list[bytes]:
-        """What every process gave, in their order; all of them have to call it."""
+        """Collect the bytes of every process, by rank; every process has to call it."""
         ...
 
 
 class Alone:
-    """One process by itself."""
+    """Group of a single process."""
 
     n_processes, rank = 1, 0
 
@@ -41,7 +41,7 @@ class Alone:
 
 
 class JaxProcesses:
-    """The processes that ``jax.distributed.initialize`` has brought together."""
+    """Group of the processes that ``jax.distributed.initialize`` connected."""
 
     @property
     def n_processes(self) -> int:
@@ -73,13 +73,13 @@ class JaxProcesses:
 
 
 def told(exchange: Exchange, work: Callable[[], bytes]) -> list[bytes]:
-    """What a piece of work came to in every process.
+    """Run a piece of work and collect its results from all processes.
 
     Raises
     ------
     StreamError
-        In all processes, if the rows of one of them cannot be used: nobody waits for
-        it in vain.
+        In all processes, if the rows of one of them cannot be used, so that none waits
+        in vain.
     """
     if exchange.n_processes == 1:
         return [work()]
@@ -98,7 +98,7 @@ def told(exchange: Exchange, work: Callable[[], bytes]) -> list[bytes]:
 
 
 def to_bytes(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> bytes:
-    """A header for JSON and arrays as bytes."""
+    """Serialise a JSON header and arrays to bytes."""
     file = io.BytesIO()
     members: dict[str, Any] = {"header": np.array(json.dumps(header)), **arrays}
     np.savez(file, **members)
@@ -106,7 +106,7 @@ def to_bytes(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> bytes:
 
 
 def from_bytes(content: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """What `to_bytes` was given."""
+    """Read the header and arrays that `to_bytes` wrote."""
     with np.load(io.BytesIO(content), allow_pickle=False) as archive:
         arrays = {key: archive[key] for key in archive.files if key != "header"}
         return json.loads(archive["header"].item()), arrays

@@ -1,4 +1,4 @@
-"""A fit of rows that are read twice: a sample grows the tree, all rows train it."""
+"""Fit a tree to a stream: a sample grows it, all rows fit its models."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _FIRST = "first-pass"
 
 
 class StreamOptions(NamedTuple):
-    """How a stream is fitted, beside the plan.
+    """Options of a fit to a stream, beside the plan.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class StreamOptions(NamedTuple):
     pause : float
         Seconds between checkpoints.
     parameters : str
-        Those of the estimator, as text: a checkpoint is of one setting.
+        Parameters of the estimator, as text; a checkpoint belongs to one setting.
     exchange : Exchange
     """
 
@@ -125,15 +125,15 @@ def _enough(plan: Plan, options: StreamOptions, n_rows: int) -> int:
 
 
 def begun(plan: Plan, source: str, options: StreamOptions) -> tuple[Checkpoint, Plan]:
-    """The checkpoint of this fit, and the plan with the seed that it began with.
+    """Open the checkpoint of this fit, and take over the seed that it began with.
 
-    That of the first process: another process may have drawn another.
+    The seed is that of the first process: other processes may have drawn others.
 
     Parameters
     ----------
     plan : Plan
     source : str
-        What tells the source of this process from another one.
+        Description that tells the source of this process from other sources.
     options : StreamOptions
     """
     from secret_jax import __version__
@@ -176,7 +176,7 @@ def begun(plan: Plan, source: str, options: StreamOptions) -> tuple[Checkpoint, 
 def _first_pass(
     learner: Learner, source: BatchSource, checkpoint: Checkpoint, plan: Plan
 ) -> None:
-    """Read all rows once, from where a checkpoint ends."""
+    """Read all rows once, resuming at the checkpoint."""
     state = checkpoint.load(_FIRST)
     done = False
     if state is not None:
@@ -203,7 +203,7 @@ def _first_pass(
 
 
 def _join_processes(whole: Learner, contents: list[bytes], learner: Any) -> None:
-    """What the first pass gathered in all processes."""
+    """Merge the first passes of all processes."""
     parts = []
     for content in contents:
         part = learner()
@@ -232,7 +232,7 @@ def _warn_of_target(learner: Learner, schema: TableSchema) -> None:
 
 
 def _check_agreement(tree: Tree, exchange: Exchange) -> None:
-    """All processes must have come to one tree.
+    """Check that all processes have the same tree.
 
     Raises
     ------

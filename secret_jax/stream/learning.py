@@ -1,7 +1,7 @@
-"""The first pass over a stream: moments, categories and a sample, chunk by chunk.
+"""First pass over a stream: moments, categories and a sample, chunk by chunk.
 
-What it leaves is what the same rows in memory would have given, to the bit: blocks of
-rows are measured and added up as `secret_jax.data.scaling` does it.
+The result is the same, to the bit, as for the same rows in memory: blocks of rows are
+measured and added up as in `secret_jax.data.scaling`.
 """
 
 from __future__ import annotations
@@ -49,24 +49,24 @@ from secret_jax.stream.chunks import Chunk
 from secret_jax.stream.pool import Pool, PoolRows
 
 _HOUR = "hour"
-# More sums of blocks than these are added up on the way: a gigabyte of rows to a
-# megabyte of sums, and no more than so many.
+# Maximum number of sums of blocks before they are added up: a megabyte of sums for a
+# gigabyte of rows.
 _MOST_SUMS = 1 << 16
-# From one process to the others go so many at most: two megabytes.
+# Maximum number of sums sent from one process to the others: two megabytes.
 _MOST_SUMS_SENT = 1 << 12
 # Beyond, whole numbers have gaps between them and are weights like any others.
 _MOST_COPIES = 2.0**53
 
 
 class Weights(NamedTuple):
-    """What is known of the weights of rows.
+    """Summary of the weights of rows.
 
     Attributes
     ----------
     n_rows : int
         All of them.
     n_used : int
-        Those of a positive weight.
+        Number of rows of positive weight.
     total, largest : float
     whole : bool
         Whether all are whole numbers.
@@ -79,7 +79,7 @@ class Weights(NamedTuple):
     whole: bool = True
 
     def plus(self, other: Weights) -> Weights:
-        """Of two parts together."""
+        """Merge with another `Weights`."""
         return Weights(
             self.n_rows + other.n_rows,
             self.n_used + other.n_used,
@@ -90,24 +90,24 @@ class Weights(NamedTuple):
 
     @property
     def are_counts(self) -> bool:
-        """Whether all are whole numbers, and few enough for their sum to be exact."""
+        """Whether all weights are integers whose sum is exact."""
         return self.whole and self.largest <= _MOST_COPIES / max(self.n_rows, 1)
 
     @property
     def factor(self) -> float:
-        """Counts stay as they are; other weights are scaled to a mean of one."""
+        """Factor that scales weights to a mean of one; 1 for integer weights."""
         return 1.0 if self.are_counts or not self.total else self.n_used / self.total
 
 
 class Learner:
-    """What the first pass gathers.
+    """State of the first pass.
 
     Parameters
     ----------
     options : ColumnOptions
     target_names : tuple of str
     enough : callable
-        From a number of rows to how many of them the sample should have.
+        Maps a number of rows to the size of their sample.
 
     Attributes
     ----------
@@ -117,7 +117,7 @@ class Learner:
         With hours for every column of dates.
     weights : Weights
     digest : int
-        Of targets and weights, see `secret_jax.stream.chunks.Chunk.digest`.
+        Checksum of targets and weights, see `secret_jax.stream.chunks.Chunk.digest`.
     sums, target_sums : list of ColumnSums
     categories : list of dict
         For each discrete attribute the weight of every category, in the order in which
@@ -153,7 +153,7 @@ class Learner:
         return self.options.missing != "error"
 
     def begin(self, layout: Layout, columns: dict[str, np.ndarray]) -> None:
-        """Decide on roles by the layout and the first rows of it."""
+        """Decide the roles of the columns from the layout and the first rows."""
         attributes, dates = attributes_of(columns)
         hours = tuple(name for name, its in dates if f"{name} ({_HOUR})" in its)
         attributes, dates = _with_hours(attributes, columns)
@@ -240,7 +240,7 @@ class Learner:
     def _note(
         self, values: list[np.ndarray], names: list[str], targets: np.ndarray
     ) -> None:
-        """Note hours, and columns that are not the target."""
+        """Note the dates that have hours, and the columns that differ from a target."""
         by_name = dict(zip(names, values, strict=True))
         for name, _ in self.attributes.dates:
             hour = by_name.get(f"{name} ({_HOUR})")
@@ -248,7 +248,7 @@ class Learner:
                 self.hours.add(name)
         for name, column in zip(names, values, strict=True):
             for output, y in zip(self.target_names, targets.T, strict=True):
-                # Most differ in the first rows; then nobody looks at them any more.
+                # Most columns differ in the first rows and are not compared again.
                 if (name, output) not in self.different and any(
                     (column[:n] != y[:n]).any() for n in (64, None)
                 ):
@@ -283,7 +283,7 @@ class Learner:
         targets: np.ndarray,
         weight: np.ndarray,
     ) -> PoolRows:
-        """The rows whose hash is below the limit of the pool."""
+        """Select the rows whose hash is below the limit of the pool."""
         names = self.attributes.names
         continuous = self.attributes.of_role(Role.REGRESSOR, Role.SPLIT)
         unhashed = {
@@ -324,7 +324,7 @@ class Learner:
         )
 
     def reduce(self, n_used: Sequence[int], merged: Sequence[bool]) -> None:
-        """Leave what the sample and the sums of several processes need of this one.
+        """Shrink the state to what the joint sample and sums of all processes need.
 
         Parameters
         ----------
@@ -341,7 +341,7 @@ class Learner:
             self.target_sums = [joint_sums(self.target_sums)]
 
     def finished(self, loss: Loss | None = None) -> tuple[TableSchema, Rows]:
-        """The schema and the sample of all rows that were added.
+        """Schema and sample of all rows that were added.
 
         Parameters
         ----------
@@ -414,9 +414,7 @@ class Learner:
         }
 
     def _without_unused_hours(self) -> tuple[Attributes, np.ndarray]:
-        """The attributes without hours of dates that have none, and what of the
-        continuous ones is kept.
-        """
+        """Drop the hours of dates without times; return a mask of the kept columns."""
         names, named, roles, dates, levels = self.attributes
         unused = self._unused()
         continuous = self.attributes.of_role(Role.REGRESSOR, Role.SPLIT)
@@ -445,7 +443,7 @@ class Learner:
 def _with_hours(
     attributes: dict[str, Any], columns: dict[str, np.ndarray]
 ) -> tuple[dict[str, Any], Dates]:
-    """Attributes in which every column of dates has hours: later rows may have some."""
+    """Split dates into attributes that always include the hour, for later rows."""
     if not any(column.dtype.kind == "M" for column in columns.values()):
         return attributes, ()
     made: dict[str, Any] = {}
@@ -469,7 +467,7 @@ def _refuse_targets(targets: np.ndarray, names: Sequence[str]) -> None:
 
 
 def _sorted(counts: dict[Any, float]) -> tuple[Any, ...]:
-    """Categories in the order of `secret_jax.data.columns.categories_of`."""
+    """Sort categories as `secret_jax.data.columns.categories_of`."""
     column = np.empty(len(counts), object)
     column[:] = list(counts)
     return categories_of(column, "", True)

@@ -1,4 +1,4 @@
-"""A part of the rows of a source, chosen row by row by a hash of what they hold."""
+"""Parts of a source of rows, selected by a hash of each row's content."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from secret_jax.data.sampling import (
 from secret_jax.stream.batches import Batch
 from secret_jax.stream.sources import BatchSource
 
-# Of the choice: another one than that of the sample, or it would lie in one part.
+# Seed that differs from that of the sample, which would otherwise lie in one part.
 _SEED = 1
 
 
 class PartOfRows:
-    """Rows whose hash is below the limit of a share, or all others.
+    """Source of the rows whose hash is below (or not below) a limit.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class PartOfRows:
         return f"{self._source.identity}, {chosen}"
 
     def batches(self, start: int, targets: bool = True) -> Iterator[Batch]:
-        """See `secret_jax.stream.sources.BatchSource`; rows before it are read."""
+        """See `secret_jax.stream.sources.BatchSource`; reads the rows before too."""
         limit, begin = sampling_limit(self._share), 0
         for batch in self._source.batches(0, targets):
             kept = (_hashes(batch, self._seed) < limit) == self._inside
@@ -67,7 +67,7 @@ def _hashes(batch: Batch, seed: int) -> np.ndarray:
 
 
 def _numbers(column: np.ndarray) -> np.ndarray:
-    """A column as float32, whatever is in it."""
+    """Convert a column of any kind to float32 for hashing."""
     if column.dtype.kind == "M":
         column = column.astype("datetime64[s]").astype(np.int64) / 86400
     if column.dtype.kind in "fiu":

@@ -1,4 +1,4 @@
-"""A sample of rows whose number nobody knows yet: those of the least hashes.
+"""Sample of a stream of unknown length: the rows of the smallest hashes.
 
 The hash is that of `secret_jax.data.sampling`, so that the sample is the one which the
 same rows in memory would give. While rows come in, the share that is kept only falls.
@@ -37,7 +37,7 @@ class PoolRows(NamedTuple):
     targets : ndarray of shape (n_rows, n_outputs), float64
     weight : ndarray of shape (n_rows,), float64
     number : ndarray of shape (n_rows,), int64
-        How many rows each one was.
+        Number of rows that each one stands for.
     hashed : ndarray of shape (n_rows,), uint32
     """
 
@@ -54,13 +54,13 @@ class PoolRows(NamedTuple):
         return len(self.weight)
 
     def take(self, index: np.ndarray) -> PoolRows:
-        """Some of the rows."""
+        """Select rows."""
         values = [column[index] for column in self.values]
         return PoolRows(values, *(array[index] for array in self[1:]))
 
     @classmethod
     def joined(cls, parts: Sequence[PoolRows]) -> PoolRows:
-        """The rows of several parts, one part after the other."""
+        """Concatenate the rows of several parts."""
         if len(parts) == 1:
             return parts[0]
         values = [
@@ -72,12 +72,12 @@ class PoolRows(NamedTuple):
 
 
 class Pool:
-    """Rows of hashes below a limit, which falls as there are more rows.
+    """Rows with a hash below a limit, which falls as more rows are seen.
 
     Parameters
     ----------
     enough : callable
-        From a number of rows to how many of them are wanted; their share never rises.
+        Maps a number of rows to the size of their sample; its share never rises.
 
     Attributes
     ----------
@@ -94,22 +94,22 @@ class Pool:
 
     @property
     def n_rows(self) -> int:
-        """How many rows are kept."""
+        """Number of rows kept."""
         return sum(part.n_rows for part in self._parts)
 
     def rows(self) -> PoolRows | None:
-        """The rows, None where none was added."""
+        """Rows of the pool; None if none was added."""
         if not self._parts:
             return None
         self._parts = [PoolRows.joined(self._parts)]
         return self._parts[0]
 
     def put(self, rows: PoolRows) -> None:
-        """Fill the pool with rows that were kept before."""
+        """Replace the content of the pool, as when a saved state is restored."""
         self._parts = [rows]
 
     def add(self, rows: PoolRows, n_seen: int) -> None:
-        """Add rows of hashes below the limit, among so many that were seen by now."""
+        """Add rows below the limit, of ``n_seen`` rows seen so far."""
         if rows.n_rows or not self._parts:
             self._parts.append(rows)
         most = _SLACK * self._enough(n_seen)
@@ -127,7 +127,7 @@ class Pool:
         self._parts = [whole]
 
     def shrink(self, n_seen: int) -> None:
-        """Keep what the sample of more rows, in other pools as well, may hold."""
+        """Drop rows outside the sample of ``n_seen`` rows, other pools included."""
         whole, n_wanted = self.rows(), self._enough(n_seen)
         if whole is not None and n_wanted < n_seen:
             self.limit = min(self.limit, int(sampling_limit(n_wanted / n_seen)))
@@ -143,7 +143,7 @@ class Pool:
         *,
         counts: bool,
     ) -> Rows:
-        """The sample of all rows that were seen; the pool is empty then.
+        """Draw the sample of all rows seen; this empties the pool.
 
         Parameters
         ----------
@@ -153,11 +153,11 @@ class Pool:
             schema.
         n_seen : int
         factor : float
-            What the weights are multiplied by.
+            Factor of the weights.
         seed : int
-            Of the order of the rows.
+            Seed of the order of the rows.
         counts : bool
-            Whether the weights say how many rows each one stands for.
+            Whether the weights are numbers of rows.
         """
         whole, n_wanted = self.rows(), self._enough(n_seen)
         assert whole is not None
@@ -187,7 +187,7 @@ def _encoded(
 
 
 def _copies_as_one(rows: PoolRows) -> PoolRows:
-    """Identical rows as one of their common weight, in the order of the first ones."""
+    """Merge identical rows, in the order of their first copies."""
     columns: list[Any] = [*rows.values, *rows.codes.T, *rows.targets.T]
     content = content_hash(columns, 0)
     _, first, which = np.unique(content, return_index=True, return_inverse=True)

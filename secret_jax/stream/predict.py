@@ -1,4 +1,4 @@
-"""Predictions for rows that are read in pieces, written as Parquet."""
+"""Predict rows that are read in batches, and write them as Parquet."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def predict_stream(
     Returns
     -------
     int
-        How many rows there were.
+        Number of rows predicted.
     """
     try:
         import pyarrow as pa
@@ -76,7 +76,7 @@ def predict_stream(
 
 
 def _predicted(tree: Tree, columns: dict[str, Any], keep: tuple[str, ...]) -> list[Any]:
-    """Predictions, one array for each output."""
+    """Predict a chunk: one array per output."""
     schema = tree.schema
     its = schema.input_names
     chosen = {

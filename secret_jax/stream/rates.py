@@ -1,4 +1,4 @@
-"""How fast rows go by, for whoever shows progress."""
+"""Throughput of rows, for progress displays."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from secret_jax.runtime.progress import Progress, Stage
 
 
 class Rate:
-    """Rows a second of one pass.
+    """Progress of a pass, in rows per second.
 
     Parameters
     ----------
@@ -16,7 +16,7 @@ class Rate:
         What is being done.
     progress : callable
     n_rows : int or None
-        All rows, None where nobody knows.
+        Total number of rows; None if unknown.
     start : int
         Rows that were done before.
     """
@@ -29,7 +29,7 @@ class Rate:
         self._stage.at(start, n_rows)
 
     def at(self, row: int) -> None:
-        """Tell that all rows up to one are done."""
+        """Report that all rows before ``row`` are done."""
         seconds = max(monotonic() - self._began, 1e-9)
         rate = (row - self._start) / seconds
         detail = f"{row:,} rows, {rate / 1e6:.2f} million a second"

@@ -1,4 +1,4 @@
-"""The rows of a stream as a source: read again, encoded, for sums over all of them."""
+"""Stream as a source of rows: read and encoded again for sums over all rows."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _Result = TypeVar("_Result")
 
 
 class _Seen(NamedTuple):
-    """How far a pass is.
+    """Progress of a pass over the rows.
 
     Attributes
     ----------
     n_rows : int
     digest : int
-        Of the targets and weights of these rows.
+        Checksum of the targets and weights of these rows.
     """
 
     n_rows: int
@@ -41,7 +41,7 @@ _NOTHING = _Seen(0, 0)
 
 
 class StreamRows:
-    """Rows that are read anew for every pass.
+    """Source of rows that are read anew for every pass.
 
     Parameters
     ----------
@@ -49,12 +49,12 @@ class StreamRows:
     source : BatchSource
         The rows of this process.
     identity : str
-        What told the source from others before the first pass.
+        Description of the source before the first pass.
     layout : Layout
     own, whole : Weights
-        Of the rows of this process, and of all of them, in the first pass.
+        Weights of this process, and of all processes, in the first pass.
     digest : int
-        Of the targets and weights of this process in the first pass.
+        Checksum of the targets and weights of this process in the first pass.
     sample : Rows
         The one that the first pass took.
     checkpoint : Checkpoint
@@ -93,14 +93,14 @@ class StreamRows:
         return self._whole.total * self._whole.factor
 
     def sample(self, n_wanted: int, seed: int) -> Rows:
-        """The sample that the first pass took, whatever is wanted."""
+        """Return the sample of the first pass, whatever the arguments."""
         del n_wanted, seed
         return self._sample
 
     def blocks(
         self, function: Callable[[Rows], _Result], size: int
     ) -> Iterator[_Result]:
-        """See `secret_jax.data.source.RowSource`: of the rows of this process."""
+        """See `secret_jax.data.source.RowSource`; only rows of this process."""
         for results, _ in self._chunks(function, size, _NOTHING):
             yield from results
 
@@ -110,7 +110,7 @@ class StreamRows:
         """See `secret_jax.data.source.AddingSource`.
 
         Results are pairs of nodes and their statistics; ``sums`` are the statistics of
-        all nodes. In the end they are those of all processes.
+        all nodes. At the end they cover all processes.
         """
         self._n_passes += 1
         empty = [array.copy() for array in sums]
@@ -150,7 +150,7 @@ class StreamRows:
         self._save(name, sums, seen)
 
     def _restored(self, name: str, sums: Any) -> _Seen:
-        """Fill in what was added up before an interruption, and say how far it is."""
+        """Restore the sums of an interrupted pass, and return how far it came."""
         state = self._checkpoint.load(name)
         if state is None:
             return _NOTHING
@@ -168,7 +168,7 @@ class StreamRows:
     def _chunks(
         self, function: Callable[[Rows], _Result], size: int, seen: _Seen
     ) -> Iterator[tuple[Iterator[_Result], _Seen]]:
-        """Results of the blocks of chunks, and how far the pass is behind each."""
+        """Results for the blocks of each chunk, with the progress after it."""
         n_rows, start = self._own.n_rows, seen.n_rows
         rate = Rate("fitting models on all rows", self._progress, n_rows, start)
         chunks = Chunks(self._source, start, size, self._layout)

@@ -1,6 +1,6 @@
-"""Where batches come from: Arrow datasets, arrays on disk, anything read twice.
+"""Sources of batches: Arrow datasets, arrays on disk, anything read twice.
 
-A source gives its batches as often as it is asked, from any row on, in one order.
+A source can be read repeatedly, from any row on, and always in the same order.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ _SAMPLED_ROWS = 256
 
 
 class BatchSource(Protocol):
-    """Batches that can be read again and again."""
+    """Source of batches that can be read repeatedly."""
 
     @property
     def n_rows(self) -> int | None:
-        """Number of rows, None where only reading tells."""
+        """Number of rows; None if only reading tells."""
         ...
 
     @property
     def identity(self) -> str:
-        """What tells this source from another one, as far as is known unread."""
+        """Description that tells this source from another one without reading it."""
         ...
 
     def batches(self, start: int, targets: bool = True) -> Iterator[Batch]:
-        """Batches from a row on; the first one begins there."""
+        """Read batches from a row on, which is the first row of the first batch."""
         ...
 
 
 def opened(source: Any, wanted: Wanted, targets: bool = True) -> BatchSource:
-    """A source of batches from what a user names.
+    """Open the source of batches that the user names.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def _dataset(path: str | os.PathLike[str]) -> Any:
 
 
 class ArrowBatches:
-    """Rows of an Arrow dataset, a row group or a part of one at a time.
+    """Batches of an Arrow dataset, read by row group or part.
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ class ArrowBatches:
 
     @property
     def identity(self) -> str:
-        """Of the part files names, without their folder, numbers of rows and state."""
+        """Digest of names (without folder), row counts and state of the part files."""
         states = [_state_of(fragment) for fragment, _, _ in self._parts]
         counts = [n_rows for _, _, n_rows in self._parts]
         digest = _digest(list(zip(states, counts, strict=True)))
@@ -210,7 +210,7 @@ class ArrowBatches:
 
 
 def _state_of(fragment: Any) -> tuple[Any, ...]:
-    """What changes when a part is written anew; of one in memory its first rows."""
+    """Fingerprint of a part: file name, size and time, or its first rows in memory."""
     path = getattr(fragment, "path", "")
     if not path:
         return (fragment.head(_SAMPLED_ROWS).to_pydict(),)
@@ -234,7 +234,7 @@ def _keys_of(fragment: Any) -> dict[str, Any]:
 
 @contextmanager
 def _told_of(where: str) -> Iterator[None]:
-    """Within it, what Arrow says of a file that it cannot read names the file."""
+    """Translate errors of Arrow inside the block to a `StreamError` naming the file."""
     try:
         yield
     except StreamError:
@@ -247,7 +247,7 @@ def _told_of(where: str) -> Iterator[None]:
 
 
 class ArrayBatches:
-    """Rows of arrays, in memory or mapped from disk.
+    """Batches of arrays, in memory or mapped from disk.
 
     Parameters
     ----------
@@ -270,7 +270,7 @@ class ArrayBatches:
 
     @property
     def identity(self) -> str:
-        """Shapes and types of the arrays, and some of their rows."""
+        """Shapes and types of the arrays, and a digest of some rows."""
         shapes = [
             f"{getattr(a, 'dtype', type(a).__name__)}{getattr(a, 'shape', len(a))}"
             for a in self._arrays
@@ -296,12 +296,12 @@ def _rows_of(array: Any, rows: slice) -> Any:
 
 
 class IterableBatches:
-    """Batches of something that can be iterated over again and again.
+    """Batches of something that can be iterated repeatedly.
 
     Parameters
     ----------
     iterable : iterable, or callable that returns an iterable
-        Of what `as_batch` knows. Every time the same batches in the same order.
+        Items that `as_batch` accepts; the same batches in the same order every time.
     wanted : Wanted
     """
 
@@ -314,11 +314,11 @@ class IterableBatches:
 
     @property
     def identity(self) -> str:
-        """What is wanted of the batches: nothing is known of them unread."""
+        """Names of the columns used; nothing else is known without reading."""
         return f"batches, {self._wanted.identity}"
 
     def batches(self, start: int, targets: bool = True) -> Iterator[Batch]:
-        """See `BatchSource`; batches before the row are read and dropped."""
+        """See `BatchSource`; batches before ``start`` are read and dropped."""
         made = self._iterable() if callable(self._iterable) else self._iterable
         begin = 0
         for number, item in enumerate(made):

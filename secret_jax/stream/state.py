@@ -1,4 +1,4 @@
-"""What the first pass has gathered, as a header for JSON and arrays, and back.
+"""Serialise the state of the first pass to a JSON header and arrays, and back.
 
 The same form goes into a checkpoint and from one process to the others.
 """
@@ -22,7 +22,7 @@ _PLAIN = (str, bool, int, float, type(None))
 
 
 def packed(learner: Learner) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """A header that JSON can hold, and arrays."""
+    """Convert a learner to a header for JSON, and arrays."""
     header: dict[str, Any] = {"layout": learner.layout}
     arrays: dict[str, np.ndarray] = {}
     if learner.layout is None:
@@ -70,7 +70,7 @@ def packed(learner: Learner) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 def unpack(
     learner: Learner, header: dict[str, Any], arrays: dict[str, np.ndarray]
 ) -> None:
-    """Fill an empty learner with what was packed."""
+    """Restore a learner from a header and arrays."""
     if header["layout"] is None:
         return
     names, named, kinds, n_outputs = header["layout"]
@@ -103,7 +103,7 @@ def unpack(
 
 
 def join(whole: Learner, parts: Sequence[Learner]) -> None:
-    """Fill an empty learner with what several have gathered, in their order.
+    """Merge the state of several learners into an empty one, in their order.
 
     Raises
     ------
@@ -150,7 +150,7 @@ def join(whole: Learner, parts: Sequence[Learner]) -> None:
 
 
 def _added(its: dict[Any, float], more: dict[Any, float]) -> np.ndarray:
-    """Add weights of categories; where those of the others stand now."""
+    """Add weights of categories in place; return the new codes of those added."""
     for value, weight in more.items():
         its[value] = its.get(value, 0.0) + weight
     place = {value: code for code, value in enumerate(its)}

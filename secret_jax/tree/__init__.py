@@ -1,1 +1,1 @@
-"""The fitted tree: flat arrays, rows through them, and the file that keeps them."""
+"""Fitted trees: flat arrays, routing of rows, prediction and model files."""

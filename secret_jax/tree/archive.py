@@ -1,4 +1,4 @@
-"""Archives of arrays: written in one step, and read no further than they may reach.
+"""Archives of arrays, written atomically and read within size limits.
 
 An archive can hold a thousand times its own size of zeros. Nothing is unpacked before
 the length that the archive says was compared with what such a file may hold.
@@ -21,8 +21,8 @@ import numpy as np
 
 _ARCHIVE_START = b"PK\x03\x04"  # what every non-empty zip archive begins with
 _ARCHIVE_END = b"PK\x05\x06"  # and how the last 22 bytes of one begin
-# What a file may hold: so many bytes, or so many times its own. Trees with thousands of
-# categories reach a hundred times, headers with many numbers twelve times.
+# Maximum unpacked size: in bytes, or as a multiple of the file's size. Trees with
+# thousands of categories reach a hundred times, headers with many numbers twelve times.
 _MOST_BYTES, _MOST_TIMES = 1 << 26, 256
 _MOST_OF_TEXT, _MOST_TIMES_OF_TEXT = 1 << 24, 32
 # Both are unpacked a bounded part at a time.
@@ -30,11 +30,11 @@ _COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 
 class ModelFileError(ValueError):
-    """A file that is not a readable model, or a model that cannot be written."""
+    """Error of a file that is no readable model, or a model that cannot be saved."""
 
 
 class Archive:
-    """The arrays of a file, each unpacked when it is asked for.
+    """Arrays of a file, each unpacked on demand.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class Archive:
     Attributes
     ----------
     altered : ModelFileError
-        What to raise where the content is not what was written.
+        Error to raise if the content differs from what was written.
 
     Raises
     ------
@@ -84,13 +84,13 @@ class Archive:
         return f"{name}.npy" in self._archive.namelist()
 
     def text(self, name: str) -> str:
-        """The text of an array of one."""
+        """Read an array that holds a single text."""
         if self._archive.getinfo(f"{name}.npy").file_size > self._most_of_text:
             raise self.altered
         return self.array(name).item()
 
     def array(self, name: str) -> np.ndarray:
-        """An array.
+        """Read an array.
 
         Raises
         ------
@@ -111,7 +111,7 @@ class Archive:
 
 
 def checksum_of(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> str:
-    """SHA-256 of a header (without its checksum) and of the arrays, hexadecimal."""
+    """Compute the SHA-256 of a header (without checksum) and arrays, hexadecimal."""
     digest = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
     for name, array in sorted(arrays.items()):
         digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
@@ -121,7 +121,7 @@ def checksum_of(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> 
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """A binary file that takes the place of ``path`` only once it is complete.
+    """Open a binary file that replaces ``path`` only once it is complete.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Predictions of the sign that every target has."""
+"""Bounds that keep predictions on the side of zero where all targets are."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def bounded(
     lower: Float[np.ndarray, " n_outputs"],
     upper: Float[np.ndarray, " n_outputs"],
 ) -> Tree:
-    """A tree whose predictions do not cross zero where no target does.
+    """Bound the predictions at zero where no target crosses it.
 
-    What is never negative, such as hours, prices and counts, is not predicted to be.
+    Hours, prices and counts, for example, are never predicted to be negative.
 
     Parameters
     ----------
     tree : Tree
-        That predicts the targets: not what curves leave of them, nor their logarithms.
+        Tree that predicts the targets, not residuals of curves, nor logarithms.
     lower, upper : ndarray of shape (n_outputs,)
         Range of all targets, in standardised units.
 
@@ -49,7 +49,7 @@ def bounded(
 
 
 def _rounded(center: np.ndarray, scale: np.ndarray, side: float) -> np.ndarray:
-    """The float32 numbers next to zero on one side of it, in standardised units."""
+    """Nearest float32 numbers to zero on one side of it, in standardised units."""
     value = (-center / scale).astype(np.float32)
     beyond = side * (value.astype(np.float64) * scale + center) < 0
     next_one = np.nextafter(value, np.float32(side * np.inf))

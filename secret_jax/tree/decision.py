@@ -1,4 +1,4 @@
-"""Which child a row goes to: the one rule, for arrays of the host and of a device."""
+"""Split decision, shared by NumPy and JAX: which child a row goes to."""
 
 from __future__ import annotations
 

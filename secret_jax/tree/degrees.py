@@ -1,4 +1,4 @@
-"""How many numbers a tree spent: degrees of freedom of its models and its splits."""
+"""Degrees of freedom of a tree's models and splits."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def model_degrees(tree: Tree) -> np.ndarray:
 
 
 def split_degrees(tree: Tree) -> np.ndarray:
-    """Numbers that describe every node's split: zero in leaves, float64.
+    """Number of parameters of every node's split, zero in leaves, float64.
 
     A threshold is one; an oblique split is a direction up to its length, and a
     threshold; a set of categories is one yes or no per category up to its complement.

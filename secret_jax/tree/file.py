@@ -1,4 +1,4 @@
-"""Model files: one compressed NumPy archive with a JSON header, and no pickle inside.
+"""Model files: a compressed NumPy archive with a JSON header, without pickle.
 
 The archive holds the arrays of the tree, the scaling of its table, and ``header``: a
 JSON text with the format's name and version, the rest of the table's schema, an
@@ -46,7 +46,7 @@ _SIZES = "nodes_of_trees"
 def save_tree(
     tree: Tree, path: str | os.PathLike[str], *, extra: dict[str, Any] | None = None
 ) -> None:
-    """Write a tree to one file, in one step: never half a file.
+    """Write a tree to a file, atomically.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ def _refuse_several(path: str | os.PathLike[str], extra: dict[str, Any]) -> None
 
 
 def save_model(model: Any, path: str | os.PathLike[str]) -> None:
-    """Write a fitted estimator: its tree, its parameters and its other fitted state.
+    """Write a fitted estimator: tree, parameters and other fitted state.
 
     Parameters
     ----------
@@ -165,7 +165,7 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
 
 
 def state_of(model: Any, leave_out: str) -> dict[str, Any]:
-    """Parameters and fitted attributes of an estimator, for the header of a file.
+    """Collect an estimator's parameters and fitted attributes for a file header.
 
     Parameters
     ----------
@@ -225,13 +225,13 @@ def load_model(path: str | os.PathLike[str], model_class: type) -> Any:
 
 
 def holds_classes(path: str | os.PathLike[str]) -> bool:
-    """Whether a model file is one of a classifier; errors as those of `load_tree`."""
+    """Whether a model file holds a classifier; raises errors as `load_tree` does."""
     _, extra = _read(path)
     return "classes_" in extra.get("fitted", {})
 
 
 def load_trees(path: str | os.PathLike[str]) -> tuple[list[Tree], dict[str, Any]]:
-    """Read the trees of a booster's file, and what its header keeps beside them.
+    """Read the trees of a booster's file, and the extra part of its header.
 
     Raises
     ------
@@ -266,7 +266,7 @@ def with_state(
     model_class: type,
     left_out: str,
 ) -> Any:
-    """An estimator with the parameters and fitted attributes of `state_of`."""
+    """Restore an estimator from parameters and fitted attributes (`state_of`)."""
     if "parameters" not in extra:
         raise ModelFileError(
             f"{os.fspath(path)!r} holds a tree without its estimator. "
@@ -291,7 +291,7 @@ def with_state(
 
 
 def _read(path: str | os.PathLike[str]) -> tuple[list[Tree], dict[str, Any]]:
-    """The trees and the extra header of a model file, all of it checked."""
+    """Read and check the trees and the extra header of a model file."""
     name = repr(os.fspath(path))
     archive = Archive(path)
     if _HEADER not in archive:

@@ -1,4 +1,4 @@
-"""The header of a model file: schemas, parameters and fitted state for JSON."""
+"""Header of a model file: schemas, parameters and fitted state as JSON."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PLAIN = (str, int, float, bool)
 
 
 def schema_to_json(schema: TableSchema) -> dict[str, Any]:
-    """A schema for JSON, without its center and scale.
+    """Convert a schema, without its center and scale, to JSON values.
 
     Raises
     ------
@@ -49,7 +49,7 @@ def schema_to_json(schema: TableSchema) -> dict[str, Any]:
 def schema_from_json(
     header: dict[str, Any], scaling: Mapping[str, np.ndarray]
 ) -> TableSchema:
-    """The schema that `schema_to_json` wrote, with its center and scale."""
+    """Restore a schema from `schema_to_json`, with its center and scale."""
     values: dict[str, Any] = dict(scaling)
     values |= {name: _tuples(value) for name, value in header.items()}
     values["roles"] = tuple(Role(role) for role in values["roles"])
@@ -73,7 +73,7 @@ def _category(value: Any, column: str) -> str | int | float | bool | None:
 
 
 def to_json(value: Any) -> Any:
-    """A parameter or a fitted attribute for JSON; a TypeError if it has no form there.
+    """Convert a parameter or fitted attribute to JSON values, or raise a TypeError.
 
     Arrays become ``{"dtype": ..., "array": ...}``, values of this package
     ``{"value": class, "fields": ...}``, tuples become lists.
@@ -95,7 +95,7 @@ def to_json(value: Any) -> Any:
 
 
 def loss_to_json(loss: Loss) -> Any:
-    """A loss of this package for JSON; a ModelFileError of any other."""
+    """Convert a loss of this package to JSON; a ModelFileError for any other."""
     try:
         return to_json(loss)
     except TypeError:
@@ -113,7 +113,7 @@ def _array(items: Any, dtype: np.dtype) -> np.ndarray:
 
 
 def from_json(value: Any) -> Any:
-    """What `to_json` wrote."""
+    """Restore a value from `to_json`."""
     if isinstance(value, list):
         return [from_json(item) for item in value]
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Leaves that keep their training rows, and predict from those that lie near a row."""
+"""Leaves that keep their training rows and predict from nearby ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 # Numbers in the largest array of a block of rows to predict: 32 MiB.
 _BLOCK_NUMBERS = 1 << 22
 # Slopes are shrunk by this share where rows spread as far as the kernel reaches; more
-# where they lie along fewer directions, which says nothing about the others.
+# where they lie along fewer directions, without information on the others.
 _SHRINKAGE = 0.01
 # A variance that is never reached: rows in one place have no slope.
 _NO_VARIANCE = 1e-12
@@ -22,12 +22,12 @@ KINDS = ("kernel regression", "local linear regression")
 
 
 class NoEquationsError(ValueError):
-    """What was asked of a tree needs equations, and its leaves keep rows instead."""
+    """Error of a request that needs equations, of a tree whose leaves keep rows."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class KeptRows:
-    """Training rows of the leaves, in standardised units, one leaf after the other.
+    """Training rows of the leaves, in standardised units, sorted by leaf.
 
     Attributes
     ----------
@@ -35,7 +35,7 @@ class KeptRows:
         0: weighted means (Nadaraya & Watson); 1: weighted linear models.
     x : ndarray of shape (n_rows, n_regressors), float32
     residual : ndarray of shape (n_rows, n_outputs), float32
-        Targets less what the leaf's linear model says, not clipped.
+        Targets minus the predictions of the leaf's linear model, not clipped.
     weight : ndarray of shape (n_rows,), float64
     first : ndarray of shape (n_nodes + 1,), int64
         The rows of a node are those from its number here up to the next one's.
@@ -51,20 +51,20 @@ class KeptRows:
     bandwidth: np.ndarray
 
     def n_rows_of(self, node: int) -> int:
-        """How many rows a node keeps; copies of a row count up to 50 times."""
+        """Number of rows kept by a node, with up to 50 copies of a row."""
         return int(self.first[node + 1] - self.first[node])
 
     def of(self, node: int) -> LocalRows:
-        """The rows of a node."""
+        """Rows of a node."""
         part = slice(self.first[node], self.first[node + 1])
         return LocalRows.of(self.x[part], self.residual[part], self.weight[part])
 
     def output(self, part: slice) -> KeptRows:
-        """The same rows with some of the outputs."""
+        """Restrict the residuals to a slice of the outputs."""
         return replace(self, residual=self.residual[:, part])
 
     def corrections(self, x: np.ndarray, node: np.ndarray) -> np.ndarray:
-        """What the kept rows add to the linear models of given nodes.
+        """Local corrections to the linear models of given nodes.
 
         The time for a row grows with the rows that its leaf keeps, times the regressors
         (squared if the models are linear).
@@ -96,7 +96,7 @@ class KeptRows:
 
 
 class LocalRows(NamedTuple):
-    """Rows of one leaf, about their weighted mean.
+    """Rows of one leaf, centered at their weighted mean.
 
     Attributes
     ----------
@@ -116,7 +116,7 @@ class LocalRows(NamedTuple):
 
     @classmethod
     def of(cls, x: np.ndarray, target: np.ndarray, weight: np.ndarray) -> LocalRows:
-        """The rows in float64; there is at least one."""
+        """Center the rows (at least one), in float64."""
         share = weight / weight.sum()
         center = share @ x.astype(np.float64)
         centred = x - center
@@ -125,24 +125,24 @@ class LocalRows(NamedTuple):
         )
 
     def centred(self, x: np.ndarray) -> np.ndarray:
-        """Other rows about the same center."""
+        """Center other rows at the same point."""
         return x - self.center
 
     def blocks(self, n_rows: int) -> Iterator[slice]:
-        """Parts of so many rows to predict that fit into memory."""
+        """Slices of rows to predict that fit into memory."""
         width = max(len(self.weight), len(self.center) ** 2)
         size = max(_BLOCK_NUMBERS // width, 1)
         return (slice(first, first + size) for first in range(0, n_rows, size))
 
     def squared_distances(self, place: np.ndarray) -> np.ndarray:
-        """Between other rows, centred, and these: shape (n_others, n_rows)."""
+        """Squared distances of centred rows to these: shape (n_others, n_rows)."""
         square = (place**2).sum(axis=1)[:, None] + (self.x**2).sum(axis=1)
         return np.maximum(square - 2.0 * (place @ self.x.T), 0.0)
 
     def smoothed(
         self, place: np.ndarray, square: np.ndarray, bandwidth: float, degree: int
     ) -> np.ndarray:
-        """Weighted means, or weighted linear models, about other rows.
+        """Weighted means, or weighted linear models, at other rows.
 
         Far from all rows the nearest ones count: only ratios of weights matter.
 
@@ -179,7 +179,7 @@ class LocalRows(NamedTuple):
 
 
 def require_equations(tree: Tree) -> None:
-    """Refuse a tree whose leaves keep rows; `NoEquationsError` says what to do."""
+    """Raise `NoEquationsError` for a tree whose leaves keep rows."""
     if tree.kept is not None:
         raise NoEquationsError(
             f"The leaves of this tree are a {KINDS[tree.kept.degree]} of rows that "

@@ -1,4 +1,4 @@
-"""Sums of many small trees: all decisions of a tree at once, and no walk.
+"""Sums of many small trees, with all splits evaluated at once (QuickScorer).
 
 Every split strikes out the leaves on the side that a row does not take: a row's leaf is
 the leftmost one that is left after all splits of the tree, also those that are not on
@@ -24,12 +24,12 @@ from secret_jax.tree.structure import SplitKind, Tree
 
 # Leaves, and categories, that the bits of a number tell apart.
 N_BITS = 32
-# Trees are padded to so many leaves, or to twice as many.
+# Trees are padded to this number of leaves, or to twice as many.
 _FEWEST = 16
 
 
 class LeafBits(NamedTuple):
-    """Trees as the program takes them, padded, each with all its splits and leaves.
+    """Padded arrays of several trees for the compiled sum.
 
     A padded split strikes out nothing; a padded leaf is reached by no row.
 
@@ -38,12 +38,12 @@ class LeafBits(NamedTuple):
     direction : Array of shape (n_trees, n_splits, n_columns), float32
     threshold : Array of shape (n_trees, n_splits), float32
     attribute : Array of shape (n_trees, n_splits), int32
-        Of the discrete split; -1 where it is on continuous attributes.
+        Attribute of a discrete split; -1 where it is on continuous attributes.
     subset : Array of shape (n_trees, n_splits, n_words), uint32
         Categories that go left, 32 in a word.
     larger_left : Array of shape (n_trees, n_splits), bool
     right : Array of shape (n_trees, n_splits), uint32
-        Leaves that stay of a row that goes right: those not below the left child.
+        Leaves still possible for a row that goes right: those not below the left child.
     coefficient : Array of shape (n_trees, n_outputs, n_leaves, 1 + n_regressors)
         Leaves from left to right; float32.
     low, high : Array of shape (n_trees, n_outputs, n_leaves), float32
@@ -61,7 +61,7 @@ class LeafBits(NamedTuple):
 
 
 def leaf_bits(trees: Sequence[Tree], n_trees: int) -> LeafBits:
-    """Trees of at most `N_BITS` leaves and one schema, padded to so many of them."""
+    """Pack trees of at most `N_BITS` leaves, padded to ``n_trees``."""
     most = max(tree.n_leaves for tree in trees)
     n_leaves = next_power_of_two(max(most, _FEWEST))
     each = [_bits(tree, n_leaves) for tree in trees]
@@ -108,7 +108,7 @@ def _bits(tree: Tree, n_leaves: int) -> LeafBits:
 
 
 def _words(goes_left: np.ndarray) -> np.ndarray:
-    """Sets of categories as numbers of 32 bits, shape (n_splits, n_words)."""
+    """Pack sets of categories into words of 32 bits, shape (n_splits, n_words)."""
     n_splits, n_categories = goes_left.shape
     n_words = next_power_of_two(max(-(-n_categories // N_BITS), 1))
     listed = np.zeros((n_splits, n_words * N_BITS), np.uint32)
@@ -127,7 +127,7 @@ def sum_by_bits(
     first: jax.Array,
     last: jax.Array,
 ) -> tuple[jax.Array]:
-    """Weighted sum of what some of the trees predict, shape (n_outputs, n_rows).
+    """Weighted sum of the predictions of a range of trees, (n_outputs, n_rows).
 
     Parameters
     ----------
@@ -186,7 +186,7 @@ def _goes_left(
 def _at_leaf(
     reached: jax.Array, every: jax.Array, low: jax.Array, high: jax.Array
 ) -> jax.Array:
-    """Of the values of all leaves, (n_leaves, n_rows), the clipped one of a row's."""
+    """Select each row's clipped leaf value from values of shape (n_leaves, n_rows)."""
     value = jnp.zeros_like(every[0])
     for leaf in range(len(every)):
         own = jnp.clip(every[leaf], low[leaf], high[leaf])

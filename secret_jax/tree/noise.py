@@ -1,4 +1,4 @@
-"""How far outputs vary about the models: the noise of every node."""
+"""Noise variance of every node: spread of the outputs about the models."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ ROUNDING = 1e-6
 
 
 def noise_variance(tree: Tree) -> np.ndarray:
-    """Variance of the outputs about the true mean in every node, as estimated.
+    """Estimate the variance of the outputs about the true mean in every node.
 
-    What the leaves below a node leave unexplained, per degree of freedom that their
-    models did not spend. Its logarithm is averaged with that of the parent's noise,
-    which counts as thirty degrees of freedom, so that a leaf with few rows borrows from
-    the leaves around it.
+    The estimate is the squared error of the leaves below a node, per degree of freedom
+    that their models did not spend. Its logarithm is averaged with that of the parent's
+    noise, which counts as thirty degrees of freedom, so that a leaf with few rows
+    borrows from the leaves around it.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def noise_variance(tree: Tree) -> np.ndarray:
 
 
 class Spread(NamedTuple):
-    """How far outputs vary: about the models of a tree, and with them.
+    """Noise variance of the nodes, and variance explained by the tree.
 
     Attributes
     ----------
@@ -69,6 +69,6 @@ class Spread(NamedTuple):
 
     @classmethod
     def of_squares(cls, tree: Tree) -> Spread:
-        """By squared errors on the training rows, whose variance is 1."""
+        """Estimate from squared errors on training rows, whose variance is 1."""
         noise = noise_variance(tree)
         return cls(noise, np.maximum(1.0 - noise[0], 0.0))

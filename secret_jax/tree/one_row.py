@@ -1,4 +1,4 @@
-"""One row of plain numbers through a hard tree: a few microseconds.
+"""Fast prediction of one row of numbers by a hard tree: a few microseconds.
 
 For one row the calls cost more than the sums: the tree's numbers are kept as Python
 lists, and the row walks through them.
@@ -18,7 +18,7 @@ _FAR = 1e6
 
 
 class OneRow(NamedTuple):
-    """A hard tree of one output over columns of numbers, as lists.
+    """Hard tree of one output over numeric columns, as Python lists.
 
     Attributes
     ----------
@@ -28,7 +28,7 @@ class OneRow(NamedTuple):
     terms : list of tuple of (int, float)
         Columns and factors of every split.
     threshold, intercept, low, high : list of float
-        Of every node; clipped to ``low`` and ``high``.
+        Parameters of every node; predictions are clipped to ``low`` and ``high``.
     slopes : list of list of float
     target_center, target_scale : float
     """
@@ -47,7 +47,7 @@ class OneRow(NamedTuple):
 
     @classmethod
     def of(cls, tree: Tree) -> OneRow | None:
-        """None for a tree that needs more: gates, categories, outputs, losses, rows."""
+        """Convert a tree; None if it has gates, categories, outputs, a loss or rows."""
         schema = tree.schema
         hard = not tree.is_soft and (tree.kind != SplitKind.DISCRETE).all()
         single = tree.n_outputs == 1 and tree.loss is None and tree.kept is None
@@ -74,7 +74,7 @@ class OneRow(NamedTuple):
         )
 
     def predict(self, row: np.ndarray) -> float | None:
-        """Prediction for a row, in the units of the target.
+        """Predict a row, in the units of the target.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Splits at numbers that can be written down: few digits, and no row changes sides.
+"""Round split thresholds to few digits without moving any training row.
 
 A search finds a threshold somewhere between two rows. All numbers between them are as
 good for the rows that grew the tree, so the split takes the one with the fewest digits,
@@ -21,7 +21,7 @@ from secret_jax.tree.structure import SplitKind, Tree
 _MARGIN = 0.1
 # Digits of the factors of a sum, relative to the largest effect.
 _MOST_DIGITS = 5
-# Rows that are looked at: of a larger sample the first ones, in hash order.
+# Maximum number of rows that are checked: the first ones in hash order.
 ROWS_LOOKED_AT = 1 << 16
 # Relative rounding of encoded values, float32.
 _ROUNDING = 1e-6
@@ -33,7 +33,7 @@ _ALL_DIGITS = 17
 
 
 def with_plain_splits(tree: Tree, table: Table) -> Tree:
-    """The tree with thresholds and directions of as few digits as rows allow.
+    """Round the thresholds and directions of a tree as far as its rows allow.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def with_plain_splits(tree: Tree, table: Table) -> Tree:
 
 
 def whole_columns(schema: TableSchema, x: np.ndarray) -> tuple[int, ...]:
-    """Input columns that hold nothing but whole numbers, as far as float32 can tell."""
+    """Input columns that hold only integers, as far as float32 can tell."""
     found = []
     for position, column in zip(
         schema.continuous_positions, schema.continuous, strict=True
@@ -91,7 +91,7 @@ def whole_columns(schema: TableSchema, x: np.ndarray) -> tuple[int, ...]:
 
 
 def rounding_of_whole(value: float, center: float) -> float:
-    """By how much a split at a whole number lies beyond it, for float32's rounding.
+    """Offset added to an integer threshold to allow for float32 rounding.
 
     Examples
     --------
@@ -102,7 +102,7 @@ def rounding_of_whole(value: float, center: float) -> float:
 
 
 def plain_number(low: float, high: float) -> float:
-    """The decimal of fewest digits between two numbers, in the middle if it can be.
+    """Decimal of fewest digits between two numbers, in the middle if possible.
 
     Examples
     --------
@@ -124,7 +124,7 @@ def plain_number(low: float, high: float) -> float:
 def _plain_axis(
     tree: Tree, node: int, x: np.ndarray, left: np.ndarray
 ) -> tuple[np.ndarray, np.float32] | None:
-    """Direction and threshold of a split on one column; None: as it is."""
+    """Round a split on one column: direction and threshold; None to keep it."""
     schema, attribute = tree.schema, int(tree.attribute[node])
     direction = tree.direction[node]
     value, there = x[:, attribute], np.ones(len(x), bool)
@@ -158,7 +158,7 @@ def _plain_axis(
 def _plain_sum(
     tree: Tree, node: int, x: np.ndarray, left: np.ndarray
 ) -> tuple[np.ndarray, np.float32] | None:
-    """Direction and threshold of a split on a sum; None: as it is."""
+    """Round an oblique split: direction and threshold; None to keep it."""
     schema, direction = tree.schema, tree.direction[node].astype(np.float64)
     used = np.flatnonzero(direction)
     if not len(used) or left.all() or not left.any():

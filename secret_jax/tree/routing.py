@@ -1,4 +1,4 @@
-"""Rows through a fitted tree: leaves, paths, shares and predictions.
+"""Route rows through a fitted tree: leaves, paths, shares and predictions.
 
 Few rows are routed on the host, where a call costs nothing; many go through compiled
 programs in blocks, which several processors share.
@@ -38,22 +38,22 @@ from secret_jax.tree.structure import SplitKind, Tree
 
 _Padded = TypeVar("_Padded")
 
-# Up to so many rows a call of a compiled program costs more than the work.
+# Maximum number of rows for which calling a compiled program costs more than the work.
 _FEW_ROWS = 128
-# Rows of folds and of small tables: their paths need no program of their own.
+# Maximum number of rows whose paths are found on the host, as for folds.
 _FEW_WALKED = 4096
-# Padding of fewer rows costs less than a program of its own; blocks hold so many
-# numbers as stay in a processor's cache (8 MiB).
+# Minimum block: padding costs less than a program of its own. Maximum number of values
+# in a block: they stay in a processor's cache (8 MiB).
 _SMALLEST_BLOCK, _BLOCK_NUMBERS = 1024, 1 << 21
-# Smaller trees are padded to so many leaves: one program for all of them.
+# Minimum number of leaves after padding: one program for all smaller trees.
 _FEWEST = 16
-# Of so many splits all decisions are one product of matrices; of more, each row asks
-# only those on its way.
+# Maximum number of splits whose decisions are one product of matrices; with more, each
+# row is tested by the splits on its path only.
 _MOST_AT_ONCE = 128
 
 
 class _Routing(NamedTuple):
-    """What hard splits and models read, padded to powers of two.
+    """Arrays for routing and prediction with hard splits, padded to powers of two.
 
     Inner nodes come first; the children of a leaf are the leaf itself: a row that has
     arrived stays. Arrays of shape (n_inner, ...), then of shape (n_nodes, ...).
@@ -110,7 +110,7 @@ def _routing(tree: Tree) -> _Routing:
 def _step_down(
     routing: _Routing, x: jax.Array, codes: jax.Array
 ) -> Callable[[jax.Array], jax.Array]:
-    """The function from each row's node to the node below it."""
+    """Make the function that moves each row from its node to a child."""
     n_inner = len(routing.direction)
     at_once = n_inner <= _MOST_AT_ONCE
     if at_once:
@@ -143,7 +143,7 @@ def _step_down(
 
 
 def _value(routing: _Routing, x: jax.Array, place: jax.Array) -> jax.Array:
-    """What each row's node predicts, clipped, shape (n_outputs, n_rows)."""
+    """Predict with each row's node, clipped, shape (n_outputs, n_rows)."""
     regressors = x[:, : routing.coefficient.shape[2] - 1]
 
     def of_output(output: int) -> jax.Array:
@@ -158,7 +158,7 @@ def _value(routing: _Routing, x: jax.Array, place: jax.Array) -> jax.Array:
 def leaf_place(
     routing: _Routing, x: jax.Array, codes: jax.Array, depth: jax.Array
 ) -> jax.Array:
-    """Within a program: place of every row's leaf in the arrays of `routing_of`."""
+    """Position of every row's leaf in the arrays of `routing_of`; traceable."""
     below = _step_down(routing, x, codes)
     root = jnp.zeros(x.shape[0], jnp.int32)
     return jax.lax.fori_loop(0, depth, lambda _, place: below(place), root)
@@ -176,7 +176,7 @@ def _leaf(
 def _leaf_value(
     routing: _Routing, x: jax.Array, codes: jax.Array, depth: jax.Array
 ) -> tuple[jax.Array]:
-    """Prediction of every row's leaf, shape (n_outputs, n_rows)."""
+    """Predict with every row's leaf, shape (n_outputs, n_rows)."""
     return (_value(routing, x, leaf_place(routing, x, codes, depth)),)
 
 
@@ -241,14 +241,14 @@ _PADDED: weakref.WeakKeyDictionary[Tree, dict[Callable, Any]] = (
 
 
 def routing_of(tree: Tree) -> _Routing:
-    """The padded arrays of a hard tree, for programs of one's own."""
+    """Padded arrays of a hard tree, cached, for compiled functions."""
     require_equations(tree)
     refuse_stage(tree.additive, "A compiled program", "Predict on the host")
     return _padded_once(tree, _routing)
 
 
 def value_of_leaf(routing: _Routing, x: Any, codes: Any, depth: Any) -> jax.Array:
-    """Within a program: what every row's leaf predicts, (n_outputs, n_rows)."""
+    """Predict with every row's leaf, (n_outputs, n_rows); traceable."""
     return _value(routing, x, leaf_place(routing, x, codes, depth))
 
 
@@ -260,7 +260,7 @@ def _padded_once(tree: Tree, make: Callable[[Tree], _Padded]) -> _Padded:
 
 
 def descend(tree: Tree, table: Table, node: np.ndarray, n_steps: int) -> np.ndarray:
-    """Where rows are after some steps down from a node of their own, on the host.
+    """Move rows some steps down, each from a node of its own, on the host.
 
     Parameters
     ----------
@@ -287,7 +287,7 @@ def descend(tree: Tree, table: Table, node: np.ndarray, n_steps: int) -> np.ndar
 
 
 def left_of_splits(splits: Any, table: Table, at: np.ndarray) -> np.ndarray:
-    """Whether rows go left at splits of their own, on the host.
+    """Whether rows go left, each at a split of its own, on the host.
 
     Parameters
     ----------
@@ -319,7 +319,7 @@ def left_of_splits(splits: Any, table: Table, at: np.ndarray) -> np.ndarray:
 
 
 def values_at(tree: Tree, table: Table, node: np.ndarray) -> np.ndarray:
-    """What given nodes predict for rows, clipped, on the host; without any curves.
+    """Predict with a given node per row, clipped, on the host; without curves.
 
     Parameters
     ----------
@@ -342,7 +342,7 @@ def values_at(tree: Tree, table: Table, node: np.ndarray) -> np.ndarray:
 
 
 def leaf_shares_of(tree: Tree, table: Table) -> np.ndarray:
-    """Share of every leaf in the prediction for every row.
+    """Share of every leaf in the prediction of every row.
 
     Parameters
     ----------
@@ -364,7 +364,7 @@ def leaf_shares_of(tree: Tree, table: Table) -> np.ndarray:
 
 
 def predict_one(tree: Tree, X: np.ndarray) -> np.ndarray | None:
-    """Prediction for one row of raw numbers, the short way.
+    """Predict one row of raw numbers, by the fast path.
 
     Parameters
     ----------
@@ -384,9 +384,9 @@ def predict_one(tree: Tree, X: np.ndarray) -> np.ndarray | None:
 
 
 def apply(tree: Tree, table: Table) -> np.ndarray:
-    """Leaf reached by every row.
+    """Find the leaf of every row.
 
-    Of a soft tree, the leaf at the end of the way that takes the larger share at every
+    For a soft tree, the leaf at the end of the path with the larger share at every
     split, which is where the same tree with hard splits would send the row.
 
     Parameters
@@ -409,7 +409,7 @@ def apply(tree: Tree, table: Table) -> np.ndarray:
 
 
 def predict(tree: Tree, table: Table | Unencoded) -> np.ndarray:
-    """Prediction for every row, in the units of the target.
+    """Predict every row, in the units of the target.
 
     A soft tree mixes the predictions of its leaves by their shares of the row.
 
@@ -430,12 +430,12 @@ def predict(tree: Tree, table: Table | Unencoded) -> np.ndarray:
 
 
 def said(tree: Tree, table: Table) -> np.ndarray:
-    """What the equations say of every row, as `predict` of a tree without a loss."""
+    """Linear predictor of every row, before the inverse link."""
     return tree.schema.restore_targets(values(tree, table))
 
 
 def values(tree: Tree, table: Table | Unencoded) -> np.ndarray:
-    """Prediction for every row, in standardised units, shape (n_rows, n_outputs)."""
+    """Predict every row, in standardised units, shape (n_rows, n_outputs)."""
     if tree.additive is not None:
         table = table.encoded() if isinstance(table, Unencoded) else table
         return own_values(tree, table) + tree.additive.predict(table)[:, None]
@@ -443,7 +443,7 @@ def values(tree: Tree, table: Table | Unencoded) -> np.ndarray:
 
 
 def own_values(tree: Tree, table: Table | Unencoded) -> np.ndarray:
-    """What the tree itself says, without the curves in front of it; see `values`."""
+    """Predict with the tree alone, without additive curves; see `values`."""
     if _shape(table)[0] <= _FEW_ROWS or tree.kept is not None:
         table = table.encoded() if isinstance(table, Unencoded) else table.on_host()
         if tree.is_soft:
@@ -457,9 +457,9 @@ def own_values(tree: Tree, table: Table | Unencoded) -> np.ndarray:
 
 
 def walk(tree: Tree, table: Table) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes on the path of every row, and what each of them would predict.
+    """Nodes on the path of every row, and the prediction of each node.
 
-    Of a soft tree, the way that takes the larger share at every split.
+    For a soft tree, the path with the larger share at every split.
 
     Returns
     -------
@@ -488,7 +488,7 @@ def _computed(
     routing: Any,
     *more: Any,
 ) -> tuple[np.ndarray, ...]:
-    """Run a jitted function over padded blocks of rows and put the results together.
+    """Apply a compiled function to padded blocks of rows, and concatenate.
 
     A row's result does not depend on the other rows of its block, nor on the block.
     """

@@ -1,4 +1,4 @@
-"""Soft splits: gates along the paths to the leaves, as pure functions of arrays.
+"""Soft splits: gates along the paths to the leaves, as pure functions.
 
 A gate sends the share ``sigmoid(logit)`` of a row to the left child and the rest to the
 right one; the share of a leaf is the product of the gates on its path (hierarchical
@@ -25,7 +25,7 @@ _ABSENT = -1e9
 
 
 class Paths(NamedTuple):
-    """Which gates lead to which leaf.
+    """Masks of the gates on the path to each leaf.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ def paths(
     n_inner: int,
     n_leaves: int,
 ) -> Paths:
-    """Paths of a tree, padded.
+    """Compute the paths of a tree, padded.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def paths(
 def leaf_shares(
     logit: Float[Array, "n_rows n_inner"], along: Paths
 ) -> Float[Array, "n_rows n_leaves"]:
-    """Share of every row that reaches every leaf.
+    """Compute the share of every row that reaches every leaf.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def discrete_logits(
     larger_left: Bool[Array, " n_inner"],
     codes: Int[Array, "n_rows n_discrete"],
 ) -> Float[Array, "n_rows n_inner"]:
-    """Logits of splits on discrete attributes, which stay hard.
+    """Compute logits of splits on discrete attributes, which stay hard.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ def _left_of_lists(
     beyond: AnyArray | float,
     xp: Any,
 ) -> Any:
-    """Which way rows go at hard splits, shape (n_rows, n_inner), bool.
+    """Whether rows go left at hard splits, shape (n_rows, n_inner).
 
     ``beyond`` is the threshold minus the projection of splits on other attributes.
     """
@@ -145,7 +145,7 @@ def _left_of_lists(
 
 
 class SoftRouting(NamedTuple):
-    """What prediction with gates reads, padded.
+    """Padded arrays for prediction with gates.
 
     Attributes
     ----------
@@ -183,7 +183,7 @@ def _shares(routing: SoftRouting, x: jax.Array, codes: jax.Array) -> jax.Array:
 
 
 def _logits(routing: SoftRouting, beyond: AnyArray, codes: AnyArray, xp: Any) -> Any:
-    """Logits of gates and of hard splits.
+    """Compute the logits of gates and of hard splits.
 
     ``beyond`` is the threshold minus the projection, shape (n_rows, n_inner).
     """
@@ -209,7 +209,7 @@ def _logits(routing: SoftRouting, beyond: AnyArray, codes: AnyArray, xp: Any) ->
 def shares_of_rows(
     routing: SoftRouting, x: jax.Array, codes: jax.Array
 ) -> tuple[jax.Array]:
-    """Shares of the leaves, shape (n_leaves, n_rows)."""
+    """Compute the shares of the leaves, shape (n_leaves, n_rows)."""
     return (_shares(routing, x, codes).T,)
 
 
@@ -217,7 +217,7 @@ def shares_of_rows(
 def mixed_prediction(
     routing: SoftRouting, x: jax.Array, codes: jax.Array
 ) -> tuple[jax.Array]:
-    """Predictions of the leaves mixed by their shares, shape (n_outputs, n_rows)."""
+    """Predict the mean of the leaves weighted by share, (n_outputs, n_rows)."""
     shares = _shares(routing, x, codes)
     regressors = x[:, : routing.coefficient.shape[2] - 1]
 
@@ -242,7 +242,7 @@ def mixed_prediction(
 def few_rows(
     routing: SoftRouting, x: np.ndarray, codes: np.ndarray
 ) -> Float[np.ndarray, "n_rows n_outputs"]:
-    """What `mixed_prediction` gives, on the host, without a compiled program.
+    """Predict like `mixed_prediction`, on the host without compiling.
 
     Returns
     -------

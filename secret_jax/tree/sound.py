@@ -1,4 +1,4 @@
-"""Whether the arrays of a tree fit each other, for trees that come from a file."""
+"""Consistency checks for the arrays of a tree read from a file."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from secret_jax.tree.structure import ARRAY_FIELDS, OUTPUT_FIELDS, SplitKind, Tr
 
 
 def flaw_of(tree: Tree) -> str:
-    """What is wrong with a tree, in words; empty if nothing is.
+    """Describe the first inconsistency of a tree; empty if there is none.
 
-    A sound tree can be walked: every index points to something that is there, and
-    every way from the root down ends in a leaf.
+    A sound tree can be traversed: every index is valid, and every path from the
+    root ends in a leaf.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def _flaw_of_shapes(tree: Tree) -> str:
 
 
 def _flaw_of_nodes(tree: Tree) -> str:
-    """Of children, depths and attributes."""
+    """Check children, depths and attributes."""
     n_nodes = tree.n_nodes
     whole = ("left", "right", "parent", "depth", "kind", "attribute", "stop_reason")
     for name in whole:
@@ -114,7 +114,7 @@ def _flaw_of_nodes(tree: Tree) -> str:
 
 
 def _flaw_of_kept(tree: Tree) -> str:
-    """Of the rows in the leaves."""
+    """Check the rows kept in the leaves."""
     kept = tree.kept
     if kept is None:
         return ""
@@ -140,7 +140,7 @@ def _flaw_of_kept(tree: Tree) -> str:
 
 
 def _flaw_of_curves(tree: Tree) -> str:
-    """Of the curves in front of the tree."""
+    """Check the curves in front of the tree."""
     stage, schema = tree.additive, tree.schema
     if stage is None:
         return ""
@@ -171,7 +171,7 @@ def _flaw_of_curves(tree: Tree) -> str:
 
 
 def _within(positions: object, most: int) -> bool:
-    """Whether all of them are whole numbers from zero up to below the most."""
+    """Whether all positions are integers of at least 0 and below ``most``."""
     array = np.asarray(positions)
     whole = array.size == 0 or array.dtype.kind in "iu"
     return bool(whole and ((array >= 0) & (array < most)).all())

@@ -1,4 +1,4 @@
-"""The fitted tree: flat, immutable arrays.
+"""Fitted tree as flat, immutable arrays.
 
 A tree holds nothing that only training needs. Nodes are numbered so that parents come
 before their children and the root is node 0. Every number in the tree lives in
@@ -22,7 +22,7 @@ from secret_jax.tree.kept import KeptRows, require_equations
 
 
 class SplitKind(IntEnum):
-    """What a node asks of a row."""
+    """Type of a node's split."""
 
     LEAF = 0
     AXIS = 1  # one continuous attribute against a threshold
@@ -31,7 +31,7 @@ class SplitKind(IntEnum):
 
 
 class StopReason(IntEnum):
-    """Why a node was not split further."""
+    """Reason why a node was not split further."""
 
     SPLIT = 0
     MIN_SAMPLES_SPLIT = 1
@@ -45,7 +45,7 @@ class StopReason(IntEnum):
 
     @property
     def sentence(self) -> str:
-        """The reason in words."""
+        """Description of the reason."""
         return _STOP_SENTENCES[self]
 
 
@@ -64,7 +64,7 @@ _STOP_SENTENCES = {
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Tree:
-    """A regression tree with a model in every node, as flat arrays.
+    """Regression tree with a model in every node, as flat arrays.
 
     Attributes
     ----------
@@ -106,7 +106,7 @@ class Tree:
     center, spread : ndarray of shape (n_nodes, n_regressors), float64
         Mean and standard deviation of the regressors of the training rows.
     standard_error : ndarray of shape (n_nodes, n_outputs, 1 + n_regressors), float64
-        Of the value at the center and of the slopes; NaN where it is not known.
+        Standard errors of the value at the center and of the slopes; NaN if unknown.
     gain : ndarray of shape (n_nodes,), float32
         Gain of the split, summed over the node's rows: drop of the residual sum of
         squares, or Gini gain times weight; 0 in leaves.
@@ -130,12 +130,12 @@ class Tree:
     corrects_parent : bool
         Whether ``degrees`` are those of corrections of the parents' models.
     loss : Loss or None
-        What the models' values mean, and what errors cost: ``train_error`` is then a
+        Meaning of the raw predictions, and cost of errors: ``train_error`` is then a
         mean loss, and ranges are of values. None: they predict, and errors are squared.
     kept : KeptRows or None
-        Rows in the leaves that correct what the leaves' models say; ``train_error`` is
-        then that of rows left out one at a time, for which no ``degrees`` were spent.
-        None: nothing is kept.
+        Rows in the leaves that correct the predictions of the leaves' models;
+        ``train_error`` is then that of rows left out one at a time, for which no
+        ``degrees`` were spent. None: nothing is kept.
     additive : AdditiveStage or None
         Curves whose sum is predicted first: everything else here is of what they leave
         of the target. None: of the target itself.
@@ -203,23 +203,23 @@ class Tree:
 
     @property
     def max_depth(self) -> int:
-        """Length of the longest path from the root to a leaf."""
+        """Depth of the deepest leaf; the root alone has depth 0."""
         return int(self.depth.max())
 
     @property
     def leaf_error(self) -> np.ndarray:
-        """Mean training error of the leaves' models, shape (n_outputs,)."""
+        """Mean training error over the leaves, shape (n_outputs,)."""
         leaf = self.is_leaf
         return self.weight[leaf] @ self.train_error[leaf] / self.weight[leaf].sum()
 
     @property
     def is_soft(self) -> bool:
-        """Whether any split is a gate, so that predictions mix the leaves."""
+        """Whether any split is a gate, so that predictions mix leaves."""
         return bool((self.gate_width > 0).any())
 
     @cached_property
     def asked_attributes(self) -> frozenset[int]:
-        """Discrete attributes that a split, or an equation of a leaf, asks for."""
+        """Discrete attributes that a split, leaf equation or curve uses."""
         discrete = self.attribute[self.kind == SplitKind.DISCRETE]
         first = self.schema.n_regressors - self.schema.n_indicators
         slopes = self.coefficient[self.is_leaf][:, :, 1:]
@@ -247,7 +247,7 @@ class Tree:
         return np.clip(low, *self.bounds), np.clip(high, *self.bounds)
 
     def output(self, which: int | str) -> Tree:
-        """The tree as it predicts one of its outputs.
+        """Restrict the tree to one of its outputs.
 
         Parameters
         ----------
@@ -258,7 +258,7 @@ class Tree:
         -------
         Tree
             With the same nodes and splits. With a loss its target is named for what the
-            models say: log-odds of a class, for example.
+            models predict: log-odds of a class, for example.
         """
         names = self.schema.target_names
         if isinstance(which, str) and which in names:
@@ -292,12 +292,12 @@ class Tree:
 
 ARRAY_FIELDS = tuple(item.name for item in fields(Tree) if item.type == "np.ndarray")
 
-# Those with an axis of outputs.
+# Fields with an axis of outputs.
 OUTPUT_FIELDS = (
     *("coefficient", "lower", "upper", "train_error"),
     *("mean", "deviation", "standard_error"),
 )
-# What a leaf holds in the fields that describe a split.
+# Values in a leaf of the fields that describe a split.
 LEAF_FIELDS = {
     "left": -1,
     "right": -1,
@@ -315,7 +315,7 @@ _LINKS = ("left", "right", "parent")
 def compact(
     tree: Tree, keep_children: np.ndarray, reason: StopReason = StopReason.PRUNED
 ) -> Tree:
-    """The tree in which the nodes outside ``keep_children`` have become leaves.
+    """Turn the nodes outside ``keep_children`` into leaves.
 
     Parameters
     ----------
@@ -323,7 +323,7 @@ def compact(
     keep_children : ndarray of shape (n_nodes,), bool
         Nodes whose split is kept.
     reason : StopReason
-        Of the new leaves.
+        Stop reason of the new leaves.
 
     Returns
     -------
@@ -353,9 +353,9 @@ def compact(
 
 
 def number_in_compact(tree: Tree, keep_children: np.ndarray) -> np.ndarray:
-    """Where every node is found in the tree that `compact` makes, (n_nodes,), int64.
+    """Map nodes to their numbers in the result of `compact`, (n_nodes,), int64.
 
-    One that is no longer there is the leaf that a node above it has become.
+    A node that was removed maps to the leaf that replaced its ancestor.
     """
     reachable = _reachable(tree, ~tree.is_leaf & keep_children)
     number = np.cumsum(reachable) - 1
@@ -365,7 +365,7 @@ def number_in_compact(tree: Tree, keep_children: np.ndarray) -> np.ndarray:
 
 
 def _reachable(tree: Tree, kept: np.ndarray) -> np.ndarray:
-    """Nodes below splits that are all kept."""
+    """Mask of nodes whose ancestors are all kept."""
     reachable = np.ones(tree.n_nodes, bool)
     for node in range(1, tree.n_nodes):  # parents come before children
         above = tree.parent[node]
@@ -374,7 +374,7 @@ def _reachable(tree: Tree, kept: np.ndarray) -> np.ndarray:
 
 
 def joined(trees: Sequence[Tree]) -> Tree:
-    """Several trees of one schema side by side, each root without a parent."""
+    """Concatenate trees of one schema into one set of arrays, with several roots."""
     if len(trees) == 1:
         return trees[0]
     for tree in trees:
@@ -392,7 +392,7 @@ def joined(trees: Sequence[Tree]) -> Tree:
 
 
 def separated(forest: Tree, sizes: Sequence[int]) -> list[Tree]:
-    """The trees that were `joined`, by their numbers of nodes."""
+    """Split arrays that `joined` made back into trees, given their sizes."""
     trees, first = [], 0
     for size in sizes:
         part = slice(first, first + size)
@@ -406,9 +406,9 @@ def separated(forest: Tree, sizes: Sequence[int]) -> list[Tree]:
 
 
 def hardened(tree: Tree) -> Tree:
-    """The tree with every gate replaced by its threshold; the models stay.
+    """Replace every gate by its threshold; the models stay.
 
-    Models that were trained to be mixed are no longer: the error of a soft tree rises.
+    The models were trained to be mixed and no longer are, so the error rises.
     """
     width = np.zeros_like(tree.gate_width)
     return replace(tree, gate_width=width, clip_leaves=True)

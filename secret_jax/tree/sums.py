@@ -1,4 +1,4 @@
-"""Weighted sums of many trees: their leaves and values for rows."""
+"""Weighted sums of the predictions of many trees."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from secret_jax.tree.routing import (
 )
 from secret_jax.tree.structure import Tree, joined
 
-# Few rows take the way of the host: a program is not worth its call.
+# Maximum number of rows summed on the host, where calling a program is not worth it.
 _FEW_ROWS = 128
 # Pairs of a row and a tree that are looked at together on the host.
 _MOST_PAIRS = 1 << 16
-# Sums of fewer trees are padded to so many: few programs.
+# Minimum number of trees after padding, so that few programs are compiled.
 _FEWEST_TREES = 16
 
 
 class TreeSum:
-    """A sum of trees of one schema, ready to be asked.
+    """Weighted sum of trees of one schema, with cached arrays.
 
     Parameters
     ----------
     trees : sequence of Tree
     steps : ndarray of shape (n_trees,), float64
-        What each tree counts.
+        Weight of each tree.
     """
 
     def __init__(self, trees: list[Tree], steps: np.ndarray):
@@ -49,7 +49,7 @@ class TreeSum:
     def values(
         self, table: Table, first: int = 0, last: int | None = None
     ) -> np.ndarray:
-        """Sum of some of the trees, the first one up to the last one.
+        """Sum the predictions of trees ``first`` up to, but without, ``last``.
 
         Parameters
         ----------
@@ -90,7 +90,7 @@ class TreeSum:
         return total
 
     def _padded(self) -> tuple[_Routing | LeafBits, np.ndarray]:
-        """The trees as the program takes them, made once, and of few shapes."""
+        """Pad the trees to few shapes for the compiled sum; cached."""
         if self._stack is None:
             n_trees = bucket(len(self.trees), smallest=_FEWEST_TREES)
             steps = padded(self.steps.astype(np.float32), n_trees)
@@ -118,7 +118,7 @@ def _sum_of_trees(
     last: jax.Array,
     depth: jax.Array,
 ) -> tuple[jax.Array]:
-    """Weighted sum of the values of trees, one after the other, (n_outputs, n_rows)."""
+    """Sum the weighted predictions of trees in turn, (n_outputs, n_rows)."""
 
     def add(which: jax.Array, total: jax.Array) -> jax.Array:
         routing = jax.tree.map(lambda array: array[which], stack)

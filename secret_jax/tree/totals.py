@@ -1,4 +1,4 @@
-"""Sums over the leaves below the nodes."""
+"""Sums over the leaves below each node."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from secret_jax.tree.structure import Tree
 
 
 def leaf_totals(tree: Tree, value: Any) -> np.ndarray:
-    """Sum of a value over the leaves below every node, of a leaf its own value.
+    """Sum a quantity over the leaves below every node; a leaf has its own value.
 
     Parameters
     ----------
     tree : Tree
     value : array-like of shape (n_nodes, ...) or ()
-        What stands at inner nodes is not read.
+        Values at inner nodes are not used.
 
     Returns
     -------
@@ -32,5 +32,5 @@ def leaf_totals(tree: Tree, value: Any) -> np.ndarray:
 
 
 def leaves_below(tree: Tree) -> np.ndarray:
-    """Number of leaves below every node, of a leaf 1; shape (n_nodes,), int64."""
+    """Number of leaves below every node, 1 for a leaf; shape (n_nodes,), int64."""
     return leaf_totals(tree, np.int64(1))

@@ -213,6 +213,7 @@ def _outputs(tree: Tree) -> tuple[Tree, ...]:
 
 def _names(tree: Tree, language: str) -> tuple[str, ...]:
     """What is predicted; in SQL the sums have columns, with names of their own."""
+    check_choice("language", language, ("python", "sql"))
     if language == "python":
         return tree.schema.target_names
     return tuple(each.schema.target_name for each in _outputs(tree))

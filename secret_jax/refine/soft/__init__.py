@@ -1,1 +1,1 @@
-"""The soft tree: gates and leaves trained together by gradient."""
+"""Soft trees: gates and leaves trained jointly by gradient descent."""

@@ -1,8 +1,8 @@
-"""The soft tree: gates and leaves of a pruned tree trained together by gradient.
+"""Soft trees: gates and leaves of a pruned tree trained jointly by gradient descent.
 
-The gates of the trees that were grown start wide, from several widths and tree sizes
-side by side. Held-out rows choose among them and say when to stop; the best are trained
-again on all rows, and one tree learns their mean.
+The gates of the grown trees start wide, with several widths and tree sizes in parallel.
+Held-out rows choose among them and stop the training; the best are trained again on all
+rows, and one tree learns their mean.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _PENALTY_RISE = 1.1
 
 @dataclass(frozen=True, kw_only=True)
 class SoftGates(SoftOptions):
-    """Gates and leaves trained together by gradient; still one tree.
+    """Gates and leaves trained jointly by gradient descent; still one tree.
 
-    Of squared errors, and of the cross-entropy of classes.
+    For squared errors, and for the cross-entropy of classes.
 
     Its fields are those of `secret_jax.refine.soft.options.SoftOptions`.
 
@@ -133,7 +133,7 @@ def _refusal(tree: Tree, soft_error: float, hard_error: float) -> str:
 
 
 def start_trees(candidates: tuple[Candidate, ...], options: SoftOptions) -> list[Tree]:
-    """Trees to start from: of every tree that was grown the pruned and a larger one.
+    """Initial trees: for every candidate the pruned tree and a larger one.
 
     Parameters
     ----------
@@ -161,7 +161,7 @@ def start_trees(candidates: tuple[Candidate, ...], options: SoftOptions) -> list
 
 
 def measured(tree: Tree, rows: Rows, leaf: LeafModel) -> Tree:
-    """Weights, ranges and errors of the rows that the hard splits send to each node.
+    """Measure weights, ranges and errors where the hard splits send the rows.
 
     Inner nodes get models of their own; the error of a leaf is that of the mixture.
 
@@ -170,7 +170,7 @@ def measured(tree: Tree, rows: Rows, leaf: LeafModel) -> Tree:
     tree : Tree
         Soft.
     rows : Rows
-        Those that trained it.
+        Rows that trained it.
     leaf : LeafModel
 
     Returns

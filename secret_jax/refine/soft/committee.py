@@ -1,4 +1,4 @@
-"""One tree for a committee: it learns the mean prediction of several soft trees.
+"""Distil a committee of soft trees into one.
 
 The mean of several trainings errs less than each of them; a tree that is trained on
 that mean, at the rows and between them, without their outputs, keeps most of the gain
@@ -19,12 +19,12 @@ from secret_jax.runtime.progress import UNTOLD, Stage
 from secret_jax.tree.routing import values
 from secret_jax.tree.structure import Tree
 
-# The student sees new points between the rows after so many chunks of steps.
+# Number of chunks of steps after which the student gets new points between the rows.
 _CHUNKS_PER_POINTS = 8
 
 
 def distilled(trainer: Trainer, committee: list[Start], stage: Stage = UNTOLD) -> Tree:
-    """The tree that comes closest to the mean of a committee.
+    """Train a tree on the committee's mean prediction; keep the closest tree.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def _trained(
 
 
 def _student_data(trainer: Trainer, teachers: list[Tree]) -> TrainingData:
-    """As many points as the trainer has padded rows, with the mean of the teachers."""
+    """Training points, as many as the trainer's padded rows, with mean predictions."""
     n_points, rows = len(trainer.data.targets), trainer.all_rows
     first, second = trainer.random.integers(0, trainer.n_rows, (2, n_points))
     share = trainer.random.uniform(0, trainer.options.jitter, n_points)
@@ -80,16 +80,16 @@ def _student_data(trainer: Trainer, teachers: list[Tree]) -> TrainingData:
 
 
 def _mean_prediction(trees: list[Tree], table: Table) -> np.ndarray:
-    """Of classes the mean probabilities: a mean of log-odds would be too sure."""
+    """Average predictions; for classes probabilities, since log-odds overstate them."""
     found = [values(tree, table) for tree in trees]
     loss = trees[0].loss
     return np.mean(found if loss is None else list(map(loss.prediction, found)), axis=0)
 
 
 def _distance(tree: Tree, data: TrainingData) -> float:
-    """Mean squared difference from what the teachers say at the real rows.
+    """Mean squared distance from the teachers' mean prediction at the real rows.
 
-    Of probabilities, if there are classes.
+    For classes the distance is between probabilities.
     """
     n_real = len(data.targets) // 2
     table = Table(data.x[:n_real], data.codes[:n_real])

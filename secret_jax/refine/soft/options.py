@@ -1,4 +1,4 @@
-"""The fields of the soft tree."""
+"""Options of soft trees."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from secret_jax.runtime.values import TupleOf, at_least, real, refuse
 
 @dataclass(frozen=True, kw_only=True)
 class SoftOptions(Refinement):
-    """The fields of `secret_jax.SoftGates`.
+    """Options of `secret_jax.SoftGates`.
 
     Hierarchical mixtures of experts (Jordan & Jacobs 1994) with the structure of a
     grown tree; soft decision trees (Irsoy, Yildiz & Alpaydin 2012). The fields were
@@ -23,7 +23,7 @@ class SoftOptions(Refinement):
     Attributes
     ----------
     validation_fraction : float, default=0.25
-        Share of the rows that say when to stop, where cross-validation pruned the tree.
+        Share of the rows to hold out for early stopping after cross-validated pruning.
     widths : tuple of float
         Gates start this wide, in deviations of the projection. Narrow gates stay where
         they are; which wide ones are best depends on the data, so all are tried.
@@ -39,17 +39,17 @@ class SoftOptions(Refinement):
     l2 : float, default=1e-3
         Penalty on the mean squared change of the leaves' slopes.
     averaging : float, default=0.98
-        Of the exponential average of the parameters over the steps.
+        Decay of the exponential average of the parameters over the steps.
     chunk : int, default=64
         Steps between two looks at the held-out rows.
     max_steps : int, default=4096
-        Most steps of a start.
+        Maximum number of steps of a start.
     screen_steps, n_kept : int, default=512, 4
-        After so many steps the best starts go on alone.
+        Number of steps after which only the best starts continue.
     patience_epochs : int, default=30
-        A start stops after so many epochs without improvement,
+        Number of epochs without improvement after which a start stops,
     patience_steps : tuple of int, default=(320, 1024)
-        which are at least and at most so many steps.
+        with a minimum and a maximum in steps.
     n_folds : int, default=4
         Parts of the held-out rows for the comparison with the hard tree.
     n_committee : int, default=4
@@ -60,11 +60,11 @@ class SoftOptions(Refinement):
     distil_steps : int, default=1024
         Steps of the one tree that learns the committee's mean.
     jitter : float, default=0.5
-        It learns at the rows and at points up to this share of the way to another row.
+        It learns at rows, and at points up to this share of the way to another row.
     max_validation_rows : int, default=8192
-        Most held-out rows that training looks at.
+        Maximum number of held-out rows used in training.
     max_rows : int, default=524288
-        Most training rows, and most held-out rows, that are read.
+        Maximum number of training rows, and of held-out rows.
 
     References
     ----------
@@ -125,16 +125,16 @@ class SoftOptions(Refinement):
     trains_models: ClassVar[bool] = True
 
     def check(self) -> None:
-        """See `Value`; a start must see its error at least once."""
+        """Check the fields; a start must be evaluated at least once."""
         super().check()
         if self.chunk > self.max_steps:
             refuse("chunk", type(self).__name__, "at most max_steps", self.chunk)
 
     def knows(self, loss: Loss | None) -> bool:
-        """Squared errors and cross-entropy have gradients here."""
+        """Whether gradients of a loss are known: squared errors and cross-entropy."""
         return loss is None or isinstance(loss, CrossEntropy)
 
     @property
     def held_out_share(self) -> float:
-        """Gradients need rows held out for good to say when to stop."""
+        """Share of rows held out permanently, for early stopping."""
         return self.validation_fraction

@@ -1,4 +1,4 @@
-"""Gates of a tree: their widths, and the tree as parameters that can be trained.
+"""Gate widths of a tree, and trainable parameters of a tree.
 
 Widths are in deviations of a split's projection among the rows of its node.
 """
@@ -24,7 +24,7 @@ _MOST_ROWS = 65536
 # Least width, in deviations of the attributes over the table: a split between two rows
 # that nearly coincide must not become a cliff that no gradient climbs.
 _LEAST_WIDTH = 1e-3
-# A gate that training made flatter than this is one that no row can tell from even.
+# Minimum norm of a gate's direction: below it all rows get nearly equal shares.
 _SHORTEST = 1e-12
 
 
@@ -60,7 +60,7 @@ def deviations(tree: Tree, rows: Rows) -> np.ndarray:
 
 
 def with_widths(tree: Tree, relative: float, deviation: np.ndarray) -> Tree:
-    """The tree with gates of one relative width.
+    """Soften the tree with gates of one relative width.
 
     Parameters
     ----------
@@ -80,9 +80,9 @@ def with_widths(tree: Tree, relative: float, deviation: np.ndarray) -> Tree:
 
 
 def with_range_of_nodes(tree: Tree) -> Tree:
-    """A tree with a loss that clips mixtures to what any of its nodes may say.
+    """Widen the clipping range of a tree with a loss to that of all nodes.
 
-    Log-odds of leaves lie far beyond those of the root where the root can tell little.
+    Log-odds of leaves may lie far beyond those of the root.
     """
     if tree.loss is None:
         return tree
@@ -92,7 +92,7 @@ def with_range_of_nodes(tree: Tree) -> Tree:
 
 
 class Parameters(NamedTuple):
-    """What is trained; padding is zero and stays zero.
+    """Trainable arrays of a soft tree; padding is zero and stays zero.
 
     Attributes
     ----------
@@ -108,7 +108,7 @@ class Parameters(NamedTuple):
 
 
 class Structure(NamedTuple):
-    """What is not trained.
+    """Fixed arrays of a soft tree.
 
     Attributes
     ----------
@@ -132,7 +132,7 @@ class Structure(NamedTuple):
 def to_parameters(
     tree: Tree, *, oblique: bool, n_inner: int, n_leaves: int
 ) -> tuple[Parameters, Structure]:
-    """Parameters and structure of a tree whose linear splits are all gates, padded.
+    """Convert a tree whose linear splits are gates to padded parameters.
 
     Parameters
     ----------
@@ -179,7 +179,7 @@ def to_parameters(
 def forward(
     parameters: Parameters, structure: Structure, x: jax.Array, codes: jax.Array
 ) -> jax.Array:
-    """Mixed predictions before clipping, shape (n_rows, n_outputs)."""
+    """Predict the mixture of leaves before clipping, shape (n_rows, n_outputs)."""
     logit = parameters.offset - matmul(x, parameters.direction.T)
     logit = jnp.clip(logit, -HARD_LOGIT, HARD_LOGIT)
     if codes.shape[1]:
@@ -201,7 +201,7 @@ def forward(
 
 
 def to_tree(tree: Tree, parameters: Parameters) -> Tree:
-    """The tree with trained gates and leaves in place of its own.
+    """Write trained parameters back into the tree.
 
     Directions of several attributes get unit length, so that widths are in units of the
     projection; splits on one attribute keep that form.
@@ -209,7 +209,7 @@ def to_tree(tree: Tree, parameters: Parameters) -> Tree:
     Parameters
     ----------
     tree : Tree
-        Of which the parameters were made.
+        Tree that the parameters were made of.
     parameters : Parameters
 
     Returns

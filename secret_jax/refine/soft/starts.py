@@ -1,4 +1,4 @@
-"""Starts of a soft tree, trained side by side: early stopping, comparison."""
+"""Parallel training of several starts of a soft tree, with early stopping."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ from secret_jax.runtime.progress import UNTOLD, Stage
 from secret_jax.runtime.shapes import bucket, next_power_of_two, padded
 from secret_jax.tree.structure import Tree
 
-# A soft tree that saw more rows errs less on them; with so many times the error of the
-# one that saw fewer it diverged.
+# A soft tree trained on more rows errs less on them; with this multiple of the error of
+# the one trained on fewer it has diverged.
 _DIVERGED = 1.1
 # A batch of an eighth of the rows and more makes an epoch of few steps.
 _LEAST_BATCHES = 8
@@ -50,7 +50,7 @@ _FEWEST_LEAVES, _FEWEST_ROWS, _FEWEST_JUDGED = 16, 256, 64
 
 @dataclass(eq=False, kw_only=True)
 class Start:
-    """A tree with gates of one relative width, and how far its training has come.
+    """Training state of a tree with gates of one initial relative width.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class Start:
     structure : Structure
     state : TrainingState
     best : Parameters
-        Those of the least error on the pruning rows.
+        Parameters of least error on the pruning rows.
     best_error : float
         Summed over the pruning rows.
     best_step : int
@@ -78,12 +78,12 @@ class Start:
 
     @property
     def tree(self) -> Tree:
-        """The tree of the best parameters."""
+        """Tree of the best parameters."""
         return to_tree(self.origin, self.best)
 
 
 class Trainer:
-    """The rows on the device, and the sizes that all starts share.
+    """Rows on the device, and the padded sizes that all starts share.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ class Trainer:
         Whether splits on one attribute may come to hold others.
     seed : int
     trees : list of Tree
-        Those to start from: they decide the padding.
+        Trees to start from, which determine the padding.
     """
 
     def __init__(
@@ -150,7 +150,7 @@ class Trainer:
         )
 
     def start(self, tree: Tree, rows: Rows, width: float) -> Start:
-        """A tree with gates of a relative width, before its first step."""
+        """Initialise a start: a tree with gates of a relative width."""
         soft = with_widths(with_range_of_nodes(tree), width, deviations(tree, rows))
         parameters, structure = to_parameters(
             soft, oblique=self.oblique, n_inner=self.n_leaves, n_leaves=self.n_leaves
@@ -166,7 +166,7 @@ class Trainer:
     def advance(
         self, starts: list[Start], n_rows: int, data: TrainingData | None = None
     ) -> np.ndarray:
-        """One chunk of steps for some starts.
+        """Train some starts by one chunk of steps.
 
         Parameters
         ----------
@@ -175,7 +175,7 @@ class Trainer:
         n_rows : int
             Minibatches come from the first rows of the data.
         data : TrainingData, optional
-            In place of the trainer's own.
+            Data to use in place of the trainer's own.
 
         Returns
         -------
@@ -201,7 +201,7 @@ class Trainer:
         return np.concatenate([np.asarray(error, np.float64) for error in errors])
 
     def train(self, starts: list[Start], stage: Stage = UNTOLD) -> None:
-        """Train until all have stopped; each start keeps its best parameters."""
+        """Train until all starts have stopped; each keeps its best parameters."""
         options = self.options
         epoch = self.n_training / self.batch_size
         patience = np.clip(options.patience_epochs * epoch, *options.patience_steps)
@@ -227,7 +227,7 @@ class Trainer:
                 break
 
     def trained_again(self, start: Start, stage: Stage = UNTOLD) -> Start:
-        """A start trained on all rows for as many epochs; itself if it diverged."""
+        """Train a start again on all rows; return the old one if that diverges."""
         tree = attach_one(start.origin, self.all_rows, self.leaf)
         again = self.start(tree, self.all_rows, start.width)
         n_steps = min(
@@ -242,7 +242,7 @@ class Trainer:
         return again if total_error(again.tree, self.all_rows) <= limit else start
 
     def crossed_error(self, starts: list[Start]) -> float:
-        """Mean error on each fold of what the other folds choose.
+        """Mean error on each fold of the start and step chosen on the other folds.
 
         The best error on rows that chose start and length of training is too low, by
         much if they are few. Standardised units squared, or those of the loss.
@@ -257,7 +257,7 @@ class Trainer:
         return float(history[chosen, fold].sum() / self.judged.weight.sum())
 
     def hard_error(self, candidates: tuple[Candidate, ...]) -> float:
-        """The same for hard trees: pruned on the other folds, measured on each."""
+        """Error of hard trees on each fold, pruned on the other folds."""
         fold = np.arange(self.judged.n_rows) % self.options.n_folds
         total = 0.0
         for i in range(self.options.n_folds):

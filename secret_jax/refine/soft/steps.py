@@ -1,4 +1,4 @@
-"""Training of gates and leaves by gradient: chunks of steps, early stopping.
+"""Gradient training of gates and leaves: chunks of steps on the device.
 
 One chunk is one compiled program: a scan over minibatches, and the errors of the
 averaged parameters on the validation rows. The host decides after each chunk which
@@ -22,7 +22,7 @@ from secret_jax.runtime.programs import program
 
 
 class TrainingData(NamedTuple):
-    """Rows on the device, padded.
+    """Padded rows on the device.
 
     Attributes
     ----------
@@ -30,7 +30,7 @@ class TrainingData(NamedTuple):
     codes : Array of shape (n_padded, n_discrete), int32
     targets : Array of shape (n_padded, n_outputs), float32
     weight : Array of shape (n_padded,), float32
-        Of mean one.
+        Weights with a mean of one.
     validation : Array of shape (n_validation,), int32
         Rows to judge by.
     fold : Array of shape (n_folds, n_validation), float32
@@ -50,7 +50,7 @@ class TrainingData(NamedTuple):
 
 
 class Rates(NamedTuple):
-    """Fields of `secret_jax.SoftGates` that a step reads."""
+    """Fields of `secret_jax.SoftGates` used in a step."""
 
     gate_rate: AnyArray
     leaf_rate: AnyArray
@@ -59,7 +59,7 @@ class Rates(NamedTuple):
 
 
 class TrainingState(NamedTuple):
-    """Where training is, for a batch of starts."""
+    """Parameters, their average and the optimiser state, for a batch of starts."""
 
     parameters: Parameters
     average: Parameters
@@ -67,7 +67,7 @@ class TrainingState(NamedTuple):
 
 
 def initial_state(parameters: Parameters) -> TrainingState:
-    """State before the first step, shapes as those of the parameters."""
+    """State before the first step."""
     parameters = jax.tree.map(jnp.asarray, parameters)
     return TrainingState(parameters, parameters, optax.adam(1.0).init(parameters))
 
@@ -95,7 +95,7 @@ def objective(
     l2: jax.Array | float,
     kind: Loss | None = None,
 ) -> jax.Array:
-    """Mean loss of some rows, and a penalty on how far slopes moved."""
+    """Mean loss of a minibatch, plus a penalty on changes of the slopes."""
     value = forward(parameters, structure, data.x[row], data.codes[row])
     losses = row_losses(value, data.targets[row], kind)
     moved = parameters.coefficient[:, :, 1:] - structure.start.coefficient[:, :, 1:]
@@ -114,7 +114,7 @@ def train_chunk(
     *,
     kind: Loss | None = None,
 ) -> tuple[TrainingState, jax.Array]:
-    """Some steps of adam for a batch of starts.
+    """Run some steps of Adam for a batch of starts.
 
     Parameters
     ----------
@@ -182,7 +182,7 @@ _MANY_CALLS = 4
 def minibatches(
     random: np.random.Generator, n_rows: int, n_steps: int, batch_size: int
 ) -> np.ndarray:
-    """Rows of each step: one permutation after the other, cut into batches.
+    """Draw the rows of each step: permutations cut into batches.
 
     Parameters
     ----------
