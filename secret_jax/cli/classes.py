@@ -9,13 +9,13 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 from sklearn.tree import DecisionTreeClassifier
 
-# A class that was given no probability at all costs no more than this tells.
-_LEAST = 1e-15
+from secret_jax.inspect.class_errors import class_errors
+
 # Of the training rows of CART, to choose its size by.
 _CHOOSING_SHARE = 0.25
 
 
-def class_errors(
+def measured_classes(
     probability: np.ndarray, classes: np.ndarray, y: np.ndarray
 ) -> dict[str, float | None]:
     """Share of wrong classes, and mean log-loss in nats.
@@ -31,14 +31,13 @@ def class_errors(
     Examples
     --------
     >>> said = np.array([[0.5, 0.5], [0.25, 0.75]])
-    >>> class_errors(said, np.array(["a", "b"]), np.array(["a", "a"]))
+    >>> measured_classes(said, np.array(["a", "b"]), np.array(["a", "a"]))
     {'error': 0.5, 'log_loss': 1.039...}
     """
     member = y[:, None] == classes
-    right = np.where(member, probability, 0.0).sum(axis=1)
-    wrong = classes[np.argmax(probability, axis=1)] != y
-    log_loss = -np.log(np.clip(right, _LEAST, 1.0)).mean()
-    return {"error": float(wrong.mean()), "log_loss": float(log_loss)}
+    actual = np.where(member.any(axis=1), member.argmax(axis=1), -1)
+    found = class_errors(probability, probability.argmax(axis=1), actual)
+    return {"error": 1.0 - found.accuracy, "log_loss": found.log_loss}
 
 
 def class_baselines(
@@ -59,7 +58,7 @@ def class_baselines(
     """
 
     def measured(model: Any, rows: Any, labels: Any) -> dict[str, Any]:
-        return class_errors(model.predict_proba(rows), model.classes_, labels)
+        return measured_classes(model.predict_proba(rows), model.classes_, labels)
 
     linear = LogisticRegression(max_iter=5000).fit(X, y)
     scores = {"logistic regression": measured(linear, X_test, y_test)}

@@ -1,4 +1,4 @@
-"""The command that grows a tree on a file, and what all commands share.
+"""The command that grows a tree on a file.
 
 A command takes the parsed arguments of `secret_jax.cli.main`, prints its result to
 standard output and its progress to standard error, and imports what is slow only when
@@ -8,15 +8,20 @@ it runs. `secret_jax.cli.saved` has the commands for models that were saved.
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import os
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from secret_jax.cli.messages import (
+    PROGRAM,
+    CommandError,
+    check_output,
+    flags_for_parameters,
+    require,
+    say,
+)
+from secret_jax.cli.pictures import draw
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,7 +30,6 @@ if TYPE_CHECKING:
     from secret_jax.estimators.classifier import SecretClassifier
     from secret_jax.estimators.regressor import SecretRegressor
 
-PROGRAM = "secret-jax"
 # Options of fit that go to the estimator under the same name, unless left out.
 _SAME_NAME = (
     "oblique",
@@ -47,10 +51,6 @@ _SAME_NAME = (
 )
 # Of those, and of two more, what is yes, no and none to a person.
 _ANSWERS = {"yes": True, "no": False, "none": None, "all": None}
-
-
-class CommandError(Exception):
-    """Something the user can mend; the text is the whole message."""
 
 
 def fit(arguments: argparse.Namespace) -> None:
@@ -88,6 +88,7 @@ def fit(arguments: argparse.Namespace) -> None:
     aside, X, y = _set_aside(X, y, arguments)
 
     from secret_jax.cli.evaluation import evaluate
+    from secret_jax.inspect.words import cuts_a_list
 
     with flags_for_parameters():
         evaluation = evaluate(
@@ -117,7 +118,7 @@ def fit(arguments: argparse.Namespace) -> None:
 
         save_model(evaluation.model, arguments.out)
         say(f"wrote {arguments.out}; use it: {PROGRAM} predict {arguments.out} FILE")
-    if " more}" in result:
+    if cuts_a_list(result):
         path = arguments.out or "MODEL"
         say(f"lists of categories are cut short; {PROGRAM} show {path} --categories")
     if arguments.out is None and arguments.report is None:
@@ -286,80 +287,3 @@ def _write_report(
         title=f"{arguments.target} from {Path(arguments.file).name}",
     )
     (folder / "report.html").write_text(page, encoding="utf-8")
-
-
-def draw(model: SecretRegressor, path: str | Path) -> None:
-    """Draw a tree to a file."""
-    import matplotlib
-
-    matplotlib.use("Agg")  # only files are drawn to, no display is needed
-    model.plot_tree().savefig(path, dpi=150)
-
-
-def check_output(path: str) -> None:
-    """Refuse a file that cannot be written before the work, not after it."""
-    if os.path.isdir(path):
-        raise CommandError(f"{path!r} is a folder; name a file in it")
-    folder = os.path.dirname(path) or "."
-    if not os.path.isdir(folder):
-        raise CommandError(f"{path!r} cannot be written: there is no folder {folder!r}")
-    if not os.access(folder, os.W_OK):
-        raise CommandError(f"{path!r} cannot be written: {folder!r} is read-only")
-
-
-def check_picture(path: str) -> None:
-    """Refuse what is no name of a picture, before the work."""
-    check_output(path)
-    require("matplotlib", "plot", "draw a picture")
-    from matplotlib.backend_bases import FigureCanvasBase
-
-    kinds = FigureCanvasBase.get_supported_filetypes()
-    if Path(path).suffix.removeprefix(".").lower() not in kinds:
-        raise CommandError(
-            f"{path!r} does not end like a picture; for example .png, .pdf or .svg"
-        )
-
-
-def require(module: str, extra: str, purpose: str) -> None:
-    """Refuse what a package is needed for that is not there."""
-    if importlib.util.find_spec(module) is None:
-        raise CommandError(
-            f"{module} is needed to {purpose}: pip install 'secret-jax[{extra}]'"
-        )
-
-
-@contextmanager
-def flags_for_parameters() -> Iterator[None]:
-    """Say in errors "--discrete" for ``discrete_features``, and so on."""
-    try:
-        yield
-    except ValueError as error:
-        message = str(error)
-        for parameter, flag in (
-            ("max_split_features", "--max-split-features"),
-            ("discrete_features", "--discrete"),
-            ("split_features", "--split-only"),
-            ("test_fraction", "--test-fraction"),
-            ("missing_values", "--missing-values"),
-        ):
-            message = message.replace(parameter, flag)
-        raise CommandError(message) from None
-
-
-_QUIET = ContextVar("quiet", default=False)
-
-
-@contextmanager
-def quiet(wanted: bool = True) -> Iterator[None]:
-    """Within the block `say` says nothing, if that is wanted."""
-    token = _QUIET.set(wanted)
-    try:
-        yield
-    finally:
-        _QUIET.reset(token)
-
-
-def say(line: str) -> None:
-    """Print a line of progress, or a note, to standard error."""
-    if not _QUIET.get():
-        print(line, file=sys.stderr, flush=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from secret_jax.cli.commands import PROGRAM, check_picture, draw, require, say
+from secret_jax.cli.messages import PROGRAM, require, say
+from secret_jax.cli.pictures import check_picture, draw
 
 if TYPE_CHECKING:
     import pandas as pd

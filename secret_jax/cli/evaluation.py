@@ -18,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 
-from secret_jax.cli.classes import class_baselines, class_errors
+from secret_jax.cli.classes import class_baselines, measured_classes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -119,7 +119,7 @@ def evaluate(
 def measured(model: Any, X: pd.DataFrame, y: np.ndarray) -> Score:
     """The errors of a fitted tree on rows, by what its targets are."""
     if is_classifier(model):
-        return class_errors(model.predict_proba(X), model.classes_, y)
+        return measured_classes(model.predict_proba(X), model.classes_, y)
     return errors(model.predict(X), y)
 
 

@@ -17,8 +17,8 @@ from typing import Any
 
 from secret_jax import __version__
 from secret_jax.cli import commands, options
-from secret_jax.cli.commands import PROGRAM, CommandError, quiet
 from secret_jax.cli.demo import DEMO_PICTURE, demo
+from secret_jax.cli.messages import PROGRAM, CommandError, quiet
 from secret_jax.cli.warmup import add_warmup
 
 

@@ -13,15 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from secret_jax.cli.commands import (
+from secret_jax.cli.messages import (
     PROGRAM,
     CommandError,
     check_output,
-    check_picture,
-    draw,
     flags_for_parameters,
     say,
 )
+from secret_jax.cli.pictures import check_picture, draw
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from secret_jax.cli.commands import (
+from secret_jax.cli.messages import (
     PROGRAM,
     CommandError,
     check_output,

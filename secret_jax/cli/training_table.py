@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from secret_jax.cli.commands import CommandError, flags_for_parameters, require, say
+from secret_jax.cli.messages import CommandError, flags_for_parameters, require, say
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import time
 
-from secret_jax.cli.commands import CommandError, say
+from secret_jax.cli.messages import CommandError, say
 from secret_jax.cli.options import whole
 
 _COLUMNS, _ROWS = (4, 8, 16), 4000

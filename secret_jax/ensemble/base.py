@@ -1,24 +1,18 @@
-"""Base of all ensemble estimators, and of boosters: fitting, warm starts, files."""
+"""Base of boosters: parameters, fits, warm starts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
-from dataclasses import replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from secret_jax.data.encoding import encode
 from secret_jax.data.given import ArrayLike, TableLike
-from secret_jax.data.rows import Rows, Table, merged
+from secret_jax.data.rows import Rows, merged
 from secret_jax.data.sampling import ROW_ORDER
 from secret_jax.data.schema import TableSchema
-from secret_jax.data.shards import computing_for
 from secret_jax.data.source import every_row
 from secret_jax.data.validation import (
     checked_weight,
@@ -29,120 +23,22 @@ from secret_jax.data.validation import (
     scaled_weight,
     validated,
 )
+from secret_jax.ensemble.estimator import EnsembleEstimator, encoded
 from secret_jax.ensemble.fit import Boosted, BoostPlan, Interrupted, boost
 from secret_jax.ensemble.options import SIZES, TreeRecipe, TreeSize
 from secret_jax.ensemble.race import Limits
-from secret_jax.ensemble.reading import BoosterReading
 from secret_jax.estimators.base import Targets
-from secret_jax.estimators.parameters import CONSTRAINTS
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import CheckedRows, read_rows
 from secret_jax.losses.classes import CrossEntropy
 from secret_jax.runtime.parallel import one_thread_for_products
 from secret_jax.runtime.progress import Progress
 from secret_jax.runtime.progress_line import shown
-from secret_jax.runtime.values import at_least, check_constraints, is_integer, real
-
-# Parameters for reading tables and for devices, as those of the tree.
-OF_THE_TREE = (
-    *("discrete_features", "split_features", "indicators", "missing_values"),
-    *("random_state", "device", "max_memory", "verbose"),
-)
+from secret_jax.runtime.values import at_least, is_integer, real
 
 # Parameters that a warm start may change: number of rounds, device, verbosity.
 _MAY_CHANGE = ("n_rounds", "max_rounds", "patience", "warm_start", "verbose")
 _MAY_CHANGE += ("device", "max_memory")
-
-
-class EnsembleEstimator(BoosterReading, BaseEstimator):
-    """Base of all estimators that are sums of trees: reading of tables, files."""
-
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        name: CONSTRAINTS[name] for name in OF_THE_TREE
-    }
-    missing_values: str
-    random_state: Any
-    device: str | None
-    max_memory: int | None
-
-    def _targets(
-        self,
-        y: ArrayLike,
-        X: TableLike,
-        weight: np.ndarray,
-        known: TableSchema | None = None,
-    ) -> Targets:
-        """Check the outputs of rows.
-
-        Parameters
-        ----------
-        y : array-like
-        X : array or DataFrame
-            Checked.
-        weight : ndarray of shape (n_rows,), float64
-            As it was given.
-        known : TableSchema, optional
-            Schema of the training rows, if these rows are further ones.
-        """
-        raise NotImplementedError
-
-    def _tree_plan(self, parameters: dict[str, Any], seed: int) -> Plan:
-        """Plan of a single tree with some of the parameters, to read a table."""
-        raise NotImplementedError
-
-    def _reading(self) -> Plan:
-        """Check the parameters, and plan how to read tables, as for a single tree."""
-        own = self.get_params(deep=False)
-        check_constraints(self._parameter_constraints, own, type(self).__name__)
-        seed = 0
-        if self.random_state is not None:
-            try:
-                random = check_random_state(self.random_state)
-            except ValueError as error:
-                message = f"random_state={self.random_state!r}: {error}."
-                raise ValueError(message) from None
-            seed = int(random.randint(2**31 - 1))
-        plan = self._tree_plan({name: own[name] for name in OF_THE_TREE}, seed)
-        # The trees' own search is not random: the seed is for their rows.
-        return replace(plan, seed=seed)
-
-    @property
-    def n_outputs_(self) -> int:
-        """Number of targets."""
-        check_is_fitted(self)
-        return self.ensemble_.schema.n_outputs
-
-    def save(self, path: Any) -> None:
-        """Write the fitted model to one file; see `secret_jax.ensemble.file`."""
-        from secret_jax.ensemble.file import save_booster
-
-        save_booster(self, path)
-
-    @classmethod
-    def load(cls, path: Any) -> Self:
-        """Read a model written by `save`."""
-        from secret_jax.ensemble.file import load_booster
-
-        return load_booster(path, cls)
-
-    def _encoded(self, X: TableLike) -> Table:
-        X = validated(self, X, reset=False)
-        return encode(self.ensemble_.schema, X)
-
-    def _computing(
-        self, X: TableLike, fall_back: bool = False
-    ) -> AbstractContextManager[None]:
-        # A model that was fitted on a GPU predicts on a machine that has none.
-        return computing_for(X, self.device, self.max_memory, fall_back=fall_back)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = self.missing_values != "error"
-        tags.input_tags.string = tags.input_tags.categorical = True
-        return tags
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "ensemble_")
 
 
 class BoostingEstimator(EnsembleEstimator):
@@ -396,16 +292,6 @@ class BoostingEstimator(EnsembleEstimator):
         """Size of the trees; of two sizes the leading one."""
         check_is_fitted(self)
         return self.ensemble_.size
-
-
-def encoded(
-    schema: TableSchema, X: TableLike, targets: np.ndarray, weight: np.ndarray
-) -> Rows:
-    """Encode rows of positive weight on the host."""
-    used = weight > 0
-    table = encode(schema, X).on_host()
-    rows = Rows(table, schema.scale_targets(targets), weight)
-    return rows if used.all() else rows.take(used)
 
 
 def _check_same_parameters(before: dict[str, Any], now: dict[str, Any]) -> None:

@@ -17,8 +17,9 @@ from secret_jax.data.validation import (
     scaled_weight,
     validated,
 )
-from secret_jax.ensemble.base import OF_THE_TREE, BoostingEstimator, encoded
+from secret_jax.ensemble.base import BoostingEstimator
 from secret_jax.ensemble.distill import Teacher, distil, teacher_of, told_by
+from secret_jax.ensemble.estimator import OF_THE_TREE, encoded
 from secret_jax.estimators.parameters import plan_of
 from secret_jax.prune.cross_validation import parts_of
 from secret_jax.refine.distillation import Distillation

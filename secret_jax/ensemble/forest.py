@@ -22,8 +22,8 @@ from secret_jax.data.validation import (
     validated,
 )
 from secret_jax.ensemble.bags import ForestPlan, grow_forest, out_of_bag
-from secret_jax.ensemble.base import EnsembleEstimator, encoded
 from secret_jax.ensemble.copies import Copies
+from secret_jax.ensemble.estimator import EnsembleEstimator, encoded
 from secret_jax.ensemble.model import ensemble_of
 from secret_jax.ensemble.of_numbers import OfNumbers
 from secret_jax.ensemble.options import TreeRecipe, TreeSize

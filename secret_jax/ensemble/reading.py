@@ -19,11 +19,7 @@ from secret_jax.ensemble.effects import (
     interactions,
 )
 from secret_jax.ensemble.model import Ensemble
-from secret_jax.inspect.classes import (
-    classes_of,
-    position_of_class,
-    with_all_classes,
-)
+from secret_jax.inspect.classes import Classes, with_all_classes
 from secret_jax.losses.classes import class_in_words
 from secret_jax.losses.interface import Loss
 from secret_jax.runtime.values import is_integer
@@ -173,7 +169,7 @@ class BoosterReading:
         from secret_jax.inspect.code.export import export_sum
 
         check_is_fitted(self)
-        classes = classes_of(self)
+        classes = Classes.of_estimator(self)
         trees, steps = zip(*self.ensemble_.trees(), strict=True)
         if classes is None and self.ensemble_.schema.n_outputs > 1:
             trees = [tree.output(self._output(output)) for tree in trees]
@@ -192,7 +188,7 @@ class BoosterReading:
     def _meaning(self, output: int | str | None) -> Meaning:
         """Choose the quantity to analyse: an output, or probabilities."""
         check_is_fitted(self)
-        ensemble, classes = self.ensemble_, classes_of(self)
+        ensemble, classes = self.ensemble_, Classes.of_estimator(self)
         n_outputs = ensemble.schema.n_outputs
         if classes is None or self._loss is None:
             which = self._output(output)
@@ -214,7 +210,7 @@ class BoosterReading:
             return Meaning(
                 "mean probability", loss.prediction, np.mean(each, axis=0), names
             )
-        which = 1 if output is None else position_of_class(output, classes)
+        which = 1 if output is None else classes.position(output)
         return Meaning(
             f"mean probability of {class_in_words(names[which])}",
             lambda value: with_all_classes(loss.prediction(value))[:, [which]],

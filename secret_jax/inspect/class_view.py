@@ -98,7 +98,10 @@ class ClassView(TreeView):
         elif self.says_log_odds:
             lines.append("a class's probability is in proportion to exp(score)")
         if self._leaves_out_classes:
-            lines.append("a leaf says nothing of classes that have no row in it")
+            lines.append(
+                "scores of classes without rows in a leaf are left out there; "
+                "predict_proba counts them"
+            )
         return lines
 
     @property

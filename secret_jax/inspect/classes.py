@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -23,6 +23,45 @@ class Classes(NamedTuple):
     labels: tuple[Any, ...]
     costs: np.ndarray | None = None
 
+    @classmethod
+    def of_estimator(cls, estimator: Any) -> Self | None:
+        """The classes of a fitted estimator; None: it predicts numbers."""
+        labels = getattr(estimator, "classes_", None)
+        if labels is None:
+            return None
+        costs = getattr(estimator, "costs", None)
+        costs = None if costs is None else np.asarray(costs, np.float64)
+        return cls(tuple(labels.tolist()), costs)
+
+    @classmethod
+    def of_tree(cls, tree: Tree) -> Self | None:
+        """The classes by the names of a tree's outputs; None: these are numbers.
+
+        Of two classes a tree names the second only.
+        """
+        if tree.loss is None or not tree.loss.of_classes:
+            return None
+        *others, last = tree.schema.target_names
+        return cls((*others, last) if others else (f"not {last}", last))
+
+    def position(self, which: int | str) -> int:
+        """The place of a class that is asked for by its place or its name.
+
+        Raises
+        ------
+        ValueError
+            If there is no such class.
+        """
+        names = [str(label) for label in self.labels]
+        if isinstance(which, str) and which in names:
+            return names.index(which)
+        if not isinstance(which, bool) and which in range(len(names)):
+            return int(which)
+        raise ValueError(
+            f"output={which!r} is none of the classes: give one of "
+            f"{', '.join(map(repr, names))}, or a position below {len(names)}."
+        )
+
     def chosen(self, probability: np.ndarray) -> np.ndarray:
         """Position of the class that is predicted, shape (n_rows,).
 
@@ -33,47 +72,6 @@ class Classes(NamedTuple):
         if self.costs is None:
             return np.argmax(probability, axis=1)
         return np.argmin(probability @ self.costs, axis=1)
-
-
-def classes_of(estimator: Any) -> Classes | None:
-    """The classes of a fitted estimator; None: it predicts numbers."""
-    labels = getattr(estimator, "classes_", None)
-    if labels is None:
-        return None
-    costs = getattr(estimator, "costs", None)
-    plain = tuple(labels.tolist())
-    return Classes(plain, None if costs is None else np.asarray(costs, np.float64))
-
-
-def classes_of_tree(tree: Tree) -> Classes | None:
-    """The classes by the names of a tree's outputs; None: its outputs are numbers.
-
-    Of two classes a tree names the second only.
-    """
-    if tree.loss is None or not tree.loss.of_classes:
-        return None
-    names = tree.schema.target_names
-    *others, last = names
-    return Classes(names if others else (f"not {last}", last))
-
-
-def position_of_class(which: int | str, classes: Classes) -> int:
-    """The place of a class that is asked for by its place or its name.
-
-    Raises
-    ------
-    ValueError
-        If there is no such class.
-    """
-    names = [str(label) for label in classes.labels]
-    if isinstance(which, str) and which in names:
-        return names.index(which)
-    if not isinstance(which, bool) and which in range(len(names)):
-        return int(which)
-    raise ValueError(
-        f"output={which!r} is none of the classes: give one of "
-        f"{', '.join(map(repr, names))}, or a position below {len(names)}."
-    )
 
 
 def with_all_classes(probability: np.ndarray) -> np.ndarray:

@@ -7,19 +7,15 @@ from dataclasses import replace
 import numpy as np
 
 from secret_jax.data.rows import Table
-from secret_jax.inspect.classes import Classes, position_of_class, with_all_classes
+from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.explain import Explanation, explain
-from secret_jax.tree.routing import predict
-from secret_jax.tree.structure import Tree
 
 
 def explain_classes(
-    tree: Tree,
+    view: ClassView,
     table: Table,
     values: np.ndarray,
-    classes: Classes,
     *,
-    output: int | str | None = None,
     precision: int | None = None,
     background: Table | None = None,
 ) -> Explanation:
@@ -27,26 +23,24 @@ def explain_classes(
 
     Parameters
     ----------
-    tree : Tree
-        With the outputs of all classes.
+    view : ClassView
+        Where it reads one of several classes, the scores of that one are explained, in
+        place of those of the predicted ones.
     table, values, precision, background
         As in `explain`.
-    classes : Classes
-    output : int or str, optional
-        Of several classes the one whose scores are explained, in place of the predicted
-        ones.
 
     Returns
     -------
     Explanation
     """
-    probability = with_all_classes(predict(tree, table).reshape(len(values), -1))
+    tree, classes = view.tree, view.classes
+    probability = replace(view, only=None).said(table)
     chosen = classes.chosen(probability)
     which = chosen
     if tree.n_outputs == 1:
         which = np.zeros(len(values), int)
-    elif output is not None:
-        which = np.full(len(values), position_of_class(output, classes))
+    elif view.only is not None:
+        which = np.full(len(values), view.only)
     parts, places = [], []
     for one in np.unique(which).tolist():
         rows = np.flatnonzero(which == one)

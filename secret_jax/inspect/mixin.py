@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.rows import Table
 from secret_jax.inspect.arguments import MOST_BARS, MOST_CATEGORIES, MOST_TERMS
-from secret_jax.inspect.classes import classes_of
+from secret_jax.inspect.classes import Classes
 from secret_jax.inspect.other_names import no_other_names
 from secret_jax.tree.structure import Tree
 
@@ -39,39 +39,30 @@ class ReadingMixin:
     def _tree_and_rows(self, X: TableLike) -> tuple[Tree, Table]:
         raise NotImplementedError
 
-    def _tree_of(self, output: int | str | None) -> Tree:
-        """The fitted tree, as it predicts one output; None: the only one."""
-        check_is_fitted(self)
-        if output is None and self.tree_.n_outputs > 1:
-            names = ", ".join(map(repr, self.tree_.schema.target_names))
-            raise ValueError(
-                f"The tree has {self.tree_.n_outputs} outputs: {names}. Say which one "
-                "to read with output=."
-            )
-        if output is None and self.tree_.loss is None:
-            return self.tree_
-        return self.tree_.output(0 if output is None else output)
-
     def _view_of(self, output: int | str | None) -> TreeView:
         """The fitted tree as it is read: of numbers one output, of classes all."""
         from secret_jax.inspect.views import view_of
 
         check_is_fitted(self)
-        return view_of(self.tree_, classes_of(self), output)
+        return view_of(self.tree_, Classes.of_estimator(self), output)
 
-    def _some_of(self, output: int | str | None) -> Tree:
-        """`_rest_of`, but with all of several outputs where none is named."""
+    def _outputs_of(self, output: int | str | None) -> Tree:
+        """The tree with all outputs, or one that is named, less what curves say."""
         from secret_jax.inspect.rest import rest_of
 
         check_is_fitted(self)
-        several = output is None and self.tree_.n_outputs > 1
-        return rest_of(self.tree_ if several else self._tree_of(output))
-
-    def _rest_of(self, output: int | str | None) -> Tree:
-        """`_tree_of`, as what it adds to curves in front of it, if there are any."""
-        from secret_jax.inspect.rest import rest_of
-
-        return rest_of(self._tree_of(output))
+        if output is None and self.tree_.n_outputs > 1:
+            return rest_of(self.tree_)
+        (tree,) = self._view_of(output).equations
+        classes = Classes.of_estimator(self)
+        if classes and output is not None and self.tree_.n_outputs == 1:
+            *_, second = classes.labels
+            if classes.position(output) == 0:
+                raise ValueError(
+                    f"Of two classes the tree has the equation of the second, "
+                    f"{second!r}; leave output={output!r} out."
+                )
+        return rest_of(tree)
 
     @property
     def feature_importances_(self) -> np.ndarray:
@@ -171,7 +162,7 @@ class ReadingMixin:
         """
         from secret_jax.inspect.frame import to_dataframe
 
-        tree = self._some_of(output)
+        tree = self._outputs_of(output)
         return to_dataframe(tree, backend=backend, precision=precision)
 
     def coefficients(
@@ -189,7 +180,7 @@ class ReadingMixin:
         """
         from secret_jax.inspect.coefficients import coefficients
 
-        tree = self._some_of(output)
+        tree = self._outputs_of(output)
         return coefficients(tree, node, coverage=coverage, backend=backend)
 
     def export_code(
@@ -210,10 +201,10 @@ class ReadingMixin:
         from secret_jax.inspect.code.export import export_code
 
         check_is_fitted(self)
-        classes = classes_of(self)
+        classes = Classes.of_estimator(self)
         whole = classes or (output is None and self.tree_.n_outputs == 1)
         return export_code(
-            self.tree_ if whole else self._tree_of(output),
+            self.tree_ if whole else self._view_of(output).tree,
             language,
             function_name=function_name,
             precision=precision,
@@ -312,7 +303,7 @@ class ReadingMixin:
     def plot_partition(
         self,
         x: Any,
-        y: ArrayLike = None,
+        y: Any = None,
         *,
         at: Mapping[Any, Any] | None = None,
         data: tuple[Any, Any] | None = None,
@@ -419,20 +410,20 @@ class ReadingMixin:
         >>> bool(abs(total - why.prediction).max() < 1e-9)
         True
         """
+        from secret_jax.inspect.class_view import ClassView
         from secret_jax.inspect.explain import explain
         from secret_jax.inspect.explain_classes import explain_classes
 
+        view = self._view_of(output)
         whole, table = self._tree_and_rows(X)
         others = None
         if background is not None:
             others = self._tree_and_rows(background)[1].on_host()
         values = whole.schema.as_written(whole.schema.columns_of(X))
         options = {"precision": precision, "background": others}
-        classes = classes_of(self)
-        if classes is None:
-            return explain(self._tree_of(output), table, values, **options)
-        table = table.on_host()
-        return explain_classes(whole, table, values, classes, output=output, **options)
+        if isinstance(view, ClassView):
+            return explain_classes(view, table.on_host(), values, **options)
+        return explain(view.tree, table, values, **options)
 
     def stability(
         self,

@@ -25,12 +25,12 @@ def shortening_facts(tree: Tree) -> str:
         return ""
     if tree.loss is None:
         variance = float((tree.deviation[0] ** 2).sum())
-        what = "R² "
+        what = "R²"
         short, full = 1.0 - short / variance, 1.0 - full / variance
     else:
-        what = "mean loss "
+        what = "mean loss"
     short_text, full_text = number(short, digits=3), number(full, digits=3)
     return (
-        f"on these rows short equations have {what}{short_text}, full ones {full_text} "
-        "(tau=0)"
+        f"{what} on the training rows: {short_text} with these short equations, "
+        f"{full_text} with full ones (tau=0)"
     )

@@ -27,6 +27,7 @@ from sklearn.utils import check_random_state
 
 from secret_jax.data.validation import copies_of, validated_weight
 from secret_jax.inspect.arguments import check_choice, check_count
+from secret_jax.inspect.classes import Classes, with_all_classes
 from secret_jax.inspect.equations import CategorySplit, split_in_original_units
 from secret_jax.runtime.parallel import one_thread_for_products
 from secret_jax.runtime.progress import Stage
@@ -166,7 +167,7 @@ def stability(
 
     Parameters
     ----------
-    model : SecretRegressor
+    model : SecretRegressor or SecretClassifier
         Fitted; it stays as it is.
     X : array-like or DataFrame of shape (n_rows, n_features)
     y : array-like of shape (n_rows,) or (n_rows, n_outputs)
@@ -223,20 +224,17 @@ def stability(
     compared = _compared(model.tree_, found, n_leaves)
     drawn, own = np.array(predictions), model._outputs(X).reshape(targets.shape)
     apart = np.average(drawn.std(axis=0), axis=0, weights=weight)
-    if not hasattr(model, "classes_"):
+    classes = Classes.of_estimator(model)
+    if classes is None:
         mean = np.average(targets, axis=0, weights=weight)
         spread = np.sqrt(np.average((targets - mean) ** 2, axis=0, weights=weight))
         return replace(compared, deviation=apart / np.where(spread > 0, spread, 1.0))
-    same = np.mean([_likeliest(one) == _likeliest(own) for one in drawn], axis=0)
+    predicted = classes.chosen(with_all_classes(own))
+    same = np.mean(
+        [classes.chosen(with_all_classes(one)) == predicted for one in drawn], axis=0
+    )
     equal = float(np.average(same, weights=weight))
     return replace(compared, deviation=apart, equal_classes=equal)
-
-
-def _likeliest(probability: np.ndarray) -> np.ndarray:
-    """Position of every row's class; of two there is the second one's probability."""
-    if probability.shape[1] == 1:
-        return (probability[:, 0] > 0.5).astype(int)
-    return probability.argmax(axis=1)
 
 
 def _check(n_resamples: Any, method: Any, fraction: Any) -> None:

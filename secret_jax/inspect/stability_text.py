@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from secret_jax.inspect.printing import counted_leaves, number, quoted
-from secret_jax.inspect.stability import Stability
 from secret_jax.losses.classes import class_in_words
+
+if TYPE_CHECKING:
+    from secret_jax.inspect.stability import Stability
 
 _MOST_SETS = 2
 _HEADER = ("column", "split on", "at the root", "in the tree", "where")

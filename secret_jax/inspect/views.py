@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from secret_jax.inspect.class_view import ClassView
-from secret_jax.inspect.classes import Classes, classes_of_tree, position_of_class
+from secret_jax.inspect.classes import Classes
 from secret_jax.inspect.tree_view import NumberView, TreeView
 from secret_jax.tree.structure import Tree
 
@@ -33,7 +33,7 @@ def view_of(
         of that name.
     """
     names = tree.schema.target_names
-    known = classes_of_tree(tree)
+    known = Classes.of_tree(tree)
     if known is None:
         if output is None and len(names) > 1:
             raise ValueError(
@@ -48,7 +48,7 @@ def view_of(
             tree=one, name=names[which], output=which, n_outputs=len(names)
         )
     classes = classes or known
-    only = None if output is None else position_of_class(output, classes)
+    only = None if output is None else classes.position(output)
     return ClassView(tree=tree, classes=classes, only=only if len(names) > 1 else None)
 
 

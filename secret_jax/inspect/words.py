@@ -6,6 +6,7 @@ The picture and the explanations say the same as the text because all of them as
 from __future__ import annotations
 
 import math
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
@@ -223,6 +224,17 @@ def _membership(
     for i, item in enumerate(items or [""]):
         first, last = i == 0, i >= len(items) - 1
         yield ("{" if first else "") + item + ("}" if last else ",")
+
+
+def cuts_a_list(words: str) -> bool:
+    """Whether a list of categories in words was abbreviated.
+
+    Examples
+    --------
+    >>> cuts_a_list("zone in {north, south, ... 3 more}")
+    True
+    """
+    return re.search(r"\.\.\. [\d,]+ more\}", words) is not None
 
 
 def model_parts(

@@ -12,7 +12,7 @@ from sklearn.datasets import load_iris
 from sklearn.metrics import log_loss
 
 from secret_jax import SecretClassifier
-from secret_jax.cli.classes import class_errors
+from secret_jax.cli.classes import measured_classes
 from secret_jax.cli.main import main
 
 QUICK = ("--splits", "cart", "--leaf", "constant", "--prune", "none")
@@ -128,7 +128,7 @@ def test_names_and_mixtures_are_no_classes(tmp_path, capsys):
 
 def test_a_class_that_training_never_saw_is_wrong():
     said, classes = np.array([[1.0, 0.0], [0.2, 0.8]]), np.array(["a", "b"])
-    found = class_errors(said, classes, np.array(["a", "c"]))
+    found = measured_classes(said, classes, np.array(["a", "c"]))
     assert found["error"] == 0.5
     assert found["log_loss"] == pytest.approx(-np.log(1e-15) / 2)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import sqlite3
 import sys
 from pathlib import Path
@@ -293,3 +294,25 @@ def test_show_takes_the_options_of_the_text(run, model):
         out.strip() == loaded.export_text(max_depth=0, precision=2, max_terms=1).strip()
     )
     assert_fails(run("show", model, "--precision", 0), "--precision: '0' is no whole")
+
+
+def test_long_lists_of_categories_are_whole_if_asked_for(run, tmp_path):
+    towns = np.array([f"town{i:02}" for i in range(24)])
+    town, low = np.tile(towns, 20), towns[::2]
+    noise = np.random.default_rng(0).normal(size=len(town))
+    cost = np.where(np.isin(town, low), 10.0, 90.0) + noise
+    path, model = tmp_path / "table.csv", tmp_path / "cost.model"
+    pd.DataFrame({"town": town, "cost": cost.round(3)}).to_csv(path, index=False)
+    arguments = (path, "cost", *QUICK, "--leaf", "constant", "--max-depth", 1)
+    code, out, err = run("fit", *arguments, "--out", model)
+    assert code == 0
+    cut = re.compile(r"{town00, town02, [^}]*\.\.\. 4 more}")
+    assert cut.search(out)
+    assert f"show {model} --categories" in err
+    assert cut.search(run("show", model)[1])
+    whole = " ".join(run("show", model, "--categories")[1].split())
+    assert "more}" not in whole
+    assert f"town in {{{', '.join(low)}}}" in whole
+    page = SecretRegressor.load(model)
+    for html in (page.to_html(), page._repr_html_()):
+        assert "long lists of categories are cut short" in html

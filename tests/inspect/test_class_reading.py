@@ -16,6 +16,7 @@ import pytest
 from matplotlib.collections import PathCollection
 from matplotlib.colors import to_hex
 from matplotlib.patches import FancyBboxPatch, Rectangle
+from matplotlib.text import Text
 from random_trees import NAMES, TOWNS, class_tree, encode, random_rows, random_tree
 from sklearn.metrics import confusion_matrix, log_loss, roc_auc_score
 
@@ -89,9 +90,11 @@ def test_one_leaf_says_that_no_split_pays(names, kind):
     assert f"\nno split pays: this is a {kind} regression\n" in text
 
 
-def test_a_leaf_says_nothing_of_absent_classes_only_where_some_are():
+def test_scores_of_absent_classes_are_left_out_only_where_some_are():
     model = fitted(SIX)
-    said = "a leaf says nothing of classes that have no row in it"
+    said = (
+        "classes without rows in a leaf are left out there; predict_proba counts them"
+    )
     assert said not in model.export_text()
     mean = model.tree_.mean.copy()
     mean[np.flatnonzero(model.tree_.is_leaf)[0], 0] = 0.0
@@ -286,6 +289,24 @@ def test_categories_stand_beside_each_other(names):
     assert np.asarray(band.images[0].get_array()).shape[:2] == (200, 12)
 
 
+def test_categories_that_are_not_drawn_are_counted(monkeypatch):
+    monkeypatch.setattr("secret_jax.inspect.plot.categories._MOST_CATEGORIES", 2)
+    model = fitted(["no", "yes"])
+    X, y = rows_of(model)
+    X["sex"] = np.resize(["M", "M", "I", "I", "F"], len(X))
+    said = []
+    for data in (None, (X, y)):
+        ax = model.plot_partition("sex", data=data).ax
+        shown = [label.get_text() for label in ax.get_xticklabels()]
+        words = " ".join(text.get_text() for text in ax.figure.findobj(Text))
+        said.append((shown, " ".join(words.split())))
+    (first, without), (often, among) = said
+    assert first == ["F", "I"]  # without rows nobody knows which are frequent
+    assert "the first sex: 2 of 3 categories" in without
+    assert often == ["I", "M"]
+    assert "the most frequent sex: 2 of 3 categories" in among
+
+
 def test_numbers_of_categories_are_marks():
     tree, columns = random_tree(3, 6), random_rows(0, 60)
     model = SecretRegressor()
@@ -392,3 +413,15 @@ def test_a_class_that_was_never_seen_is_wrong():
     X = random_rows(0, 3)[0]
     found = view.targets(encode(random_rows(0, 3)), X, ["yes", "maybe", "no"])
     np.testing.assert_array_equal(found, [1, -1, 0])
+
+
+def test_of_two_classes_only_the_second_has_an_equation():
+    model = fitted(["no", "yes"])
+    for read in (model.coefficients, model.to_dataframe):
+        for output in ("yes", 1):
+            pd.testing.assert_frame_equal(read(output=output), read())
+        for output in ("no", 0):
+            with pytest.raises(ValueError, match="equation of the second, 'yes'"):
+                read(output=output)
+        with pytest.raises(ValueError, match="none of the classes"):
+            read(output="maybe")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from html import unescape
 
 import numpy as np
 import pandas as pd
@@ -94,6 +95,9 @@ def test_rows_of_a_class_never_seen_are_counted_and_wrong():
     y = np.where(np.arange(50) < 5, "maybe", y)
     page = Reader(model.to_html(X, y))
     assert "classes never seen" in page.text
+    often = model.classes_[int(model.tree_.mean[0, 0] > 0.5)]
+    share = 100 * np.mean(y == often)
+    assert f"always the most frequent class: {share:.3g}\u00a0%" in "".join(page.text)
     assert f"{100 * np.mean(model.predict(X) == y):.1f} % ± " in "".join(page.text)
 
 
@@ -102,6 +106,17 @@ def test_costs_decide_what_is_predicted():
     X, y = rows_of(model)
     right = np.mean(model.predict(X) == y)
     assert f"{100 * right:.1f} % ± " in "".join(Reader(model.to_html(X, y)).text)
+
+
+def test_tables_of_many_classes_have_the_width_of_the_page():
+    for names, wide in ((SIX, 6), (SIX[:3], 0), (["no", "yes"], 0)):
+        model = fitted(names)
+        html = model.to_html(*rows_of(model))
+        assert html.count('<section class="card broad"') == wide
+        assert ("the mean of the classes' shares" in unescape(html)) == (len(names) > 2)
+        assert "Smaller trees are the tree cut down" in html
+    alone = fitted(SIX, n_leaves=1)
+    assert "Smaller trees are" not in alone.to_html(*rows_of(alone))
 
 
 def test_a_notebook_shows_one_tree_of_all_classes():

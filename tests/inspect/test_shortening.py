@@ -16,11 +16,13 @@ def test_the_text_says_what_short_equations_cost(tmp_path):
     model = SecretRegressor(tau=0.5, max_depth=0).fit(X, y)
     full = SecretRegressor(tau=0, max_depth=0).fit(X, y)
     text = model.export_text()
-    (line,) = re.findall(r"short equations have R² (\S+), full ones (\S+)", text)
+    (line,) = re.findall(
+        r"R² on the training rows: (\S+) with these .*, (\S+) with full", text
+    )
     expected = (model.score(X, y), full.score(X, y))
     np.testing.assert_allclose([float(part) for part in line], expected, rtol=6e-3)
     assert "short equations" not in full.export_text()
-    assert "short equations have" in model.to_html()
+    assert "with these short equations" in model.to_html()
     path = tmp_path / "short.model"
     model.save(path)
     assert SecretRegressor.load(path).export_text() == text

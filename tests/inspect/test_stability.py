@@ -163,6 +163,16 @@ def test_classes_are_compared_by_probabilities_and_predictions():
     assert "standard deviation" not in str(found)
 
 
+def test_predicted_classes_are_those_of_least_cost():
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(N, 2)), random.integers(2, size=N)
+    costs = [[0, 100], [1, 0]]  # nobody dares to say 1
+    model = SecretClassifier(**SMALL).set_params(costs=costs).fit(X, y)
+    assert not model.predict(X).any()
+    found = model.stability(X, y, n_resamples=2, random_state=0)
+    assert found.equal_classes == 1.0
+
+
 def test_the_same_seed_draws_the_same_rows(model, found):
     again = model.stability(*jumps(), n_resamples=8, random_state=1)
     assert np.array_equal(again.thresholds["size"], found.thresholds["size"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Collection, Mapping, Set
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[2] / "secret_jax"
@@ -14,6 +15,57 @@ FLOORS += ["estimators", "ensemble", "cli", "__main__"]
 
 def room(module: str) -> str:
     return module.split(".")[1] if "." in module else "__init__"
+
+
+def modules() -> dict[str, ast.Module]:
+    """Every file of the package, by the name under which it is imported."""
+    found = {}
+    for path in PACKAGE.rglob("*.py"):
+        *folders, last = path.relative_to(PACKAGE.parent).with_suffix("").parts
+        name = ".".join(folders if last == "__init__" else [*folders, last])
+        found[name] = ast.parse(path.read_text())
+    return found
+
+
+def imported(tree: ast.Module, known: Set[str]) -> set[str]:
+    """Files that are imported when a file runs, anywhere in it."""
+    for_types_only = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        for line in node.body
+        for inner in ast.walk(line)
+    }
+    found = set()
+    for node in ast.walk(tree):
+        if id(node) in for_types_only:
+            continue
+        if isinstance(node, ast.ImportFrom) and node.module:
+            inside = {f"{node.module}.{alias.name}" for alias in node.names} & known
+            found |= inside or {node.module}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+    return found & known
+
+
+def circles(imports: Mapping[str, Collection[str]]) -> list[set[str]]:
+    """Files from which imports lead back to themselves, circle by circle."""
+    reached = {name: set(its) for name, its in imports.items()}
+    for middle in imports:  # Warshall's closure
+        for name in imports:
+            if middle in reached[name]:
+                reached[name] |= reached[middle]
+    each = {
+        frozenset(other for other in reached[name] if name in reached[other])
+        for name in imports
+        if name in reached[name]
+    }
+    return sorted(map(set, each), key=sorted)
+
+
+def test_circles_are_found():
+    imports = {"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set(), "e": {"e"}}
+    assert circles(imports) == [{"b", "c"}, {"e"}]
 
 
 def test_every_room_has_its_floor():
@@ -40,3 +92,11 @@ def test_imports_point_downwards():
                 if module.startswith("secret_jax.") and room(module) in FLOORS:
                     below = FLOORS.index(room(module)) <= FLOORS.index(own)
                     assert below, f"{path}:{node.lineno} imports {module}"
+
+
+def test_files_do_not_import_each_other_in_a_circle():
+    trees = modules()
+    # The face of the package imports all of it, and hands it on.
+    known = trees.keys() - {"secret_jax"}
+    imports = {name: imported(trees[name], known) for name in known}
+    assert circles(imports) == []

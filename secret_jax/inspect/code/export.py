@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Literal
 
 from secret_jax.inspect.arguments import check_choice, check_text, checked_precision
-from secret_jax.inspect.classes import Classes, classes_of_tree, position_of_class
+from secret_jax.inspect.classes import Classes
 from secret_jax.inspect.code.answer import Answer, Summands, link_of
 from secret_jax.inspect.code.python import python_code
 from secret_jax.inspect.code.python_phrases import TAKEN
@@ -113,7 +113,7 @@ def export_code(
         names=_names(tree, language),
         curved=None if tree.additive is None else tree,
     )
-    known = classes or classes_of_tree(tree)
+    known = classes or Classes.of_tree(tree)
     return _exported(
         summands,
         _answer(tree.loss, known, output),
@@ -202,7 +202,7 @@ def _answer(
     """What sums of a loss mean."""
     if classes is None:
         return Answer(link_of(loss))
-    which = None if output is None else position_of_class(output, classes)
+    which = None if output is None else classes.position(output)
     return Answer(link_of(loss), classes, which)
 
 

@@ -138,7 +138,8 @@ def draw_categories(axes: Any, grid: CategoryGrid) -> list[str]:
         side.label(axis, at)
         axis.set_label_text(side.name, fontsize=FONT_SIZE, parse_math=False)
     notes = [f"{side.name}: {side.note}" for side in grid.sides if side.note]
-    return ["the most frequent " + ", ".join(notes)] if notes else []
+    which = "the first" if grid.rows is None else "the most frequent"
+    return [f"{which} {', '.join(notes)}"] if notes else []
 
 
 def _draw_row(axes: Any, grid: CategoryGrid) -> None:

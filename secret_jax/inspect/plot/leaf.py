@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from secret_jax.data.encoding import encode
+from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.inspect.arguments import MOST_BARS, check_count, check_node
 from secret_jax.inspect.class_table import class_table
 from secret_jax.inspect.class_view import ClassView
@@ -52,8 +53,8 @@ _TITLE_CHARACTERS, _TITLE_LINES = 58, 3
 def plot_leaf(
     tree: Tree | TreeView,
     node: int,
-    X: Any = None,
-    y: Any = None,
+    X: TableLike = None,
+    y: ArrayLike = None,
     *,
     max_terms: int | None = MOST_BARS,
     ax: Any = None,

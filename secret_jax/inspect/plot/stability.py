@@ -17,10 +17,11 @@ from secret_jax.inspect.plot.style import (
     import_matplotlib,
     open_frame,
 )
-from secret_jax.inspect.stability import Stability
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from secret_jax.inspect.stability import Stability
 
 _BINS = 24
 _DIGITS = 6  # of thresholds; what is beyond is the rounding of float32

@@ -9,12 +9,11 @@ from typing import NamedTuple
 import numpy as np
 
 from secret_jax.inspect.class_view import ClassView
-from secret_jax.inspect.colors import Scale
 from secret_jax.inspect.explain import path_sentence
 from secret_jax.inspect.one_leaf import one_leaf_sentence
 from secret_jax.inspect.printing import counted_leaves, counted_rows, number
 from secret_jax.inspect.report.words import in_steps
-from secret_jax.inspect.tree_view import TreeView
+from secret_jax.inspect.tree_view import NumberView, TreeView
 from secret_jax.inspect.words import (
     bounds_in_words,
     model_parts,
@@ -90,7 +89,11 @@ def shown_nodes(view: TreeView, max_depth: int | None = None) -> list[NodeView]:
     ends = tree.is_leaf | (tree.depth == (-1 if max_depth is None else max_depth))
     order = list(_in_order(tree, ends))
     following = [int(tree.depth[node]) for node in order[1:]] + [0]
-    told = _ClassFacts(view) if isinstance(view, ClassView) else _NumberFacts(view)
+    if isinstance(view, ClassView):
+        told = _ClassFacts(view)
+    else:
+        assert isinstance(view, NumberView)
+        told = _NumberFacts(view)
     return [
         _view(told, node, bool(ends[node]), int(n_below[node]), below)
         for node, below in zip(order, following, strict=True)
@@ -141,10 +144,9 @@ def _view(
 class _NumberFacts:
     """Means, deviations and errors of the nodes, and colours by the mean."""
 
-    def __init__(self, view: TreeView):
+    def __init__(self, view: NumberView):
         self.view = view
-        self._means = means(view.tree).tolist()
-        self._scale = Scale(self._means)
+        self._means, self._colors = view.means.tolist(), view.fills
 
     def facts(self, node: int) -> list[tuple[str, str]]:
         tree = self.view.tree
@@ -166,7 +168,7 @@ class _NumberFacts:
     def bar(self, node: int) -> list[tuple[float, str]]:
         weight = self.view.tree.weight
         share = float(weight[node] / weight[0]) if weight[0] > 0 else 0.0
-        return [(share, self._scale.color(self._means[node]))]
+        return [(share, self._colors[node])]
 
     def equations(self, node: int) -> list[list[str]]:
         return [model_parts(self.view.tree, node, max_terms=_MOST_TERMS)]
@@ -202,8 +204,3 @@ class _ClassFacts:
 
     def bounds(self, node: int) -> str:
         return self.view.range_facts(node)
-
-
-def means(tree: Tree) -> np.ndarray:
-    """Mean of the target in every node, shape (n_nodes,), float64."""
-    return tree.schema.restore_target(tree.mean[:, 0])

@@ -67,7 +67,8 @@ class ClassParts:
     @property
     def explained(self) -> str:
         """What columns have shares in."""
-        return f"{self.view.loss_name} that the tree saves"
+        of_each = "" if self.view.of_two else " (the mean of the classes' shares)"
+        return f"{self.view.loss_name} that the tree saves{of_each}"
 
     @property
     def terms_words(self) -> str:
@@ -111,12 +112,13 @@ class ClassParts:
                 )
             ]
         right, loss = figures_of(rows.errors)
-        most = np.bincount(np.maximum(rows.actual, 0)).max() / len(rows.actual)
+        always = float((rows.actual == self.view.shares[0].argmax()).mean())
         tiles = [
             (
                 "held-out rows right",
                 f"{right.value} {right.uncertainty}",
-                f"{len(rows.actual):,} rows; always the commonest: {percent(most)}",
+                f"{len(rows.actual):,} rows; always the most frequent class: "
+                f"{percent(always)}",
             ),
             ("held-out log-loss", f"{loss.value} {loss.uncertainty}", "nats a row"),
         ]

@@ -16,13 +16,13 @@ from secret_jax.inspect.printing import counted, counted_leaves, counted_rows
 from secret_jax.inspect.report.class_rows import ClassRows
 from secret_jax.inspect.report.error_lines import with_bars
 from secret_jax.inspect.report.held_out import HeldOut
-from secret_jax.inspect.report.nodes import shown_nodes
+from secret_jax.inspect.report.nodes import NodeView, shown_nodes
 from secret_jax.inspect.report.of_classes import ClassParts, shade
 from secret_jax.inspect.report.of_numbers import NumberParts
 from secret_jax.inspect.shortening import shortening_facts
 from secret_jax.inspect.tree_view import NumberView, TreeView
 from secret_jax.inspect.views import as_view
-from secret_jax.inspect.words import missing_facts, mixture_facts
+from secret_jax.inspect.words import cuts_a_list, missing_facts, mixture_facts
 from secret_jax.tree.structure import Tree
 
 # What a page has room for; the notes on it say what was left out.
@@ -66,17 +66,18 @@ def report_page(
     note, view = curves_note(view.tree), view.without_curves()
     parts: Any = _parts(view)
     depth = _deepest(view.tree, _MOST_NODES)
+    nodes = shown_nodes(view, depth)
     notes = (
         *(note, shortening_facts(view.tree)),
         *(missing_facts(view.tree), mixture_facts(view.tree)),
-        _cut(view.tree, depth),
+        *(_cut(view.tree, depth), _abbreviated(nodes)),
     )
     content: dict[str, Any] = {
         "title": title or view.title,
         "parts": parts,
         "tiles": [*_tiles(view), *parts.tiles(rows)],
         "notes": [words for words in notes if words],
-        "nodes": shown_nodes(view, depth),
+        "nodes": nodes,
         "cards": _cards(view, parts, rows, max_points),
         "n_leaves": view.tree.n_leaves,
         "importances": _importances(list(view.tree.schema.names), parts.importances),
@@ -134,15 +135,18 @@ def tree_fragment(trees: Sequence[Tree | TreeView], limit: int) -> str:
     views = [view.without_curves() for view in views]
     depth = max(_deepest(v.tree, _MOST_NODES) or v.tree.max_depth for v in views)
     while True:
-        parts = [
-            {
-                "head": _head(view),
-                "key": _parts(view).key,
-                "nodes": shown_nodes(view, depth),
-                "note": "; ".join(filter(None, (note, _cut(view.tree, depth)))),
-            }
-            for view, note in zip(views, curves, strict=True)
-        ]
+        parts = []
+        for view, note in zip(views, curves, strict=True):
+            nodes = shown_nodes(view, depth)
+            notes = (note, _cut(view.tree, depth), _abbreviated(nodes))
+            parts.append(
+                {
+                    "head": _head(view),
+                    "key": _parts(view).key,
+                    "nodes": nodes,
+                    "note": "; ".join(filter(None, notes)),
+                }
+            )
         html = template.render(trees=parts)
         if len(html.encode()) <= limit or depth == 0:
             return html
@@ -241,3 +245,15 @@ def _cut(tree: Tree, depth: int | None) -> str:
         f"only the upper {counted(depth, 'level', 'levels')} of {tree.max_depth} are "
         "shown; export_text() shows the whole tree"
     )
+
+
+def _abbreviated(nodes: list[NodeView]) -> str:
+    for node in nodes:
+        words = [node.condition, *(" ".join(parts) for parts in node.equations)]
+        if any(map(cuts_a_list, words)):
+            return (
+                "long lists of categories are cut short; "
+                "export_text(max_categories=None), or secret-jax show MODEL "
+                "--categories, has them whole"
+            )
+    return ""
