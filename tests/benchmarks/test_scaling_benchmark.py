@@ -401,7 +401,7 @@ def test_the_whole_way_on_the_cpu(tmp_path, capsys, monkeypatch):
     assert em["steps"] == 20
     assert em["row_steps_per_second"] * em["seconds"] == pytest.approx(2 * 64 * 20)
     per_row = em["flops"] / em["row_steps_per_second"]
-    assert per_row == pytest.approx(8 * 11**2 + 4 * 11)
+    assert per_row == pytest.approx(6 * 12**2)
     assert "| 256  | 10      | cpu | device " in capsys.readouterr().out
     assert out.with_suffix(".png").stat().st_size > 1000
 

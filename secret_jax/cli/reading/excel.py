@@ -88,7 +88,9 @@ def read_excel(
                 f"Its sheets are {some([repr(one) for one in names], most=12)}"
             )
         before, _, preface = starts.get(chosen) or _start(book, chosen, skip)
-        frame = book.parse(chosen, skiprows=before, dtype=object, keep_default_na=False)
+        frame = pd.read_excel(
+            book, chosen, skiprows=before, dtype=object, keep_default_na=False
+        )
     frame = frame.where(frame.map(lambda cell: cell != ""), None).infer_objects()
     notes = () if skip is not None else preface_note(name, before, preface)
     hint = ""
@@ -103,9 +105,10 @@ def read_excel(
 
 def _start(book: Any, sheet: str, skip: int | None) -> tuple[int, list[str], str]:
     """Lines before the header of a sheet, its names, and what stands before it."""
-    head = book.parse(
-        sheet, header=None, nrows=_LOOKED_AT, dtype=object, keep_default_na=False
-    )
+    import pandas as pd
+
+    cells: dict[str, Any] = {"dtype": object, "keep_default_na": False}
+    head = pd.read_excel(book, sheet_name=sheet, header=None, nrows=_LOOKED_AT, **cells)
     rows = [[str(cell) for cell in row] for row in head.to_numpy().tolist()]
     before = header_row(rows) if skip is None else skip
     names = [cell.strip() for cell in rows[before]] if before < len(rows) else []
