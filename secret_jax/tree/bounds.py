@@ -9,7 +9,7 @@ from jaxtyping import Float
 
 from secret_jax.tree.structure import Tree
 
-# Targets this close to zero, in standard deviations, may be rounded away from it.
+# Share of the largest magnitude by which rounding may move a target away from zero.
 _ROUNDING = 1e-6
 
 
@@ -40,7 +40,7 @@ def bounded(
     schema = tree.schema
     center, scale = np.array(schema.target_centers), np.array(schema.target_scales)
     zero = -center / scale
-    near = _ROUNDING * np.maximum(np.abs(zero), 1.0)
+    near = _ROUNDING * np.abs([zero, lower, upper]).max(axis=0)
     lowest = np.where(lower >= zero - near, _rounded(center, scale, 1.0), -np.inf)
     highest = np.where(upper <= zero + near, _rounded(center, scale, -1.0), np.inf)
     if np.isinf(lowest).all() and np.isinf(highest).all():
@@ -50,7 +50,8 @@ def bounded(
 
 def _rounded(center: np.ndarray, scale: np.ndarray, side: float) -> np.ndarray:
     """Nearest float32 numbers to zero on one side of it, in standardised units."""
-    value = (-center / scale).astype(np.float32)
+    with np.errstate(over="ignore"):  # far away, and no bound then
+        value = (-center / scale).astype(np.float32)
     beyond = side * (value.astype(np.float64) * scale + center) < 0
     next_one = np.nextafter(value, np.float32(side * np.inf))
     return np.where(beyond, next_one, value).astype(np.float64)
