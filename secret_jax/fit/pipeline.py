@@ -127,7 +127,9 @@ def _handed_over(
     tree = replace(tree, additive=prepared.stage)
     tree = bounded(tree, statistics.lower[0], statistics.upper[0])
     if plan.leaf.keeps_rows:
-        return plan.leaf.keeping(tree, _every_row(prepared, fitted))
+        # A row is left out with all its copies: they would tell what it is.
+        distinct = merged(_every_row(prepared, fitted), ROW_ORDER).rows
+        return plan.leaf.keeping(tree, distinct)
     rows = fitted.all_rows() if tree.loss is not None else fitted.training
     return with_short_equations(plan, tree, statistics, rows)
 
