@@ -31,9 +31,9 @@ from secret_jax import (
     LeastSquares,
     SecretRegressor,
     SecretSplits,
-    base,
 )
 from secret_jax.data.schema import Role
+from secret_jax.estimators import base
 from secret_jax.estimators.parameters import NAMED
 from secret_jax.tree.structure import SplitKind
 
