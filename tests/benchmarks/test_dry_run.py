@@ -36,7 +36,7 @@ def test_a_fit_of_a_sample_sends_its_rows_a_few_times_only():
     "parameters",
     [
         {"oblique": False},
-        pytest.param({"oblique": True, "prune": "holdout"}, marks=pytest.mark.device),
+        pytest.param({"splits": "phd", "prune": "holdout"}, marks=pytest.mark.device),
         pytest.param({"splits": "secret", "refine": "tao"}, marks=pytest.mark.device),
     ],
     ids=str,
