@@ -64,9 +64,3 @@ def data_home() -> Path:
     path = Path(folder)
     assert path.is_dir(), f"SECRET_JAX_DATA is {folder!r}, which is no folder"
     return path
-
-
-@pytest.fixture(autouse=True)
-def _quiet_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Benchmarks run in tests side by side; what they time is not looked at."""
-    monkeypatch.setattr("benchmarks.timing.busy_share", lambda: 0.0)

@@ -27,6 +27,7 @@ from secret_jax.estimators.classifier import SecretClassifier
 from secret_jax.estimators.parameters import CLASS_CONSTRAINTS, CLASS_NAMED, plan_of
 from secret_jax.fit.plan import Plan
 from secret_jax.inspect.class_sets import ClassSetsMixin
+from secret_jax.inspect.classes import with_all_classes
 from secret_jax.losses.classes import CrossEntropy
 
 
@@ -173,11 +174,6 @@ class SecretBoostingClassifier(ClassSetsMixin, ClassifierMixin, DistillingMixin)
         """
         return self._probabilities(self._scores(X))
 
-    def predict_log_proba(self, X: TableLike) -> np.ndarray:
-        """Predict the logarithms of class probabilities; see `predict_proba`."""
-        with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
-
     def decision_function(self, X: TableLike) -> np.ndarray:
         """Predict the log-odds or scores of the classes.
 
@@ -219,9 +215,7 @@ class SecretBoostingClassifier(ClassSetsMixin, ClassifierMixin, DistillingMixin)
             self.__dict__.pop(name, None)
         if found.unseen is not None:
             known = np.isfinite(found.unseen).all(axis=1)
-            member = rows.targets[known] > 0.5
-            if member.shape[1] == 1:
-                member = np.hstack([~member, member])
+            member = with_all_classes(rows.targets[known]) > 0.5
             said = self._probabilities(found.unseen[known])
             self._calibrated(said, member, rows.weight[known])
 
@@ -231,8 +225,7 @@ class SecretBoostingClassifier(ClassSetsMixin, ClassifierMixin, DistillingMixin)
             return self.ensemble_.values(self._encoded(X))
 
     def _probabilities(self, scores: np.ndarray) -> np.ndarray:
-        found = CrossEntropy().prediction(scores)
-        return np.hstack([1.0 - found, found]) if found.shape[1] == 1 else found
+        return with_all_classes(CrossEntropy().prediction(scores))
 
     def _targets(
         self,

@@ -7,7 +7,6 @@ from typing import Any, Literal, overload
 
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.data.given import ArrayLike, TableLike
@@ -21,8 +20,7 @@ from secret_jax.ensemble.fit import Boosted
 from secret_jax.ensemble.of_numbers import OfNumbers
 from secret_jax.estimators.base import Targets
 from secret_jax.estimators.regressor import SecretRegressor
-from secret_jax.inspect.intervals import conformal_factor, conformity_scores
-from secret_jax.runtime.values import is_real
+from secret_jax.inspect.intervals import calibrated_factor, conformity_scores
 
 
 class SecretBoostingRegressor(OfNumbers, RegressorMixin, DistillingMixin):
@@ -254,16 +252,11 @@ class SecretBoostingRegressor(OfNumbers, RegressorMixin, DistillingMixin):
         sklearn.exceptions.NotFittedError
             If no rows were left out and `conformalize` was not called.
         """
-        check_is_fitted(self)
-        if not hasattr(self, "conformity_scores_"):
-            raise NotFittedError(
-                "predict_interval needs rows that the boosters have not seen, and the "
-                "last fit left none out. Call conformalize(X, y) with other rows."
-            )
-        if not is_real(coverage) or not 0 < coverage < 1:
-            raise ValueError(f"coverage must be a number in (0, 1). Got {coverage!r}.")
-        factor = conformal_factor(
-            self.conformity_scores_, self.conformity_weight_, float(coverage)
+        factor = calibrated_factor(
+            self,
+            coverage,
+            "predict_interval needs rows that the boosters have not seen, and the "
+            "last fit left none out. Call conformalize(X, y) with other rows.",
         )
         prediction, width = self.predict(X), factor * self._unit()
         return prediction - width, prediction + width

@@ -25,6 +25,7 @@ from secret_jax.estimators.parameters import (
     cart_preset,
 )
 from secret_jax.inspect.class_sets import ClassSetsMixin
+from secret_jax.inspect.classes import Classes, with_all_classes
 from secret_jax.losses.classes import Brier
 from secret_jax.models.interface import LeafModel
 from secret_jax.models.logistic import Shares
@@ -226,9 +227,8 @@ class SecretClassifier(ClassSetsMixin, ClassifierMixin, TreeEstimator):
         """
         probability = self.predict_proba(X)
         costs = checked_costs(self.costs, self.classes_)
-        if costs is None:
-            return self.classes_[np.argmax(probability, axis=1)]
-        return self.classes_[np.argmin(probability @ costs, axis=1)]
+        known = Classes(tuple(self.classes_.tolist()), costs)
+        return self.classes_[known.chosen(probability)]
 
     def predict_proba(self, X: TableLike) -> np.ndarray:
         """Predict the probabilities of the classes.
@@ -243,12 +243,7 @@ class SecretClassifier(ClassSetsMixin, ClassifierMixin, TreeEstimator):
             In the order of ``classes_``.
         """
         found = self._outputs(X)
-        return np.stack([1.0 - found, found], axis=1) if found.ndim == 1 else found
-
-    def predict_log_proba(self, X: TableLike) -> np.ndarray:
-        """Predict the logarithms of class probabilities; see `predict_proba`."""
-        with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
+        return with_all_classes(found.reshape(len(found), -1))
 
     def decision_function(self, X: TableLike) -> np.ndarray:
         """Evaluate the equations of the leaves: log-odds, or scores.

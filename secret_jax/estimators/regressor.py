@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Literal, overload
 import jax
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.additive.options import Additive
@@ -24,7 +23,7 @@ from secret_jax.estimators.base import Targets, TreeEstimator
 from secret_jax.estimators.parameters import CONSTRAINTS, value_of
 from secret_jax.estimators.presets import Presets
 from secret_jax.inspect.intervals import (
-    conformal_factor,
+    calibrated_factor,
     conformity_scores,
     node_deviations,
 )
@@ -34,7 +33,6 @@ from secret_jax.models.sharded import predict_where_they_lie
 from secret_jax.prune.interface import PruningRule
 from secret_jax.refine.distillation import Distillation
 from secret_jax.refine.interface import Refinement
-from secret_jax.runtime.values import is_real
 from secret_jax.splits.interface import SplitFinder
 from secret_jax.stream.mixin import StreamMixin
 from secret_jax.tree import routing
@@ -476,17 +474,12 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
         >>> bool(0.7 < ((lower <= y[1300:]) & (y[1300:] <= upper)).mean() < 0.9)
         True
         """
-        check_is_fitted(self)
-        if not hasattr(self, "conformity_scores_"):
-            raise NotFittedError(
-                "predict_interval needs calibration rows, and conformalize has seen "
-                "none since the last fit. Call conformalize(X, y) with rows that fit "
-                "did not see."
-            )
-        if not is_real(coverage) or not 0 < coverage < 1:
-            raise ValueError(f"coverage must be a float in (0, 1). Got {coverage!r}.")
-        factor = conformal_factor(
-            self.conformity_scores_, self.conformity_weight_, float(coverage)
+        factor = calibrated_factor(
+            self,
+            coverage,
+            "predict_interval needs calibration rows, and conformalize has seen "
+            "none since the last fit. Call conformalize(X, y) with rows that fit "
+            "did not see.",
         )
         prediction, deviation = self.predict(X, return_std=True)
         return prediction - factor * deviation, prediction + factor * deviation

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
+from secret_jax.data.given import TableLike
 from secret_jax.data.labels import validated_labels
 from secret_jax.data.validation import validated_weight
-from secret_jax.inspect.intervals import conformal_factor, conformity_scores
-from secret_jax.runtime.values import is_real
+from secret_jax.inspect.intervals import calibrated_factor, conformity_scores
 
 
 class ClassSetsMixin:
@@ -24,6 +23,11 @@ class ClassSetsMixin:
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities of the classes."""
         raise NotImplementedError
+
+    def predict_log_proba(self, X: TableLike) -> np.ndarray:
+        """Predict the logarithms of class probabilities; see `predict_proba`."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
 
     def conformalize(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Calibrate `predict_set` on rows that were not used in `fit`.
@@ -96,16 +100,11 @@ class ClassSetsMixin:
         >>> model.conformalize(X[1::2], y[1::2]).predict_set(X[:1]).tolist()
         [[True, False, False]]
         """
-        check_is_fitted(self)
-        if not hasattr(self, "conformity_scores_"):
-            raise NotFittedError(
-                "predict_set needs rows that the model has not seen. Call "
-                "conformalize(X, y) with rows that were not used in fit."
-            )
-        if not is_real(coverage) or not 0 < coverage < 1:
-            raise ValueError(f"coverage must be a number in (0, 1). Got {coverage!r}.")
-        most = conformal_factor(
-            self.conformity_scores_, self.conformity_weight_, float(coverage)
+        most = calibrated_factor(
+            self,
+            coverage,
+            "predict_set needs rows that the model has not seen. Call "
+            "conformalize(X, y) with rows that were not used in fit.",
         )
         probability = self.predict_proba(X)
         likely = 1.0 - probability <= most

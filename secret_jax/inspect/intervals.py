@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
 
+from secret_jax.runtime.values import is_real
 from secret_jax.tree.degrees import model_degrees
 from secret_jax.tree.noise import noise_variance
 from secret_jax.tree.structure import Tree
@@ -107,3 +111,35 @@ def conformal_factor(scores: np.ndarray, weight: np.ndarray, coverage: float) ->
         )
     place = int(np.searchsorted(np.cumsum(weight), rank - _SLACK))
     return float(scores[min(place, len(scores) - 1)])
+
+
+def calibrated_factor(model: Any, coverage: float, remedy: str) -> float:
+    """Find the `conformal_factor` of a fitted estimator that was calibrated.
+
+    Parameters
+    ----------
+    model : estimator
+        With ``conformity_scores_`` and ``conformity_weight_``, once calibrated.
+    coverage : float
+        In (0, 1).
+    remedy : str
+        What is missing without a calibration, and how to get it.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError
+        If the coverage is no share, or the calibration rows are too few for it.
+    sklearn.exceptions.NotFittedError
+        If the estimator is not fitted, or not calibrated since.
+    """
+    check_is_fitted(model)
+    if not hasattr(model, "conformity_scores_"):
+        raise NotFittedError(remedy)
+    if not is_real(coverage) or not 0 < coverage < 1:
+        raise ValueError(f"coverage must be a float in (0, 1). Got {coverage!r}.")
+    scores, weight = model.conformity_scores_, model.conformity_weight_
+    return conformal_factor(scores, weight, float(coverage))

@@ -8,8 +8,6 @@ import pytest
 
 from benchmarks import timing
 
-_busy_share = timing.busy_share  # the fixture of all benchmarks replaces it
-
 
 def test_waiting_costs_no_processor():
     found, seconds = timing.timed(lambda: time.sleep(0.05) or "slept")
@@ -23,7 +21,7 @@ def test_the_busy_share_is_what_was_not_idle(monkeypatch, tmp_path):
     later = "cpu  160 0 70 820 50 0 0 0 0 0\n"
     monkeypatch.setattr(timing, "_STATISTICS", ticks)
     monkeypatch.setattr(timing.time, "sleep", lambda _: ticks.write_text(later))
-    assert _busy_share() == pytest.approx(0.8)
+    assert timing.busy_share() == pytest.approx(0.8)
 
 
 def test_nothing_is_timed_on_a_busy_machine(monkeypatch):
