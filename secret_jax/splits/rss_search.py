@@ -1,0 +1,396 @@
+"""The steps of the default search: candidates of all kinds, and the best of them.
+
+Arrays are those of one node, or of a batch of nodes along their first axis, of NumPy or
+of JAX; `secret_jax.splits.rss` holds the options.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import numpy as np
+
+from secret_jax.runtime.arrays import (
+    either,
+    improved,
+    largest,
+    standard_normal,
+    taken,
+    where_each,
+)
+from secret_jax.runtime.linalg import (
+    AnyArray,
+    leading_eigenvectors,
+    matmul,
+    matvec,
+    namespace,
+    safe_divide,
+    unit_vectors,
+    weighted_moments,
+)
+from secret_jax.splits.axis import (
+    Candidates,
+    Projections,
+    leading_component,
+    projections,
+    roles_of,
+    split_of,
+)
+from secret_jax.splits.directions import (
+    discriminants,
+    hessian_directions,
+    mixture_labels,
+    sparse,
+    start_responsibilities,
+)
+from secret_jax.splits.discriminant import oriented
+from secret_jax.splits.interface import Node, Split
+from secret_jax.splits.scoring import (
+    NodeRows,
+    SideModels,
+    covariance_of,
+    fit_sides,
+    node_rows,
+    quantiles,
+    screen,
+)
+from secret_jax.tree.structure import SplitKind
+
+if TYPE_CHECKING:
+    from secret_jax.splits.rss import RssSplits
+
+# Below this deviation, in units of the whole table, an attribute is constant.
+CONSTANT = 1e-6
+# A residual with a smaller deviation, in the same units, is float32 rounding.
+_PURE = 1e-5
+# EM sees so many rows of a node: its few steps only propose directions.
+_MIXTURE_ROWS = 512
+# Squarings of the covariance for a direction that only starts EM.
+_ROUGH_SQUARINGS = 4
+# A hinge step counts a row at most so many times as much as the mean row.
+_MOST_WEIGHT = 4.0
+# A hinge step that gains a smaller share is rounding, and goes no further.
+_LEAST_RISE = 1e-4
+# By chance alone models do not spend more degrees of freedom than this share of rows.
+_MOST_SPENT = 0.25
+
+
+class _Prepared(NamedTuple):
+    """Nodes prepared for scoring; before these axes arrays have those of the nodes."""
+
+    z: AnyArray  # (n_rows, n_columns), standardised in the node
+    rows: NodeRows
+    back: AnyArray  # (n_coordinates, n_columns), from coordinates to z
+    covariance: AnyArray  # (n_columns, n_columns) of z
+    min_weight: AnyArray
+    allowed: AnyArray  # (n_columns,), 1 where a direction may go, else 0
+    axis: Projections | None
+    n_model: int
+
+
+def best_split(finder: RssSplits, batch: Node) -> Split:
+    """Find the best split of one node, or of each of many; see `RssSplits`."""
+    xp = namespace(batch.x)
+    columns = batch.columns
+    total, center, deviation = weighted_moments(batch.x, batch.weight)
+    varies = deviation > CONSTANT
+    scale = xp.where(varies, deviation, 1.0)
+    present = (batch.weight > 0)[..., None]
+    z = (batch.x - center[..., None, :]) / scale[..., None, :]
+    z = xp.where(varies[..., None, :] & present, z, 0.0)
+
+    regressors = batch.x[..., : columns.n_regressors]
+    model = xp.swapaxes(batch.coefficient, -1, -2)
+    fitted = model[..., :1, :] + matmul(regressors, model[..., 1:, :])
+    _, offset, spread = weighted_moments(batch.targets - fitted, batch.weight)
+    pure = (spread <= _PURE).all(axis=-1)
+    # One unit for all outputs, so that their gains add up.
+    unit = spread[..., 0]
+    if spread.shape[-1] > 1:
+        unit = xp.sqrt(xp.mean(spread**2, axis=-1))
+    unit = xp.where(pure, 1.0, unit)
+    residual = batch.targets - fitted - offset[..., None, :]
+    residual = xp.where(present, residual / unit[..., None, None], 0.0)
+
+    node = _prepared(z, residual, batch, finder)
+    axis = _axis_candidates(node, finder)
+    along_axes = _finalists(axis, node, finder)
+
+    def best_along_axes():
+        return _best(along_axes[0])
+
+    def best_of_all():
+        finalists = along_axes
+        directions = _proposals(batch, node, axis, finder)
+        if len(directions):
+            directions = xp.concatenate(directions, axis=-2)
+            proposed = _oblique(directions, node, finder)
+            finalists = _merge(finalists, _finalists(proposed, node, finder))
+        found = finalists[0]
+        if finder.n_hinge and finder.hinge_steps:
+            found = _merge(found, _hinges(finalists, node, finder))
+        return _shortest(_best(found), node, finder)
+
+    pick = best_along_axes
+    if columns.oblique and z.shape[-1] > 1:
+        pick = functools.partial(either, batch.oblique, best_of_all, best_along_axes)
+    pick = pick()
+
+    # A model with a ridge spends less than one degree of freedom on a regressor; the
+    # split itself and the second mean are two more.
+    n_model = node.n_model
+    penalty = node.rows.penalty[..., :n_model, :n_model]
+    spent = 2 + n_model - xp.trace(penalty, axis1=-2, axis2=-1)
+    left_over = xp.maximum(total - batch.degrees, 1.0)
+    noise = total * xp.sum(spread**2 + offset**2, axis=-1) / left_over
+    chance_gain = noise * xp.minimum(spent, _MOST_SPENT * total)
+    return split_of(
+        pick._replace(gain=pick.gain * unit**2),
+        batch,
+        pure=pure,
+        chance_gain=chance_gain,
+        center=center,
+        scale=scale,
+    )
+
+
+def _prepared(
+    z: AnyArray, residual: AnyArray, batch: Node, finder: RssSplits
+) -> _Prepared:
+    xp = namespace(z)
+    n_model = min(batch.columns.n_regressors, finder.most_regressors)
+    loading = batch.extra.get("loading")
+    basis = z if loading is None else matmul(z, loading)
+    rows, whitener = node_rows(
+        basis, residual, batch.weight, n_model=n_model, ridge=finder.ridge
+    )
+    back = whitener
+    if loading is not None:
+        back = matmul(whitener, xp.swapaxes(loading, -1, -2))
+    # Sums of indicators are hard to read: sets of categories, and the side of missing
+    # values, are splits of their own.
+    combined = roles_of(batch).combined & batch.allowed[..., : z.shape[-1]]
+    axis = projections(batch, leading_component(residual, batch.weight))
+    return _Prepared(
+        z=z,
+        rows=rows,
+        back=back,
+        covariance=covariance_of(z, batch.weight),
+        min_weight=batch.min_weight,
+        allowed=combined.astype(z.dtype),
+        axis=axis,
+        n_model=n_model,
+    )
+
+
+def _scored(
+    projection: AnyArray,
+    node: _Prepared,
+    finder: RssSplits,
+    weight: AnyArray | None = None,
+    along: AnyArray | None = None,
+) -> tuple[AnyArray, AnyArray]:
+    """Gain and threshold of the best cut along each direction, approximately.
+
+    ``weight``, where given, chooses the rows whose quantiles are tried; for ``along``
+    see `screen`.
+    """
+    xp = namespace(projection)
+    weight = node.rows.weight if weight is None else weight
+    cuts = quantiles(projection, weight, finder.n_thresholds)
+    gain = screen(
+        node.rows,
+        projection,
+        cuts,
+        node.min_weight,
+        n_model=node.n_model,
+        along=along,
+    )
+    best = xp.argmax(gain, axis=-1)
+    return xp.max(gain, axis=-1), taken(cuts, best, best.ndim)
+
+
+def _axis_candidates(node: _Prepared, finder: RssSplits) -> Candidates:
+    """Every attribute at its best threshold, by approximate gain."""
+    axis = node.axis
+    assert axis is not None
+    gain, cuts = _scored(axis.projection, node, finder, axis.weight, axis.value)
+    return axis.candidates(gain, cuts)
+
+
+def _oblique(coordinates: AnyArray, node: _Prepared, finder: RssSplits) -> Candidates:
+    """Splits along directions given in the coordinates, by approximate gain."""
+    direction = matmul(coordinates, node.back) * node.allowed[..., None, :]
+    if finder.max_split_features:
+        kept, direction = finder.max_split_features, unit_vectors(direction)
+        direction = sparse(direction, node.covariance, kept, finder.ridge)
+    return _along(oriented(direction), node, finder)
+
+
+def _along(direction: AnyArray, node: _Prepared, finder: RssSplits) -> Candidates:
+    """Splits along directions in the standardised columns, by approximate gain."""
+    xp = namespace(direction)
+    projection = matmul(direction, xp.swapaxes(node.z, -1, -2))
+    gain, cuts = _scored(projection, node, finder)
+    return Candidates(
+        gain=gain,
+        projection=projection,
+        direction=direction,
+        threshold=cuts,
+        kind=xp.full(gain.shape, SplitKind.OBLIQUE, xp.int32),
+        attribute=xp.full(gain.shape, -1, xp.int32),
+    )
+
+
+def _finalists(
+    candidates: Candidates, node: _Prepared, finder: RssSplits
+) -> tuple[Candidates, SideModels]:
+    """The most promising candidates, with their exact gains and their models."""
+    xp = namespace(candidates.gain)
+    n = min(finder.n_finalists, candidates.gain.shape[-1])
+    chosen = candidates.take(largest(candidates.gain, n))
+    exact = _exact(chosen, node)
+    # What was ruled out before, such as an attribute that is not allowed, stays out.
+    gain = xp.where(xp.isfinite(chosen.gain), exact.gain, -xp.inf)
+    return chosen._replace(gain=gain), exact
+
+
+def _exact(candidates: Candidates, node: _Prepared) -> SideModels:
+    """Models of both sides of each split, and how much they gain."""
+    left = candidates.projection <= candidates.threshold[..., None]
+    return fit_sides(node.rows, left, node.min_weight, n_model=node.n_model)
+
+
+def _best(candidates: Candidates) -> Candidates:
+    xp = namespace(candidates.gain)
+    return candidates.take(xp.argmax(candidates.gain, axis=-1))
+
+
+def _shortest(best: Candidates, node: _Prepared, finder: RssSplits) -> Candidates:
+    """The best split, or the shortest version of it that is nearly as good."""
+    xp = namespace(best.gain)
+    n_columns = node.z.shape[-1]
+    lengths = [kept for kept in finder.sparse_terms if kept < n_columns]
+    if not lengths:
+        return best
+    shape = (*best.gain.shape, len(lengths), n_columns)
+    full = xp.broadcast_to(best.direction[..., None, :], shape)
+    directions = sparse(full, node.covariance, np.array(lengths), finder.ridge)
+    short = _along(oriented(directions), node, finder)
+    exact = _exact(short, node).gain
+    short = short._replace(gain=xp.where(xp.isfinite(short.gain), exact, -xp.inf))
+    least = best.gain - finder.sparse_loss * xp.abs(best.gain)
+    oblique = best.kind == SplitKind.OBLIQUE
+    # One attribute alone is another kind of split.
+    n_terms = xp.sum(short.direction != 0, axis=-1)
+    longer = xp.sum(best.direction != 0, axis=-1)[..., None] > n_terms
+    good = oblique[..., None] & longer & (n_terms > 1)
+    good = good & (short.gain >= least[..., None])
+    found = short.take(xp.argmin(xp.where(good, n_terms, n_columns + 1), axis=-1))
+    return _where(good.any(axis=-1), found, best)
+
+
+def _proposals(
+    batch: Node, node: _Prepared, axis: Candidates, finder: RssSplits
+) -> list[AnyArray]:
+    """Mixture and principal Hessian directions, in the coordinates."""
+    xp = namespace(node.z)
+    rows, n_model = node.rows, node.n_model
+    directions = []
+    curvature = hessian_directions(rows, max(finder.n_hessian, 1), n_model=n_model)
+    if finder.n_hessian:
+        directions.append(curvature)
+    if finder.em_starts:
+        head = slice(_MIXTURE_ROWS)
+        coordinates, weight = rows.coordinates[..., head, :], rows.weight[..., head]
+        residual = leading_component(rows.residual, rows.weight)[..., head]
+        component = leading_eigenvectors(node.covariance, 1, _ROUGH_SQUARINGS)
+        best = _best(axis)
+        side = best.projection[..., head] <= best.threshold[..., None]
+        side = xp.where(side, 1.0, -1.0).astype(residual.dtype)
+        shape = (finder.n_random_starts, node.z.shape[-1] + 1)
+        normal = batch.random.reshape(*batch.random.shape[:-1], *shape)
+        normal = standard_normal(normal)[..., : coordinates.shape[-1] + 1]
+        # The residual weighs as much as all attributes together.
+        pull = math.sqrt(normal.shape[-1])
+        spread = matmul(normal[..., 1:], xp.swapaxes(coordinates, -1, -2))
+        spread = spread + pull * normal[..., :1] * residual[..., None, :]
+        starts = [
+            matvec(node.z[..., head, :], component[..., 0, :]),
+            residual,
+            matvec(coordinates, curvature[..., 0, :]),
+            side,
+        ]
+        start = xp.concatenate([xp.stack(starts, axis=-2), spread], axis=-2)
+        label = mixture_labels(
+            rows,
+            start_responsibilities(start, weight),
+            n_steps=finder.em_steps,
+        )
+        first = weight[..., None, :] * label
+        second = weight[..., None, :] * (1 - label)
+        directions.append(discriminants(rows, first, second, n_model=n_model))
+    return directions + [more(rows, n_model=n_model) for more in finder.proposals]
+
+
+def _hinges(
+    finalists: tuple[Candidates, SideModels], node: _Prepared, finder: RssSplits
+) -> Candidates:
+    """Hinge steps from the best candidates, each kept only if the score improves.
+
+    Both sides are fitted, each row is labelled by the side that predicts it better,
+    weighted by how much, and LDA of the labels gives the next direction.
+    """
+    gain = finalists[0].gain
+    xp = namespace(gain)
+    chosen = largest(gain, min(finder.n_hinge, gain.shape[-1]))
+    n_axes = gain.ndim - 1
+    start = jax.tree.map(lambda array: taken(array, chosen, n_axes), finalists)
+
+    def errors(rows, model):
+        slopes = xp.swapaxes(model[..., 1:, :], -1, -2)
+        each = slopes.shape[:-1]  # nodes, splits, outputs
+        n_model = slopes.shape[-1]
+        slopes = slopes.reshape(*each[:-2], each[-2] * each[-1], n_model)
+        regressors = xp.swapaxes(rows.coordinates[..., :n_model], -1, -2)
+        fitted = matmul(slopes, regressors).reshape(*each, -1)
+        fitted = fitted + model[..., 0, :, None]
+        residual = xp.swapaxes(rows.residual, -1, -2)[..., None, :, :]
+        return xp.sum((residual - fitted) ** 2, axis=-2)
+
+    def step(node, state):
+        current, models = state
+        rows, n_model = node.rows, node.n_model
+        advantage = errors(rows, models.right) - errors(rows, models.left)
+        size = xp.abs(advantage)
+        total = xp.sum(rows.weight, axis=-1)[..., None]
+        mean = safe_divide(matvec(size, rows.weight), total)
+        cap = _MOST_WEIGHT * mean[..., None]
+        bounded = rows.weight[..., None, :] * xp.minimum(size, cap)
+        first = xp.where(advantage > 0, bounded, 0.0)
+        direction = discriminants(rows, first, bounded - first, n_model=n_model)
+        new = _oblique(direction, node, finder)
+        new_models = _exact(new, node)
+        new = new._replace(gain=new_models.gain)
+        better = new.gain > current.gain * (1 + _LEAST_RISE)
+        state = _where(better, (new, new_models), (current, models))
+        return state, better.any(axis=-1)
+
+    return improved(finder.hinge_steps, step, node._replace(axis=None), start)[0]
+
+
+def _where(chosen: AnyArray, first: Any, second: Any) -> Any:
+    return jax.tree.map(lambda a, b: where_each(chosen, a, b), first, second)
+
+
+def _merge(first: Any, second: Any) -> Any:
+    """Two lists of candidates, and what belongs to each of them, as one list."""
+    n_axes = jax.tree.leaves(first)[0].ndim - 1
+
+    def joined(a, b):
+        return namespace(a).concatenate([a, b], axis=n_axes)
+
+    return jax.tree.map(joined, first, second)
