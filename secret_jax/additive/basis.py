@@ -84,10 +84,7 @@ def curve_terms(
 
     Parameters
     ----------
-    schema : TableSchema
-    table : Table
     weight : ndarray of shape (n_rows,)
-    options : Additive
 
     Returns
     -------

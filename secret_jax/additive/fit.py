@@ -97,13 +97,8 @@ def ridge(sums: Sums, gcv_factor: float) -> Ridge:
 
     Parameters
     ----------
-    sums : Sums
     gcv_factor : float
         Weight of a degree of freedom.
-
-    Returns
-    -------
-    Ridge
     """
     scatter, moment, total = sums.centred()
     size, axes = np.linalg.eigh(scatter)
@@ -175,8 +170,6 @@ def residuals(
     ----------
     rows : Rows
         Rows with one output.
-    schema : TableSchema
-    options : Additive
     divisions : sequence of sequence of ndarray of shape (n_rows,), bool
         Each divides all rows into parts.
     tau : float
@@ -184,10 +177,6 @@ def residuals(
         variance, times the share that they explain.
     for_folds : bool
         False: ``folds`` stays empty.
-
-    Returns
-    -------
-    Residuals
     """
     target, weight = rows.targets[:, 0], rows.weight
     curves = curve_terms(schema, rows.table, weight, options)

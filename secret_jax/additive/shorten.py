@@ -21,12 +21,10 @@ def shortened(
 
     Parameters
     ----------
-    terms : CurveTerms
     value : ndarray of shape (n_points,)
         Values of the curve at the points.
     missing : float
         Where a value is missing.
-    table : Table
     weight : ndarray of shape (n_rows,)
     budget : float
         Greatest mean squared difference, over the rows, that is made; a curve whose own
@@ -34,7 +32,6 @@ def shortened(
 
     Returns
     -------
-    curve : Curve or None
     mean, deviation : float
         Over the rows.
     """
@@ -70,7 +67,6 @@ def kept_points(
     Parameters
     ----------
     at, value, mass : ndarray of shape (n_points,)
-    budget : float
 
     Returns
     -------

@@ -21,13 +21,7 @@ def left_by(stage: AdditiveStage, rows: Rows) -> Rows:
 
 @dataclass(frozen=True, eq=False)
 class ResidualSource:
-    """Source whose targets are the residuals of an additive stage.
-
-    Attributes
-    ----------
-    source : RowSource
-    stage : AdditiveStage
-    """
+    """Source whose targets are the residuals of an additive stage."""
 
     source: RowSource
     stage: AdditiveStage

@@ -68,7 +68,6 @@ class AdditiveStage:
 
     Attributes
     ----------
-    intercept : float
     column, attribute, indicator : ndarray of shape (n_curves,), int32
         See `Curve`.
     missing : ndarray of shape (n_curves,), float64
@@ -168,7 +167,6 @@ def refuse_stage(stage: AdditiveStage | None, what: str, instead: str) -> None:
 
     Parameters
     ----------
-    stage : AdditiveStage or None
     what : str
         Feature that would ignore them, as the beginning of a sentence.
     instead : str

@@ -50,11 +50,6 @@ def class_baselines(
     X, X_test : ndarray of shape (n_rows, n_features)
         Encoded and scaled.
     y, y_test : ndarray of shape (n_rows,)
-    seed : int
-
-    Returns
-    -------
-    dict of str to dict
     """
 
     def measured(model: Any, rows: Any, labels: Any) -> dict[str, Any]:

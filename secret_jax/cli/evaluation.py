@@ -37,8 +37,6 @@ class Evaluation(NamedTuple):
 
     Attributes
     ----------
-    model : SecretRegressor or SecretClassifier
-    n_training, n_test : int
     scores : dict of str to dict
         Method to its errors on the held-out rows (``mse``, ``rmse``, ``mae``, ``r2``;
         of classes ``error``, ``log_loss``) and its number of ``leaves``. Empty without
@@ -80,10 +78,6 @@ def evaluate(
         Chooses the held-out rows, and those that CART chooses its size on.
     progress : callable
         Called with a line now and then.
-
-    Returns
-    -------
-    Evaluation
 
     Raises
     ------

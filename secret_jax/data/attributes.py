@@ -66,7 +66,6 @@ def calendar(name: str, column: np.ndarray) -> dict[str, np.ndarray]:
 
     Parameters
     ----------
-    name : str
     column : ndarray of shape (n_rows,), datetime64
 
     Examples

@@ -47,8 +47,6 @@ class Unencoded(NamedTuple):
 
     Attributes
     ----------
-    schema : TableSchema
-    columns : ReadColumns
     array : ndarray of shape (n_rows, n_columns), or None
         The rows as they were given, if they are plain numbers.
     """
@@ -82,7 +80,6 @@ def unencoded(
 
     Parameters
     ----------
-    schema : TableSchema
     X : array-like or DataFrame of shape (n_rows, n_columns)
         DataFrame columns are found by name, in any order, if training saw names.
     asked : collection of int, optional
@@ -120,7 +117,6 @@ def matched(
 
     Parameters
     ----------
-    schema : TableSchema
     table : dict or list of ndarray of shape (n_rows,)
         As `secret_jax.data.columns.read_columns` gives it.
     used : ndarray of shape (n_rows,), bool, optional
@@ -185,9 +181,6 @@ def encode_block(
 
     Parameters
     ----------
-    schema : TableSchema
-    columns : ReadColumns
-    rows : slice
     x : ndarray of shape (n_rows_of_the_slice, n_columns), float32
         Filled in place.
     """

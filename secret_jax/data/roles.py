@@ -82,11 +82,6 @@ def numeric_schema(
     weight : ndarray of shape (n_rows,), float64
     allow_missing : bool
         Whether a missing value in other rows is no error.
-    target_names : tuple of str
-
-    Returns
-    -------
-    TableSchema
     """
     n_columns = len(center)
     return TableSchema(
@@ -122,16 +117,11 @@ def learn_schema(
     targets : ndarray of shape (n_rows + n_others, n_outputs), float64
     weight : ndarray of shape (n_rows + n_others,), float64
         Rows of weight zero count for nothing.
-    options : ColumnOptions
     target_names : tuple of str
         Used in messages and pictures.
     others : dict or list of ndarray of shape (n_others,), optional
         The same columns of a ``prune_set`` whose rows train as well: their categories
         and gaps count, while roles follow from ``table`` alone.
-
-    Returns
-    -------
-    TableSchema
     """
     named = isinstance(table, dict)
     if not isinstance(table, dict):
@@ -192,9 +182,6 @@ class Attributes(NamedTuple):
 
     Attributes
     ----------
-    names : tuple of str
-    named : bool
-    roles : list of Role
     dates : tuple of (str, tuple of str)
     levels : tuple of (int, tuple of str)
         As those of `secret_jax.data.schema.TableSchema`.
@@ -224,16 +211,12 @@ def schema_of(
 
     Parameters
     ----------
-    attributes : Attributes
     measured : ColumnMoments
         Of the regressors, then of what is only split on.
     categories : sequence of tuple
         Sorted categories of each discrete attribute.
     counts : list of ndarray of shape (n_categories,)
         Weight of the rows of each of them.
-    targets : ColumnMoments
-    options : ColumnOptions
-    target_names : tuple of str
     """
     names, named, roles, dates, levels = attributes
     regressors = attributes.of_role(Role.REGRESSOR)
@@ -367,7 +350,6 @@ def _indicators(
     ----------
     counts : list of ndarray of shape (n_categories,)
         Weight of the rows of each category, per attribute.
-    choice : bool or "auto"
     """
     chosen = []
     for attribute, count in enumerate(counts):

@@ -52,7 +52,6 @@ class Rows(NamedTuple):
 
     Attributes
     ----------
-    table : Table
     targets : ndarray of shape (n_rows, n_outputs), float64
         In standardised units.
     weight : ndarray of shape (n_rows,), float64
@@ -143,15 +142,10 @@ def merged(rows: Rows, seed: int, copies: np.ndarray | None = None) -> Merged:
 
     Parameters
     ----------
-    rows : Rows
     seed : int
         Seed of the order.
     copies : ndarray of shape (n_rows,), int64, optional
         Number of rows that each one stands for; by default one.
-
-    Returns
-    -------
-    Merged
     """
     order, hashed, first = _hash_order(rows, seed)
     if copies is None:

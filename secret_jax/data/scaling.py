@@ -60,13 +60,8 @@ def column_moments(
         For messages.
     weight : ndarray of shape (n_rows,), float64
         Rows of weight zero count for nothing, but must hold numbers.
-    allow_missing : bool
     of_target : bool
         Whether they are targets: one without a variance cannot be learned.
-
-    Returns
-    -------
-    ColumnMoments
 
     Raises
     ------

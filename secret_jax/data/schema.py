@@ -322,7 +322,6 @@ def match_columns(
 
     Parameters
     ----------
-    names : tuple of str
     named : bool
         Whether they came with the data: then columns are found by name.
     columns : dict or list of ndarray of shape (n_rows,)

@@ -234,7 +234,6 @@ class ShardedRows:
 
     Attributes
     ----------
-    schema : TableSchema
     shards : RowShards
         Finite.
     targets : ndarray of shape (n_rows, n_outputs), float64

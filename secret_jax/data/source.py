@@ -101,7 +101,6 @@ class EncodedRows:
 
     Attributes
     ----------
-    rows : Rows
     copies : ndarray of shape (n_rows,), int64, or None
         Number of rows that each one stands for; None: one.
     """
@@ -137,8 +136,6 @@ class HostRows:
 
     Attributes
     ----------
-    schema : TableSchema
-    columns : ReadColumns
     targets : ndarray of shape (n_rows, n_outputs), float64
         In units of their own.
     weight : ndarray of shape (n_rows,), float64
@@ -229,7 +226,6 @@ def few_copies(
 
     Parameters
     ----------
-    found : Rows
     copies : ndarray of shape (n_rows,), int64, or None
         Number of rows that each one stands for.
     n_wanted, seed : int

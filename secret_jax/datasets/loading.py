@@ -27,7 +27,6 @@ class Dataset:
 
     Attributes
     ----------
-    name : str
     X : pandas.DataFrame of shape (n_rows, n_columns)
         Predictor attributes.
     y : ndarray of shape (n_rows,), float64
@@ -36,7 +35,6 @@ class Dataset:
         Name of the target.
     discrete : tuple of str
         Columns of ``X`` to take as discrete (``discrete_features=`` when fitting).
-    description : str
     """
 
     name: str
@@ -202,10 +200,6 @@ def load(name: str, data_home: str | os.PathLike[str] | None = None) -> Dataset:
     data_home : path, optional
         The folder; by default the one that the environment variable SECRET_JAX_DATA
         names, if any.
-
-    Returns
-    -------
-    Dataset
 
     Raises
     ------

@@ -33,12 +33,8 @@ class ForestPlan:
 
     Attributes
     ----------
-    n_estimators : int
-    size : TreeSize
-    max_leaf_nodes : int or None
     max_features : int, float, str or None
         As in scikit-learn.
-    bootstrap : bool
     recipe : TreeRecipe
         How splits are found, and which models the leaves have.
     stage : Stage
@@ -59,7 +55,6 @@ class Forest(NamedTuple):
 
     Attributes
     ----------
-    trees : list of Tree
     counts : ndarray of shape (n_trees, n_rows), int32
         How often each row is in each bag.
     keys : list of list of int
@@ -79,14 +74,8 @@ def grow_forest(plan: ForestPlan, rows: Rows, schema: TableSchema) -> Forest:
 
     Parameters
     ----------
-    plan : ForestPlan
     rows : Rows
         Distinct, in hash order.
-    schema : TableSchema
-
-    Returns
-    -------
-    Forest
     """
     total = float(rows.weight.sum())
     n_drawn = max(round(total), 1)
@@ -148,7 +137,6 @@ def out_of_bag(forest: Forest, rows: Rows, copies: Copies) -> np.ndarray:
 
     Parameters
     ----------
-    forest : Forest
     rows : Rows
         Rows that it was grown on.
     copies : Copies

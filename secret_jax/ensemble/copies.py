@@ -46,7 +46,6 @@ class Copies:
         ----------
         rows : Rows
             Given rows, merged by `secret_jax.data.rows.merged`.
-        given : Rows
         number : ndarray of shape (n_given,), int64
             Number of rows that each given one stands for.
         """

@@ -65,8 +65,6 @@ class Distilled(NamedTuple):
 
     Attributes
     ----------
-    tree : Tree
-    n_leaves_grown : int
     n_steps : int
         Gradient steps of a soft tree.
     refusal : str
@@ -125,22 +123,15 @@ def distil(
 
     Parameters
     ----------
-    teacher : Teacher
     rows : Rows
         Rows that trained the boosters.
     plan : Plan
         Plan of the tree.
-    schema : TableSchema
     max_leaf_nodes : int or None
         None: students of the folds choose the size of the tree, on rows that neither
         they nor their teachers have seen.
     soft : bool
         Whether gates and leaves are trained then.
-    options : Distillation
-
-    Returns
-    -------
-    Distilled
     """
     learned = student_rows(rows, teacher.said, schema, options, teacher.unseen)
     recipe = _recipe(plan, rows, learned, schema)

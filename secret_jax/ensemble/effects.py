@@ -21,11 +21,6 @@ _MOST_ROWS = 1 << 16
 def booster_importances(ensemble: Ensemble, output: int = 0) -> np.ndarray:
     """Share of every column in the reduction of squared training error.
 
-    Parameters
-    ----------
-    ensemble : Ensemble
-    output : int
-
     Returns
     -------
     ndarray of shape (n_columns,), float64
@@ -72,12 +67,10 @@ class Effect:
 
     Attributes
     ----------
-    name : str
     values : ndarray of shape (n_values,)
         Numbers in the units of the column, or categories.
     mean : ndarray of shape (n_values,), or (n_values, n_classes), float64
         In the units of the target; of classes mean probabilities.
-    is_category : bool
     label : str
         "mean of price" or "mean probability of yes".
     classes : tuple of str
@@ -97,7 +90,6 @@ class Interaction(NamedTuple):
 
     Attributes
     ----------
-    first, second : str
     share : float
         Share of the variance of the predictions due to the joint effect of the two,
         beyond their single effects.
@@ -150,12 +142,9 @@ def interactions(
 
     Parameters
     ----------
-    ensemble : Ensemble
-    rows : Rows
     n_rows : int
         Number of rows used, the first in hash order: the predictions that are
         needed grow with their square.
-    meaning : Meaning
 
     Returns
     -------

@@ -52,7 +52,6 @@ class EnsembleEstimator(BoosterReading, BaseEstimator):
 
         Parameters
         ----------
-        y : array-like
         X : array or DataFrame
             Checked.
         weight : ndarray of shape (n_rows,), float64

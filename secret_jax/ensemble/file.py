@@ -29,7 +29,6 @@ def save_booster(model: Any, path: str | os.PathLike[str]) -> None:
 
     Parameters
     ----------
-    model : SecretBoostingRegressor
     path : path-like
         An existing file is replaced. No suffix is added.
 
@@ -55,11 +54,6 @@ def save_booster(model: Any, path: str | os.PathLike[str]) -> None:
 
 def load_booster(path: str | os.PathLike[str], model_class: type) -> Any:
     """Read a booster that `save_booster` wrote.
-
-    Parameters
-    ----------
-    path : path-like
-    model_class : type
 
     Returns
     -------

@@ -31,9 +31,6 @@ class BoostPlan:
     ----------
     sizes : tuple of TreeSize
         Sizes to choose from.
-    recipe : TreeRecipe
-    limits : Limits
-    n_folds : int
     average : bool
         Whether the boosters of the folds are part of the model.
     progress : callable
@@ -53,7 +50,6 @@ class Member:
 
     Attributes
     ----------
-    size : TreeSize
     share : float
         Weight in the prediction.
     folds : tuple of tuple of Tree
@@ -85,7 +81,6 @@ class Boosted:
     ----------
     members : tuple of Member
         Members of one size, or of two that predict together; the first one leads.
-    learning_rate : float
     average : bool
         Whether the boosters of the folds are part of the model.
     sizes : tuple of (TreeSize, float)
@@ -161,18 +156,12 @@ def boost(
 
     Parameters
     ----------
-    plan : BoostPlan
     rows : Rows
         In hash order.
-    schema : TableSchema
     others : Rows, optional
         Rows for early stopping, in place of folds.
     so_far : Boosted, optional
         Earlier fit of the same rows, to continue.
-
-    Returns
-    -------
-    Boosted
 
     Raises
     ------

@@ -51,8 +51,6 @@ def mixed(leaders: Sequence[Runner], rows: Rows, loss: CrossEntropy | None) -> M
     ----------
     leaders : sequence of Runner
         One of each kind, the best one first.
-    rows : Rows
-    loss : CrossEntropy or None
 
     Returns
     -------

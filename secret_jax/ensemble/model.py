@@ -29,7 +29,6 @@ class Ensemble:
         Weight of each further tree in its booster.
     size : TreeSize
         Size of the further trees of the first booster, which leads.
-    schema : TableSchema
     """
 
     boosters: tuple[tuple[Tree, ...], ...]

@@ -119,7 +119,6 @@ class TreeRecipe:
         Minimum gain of a split, in noise variances for each coefficient that it adds.
     loss : CrossEntropy or None
         Loss for classes; None: squared error.
-    seed : int
     """
 
     learning_rate: float = 0.2

@@ -60,12 +60,9 @@ class Runner:
 
     Attributes
     ----------
-    size : TreeSize
-    boosters : list of Booster
     errors : list of float
         Mean loss on unseen rows after each round, the first without any; squared errors
         are in units of the targets' variance.
-    best_round : int
     unseen : ndarray of shape (n_rows, n_outputs), float64
         Predictions of boosters, after the round that counts, for the rows that each has
         not seen; NaN where every booster has seen a row.
@@ -156,12 +153,8 @@ def race(
     ----------
     runners : sequence of Runner
         One for every size; they change in place.
-    rows : Rows
     parts : sequence of ndarray of int
         Rows that each booster of a size has not seen; none: nothing is measured.
-    schema : TableSchema
-    recipe : TreeRecipe
-    limits : Limits
     stage : Stage
         Receives every round.
     of_all_rows : callable, optional
@@ -212,7 +205,6 @@ def leaders(runners: Sequence[Runner], limits: Limits) -> list[Runner]:
     ----------
     runners : sequence of Runner
         After a race.
-    limits : Limits
 
     Returns
     -------

@@ -69,7 +69,6 @@ class BoosterReading:
             Rows to average over; by default those that trained the model.
         n_points : int, default=21
             Number of quantiles of the column to evaluate, or all values if fewer.
-        output : int or str, optional
 
         Returns
         -------
@@ -104,7 +103,6 @@ class BoosterReading:
             Rows to look at; by default those that trained the model.
         n_rows : int, default=60
             Number of rows used: the time grows with their square.
-        output : int or str, optional
 
         Returns
         -------
@@ -134,7 +132,6 @@ class BoosterReading:
         n_points : int, default=21
         most : int, default=6
             Curves and pairs at most.
-        output : int or str, optional
 
         Returns
         -------

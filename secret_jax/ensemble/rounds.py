@@ -34,7 +34,6 @@ class Booster:
 
     Attributes
     ----------
-    size : TreeSize
     key : int
         Which rows its trees see: boosters of one key see the same.
     training : ndarray of shape (n_training,), int
@@ -64,13 +63,6 @@ def add_round(
     """Grow the next tree of every booster, those with one kind of leaves together.
 
     An interruption leaves all boosters unchanged.
-
-    Parameters
-    ----------
-    boosters : sequence of Booster
-    rows : Rows
-    schema : TableSchema
-    recipe : TreeRecipe
     """
     found: list[tuple[Booster, Tree, np.ndarray]] = []
     for group in _grown_alike(boosters, recipe):

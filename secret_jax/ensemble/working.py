@@ -50,7 +50,6 @@ def working(loss: CrossEntropy | None, rows: Rows, value: np.ndarray) -> Working
     ----------
     loss : CrossEntropy or None
         None: squared error.
-    rows : Rows
     value : ndarray of shape (n_rows, n_outputs), float64
         Predictions of the trees so far.
 
@@ -80,8 +79,6 @@ def total_error(loss: CrossEntropy | None, rows: Rows, value: np.ndarray) -> flo
 
     Parameters
     ----------
-    loss : CrossEntropy or None
-    rows : Rows
     value : ndarray of shape (n_rows, n_outputs), float64
     """
     if loss is None:

@@ -89,7 +89,6 @@ class TreeEstimator(ReadingMixin, NestedParameters):
 
         Parameters
         ----------
-        y : array-like
         X : array or DataFrame
             Checked.
         weight : ndarray of shape (n_rows,), float64

@@ -293,18 +293,12 @@ def plan_of(
 
     Parameters
     ----------
-    parameters : dict of str to object
     caller : str
         Name of the estimator, for messages.
     constraints : dict of str to list
         Constraints of each parameter.
     named : dict of str to dict
         The values that names stand for.
-    seed : int
-
-    Returns
-    -------
-    Plan
 
     Raises
     ------

@@ -66,7 +66,6 @@ class Finished(NamedTuple):
         Input of a refinement, with the full models.
     statistics : NodeStatistics
         Statistics of all rows that trained the models.
-    prepared : Prepared
     """
 
     tree: Tree
@@ -76,18 +75,7 @@ class Finished(NamedTuple):
 
 
 def fit_tree(plan: Plan, given: CheckedRows, prune_set: CheckedRows | None) -> Finished:
-    """Grow, prune and distil a tree; the result also has the input of a refinement.
-
-    Parameters
-    ----------
-    plan : Plan
-    given : CheckedRows
-    prune_set : CheckedRows or None
-
-    Returns
-    -------
-    Finished
-    """
+    """Grow, prune and distil a tree; the result also has the input of a refinement."""
     return fit_prepared(plan, prepare(plan, given, prune_set))
 
 
@@ -141,16 +129,10 @@ def with_short_equations(
 
     Parameters
     ----------
-    plan : Plan
     tree : Tree
         With full models.
-    statistics : NodeStatistics
     rows : Rows
         Rows that trained the models; only needed for a loss.
-
-    Returns
-    -------
-    Tree
     """
     full = tuple(tree.leaf_error.tolist()) if plan.tau > 0 else None
     if tree.loss is None:

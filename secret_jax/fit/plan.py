@@ -118,8 +118,6 @@ class Plan:
 
         Parameters
         ----------
-        schema : TableSchema
-        total : float
         sampled_share : float
             Share of the weight of all rows that the sample holds.
         """

@@ -42,7 +42,6 @@ class CheckedRows(NamedTuple):
     weight : ndarray of shape (n_rows,), float64
     copies : ndarray of shape (n_rows,), int64
         Number of rows per row, see `secret_jax.data.validation.copies_of`.
-    target_names : tuple of str
     """
 
     X: Any
@@ -57,7 +56,6 @@ class Prepared(NamedTuple):
 
     Attributes
     ----------
-    schema : TableSchema
     rows : Rows
         In the order of their hashes, copies dealt over it: all, or a sample.
     sampled_share : float
@@ -156,8 +154,6 @@ def with_units_of(
 
     Parameters
     ----------
-    loss : Loss or None
-    schema : TableSchema
     targets : ndarray of shape (n_rows, n_outputs)
         In their own units, of all rows or of a sample.
     weight : ndarray of shape (n_rows,)

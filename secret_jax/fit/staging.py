@@ -128,13 +128,10 @@ def less_stage(
 
     Parameters
     ----------
-    plan : Plan
-    prepared : Prepared
     view : View
         View of the tree that was chosen.
     given : Evidence
         With the targets themselves.
-    refits : bool
 
     Returns
     -------

@@ -26,8 +26,6 @@ class AttributeDraw:
 
     Parameters
     ----------
-    search : Search
-    schema : TableSchema
     max_features : int or None
         Attributes of a draw, of those that the root allows; None: all of them.
     """

@@ -61,7 +61,6 @@ class Found(NamedTuple):
 
     Attributes
     ----------
-    splits : Split
     share : ndarray of shape (n_nodes,), float64
         Share of the node's weight that the search saw.
     coefficient : ndarray of shape (n_nodes, n_outputs, 1 + n_regressors), float64
@@ -105,9 +104,6 @@ class Search:
 
     Parameters
     ----------
-    finder : SplitFinder
-    places : Places
-    schema : TableSchema
     oblique : bool
         Whether any tree may split obliquely.
     sample : int or None
@@ -170,17 +166,12 @@ class Search:
 
         Parameters
         ----------
-        level : Level
         given : dict of str to ndarray with a leading axis of nodes
             What nodes find in their ``extra`` beside the finder's own inputs; what is
             of every column made `wider` before.
         after : callable, optional
             Called with the weight of the nodes of each batch that was searched, in the
             thread that did.
-
-        Returns
-        -------
-        Found
         """
         n_nodes = len(level.node)
         if n_nodes == 0:

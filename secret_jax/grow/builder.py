@@ -23,13 +23,7 @@ from secret_jax.tree.structure import (
 
 
 class Builder:
-    """Builder of the flat arrays of several trees, which begin as single leaves.
-
-    Parameters
-    ----------
-    schema : TableSchema
-    n_trees : int
-    """
+    """Builder of the flat arrays of several trees, which begin as single leaves."""
 
     def __init__(self, schema: TableSchema, n_trees: int):
         self._schema = schema
@@ -124,7 +118,6 @@ class Builder:
 
         Returns
         -------
-        trees : list of Tree
         number : ndarray of shape (n_nodes,), int64
             Final number of every node: its own, or that of the leaf that replaced its
             ancestor. Numbers continue from tree to tree.

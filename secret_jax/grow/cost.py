@@ -17,7 +17,6 @@ def what_takes_long(
 
     Parameters
     ----------
-    schema : TableSchema
     n_rows : int
         Those that grow the tree.
     oblique : bool

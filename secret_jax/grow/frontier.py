@@ -56,7 +56,6 @@ class Places(NamedTuple):
 
     Attributes
     ----------
-    table : Table
     row : ndarray of shape (n_places,), int
         Row of the table.
     targets : ndarray of shape (n_places, n_outputs), float32
@@ -196,10 +195,6 @@ class Level(NamedTuple):
         weight : ndarray of shape (2 * n_nodes,), float64
         base : ndarray of shape (n_nodes, n_outputs, 1 + n_regressors)
             Models of the nodes.
-
-        Returns
-        -------
-        Level
         """
 
         def interleaved(left: np.ndarray, right: np.ndarray) -> np.ndarray:

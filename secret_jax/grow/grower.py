@@ -42,13 +42,11 @@ class GrowOptions:
 
     Attributes
     ----------
-    finder : SplitFinder
     sample : int or None
         Maximum number of rows of a node that the finder sees; None: all.
     min_gain : float
         Minimum gain of a split, as a multiple of what chance alone would
         (`secret_jax.splits.interface.Split`).
-    max_depth, max_leaf_nodes : int or None
     max_features : int or None
         Attributes that every node draws, by its key and so by that of its root, to be
         split on (`secret_jax.grow.attributes`); None: all.
@@ -123,8 +121,6 @@ def grown(
     ----------
     rows : Rows
         Encoded training rows of all trees, shuffled.
-    schema : TableSchema
-    options : GrowOptions
     roots : sequence of Root
         One for every tree.
     stage : Stage, optional
@@ -132,10 +128,6 @@ def grown(
     enough : callable, optional
         Maps the number of iterations, each of one level of searches, and a function
         that gives the present trees, to the trees that need not grow further.
-
-    Returns
-    -------
-    Grown
     """
     places = Places.of(rows, roots)
     search = search_by(

@@ -54,7 +54,6 @@ class Padding:
     ----------
     columns : Columns
         What programs know of the padded table.
-    roles : Roles
     position : ndarray of shape (n_columns,), int
         Of each column among the padded ones.
     n_columns, n_discrete : int

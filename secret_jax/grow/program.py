@@ -35,7 +35,6 @@ def over_nodes(split: Any, batch: Any, n_nodes: AnyArray, *, together: bool) -> 
     ----------
     split : callable
         From a batch's arrays without their leading axis to arrays.
-    batch : pytree of Arrays
     n_nodes : int or Array of shape (), int32
         The nodes after these are padding.
     together : bool
@@ -171,7 +170,6 @@ def find_splits(
         The nodes after these are padding.
     held : Held or Strip, optional
         Without it nodes come with their rows.
-    finder : SplitFinder
     together : bool
         As in `over_nodes`.
 

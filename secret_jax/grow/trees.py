@@ -23,14 +23,10 @@ class Recipe:
 
     Attributes
     ----------
-    schema : TableSchema
-    options : GrowOptions
-    leaf : LeafModel
     min_split_weight, min_leaf_weight : float
         Least weights of a node that is split, and of a leaf.
     oblique : bool
         Whether any tree may split obliquely.
-    seed : int
     progress : callable, optional
         Receives the progress of the stages of the fit.
     """

@@ -22,8 +22,6 @@ class Way:
     ----------
     roots : Level
         The first level.
-    stage : Stage
-    max_depth : int or None
     """
 
     def __init__(self, roots: Level, stage: Stage, max_depth: int | None):

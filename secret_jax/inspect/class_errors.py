@@ -44,10 +44,6 @@ def class_errors(
     predicted, actual : ndarray of shape (n_rows,), int
         Positions of classes; the actual one may be -1, none of them, and is then wrong.
 
-    Returns
-    -------
-    ClassErrors
-
     Examples
     --------
     >>> said = np.array([[0.5, 0.5], [0.25, 0.75]])

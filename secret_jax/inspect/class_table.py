@@ -20,7 +20,6 @@ class ClassTable(NamedTuple):
     ----------
     names : list of str
         Of the terms, those that move a score most first.
-    classes : list of str
     constant : ndarray of shape (n_classes,), float64
     error : ndarray of shape (n_terms, n_classes), float64
         Standard errors of the coefficients; NaN where they are not known.

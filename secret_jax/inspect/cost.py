@@ -52,10 +52,6 @@ def reading_cost(tree: Tree, precision: int | None = None) -> ReadingCost:
         Of a single output.
     precision : int, optional
         Digits of the equations: what rounds to zero is not printed.
-
-    Returns
-    -------
-    ReadingCost
     """
     splits = leaves = curves = 0
     if tree.additive is not None:

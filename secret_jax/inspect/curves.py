@@ -52,10 +52,6 @@ class CurveView(NamedTuple):
 def curve_views(tree: Tree) -> list[CurveView]:
     """The curves in front of a tree, the one that adds most first.
 
-    Parameters
-    ----------
-    tree : Tree
-
     Returns
     -------
     list of CurveView
@@ -92,16 +88,7 @@ def curves_intercept(tree: Tree) -> float:
 
 
 def curves_text(tree: Tree) -> str:
-    """The curves in words; empty without an additive stage.
-
-    Parameters
-    ----------
-    tree : Tree
-
-    Returns
-    -------
-    str
-    """
+    """The curves in words; empty without an additive stage."""
     if tree.additive is None:
         return ""
     views, target = curve_views(tree), quoted(tree.schema.target_name)

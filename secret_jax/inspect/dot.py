@@ -36,7 +36,6 @@ def export_dot(
 
     Parameters
     ----------
-    tree : Tree or TreeView
     max_depth : int, optional
         Deepest level that is drawn; inner nodes on it are drawn dashed, with their own
         model.

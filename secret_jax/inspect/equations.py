@@ -80,7 +80,6 @@ class LinearSplit:
     ----------
     terms : tuple of Term
         The one with the largest effect first; its factor is 1.
-    threshold : float
     at_most : bool
         True: left when the sum is at most the threshold; False: when at least.
     width : float
@@ -156,7 +155,6 @@ class LinearModel:
     ----------
     target : str
         Name of the target.
-    intercept : float
     terms : tuple of Term
         Those that are not zero, the one that moves the prediction most among the rows
         of the node first.
@@ -181,15 +179,6 @@ class LinearModel:
 
 def split_in_original_units(tree: Tree, node: int) -> LinearSplit | CategorySplit:
     """The split of an inner node, unrounded, in the units and names of the data.
-
-    Parameters
-    ----------
-    tree : Tree
-    node : int
-
-    Returns
-    -------
-    LinearSplit or CategorySplit
 
     Raises
     ------
@@ -236,13 +225,8 @@ def model_in_original_units(tree: Tree, node: int) -> LinearModel:
 
     Parameters
     ----------
-    tree : Tree
     node : int
         A leaf or an inner node.
-
-    Returns
-    -------
-    LinearModel
 
     Raises
     ------

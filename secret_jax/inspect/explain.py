@@ -240,7 +240,6 @@ def explain(
 
     Parameters
     ----------
-    tree : Tree
     table : Table
         Rows encoded with ``tree.schema``.
     values : ndarray of shape (n_rows, n_columns), object
@@ -250,10 +249,6 @@ def explain(
     background : Table, optional
         Rows against which the contributions are measured, as Shapley values
         (`secret_jax.inspect.shapley`); all of them are then in ``linear``.
-
-    Returns
-    -------
-    Explanation
 
     Notes
     -----

@@ -28,10 +28,6 @@ def explain_classes(
         place of those of the predicted ones.
     table, values, precision, background
         As in `explain`.
-
-    Returns
-    -------
-    Explanation
     """
     tree, classes = view.tree, view.classes
     probability = replace(view, only=None).said(table)

@@ -112,11 +112,6 @@ def _column(what: str, output: str, several: bool) -> str:
 def node_columns(tree: Tree, *, precision: int | None = None) -> dict[str, list[Any]]:
     """The columns of `to_dataframe` as lists, without any DataFrame library.
 
-    Parameters
-    ----------
-    tree : Tree
-    precision : int, optional
-
     Returns
     -------
     dict of str to list

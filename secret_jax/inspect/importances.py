@@ -18,7 +18,6 @@ def feature_importances(tree: Tree, output: int = 0) -> np.ndarray:
 
     Parameters
     ----------
-    tree : Tree
     output : int
         Which of several.
 

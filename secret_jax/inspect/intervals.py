@@ -30,10 +30,6 @@ def node_deviations(tree: Tree) -> np.ndarray:
     deviation is usually too small: for intervals with a promise see
     `conformal_factor`.
 
-    Parameters
-    ----------
-    tree : Tree
-
     Returns
     -------
     ndarray of shape (n_nodes,), float64
@@ -80,10 +76,6 @@ def conformal_factor(scores: np.ndarray, weight: np.ndarray, coverage: float) ->
     coverage : float
         In (0, 1).
 
-    Returns
-    -------
-    float
-
     Raises
     ------
     ValueError
@@ -124,10 +116,6 @@ def calibrated_factor(model: Any, coverage: float, remedy: str) -> float:
         In (0, 1).
     remedy : str
         What is missing without a calibration, and how to get it.
-
-    Returns
-    -------
-    float
 
     Raises
     ------

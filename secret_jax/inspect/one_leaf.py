@@ -14,12 +14,7 @@ _TRIED = (
 
 
 def one_leaf_sentence(tree: Tree) -> str:
-    """Why a tree has one leaf, and what it is then; empty if it has more.
-
-    Parameters
-    ----------
-    tree : Tree
-    """
+    """Why a tree has one leaf, and what it is then; empty if it has more."""
     if tree.n_leaves > 1:
         return ""
     linear = bool(tree.coefficient[0, :, 1:].any())

@@ -51,7 +51,6 @@ def renamed(tree: Tree, feature_names: Sequence[Any] | None) -> Tree:
 
     Parameters
     ----------
-    tree : Tree
     feature_names : sequence of str, optional
         One for each column that the tree was fitted on.
 

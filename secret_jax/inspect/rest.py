@@ -10,10 +10,6 @@ from secret_jax.tree.structure import Tree
 def rest_of(tree: Tree) -> Tree:
     """The tree that says what curves leave of the target; without curves, itself.
 
-    Parameters
-    ----------
-    tree : Tree
-
     Returns
     -------
     Tree

@@ -32,7 +32,6 @@ def rounded_split(split: LinearSplit, precision: int | None = None) -> LinearSpl
 
     Parameters
     ----------
-    split : LinearSplit
     precision : int, optional
         Significant digits of a gate's numbers, 3 by default. A hard split has numbers
         of few digits already, and gets as many as it needs: no row may change sides.
@@ -104,7 +103,6 @@ def rounded_model(model: LinearModel, precision: int | None = None) -> LinearMod
 
     Parameters
     ----------
-    model : LinearModel
     precision : int, optional
         Significant digits relative to the effect; 3 by default.
 
@@ -138,18 +136,12 @@ def printed_model(
 
     Parameters
     ----------
-    model : LinearModel
     precision : int, optional
         See `rounded_model`.
     max_terms : int, optional
         Most terms that are shown, the ones that move most in the node.
     merged : bool
         Whether categories of one column with the same number are one term.
-
-    Returns
-    -------
-    constant : float
-    shown, hidden : tuple of PrintedTerm
     """
     rounded = rounded_model(model, precision)
     alike = _alike(rounded.terms) if merged else [[term] for term in rounded.terms]
@@ -166,7 +158,6 @@ class PrintedTerm(NamedTuple):
 
     Attributes
     ----------
-    factor : float
     name : str
         Of the column.
     at : float

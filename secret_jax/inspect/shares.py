@@ -15,7 +15,6 @@ def column_shares(schema: TableSchema, parts: np.ndarray) -> np.ndarray:
 
     Parameters
     ----------
-    schema : TableSchema
     parts : ndarray of shape (n_encoded,), float64
         Not negative; of all encoded columns or of the first ones.
 
@@ -39,8 +38,6 @@ def sum_variances(tree: Tree, node: int, slopes: np.ndarray) -> np.ndarray:
 
     Parameters
     ----------
-    tree : Tree
-    node : int
     slopes : ndarray of shape (n_regressors,)
 
     Returns

@@ -13,10 +13,6 @@ def shortening_facts(tree: Tree) -> str:
     """How much less the short equations explain than the full ones; empty if little.
 
     Both by the training rows, which flatter full equations most.
-
-    Parameters
-    ----------
-    tree : Tree
     """
     if tree.full_error is None or tree.is_soft:
         return ""

@@ -79,11 +79,9 @@ class Stability:
         For columns of categories how often a split set these apart from all others, the
         most frequent first.
     n_leaves : ndarray of shape (n_resamples,), int
-    n_leaves_original : int
     equal_roots : float
         Share of the resamples whose root splits on the same columns as the fitted
         tree's (or is a leaf as well).
-    target_names : tuple of str
     deviation : ndarray of shape (n_outputs,), float64
         Standard deviation of the predictions of a row over the resamples, the mean over
         the rows: 0 where all trees agree. Of numbers in standard deviations of the
@@ -184,10 +182,6 @@ def stability(
     random_state : int, RandomState instance or None
         Draws the rows.
 
-    Returns
-    -------
-    Stability
-
     Raises
     ------
     ValueError
@@ -259,7 +253,6 @@ def resampled(
     weight : ndarray of shape (n_rows,), float64
         Where all are integers, a row stands for so many, and each of them is drawn by
         itself. Otherwise rows are drawn and keep their weights.
-    random : numpy.random.Generator
     method, fraction
         As in `stability`.
 

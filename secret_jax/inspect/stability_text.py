@@ -19,16 +19,7 @@ _HEADER = ("column", "split on", "at the root", "in the tree", "where")
 
 
 def summary(stability: Stability) -> str:
-    """The leaves, roots and predictions of resamples, and a line for every column.
-
-    Parameters
-    ----------
-    stability : Stability
-
-    Returns
-    -------
-    str
-    """
+    """The leaves, roots and predictions of resamples, and a line for every column."""
     return "\n".join(_lines(stability))
 
 

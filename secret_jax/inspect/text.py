@@ -46,7 +46,6 @@ def export_text(
 
     Parameters
     ----------
-    tree : Tree or TreeView
     max_depth : int, optional
         Deepest level that is shown; inner nodes on it are shown with their own model.
     precision : int, optional

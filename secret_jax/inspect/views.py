@@ -15,16 +15,11 @@ def view_of(
 
     Parameters
     ----------
-    tree : Tree
     classes : Classes, optional
         By default those that the outputs are named for; of two classes the first one
         has no name there, and is called "not ...".
     output : int or str, optional
         Which of several outputs, or which class against all others.
-
-    Returns
-    -------
-    TreeView
 
     Raises
     ------

@@ -54,7 +54,6 @@ def split_sentence(
 
     Parameters
     ----------
-    tree : Tree
     node : int
         An inner node.
     precision : int, optional
@@ -101,7 +100,6 @@ def model_equation(
 
     Parameters
     ----------
-    tree : Tree
     node : int
         A leaf or an inner node.
     precision : int, optional

@@ -39,13 +39,9 @@ def advantage_of_discrete(
     ----------
     node : Node
         Its first random number seeds the samples.
-    left : Residuals
-    groups : Groups
     allowed : Array of shape (n_projections,), bool
     pair_allowed : Array of shape (n_pairs,), bool
         In the order of `pairs_of`.
-    interactions : bool
-    n_samples : int
 
     Returns
     -------

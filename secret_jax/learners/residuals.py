@@ -56,15 +56,10 @@ def residuals(node: Node, *, linear: bool, ridge: float) -> Residuals:
 
     Parameters
     ----------
-    node : Node
     linear : bool
         Whether parts get linear models, or constants.
     ridge : float
         Penalty of their models, in units of the regressors' variances.
-
-    Returns
-    -------
-    Residuals
     """
     n = node.columns.n_regressors
     fitted = node.coefficient[:, 0] + matmul(node.x[:, :n], node.coefficient[:, 1:].T)

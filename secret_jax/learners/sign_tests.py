@@ -104,7 +104,6 @@ def sign_scores(
     positive : Array of shape (..., n_rows)
         1 where a residual is positive, else 0.
     weight : Array of shape (n_rows,)
-    groups : Groups
     interactions : bool
         Whether pairs are tested.
 

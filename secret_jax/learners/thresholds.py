@@ -83,11 +83,6 @@ def cuts_of(
         Least weight on each side.
     random : Array of shape (n_random,)
         A number in (0, 1), if a share of the values is tried.
-    thresholds : "all", int or float
-
-    Returns
-    -------
-    Cuts
     """
     n_rows = len(projection)
     ranked = jnp.where(weight > 0, projection, jnp.inf)
@@ -144,12 +139,9 @@ def best_threshold(
 
     Parameters
     ----------
-    rows : NodeRows
     projection : Array of shape (n_rows,)
-    cuts : Cuts
     least : Array of shape ()
         Least weight on each side.
-    n_model : int
 
     Returns
     -------

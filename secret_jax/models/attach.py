@@ -44,16 +44,10 @@ def attach(
 
     Parameters
     ----------
-    trees : sequence of Tree
     parts : sequence of Rows
         Rows that train each tree.
-    leaf : LeafModel
     stage : Stage, optional
         Receives the number of nodes that have models.
-
-    Returns
-    -------
-    list of Tree
     """
     size = np.array([tree.n_nodes for tree in trees])
     stage.at(0, int(size.sum()))
@@ -79,7 +73,6 @@ class FittedNodes(NamedTuple):
     Attributes
     ----------
     node : ndarray of shape (n_fitted,), int
-    models : Models
     statistics : NodeStatistics
         Statistics of all their rows.
     """
@@ -96,8 +89,6 @@ def joined_nodes(
 
     Parameters
     ----------
-    parts : sequence of FittedNodes
-    schema : TableSchema
     number : ndarray of shape (n_nodes,), int
         Final number of every node; a removed node has that of its remaining ancestor.
     """
@@ -131,19 +122,13 @@ def attach_at(
 
     Parameters
     ----------
-    trees : sequence of Tree
     parts : sequence of Rows
         Rows that train each tree.
     leaves : sequence of ndarray of shape (n_rows,), int
         The leaf of each of them, as `secret_jax.grow.grower.grown` tells it: nodes
         count on through the trees.
-    leaf : LeafModel
     fitted : FittedNodes, optional
         Nodes whose models by ``leaf`` are known.
-
-    Returns
-    -------
-    list of Tree
     """
     size = [tree.n_nodes for tree in trees]
     forest, node = joined(trees), np.concatenate(leaves)
@@ -213,14 +198,8 @@ def host_statistics(tree: Tree, rows: Rows, root: np.ndarray) -> NodeStatistics:
 
     Parameters
     ----------
-    tree : Tree
-    rows : Rows
     root : ndarray of shape (n_rows,), int
         The node where each row begins.
-
-    Returns
-    -------
-    NodeStatistics
     """
     return _statistics_at(tree, rows, descend(tree, rows.table, root, tree.max_depth))
 
@@ -267,16 +246,10 @@ def described(
 
     Parameters
     ----------
-    tree : Tree
     statistics : NodeStatistics
         Statistics of any rows that were routed through it.
-    models : Models
     leaf : LeafModel
         How predictions are clipped.
-
-    Returns
-    -------
-    Tree
     """
     weight = statistics.weight
     of_root = weight[roots(tree)]

@@ -71,16 +71,10 @@ class LossModel(LeafModel):
 
         Parameters
         ----------
-        tree : Tree
-        rows : Rows
         root : ndarray of shape (n_rows,), int
             The node where each row begins.
         stage : Stage, optional
             Receives the number of nodes that have models.
-
-        Returns
-        -------
-        Tree
         """
         statistics = host_statistics(tree, rows, root)
         shape = (tree.n_nodes, rows.targets.shape[1], 1 + statistics.n_regressors)

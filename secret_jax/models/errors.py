@@ -25,7 +25,6 @@ def weighted_errors(
     ----------
     value : ndarray of shape (n_rows, n_outputs)
         In standardised units.
-    rows : Rows
     loss : Loss or None
         None: the squared error.
 
@@ -59,8 +58,6 @@ def node_errors(
 
     Parameters
     ----------
-    tree : Tree
-    rows : Rows
     output_weight : ndarray of shape (n_outputs,), optional
         Weight of a squared standardised unit of each output; by default one.
     absolute : bool, default=False

@@ -22,7 +22,6 @@ class Generalised(LossModel):
 
     Attributes
     ----------
-    of : Loss
     clip_margin, clip_min_samples, prior, gcv_factor, n_steps
         See `secret_jax.models.by_loss.LossModel`.
     """

@@ -89,10 +89,6 @@ def least_squares(
     deviation in the node: dependent and constant columns, and nodes with fewer rows
     than regressors, need no special treatment.
 
-    Parameters
-    ----------
-    statistics : NodeStatistics
-
     Returns
     -------
     ndarray of shape (n_nodes, n_outputs, 1 + n_regressors), float64

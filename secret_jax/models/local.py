@@ -137,11 +137,9 @@ def chosen_bandwidth(rows: LocalRows, degree: int) -> tuple[float, np.ndarray]:
     ----------
     rows : LocalRows
         Rows of one leaf; the first ones are left out in turn.
-    degree : int
 
     Returns
     -------
-    bandwidth : float
     error : ndarray of shape (n_outputs,), float64
         Mean squared error with it of the rows that were left out.
     """

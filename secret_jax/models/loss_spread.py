@@ -20,13 +20,8 @@ def loss_spread(tree: Tree, rows: Rows) -> Spread:
 
     Parameters
     ----------
-    tree : Tree
     rows : Rows
         Rows that trained it.
-
-    Returns
-    -------
-    Spread
     """
     loss, weight = tree.loss, rows.weight
     assert loss is not None

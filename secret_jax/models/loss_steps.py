@@ -43,17 +43,11 @@ def corrected(
 
     Parameters
     ----------
-    loss : Loss
-    group : RowGroups
     base : ndarray of shape (n_nodes, n_outputs, 1 + n_regressors)
     gcv_factor : float
         See `secret_jax.Ridge`.
     n_steps : int
         At most.
-
-    Returns
-    -------
-    Models
     """
     coefficient, value, width = base.copy(), group.values(base), None
     if loss.has_corners:
@@ -89,7 +83,6 @@ def rounding_widths(
     ----------
     loss : Loss
         With corners.
-    group : RowGroups
     value : ndarray of shape (n_rows, n_outputs)
         Raw predictions of the group's models.
     share : float

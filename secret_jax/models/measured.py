@@ -23,7 +23,6 @@ def measured(tree: Tree, rows: Rows, root: np.ndarray, leaf: LeafModel) -> Tree:
     ----------
     tree : Tree
         With models, and the weights of the nodes.
-    rows : Rows
     root : ndarray of shape (n_rows,), int
     leaf : LeafModel
         How values are clipped.
@@ -66,13 +65,8 @@ def recentred(short: Tree, full: Tree, rows: Rows, leaf: LeafModel) -> Tree:
     ----------
     short, full : Tree
         The same nodes.
-    rows : Rows
     leaf : LeafModel
         How values are clipped.
-
-    Returns
-    -------
-    Tree
     """
     loss = short.loss
     assert loss is not None

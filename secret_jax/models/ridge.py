@@ -116,10 +116,6 @@ def shrunken(
         Model that each node's is shrunk toward, usually the parent's.
     gcv_factor : float
         How often a degree of freedom counts.
-
-    Returns
-    -------
-    Shrunken
     """
     weight = np.where(statistics.weight > 0, statistics.weight, 1.0)
     slopes = base[:, 1:]

@@ -42,7 +42,6 @@ def sharded_statistics(
     ----------
     tree : Tree
         Its models are those of a sample: sums are taken about its means.
-    source : ShardedRows
 
     Returns
     -------
@@ -253,7 +252,6 @@ def predict_shards(tree: Tree, shards: RowShards) -> np.ndarray | None:
     ----------
     tree : Tree
         Hard, and of numbers only.
-    shards : RowShards
 
     Returns
     -------

@@ -34,13 +34,8 @@ def with_standard_errors(tree: Tree, rows: Rows) -> Tree:
 
     Parameters
     ----------
-    tree : Tree
     rows : Rows
         Rows that trained it.
-
-    Returns
-    -------
-    Tree
 
     References
     ----------

@@ -115,10 +115,8 @@ def add(
 
     Parameters
     ----------
-    statistics : NodeStatistics
     node : ndarray of shape (n_more,), int
         Which nodes; one may come several times.
-    more : NodeStatistics
     """
     touched = np.unique(node)
     parts = Moments(
@@ -168,7 +166,6 @@ def slice_statistics(
         Row of every place; None: the places are the rows.
     targets : ndarray of shape (n_places, n_outputs)
     weight : ndarray of shape (n_places,)
-    n_regressors : int
     order : ndarray of shape (n_places,), int
     start, stop : ndarray of shape (n_slices,), int
 
@@ -301,10 +298,8 @@ def tile_statistics(
     ----------
     rows : Rows
         On the host or on a device, at most ``block`` of them.
-    n_regressors : int
     group : ndarray of shape (n_rows,), int
         In [0, n_groups).
-    n_groups : int
     block : int
         Rows of the compiled program, from `tile_block`.
 

@@ -144,7 +144,6 @@ def covariance_complexity(
 
     Parameters
     ----------
-    path : PruningPath
     statistics : NodeStatistics
         Statistics of the training rows.
     variance : ndarray of shape (n_subtrees,)

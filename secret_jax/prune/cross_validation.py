@@ -88,7 +88,6 @@ def parts_of(weight: np.ndarray, n_folds: int, n_repeats: int = 1) -> list[np.nd
     Parameters
     ----------
     weight : ndarray of shape (n_rows,)
-    n_folds, n_repeats : int
 
     Returns
     -------

@@ -81,7 +81,6 @@ def weakest_links(
 
     Parameters
     ----------
-    tree : Tree
     error : ndarray of shape (n_nodes,)
         Error of every node as a leaf, in units that add up.
     size : ndarray of shape (n_nodes,), optional
@@ -161,11 +160,6 @@ def of_size(tree: Tree, n_leaves: int) -> Tree:
 def training_path(tree: Tree, rows: Rows) -> tuple[PruningPath, np.ndarray]:
     """Weakest-link path of a tree on its training rows, in the targets' units.
 
-    Parameters
-    ----------
-    tree : Tree
-    rows : Rows
-
     Returns
     -------
     path : PruningPath
@@ -193,10 +187,6 @@ def penalised(tree: Tree, penalty: float) -> Tree:
         With models; its noise variance is estimated in its leaves.
     penalty : float
         At least 0, where every split that lowers the training error stays.
-
-    Returns
-    -------
-    Tree
     """
     leaf = tree.is_leaf
     error = training_errors(tree)

@@ -105,10 +105,6 @@ def standard_error_of_sum(losses: np.ndarray, weight: np.ndarray) -> float:
     losses, weight : ndarray of shape (n_rows,)
         Loss of each row, and number of rows that it stands for.
 
-    Returns
-    -------
-    float
-
     Examples
     --------
     >>> standard_error_of_sum(np.array([1.0, 3.0]), np.array([2.0, 2.0]))

@@ -53,10 +53,6 @@ class Watch:
             Levels that were searched.
         so_far : callable
             Gives the trees as they are, without models.
-
-        Returns
-        -------
-        sequence of int
         """
         done: list[int] = []
         n_kinds = len(self._next_look)

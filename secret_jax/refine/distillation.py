@@ -149,8 +149,6 @@ def student_rows(
         Rows that grew the teachers.
     said : callable
         Predictions of the teachers for a table, of shape (n_rows, n_outputs).
-    schema : TableSchema
-    options : Distillation
     at_rows : ndarray of shape (n_rows, n_outputs), optional
         Their predictions at the rows, if these differ.
 
@@ -189,15 +187,9 @@ def between(
 
     Parameters
     ----------
-    table : Table
-    schema : TableSchema
     first, second : ndarray of shape (n_points,), int
     share : ndarray of shape (n_points,)
         Position between the rows: 0 at the first one.
-
-    Returns
-    -------
-    Table
     """
     share = share[:, None].astype(np.float32)
     start = table.x[first]
@@ -248,15 +240,10 @@ def measured_on(tree: Tree, rows: Rows, leaf: LeafModel, min_weight: float) -> T
     ----------
     tree : Tree
         With models, which it keeps.
-    rows : Rows
     leaf : LeafModel
         How predictions are clipped.
     min_weight : float
         Splits with a child of less weight are taken back.
-
-    Returns
-    -------
-    Tree
     """
     models = Models(tree.coefficient, tree.degrees)
     found = described(tree, node_statistics(tree, rows), models, leaf)

@@ -38,7 +38,6 @@ class FoldFit(NamedTuple):
     ----------
     tree : Tree
         Pruned; its models are from the training rows.
-    training, held_out : Rows
     """
 
     tree: Tree

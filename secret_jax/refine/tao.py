@@ -132,7 +132,6 @@ class Alternated(NamedTuple):
 
     Attributes
     ----------
-    tree : Tree
     n_sweeps : int
         Number of passes over all levels; 0 if it is the tree that was given.
     objectives : tuple of float
@@ -158,8 +157,6 @@ def improve(
     check : Rows or None
         Rows that determine the number of passes. None: part of ``rows`` is held out
         for that, and the passes are then made again on all of them.
-    recipe : Recipe
-    options : Tao
 
     Returns
     -------
@@ -198,12 +195,6 @@ def alternate(
     check : Rows or None
         Choose the pass whose tree errs least on them, and the tree that was given if
         the others are not better by a margin. None: the last pass.
-    recipe : Recipe
-    options : Tao
-
-    Returns
-    -------
-    Alternated
     """
     used = rows.take(slice(options.most_rows))
     sampled = used.n_rows < rows.n_rows
@@ -325,7 +316,6 @@ def proposed(
 
     Parameters
     ----------
-    tree : Tree
     nodes : ndarray of shape (n_nodes,), int
         Nodes of one depth, split on continuous attributes.
     rows : Rows

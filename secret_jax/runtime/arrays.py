@@ -111,7 +111,6 @@ def improved(
 
     Parameters
     ----------
-    n : int
     step : callable
         From nodes and a state to a state, and to whether it is better, for every node.
         Where it is not, the step would lead to the same again.

@@ -30,7 +30,6 @@ def random_numbers(key: np.ndarray, n: int) -> np.ndarray:
     Parameters
     ----------
     key : ndarray of shape (n_keys,), uint64
-    n : int
 
     Returns
     -------

@@ -126,10 +126,6 @@ def safe_divide(numerator: Any, denominator: AnyArray) -> Any:
     numerator, denominator : Array
         Of shapes that are broadcast; the denominator says whether NumPy divides.
 
-    Returns
-    -------
-    Array
-
     Examples
     --------
     >>> safe_divide(jnp.array([1.0, 0.0]), jnp.array([4.0, 0.0])).tolist()
@@ -280,7 +276,6 @@ def _eliminated(
     matrix : ndarray of shape (..., n, n)
         Symmetric.
     right : ndarray of shape (..., n, k)
-    tolerance : float
     triangular : bool
         Whether what is right of the diagonal of ``right`` is zero.
 

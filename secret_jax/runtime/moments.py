@@ -29,7 +29,6 @@ def added_up(parts: Moments, first: np.ndarray) -> Moments:
 
     Parameters
     ----------
-    parts : Moments
     first : ndarray of shape (n_runs,), int
         Rising: where each run begins; the last one goes on to the end.
 

@@ -18,7 +18,6 @@ class Step(NamedTuple):
     ----------
     stage : str
         Name of the stage, in words of the user.
-    done : float
     total : float or None
         None if unknown.
     detail : str
@@ -52,7 +51,6 @@ class Stage:
 
     Attributes
     ----------
-    name : str
     progress : callable
 
     Examples

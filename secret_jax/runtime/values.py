@@ -78,7 +78,6 @@ def check_constraints(
 
     Parameters
     ----------
-    constraints : dict of str to list, or to "no_validation"
     parameters : dict of str to object
         Those without constraints may be anything.
     caller : str
@@ -123,7 +122,6 @@ class TupleOf(Interval):
 
     Parameters
     ----------
-    each : Interval
     length : int, optional
         Exact length; None: at least one.
     """

@@ -10,13 +10,7 @@ _BETWEEN = ("secret_jax", "sklearn", "joblib", "contextlib")
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn, pointing at the user's own line.
-
-    Parameters
-    ----------
-    message : str
-    category : type of Warning
-    """
+    """Warn, pointing at the user's own line."""
     warnings.warn(message, category, stacklevel=_levels_up())
 
 

@@ -103,14 +103,9 @@ def projections(node: Node, score: Float[AnyArray, "... n_rows"]) -> Projections
 
     Parameters
     ----------
-    node : Node
     score : Array of shape (..., n_rows)
         Orders the categories: of the best binary split for one output they are a prefix
         of the order of their means (Breiman et al. 1984, Proposition 8.16).
-
-    Returns
-    -------
-    Projections
     """
     xp = namespace(node.x)
     n_columns, n_discrete = node.x.shape[-1], node.codes.shape[-1]
@@ -209,15 +204,10 @@ def split_of(
     ----------
     pick : Candidates
         One of each node.
-    node : Node
     pure, chance_gain : Array of shape (...)
         As in `Split`.
     center, scale : Array of shape (..., n_columns), optional
         By which oblique directions were standardised.
-
-    Returns
-    -------
-    Split
     """
     xp = namespace(node.x)
     n_columns = node.x.shape[-1]

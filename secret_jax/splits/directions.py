@@ -68,11 +68,9 @@ def discriminants(
 
     Parameters
     ----------
-    rows : NodeRows
     first, second : Array of shape (..., n_labels, n_rows)
         Weight of every row in the first and in the second class; may cover a prefix of
         the rows only.
-    n_model : int
 
     Returns
     -------
@@ -151,10 +149,8 @@ def mixture_labels(
 
     Parameters
     ----------
-    rows : NodeRows
     responsibility : Array of shape (..., n_starts, n_rows)
         Of the first component at the start; may cover a prefix of the rows only.
-    n_steps : int
 
     Returns
     -------
@@ -220,7 +216,6 @@ def sparse(
         In standardised attributes; what is zero stays zero.
     covariance : Array of shape (..., n_attributes, n_attributes)
     n_kept : int or ndarray of shape (n_directions,), int
-    ridge : float
 
     Returns
     -------

@@ -60,10 +60,6 @@ def best_subset(
         Weight of each class in each category.
     min_weight : Array of shape ()
         Least weight on each side.
-
-    Returns
-    -------
-    DiscreteSplit
     """
     weight = counts.sum(axis=0)
     total = weight.sum()

@@ -35,8 +35,6 @@ def best_labelled_split(finder: Any, node: Node, first: jax.Array) -> Split:
 
     Parameters
     ----------
-    finder : SecretSplits, or anything with its ``gain``
-    node : Node
     first : Array of shape (n_rows,)
         Weights of the rows in the first of two classes; the rest is in the second.
     """

@@ -81,7 +81,6 @@ class MixtureFit(NamedTuple):
 
     Attributes
     ----------
-    parameters : MixtureParameters
     objective : Array of shape ()
         Penalised log-likelihood per unit of weight.
     n_iterations : Array of shape (), int32
@@ -201,7 +200,6 @@ def maximise(
 
     Returns
     -------
-    parameters : MixtureParameters
     mass : Array of shape (2,)
         Weight of each component.
     """
@@ -283,7 +281,6 @@ def fit_mixture(
 
     Parameters
     ----------
-    rows : MixtureRows
     responsibility : Array of shape (n_tiles, n_tile_rows), float32
         The start: of the first component.
     active : Array of shape (n_dimensions,), bool

@@ -154,7 +154,6 @@ def node_rows(
 
     Returns
     -------
-    rows : NodeRows
     whitener : Array of shape (..., n_coordinates, n_coordinates)
         Lower triangular; ``coordinates = basis @ whitener.T``.
     """
@@ -197,7 +196,6 @@ def quantiles(
     values : Array of shape (..., n_directions, n_rows)
     weight : Array of shape (..., n_rows) or (..., n_directions, n_rows)
         Zero for padding, which comes last, and for rows that do not count.
-    n : int
 
     Returns
     -------
@@ -236,10 +234,6 @@ def sums_over_rows(
         Zero for padding, which comes last.
     arrays : tuple of Arrays of shape (n_rows, ...)
     of_directions : tuple of Arrays of shape (n_directions, n_rows, ...)
-
-    Returns
-    -------
-    pytree of Arrays
     """
     n_rows = len(weight)
     if is_written_out() or n_rows % _TILE:
@@ -291,12 +285,10 @@ def screen(
 
     Parameters
     ----------
-    rows : NodeRows
     projection : Array of shape (..., n_directions, n_rows)
     cuts : Array of shape (..., n_directions, n_cuts)
     min_weight : Array of shape (...)
         Least weight on each side.
-    n_model : int
     along : Array of shape (..., n_directions, n_rows), optional
         What the models see of each direction, if that is not the projection.
 
@@ -371,14 +363,8 @@ def fit_sides(
 
     Parameters
     ----------
-    rows : NodeRows
     left : Array of shape (..., n_splits, n_rows), bool
     min_weight : Array of shape (...)
-    n_model : int
-
-    Returns
-    -------
-    SideModels
     """
     xp = namespace(left)
     n_products = n_model_products(rows, n_model)

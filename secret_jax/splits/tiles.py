@@ -76,10 +76,6 @@ def sum_of(function: Callable[..., Any], n_tiles: Int[Array, ""], *arrays: Any) 
     n_tiles : Array of shape (), int32
         The tiles after these are left out.
     *arrays : pytrees of Arrays of shape (n_all_tiles, ...)
-
-    Returns
-    -------
-    pytree of Arrays
     """
     if _is_one_tile(arrays):
         return function(*_tile(arrays, 0))

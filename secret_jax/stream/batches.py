@@ -36,8 +36,6 @@ class Wanted(NamedTuple):
 
     Attributes
     ----------
-    targets : tuple of str
-    weight : str or None
     features : tuple of str or None
         None: all others.
     """
@@ -105,11 +103,8 @@ class Layout(NamedTuple):
 
     Attributes
     ----------
-    names : tuple of str
-    named : bool
     kinds : tuple of str
         "number", "category", "ordered" or "date" for each column.
-    n_outputs : int
     """
 
     names: tuple[str, ...]
@@ -132,8 +127,6 @@ def as_batch(item: Any, wanted: Wanted, where: str, targets: bool = True) -> Bat
     item : table, or tuple (X, y) or (X, y, sample_weight)
         A table is a DataFrame of any kind, an Arrow table or record batch, or a dict of
         columns.
-    wanted : Wanted
-    where : str
     targets : bool
         False: only the features are read; targets are NaN.
 

@@ -97,8 +97,6 @@ class Chunks:
 
     Parameters
     ----------
-    source : BatchSource
-    start : int
     size : int
         Rows of a chunk, if it is more than `CHUNK_ROWS`.
     layout : Layout, optional

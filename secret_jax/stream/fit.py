@@ -35,14 +35,10 @@ class StreamOptions(NamedTuple):
 
     Attributes
     ----------
-    target_names : tuple of str
-    sample_rows : int or None
-    checkpoint : path-like or None
     pause : float
         Seconds between checkpoints.
     parameters : str
         Parameters of the estimator, as text; a checkpoint belongs to one setting.
-    exchange : Exchange
     """
 
     target_names: tuple[str, ...]
@@ -58,10 +54,8 @@ def fit_stream(plan: Plan, source: BatchSource, options: StreamOptions) -> Finis
 
     Parameters
     ----------
-    plan : Plan
     source : BatchSource
         The rows of this process.
-    options : StreamOptions
 
     Returns
     -------
@@ -131,10 +125,8 @@ def begun(plan: Plan, source: str, options: StreamOptions) -> tuple[Checkpoint, 
 
     Parameters
     ----------
-    plan : Plan
     source : str
         Description that tells the source of this process from other sources.
-    options : StreamOptions
     """
     from secret_jax import __version__
 

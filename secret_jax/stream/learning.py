@@ -67,7 +67,6 @@ class Weights(NamedTuple):
         All of them.
     n_used : int
         Number of rows of positive weight.
-    total, largest : float
     whole : bool
         Whether all are whole numbers.
     """
@@ -104,8 +103,6 @@ class Learner:
 
     Parameters
     ----------
-    options : ColumnOptions
-    target_names : tuple of str
     enough : callable
         Maps a number of rows to the size of their sample.
 
@@ -115,10 +112,8 @@ class Learner:
         None before the first chunk.
     attributes : Attributes
         With hours for every column of dates.
-    weights : Weights
     digest : int
         Checksum of targets and weights, see `secret_jax.stream.chunks.Chunk.digest`.
-    sums, target_sums : list of ColumnSums
     categories : list of dict
         For each discrete attribute the weight of every category, in the order in which
         they came up.
@@ -126,7 +121,6 @@ class Learner:
         Columns of dates with a time of the day somewhere.
     different : set of (str, str)
         Columns, and targets that differ from them in some row.
-    pool : Pool
     """
 
     def __init__(

@@ -25,7 +25,6 @@ class PartOfRows:
 
     Parameters
     ----------
-    source : BatchSource
     share : float
         In (0, 1).
     inside : bool

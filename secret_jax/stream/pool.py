@@ -147,11 +147,9 @@ class Pool:
 
         Parameters
         ----------
-        schema : TableSchema
         places : sequence of ndarray of int32
             For each discrete attribute from the codes of the pool to those of the
             schema.
-        n_seen : int
         factor : float
             Factor of the weights.
         seed : int

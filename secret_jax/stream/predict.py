@@ -28,8 +28,6 @@ def predict_stream(
 
     Parameters
     ----------
-    tree : Tree
-    source : BatchSource
     out : path-like
         Parquet; it appears when it is complete.
     keep : tuple of str

@@ -28,7 +28,6 @@ class _Seen(NamedTuple):
 
     Attributes
     ----------
-    n_rows : int
     digest : int
         Checksum of the targets and weights of these rows.
     """
@@ -45,20 +44,16 @@ class StreamRows:
 
     Parameters
     ----------
-    schema : TableSchema
     source : BatchSource
         The rows of this process.
     identity : str
         Description of the source before the first pass.
-    layout : Layout
     own, whole : Weights
         Weights of this process, and of all processes, in the first pass.
     digest : int
         Checksum of the targets and weights of this process in the first pass.
     sample : Rows
         The one that the first pass took.
-    checkpoint : Checkpoint
-    exchange : Exchange
     progress : callable
     """
 

@@ -47,7 +47,6 @@ def opened(source: Any, wanted: Wanted, targets: bool = True) -> BatchSource:
     ----------
     source : path, pyarrow dataset or table, tuple of arrays, iterable or callable
         See ``SecretRegressor.fit_stream``.
-    wanted : Wanted
     targets : bool
         False: there need be none, and an array X is a source as well.
 
@@ -112,11 +111,6 @@ def _dataset(path: str | os.PathLike[str]) -> Any:
 
 class ArrowBatches:
     """Batches of an Arrow dataset, read by row group or part.
-
-    Parameters
-    ----------
-    dataset : pyarrow.dataset.Dataset
-    wanted : Wanted
 
     Raises
     ------
@@ -253,7 +247,6 @@ class ArrayBatches:
     ----------
     arrays : tuple (X,), (X, y) or (X, y, sample_weight)
         Arrays of NumPy, ``numpy.load(..., mmap_mode="r")``, or of the same manners.
-    wanted : Wanted
     """
 
     def __init__(self, arrays: tuple[Any, ...], wanted: Wanted):
@@ -302,7 +295,6 @@ class IterableBatches:
     ----------
     iterable : iterable, or callable that returns an iterable
         Items that `as_batch` accepts; the same batches in the same order every time.
-    wanted : Wanted
     """
 
     n_rows = None

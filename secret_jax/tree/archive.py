@@ -36,10 +36,6 @@ class ModelFileError(ValueError):
 class Archive:
     """Arrays of a file, each unpacked on demand.
 
-    Parameters
-    ----------
-    path : path-like
-
     Attributes
     ----------
     altered : ModelFileError

@@ -28,10 +28,6 @@ def bounded(
         Tree that predicts the targets, not residuals of curves, nor logarithms.
     lower, upper : ndarray of shape (n_outputs,)
         Range of all targets, in standardised units.
-
-    Returns
-    -------
-    Tree
     """
     if tree.additive is not None or (
         tree.loss is not None and tree.loss.link != "identity"

@@ -50,7 +50,6 @@ def save_tree(
 
     Parameters
     ----------
-    tree : Tree
     path : path-like
         An existing file is replaced. No suffix is added.
     extra : dict, optional
@@ -109,10 +108,6 @@ def load_tree(path: str | os.PathLike[str]) -> Tree:
     path : path-like
         A file that `save_tree` or ``SecretRegressor.save`` wrote.
 
-    Returns
-    -------
-    Tree
-
     Raises
     ------
     ModelFileError
@@ -139,7 +134,6 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
 
     Parameters
     ----------
-    model : SecretRegressor
     path : path-like
         An existing file is replaced. No suffix is added.
 
@@ -169,7 +163,6 @@ def state_of(model: Any, leave_out: str) -> dict[str, Any]:
 
     Parameters
     ----------
-    model : estimator
     leave_out : str
         The fitted attribute that the arrays of the file hold.
     """
@@ -200,7 +193,6 @@ def load_model(path: str | os.PathLike[str], model_class: type) -> Any:
 
     Parameters
     ----------
-    path : path-like
     model_class : type
         The estimator's class; it is called with the parameters that were saved.
 

@@ -152,8 +152,6 @@ class LocalRows(NamedTuple):
             Centred.
         square : ndarray of shape (n_others, n_rows), float64
             Squared distances; infinite where a row is not to count.
-        bandwidth : float
-        degree : int
 
         Returns
         -------

@@ -131,7 +131,6 @@ def sum_by_bits(
 
     Parameters
     ----------
-    trees : LeafBits
     x : Array of shape (n_rows, n_columns), float32
     codes : Array of shape (n_rows, n_discrete), int32
     steps : Array of shape (n_trees,), float32

@@ -26,10 +26,6 @@ def noise_variance(tree: Tree) -> np.ndarray:
     noise, which counts as thirty degrees of freedom, so that a leaf with few rows
     borrows from the leaves around it.
 
-    Parameters
-    ----------
-    tree : Tree
-
     Returns
     -------
     ndarray of shape (n_nodes, n_outputs), float64

@@ -29,8 +29,6 @@ class OneRow(NamedTuple):
         Columns and factors of every split.
     threshold, intercept, low, high : list of float
         Parameters of every node; predictions are clipped to ``low`` and ``high``.
-    slopes : list of list of float
-    target_center, target_scale : float
     """
 
     center: np.ndarray

@@ -37,7 +37,6 @@ def with_plain_splits(tree: Tree, table: Table) -> Tree:
 
     Parameters
     ----------
-    tree : Tree
     table : Table
         Rows that grew it. Each keeps its way (of more than 65,536 the first ones do).
         A gate stays between them: a row at its threshold would go half each way.

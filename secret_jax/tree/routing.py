@@ -266,9 +266,7 @@ def descend(tree: Tree, table: Table, node: np.ndarray, n_steps: int) -> np.ndar
     ----------
     tree : Tree
         Its gates count as hard splits.
-    table : Table
     node : ndarray of shape (n_rows,), int
-    n_steps : int
 
     Returns
     -------
@@ -291,8 +289,6 @@ def left_of_splits(splits: Any, table: Table, at: np.ndarray) -> np.ndarray:
 
     Parameters
     ----------
-    splits : Tree, or anything with its arrays of splits
-    table : Table
     at : ndarray of shape (n_rows,), int
         The split of every row.
 
@@ -323,8 +319,6 @@ def values_at(tree: Tree, table: Table, node: np.ndarray) -> np.ndarray:
 
     Parameters
     ----------
-    tree : Tree
-    table : Table
     node : ndarray of shape (n_rows,), int
 
     Returns
@@ -346,7 +340,6 @@ def leaf_shares_of(tree: Tree, table: Table) -> np.ndarray:
 
     Parameters
     ----------
-    tree : Tree
     table : Table
         Rows encoded with ``tree.schema``.
 
@@ -368,7 +361,6 @@ def predict_one(tree: Tree, X: np.ndarray) -> np.ndarray | None:
 
     Parameters
     ----------
-    tree : Tree
     X : ndarray of shape (1, n_columns), float32 or float64
 
     Returns
@@ -391,7 +383,6 @@ def apply(tree: Tree, table: Table) -> np.ndarray:
 
     Parameters
     ----------
-    tree : Tree
     table : Table
         Rows encoded with ``tree.schema``.
 
@@ -415,7 +406,6 @@ def predict(tree: Tree, table: Table | Unencoded) -> np.ndarray:
 
     Parameters
     ----------
-    tree : Tree
     table : Table or Unencoded
         Rows for ``tree.schema``.
 

@@ -55,10 +55,6 @@ def paths(
         As in `secret_jax.tree.structure.Tree`.
     n_inner, n_leaves : int
         Numbers of inner nodes and leaves after padding.
-
-    Returns
-    -------
-    Paths
     """
     inner = left >= 0
     inner_number = np.cumsum(inner) - 1
@@ -84,7 +80,6 @@ def leaf_shares(
     ----------
     logit : Array of shape (n_rows, n_inner)
         Positive where the larger share goes left; within ``±HARD_LOGIT``.
-    along : Paths
 
     Returns
     -------
@@ -154,7 +149,6 @@ class SoftRouting(NamedTuple):
         Width 0 for hard splits.
     discrete_attribute, goes_left, larger_left
         As in `discrete_logits`.
-    along : Paths
     coefficient : ndarray of shape (n_leaves, n_outputs, 1 + n_regressors), float32
     low, high : ndarray of shape (n_leaves, n_outputs), float32
         To which leaves are clipped.

@@ -13,14 +13,6 @@ def flaw_of(tree: Tree) -> str:
 
     A sound tree can be traversed: every index is valid, and every path from the
     root ends in a leaf.
-
-    Parameters
-    ----------
-    tree : Tree
-
-    Returns
-    -------
-    str
     """
     return (
         _flaw_of_schema(tree.schema)

@@ -319,7 +319,6 @@ def compact(
 
     Parameters
     ----------
-    tree : Tree
     keep_children : ndarray of shape (n_nodes,), bool
         Nodes whose split is kept.
     reason : StopReason

@@ -34,7 +34,6 @@ class TreeSum:
 
     Parameters
     ----------
-    trees : sequence of Tree
     steps : ndarray of shape (n_trees,), float64
         Weight of each tree.
     """
@@ -50,11 +49,6 @@ class TreeSum:
         self, table: Table, first: int = 0, last: int | None = None
     ) -> np.ndarray:
         """Sum the predictions of trees ``first`` up to, but without, ``last``.
-
-        Parameters
-        ----------
-        table : Table
-        first, last : int, optional
 
         Returns
         -------

@@ -14,7 +14,6 @@ def leaf_totals(tree: Tree, value: Any) -> np.ndarray:
 
     Parameters
     ----------
-    tree : Tree
     value : array-like of shape (n_nodes, ...) or ()
         Values at inner nodes are not used.
 

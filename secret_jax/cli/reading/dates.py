@@ -78,10 +78,6 @@ def find_dates(texts: Sequence[str]) -> FoundDates:
     ----------
     texts : sequence of str
         The different cells of a column, without missing ones.
-
-    Returns
-    -------
-    FoundDates
     """
     best = FoundDates(0, 0, ())
     first = next((text for text in texts[:_TRIED] if _families(text)), "")

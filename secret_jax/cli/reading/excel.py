@@ -23,10 +23,8 @@ class Sheet(NamedTuple):
 
     Attributes
     ----------
-    frame : pandas.DataFrame
     skip : int
         Lines before the header.
-    notes : tuple of str
     hint : str
         What to say where a column is not there.
     """
@@ -50,16 +48,10 @@ def read_excel(
     ----------
     name : str
         Of the file, for messages.
-    source : str or BytesIO
     sheet : str or None
         None: the first one whose header has all ``columns``, or the first one.
     skip : int or None
         Lines before the header; None: found out.
-    columns : collection of str
-
-    Returns
-    -------
-    Sheet
 
     Raises
     ------

@@ -44,7 +44,6 @@ class TableFile(NamedTuple):
         Its index numbers the rows of the file, from 0. The cells of a CSV file are
         text as they stand there, but for columns that can be nothing but numbers with
         decimals, or truth values.
-    path : str
     lines : int
         What to add to a row's number for the place people know: 2 for CSV and Excel
         where the header is line 1; 0 where rows are just numbered (Parquet).

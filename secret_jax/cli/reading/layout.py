@@ -44,10 +44,6 @@ def header_row(rows: Sequence[Sequence[str]]) -> int:
     rows : sequence of sequences of str
         Cells, empty where there is nothing.
 
-    Returns
-    -------
-    int
-
     Examples
     --------
     >>> header_row([["Prices 2024", "", ""], ["", "", ""], ["a", "b", "c"], ["1"] * 3])

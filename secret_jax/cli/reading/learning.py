@@ -112,16 +112,10 @@ def learn_reading(
 
     Parameters
     ----------
-    table : TableFile
     target : str
         Is read as numbers, or as classes.
     names : sequence of str
         The columns to learn from.
-    options : ReadingOptions
-
-    Returns
-    -------
-    Learned
 
     Raises
     ------

@@ -139,10 +139,6 @@ def find_numbers(
         The different cells of a column, without missing ones.
     thousands, decimal : str, optional
         What the owner says; it chooses among formats that all fit.
-
-    Returns
-    -------
-    Found
     """
     found = _find_numbers(texts)
     agreeing = tuple(

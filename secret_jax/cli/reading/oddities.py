@@ -42,11 +42,6 @@ def oddities(
         As it was read, under the names of the file.
     y : Series of shape (n_rows,)
         Numbers, or classes as text.
-    reading : Reading
-
-    Yields
-    ------
-    str
     """
     for name, column in (*X.items(), (y.name, y)):
         if column.dtype.kind in "fiu":

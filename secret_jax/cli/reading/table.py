@@ -49,7 +49,6 @@ class Reading:
 
         Parameters
         ----------
-        table : TableFile
         names : iterable of str
             Columns that the table has and that this reading knows.
 

@@ -27,8 +27,6 @@ def holds_classes(table: TableFile, target: str, missing: tuple[str, ...]) -> bo
 
     Parameters
     ----------
-    table : TableFile
-    target : str
     missing : tuple of str
         Cells that are missing values.
     """
@@ -52,18 +50,11 @@ def target_labels(
 ) -> tuple[TableFile, np.ndarray, tuple[str, ...]]:
     """The rows with a class, and their classes as text.
 
-    Parameters
-    ----------
-    table : TableFile
-    target : str
-    reading : Reading
-
     Returns
     -------
     table : TableFile
         Without the rows that have no class.
     labels : ndarray of shape (n_rows,), str
-    notes : tuple of str
 
     Raises
     ------
@@ -81,18 +72,11 @@ def target_rows(
 ) -> tuple[TableFile, np.ndarray, tuple[str, ...]]:
     """The rows with a target, and the target.
 
-    Parameters
-    ----------
-    table : TableFile
-    target : str
-    reading : Reading
-
     Returns
     -------
     table : TableFile
         Without the rows that have no target.
     values : ndarray of shape (n_rows,), float64
-    notes : tuple of str
 
     Raises
     ------

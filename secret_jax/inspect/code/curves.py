@@ -45,11 +45,6 @@ def written_curves(
     precision : int or None
         Rounds what is added, as `secret_jax.inspect.text.export_text` rounds the
         constants of equations; None: all digits.
-
-    Returns
-    -------
-    start : float
-    curves : list of WrittenCurve
     """
     stage, schema = tree.additive, tree.schema
     assert stage is not None

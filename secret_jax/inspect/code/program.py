@@ -49,7 +49,6 @@ class Step(NamedTuple):
 
     Attributes
     ----------
-    node : int
     depth : int
         Of nesting.
     nested : {"left", "right"} or None
@@ -69,15 +68,10 @@ def program_of(tree: Tree, precision: int | None = None) -> Program:
 
     Parameters
     ----------
-    tree : Tree
     precision : int, optional
         Rounds as `secret_jax.inspect.text.export_text` does; None: all digits, and of
         hard splits on one column the very number at which the tree, in float32, changes
         sides, or the whole number that the column's rows hold.
-
-    Returns
-    -------
-    Program
     """
     low, high = mixture_range(tree)
     if precision is not None:

@@ -33,7 +33,6 @@ def plot_additive(tree: Tree, *, max_curves: int | None = 12) -> Picture:
 
     Parameters
     ----------
-    tree : Tree
     max_curves : int or None
         Most curves that are drawn, those that add most; None: all.
 

@@ -44,10 +44,6 @@ def plot_importances(
         Most columns that are drawn, without those of share zero; None: all.
     ax : matplotlib Axes, optional
         By default a new figure is made.
-
-    Returns
-    -------
-    secret_jax.inspect.plot.picture.Picture
     """
     check_count("max_columns", max_columns)
     pyplot, _ = import_matplotlib()

@@ -90,15 +90,10 @@ def boxes_of(
 
     Parameters
     ----------
-    view : TreeView
     max_depth : int or None
         Deepest level that is drawn.
     precision : int or None
         Significant digits relative to the effect.
-
-    Returns
-    -------
-    dict of int to Box
     """
     view = with_short_names(view)
     tree = view.tree

@@ -63,7 +63,6 @@ def plot_leaf(
 
     Parameters
     ----------
-    tree : Tree or TreeView
     node : int
         A leaf, or an inner node with the model it would have as a leaf.
     X, y : optional

@@ -55,7 +55,6 @@ def plot_partition(
 
     Parameters
     ----------
-    tree : Tree or TreeView
     x, y : str or int
         Columns, by name or position. Without ``y`` a curve over ``x``; categories stand
         beside each other, the most frequent ones of many.
@@ -76,10 +75,6 @@ def plot_partition(
         Points of the surface along each side.
     ax : matplotlib Axes, optional
         By default a new figure is made.
-
-    Returns
-    -------
-    secret_jax.inspect.plot.picture.Picture
 
     Raises
     ------

@@ -21,7 +21,6 @@ class Picture:
 
     Attributes
     ----------
-    figure : matplotlib Figure
     axes : tuple of matplotlib Axes
         Those that were drawn on, in the order in which they are read.
     """

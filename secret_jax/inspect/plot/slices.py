@@ -20,7 +20,6 @@ class Piece(NamedTuple):
 
     Attributes
     ----------
-    node : int
     corners : ndarray of shape (n_corners, 2), float64
         Of its polygon, in encoded units, in order.
     cut : ndarray of shape (2, 2), float64, or None
@@ -38,17 +37,12 @@ def pieces(tree: Tree, base: Table, positions: list[int], box: Any) -> Iterator[
 
     Parameters
     ----------
-    tree : Tree
     base : Table
         One row: what the columns are held at.
     positions : list of two int
         The encoded columns that vary.
     box : array-like of shape (2, 2)
         Lowest and highest value of each, in encoded units.
-
-    Yields
-    ------
-    Piece
     """
     (left, right), (low, high) = np.asarray(box, np.float64)
     corners = np.array([[left, low], [right, low], [right, high], [left, high]])

@@ -34,7 +34,6 @@ def plot_stability(stability: Stability, *, max_columns: int | None = 6) -> Pict
 
     Parameters
     ----------
-    stability : Stability
     max_columns : int or None
         Most columns of numbers whose thresholds are drawn; None: all.
 

@@ -19,11 +19,6 @@ def far_from_rows(tree: Tree, rows: Table, places: Table) -> np.ndarray:
     Distances are Euclidean over the encoded columns that the tree uses: standardised
     numbers, indicators, and one for a category that a split asks for and that differs.
 
-    Parameters
-    ----------
-    tree : Tree
-    rows, places : Table
-
     Returns
     -------
     ndarray of shape (n_places,), bool

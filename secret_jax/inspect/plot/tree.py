@@ -69,7 +69,6 @@ def plot_tree(
 
     Parameters
     ----------
-    tree : Tree or TreeView
     ax : matplotlib Axes, optional
         Where to draw; the text is scaled to fit. By default a figure of the size that
         the tree needs is made: half an inch per leaf, two to three per level.
@@ -79,10 +78,6 @@ def plot_tree(
         None: all.
     precision : int, optional
         Significant digits relative to the effect, 3 by default; see `export_text`.
-
-    Returns
-    -------
-    secret_jax.inspect.plot.picture.Picture
 
     Raises
     ------

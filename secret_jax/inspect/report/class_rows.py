@@ -29,7 +29,6 @@ class ClassRows(NamedTuple):
 
     Attributes
     ----------
-    table : Table
     columns : list of ndarray of shape (n_rows,)
         As they were given.
     actual : ndarray of shape (n_rows,), int

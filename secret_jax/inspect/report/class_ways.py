@@ -19,11 +19,6 @@ _UNIT = 1.0  # of log-odds
 def class_ways(view: ClassView, rows: ClassRows) -> list[dict[str, Any]]:
     """Some rows, evenly spaced by how sure they are, for the script of the page.
 
-    Parameters
-    ----------
-    view : ClassView
-    rows : ClassRows
-
     Returns
     -------
     list of dict

@@ -30,7 +30,6 @@ class Scatter(NamedTuple):
         Of an SVG path.
     ticks : list of Tick
         From the left, or from the lower end.
-    n_points : int
     """
 
     size: int
@@ -84,12 +83,6 @@ def scatter(x: np.ndarray, y: np.ndarray, size: int, most: int) -> Scatter:
     Parameters
     ----------
     x, y : ndarray of shape (n_rows,)
-    size : int
-    most : int
-
-    Returns
-    -------
-    Scatter
     """
     chosen = np.unique(np.linspace(0, len(x) - 1, min(len(x), most)).astype(int))
     x, y = x[chosen], y[chosen]
@@ -111,12 +104,6 @@ def histogram(values: np.ndarray, width: int, height: int, bins: int) -> Histogr
     Parameters
     ----------
     values : ndarray of shape (n_rows,)
-    width, height : int
-    bins : int
-
-    Returns
-    -------
-    Histogram
     """
     # As far to either side of zero; a few outliers would make all others one bar.
     end = 1.25 * float(np.quantile(np.abs(values), 0.98)) or 1.0
@@ -154,7 +141,6 @@ class Chart(NamedTuple):
         Of the square, in pixels.
     line : str
         Of an SVG path.
-    dots : list of Dot
     across, up : str
         Names of the axes.
     ticks : list of Tick

@@ -22,7 +22,6 @@ class ErrorLine(NamedTuple):
 
     Attributes
     ----------
-    name : str
     leaves, numbers : int or None
         What there is to read.
     figures : list of Figure
@@ -49,7 +48,6 @@ def lines_by_size(
 
     Parameters
     ----------
-    view : TreeView
     figures_of : callable
         From a tree to its figures, and the length of its bar.
     root : str

@@ -29,7 +29,6 @@ class HeldOut(NamedTuple):
 
     Attributes
     ----------
-    table : Table
     columns : list of ndarray of shape (n_rows,)
         As they were given.
     actual, prediction : ndarray of shape (n_rows,), float64
@@ -83,7 +82,6 @@ def errors_by_size(tree: Tree, rows: HeldOut) -> list[ErrorLine]:
     ----------
     tree : Tree
         Of a single output.
-    rows : HeldOut
 
     Returns
     -------
@@ -103,14 +101,6 @@ def errors_by_size(tree: Tree, rows: HeldOut) -> list[ErrorLine]:
 
 def compared(scores: Mapping[str, Mapping[str, Any]] | None) -> list[ErrorLine]:
     """Errors of other methods, from a mapping of names to ``rmse``, ``r2``, ``leaves``.
-
-    Parameters
-    ----------
-    scores : dict of str to dict, or None
-
-    Returns
-    -------
-    list of ErrorLine
     """
 
     def figures(score: Mapping[str, Any]) -> tuple[list[Figure], float]:

@@ -33,7 +33,6 @@ class NodeView(NamedTuple):
 
     Attributes
     ----------
-    node : int
     condition : str
         Under which its parent sends a row there.
     path : str
@@ -76,13 +75,8 @@ def shown_nodes(view: TreeView, max_depth: int | None = None) -> list[NodeView]:
 
     Parameters
     ----------
-    view : TreeView
     max_depth : int, optional
         Deepest level that is shown.
-
-    Returns
-    -------
-    list of NodeView
     """
     tree = view.tree
     n_below = leaves_below(tree)

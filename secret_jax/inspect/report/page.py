@@ -44,7 +44,6 @@ def report_page(
 
     Parameters
     ----------
-    tree : Tree or TreeView
     rows : HeldOut or ClassRows, optional
         Rows that the tree did not learn from, made by `held_out_rows`: for errors,
         drawings and ways.
@@ -102,16 +101,10 @@ def held_out_rows(
 
     Parameters
     ----------
-    view : TreeView
-    table : Table
     columns : list of ndarray of shape (n_rows,)
         As they were given.
     X, y : array-like
         The rows and their targets.
-
-    Returns
-    -------
-    HeldOut or ClassRows
     """
     return _parts(view).rows(table, columns, X, y)
 
@@ -121,13 +114,8 @@ def tree_fragment(trees: Sequence[Tree | TreeView], limit: int) -> str:
 
     Parameters
     ----------
-    trees : sequence of Tree or TreeView
     limit : int
         Most bytes; deep levels are left out, and that is said.
-
-    Returns
-    -------
-    str
     """
     template = _templates().get_template("fragment.html")
     views = [as_view(tree) for tree in trees]

@@ -24,7 +24,6 @@ class TermLine(NamedTuple):
 
     Attributes
     ----------
-    name : str
     value, standard_error : str
         In units of the target per unit of the column; the error of several categories
         together is that of the most frequent one.
@@ -47,12 +46,6 @@ def term_lines(tree: Tree, node: int) -> tuple[list[TermLine], int]:
     ----------
     tree : Tree
         Of a single output.
-    node : int
-
-    Returns
-    -------
-    lines : list of TermLine
-    n_hidden : int
     """
     scale = tree.schema.target_scale
     errors = tree.standard_error[node, 0] * scale

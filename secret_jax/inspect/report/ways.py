@@ -22,9 +22,7 @@ class Added(NamedTuple):
 
     Attributes
     ----------
-    baseline : float
     contributions : ndarray of shape (n_columns,), float64
-    clipping : float
     """
 
     baseline: float
@@ -47,7 +45,6 @@ def example_ways(tree: Tree, rows: HeldOut) -> list[dict[str, Any]]:
     ----------
     tree : Tree
         Of a single output.
-    rows : HeldOut
 
     Returns
     -------

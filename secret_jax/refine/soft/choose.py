@@ -50,7 +50,6 @@ class SoftGates(SoftOptions):
         ----------
         fitted : Fitted
             With held-out rows.
-        recipe : Recipe
 
         Returns
         -------
@@ -135,11 +134,6 @@ def _refusal(tree: Tree, soft_error: float, hard_error: float) -> str:
 def start_trees(candidates: tuple[Candidate, ...], options: SoftOptions) -> list[Tree]:
     """Initial trees: for every candidate the pruned tree and a larger one.
 
-    Parameters
-    ----------
-    candidates : tuple of Candidate
-    options : SoftOptions
-
     Returns
     -------
     list of Tree
@@ -171,11 +165,6 @@ def measured(tree: Tree, rows: Rows, leaf: LeafModel) -> Tree:
         Soft.
     rows : Rows
         Rows that trained it.
-    leaf : LeafModel
-
-    Returns
-    -------
-    Tree
     """
     hard = attach_one(tree, rows, leaf)
     value = values(tree, rows.table)

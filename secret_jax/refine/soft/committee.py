@@ -28,10 +28,8 @@ def distilled(trainer: Trainer, committee: list[Start], stage: Stage = UNTOLD) -
 
     Parameters
     ----------
-    trainer : Trainer
     committee : list of Start
         Trained, the best first.
-    stage : Stage, optional
 
     Returns
     -------

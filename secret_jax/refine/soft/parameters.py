@@ -33,7 +33,6 @@ def deviations(tree: Tree, rows: Rows) -> np.ndarray:
 
     Parameters
     ----------
-    tree : Tree
     rows : Rows
         In random order: of many rows the first 65536 are read.
 
@@ -64,15 +63,10 @@ def with_widths(tree: Tree, relative: float, deviation: np.ndarray) -> Tree:
 
     Parameters
     ----------
-    tree : Tree
     relative : float
         Width in units of each node's deviation; 0 makes the tree hard.
     deviation : ndarray of shape (n_nodes,)
         As `deviations` gives it.
-
-    Returns
-    -------
-    Tree
     """
     least = _LEAST_WIDTH * np.linalg.norm(tree.direction, axis=1)
     width = np.maximum(relative * deviation, least) if relative > 0 else 0 * least
@@ -112,7 +106,6 @@ class Structure(NamedTuple):
 
     Attributes
     ----------
-    along : Paths
     free : ndarray of shape (n_inner, n_continuous), float32
         1 where the direction may change.
     discrete_attribute, goes_left, larger_left
@@ -136,16 +129,10 @@ def to_parameters(
 
     Parameters
     ----------
-    tree : Tree
     oblique : bool
         Whether the direction of a split on one attribute may come to hold others.
     n_inner, n_leaves : int
         Sizes after padding.
-
-    Returns
-    -------
-    parameters : Parameters
-    structure : Structure
     """
     inner, leaf = np.flatnonzero(~tree.is_leaf), np.flatnonzero(tree.is_leaf)
 
@@ -210,7 +197,6 @@ def to_tree(tree: Tree, parameters: Parameters) -> Tree:
     ----------
     tree : Tree
         Tree that the parameters were made of.
-    parameters : Parameters
 
     Returns
     -------

@@ -54,15 +54,10 @@ class Start:
 
     Attributes
     ----------
-    origin : Tree
-    width : float
-    structure : Structure
-    state : TrainingState
     best : Parameters
         Parameters of least error on the pruning rows.
     best_error : float
         Summed over the pruning rows.
-    best_step : int
     history : list of ndarray of shape (n_folds,)
         Errors after every chunk.
     """
@@ -87,12 +82,8 @@ class Trainer:
 
     Parameters
     ----------
-    training, pruning : Rows
-    leaf : LeafModel
-    options : SoftOptions
     oblique : bool
         Whether splits on one attribute may come to hold others.
-    seed : int
     trees : list of Tree
         Trees to start from, which determine the padding.
     """

@@ -118,19 +118,15 @@ def train_chunk(
 
     Parameters
     ----------
-    state : TrainingState
     structure : Structure
         Both with the starts as their first axis.
-    data : TrainingData
     rows : Array of shape (n_steps, batch_size), int32
         Minibatches, the same for all starts.
-    rates : Rates
     kind : Loss or None
         See `row_losses`.
 
     Returns
     -------
-    state : TrainingState
     error : Array of shape (n_starts, n_folds), float32
         Losses of the averaged parameters on the validation rows, summed.
     """
@@ -186,10 +182,8 @@ def minibatches(
 
     Parameters
     ----------
-    random : numpy.random.Generator
     n_rows : int
         At least 1.
-    n_steps, batch_size : int
 
     Returns
     -------
