@@ -147,7 +147,7 @@ def test_the_rows_that_are_kept_are_those_that_train(options, n_others):
     weight = np.random.default_rng(5).integers(1, 3, len(y)).astype(float)
     others = None if not n_others else (X[:n_others], y[:n_others], weight[:n_others])
     model = SecretRegressor(leaf="kernel", **{**SMALL, **options})
-    model.fit(X[n_others:], y[n_others:], weight[n_others:], prune_set=others)
+    model.fit(X[n_others:], y[n_others:], weight[n_others:], eval_set=others)
     tree = model.tree_
     sums = np.add.reduceat(
         np.append(tree.kept.weight, 0), np.minimum(tree.kept.first, tree.kept.first[-1])
