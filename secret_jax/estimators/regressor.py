@@ -42,11 +42,12 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
     """Readable regression tree with linear models in its leaves.
 
     The first parameters control how much there is to read: ``max_leaf_nodes``,
-    ``pruning_tolerance`` (fewer leaves) and ``equation_tolerance`` (shorter
-    equations). The next ones choose the methods: ``leaf``, ``splits``, ``prune`` and ``refine`` are each a name, or a
-    value whose fields are its options, as ``splits=RssSplits(max_split_features=2)``;
-    the fields are parameters as well: ``set_params(splits__max_split_features=2)``. A
-    value of one's own is a subclass with one method, see CONTRIBUTING.md.
+    ``pruning_tolerance`` (fewer leaves) and ``equation_tolerance`` (shorter equations).
+    The next ones choose the methods: ``leaf``, ``splits``, ``prune`` and ``refine`` are
+    each a name, or a value whose fields are its options, as
+    ``splits=RssSplits(max_split_features=2)``; the fields are parameters as well:
+    ``set_params(splits__max_split_features=2)``. A value of one's own is a subclass
+    with one method, see CONTRIBUTING.md.
 
     Parameters
     ----------
@@ -70,8 +71,8 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
     oblique : bool or "auto", default="auto"
         Whether splits may be linear inequalities in several attributes. "auto" grows
         a tree without and a tree with them and keeps the one with the lower
-        size-penalised error (see ``pruning_tolerance``) on rows that did not grow it, or
-        with the lower information criterion (without either, the tree without them).
+        size-penalised error (see ``pruning_tolerance``) on rows that did not grow it,
+        or with the lower information criterion (without either, the one without).
     leaf : {"ridge", "linear", "constant", "implied", "simple", "m5", "kernel", \
             "local"} or LeafModel, default="ridge"
         Leaf models: ridge regression shrunk toward the parent's model with a strength

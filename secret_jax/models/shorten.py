@@ -68,10 +68,10 @@ def shortened(
     the tree explains, columns enter by pivoted partial Cholesky, the most useful first,
     until the part of b'Cb that they leave unsaid is at most ``tolerance R² s²``: where
     all that can be said is little, little of it is left out. Those that can be spared
-    go again. The slopes are those of the projection, C_AA⁻¹ (C b)_A. Levels of an attribute with like
-    coefficients may enter together as one term. What splits above have fixed is part of
-    the constant. Where rounding keeps all columns together from saying enough, the full
-    model stays.
+    go again. The slopes are those of the projection, C_AA⁻¹ (C b)_A. Levels of an
+    attribute with like coefficients may enter together as one term. What splits above
+    have fixed is part of the constant. Where rounding keeps all columns together from
+    saying enough, the full model stays.
     """
     n = statistics.n_regressors
     weight = np.maximum(tree.weight, 1e-300)

@@ -155,7 +155,7 @@ def test_warm_start_goes_on_where_the_last_fit_stopped(model):
     assert going.n_iter_ == 2
     going.set_params(max_iter=4, early_stopping=False).fit(X, y)
     np.testing.assert_allclose(going.predict(X), model.predict(X), atol=1e-5)
-    with refusal("n_rounds=3", "4 rounds", "warm_start"):
+    with refusal("max_iter=3", "4 rounds", "warm_start"):
         going.set_params(max_iter=3, early_stopping=False).fit(X, y)
     for name, other in {
         **{"learning_rate": 0.3, "max_leaf_nodes": 16, "subsample": 0.5, "n_folds": 3},
