@@ -103,8 +103,8 @@ class KernelTreeRegressor(RegressorMixin, BaseEstimator):
             type(self).__name__,
         )
         usual = SecretRegressor(leaf="constant" if self.head == "kernel" else "ridge")
-        self.tree_ = clone(usual if self.tree is None else self.tree)
-        self.tree_.fit(X, y, sample_weight)
+        tree: Any = clone(usual if self.tree is None else self.tree)
+        self.tree_: SecretRegressor = tree.fit(X, y, sample_weight)
         predicted, leaf, x = self._through_tree(X)
         weight = checked_weight(sample_weight, x)
         targets = validated_targets(y, x) - predicted
