@@ -27,7 +27,6 @@ from secret_jax.models.by_loss import LossModel
 from secret_jax.models.generalised import generalised
 from secret_jax.models.interface import LeafModel
 from secret_jax.models.least_squares import Constant, Implied, LeastSquares
-from secret_jax.models.local import KernelMean, LocalLinear
 from secret_jax.models.logistic import Logistic, Shares
 from secret_jax.models.ridge import Ridge
 from secret_jax.models.simple import SimpleLinear
@@ -69,8 +68,6 @@ NAMED: Named = {
         "implied": Implied(),
         "simple": SimpleLinear(),
         "m5": M5Linear(),
-        "kernel": KernelMean(),
-        "local": LocalLinear(),
     },
     "prune": {
         "holdout": HoldOut(),
@@ -100,10 +97,7 @@ CONSTRAINTS: dict[str, Any] = {
     "oblique": ["boolean", StrOptions({"auto"})],
     "splits": [StrOptions(set(NAMED["splits"])), SplitFinder],
     "leaf": [
-        StrOptions(
-            {"ridge", "linear", "constant", "implied", "simple", "m5"}
-            | {"kernel", "local"}
-        ),
+        StrOptions({"ridge", "linear", "constant", "implied", "simple", "m5"}),
         LeafModel,
     ],
     "prune": [StrOptions(_PRUNED | {"icomp"}), PruningRule, None],
@@ -330,11 +324,6 @@ def plan_of(
     if refine is not None and not refine.knows(leaf.loss):
         allowed = f"'tao', 'blend' or None: it cannot train gates by {leaf.loss!r}"
         refuse("refine", caller, allowed, parameters["refine"])
-    if leaf.keeps_rows:
-        distill = None  # a student's leaves would keep what teachers say, not rows
-        if refine is not None:
-            allowed = f"None: leaves that keep rows, as those of {leaf!r}, are as grown"
-            refuse("refine", caller, allowed, parameters["refine"])
     if isinstance(prune, InformationCriterion) and not prune.knows(leaf.loss):
         allowed = f"another one: {leaf.loss!r} has no such criterion"
         refuse("prune", caller, allowed, parameters["prune"])
@@ -394,9 +383,6 @@ def _check_additive(
     given = parameters["additive"]
     if leaf.loss is not None:
         allowed = f"None with {leaf.loss!r}: curves are fitted to squared errors"
-        refuse("additive", caller, allowed, given)
-    if leaf.keeps_rows:
-        allowed = f"None with leaves that keep rows, as those of {leaf!r}"
         refuse("additive", caller, allowed, given)
     if additive.only_if_better and not unseen:
         allowed = (

@@ -100,7 +100,7 @@ def errors_by_size(tree: Tree, rows: HeldOut) -> list[ErrorLine]:
 
 
 def compared(scores: Mapping[str, Mapping[str, Any]] | None) -> list[ErrorLine]:
-    """Errors of other methods, by name: ``rmse``, ``r2`` and ``leaves``."""
+    """Errors of other methods, named, by ``rmse``, ``r2`` and ``leaves``."""
 
     def figures(score: Mapping[str, Any]) -> tuple[list[Figure], float]:
         return _figures(score["rmse"], None, score.get("r2")), score["rmse"]
