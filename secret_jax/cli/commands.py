@@ -41,13 +41,10 @@ _SAME_NAME = (
     "pruning_tolerance",
     "min_samples_split",
     "min_samples_leaf",
-    "min_gain",
     "max_leaf_nodes",
     "max_depth",
-    "max_split_samples",
     "missing_values",
     "device",
-    "max_memory",
 )
 # Of those, and of two more, what is yes, no and none to a person.
 _ANSWERS = {"yes": True, "no": False, "none": None, "all": None}
@@ -190,9 +187,7 @@ def chosen_classifier(arguments: argparse.Namespace) -> SecretClassifier:
 
 def _chosen(arguments: argparse.Namespace) -> dict[str, Any]:
     """Parameters that were given on the command line."""
-    given = {name: getattr(arguments, name) for name in _SAME_NAME}
-    for name in ("indicators", "distill"):
-        given[name] = getattr(arguments, name)
+    given = {name: getattr(arguments, name) for name in (*_SAME_NAME, "distill")}
     return {
         name: _ANSWERS.get(value, value) if isinstance(value, str) else value
         for name, value in given.items()
@@ -202,6 +197,16 @@ def _chosen(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def _completed(start: Any, arguments: argparse.Namespace) -> Any:
     """An estimator with what an option says of its parts, its columns and the run."""
+    if arguments.max_memory is not None:
+        set_config(working_memory=arguments.max_memory)
+    for name, value in {
+        "splits__max_samples": arguments.max_split_samples,
+        "splits__min_gain": arguments.min_gain,
+        "leaf__indicators": arguments.indicators,
+    }.items():
+        if value is not None:
+            text = isinstance(value, str)
+            start.set_params(**{name: _ANSWERS.get(value, value) if text else value})
     if arguments.leaf_penalty is not None:
         from secret_jax.prune.cost_complexity import CostComplexity
 

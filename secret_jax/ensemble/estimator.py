@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -19,27 +19,20 @@ from secret_jax.data.shards import computing_for
 from secret_jax.data.validation import validated
 from secret_jax.ensemble.reading import BoosterReading
 from secret_jax.estimators.base import Targets
-from secret_jax.estimators.parameters import CONSTRAINTS
+from secret_jax.estimators.parameters import TableParameters
 from secret_jax.fit.plan import Plan
-from secret_jax.runtime.values import check_constraints
+from secret_jax.runtime.values import check_constraints, constraints_of
 
 # Parameters for reading tables and for devices, as those of the tree.
 OF_THE_TREE = (
-    *("categorical_features", "split_features", "indicators", "missing_values"),
-    *("random_state", "device", "max_memory", "verbose"),
+    *("categorical_features", "split_features", "missing_values"),
+    *("random_state", "device", "verbose"),
 )
 
 
-class EnsembleEstimator(BoosterReading, BaseEstimator):
+class EnsembleEstimator(BoosterReading, BaseEstimator, TableParameters):
     """Base of all estimators that are sums of trees: reading of tables, files."""
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        name: CONSTRAINTS[name] for name in OF_THE_TREE
-    }
-    missing_values: str
-    random_state: Any
-    device: str | None
-    max_memory: int | None
 
     def _targets(
         self,
@@ -68,7 +61,7 @@ class EnsembleEstimator(BoosterReading, BaseEstimator):
     def _reading(self) -> Plan:
         """Check the parameters, and plan how to read tables, as for a single tree."""
         own = self.get_params(deep=False)
-        check_constraints(self._parameter_constraints, own, type(self).__name__)
+        check_constraints(constraints_of(type(self)), own, type(self).__name__)
         seed = 0
         if self.random_state is not None:
             try:
@@ -108,7 +101,7 @@ class EnsembleEstimator(BoosterReading, BaseEstimator):
         self, X: TableLike, fall_back: bool = False
     ) -> AbstractContextManager[None]:
         # A model that was fitted on a GPU predicts on a machine that has none.
-        return computing_for(X, self.device, self.max_memory, fall_back=fall_back)
+        return computing_for(X, self.device, fall_back=fall_back)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -70,7 +70,6 @@ class M5Linear(LeafModel):
     attributes: Literal["all", "tested"] = "all"
 
     _parameter_constraints: ClassVar[dict] = {
-        **LeafModel._parameter_constraints,
         "smoothing": [real(0.0)],
         "attributes": [StrOptions({"all", "tested"})],
     }

@@ -48,7 +48,6 @@ class LossModel(LeafModel):
     n_steps: int = 20
 
     _parameter_constraints: ClassVar[dict] = {
-        **LeafModel._parameter_constraints,
         "prior": [real(0.0)],
         "gcv_factor": [real(0.0)],
         "n_steps": [at_least(1)],

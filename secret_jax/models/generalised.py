@@ -45,7 +45,10 @@ class GeneralisedConstant(Generalised):
 def generalised(leaf: LeafModel, loss: Loss) -> LeafModel | None:
     """Counterpart of a squared-error leaf model for a loss; None if there is none."""
     options = {"clip_margin": leaf.clip_margin, "of": loss}
-    options["clip_min_samples"] = leaf.clip_min_samples
+    options |= {
+        "clip_min_samples": leaf.clip_min_samples,
+        "indicators": leaf.indicators,
+    }
     if type(leaf) is Constant:
         return GeneralisedConstant(**options)
     if type(leaf) is LeastSquares:

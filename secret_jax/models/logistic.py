@@ -67,7 +67,6 @@ class Shares(LossModel):
     impurity: Literal["entropy", "gini"] = "entropy"
 
     _parameter_constraints: ClassVar[dict] = {
-        **LossModel._parameter_constraints,
         "impurity": [StrOptions({"entropy", "gini"})],
     }
     uses_regressors: ClassVar[bool] = False

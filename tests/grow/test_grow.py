@@ -263,5 +263,5 @@ def test_a_batch_that_does_not_fit_into_memory_is_halved(rng, monkeypatch):
     assert max(sizes) > 8
     assert min(sizes) == 8
     monkeypatch.setattr("secret_jax.grow.batches.find_splits", small(0))
-    with pytest.raises(MemoryError, match="max_memory"):
+    with pytest.raises(MemoryError, match="working_memory"):
         model.fit(X, y)

@@ -1,0 +1,121 @@
+"""From the parameters of an estimator to the plan of its fit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from secret_jax.additive.options import Additive
+from secret_jax.data.roles import ColumnOptions
+from secret_jax.estimators.nested import NestedParameters
+from secret_jax.estimators.parameters import value_of
+from secret_jax.fit.plan import Plan
+from secret_jax.models.generalised import generalised
+from secret_jax.models.interface import LeafModel
+from secret_jax.prune.criteria import InformationCriterion
+from secret_jax.runtime.values import check_constraints, constraints_of, refuse
+
+
+def plan_of(estimator: NestedParameters, seed: int, caller: str = "") -> Plan:
+    """Check an estimator's parameters and convert them to a plan.
+
+    Parameters
+    ----------
+    caller : str
+        Name of the estimator in messages, where it is another one.
+
+    Raises
+    ------
+    sklearn.utils._param_validation.InvalidParameterError
+        If a parameter or a field of a value is invalid, or two cannot be combined.
+    """
+    caller = caller or type(estimator).__name__
+    parameters, named = estimator.get_params(deep=False), estimator._named
+    check_constraints(constraints_of(type(estimator)), parameters, caller)
+    values = {name: value_of(name, parameters[name], named) for name in named}
+    for value in values.values():
+        if value is not None:
+            value.check()
+    names = ("splits", "leaf", "prune", "refine", "distill")
+    splits, leaf, prune, refine, distill = (values[name] for name in names)
+    loss = values.get("loss")
+    if loss is not None:
+        if loss.of_classes:
+            allowed = "a loss of numbers; for classes use SecretClassifier"
+            refuse("loss", caller, allowed, parameters["loss"])
+        fitted_to_loss = generalised(leaf, loss)
+        if fitted_to_loss is None:
+            allowed = f"'ridge', 'linear' or 'constant' with loss={loss!r}"
+            refuse("leaf", caller, allowed, parameters["leaf"])
+        leaf = fitted_to_loss
+        if not loss.predicts_means:
+            distill = None  # the mean of medians and rows is no median
+    if leaf.needs_implied_models and not splits.implies_models:
+        allowed = "another one with these splits: they imply no models of the leaves"
+        refuse("leaf", caller, allowed, parameters["leaf"])
+    if refine is not None and not refine.knows(leaf.loss):
+        allowed = f"'tao', 'blend' or None: it cannot train gates by {leaf.loss!r}"
+        refuse("refine", caller, allowed, parameters["refine"])
+    if isinstance(prune, InformationCriterion) and not prune.knows(leaf.loss):
+        allowed = f"another one: {leaf.loss!r} has no such criterion"
+        refuse("prune", caller, allowed, parameters["prune"])
+    unseen = prune is None or prune.held_out_share or prune.folds
+    if refine is not None and refine.needs_unseen_rows and not unseen:
+        refuse(
+            "refine",
+            caller,
+            f"'tao' or None with prune={parameters['prune']!r}: gates need rows that "
+            "did not grow the tree. Set prune='auto', 'holdout' or 'cross-validation'",
+            parameters["refine"],
+        )
+    additive = values.get("additive")
+    if additive is not None:
+        _check_additive(additive, leaf, unseen, parameters, caller)
+    learned = parameters["missing_values"] != "learn" or splits.knows_indicators
+    linear = leaf.uses_regressors and splits.knows_indicators
+    columns = ColumnOptions(
+        categorical_features=parameters["categorical_features"],
+        split_features=parameters["split_features"],
+        use_regressors=leaf.uses_regressors,
+        missing=parameters["missing_values"] if learned else "mean",
+        category_indicators=leaf.indicators if linear else False,
+        missing_indicators=leaf.indicators,
+    )
+    unchanged = (
+        *("oblique", "max_leaf_nodes", "max_depth", "max_features"),
+        *("min_samples_split", "min_samples_leaf"),
+        *("equation_tolerance", "pruning_tolerance"),
+    )
+    is_random = splits.is_random or parameters["max_features"] is not None
+    return Plan(
+        splits=splits,
+        leaf=leaf,
+        prune=prune,
+        refine=refine,
+        distill=distill,
+        columns=columns,
+        seed=seed if is_random else 0,
+        additive=additive,
+        **{name: parameters[name] for name in unchanged},
+    )
+
+
+def _check_additive(
+    additive: Additive,
+    leaf: LeafModel,
+    unseen: Any,
+    parameters: Mapping[str, Any],
+    caller: str,
+) -> None:
+    """Refuse options that cannot be combined with an additive stage."""
+    given = parameters["additive"]
+    if leaf.loss is not None:
+        allowed = f"None with {leaf.loss!r}: curves are fitted to squared errors"
+        refuse("additive", caller, allowed, given)
+    if additive.only_if_better and not unseen:
+        allowed = (
+            f"None or Additive() with prune={parameters['prune']!r}: trees with and "
+            "without curves are compared on rows that neither has seen. Set "
+            "prune='auto', 'holdout' or 'cross-validation'"
+        )
+        refuse("additive", caller, allowed, given)
