@@ -198,6 +198,8 @@ def _chosen(arguments: argparse.Namespace) -> dict[str, Any]:
 def _completed(start: Any, arguments: argparse.Namespace) -> Any:
     """An estimator with what an option says of its parts, its columns and the run."""
     if arguments.max_memory is not None:
+        from sklearn import set_config
+
         set_config(working_memory=arguments.max_memory)
     for name, value in {
         "splits__max_samples": arguments.max_split_samples,

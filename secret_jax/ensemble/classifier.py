@@ -19,10 +19,8 @@ from secret_jax.data.labels import (
 )
 from secret_jax.data.rows import Rows
 from secret_jax.data.schema import TableSchema
-from secret_jax.ensemble.base import BoostingEstimator
 from secret_jax.ensemble.distilling import DistillingMixin
 from secret_jax.ensemble.fit import Boosted
-from secret_jax.ensemble.options import TreeSize
 from secret_jax.estimators.base import Targets
 from secret_jax.estimators.classifier import SecretClassifier
 from secret_jax.estimators.parameters import ClassifierParameters

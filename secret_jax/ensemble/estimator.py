@@ -33,7 +33,6 @@ OF_THE_TREE = (
 class EnsembleEstimator(BoosterReading, BaseEstimator, TableParameters):
     """Base of all estimators that are sums of trees: reading of tables, files."""
 
-
     def _targets(
         self,
         y: ArrayLike,

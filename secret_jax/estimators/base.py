@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.utils import Bunch, check_random_state
@@ -263,8 +263,8 @@ class TreeEstimator(ReadingMixin, NestedParameters, TableParameters):
             ``impurities``, of the same shape: the mean squared training error, in units
             of the target squared and summed over the targets, of the subtree that
             ``CostComplexity(alpha=alpha)`` keeps. Of very many rows (see
-            ``max_samples`` of the split finder) both are measured on the sample that grows the tree,
-            before all rows give its models.
+            ``max_samples`` of the split finder) both are measured on the sample that
+            grows the tree, before all rows give its models.
 
         References
         ----------

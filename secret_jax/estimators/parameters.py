@@ -43,7 +43,7 @@ from secret_jax.splits.interface import SplitFinder
 from secret_jax.splits.rss import RssSplits
 from secret_jax.splits.secret import SecretSplits
 
-# What names stand for, by parameter; None: nothing to be done, or for the fit to decide.
+# What names stand for, by parameter; None: nothing, or the fit decides.
 # A value of one's own needs no name.
 Named = Mapping[str, Mapping[Any, Value | None]]
 _REFINEMENTS = {"tao": Tao(), "blend": Blend(), "soft": SoftGates(), None: None}

@@ -138,7 +138,9 @@ class Presets:
         >>> SecretRegressor.cart(max_leaf_nodes=8).max_leaf_nodes
         8
         """
-        return cls(**cart_parameters("variance", Constant(clip_margin=None)) | parameters)
+        return cls(
+            **cart_parameters("variance", Constant(clip_margin=None)) | parameters
+        )
 
     @classmethod
     def guide(cls, **parameters: Any) -> Self:
@@ -213,9 +215,7 @@ class Presets:
         0.05
         """
         own: dict[str, Any] = {
-            "leaf": M5Linear(
-                attributes="tested", clip_margin=None, indicators=False
-            ),
+            "leaf": M5Linear(attributes="tested", clip_margin=None, indicators=False),
             "prune": M5Pruning(),
             "min_samples_split": 4,
             "min_samples_leaf": 2,

@@ -19,6 +19,7 @@ LEAST_ROWS = 1024
 # compute: reckoned from counts of launches, not measured.
 _FEW_ROWS = 1 << 17
 
+
 def device_named(name: str) -> Any:
     """Find the device of a name like "cpu", "gpu" or "gpu:1".
 

@@ -15,6 +15,7 @@ from secret_jax.additive.stage import StageError
 from secret_jax.inspect.cost import reading_cost
 from secret_jax.inspect.equations import model_in_original_units
 from secret_jax.inspect.rest import rest_of
+from secret_jax.splits.rss import RssSplits
 from secret_jax.tree.routing import predict
 
 
@@ -99,7 +100,11 @@ def test_every_way_of_pruning(rows, prune):
 
 def test_samples_and_their_source():
     X, y = with_an_interaction(1500, 3)
-    options = {"max_split_samples": 16, "oblique": False, "max_leaf_nodes": 8}
+    options = {
+        "splits": RssSplits(max_samples=16),
+        "oblique": False,
+        "max_leaf_nodes": 8,
+    }
     model = SecretRegressor(additive=Additive(), **options).fit(X, y)
     assert model.tree_.weight[0] == 1500  # all rows, less the curves, give the models
     rest = (

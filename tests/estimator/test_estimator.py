@@ -83,7 +83,7 @@ def test_the_setting_of_the_paper():
         "min_samples_leaf": 1,
         "max_depth": None,
         "max_leaf_nodes": None,
-        "max_split_samples": None,
+        "splits__max_samples": None,
         "random_state": 3,
     }
     found = model.get_params()

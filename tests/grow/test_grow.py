@@ -119,7 +119,7 @@ def test_min_samples_leaf_holds_where_the_split_saw_a_sample_only(configuration)
         X, _ = crease(seed=seed)
         # One side holds about 20 rows.
         y = np.where(X[:, 0] > 1, 5 * X[:, 1], -3 * X[:, 1]) + X[:, 2] / 8
-        options = {"prune": None, "max_split_samples": 64, "min_samples_leaf": 20}
+        options = {"prune": None, "splits__max_samples": 64, "min_samples_leaf": 20}
         tree = regressor(configuration, **options).fit(X, y).tree_
         assert tree.weight.min() >= 20
 

@@ -13,7 +13,7 @@ from exported_code import assert_predicts, by_python, by_sql
 from handmade import CHAIN, SHAPES, STUMP, build_tree
 from random_trees import NAMES, random_rows, random_tree, with_gates
 
-from secret_jax import SecretRegressor
+from secret_jax import Ridge, SecretRegressor
 from secret_jax.data import encoding
 from secret_jax.data.rows import Table
 from secret_jax.datasets import load
@@ -118,7 +118,7 @@ def test_long_chains_and_large_trees_compile():
 
 def test_fitted_trees_with_categories():
     X, y = shop(128)
-    model = SecretRegressor(random_state=0, prune=None, indicators=True)
+    model = SecretRegressor(random_state=0, prune=None, leaf=Ridge(indicators=True))
     tree = model.fit(X, y).tree_
     assert tree.n_leaves > 1
     assert tree.schema.indicators
@@ -277,7 +277,10 @@ def test_missing_values_go_where_predict_sends_them(missing_values, gates):
     X["colour"] = X["colour"].mask(rng.random(256) < 0.2)
     y = y + 6 * X["width"].isna() - 4 * X["colour"].isna()
     model = SecretRegressor(
-        random_state=0, prune=None, missing_values=missing_values, indicators=True
+        random_state=0,
+        prune=None,
+        missing_values=missing_values,
+        leaf=Ridge(indicators=True),
     )
     tree = model.fit(X, y).tree_
     assert tree.n_leaves > 2

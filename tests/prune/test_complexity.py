@@ -22,6 +22,7 @@ from secret_jax import (
     CostComplexity,
     CrossValidation,
     InformationCriterion,
+    Ridge,
     SecretRegressor,
 )
 from secret_jax.data.encoding import encode
@@ -286,7 +287,7 @@ def test_a_criterion_equals_its_definition(criterion, n_outputs):
 
 
 def test_bic_keeps_fewer_leaves_than_aic():
-    tree, rows = fitted_tree(min_samples_leaf=3, indicators=False)
+    tree, rows = fitted_tree(min_samples_leaf=3, leaf=Ridge(indicators=False))
     rules = [InformationCriterion(criterion=name) for name in ("aic", "bic")]
     sizes = [rule(tree, Evidence(rows)).tree.n_leaves for rule in rules]
     assert sizes[0] > sizes[1] > 1
@@ -421,7 +422,7 @@ def test_degrees_of_shrunken_models_lie_between():
 
 def test_degrees_of_splits():
     X, y = shop()
-    model = regressor("default", prune=None, oblique=True, indicators=False)
+    model = regressor("default", prune=None, oblique=True, leaf__indicators=False)
     tree = model.fit(X, y).tree_
     degrees = split_degrees(tree)
     expected = {SplitKind.LEAF: 0, SplitKind.AXIS: 1, SplitKind.DISCRETE: 3}

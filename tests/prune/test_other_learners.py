@@ -50,7 +50,7 @@ def test_standard_errors_choose_as_the_book_says_with_scikit_learns_trees(seed, 
     X, y = noisy_steps(seed)
     SEEN.clear()
     rule = Watched(factor=factor, n_folds=10)
-    model = SecretRegressor.cart(prune=rule, min_samples_leaf=5, indicators=False)
+    model = SecretRegressor.cart(prune=rule, min_samples_leaf=5)
     model.fit(X, y)
     evidence = SEEN[-1]
     x, target = np.asarray(evidence.training.table.x), evidence.training.targets[:, 0]

@@ -159,7 +159,6 @@ def guide(**fields):
         leaf="linear" if fields.get("model") != "constant" else "constant",
         prune=None,
         max_depth=1,
-        min_gain=0.0,
         random_state=0,
     )
 

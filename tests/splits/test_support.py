@@ -44,7 +44,6 @@ def support(**parameters):
         "leaf": "linear",
         "oblique": False,
         "prune": None,
-        "min_gain": 0.0,
         "max_depth": 1,
     }
     return SecretRegressor(**options | parameters)

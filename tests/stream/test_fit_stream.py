@@ -113,7 +113,7 @@ def test_few_rows_are_fitted_as_ever(n_rows):
     X, y = make_fried(n_rows, random_state=1)
     X = X[:, :6]
     parts = [(X[:7], y[:7]), (X[7:], y[7:])]
-    options = SMALL | {"max_split_samples": 2048}
+    options = SMALL | {"splits": "rss"}
     model = SecretRegressor(**options).fit_stream(parts)
     assert_same_model(model, SecretRegressor(**options).fit(X, y))
 

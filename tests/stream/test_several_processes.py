@@ -17,6 +17,7 @@ from stream_tables import SMALL, mixed_table, pieces, write_parts
 import secret_jax
 from secret_jax import SecretRegressor
 from secret_jax.datasets import load
+from secret_jax.splits.rss import RssSplits
 from secret_jax.stream.batches import StreamError, Wanted
 from secret_jax.stream.fit import StreamOptions, fit_stream
 from secret_jax.stream.sources import opened
@@ -114,7 +115,7 @@ def test_uneven_and_empty_parts_and_a_category_that_one_process_has_seen(with_vi
 def test_abalone_in_four_processes(data_home):
     data = load("abalone", data_home)
     frame = data.X.assign(y=data.y)
-    options = {"max_split_samples": 32}
+    options = {"splits": RssSplits(max_samples=32)}
     trees = fit_together([[p] for p in pieces(frame, [5, 1800, 900])], **options)
     expected = SecretRegressor(**(SMALL | options)).fit(data.X, data.y)
     for tree in trees:
