@@ -122,7 +122,7 @@ def test_a_bound_says_how_many_rows_go_through_at_once():
 def test_running_out_of_memory_names_the_parameter(data, monkeypatch):
     X, y = data
     # On processors memory is bounded where programs search.
-    model = SecretRegressor(splits="cart", **SMALL).fit(X, y)
+    model = SecretRegressor(**SMALL | {"splits": "cart"}).fit(X, y)
     expected = model.predict(X)
 
     def exhausted(*_, **__):
