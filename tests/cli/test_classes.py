@@ -49,7 +49,7 @@ def run(capsys, *arguments):
 def test_a_target_of_text_fits_a_classifier(flowers, capsys):
     path, _ = flowers
     code, out, said = run(
-        capsys, "fit", path, "--target", "kind", "--drop", "number", *QUICK
+        capsys, "fit", path, "kind", "--drop", "number", *QUICK
     )
     assert code == 0
     assert "3 classes, so the tree is a classifier" in said

@@ -68,7 +68,7 @@ def table(folder: Path) -> Path:
 @pytest.fixture(scope="module")
 def model(folder: Path, table: Path) -> Path:
     path = folder / "table.model"
-    arguments = ["fit", table, "--target", "cost", "--out", path, *QUICK]
+    arguments = ["fit", table, "cost", "--out", path, *QUICK]
     assert main([str(a) for a in arguments]) == 0
     return path
 
@@ -115,7 +115,7 @@ def read_predictions(text: str) -> np.ndarray:
 def test_fit_predict_show_as_processes(tmp_path):
     make_table().to_csv(tmp_path / "my table.csv", index=False)
     fit = process(
-        *("fit", "my table.csv", "--target", "cost"),
+        *("fit", "my table.csv", "cost"),
         *("--out", "cost.model", "--report", "report/new"),
         *QUICK,
         folder=tmp_path,
@@ -137,7 +137,7 @@ def test_fit_predict_show_as_processes(tmp_path):
 
 
 def test_a_failure_is_one_line_and_no_traceback(tmp_path):
-    done = process("fit", "nothing.csv", "--target", "y", folder=tmp_path)
+    done = process("fit", "nothing.csv", "y", folder=tmp_path)
     assert done.returncode == 2
     assert done.stdout == ""
     assert done.stderr.splitlines() == [
@@ -185,7 +185,7 @@ def test_help_does_not_wait_for_jax():
 
 def test_fit_finds_the_kink_that_least_squares_misses(run, table, tmp_path):
     report = tmp_path / "report"
-    code, out, err = run("fit", table, "--target", "cost", "--report", report, *QUICK)
+    code, out, err = run("fit", table, "cost", "--report", report, *QUICK)
     assert code == 0
     assert "fitting models" in err
     content = json.loads((report / "errors.json").read_text())
@@ -207,7 +207,7 @@ def test_fit_finds_the_kink_that_least_squares_misses(run, table, tmp_path):
 def test_errors_are_those_of_the_saved_model_on_rows_it_never_saw(
     run, table, model, tmp_path
 ):
-    run("fit", table, "--target", "cost", "--report", tmp_path, *QUICK)
+    run("fit", table, "cost", "--report", tmp_path, *QUICK)
     content = json.loads((tmp_path / "errors.json").read_text())
     frame = pd.read_csv(table)
     held_out = np.random.default_rng(0).permutation(len(frame))[:60]
@@ -220,7 +220,7 @@ def test_errors_are_those_of_the_saved_model_on_rows_it_never_saw(
 def test_refit_all_saves_a_tree_of_all_rows_and_says_so(run, table, model, tmp_path):
     path = tmp_path / "all.model"
     code, out, _ = run(
-        *("fit", table, "--target", "cost", "--prune", "none", *QUICK),
+        *("fit", table, "cost", "--prune", "none", *QUICK),
         *("--refit-all", "--out", path),
     )
     assert code == 0
@@ -230,7 +230,7 @@ def test_refit_all_saves_a_tree_of_all_rows_and_says_so(run, table, model, tmp_p
 
 
 def test_without_held_out_rows_there_are_no_errors(run, table):
-    code, out, _ = run("fit", table, "--target", "cost", "--test-fraction", 0, *QUICK)
+    code, out, _ = run("fit", table, "cost", "--test-fraction", 0, *QUICK)
     assert code == 0
     assert "[0]" in out
     assert "held-out" not in out
@@ -239,7 +239,7 @@ def test_without_held_out_rows_there_are_no_errors(run, table):
 def test_options_reach_the_estimator(run, table, tmp_path):
     path = tmp_path / "options.model"
     code, _, err = run(
-        *("fit", table, "--target", "cost", "--out", path, "--oblique", "no"),
+        *("fit", table, "cost", "--out", path, "--oblique", "no"),
         *("--leaf", "constant", "--splits", "secret", "--prune", "none"),
         *("--min-samples-split", "0.2", "--min-samples-leaf", "7"),
         *("--max-leaf-nodes", 6, "--max-depth", 3, "--seed", 5),
@@ -313,7 +313,7 @@ def test_most_columns_of_a_split_are_an_option_of_the_default_search(
     run, table, tmp_path
 ):
     path = tmp_path / "few.model"
-    few = ("fit", table, "--target", "cost", "--max-depth", 0)
+    few = ("fit", table, "cost", "--max-depth", 0)
     result = run(*few, "--out", path, "--max-split-features", 2)
     assert result[0] == 0, result[2]
     found = load_model(path, SecretRegressor).splits
@@ -327,7 +327,7 @@ def test_most_columns_of_a_split_are_an_option_of_the_default_search(
 
 def test_paper_settings_can_be_changed_one_by_one(run, table, tmp_path):
     path = tmp_path / "paper.model"
-    arguments = ("fit", table, "--target", "cost", "--out", path, "--paper")
+    arguments = ("fit", table, "cost", "--out", path, "--paper")
     assert run(*arguments, "--oblique", "no", "--min-samples-split", "0.3")[0] == 0
     expected = SecretRegressor.paper(
         oblique=False, min_samples_split=0.3, random_state=0
@@ -347,14 +347,14 @@ def test_other_files_with_the_same_table_give_the_same_tree(
         separator = {"semicolons": ";", "tabs": "\t"}.get(kind, ",")
         frame.to_csv(path, sep=separator, index=False, encoding="utf-8-sig")
     expected = run("show", model)[1].strip()
-    assert expected in run("fit", path, "--target", "cost", *QUICK)[1]
+    assert expected in run("fit", path, "cost", *QUICK)[1]
 
 
 def test_a_column_that_names_the_rows_is_noticed(run, tmp_path):
     frame = make_table(80).assign(name=[f"row {i}" for i in range(80)])
     frame.to_csv(tmp_path / "named.csv", index=False)
     _, _, err = run(
-        *("fit", tmp_path / "named.csv", "--target", "cost", "--max-depth", 0, *QUICK),
+        *("fit", tmp_path / "named.csv", "cost", "--max-depth", 0, *QUICK),
     )
     assert "name: left out, it has 80 different values in 80 rows" in err
 
@@ -402,7 +402,7 @@ def test_gaps_need_not_be_filled_in(run, tmp_path):
     frame.to_csv(tmp_path / "gaps.csv", index=False)
     model = tmp_path / "gaps.model"
     fitted = run(
-        "fit", tmp_path / "gaps.csv", "--target", "cost", "--out", model, *QUICK
+        "fit", tmp_path / "gaps.csv", "cost", "--out", model, *QUICK
     )
     assert fitted[0] == 0
     assert "ordinary least squares" in fitted[1]
@@ -451,51 +451,51 @@ CSV = "a,b,sex,y\n" + "1,2,M,3\n2,1,F,5\n4,2,M,3\n5,1,F,5\n" * 3
 @pytest.mark.parametrize(
     ("content", "arguments", "message"),
     [
-        (b"", "--target y", "'t.csv' is empty"),
-        (b"\n\n", "--target y", "'t.csv' is empty"),
-        (b"a,y\n", "--target y", "'t.csv' has a header, but no rows"),
-        (b"a\0b,\xff", "--target y", "holds binary data, .* export the table as CSV"),
-        (b"PAR1 and no more", "--target y", "is a damaged Parquet file"),
-        (b"a,y\n1,2\n1,2,3\n", "--target y", "not a well-formed CSV .* line 3, saw 3"),
-        (b"a,y\n1,2,3\n1,2,4\n", "--target y", "not a well-formed CSV .* header"),
-        (b"a,y\n1,\n2,3\n", "--target y", "1 rows are too few to hold some out"),
-        (b"a,y\n1,\n2,?\n", "--target y", "'y' has no value in any row"),
-        (b"a,y\n1,2\n2,oops\n", "--target y", "'y' holds 'oops' in line 3, .* mend"),
-        (b"a,y\n1,2\n2,inf\n", "--target y", "'y' holds 'inf' in line 3"),
-        (b"a,y\n1,2\ninf,3\n", "--target y", "'a' holds infinity in line 3;"),
-        (b"a,y\n1,2\n3,3\nx,4\n", "--target y", r"line 4 \('x', 1 of 3 .*--na 'x'"),
-        (b"1,2\n1,2\n3,4\n", "--target y", "first line must be a header with names"),
-        (CSV, "--target Y", "no such column; did you mean 'y'.* The columns are 'a'"),
-        (NAMES, "--target n", "'n' holds 'p' in line 2, .* numbers: a, b$"),
-        (CSV, "--target y --drop aa", "--drop names 'aa', but .* did you mean 'a'"),
-        (CSV, "--target y --discrete y", "'y' is the target"),
-        (CSV, "--target y --split-only q", "--split-only names 'q', but there is no"),
-        (CSV, "--target y --split-only sex", "'sex' is continuous, but line 2 holds"),
-        (CSV, "--target y --split-only a --discrete a", "both --discrete and --split"),
-        (CSV, "--target y --drop a --discrete a", "unknown column 'a'"),
-        (CSV, "--target y --drop a,b,sex", "no columns are left to predict 'y' from"),
-        (CSV, "--target y --seed -1", "--seed: '-1' is no whole number of at least 0"),
-        (CSV, "--target y --test-fraction 1", "--test-fraction: '1' .* and below 1"),
+        (b"", "y", "'t.csv' is empty"),
+        (b"\n\n", "y", "'t.csv' is empty"),
+        (b"a,y\n", "y", "'t.csv' has a header, but no rows"),
+        (b"a\0b,\xff", "y", "holds binary data, .* export the table as CSV"),
+        (b"PAR1 and no more", "y", "is a damaged Parquet file"),
+        (b"a,y\n1,2\n1,2,3\n", "y", "not a well-formed CSV .* line 3, saw 3"),
+        (b"a,y\n1,2,3\n1,2,4\n", "y", "not a well-formed CSV .* header"),
+        (b"a,y\n1,\n2,3\n", "y", "1 rows are too few to hold some out"),
+        (b"a,y\n1,\n2,?\n", "y", "'y' has no value in any row"),
+        (b"a,y\n1,2\n2,oops\n", "y", "'y' holds 'oops' in line 3, .* mend"),
+        (b"a,y\n1,2\n2,inf\n", "y", "'y' holds 'inf' in line 3"),
+        (b"a,y\n1,2\ninf,3\n", "y", "'a' holds infinity in line 3;"),
+        (b"a,y\n1,2\n3,3\nx,4\n", "y", r"line 4 \('x', 1 of 3 .*--na 'x'"),
+        (b"1,2\n1,2\n3,4\n", "y", "first line must be a header with names"),
+        (CSV, "Y", "no such column; did you mean 'y'.* The columns are 'a'"),
+        (NAMES, "n", "'n' holds 'p' in line 2, .* numbers: a, b$"),
+        (CSV, "y --drop aa", "--drop names 'aa', but .* did you mean 'a'"),
+        (CSV, "y --discrete y", "'y' is the target"),
+        (CSV, "y --split-only q", "--split-only names 'q', but there is no"),
+        (CSV, "y --split-only sex", "'sex' is continuous, but line 2 holds"),
+        (CSV, "y --split-only a --discrete a", "both --discrete and --split"),
+        (CSV, "y --drop a --discrete a", "unknown column 'a'"),
+        (CSV, "y --drop a,b,sex", "no columns are left to predict 'y' from"),
+        (CSV, "y --seed -1", "--seed: '-1' is no whole number of at least 0"),
+        (CSV, "y --test-fraction 1", "--test-fraction: '1' .* and below 1"),
         (
             CSV,
-            "--target y --test-fraction 0.9",
+            "y --test-fraction 0.9",
             "12 rows are too few .*--test-fraction 0",
         ),
         (
             CSV,
-            "--target y --max-depth -2",
+            "y --max-depth -2",
             "--max-depth: '-2' is no whole number of at least 0",
         ),
-        (CSV, "--target y --splits x", "--splits: invalid choice: 'x'"),
-        (CSV, "--target y --leaf deep", "--leaf: invalid choice: 'deep'"),
+        (CSV, "y --splits x", "--splits: invalid choice: 'x'"),
+        (CSV, "y --leaf deep", "--leaf: invalid choice: 'deep'"),
         (
             CSV,
-            "--target y --min-samples-leaf few",
+            "y --min-samples-leaf few",
             "--min-samples-leaf: .few. is no count",
         ),
-        (CSV, "--target y --out no/where", "there is no folder 'no'"),
-        (CSV, "--target y --out .", "'.' is a folder; name a file in it"),
-        (CSV, "--target y --report t.csv", "t.csv: File exists"),
+        (CSV, "y --out no/where", "there is no folder 'no'"),
+        (CSV, "y --out .", "'.' is a folder; name a file in it"),
+        (CSV, "y --report t.csv", "t.csv: File exists"),
         (CSV, "", "name the column to predict: .* fit FILE TARGET, .* --help"),
         (CSV, "y -t a", "two columns to predict were named, 'y' and 'a'"),
         (CSV, "y --min-samples-leaf 0", "--min-samples-leaf: '0' is no count of at"),
@@ -529,10 +529,10 @@ def assert_fails(result: tuple[int, str, str], message: str, code: int = 2) -> N
 
 def test_a_misspelt_file_is_guessed(run, table):
     assert_fails(
-        run("fit", table.with_name("tabel.csv"), "--target", "cost"),
+        run("fit", table.with_name("tabel.csv"), "cost"),
         r"there is no file .*; did you mean 'table.csv'\?",
     )
-    assert_fails(run("fit", table.parent, "--target", "y"), "is a folder; give a CSV")
+    assert_fails(run("fit", table.parent, "y"), "is a folder; give a CSV")
 
 
 def test_what_is_wrong_with_a_prediction_is_said_in_one_line(
@@ -569,7 +569,7 @@ def test_an_interrupt_is_one_line(run, table, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(SecretRegressor, "fit", interrupted)
-    result = run("fit", table, "--target", "cost")
+    result = run("fit", table, "cost")
     assert_fails(result, "error: interrupted", code=130)
 
 
@@ -578,7 +578,7 @@ def test_a_fault_of_the_program_is_owned(run, table, monkeypatch):
         raise IndexError("axis 1")
 
     monkeypatch.setattr(SecretRegressor, "fit", broken)
-    result = run("fit", table, "--target", "cost")
+    result = run("fit", table, "cost")
     assert_fails(result, "a fault of secret-jax itself: IndexError: axis 1", code=1)
 
 
@@ -608,7 +608,7 @@ def test_programs_are_kept_unless_that_is_refused_before_or_after_the_command(
 
 
 def test_a_quiet_fit_says_results_warnings_and_errors_only(run, table, tmp_path):
-    arguments = ("--target", "cost", "--max-depth", "0", *QUICK)
+    arguments = ("cost", "--max-depth", "0", *QUICK)
     loud = run("fit", table, *arguments)
     assert "growing" in loud[2]
     for quiet in (("--quiet", "fit", table), ("fit", table, "--quiet")):
@@ -620,7 +620,7 @@ def test_a_quiet_fit_says_results_warnings_and_errors_only(run, table, tmp_path)
 
 
 def test_progress_in_a_pipe_is_a_line_for_a_stage(run, table):
-    _, _, err = run("fit", table, "--target", "cost", "--max-depth", "1", *QUICK)
+    _, _, err = run("fit", table, "cost", "--max-depth", "1", *QUICK)
     assert "\r" not in err
     stages = [line[6:] for line in err.splitlines() if line.startswith("00:0")]
     assert stages[:3] == ["reading the columns", "growing 11 trees", "fitting models"]
