@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 PROGRAM = "secret-jax"
 _FLAGS = {
-    "discrete_features": "--discrete",
+    "categorical_features": "--categorical",
     "split_features": "--split-only",
     "test_fraction": "--test-fraction",
     "missing_values": "--missing-values",
@@ -73,7 +73,7 @@ def require(module: str, extra: str, purpose: str) -> None:
 
 @contextmanager
 def flags_for_parameters() -> Iterator[None]:
-    """Say in errors "--discrete" for ``discrete_features``, and so on."""
+    """Say in errors "--categorical" for ``categorical_features``, and so on."""
     try:
         yield
     except ValueError as error:

@@ -104,7 +104,7 @@ def _add_fit_options(parser: argparse.ArgumentParser) -> None:
     add_reading_options(parser)
     columns = parser.add_argument_group("columns")
     _add_names(
-        columns.add_argument, "--discrete", "columns of numbers that are categories"
+        columns.add_argument, "--categorical", "columns of numbers that are categories"
     )
     _add_names(
         columns.add_argument,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from secret_jax.cli.reading.table import Reading
 
 # Options that name columns.
-_NAMING = ("discrete", "split_only", "drop", "id", "text", "number", "dates")
+_NAMING = ("categorical", "split_only", "drop", "id", "text", "number", "dates")
 _NAMING += ("ignore_case",)
 
 
@@ -68,7 +68,7 @@ def training_table(
     from secret_jax.cli.reading.oddities import oddities
     from secret_jax.cli.reading.targets import holds_classes, read_target
 
-    named_texts = {*arguments.text, *arguments.discrete, *arguments.dates}
+    named_texts = {*arguments.text, *arguments.categorical, *arguments.dates}
     table = read(arguments, named_texts, (arguments.target,))
     target = table.column(arguments.target, "TARGET names")
     if arguments.distinct:
@@ -130,7 +130,7 @@ def _check_columns(X: pd.DataFrame, arguments: argparse.Namespace) -> None:
     from secret_jax.data.roles import ColumnOptions, learn_schema
 
     options = ColumnOptions(
-        discrete_features=arguments.discrete,
+        categorical_features=arguments.categorical,
         split_features=arguments.split_only,
         missing="mean",
     )

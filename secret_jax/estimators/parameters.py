@@ -27,7 +27,6 @@ from secret_jax.models.by_loss import LossModel
 from secret_jax.models.generalised import generalised
 from secret_jax.models.interface import LeafModel
 from secret_jax.models.least_squares import Constant, Implied, LeastSquares
-from secret_jax.models.local import KernelMean, LocalLinear
 from secret_jax.models.logistic import Logistic, Shares
 from secret_jax.models.ridge import Ridge
 from secret_jax.models.simple import SimpleLinear
@@ -69,8 +68,6 @@ NAMED: Named = {
         "implied": Implied(),
         "simple": SimpleLinear(),
         "m5": M5Linear(),
-        "kernel": KernelMean(),
-        "local": LocalLinear(),
     },
     "prune": {
         "holdout": HoldOut(),
@@ -100,10 +97,7 @@ CONSTRAINTS: dict[str, Any] = {
     "oblique": ["boolean", StrOptions({"auto"})],
     "splits": [StrOptions(set(NAMED["splits"])), SplitFinder],
     "leaf": [
-        StrOptions(
-            {"ridge", "linear", "constant", "implied", "simple", "m5"}
-            | {"kernel", "local"}
-        ),
+        StrOptions({"ridge", "linear", "constant", "implied", "simple", "m5"}),
         LeafModel,
     ],
     "prune": [StrOptions(_PRUNED | {"icomp"}), PruningRule, None],
@@ -114,8 +108,8 @@ CONSTRAINTS: dict[str, Any] = {
         Loss,
     ],
     "additive": [StrOptions({"auto"}), Additive, None],
-    "tau": [real(0.0)],
-    "tolerance": [real(0.0)],
+    "equation_tolerance": [real(0.0)],
+    "pruning_tolerance": [real(0.0)],
     "min_samples_split": _COUNT_OR_SHARE,
     "min_samples_leaf": _COUNT_OR_SHARE,
     "min_gain": [real(0.0), StrOptions({"auto"})],
@@ -128,7 +122,7 @@ CONSTRAINTS: dict[str, Any] = {
         None,
     ],
     "max_split_samples": [at_least(16), None],
-    "discrete_features": "no_validation",
+    "categorical_features": "no_validation",
     "split_features": "no_validation",
     "indicators": ["boolean", StrOptions({"auto"})],
     "missing_values": [StrOptions({"learn", "mean", "error"})],
@@ -181,8 +175,8 @@ def cart_preset(criterion: Any, leaf: LeafModel) -> dict[str, Any]:
         "leaf": leaf,
         "prune": Unpruned(),
         "distill": False,
-        "tau": 0.0,
-        "tolerance": 0.0,
+        "equation_tolerance": 0.0,
+        "pruning_tolerance": 0.0,
         "min_samples_split": 2,
         "min_samples_leaf": 1,
         "min_gain": 0.0,
@@ -198,8 +192,8 @@ def linear_preset(splits: SplitFinder) -> dict[str, Any]:
         "leaf": LeastSquares(clip_margin=None),
         "prune": StandardErrors(factor=0.0),
         "distill": False,
-        "tau": 0.0,
-        "tolerance": 0.0,
+        "equation_tolerance": 0.0,
+        "pruning_tolerance": 0.0,
         "min_gain": 0.0,
         "indicators": False,
         "max_split_samples": None,
@@ -330,11 +324,6 @@ def plan_of(
     if refine is not None and not refine.knows(leaf.loss):
         allowed = f"'tao', 'blend' or None: it cannot train gates by {leaf.loss!r}"
         refuse("refine", caller, allowed, parameters["refine"])
-    if leaf.keeps_rows:
-        distill = None  # a student's leaves would keep what teachers say, not rows
-        if refine is not None:
-            allowed = f"None: leaves that keep rows, as those of {leaf!r}, are as grown"
-            refuse("refine", caller, allowed, parameters["refine"])
     if isinstance(prune, InformationCriterion) and not prune.knows(leaf.loss):
         allowed = f"another one: {leaf.loss!r} has no such criterion"
         refuse("prune", caller, allowed, parameters["prune"])
@@ -353,7 +342,7 @@ def plan_of(
     learned = parameters["missing_values"] != "learn" or splits.knows_indicators
     linear = leaf.uses_regressors and splits.knows_indicators
     columns = ColumnOptions(
-        discrete_features=parameters["discrete_features"],
+        categorical_features=parameters["categorical_features"],
         split_features=parameters["split_features"],
         use_regressors=leaf.uses_regressors,
         missing=parameters["missing_values"] if learned else "mean",
@@ -376,8 +365,8 @@ def plan_of(
         max_features=parameters["max_features"],
         max_split_samples=parameters["max_split_samples"],
         columns=columns,
-        tau=float(parameters["tau"]),
-        tolerance=float(parameters["tolerance"]),
+        equation_tolerance=float(parameters["equation_tolerance"]),
+        pruning_tolerance=float(parameters["pruning_tolerance"]),
         seed=seed if splits.is_random or random_attributes else 0,
         additive=additive,
     )
@@ -394,9 +383,6 @@ def _check_additive(
     given = parameters["additive"]
     if leaf.loss is not None:
         allowed = f"None with {leaf.loss!r}: curves are fitted to squared errors"
-        refuse("additive", caller, allowed, given)
-    if leaf.keeps_rows:
-        allowed = f"None with leaves that keep rows, as those of {leaf!r}"
         refuse("additive", caller, allowed, given)
     if additive.only_if_better and not unseen:
         allowed = (

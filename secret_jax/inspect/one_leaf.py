@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from secret_jax.losses.classes import CrossEntropy
-from secret_jax.tree.kept import KINDS
 from secret_jax.tree.structure import StopReason, Tree
 
 _TRIED = (
@@ -23,8 +22,6 @@ def one_leaf_sentence(tree: Tree) -> str:
         if linear
         else "this is a constant"
     )
-    if tree.kept is not None:
-        what = f"this is a {KINDS[tree.kept.degree]}"
     reason = StopReason(int(tree.stop_reason[0]))
     why = "no split pays" if reason in _TRIED else reason.sentence
     return f"{why}: {what}"

@@ -149,10 +149,7 @@ class NumberView(TreeView):
         error = (
             "error: root mean squared error" if tree.loss is None else "loss: mean loss"
         )
-        where = "both on the training rows"
-        if tree.kept is not None:
-            where = "of training rows left out in turn"
-        return [f"[n]: node n; mean: of the target; {error}; {where}"]
+        return [f"[n]: node n; mean: of the target; {error}; both on the training rows"]
 
     def fact_parts(self, node: int) -> list[str]:
         return node_facts(self.tree, node).split(", ")

@@ -60,8 +60,6 @@ class LeafModel(Value, ABC):
     """Whether its degrees of freedom are those of corrections of parents' models."""
     needs_rows: ClassVar[bool] = False
     """Whether it is fitted to rows, by `from_rows`: statistics are not enough."""
-    keeps_rows: ClassVar[bool] = False
-    """Whether leaves of the finished tree predict from their own rows: `keeping`."""
 
     @property
     def loss(self) -> Loss | None:
@@ -135,22 +133,6 @@ class LeafModel(Value, ABC):
         Tree
         """
         raise NotImplementedError(f"{type(self).__name__} needs no rows.")
-
-    def keeping(self, tree: Tree, rows: Rows) -> Tree:
-        """Store the rows of a finished tree in its leaves.
-
-        Parameters
-        ----------
-        tree : Tree
-            With the models of its nodes.
-        rows : Rows
-            Rows that trained them.
-
-        Returns
-        -------
-        Tree
-        """
-        raise NotImplementedError(f"{type(self).__name__} keeps no rows.")
 
 
 def squared_errors(

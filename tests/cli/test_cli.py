@@ -243,7 +243,7 @@ def test_options_reach_the_estimator(run, table, tmp_path):
         *("--leaf", "constant", "--splits", "secret", "--prune", "none"),
         *("--min-samples-split", "0.2", "--min-samples-leaf", "7"),
         *("--max-leaf-nodes", 6, "--max-depth", 3, "--seed", 5),
-        *("--discrete", '"batch no"', "--split-only", "width", "--drop", "length"),
+        *("--categorical", '"batch no"', "--split-only", "width", "--drop", "length"),
     )
     assert code == 0, err
     found = load_model(path, SecretRegressor)
@@ -257,7 +257,7 @@ def test_options_reach_the_estimator(run, table, tmp_path):
         max_leaf_nodes=6,
         max_depth=3,
         random_state=5,
-        discrete_features=["batch no"],
+        categorical_features=["batch no"],
         split_features=["width"],
     )
     assert found.get_params() == expected.get_params()
@@ -468,11 +468,11 @@ CSV = "a,b,sex,y\n" + "1,2,M,3\n2,1,F,5\n4,2,M,3\n5,1,F,5\n" * 3
         (CSV, "Y", "no such column; did you mean 'y'.* The columns are 'a'"),
         (NAMES, "n", "'n' holds 'p' in line 2, .* numbers: a, b$"),
         (CSV, "y --drop aa", "--drop names 'aa', but .* did you mean 'a'"),
-        (CSV, "y --discrete y", "'y' is the target"),
+        (CSV, "y --categorical y", "'y' is the target"),
         (CSV, "y --split-only q", "--split-only names 'q', but there is no"),
         (CSV, "y --split-only sex", "'sex' is continuous, but line 2 holds"),
-        (CSV, "y --split-only a --discrete a", "both --discrete and --split"),
-        (CSV, "y --drop a --discrete a", "unknown column 'a'"),
+        (CSV, "y --split-only a --categorical a", "both --categorical and --split"),
+        (CSV, "y --drop a --categorical a", "unknown column 'a'"),
         (CSV, "y --drop a,b,sex", "no columns are left to predict 'y' from"),
         (CSV, "y --seed -1", "--seed: '-1' is no whole number of at least 0"),
         (CSV, "y --test-fraction 1", "--test-fraction: '1' .* and below 1"),

@@ -67,7 +67,7 @@ def learn_reading(
         The columns to learn from.
     options : argparse.Namespace
         What the owner says: the options of `secret_jax.cli.parser.add_reading_options`,
-        and the columns that are ``discrete`` or ``split_only``.
+        and the columns that are ``categorical`` or ``split_only``.
     classes : bool
         Whether the target is a class.
 
@@ -144,7 +144,7 @@ def _candidates(
     if not cells.texts:  # nothing but missing values
         return _Candidates(cells, (NumberFormat(),))
     numbers = find_numbers(cells.texts, options.thousands, options.decimal)
-    wanted, discrete = name in options.number, name in options.discrete
+    wanted, discrete = name in options.number, name in options.categorical
     if numbers.mixed and not (wanted or discrete):
         as_they_stand = f", read the numbers as they stand (--number {name!r})"
         remedy = as_they_stand if numbers.formats else ""
@@ -264,7 +264,7 @@ def _names_rows(
     cells = one.cells
     if cells is not None and not cells.texts:
         return "it holds nothing"
-    named = (*options.number, *options.text, *options.discrete, *options.split_only)
+    named = (*options.number, *options.text, *options.categorical, *options.split_only)
     if cells is None or name in named or cells.n_known < _FEWEST_NAMED:
         return ""
     n_different = len(cells.texts)
