@@ -107,7 +107,8 @@ def chosen_model(
     label = (labels or {}).get
     return build().set_params(
         **given,
-        categorical_features=[label(name, name) for name in arguments.categorical] or None,
+        categorical_features=[label(name, name) for name in arguments.categorical]
+        or None,
         split_features=[label(name, name) for name in arguments.split_only] or None,
         random_state=arguments.seed,
         verbose=not arguments.quiet,

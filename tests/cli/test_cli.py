@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,14 +14,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from secret_jax import RssSplits
-from secret_jax.cli import commands
-from secret_jax.cli import main as main_module
+from secret_jax import Ridge, RssSplits, SecretClassifier
+from secret_jax.cli import fit as fit_module
 from secret_jax.cli.main import main
-from secret_jax.estimators.parameters import CLASS_NAMED, CONSTRAINTS, NAMED
+from secret_jax.cli.parser import build_parser
+from secret_jax.estimators.parameters import CLASS_NAMED, NAMED
 from secret_jax.estimators.regressor import SecretRegressor
 from secret_jax.runtime import programs
-from secret_jax.runtime.values import check_constraints
 from secret_jax.tree.file import load_model
 
 QUICK = ("--splits", "secret", "--oblique", "no")  # the least to compile
@@ -87,7 +87,7 @@ def run(capsys: pytest.CaptureFixture[str]):
 
 def process(*arguments: object, folder: Path) -> subprocess.CompletedProcess[str]:
     """Run a command as a process of its own, in a folder."""
-    source = str(Path(commands.__file__).parents[2])
+    source = str(Path(fit_module.__file__).parents[2])
     return subprocess.run(
         [sys.executable, "-m", "secret_jax.cli.main", *map(str, arguments)],
         capture_output=True,
@@ -147,7 +147,7 @@ def test_a_failure_is_one_line_and_no_traceback(tmp_path):
 
 
 def test_a_reader_that_stops_reading_is_no_failure(model):
-    source = str(Path(commands.__file__).parents[2])
+    source = str(Path(fit_module.__file__).parents[2])
     with subprocess.Popen(
         [sys.executable, "-m", "secret_jax.cli.main", "show", str(model)],
         stdout=subprocess.PIPE,
@@ -164,11 +164,12 @@ def test_a_reader_that_stops_reading_is_no_failure(model):
 def test_help_does_not_wait_for_jax():
     code = (
         "import sys, secret_jax.cli.main as cli\n"
-        "try: cli.main(['fit', '--help'])\n"
-        "except SystemExit: pass\n"
+        "for words in (['--help'], ['predict', '--help']):\n"
+        "    try: cli.main(words)\n"
+        "    except SystemExit: pass\n"
         "print([m for m in ('jax', 'sklearn', 'pandas') if m in sys.modules])"
     )
-    source = str(Path(commands.__file__).parents[2])
+    source = str(Path(fit_module.__file__).parents[2])
     done = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,
@@ -176,7 +177,7 @@ def test_help_does_not_wait_for_jax():
         check=True,
         env=os.environ | {"PYTHONPATH": source},
     )
-    assert "--split-only" in done.stdout
+    assert "--interval" in done.stdout
     assert done.stdout.splitlines()[-1] == "[]"
 
 
@@ -264,70 +265,51 @@ def test_options_reach_the_estimator(run, table, tmp_path):
     assert found.feature_names_in_.tolist() == ["width", "grade", "batch no"]
 
 
-def test_help_names_the_defaults_of_the_estimator(capsys):
-    with pytest.raises(SystemExit) as exit_:
-        main(["fit", "--help"])
-    assert exit_.value.code == 0
-    text = " ".join(capsys.readouterr().out.split())
-    defaults = SecretRegressor().get_params()
-    for flag, name in {
-        "--oblique {": "oblique",
-        "--leaf {": "leaf",
-        "--splits {": "splits",
-        "--prune {": "prune",
-        "--min-samples-split N ": "min_samples_split",
-        "--min-samples-leaf N ": "min_samples_leaf",
-    }.items():
-        described = text.rsplit(flag, 1)[1].split("(default: ")[1].split(")")[0]
-        assert described == str(defaults[name]), name
-
-
-def test_choices_are_the_names_of_the_estimator():
-    (commands_of,) = [
+def test_options_are_the_parameters_of_the_estimators():
+    (parsers,) = [
         action.choices
-        for action in main_module._parser()._actions
+        for action in build_parser("fit")._actions
         if isinstance(action, argparse._SubParsersAction)
     ]
-    choices = {action.dest: action.choices for action in commands_of["fit"]._actions}
-    for parameter in ("splits", "leaf", "refine"):
-        names = {*NAMED[parameter], *CLASS_NAMED[parameter]}
-        assert set(choices[parameter]) == names, parameter
-    # What None is to Python is "none" here, and "auto" no name of a value.
-    names = {name or "none" for name in NAMED["prune"]} | {"auto"}
-    assert set(choices["prune"]) == names
-    for parameter in NAMED.keys() & choices.keys():
-        for name in choices[parameter]:
-            if name not in {*NAMED[parameter], "none", "yes", "no", "auto"}:
-                continue  # of the classifier alone
-            given = {"none": None, "yes": True, "no": False}.get(name, name)
-            value = SecretRegressor(**{parameter: given})
-            assert value.get_params()[parameter] == given
-            check_constraints(
-                {parameter: CONSTRAINTS[parameter]},
-                {parameter: given},
-                "SecretRegressor",
-            )
+    options = {action.dest: action for action in parsers["fit"]._actions}
+    elsewhere = {"categorical_features", "split_features", "random_state", "verbose"}
+    elsewhere |= {"priors", "costs"}
+    for estimator in (SecretRegressor(), SecretClassifier()):
+        names = estimator.get_params(deep=False).keys() - elsewhere
+        assert names <= options.keys()
+        for name in names:
+            assert len(options[name].help) > 20
+    for named in (NAMED, CLASS_NAMED):
+        for parameter in named.keys() - {"distill", "additive"}:
+            words = [name or "none" for name in named[parameter]]
+            assert set(words) <= set(options[parameter].metavar[1:-1].split(","))
+            for word in words:
+                value = options[parameter].type(word)
+                assert value == (None if word == "none" else word)
+    assert "(default: rss)" in options["splits"].help
 
 
-def test_most_columns_of_a_split_are_an_option_of_the_default_search(
-    run, table, tmp_path
-):
+def test_values_have_options_as_in_python(run, table, tmp_path):
     path = tmp_path / "few.model"
     few = ("fit", table, "cost", "--max-depth", 0)
-    result = run(*few, "--out", path, "--max-split-features", 2)
+    splits = ("--splits", "RssSplits(max_split_features=2)")
+    result = run(*few, "--out", path, *splits, "--leaf", "Ridge(clip_margin=None)")
     assert result[0] == 0, result[2]
-    found = load_model(path, SecretRegressor).splits
-    assert found == RssSplits(max_split_features=2)
-    for other in (("--splits", "cart"), ("--paper",)):
-        result = run(*few, *other, "--max-split-features", 2)
-        assert_fails(result, "--max-split-features goes with --splits rss only")
-    result = run(*few, "--max-split-features", 0)
-    assert_fails(result, r"--max-split-features: '0' is no whole number of at least 1")
+    found = load_model(path, SecretRegressor)
+    assert found.splits == RssSplits(max_split_features=2)
+    assert found.leaf == Ridge(clip_margin=None)
+    for given, message in (
+        ("RssSplits(max_split_features=0)", "max_split_features' parameter of RssSpl"),
+        ("RssSplits(most=1)", "invalid choice: 'RssSplits"),
+        ("Ridge()", "invalid choice: 'Ridge()'"),
+        ("open(0)", "invalid choice: 'open"),
+    ):
+        assert_fails(run(*few, "--splits", given), re.escape(message))
 
 
-def test_paper_settings_can_be_changed_one_by_one(run, table, tmp_path):
+def test_presets_can_be_changed_one_by_one(run, table, tmp_path):
     path = tmp_path / "paper.model"
-    arguments = ("fit", table, "cost", "--out", path, "--paper")
+    arguments = ("fit", table, "cost", "--out", path, "--preset", "paper")
     assert run(*arguments, "--oblique", "no", "--min-samples-split", "0.3")[0] == 0
     expected = SecretRegressor.paper(
         oblique=False, min_samples_split=0.3, random_state=0
@@ -401,9 +383,7 @@ def test_gaps_need_not_be_filled_in(run, tmp_path):
     frame.loc[::5, "grade"] = None
     frame.to_csv(tmp_path / "gaps.csv", index=False)
     model = tmp_path / "gaps.model"
-    fitted = run(
-        "fit", tmp_path / "gaps.csv", "cost", "--out", model, *QUICK
-    )
+    fitted = run("fit", tmp_path / "gaps.csv", "cost", "--out", model, *QUICK)
     assert fitted[0] == 0
     assert "ordinary least squares" in fitted[1]
     assert "missing numbers count as means in sums: length" in fitted[1]
@@ -484,24 +464,20 @@ CSV = "a,b,sex,y\n" + "1,2,M,3\n2,1,F,5\n4,2,M,3\n5,1,F,5\n" * 3
         (
             CSV,
             "y --max-depth -2",
-            "--max-depth: '-2' is no whole number of at least 0",
+            r"--max-depth: '-2' is not an int in the range \[0, inf\) or None",
         ),
         (CSV, "y --splits x", "--splits: invalid choice: 'x'"),
         (CSV, "y --leaf deep", "--leaf: invalid choice: 'deep'"),
         (
             CSV,
             "y --min-samples-leaf few",
-            "--min-samples-leaf: .few. is no count",
+            "--min-samples-leaf: .few. is not an int in the range",
         ),
         (CSV, "y --out no/where", "there is no folder 'no'"),
         (CSV, "y --out .", "'.' is a folder; name a file in it"),
         (CSV, "y --report t.csv", "t.csv: File exists"),
-        (CSV, "", "name the column to predict: .* fit FILE TARGET, .* --help"),
-        (CSV, "y -t a", "two columns to predict were named, 'y' and 'a'"),
-        (CSV, "y --min-samples-leaf 0", "--min-samples-leaf: '0' is no count of at"),
-        (CSV, "y --min-gain -1", "--min-gain: '-1' is no number of at least 0, or au"),
-        (CSV, "y --clip-margin wide", "'wide' is no number of at least 0, or none"),
-        (CSV, "y --max-split-samples 3", "'3' is no whole number of at least 16, or"),
+        (CSV, "", "the following arguments are required: TARGET; see .* fit --help"),
+        (CSV, "y --min-samples-leaf 0", "--min-samples-leaf: '0' is not an int in"),
         (CSV, "y --calibrate 0.8", "--calibrate 0.8 and --test-fraction 0.2 leave no"),
         (CSV, "y --thousands x", "'x' stands between no digits"),
         (CSV, "y --dates q", "--dates names 'q', but there is no such column"),
@@ -631,7 +607,7 @@ def test_the_package_is_the_command_line_too():
         [sys.executable, "-m", "secret_jax", "--version"],
         capture_output=True,
         text=True,
-        cwd=Path(commands.__file__).parents[2],
+        cwd=Path(fit_module.__file__).parents[2],
         check=True,
     )
     assert done.stdout.startswith("secret-jax ")
