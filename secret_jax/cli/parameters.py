@@ -121,6 +121,7 @@ def _value(text: str) -> Any:
     """Read a word, a number, or a value as ``Ridge(clip_margin=0.2)``."""
     if text in _ANSWERS:
         return _ANSWERS[text]
+    node: Any = None
     try:
         node = ast.parse(text, mode="eval").body
         if isinstance(node, ast.Call):
@@ -131,11 +132,11 @@ def _value(text: str) -> Any:
             value.check()
             return value
         return ast.literal_eval(node)
-    except (SyntaxError, TypeError):
-        return text
     except ValueError as error:
         if isinstance(node, ast.Call):
             raise argparse.ArgumentTypeError(str(error)) from None
+        return text
+    except (SyntaxError, TypeError):
         return text
 
 
