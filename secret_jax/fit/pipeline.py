@@ -257,11 +257,13 @@ def grown(plan: Plan, prepared: Prepared, rule: PruningRule) -> tuple[Fitted, Pr
     of the stage as targets.
     """
     schema, share = prepared.schema, prepared.sampled_share
-    evidence = divided(prepared, rule)._replace(
-        tolerance=plan.tolerance, leaf=plan.leaf
-    )
-    evidence = _with_error_of_constant(evidence, plan.leaf.loss)
+    evidence = divided(prepared, rule)
     training = evidence.training
+    evidence = evidence._replace(
+        tolerance=plan.tolerance,
+        leaf=plan.leaf,
+        error_of_constant=_error_of_constant(plan.leaf.loss, training),
+    )
     recipe = plan.recipe(schema, training.weight.sum(), share)
     every_row = np.arange(training.n_rows)
     parts = [every_row]
@@ -334,13 +336,14 @@ def grown(plan: Plan, prepared: Prepared, rule: PruningRule) -> tuple[Fitted, Pr
     return _distilled(plan, fitted, recipe), prepared
 
 
-def _with_error_of_constant(evidence: Evidence, loss: Loss | None) -> Evidence:
-    if loss is None:
-        return evidence
-    _, targets, weight = evidence.training
-    value = np.tile(loss.constant(targets, weight), (len(weight), 1))
-    error = weight @ loss.losses(targets, value).sum(axis=1) / weight.sum()
-    return evidence._replace(error_of_constant=float(error))
+def _error_of_constant(loss: Loss, rows: Rows) -> float:
+    """Mean loss of the best constant, summed over the outputs."""
+    _, targets, weight = rows
+    error = loss.of_constant(weight @ targets / weight.sum())
+    if error is None:
+        value = np.tile(loss.constant(targets, weight), (len(weight), 1))
+        error = weight @ loss.losses(targets, value) / weight.sum()
+    return float(error.sum())
 
 
 def _folds(view: View, pruned: Pruned) -> tuple[FoldFit, ...]:

@@ -102,7 +102,7 @@ def coefficients(
     types: dict[str, Any] = dict(_TYPES)
     each = [({}, tree)]
     if tree.n_outputs > 1:
-        kind = "class" if tree.loss is not None and tree.loss.of_classes else "output"
+        kind = "class" if isinstance(tree.loss, ClassLoss) else "output"
         types = {"node": types.pop("node"), kind: nw.String(), **types}
         names = tree.schema.target_names
         each = [({kind: name}, tree.output(i)) for i, name in enumerate(names)]

@@ -137,7 +137,7 @@ class NumberView(TreeView):
     @property
     def target(self) -> str:
         """See `TreeView`."""
-        return self.name if self.tree.loss is not None else self.title
+        return self.name
 
     @property
     def equations(self) -> list[Tree]:
@@ -146,9 +146,7 @@ class NumberView(TreeView):
     @property
     def keys(self) -> list[str]:
         tree = self.tree
-        error = (
-            "error: root mean squared error" if tree.loss is None else "loss: mean loss"
-        )
+        error = f"{tree.loss.error_name.split()[-1]}: {tree.loss.error_name}"
         where = "both on the training rows"
         if tree.kept is not None:
             where = "of training rows left out in turn"
@@ -184,9 +182,7 @@ class NumberView(TreeView):
         if node is None:
             return np.asarray(routing.predict(tree, table), np.float64)
         value = routing.values_at(tree, table, np.full(len(table.x), node))
-        if tree.loss is not None:
-            value = tree.loss.prediction(value)
-        return tree.schema.restore_targets(value)
+        return tree.schema.restore_targets(tree.loss.prediction(value))
 
     @property
     def means(self) -> np.ndarray:

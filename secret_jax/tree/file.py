@@ -65,7 +65,6 @@ def save_tree(
         If the file cannot be written.
     """
     schema = tree.schema
-    loss = {} if tree.loss is None else {"loss": loss_to_json(tree.loss)}
     arrays = {name: np.asarray(getattr(tree, name)) for name in ARRAY_FIELDS}
     arrays |= {f"column_{name}": np.asarray(getattr(schema, name)) for name in SCALING}
     kept = {}
@@ -89,7 +88,7 @@ def save_tree(
         **({} if tree.corrects_parent else {"corrects_parent": False}),
         **({} if tree.bounds is None else {"bounds": tree.bounds}),
         **({} if tree.full_error is None else {"full_error": tree.full_error}),
-        **loss,
+        "loss": loss_to_json(tree.loss),
         **kept,
         **curves,
     }
@@ -339,7 +338,7 @@ def _read(path: str | os.PathLike[str]) -> tuple[list[Tree], dict[str, Any]]:
         full_error=_full_error_of(header),
         clip_leaves=header["clip_leaves"],
         corrects_parent=header.get("corrects_parent", True),
-        loss=from_json(header.get("loss")),
+        loss=from_json(header.get("loss")) or SquaredError(),
         kept=kept,
         additive=stage,
     )

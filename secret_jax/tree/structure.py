@@ -18,6 +18,7 @@ import numpy as np
 from secret_jax.additive.stage import AdditiveStage
 from secret_jax.data.schema import TableSchema
 from secret_jax.losses.interface import Loss
+from secret_jax.losses.numbers import SquaredError
 from secret_jax.tree.kept import KeptRows, require_equations
 
 
@@ -129,9 +130,9 @@ class Tree:
         of the root.
     corrects_parent : bool
         Whether ``degrees`` are those of corrections of the parents' models.
-    loss : Loss or None
-        Meaning of the raw predictions, and cost of errors: ``train_error`` is then a
-        mean loss, and ranges are of values. None: they predict, and errors are squared.
+    loss : Loss
+        Meaning of the raw predictions, and cost of errors: ``train_error`` is a mean
+        loss. Ranges are of targets with squared errors, and else of raw predictions.
     kept : KeptRows or None
         Rows in the leaves that correct the predictions of the leaves' models;
         ``train_error`` is then that of rows left out one at a time, for which no
@@ -171,7 +172,7 @@ class Tree:
     full_error: tuple[float, ...] | None = None
     clip_leaves: bool = True
     corrects_parent: bool = True
-    loss: Loss | None = None
+    loss: Loss = SquaredError()
     kept: KeptRows | None = None
     additive: AdditiveStage | None = None
 
@@ -269,10 +270,7 @@ class Tree:
                 f"{', '.join(map(repr, names))}, or a position below {len(names)}."
             )
         part = slice(int(which), int(which) + 1)
-        named = names[part]
-        if self.loss is not None:
-            several = len(names) > 1
-            named = tuple(self.loss.name_of_value(name, several) for name in named)
+        named = tuple(self.loss.name_of_value(n, len(names) > 1) for n in names[part])
         schema = replace(
             self.schema,
             target_names=named,

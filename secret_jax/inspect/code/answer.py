@@ -61,7 +61,7 @@ class Summands(NamedTuple):
         return [[program_of(each, precision) for each in its] for its in self.trees]
 
 
-def link_of(loss: Loss | None) -> Link:
+def link_of(loss: Loss) -> Link:
     """How predictions follow from the values of a tree.
 
     Raises
@@ -69,8 +69,6 @@ def link_of(loss: Loss | None) -> Link:
     ValueError
         If the loss does not say it.
     """
-    if loss is None:
-        return "identity"
     if loss.link is None:
         raise ValueError(
             f"{type(loss).__name__} does not say how predictions follow from what its "
