@@ -409,7 +409,6 @@ class TreeEstimator(ReadingMixin, NestedParameters):
             tree.schema.is_plain
             and not tree.is_soft
             and tree.loss.link == "identity"
-            and tree.kept is None
             and tree.additive is None
         )
 

@@ -73,17 +73,15 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
         a tree without and a tree with them and keeps the one with the lower
         size-penalised error (see ``tolerance``) on rows that did not grow it, or with
         the lower information criterion (without either, the tree without them).
-    leaf : {"ridge", "linear", "constant", "implied", "simple", "m5", "kernel", \
-            "local"} or LeafModel, default="ridge"
+    leaf : {"ridge", "linear", "constant", "implied", "simple", "m5"} \
+            or LeafModel, default="ridge"
         Leaf models: ridge regression shrunk toward the parent's model with a strength
         chosen by generalised cross-validation (`Ridge`), plain least squares
         (`LeastSquares`), the mean (`Constant`, which makes all continuous attributes
         split-only), the regressor that the mixture's Gaussian implies (`Implied`, only
         with ``splits="secret"``), least squares on the one best regressor
         (`SimpleLinear`), or M5's short models, smoothed toward the root's
-        (`M5Linear`). Without equations, from training rows that the leaves keep: kernel
-        regression (`KernelMean`) and locally weighted linear models (`LocalLinear`).
-        Their fields also control how predictions are clipped.
+        (`M5Linear`). Their fields also control how predictions are clipped.
     splits : {"rss", "secret", "cart", "guide", "m5", "retis", "support", "phd"} or \
             SplitFinder, default="rss"
         Method of finding splits: by how much better two linear models fit than one
@@ -401,8 +399,8 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
         if not self._is_plain_hard_tree():
             raise ValueError(
                 "output='device' needs a hard tree of numbers without missing values "
-                "or categories, whose leaves keep no rows, and no additive stage in "
-                "front of it; say output='host'."
+                "or categories, and no additive stage in front of it; say "
+                "output='host'."
             )
         X = validated_on_device(self, X)
         with self._computing(X, fall_back=True):

@@ -16,13 +16,14 @@ import numpy as np
 
 from secret_jax.data.rows import Rows, join, merged
 from secret_jax.data.sampling import ROW_ORDER, hold_out
-from secret_jax.data.source import RowSource, every_row
+from secret_jax.data.source import RowSource
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import CheckedRows, Prepared, prepare
 from secret_jax.fit.staging import View, less_stage, views
 from secret_jax.grow.cost import what_takes_long
 from secret_jax.grow.trees import Recipe
 from secret_jax.losses.interface import Loss
+from secret_jax.losses.numbers import SquaredError
 from secret_jax.models.attach import (
     attach_one,
     counted,
@@ -111,15 +112,10 @@ def _handed_over(
     tree: Tree,
     statistics: NodeStatistics,
 ) -> Tree:
-    """Finish a tree: bounds, and short equations or kept rows."""
+    """Finish a tree: bounds and short equations."""
     tree = replace(tree, additive=prepared.stage)
     tree = bounded(tree, statistics.lower[0], statistics.upper[0])
-    if plan.leaf.keeps_rows:
-        # A row is left out with all its copies: they would tell what it is.
-        distinct = merged(_every_row(prepared, fitted), ROW_ORDER).rows
-        return plan.leaf.keeping(tree, distinct)
-    rows = fitted.all_rows() if tree.loss is not None else fitted.training
-    return with_short_equations(plan, tree, statistics, rows)
+    return with_short_equations(plan, tree, statistics, fitted.all_rows())
 
 
 def with_short_equations(
@@ -135,7 +131,7 @@ def with_short_equations(
         Rows that trained the models; only needed for a loss.
     """
     full = tuple(tree.leaf_error.tolist()) if plan.tau > 0 else None
-    if tree.loss is None:
+    if isinstance(tree.loss, SquaredError):
         return replace(shortened(tree, statistics, plan.tau), full_error=full)
     short = shortened(tree, statistics, plan.tau, loss_spread(tree, rows))
     if plan.tau > 0:
@@ -168,14 +164,6 @@ def _measured(
         tree = attach_one(tree, rows, plan.leaf)
         return counted(tree, statistics), statistics
     return with_statistics(tree, statistics, plan.leaf), statistics
-
-
-def _every_row(prepared: Prepared, fitted: Fitted) -> Rows:
-    """Rows of the statistics of `_measured`, in hash order."""
-    sources = _sources(prepared, fitted.refit)
-    if not sources:
-        return fitted.all_rows()
-    return join([every_row(source, ROW_ORDER) for source in sources])
 
 
 def _sources(prepared: Prepared, refit: bool) -> list[RowSource]:

@@ -11,6 +11,7 @@ import numpy as np
 from secret_jax.inspect.arguments import check_node
 from secret_jax.inspect.equations import model_in_original_units
 from secret_jax.inspect.frame import made_table
+from secret_jax.losses.classes import ClassLoss
 from secret_jax.runtime.values import is_real
 from secret_jax.tree.structure import Tree
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from secret_jax.tree.kept import KINDS
 from secret_jax.tree.structure import StopReason, Tree
 
 _TRIED = (
@@ -19,8 +18,6 @@ def one_leaf_sentence(tree: Tree) -> str:
     linear = bool(tree.coefficient[0, :, 1:].any())
     kind = tree.loss.name_of_regression(tree.n_outputs)
     what = f"this is a {kind} regression" if linear else "this is a constant"
-    if tree.kept is not None:
-        what = f"this is a {KINDS[tree.kept.degree]}"
     reason = StopReason(int(tree.stop_reason[0]))
     why = "no split pays" if reason in _TRIED else reason.sentence
     return f"{why}: {what}"

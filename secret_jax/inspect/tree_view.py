@@ -147,10 +147,7 @@ class NumberView(TreeView):
     def keys(self) -> list[str]:
         tree = self.tree
         error = f"{tree.loss.error_name.split()[-1]}: {tree.loss.error_name}"
-        where = "both on the training rows"
-        if tree.kept is not None:
-            where = "of training rows left out in turn"
-        return [f"[n]: node n; mean: of the target; {error}; {where}"]
+        return [f"[n]: node n; mean: of the target; {error}; both on the training rows"]
 
     def fact_parts(self, node: int) -> list[str]:
         return node_facts(self.tree, node).split(", ")

@@ -66,6 +66,9 @@ class SquaredError(Loss):
         return max(error, 0.0) ** 0.5 * scale
 
 
+SQUARED_ERROR = SquaredError()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Huber(Loss):
     """Huber loss: quadratic for small residuals, linear for large ones.

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from secret_jax.additive.stage import STAGE_ARRAYS, AdditiveStage
+from secret_jax.losses.numbers import SquaredError
 from secret_jax.runtime.warning import warn
 from secret_jax.tree.archive import Archive, ModelFileError, checksum_of, replacing
 from secret_jax.tree.header import (
@@ -26,7 +27,6 @@ from secret_jax.tree.header import (
     schema_to_json,
     to_json,
 )
-from secret_jax.tree.kept import KeptRows
 from secret_jax.tree.sound import flaw_of
 from secret_jax.tree.structure import ARRAY_FIELDS, Tree, joined, separated
 
@@ -35,8 +35,6 @@ FORMAT = "secret_jax model"
 FORMAT_VERSION = 5
 
 _HEADER = "header"
-# Of leaves that keep their rows; the header says the degree of their models.
-_KEPT = ("x", "residual", "weight", "first", "bandwidth")
 # Of curves in front of the tree, in the header.
 _CURVE_NUMBERS = ("intercept", "degrees")
 # Nodes of each tree, in the header of a file that holds several.
@@ -67,10 +65,6 @@ def save_tree(
     schema = tree.schema
     arrays = {name: np.asarray(getattr(tree, name)) for name in ARRAY_FIELDS}
     arrays |= {f"column_{name}": np.asarray(getattr(schema, name)) for name in SCALING}
-    kept = {}
-    if tree.kept is not None:
-        arrays |= {f"kept_{name}": getattr(tree.kept, name) for name in _KEPT}
-        kept = {"kept": tree.kept.degree}
     curves = {}
     if tree.additive is not None:
         arrays |= {f"curves_{n}": getattr(tree.additive, n) for n in STAGE_ARRAYS}
@@ -89,7 +83,6 @@ def save_tree(
         **({} if tree.bounds is None else {"bounds": tree.bounds}),
         **({} if tree.full_error is None else {"full_error": tree.full_error}),
         "loss": loss_to_json(tree.loss),
-        **kept,
         **curves,
     }
     header["checksum"] = checksum_of(header, arrays)
@@ -308,8 +301,6 @@ def _read(path: str | os.PathLike[str]) -> tuple[list[Tree], dict[str, Any]]:
         )
     try:
         members = [*ARRAY_FIELDS, *(f"column_{name}" for name in SCALING)]
-        if "kept" in header:
-            members += [f"kept_{name}" for name in _KEPT]
         if "curves" in header:
             members += [f"curves_{name}" for name in STAGE_ARRAYS]
         arrays = {key: archive.array(key) for key in members}
@@ -320,10 +311,6 @@ def _read(path: str | os.PathLike[str]) -> tuple[list[Tree], dict[str, Any]]:
         schema = schema_from_json(header["schema"], scaling)
     except Exception:
         raise archive.altered from None
-    kept = None
-    if "kept" in header:
-        rows = {key: arrays[f"kept_{key}"] for key in _KEPT}
-        kept = KeptRows(degree=header["kept"], **rows)
     stage = None
     if "curves" in header:
         stage = AdditiveStage(
@@ -339,7 +326,6 @@ def _read(path: str | os.PathLike[str]) -> tuple[list[Tree], dict[str, Any]]:
         clip_leaves=header["clip_leaves"],
         corrects_parent=header.get("corrects_parent", True),
         loss=from_json(header.get("loss")) or SquaredError(),
-        kept=kept,
         additive=stage,
     )
     sizes = header["extra"].get(_SIZES)

@@ -48,7 +48,7 @@ class OneRow(NamedTuple):
         """Convert a tree; None if it has gates, categories, outputs, a loss or rows."""
         schema = tree.schema
         hard = not tree.is_soft and (tree.kind != SplitKind.DISCRETE).all()
-        single = tree.n_outputs == 1 and tree.loss.link == "identity" and tree.kept is None
+        single = tree.n_outputs == 1 and tree.loss.link == "identity"
         if not (hard and schema.is_plain and single and tree.additive is None):
             return None
         low, high = (side[:, 0].tolist() for side in tree.clip_range())

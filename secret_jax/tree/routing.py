@@ -25,7 +25,6 @@ from secret_jax.runtime.parallel import ROW_BLOCK, in_blocks
 from secret_jax.runtime.programs import program
 from secret_jax.runtime.shapes import bucket, next_power_of_two, padded
 from secret_jax.tree.decision import goes_left
-from secret_jax.tree.kept import require_equations
 from secret_jax.tree.one_row import OneRow
 from secret_jax.tree.soft import (
     SoftRouting,
@@ -242,7 +241,6 @@ _PADDED: weakref.WeakKeyDictionary[Tree, dict[Callable, Any]] = (
 
 def routing_of(tree: Tree) -> _Routing:
     """Padded arrays of a hard tree, cached, for compiled functions."""
-    require_equations(tree)
     refuse_stage(tree.additive, "A compiled program", "Predict on the host")
     return _padded_once(tree, _routing)
 
@@ -329,8 +327,6 @@ def values_at(tree: Tree, table: Table, node: np.ndarray) -> np.ndarray:
     coefficient = tree.coefficient[node]
     regressors = table.x[:, : tree.schema.n_regressors]
     value = np.einsum("ij,ikj->ik", regressors, coefficient[:, :, 1:])
-    if tree.kept is not None:
-        value += tree.kept.corrections(regressors, node)
     low, high = tree.clip_range()
     return np.clip(coefficient[:, :, 0] + value, low[node], high[node])
 
@@ -432,7 +428,7 @@ def values(tree: Tree, table: Table | Unencoded) -> np.ndarray:
 
 def own_values(tree: Tree, table: Table | Unencoded) -> np.ndarray:
     """Predict with the tree alone, without additive curves; see `values`."""
-    if _shape(table)[0] <= _FEW_ROWS or tree.kept is not None:
+    if _shape(table)[0] <= _FEW_ROWS:
         table = table.encoded() if isinstance(table, Unencoded) else table.on_host()
         if tree.is_soft:
             return few_rows(_padded_once(tree, _soft_routing), *table)
@@ -456,7 +452,7 @@ def walk(tree: Tree, table: Table) -> tuple[np.ndarray, np.ndarray]:
     prediction : ndarray of shape (depth + 1, n_outputs, n_rows)
         In standardised units, clipped as the tree clips.
     """
-    if len(table.x) <= _FEW_WALKED or tree.kept is not None:
+    if len(table.x) <= _FEW_WALKED:
         table = table.on_host()
         steps = [np.zeros(len(table.x), np.int32)]
         for _ in range(tree.max_depth):

@@ -215,7 +215,6 @@ def test_intervals_hold_their_share(rows, model):
     "options",
     [
         {"loss": Quantile()},
-        {"leaf": "kernel"},
         {"prune": None, "additive": "auto"},
         {"prune": "aic", "additive": "auto"},
     ],

@@ -11,6 +11,7 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from secret_jax import (
+    KernelTreeRegressor,
     SecretBoostingClassifier,
     SecretBoostingRegressor,
     SecretClassifier,
@@ -36,7 +37,7 @@ EVERY = [
     SecretRegressor.retis(**_SMALL),
     SecretRegressor.support(**_SMALL),
     SecretRegressor(splits="phd", leaf="linear", distill=False, **_SMALL),
-    SecretRegressor(leaf="kernel", **_STUMP),
+    KernelTreeRegressor(SecretRegressor(**_STUMP), head="local"),
     SecretRegressor(loss="absolute", **_STUMP),
     _POISSON,
     SecretRegressor(additive="auto", **_STUMP),

@@ -16,6 +16,7 @@ from secret_jax.inspect.code.python_phrases import TAKEN
 from secret_jax.inspect.code.sql import sql_code
 from secret_jax.inspect.rest import rest_of
 from secret_jax.losses.interface import Loss
+from secret_jax.losses.numbers import SQUARED_ERROR
 from secret_jax.tree.structure import Tree
 
 
@@ -132,7 +133,7 @@ def export_sum(
     function_name: str | None = None,
     precision: int | None = None,
     table: str | None = None,
-    loss: Loss | None = None,
+    loss: Loss = SQUARED_ERROR,
     classes: Classes | None = None,
     output: int | str | None = None,
 ) -> str:
@@ -197,7 +198,7 @@ def _exported(
 
 
 def _answer(
-    loss: Loss | None, classes: Classes | None, output: int | str | None
+    loss: Loss, classes: Classes | None, output: int | str | None
 ) -> Answer:
     """What sums of a loss mean."""
     if classes is None:
