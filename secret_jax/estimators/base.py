@@ -104,7 +104,7 @@ class TreeEstimator(ReadingMixin, NestedParameters):
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
         *,
-        prune_set: Any = None,
+        eval_set: Any = None,
     ) -> Self:
         """Grow and prune a tree.
 
@@ -113,7 +113,7 @@ class TreeEstimator(ReadingMixin, NestedParameters):
         X : array-like or DataFrame of shape (n_rows, n_features)
         y : array-like of shape (n_rows,) or (n_rows, n_outputs)
         sample_weight : array-like of shape (n_rows,), optional
-        prune_set : tuple (X, y) or (X, y, sample_weight), optional
+        eval_set : tuple (X, y) or (X, y, sample_weight), optional
             Rows to prune on. Unless ``HoldOut(refit=False)`` prunes, the final tree is
             grown on them as well, and their categories are those of the tree; up to
             8192 rows, ``prune="auto"`` cross-validates both together. Without weights
@@ -147,7 +147,7 @@ class TreeEstimator(ReadingMixin, NestedParameters):
         plan = self._plan()
         with shown(self.verbose) as progress, one_thread_for_products():
             return self._fit(
-                replace(plan, progress=progress), X, y, sample_weight, prune_set
+                replace(plan, progress=progress), X, y, sample_weight, eval_set
             )
 
     def _fit(
@@ -156,7 +156,7 @@ class TreeEstimator(ReadingMixin, NestedParameters):
         X: TableLike,
         y: ArrayLike,
         sample_weight: ArrayLike | None,
-        prune_set: Any = None,
+        eval_set: Any = None,
         copies: np.ndarray | None = None,
     ) -> Self:
         """Fit; ``copies`` are rows per given row, by default those of the weights."""
@@ -166,8 +166,8 @@ class TreeEstimator(ReadingMixin, NestedParameters):
                 given, targets = self._given(X, y, sample_weight)
                 if copies is not None:
                     given = given._replace(copies=copies)
-                others = self._pruning_rows(prune_set, targets)
-                together = others is not None and len(prune_set) == 3
+                others = self._pruning_rows(eval_set, targets)
+                together = others is not None and len(eval_set) == 3
                 given, others = _scaled(given, others, together)
                 finished = fit_tree(plan, given, others)
         except BaseException:
@@ -222,26 +222,26 @@ class TreeEstimator(ReadingMixin, NestedParameters):
         rows = CheckedRows(X, targets.values, targets.weight, copies, targets.names)
         return rows, targets
 
-    def _pruning_rows(self, prune_set: Any, known: Targets) -> CheckedRows | None:
-        if prune_set is None:
+    def _pruning_rows(self, eval_set: Any, known: Targets) -> CheckedRows | None:
+        if eval_set is None:
             return None
         holds_out = isinstance(self.prune, PruningRule) and self.prune.held_out_share
         if self.prune not in ("auto", "holdout") and not holds_out:
             raise ValueError(
-                f"prune_set was given, but prune={self.prune!r} uses no such rows. "
-                "Set prune='auto' or 'holdout', or leave prune_set out."
+                f"eval_set was given, but prune={self.prune!r} uses no such rows. "
+                "Set prune='auto' or 'holdout', or leave eval_set out."
             )
-        if not isinstance(prune_set, tuple | list) or len(prune_set) not in (2, 3):
+        if not isinstance(eval_set, tuple | list) or len(eval_set) not in (2, 3):
             raise ValueError(
-                "prune_set should be a pair (X, y) of rows to prune on, or a triple "
-                f"(X, y, sample_weight), got {type(prune_set).__name__}."
+                "eval_set should be a pair (X, y) of rows to prune on, or a triple "
+                f"(X, y, sample_weight), got {type(eval_set).__name__}."
             )
         try:
-            X = validated(self, prune_set[0], reset=False)
-            weight = checked_weight((*prune_set, None)[2], X)
-            targets = self._targets(prune_set[1], X, weight, known)
+            X = validated(self, eval_set[0], reset=False)
+            weight = checked_weight((*eval_set, None)[2], X)
+            targets = self._targets(eval_set[1], X, weight, known)
         except ValueError as error:
-            raise ValueError(f"In prune_set: {error}") from None
+            raise ValueError(f"In eval_set: {error}") from None
         return CheckedRows(X, targets.values, targets.weight, copies_of(weight))
 
     def _outputs(self, X: TableLike) -> np.ndarray:

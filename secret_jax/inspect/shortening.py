@@ -29,5 +29,5 @@ def shortening_facts(tree: Tree) -> str:
     short_text, full_text = number(short, digits=3), number(full, digits=3)
     return (
         f"{what} on the training rows: {short_text} with these short equations, "
-        f"{full_text} with full ones (tau=0)"
+        f"{full_text} with full ones (equation_tolerance=0)"
     )
