@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.utils import Bunch, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from secret_jax.data.device import FAR
 from secret_jax.data.encoding import Unencoded, unencoded
 from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.rows import Table
@@ -351,7 +352,7 @@ class TreeEstimator(ReadingMixin, NestedParameters):
             Node ids from the root down; below its leaf a row has -1.
         """
         with self._computing(X, fall_back=True):
-            path = routing.walk(*self._tree_and_rows(X))[0].T.copy()
+            path = routing.paths_of(*self._tree_and_rows(X)).T.copy()
         path[:, 1:][path[:, 1:] == path[:, :-1]] = -1
         return path
 
@@ -391,15 +392,22 @@ class TreeEstimator(ReadingMixin, NestedParameters):
 
         return load_model(path, cls)
 
-    def _is_plain_row(self, X: TableLike) -> bool:
-        """Whether X is one row of floats that needs no validation."""
-        return (
+    def _plain_row(self, X: TableLike) -> Table | None:
+        """Encode one row of floats that needs no validation; None for all else."""
+        if not (
             type(X) is np.ndarray
             and X.shape == (1, self.__dict__.get("n_features_in_"))
             and X.dtype in _FLOATS
-            and "tree_" in self.__dict__
             and "feature_names_in_" not in self.__dict__
-        )
+            and "tree_" in self.__dict__
+            and self.tree_.schema.is_plain
+            and np.isfinite(X).all()
+        ):
+            return None
+        schema = self.tree_.schema
+        with np.errstate(over="ignore"):
+            x = np.clip((X - schema.center) / schema.scale, -FAR, FAR)
+        return Table(x.astype(np.float32), np.zeros((1, 0), np.int32))
 
     def _is_plain_hard_tree(self) -> bool:
         """Whether rows in shards can be predicted on their devices."""

@@ -375,10 +375,9 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
         """
         if output != "host":
             return self._on_device(X, output, return_std)
-        if not return_std and self._is_plain_row(X):
-            short = routing.predict_one(self.tree_, X)
-            if short is not None:
-                return short
+        row = None if return_std else self._plain_row(X)
+        if row is not None:
+            return routing.predict(self.tree_, row)
         prediction = self._outputs(X)
         if not return_std:
             return prediction

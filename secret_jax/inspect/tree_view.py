@@ -22,6 +22,7 @@ from secret_jax.inspect.rest import rest_of
 from secret_jax.inspect.words import clip_facts, node_facts
 from secret_jax.tree import routing
 from secret_jax.tree.structure import Tree
+from secret_jax.tree.walk import values_at
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -178,7 +179,7 @@ class NumberView(TreeView):
         tree = self.tree
         if node is None:
             return np.asarray(routing.predict(tree, table), np.float64)
-        value = routing.values_at(tree, table, np.full(len(table.x), node))
+        value = values_at(tree, table, np.full(len(table.x), node))
         return tree.schema.restore_targets(tree.loss.prediction(value))
 
     @property
