@@ -29,6 +29,7 @@ from secret_jax.fit.plan import Plan
 from secret_jax.inspect.class_sets import ClassSetsMixin
 from secret_jax.inspect.classes import with_all_classes
 from secret_jax.losses.classes import CrossEntropy
+from secret_jax.losses.interface import Loss
 from secret_jax.splits.rss import RssSplits
 
 
@@ -101,7 +102,7 @@ class SecretBoostingClassifier(ClassSetsMixin, ClassifierMixin, DistillingMixin)
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "class_weight": ClassifierParameters._parameter_constraints["class_weight"]
     }
-    _loss: ClassVar[CrossEntropy | None] = CrossEntropy()
+    _loss: ClassVar[Loss] = CrossEntropy()
 
     def predict(self, X: TableLike) -> np.ndarray:
         """Predict the most likely class of every row.

@@ -403,7 +403,7 @@ class TreeEstimator(ReadingMixin, NestedParameters, TableParameters):
         return (
             tree.schema.is_plain
             and not tree.is_soft
-            and tree.loss is None
+            and tree.loss.link == "identity"
             and tree.additive is None
         )
 

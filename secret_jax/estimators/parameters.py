@@ -18,7 +18,7 @@ from secret_jax.learners.phd import PhdSplits
 from secret_jax.learners.retis import RetisSplits
 from secret_jax.learners.support import SupportSplits
 from secret_jax.losses.interface import Loss
-from secret_jax.losses.numbers import Huber, Poisson
+from secret_jax.losses.numbers import Huber, Poisson, SquaredError
 from secret_jax.losses.quantile import Quantile
 from secret_jax.models.by_loss import LossModel
 from secret_jax.models.interface import LeafModel
@@ -82,7 +82,7 @@ NAMED: Named = {
     "refine": _REFINEMENTS,
     "distill": _DISTILLATIONS,
     "loss": {
-        "squared": None,
+        "squared": SquaredError(),
         "absolute": Quantile(),
         "huber": Huber(),
         "poisson": Poisson(),

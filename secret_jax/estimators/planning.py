@@ -10,8 +10,11 @@ from secret_jax.data.roles import ColumnOptions
 from secret_jax.estimators.nested import NestedParameters
 from secret_jax.estimators.parameters import value_of
 from secret_jax.fit.plan import Plan
+from secret_jax.losses.classes import ClassLoss
+from secret_jax.losses.numbers import SquaredError
 from secret_jax.models.generalised import generalised
 from secret_jax.models.interface import LeafModel
+from secret_jax.models.least_squares import Implied
 from secret_jax.prune.criteria import InformationCriterion
 from secret_jax.runtime.values import check_constraints, constraints_of, refuse
 
@@ -38,19 +41,18 @@ def plan_of(estimator: NestedParameters, seed: int, caller: str = "") -> Plan:
             value.check()
     names = ("splits", "leaf", "prune", "refine", "distill")
     splits, leaf, prune, refine, distill = (values[name] for name in names)
-    loss = values.get("loss")
-    if loss is not None:
-        if loss.of_classes:
-            allowed = "a loss of numbers; for classes use SecretClassifier"
-            refuse("loss", caller, allowed, parameters["loss"])
-        fitted_to_loss = generalised(leaf, loss)
-        if fitted_to_loss is None:
-            allowed = f"'ridge', 'linear' or 'constant' with loss={loss!r}"
-            refuse("leaf", caller, allowed, parameters["leaf"])
-        leaf = fitted_to_loss
-        if not loss.predicts_means:
-            distill = None  # the mean of medians and rows is no median
-    if leaf.needs_implied_models and not splits.implies_models:
+    loss = values.get("loss", leaf.loss)
+    if "loss" in values and isinstance(loss, ClassLoss):
+        allowed = "a loss of numbers; for classes use SecretClassifier"
+        refuse("loss", caller, allowed, parameters["loss"])
+    fitted_to_loss = generalised(leaf, loss)
+    if fitted_to_loss is None:
+        allowed = f"'ridge', 'linear' or 'constant' with loss={loss!r}"
+        refuse("leaf", caller, allowed, parameters["leaf"])
+    leaf = fitted_to_loss
+    if not loss.predicts_means:
+        distill = None  # the mean of medians and rows is no median
+    if isinstance(leaf, Implied) and not splits.implies_models:
         allowed = "another one with these splits: they imply no models of the leaves"
         refuse("leaf", caller, allowed, parameters["leaf"])
     if refine is not None and not refine.knows(leaf.loss):
@@ -109,7 +111,7 @@ def _check_additive(
 ) -> None:
     """Refuse options that cannot be combined with an additive stage."""
     given = parameters["additive"]
-    if leaf.loss is not None:
+    if not isinstance(leaf.loss, SquaredError):
         allowed = f"None with {leaf.loss!r}: curves are fitted to squared errors"
         refuse("additive", caller, allowed, given)
     if additive.only_if_better and not unseen:

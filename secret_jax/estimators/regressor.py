@@ -27,6 +27,7 @@ from secret_jax.inspect.intervals import (
     conformity_scores,
     node_deviations,
 )
+from secret_jax.losses.numbers import SquaredError
 from secret_jax.models.sharded import predict_where_they_lie
 from secret_jax.stream.mixin import StreamMixin
 from secret_jax.tree import routing
@@ -286,7 +287,7 @@ class SecretRegressor(
         prediction = self._outputs(X)
         if not return_std:
             return prediction
-        if self.tree_.loss is not None:
+        if not isinstance(self.tree_.loss, SquaredError):
             raise ValueError(
                 f"Standard deviations and intervals need loss='squared', and the tree "
                 f"was fitted with {self.tree_.loss!r}. For an interval fit two "
@@ -397,9 +398,7 @@ class SecretRegressor(
     ) -> Targets:
         """See `TreeEstimator`."""
         values = validated_targets(y, X)
-        loss = value_of("loss", self.loss)
-        if loss is not None:
-            loss.check_targets(values)
+        value_of("loss", self.loss).check_targets(values)
         n_outputs = values.shape[1]
         if known is not None and n_outputs != known.values.shape[1]:
             raise ValueError(

@@ -138,7 +138,7 @@ class NumberView(TreeView):
     @property
     def target(self) -> str:
         """See `TreeView`."""
-        return self.name if self.tree.loss is not None else self.title
+        return self.name
 
     @property
     def equations(self) -> list[Tree]:
@@ -147,9 +147,7 @@ class NumberView(TreeView):
     @property
     def keys(self) -> list[str]:
         tree = self.tree
-        error = (
-            "error: root mean squared error" if tree.loss is None else "loss: mean loss"
-        )
+        error = f"{tree.loss.error_name.split()[-1]}: {tree.loss.error_name}"
         return [f"[n]: node n; mean: of the target; {error}; both on the training rows"]
 
     def fact_parts(self, node: int) -> list[str]:
@@ -182,9 +180,7 @@ class NumberView(TreeView):
         if node is None:
             return np.asarray(routing.predict(tree, table), np.float64)
         value = values_at(tree, table, np.full(len(table.x), node))
-        if tree.loss is not None:
-            value = tree.loss.prediction(value)
-        return tree.schema.restore_targets(value)
+        return tree.schema.restore_targets(tree.loss.prediction(value))
 
     @property
     def means(self) -> np.ndarray:

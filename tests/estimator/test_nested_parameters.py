@@ -33,19 +33,19 @@ from secret_jax import (
     SplitFinder,
     Tao,
 )
-from secret_jax.estimators.parameters import CONSTRAINTS, NAMED
+from secret_jax.estimators.parameters import NAMED
 from secret_jax.refine.interface import Fitted, Refined
-from secret_jax.runtime.values import Value
+from secret_jax.runtime.values import Value, at_least, constraints_of
 from secret_jax.tree.structure import SplitKind, compact
 
-VALUES = [value for values in NAMED.values() for value in values.values()]
+VALUES = [value for values in NAMED.values() for value in filter(None, values.values())]
 VALUES += [CostComplexity()]
 
 
 def test_the_constructor_is_short():
     parameters = inspect.signature(SecretRegressor).parameters
-    assert len(parameters) <= 25
-    assert set(parameters) == set(CONSTRAINTS)
+    assert len(parameters) <= 21
+    assert set(parameters) == set(constraints_of(SecretRegressor))
     # What is not about one of its parts is left to their fields.
     assert set(NAMED) <= set(parameters)
 
@@ -264,7 +264,7 @@ def test_a_refinement_of_ones_own():
 def test_a_value_of_ones_own_is_checked_by_its_own_constraints():
     @dataclass(frozen=True, kw_only=True)
     class Picky(Stump):
-        _parameter_constraints = {"depth": CONSTRAINTS["max_depth"]}  # noqa: RUF012
+        _parameter_constraints = {"depth": [at_least(0), None]}  # noqa: RUF012
 
     with refusal("'depth' parameter of Picky", "[0, inf) or None", "Got -1 instead"):
         SecretRegressor(prune=Picky(depth=-1)).fit(*crease())
