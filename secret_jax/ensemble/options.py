@@ -35,8 +35,9 @@ class TreeSize(Value):
     Examples
     --------
     >>> from secret_jax import SecretBoostingRegressor, TreeSize
-    >>> SecretBoostingRegressor(size=TreeSize(max_leaf_nodes=12)).size.max_leaf_nodes
-    12
+    >>> model = SecretBoostingRegressor(max_leaf_nodes=TreeSize(leaf="constant"))
+    >>> model.max_leaf_nodes.max_leaf_nodes
+    16
     """
 
     max_leaf_nodes: int = 16

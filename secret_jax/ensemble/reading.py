@@ -80,7 +80,7 @@ class BoosterReading:
         >>> from secret_jax import SecretBoostingRegressor
         >>> from secret_jax.datasets import make_fried
         >>> X, y = make_fried(400, random_state=0)
-        >>> model = SecretBoostingRegressor(size=8, n_rounds=10).fit(X, y)
+        >>> model = SecretBoostingRegressor(max_leaf_nodes=8, max_iter=10).fit(X, y)
         >>> curve = model.effect("x3", n_points=5)  # y rises by 10 with it
         >>> bool(8 < curve.mean[-1] - curve.mean[0] < 11)
         True
@@ -160,7 +160,7 @@ class BoosterReading:
         """Export all trees as Python functions.
 
         See `secret_jax.inspect.code.export.export_code` for the parameters and what
-        exported classifiers return. With ``average=False`` it is a sixth as long.
+        exported classifiers return. With ``ensemble=False`` it is a sixth as long.
 
         Raises
         ------

@@ -19,9 +19,9 @@ from secret_jax.grow.frontier import Root
 from secret_jax.grow.grower import GrowOptions, grown
 from secret_jax.models.attach import attach_at
 from secret_jax.runtime.hashing import mix
-from secret_jax.tree.routing import descend, values_at
+from secret_jax.tree.routing import TreeSum
 from secret_jax.tree.structure import Tree, joined
-from secret_jax.tree.sums import TreeSum
+from secret_jax.tree.walk import descend, values_at
 
 # Where no more rows than these are new to a tree they walk it on the host: those of
 # folds need no program. Of more the compiled program takes all rows.

@@ -74,9 +74,9 @@ class Finished(NamedTuple):
     prepared: Prepared
 
 
-def fit_tree(plan: Plan, given: CheckedRows, prune_set: CheckedRows | None) -> Finished:
+def fit_tree(plan: Plan, given: CheckedRows, eval_set: CheckedRows | None) -> Finished:
     """Grow, prune and distil a tree; the result also has the input of a refinement."""
-    return fit_prepared(plan, prepare(plan, given, prune_set))
+    return fit_prepared(plan, prepare(plan, given, eval_set))
 
 
 def fit_prepared(plan: Plan, prepared: Prepared) -> Finished:
@@ -130,11 +130,15 @@ def with_short_equations(
     rows : Rows
         Rows that trained the models; only needed for a loss.
     """
-    full = tuple(tree.leaf_error.tolist()) if plan.tau > 0 else None
+    full = tuple(tree.leaf_error.tolist()) if plan.equation_tolerance > 0 else None
     if tree.loss is None:
-        return replace(shortened(tree, statistics, plan.tau), full_error=full)
-    short = shortened(tree, statistics, plan.tau, loss_spread(tree, rows))
-    if plan.tau > 0:
+        return replace(
+            shortened(tree, statistics, plan.equation_tolerance), full_error=full
+        )
+    short = shortened(
+        tree, statistics, plan.equation_tolerance, loss_spread(tree, rows)
+    )
+    if plan.equation_tolerance > 0:
         short = recentred(short, tree, rows, plan.leaf)
     return replace(with_standard_errors(short, rows), full_error=full)
 
@@ -180,7 +184,7 @@ def refine_tree(plan: Plan, finished: Finished) -> Refined:
     assert refinement is not None
     plan = replace(plan, additive=None)  # what there is was taken from the targets
     if refinement.needs_unseen_rows and not fitted.folds:
-        reason = "there are too few rows to hold some out; give more, or a prune_set"
+        reason = "there are too few rows to hold some out; give more, or a eval_set"
         return Refined(finished.tree, 0, reason)
     tree, student_rows, refit = fitted.tree, fitted.student_rows, fitted.refit
     if refinement.held_out_share and fitted.held_out is None:
@@ -218,10 +222,10 @@ def divided(prepared: Prepared, rule: PruningRule) -> Evidence:
     """Divide the rows into training and held-out rows.
 
     ================== ===================== ==================== ====================
-    rule               ``prune_set``         training             held out
+    rule               ``eval_set``         training             held out
     ================== ===================== ==================== ====================
     holds rows out     none                  the first by hash    the rest
-    holds rows out     given                 all rows             those of prune_set
+    holds rows out     given                 all rows             those of eval_set
     makes folds        given                 both together        none
     any other          none                  all rows             none
     ================== ===================== ==================== ====================
@@ -246,7 +250,7 @@ def grown(plan: Plan, prepared: Prepared, rule: PruningRule) -> tuple[Fitted, Pr
     """
     schema, share = prepared.schema, prepared.sampled_share
     evidence = divided(prepared, rule)._replace(
-        tolerance=plan.tolerance, leaf=plan.leaf
+        tolerance=plan.pruning_tolerance, leaf=plan.leaf
     )
     evidence = _with_error_of_constant(evidence, plan.leaf.loss)
     training = evidence.training

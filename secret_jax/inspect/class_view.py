@@ -18,6 +18,7 @@ from secret_jax.inspect.tree_view import TreeView
 from secret_jax.losses.classes import CrossEntropy, class_in_words
 from secret_jax.tree import routing
 from secret_jax.tree.structure import Tree
+from secret_jax.tree.walk import values_at
 
 _LEAST_SHARE = 0.005  # of a class that is told
 _MOST_SHARES = 4  # that are told of a node
@@ -150,7 +151,7 @@ class ClassView(TreeView):
         if node is None:
             return self._of_values(routing.values(self.tree, table))
         at = np.full(len(table.x), node)
-        return self._of_values(routing.values_at(self.tree, table, at))
+        return self._of_values(values_at(self.tree, table, at))
 
     def _of_values(self, value: np.ndarray) -> np.ndarray:
         assert self.tree.loss is not None

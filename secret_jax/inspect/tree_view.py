@@ -24,6 +24,7 @@ from secret_jax.inspect.printing import counted_rows, number
 from secret_jax.inspect.rounding import rounded_model
 from secret_jax.tree import routing
 from secret_jax.tree.structure import Tree
+from secret_jax.tree.walk import values_at
 
 # The mean of a node is told in steps of this share of the target's deviation.
 _STEP_OF_MEAN = 1e-2
@@ -206,7 +207,7 @@ class NumberView(TreeView):
         tree = self.tree
         if node is None:
             return np.asarray(routing.predict(tree, table), np.float64)
-        value = routing.values_at(tree, table, np.full(len(table.x), node))
+        value = values_at(tree, table, np.full(len(table.x), node))
         if tree.loss is not None:
             value = tree.loss.prediction(value)
         return tree.schema.restore_targets(value)

@@ -27,8 +27,8 @@ from secret_jax.prune.watch import LEVELS_BELOW
 from secret_jax.refine.interface import Fitted
 from secret_jax.runtime.parallel import in_blocks
 from secret_jax.runtime.values import Value, at_least, real
-from secret_jax.tree.routing import descend, values_at
 from secret_jax.tree.structure import StopReason, Tree, compact
+from secret_jax.tree.walk import descend, values_at
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -63,7 +63,7 @@ def test_without_penalty_a_root_is_scikit_learns_logistic_regression(n_classes):
     # So many degrees of freedom for nothing choose the weakest ridge.
     leaf = Logistic(prior=0.0, gcv_factor=0.0, n_steps=100, clip_margin=None)
     ours = SecretClassifier(
-        splits="cart", leaf=leaf, max_depth=0, tau=0.0, prune=None
+        splits="cart", leaf=leaf, max_depth=0, equation_tolerance=0.0, prune=None
     ).fit(X, label)
     theirs = LogisticRegression(C=1e8, tol=1e-9, max_iter=1000).fit(X, label)
     found, expected = ours.predict_proba(X), theirs.predict_proba(X)
@@ -165,7 +165,9 @@ def test_a_steep_slope_is_not_held_back():
     X = random.normal(size=(6000, 3))
     chance = 1 / (1 + np.exp(-20 * (X @ [1, -1, 0.5]) - 1))
     label = random.random(6000) < chance
-    model = SecretClassifier(splits="cart", max_depth=0, tau=0.0, prune=None)
+    model = SecretClassifier(
+        splits="cart", max_depth=0, equation_tolerance=0.0, prune=None
+    )
     model.fit(X[:3000], label[:3000])
     theirs = LogisticRegression(C=1e8, max_iter=1000).fit(X[:3000], label[:3000])
     ours, best = (

@@ -15,7 +15,7 @@ from secret_jax import Huber, Loss, Poisson, Quantile, SecretRegressor
 from secret_jax.losses.classes import CrossEntropy
 from secret_jax.tree.file import ModelFileError
 
-ROOT = {"splits": "cart", "max_depth": 0, "prune": None, "tau": 0.0}
+ROOT = {"splits": "cart", "max_depth": 0, "prune": None, "equation_tolerance": 0.0}
 
 
 def table(n=300, seed=0):
@@ -107,8 +107,10 @@ def test_outliers_hardly_count(loss, share, size):
     level = X @ [1.0, -1.0, 0.5]
     y = level + 0.3 * random.normal(size=2000)
     y[: int(2000 * share)] = size
-    for tau in (0.0, 0.03):
-        model = SecretRegressor(loss=loss, **ROOT | {"tau": tau}).fit(X, y)
+    for equation_tolerance in (0.0, 0.03):
+        model = SecretRegressor(
+            loss=loss, **ROOT | {"equation_tolerance": equation_tolerance}
+        ).fit(X, y)
         assert np.sqrt(np.mean((model.predict(X) - level) ** 2)) < 0.05
     assert model.reading_cost_ == 4
 
