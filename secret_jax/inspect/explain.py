@@ -188,7 +188,9 @@ def _contributions(tree: Tree, table: Table) -> _Part:
         leaf[block] = leaves[largest]
         share[block] = shares[np.arange(len(x)), largest]
     scale, baseline = schema.target_scale, float(schema.restore_target(level[0]))
-    return _Part(baseline, linear * scale, splits * scale, clipping * scale, leaf, share)
+    return _Part(
+        baseline, linear * scale, splits * scale, clipping * scale, leaf, share
+    )
 
 
 def _shapley(tree: Tree, table: Table, background: Table, part: _Part) -> _Part:

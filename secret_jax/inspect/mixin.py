@@ -1,6 +1,6 @@
 """Methods of fitted estimators: text, tables, pictures, programs, explanations.
 
-A method is the function of that name itself, which reads an estimator as well as a tree.
+A method is the function of that name, which reads an estimator as well as a tree.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Sentences about a whole tree: its one leaf, short equations, missing values, gates."""
+"""Sentences about a whole tree: one leaf, short equations, missing values, gates."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def shortening_facts(tree: Tree) -> str:
         what, short, full = "R²", 1.0 - short / variance, 1.0 - full / variance
     return (
         f"{what} on the training rows: {number(short, digits=3)} with these short "
-        f"equations, {number(full, digits=3)} with full ones (tau=0)"
+        f"equations, {number(full, digits=3)} with full ones (equation_tolerance=0)"
     )
 
 

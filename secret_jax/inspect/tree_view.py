@@ -191,6 +191,13 @@ class NumberView(TreeView):
         model = rounded_model(model_in_original_units(self.tree, node), precision)
         return clipped_to(model.low, model.high) if model.terms else ""
 
+    def bounds(self, node: int) -> str:
+        """`range_facts` for whoever does not know of clipping."""
+        model = rounded_model(model_in_original_units(self.tree, node))
+        if not model.terms or math.isinf(model.low):
+            return ""
+        return f"predicts at least {number(model.low)} and at most {number(model.high)}"
+
     def targets(self, table: Table, X: Any, y: Any) -> np.ndarray:
         """See `TreeView`; ``y`` may hold all outputs that were fitted."""
         del table

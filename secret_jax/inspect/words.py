@@ -1,4 +1,4 @@
-"""Splits, equations and paths in words, the same for text, pictures and explanations."""
+"""Splits, equations and paths in words, for text, pictures and explanations."""
 
 from __future__ import annotations
 

@@ -18,7 +18,6 @@ from secret_jax.inspect.equations import (
     model_in_original_units,
     range_of_node,
 )
-from secret_jax.inspect.explain import path_sentence
 from secret_jax.inspect.plot.classes import draw_class_table, draw_classes
 from secret_jax.inspect.plot.layout import with_short_names
 from secret_jax.inspect.plot.picture import Picture
@@ -38,7 +37,7 @@ from secret_jax.inspect.printing import counted, number, quoted
 from secret_jax.inspect.rounding import PrintedTerm, printed_model
 from secret_jax.inspect.tree_view import TreeView
 from secret_jax.inspect.views import Readable, as_view
-from secret_jax.inspect.words import term_words
+from secret_jax.inspect.words import path_sentence, term_words
 from secret_jax.tree.routing import paths_of
 from secret_jax.tree.structure import Tree
 
@@ -114,7 +113,7 @@ def plot_leaf(
     if (X is None) != (y is None):
         raise ValueError("Give both X and y, or neither of them.")
     rows = None if X is None else _Reached.of(view, node, X, y)
-    view = with_short_names(view.without_curves())
+    view = with_short_names(view)
     if len(view.equations) == 1:
         bars = _Bars.of(view, node)
         n_lines = len(bars.terms[:max_terms])
@@ -144,7 +143,6 @@ class _Reached(NamedTuple):
     def of(cls, view: TreeView, node: int, X: Any, y: Any) -> _Reached:
         table = encode(view.tree.schema, X)
         actual = view.targets(table, X, y)
-        view = view.without_curves()
         tree = view.tree
         path = paths_of(tree, table)
         reached = path[tree.depth[node]] == node

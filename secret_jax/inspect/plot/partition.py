@@ -30,9 +30,7 @@ from secret_jax.inspect.plot.style import (
     round_marks,
 )
 from secret_jax.inspect.plot.surface import draw_surface
-from secret_jax.inspect.tree_view import TreeView
 from secret_jax.inspect.views import Readable, as_view
-from secret_jax.tree.structure import Tree
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,7 +10,7 @@ import numpy as np
 from secret_jax.data.rows import Table
 from secret_jax.inspect.class_errors import ClassErrors, class_errors, confusion, roc
 from secret_jax.inspect.class_view import ClassView
-from secret_jax.inspect.one_leaf import kind_of_regression
+from secret_jax.inspect.notes import kind_of_regression
 from secret_jax.inspect.printing import number
 from secret_jax.inspect.report.error_lines import (
     ErrorLine,
