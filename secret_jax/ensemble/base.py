@@ -30,7 +30,8 @@ from secret_jax.ensemble.race import Limits
 from secret_jax.estimators.base import Targets
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import CheckedRows, read_rows
-from secret_jax.losses.classes import CrossEntropy
+from secret_jax.losses.interface import Loss
+from secret_jax.losses.numbers import SQUARED_ERROR
 from secret_jax.runtime.parallel import one_thread_for_products
 from secret_jax.runtime.progress import Progress
 from secret_jax.runtime.progress_line import shown
@@ -58,7 +59,7 @@ class BoostingEstimator(EnsembleEstimator):
     }
 
     # What the values of the sums mean; None: they are the outputs.
-    _loss: ClassVar[CrossEntropy | None] = None
+    _loss: ClassVar[Loss] = SQUARED_ERROR
 
     def __init__(
         self,

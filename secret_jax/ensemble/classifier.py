@@ -29,6 +29,7 @@ from secret_jax.fit.plan import Plan
 from secret_jax.inspect.class_sets import ClassSetsMixin
 from secret_jax.inspect.classes import with_all_classes
 from secret_jax.losses.classes import CrossEntropy
+from secret_jax.losses.interface import Loss
 
 
 class SecretBoostingClassifier(ClassSetsMixin, ClassifierMixin, DistillingMixin):
@@ -98,7 +99,7 @@ class SecretBoostingClassifier(ClassSetsMixin, ClassifierMixin, DistillingMixin)
         **BoostingEstimator._parameter_constraints,
         "class_weight": CLASS_CONSTRAINTS["class_weight"],
     }
-    _loss: ClassVar[CrossEntropy | None] = CrossEntropy()
+    _loss: ClassVar[Loss] = CrossEntropy()
 
     classes_: np.ndarray
 

@@ -22,6 +22,7 @@ from secret_jax.ensemble.model import Ensemble
 from secret_jax.inspect.classes import Classes, with_all_classes
 from secret_jax.losses.classes import class_in_words
 from secret_jax.losses.interface import Loss
+from secret_jax.losses.numbers import SQUARED_ERROR
 from secret_jax.runtime.values import is_integer
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class BoosterReading:
 
     ensemble_: Ensemble
     _rows: Rows
-    _loss: ClassVar[Loss | None] = None
+    _loss: ClassVar[Loss] = SQUARED_ERROR
 
     @property
     def feature_importances_(self) -> np.ndarray:
@@ -194,7 +195,7 @@ class BoosterReading:
         check_is_fitted(self)
         ensemble, classes = self.ensemble_, Classes.of_estimator(self)
         n_outputs = ensemble.schema.n_outputs
-        if classes is None or self._loss is None:
+        if classes is None:
             which = self._output(output)
             center, scale = (
                 part[which]

@@ -416,7 +416,7 @@ class TreeEstimator(InspectionMixin, NestedParameters):
         return (
             tree.schema.is_plain
             and not tree.is_soft
-            and tree.loss is None
+            and tree.loss.link == "identity"
             and tree.additive is None
         )
 

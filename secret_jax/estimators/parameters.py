@@ -20,8 +20,9 @@ from secret_jax.learners.m5_pruning import M5Pruning
 from secret_jax.learners.phd import PhdSplits
 from secret_jax.learners.retis import RetisSplits
 from secret_jax.learners.support import SupportSplits
+from secret_jax.losses.classes import ClassLoss
 from secret_jax.losses.interface import Loss
-from secret_jax.losses.numbers import Huber, Poisson
+from secret_jax.losses.numbers import Huber, Poisson, SquaredError
 from secret_jax.losses.quantile import Quantile
 from secret_jax.models.by_loss import LossModel
 from secret_jax.models.generalised import generalised
@@ -82,7 +83,12 @@ NAMED: Named = {
     },
     "refine": {"tao": Tao(), "blend": Blend(), "soft": SoftGates()},
     "distill": {True: Distillation()},
-    "loss": {"absolute": Quantile(), "huber": Huber(), "poisson": Poisson()},
+    "loss": {
+        "squared": SquaredError(),
+        "absolute": Quantile(),
+        "huber": Huber(),
+        "poisson": Poisson(),
+    },
     "additive": {"auto": Additive(only_if_better=True)},
 }
 # Numbers of rows, or shares of them.
@@ -306,19 +312,18 @@ def plan_of(
             value.check()
     names = ("splits", "leaf", "prune", "refine", "distill")
     splits, leaf, prune, refine, distill = (values[name] for name in names)
-    loss = values.get("loss")
-    if loss is not None:
-        if loss.of_classes:
-            allowed = "a loss of numbers; for classes use SecretClassifier"
-            refuse("loss", caller, allowed, parameters["loss"])
-        fitted_to_loss = generalised(leaf, loss)
-        if fitted_to_loss is None:
-            allowed = f"'ridge', 'linear' or 'constant' with loss={loss!r}"
-            refuse("leaf", caller, allowed, parameters["leaf"])
-        leaf = fitted_to_loss
-        if not loss.predicts_means:
-            distill = None  # the mean of medians and rows is no median
-    if leaf.needs_implied_models and not splits.implies_models:
+    loss = values.get("loss", leaf.loss)
+    if "loss" in values and isinstance(loss, ClassLoss):
+        allowed = "a loss of numbers; for classes use SecretClassifier"
+        refuse("loss", caller, allowed, parameters["loss"])
+    fitted_to_loss = generalised(leaf, loss)
+    if fitted_to_loss is None:
+        allowed = f"'ridge', 'linear' or 'constant' with loss={loss!r}"
+        refuse("leaf", caller, allowed, parameters["leaf"])
+    leaf = fitted_to_loss
+    if not loss.predicts_means:
+        distill = None  # the mean of medians and rows is no median
+    if isinstance(leaf, Implied) and not splits.implies_models:
         allowed = "another one with these splits: they imply no models of the leaves"
         refuse("leaf", caller, allowed, parameters["leaf"])
     if refine is not None and not refine.knows(leaf.loss):
@@ -381,7 +386,7 @@ def _check_additive(
 ) -> None:
     """Refuse options that cannot be combined with an additive stage."""
     given = parameters["additive"]
-    if leaf.loss is not None:
+    if not isinstance(leaf.loss, SquaredError):
         allowed = f"None with {leaf.loss!r}: curves are fitted to squared errors"
         refuse("additive", caller, allowed, given)
     if additive.only_if_better and not unseen:

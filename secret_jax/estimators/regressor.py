@@ -28,6 +28,7 @@ from secret_jax.inspect.intervals import (
     node_deviations,
 )
 from secret_jax.losses.interface import Loss
+from secret_jax.losses.numbers import SquaredError
 from secret_jax.models.interface import LeafModel
 from secret_jax.models.sharded import predict_where_they_lie
 from secret_jax.prune.interface import PruningRule
@@ -380,7 +381,7 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
         prediction = self._outputs(X)
         if not return_std:
             return prediction
-        if self.tree_.loss is not None:
+        if not isinstance(self.tree_.loss, SquaredError):
             raise ValueError(
                 f"Standard deviations and intervals need loss='squared', and the tree "
                 f"was fitted with {self.tree_.loss!r}. For an interval fit two "
@@ -491,9 +492,7 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
     ) -> Targets:
         """See `TreeEstimator`."""
         values = validated_targets(y, X)
-        loss = value_of("loss", self.loss)
-        if loss is not None:
-            loss.check_targets(values)
+        value_of("loss", self.loss).check_targets(values)
         n_outputs = values.shape[1]
         if known is not None and n_outputs != known.values.shape[1]:
             raise ValueError(

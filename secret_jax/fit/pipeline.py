@@ -23,6 +23,7 @@ from secret_jax.fit.staging import View, less_stage, views
 from secret_jax.grow.cost import what_takes_long
 from secret_jax.grow.trees import Recipe
 from secret_jax.losses.interface import Loss
+from secret_jax.losses.numbers import SquaredError
 from secret_jax.models.attach import (
     attach_one,
     counted,
@@ -114,8 +115,7 @@ def _handed_over(
     """Finish a tree: bounds and short equations."""
     tree = replace(tree, additive=prepared.stage)
     tree = bounded(tree, statistics.lower[0], statistics.upper[0])
-    rows = fitted.all_rows() if tree.loss is not None else fitted.training
-    return with_short_equations(plan, tree, statistics, rows)
+    return with_short_equations(plan, tree, statistics, fitted.all_rows())
 
 
 def with_short_equations(
@@ -131,7 +131,7 @@ def with_short_equations(
         Rows that trained the models; only needed for a loss.
     """
     full = tuple(tree.leaf_error.tolist()) if plan.equation_tolerance > 0 else None
-    if tree.loss is None:
+    if isinstance(tree.loss, SquaredError):
         return replace(
             shortened(tree, statistics, plan.equation_tolerance), full_error=full
         )
@@ -249,11 +249,13 @@ def grown(plan: Plan, prepared: Prepared, rule: PruningRule) -> tuple[Fitted, Pr
     of the stage as targets.
     """
     schema, share = prepared.schema, prepared.sampled_share
-    evidence = divided(prepared, rule)._replace(
-        tolerance=plan.pruning_tolerance, leaf=plan.leaf
-    )
-    evidence = _with_error_of_constant(evidence, plan.leaf.loss)
+    evidence = divided(prepared, rule)
     training = evidence.training
+    evidence = evidence._replace(
+        tolerance=plan.pruning_tolerance,
+        leaf=plan.leaf,
+        error_of_constant=_error_of_constant(plan.leaf.loss, training),
+    )
     recipe = plan.recipe(schema, training.weight.sum(), share)
     every_row = np.arange(training.n_rows)
     parts = [every_row]
@@ -326,13 +328,14 @@ def grown(plan: Plan, prepared: Prepared, rule: PruningRule) -> tuple[Fitted, Pr
     return _distilled(plan, fitted, recipe), prepared
 
 
-def _with_error_of_constant(evidence: Evidence, loss: Loss | None) -> Evidence:
-    if loss is None:
-        return evidence
-    _, targets, weight = evidence.training
-    value = np.tile(loss.constant(targets, weight), (len(weight), 1))
-    error = weight @ loss.losses(targets, value).sum(axis=1) / weight.sum()
-    return evidence._replace(error_of_constant=float(error))
+def _error_of_constant(loss: Loss, rows: Rows) -> float:
+    """Mean loss of the best constant, summed over the outputs."""
+    _, targets, weight = rows
+    error = loss.of_constant(weight @ targets / weight.sum())
+    if error is None:
+        value = np.tile(loss.constant(targets, weight), (len(weight), 1))
+        error = weight @ loss.losses(targets, value) / weight.sum()
+    return float(error.sum())
 
 
 def _folds(view: View, pruned: Pruned) -> tuple[FoldFit, ...]:

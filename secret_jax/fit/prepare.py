@@ -148,7 +148,7 @@ def read_rows(
 
 
 def with_units_of(
-    loss: Loss | None, schema: TableSchema, targets: np.ndarray, weight: np.ndarray
+    loss: Loss, schema: TableSchema, targets: np.ndarray, weight: np.ndarray
 ) -> TableSchema:
     """Replace the scaling of the targets by that of a loss.
 
@@ -158,11 +158,9 @@ def with_units_of(
         In their own units, of all rows or of a sample.
     weight : ndarray of shape (n_rows,)
     """
-    if loss is None:
-        return schema
     measured = zip(schema.target_centers, schema.target_scales, strict=True)
     columns = zip(measured, targets.T, strict=True)
-    found = [loss.scaling(each, column, weight) for each, column in columns]
+    found = [loss.scaling(column, weight) or usual for usual, column in columns]
     centers, scales = zip(*found, strict=True)
     return replace(schema, target_centers=centers, target_scales=scales)
 

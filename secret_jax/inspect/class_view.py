@@ -154,7 +154,6 @@ class ClassView(TreeView):
         return self._of_values(values_at(self.tree, table, at))
 
     def _of_values(self, value: np.ndarray) -> np.ndarray:
-        assert self.tree.loss is not None
         return self._of_names(self.tree.loss.prediction(value.astype(np.float64)))
 
     def chosen(self, probability: np.ndarray) -> np.ndarray:
@@ -209,7 +208,6 @@ class ClassView(TreeView):
 
     def said_of(self, value: float) -> float:
         """The probability of the second of two classes for an equation's value."""
-        assert self.tree.loss is not None
         return float(self.tree.loss.prediction(np.array([[value]]))[0, 0])
 
 

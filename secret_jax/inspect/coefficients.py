@@ -12,6 +12,7 @@ from secret_jax.inspect.arguments import check_node
 from secret_jax.inspect.equations import model_in_original_units
 from secret_jax.inspect.frame import made_table
 from secret_jax.inspect.views import Readable, outputs_of
+from secret_jax.losses.classes import ClassLoss
 from secret_jax.runtime.values import is_real
 from secret_jax.tree.structure import Tree
 
@@ -105,7 +106,7 @@ def coefficients(
     if tree.n_outputs == 1:
         rows = [row for one in nodes for row in _rows(tree, one, width)]
         return made_table(rows, _TYPES, backend)
-    kind = "class" if tree.loss is not None and tree.loss.of_classes else "output"
+    kind = "class" if isinstance(tree.loss, ClassLoss) else "output"
     types = {"node": _TYPES["node"], kind: nw.String(), **_TYPES}
     outputs = [(name, tree.output(name)) for name in tree.schema.target_names]
     rows = [

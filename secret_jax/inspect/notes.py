@@ -6,7 +6,7 @@ import math
 
 from secret_jax.inspect.equations import mixture_range
 from secret_jax.inspect.printing import number, quoted
-from secret_jax.losses.classes import CrossEntropy
+from secret_jax.losses.numbers import SquaredError
 from secret_jax.tree.structure import StopReason, Tree
 
 _TRIED = (StopReason.PRUNED, StopReason.MIN_GAIN, StopReason.NO_USABLE_SPLIT)
@@ -22,17 +22,10 @@ def one_leaf_sentence(tree: Tree) -> str:
         return ""
     what = "a constant"
     if tree.coefficient[0, :, 1:].any():
-        what = f"a {kind_of_regression(tree)} regression"
+        what = f"a {tree.loss.name_of_regression(tree.n_outputs)} regression"
     reason = StopReason(int(tree.stop_reason[0]))
     why = "no split pays" if reason in _TRIED else reason.sentence
     return f"{why}: this is {what}"
-
-
-def kind_of_regression(tree: Tree) -> str:
-    """Name the kind of a tree of one leaf with terms."""
-    if isinstance(tree.loss, CrossEntropy):
-        return "logistic" if tree.n_outputs == 1 else "multinomial logistic"
-    return "linear" if tree.loss is None else "generalised linear"
 
 
 def shortening_facts(tree: Tree) -> str:
@@ -45,8 +38,8 @@ def shortening_facts(tree: Tree) -> str:
     short, full = float(tree.leaf_error.sum()), float(sum(tree.full_error))
     if not full > 0 or short / full - 1.0 < _NOTICEABLE:
         return ""
-    what = "mean loss"
-    if tree.loss is None:
+    what = tree.loss.error_name
+    if isinstance(tree.loss, SquaredError):
         variance = float((tree.deviation[0] ** 2).sum())
         what, short, full = "R²", 1.0 - short / variance, 1.0 - full / variance
     return (

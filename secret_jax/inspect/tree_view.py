@@ -22,6 +22,7 @@ from secret_jax.inspect.equations import model_in_original_units
 from secret_jax.inspect.notes import clipped_to
 from secret_jax.inspect.printing import counted_rows, number
 from secret_jax.inspect.rounding import rounded_model
+from secret_jax.losses.numbers import SquaredError
 from secret_jax.tree import routing
 from secret_jax.tree.structure import Tree
 from secret_jax.tree.walk import values_at
@@ -163,7 +164,7 @@ class NumberView(TreeView):
     @property
     def target(self) -> str:
         """See `TreeView`."""
-        return self.title if self.tree.loss is None else self.name
+        return self.name
 
     @property
     def equations(self) -> list[Tree]:
@@ -171,14 +172,14 @@ class NumberView(TreeView):
 
     @property
     def keys(self) -> list[str]:
-        squared = self.tree.loss is None
-        error = "error: root mean squared error" if squared else "loss: mean loss"
+        name = self.tree.loss.error_name
+        error = f"{name.split()[-1]}: {name}"
         return [f"[n]: node n; mean: of the target; {error}; both on the training rows"]
 
     def fact_parts(self, node: int) -> list[str]:
         tree, mean = self.tree, float(self.means[node])
         rows = self.row_facts(node)
-        if tree.loss is not None:
+        if not isinstance(tree.loss, SquaredError):
             loss = number(float(tree.train_error[node].sum()), digits=3)
             return [rows, f"mean {number(mean, digits=3)}", f"loss {loss}"]
         scale = tree.schema.target_scale
@@ -215,9 +216,7 @@ class NumberView(TreeView):
         if node is None:
             return np.asarray(routing.predict(tree, table), np.float64)
         value = values_at(tree, table, np.full(len(table.x), node))
-        if tree.loss is not None:
-            value = tree.loss.prediction(value)
-        return tree.schema.restore_targets(value)
+        return tree.schema.restore_targets(tree.loss.prediction(value))
 
     @property
     def means(self) -> np.ndarray:

@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from secret_jax.data.schema import TableSchema
+from secret_jax.losses.numbers import SquaredError
 from secret_jax.models.interface import squared_errors
 from secret_jax.models.statistics import NodeStatistics
 from secret_jax.tree.noise import Spread
@@ -106,7 +107,7 @@ def shortened(
             coefficient[node, output, 1:] = slopes
     if tolerance > 0:
         tree = replace(tree, coefficient=coefficient)
-    if tolerance > 0 and tree.loss is None:
+    if tolerance > 0 and isinstance(tree.loss, SquaredError):
         measured = squared_errors(statistics, coefficient)
         count = np.where(statistics.weight > 0, statistics.weight, 1.0)
         tree = replace(tree, train_error=measured / count[:, None])

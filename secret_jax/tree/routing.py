@@ -157,10 +157,8 @@ def predict(tree: Tree, table: Table | Unencoded) -> np.ndarray:
     -------
     ndarray of shape (n_rows,), or (n_rows, n_outputs) of several outputs, float64
     """
-    value = values(tree, table)
-    if tree.loss is not None:  # probabilities add up to one in float64
-        value = tree.loss.prediction(value.astype(np.float64))
-    return tree.schema.restore_targets(value)
+    value = values(tree, table).astype(np.float64)  # where probabilities add up to one
+    return tree.schema.restore_targets(tree.loss.prediction(value))
 
 
 def said(tree: Tree, table: Table) -> np.ndarray:

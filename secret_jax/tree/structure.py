@@ -18,6 +18,7 @@ import numpy as np
 from secret_jax.additive.stage import AdditiveStage
 from secret_jax.data.schema import TableSchema
 from secret_jax.losses.interface import Loss
+from secret_jax.losses.numbers import SQUARED_ERROR
 
 
 class SplitKind(IntEnum):
@@ -128,9 +129,9 @@ class Tree:
         of the root.
     corrects_parent : bool
         Whether ``degrees`` are those of corrections of the parents' models.
-    loss : Loss or None
-        Meaning of the raw predictions, and cost of errors: ``train_error`` is then a
-        mean loss, and ranges are of values. None: they predict, and errors are squared.
+    loss : Loss
+        Meaning of the raw predictions, and cost of errors: ``train_error`` is a mean
+        loss. Ranges are of targets with squared errors, and else of raw predictions.
     additive : AdditiveStage or None
         Curves whose sum is predicted first: everything else here is of what they leave
         of the target. None: of the target itself.
@@ -166,7 +167,7 @@ class Tree:
     full_error: tuple[float, ...] | None = None
     clip_leaves: bool = True
     corrects_parent: bool = True
-    loss: Loss | None = None
+    loss: Loss = SQUARED_ERROR
     additive: AdditiveStage | None = None
 
     def __post_init__(self) -> None:
@@ -263,10 +264,9 @@ class Tree:
                 f"{', '.join(map(repr, names))}, or a position below {len(names)}."
             )
         part = slice(int(which), int(which) + 1)
-        named = names[part]
-        if self.loss is not None:
-            several = len(names) > 1
-            named = tuple(self.loss.name_of_value(name, several) for name in named)
+        named = tuple(self.loss.name_of_value(n, len(names) > 1) for n in names[part])
+        if named == names:  # the only one
+            return self
         schema = replace(
             self.schema,
             target_names=named,

@@ -12,7 +12,7 @@ from sklearn.metrics import log_loss
 
 from secret_jax import SecretBoostingClassifier, SecretClassifier
 from secret_jax.data.rows import Rows, Table
-from secret_jax.ensemble.working import total_error, working
+from secret_jax.ensemble.working import total_error
 from secret_jax.losses.classes import CrossEntropy
 
 SMALL = {"max_leaf_nodes": 4, "max_iter": 4, "early_stopping": False, "n_folds": 2}
@@ -52,7 +52,7 @@ def test_steps_are_newtons_by_numerical_derivatives(n_outputs):
     def total(flat):
         return total_error(loss, rows, flat.reshape(n, n_outputs))
 
-    step, new_weight = working(loss, rows, value)
+    step, new_weight = loss.steps(member, value, weight)
     slope = approx_fprime(value.ravel(), total, 1e-7).reshape(n, n_outputs)
     curvature = -slope / (step * weight[:, None])
     for i in range(n):

@@ -57,7 +57,7 @@ class ExportedModel(NamedTuple):
         For each tree its outputs.
     constants : tuple of float
         Added to each output.
-    loss : Loss or None
+    loss : Loss
         Its link gives the prediction.
     classes : Classes or None
         Of which the probabilities are predicted; None: numbers are.
@@ -68,7 +68,7 @@ class ExportedModel(NamedTuple):
     title: str
     trees: list[list[Program]]
     constants: tuple[float, ...]
-    loss: Loss | None
+    loss: Loss
     classes: Classes | None
     only: int | None
 
@@ -85,8 +85,6 @@ class ExportedModel(NamedTuple):
     @property
     def link(self) -> str:
         """How predictions follow from the sums; see `Loss`."""
-        if self.loss is None:
-            return "identity"
         if self.loss.link is None:
             raise ValueError(
                 f"{type(self.loss).__name__} does not say how predictions follow from "

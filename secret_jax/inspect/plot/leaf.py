@@ -261,7 +261,7 @@ def _place(tree: Tree, node: int) -> str:
 
 def _draw_fit(ax: Any, view: TreeView, node: int, rows: _Reached) -> None:
     tree, (value, actual) = view.tree, rows
-    bounds = range_of_node(tree, node) if tree.loss is None else ()
+    bounds = range_of_node(tree, node) if tree.loss.link == "identity" else ()
     drawn = evenly_spaced(len(value), _MOST_POINTS)
     both = np.r_[value, actual]
     ends = np.array([both.min(), both.max()])
