@@ -70,9 +70,10 @@ def shapley_values(
                 of_code = discrete == column[:, None]
                 mixed = np.where(of_column[:, None], x, mixed)
                 mixed_codes = np.where(of_code[:, None], codes, mixed_codes)
+                n_mixed = len(rows) * n_rows
                 flat = Table(
-                    mixed.reshape(-1, x.shape[1]),
-                    mixed_codes.reshape(-1, codes.shape[1]),
+                    mixed.reshape(n_mixed, x.shape[1]),
+                    mixed_codes.reshape(n_mixed, codes.shape[1]),
                 )
                 after = np.asarray(predict(flat), np.float64).reshape(before.shape)
                 np.add.at(contributions.T, column, after - before)
