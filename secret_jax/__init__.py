@@ -7,7 +7,6 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from secret_jax.additive.options import Additive as Additive
     from secret_jax.data.columns import UnseenCategoryWarning as UnseenCategoryWarning
     from secret_jax.data.shards import RowShards as RowShards
     from secret_jax.data.shards import shard_rows as shard_rows
@@ -77,7 +76,6 @@ except PackageNotFoundError:  # a checkout that was never installed
 
 # Imported when first used: `secret-jax --help` need not wait for JAX.
 _HOMES = {
-    "Additive": "additive.options",
     "Blend": "refine.blend",
     "CartSplits": "learners.cart",
     "ClassSplits": "splits.classes",

@@ -293,11 +293,6 @@ class TreeEstimator(ReadingMixin, NestedParameters):
         True
         """
         parameters: dict[str, Any] = self.get_params(deep=False)
-        if parameters.get("additive") is not None:
-            raise ValueError(
-                "cost_complexity_pruning_path knows no additive stage, but additive="
-                f"{parameters['additive']!r}. Call it with additive=None."
-            )
         parameters.update(prune=None, refine=None)
         model = type(self)(**parameters)
         plan = model._plan()
@@ -409,7 +404,6 @@ class TreeEstimator(ReadingMixin, NestedParameters):
             tree.schema.is_plain
             and not tree.is_soft
             and tree.loss is None
-            and tree.additive is None
         )
 
     def _computing(

@@ -13,7 +13,6 @@ from secret_jax.data.rows import Table
 from secret_jax.inspect.equations import LinearSplit, Side, split_in_original_units
 from secret_jax.inspect.frame import installed_backend
 from secret_jax.inspect.printing import entry, quoted
-from secret_jax.inspect.rest import rest_of
 from secret_jax.inspect.shapley import shapley_values
 from secret_jax.inspect.shares import node_levels, split_levels
 from secret_jax.inspect.words import split_sentence
@@ -258,11 +257,6 @@ def explain(
     of columns counts there as well). Of a soft tree the terms of all
     leaves are mixed by their shares of the row.
     """
-    if tree.additive is not None:
-        rest = explain(
-            rest_of(tree), table, values, precision=precision, background=background
-        )
-        return _with_curves(tree, rest, table, background)
     schema, inputs = tree.schema, np.array(tree.schema.input_columns, int)
     n_rows, n_columns = len(table.x), len(schema.names)
     scale = schema.target_scale
@@ -316,64 +310,3 @@ def explain(
         share=share,
         path=tuple(words[node] for node in leaf.tolist()),
     )
-
-
-def _with_curves(
-    tree: Tree, rest: Explanation, table: Table, background: Table | None
-) -> Explanation:
-    """What a tree adds to curves, explained, with the curves: each is one column's."""
-    stage, schema = tree.additive, tree.schema
-    assert stage is not None
-    each = stage.contributions(table) * schema.target_scale
-    baseline = float(schema.restore_target(stage.intercept))
-    if background is not None:  # of a sum Shapley's values are exact
-        usual = stage.contributions(background).mean(axis=0) * schema.target_scale
-        each, baseline = each - usual, baseline + float(usual.sum())
-    linear = rest.linear.copy()
-    for which, curve in enumerate(stage.curves):
-        linear[:, curve.input_column(schema)] += each[:, which]
-    return replace(
-        rest,
-        target=schema.target_name,
-        baseline=rest.baseline + baseline,
-        linear=linear,
-        prediction=rest.prediction + baseline + each.sum(axis=1),
-    )
-
-
-def path_sentence(tree: Tree, node: int, precision: int | None = None) -> str:
-    """The conditions on the way to a node, in words.
-
-    Of several bounds on one column in one direction only the tightest is told.
-
-    Examples
-    --------
-    ``"length <= 3.1 and sex in {F, M}"``; of the root ``"all rows"``.
-    """
-    said: dict[Any, tuple[float, str]] = {}
-    steps: list[tuple[int, Side]] = []
-    while node:
-        parent = int(tree.parent[node])
-        steps.append((parent, "left" if tree.left[parent] == node else "right"))
-        node = parent
-    for parent, side in reversed(steps):
-        sentence = split_sentence(
-            tree, parent, precision=precision, max_terms=_TERMS_SHOWN, side=side
-        )
-        split = split_in_original_units(tree, parent)
-        key, bound = (parent, False, False), 0.0
-        # Where missing values have a side of their own, a looser bound is not implied
-        # by a tighter one.
-        if (
-            isinstance(split, LinearSplit)
-            and len(split.terms) == 1
-            and split.missing_left is None
-        ):
-            below = split.at_most == (side == "left")
-            key = (split.names[0], below, split.width > 0)
-            bound = split.threshold if below else -split.threshold
-        if key in said and bound > said[key][0]:
-            continue
-        said.pop(key, None)
-        said[key] = (bound, sentence)
-    return " and ".join(sentence for _, sentence in said.values()) or "all rows"

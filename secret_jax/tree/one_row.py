@@ -49,7 +49,7 @@ class OneRow(NamedTuple):
         schema = tree.schema
         hard = not tree.is_soft and (tree.kind != SplitKind.DISCRETE).all()
         single = tree.n_outputs == 1 and tree.loss is None
-        if not (hard and schema.is_plain and single and tree.additive is None):
+        if not (hard and schema.is_plain and single):
             return None
         low, high = (side[:, 0].tolist() for side in tree.clip_range())
         coefficient = tree.coefficient[:, 0].astype(np.float64)

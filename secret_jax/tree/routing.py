@@ -15,7 +15,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from secret_jax.additive.stage import refuse_stage
 from secret_jax.data.device import block_of
 from secret_jax.data.encoding import Unencoded
 from secret_jax.data.rows import Table
@@ -241,7 +240,6 @@ _PADDED: weakref.WeakKeyDictionary[Tree, dict[Callable, Any]] = (
 
 def routing_of(tree: Tree) -> _Routing:
     """Padded arrays of a hard tree, cached, for compiled functions."""
-    refuse_stage(tree.additive, "A compiled program", "Predict on the host")
     return _padded_once(tree, _routing)
 
 
@@ -313,7 +311,7 @@ def left_of_splits(splits: Any, table: Table, at: np.ndarray) -> np.ndarray:
 
 
 def values_at(tree: Tree, table: Table, node: np.ndarray) -> np.ndarray:
-    """Predict with a given node per row, clipped, on the host; without curves.
+    """Predict with a given node per row, clipped, on the host.
 
     Parameters
     ----------
@@ -422,14 +420,6 @@ def said(tree: Tree, table: Table) -> np.ndarray:
 
 def values(tree: Tree, table: Table | Unencoded) -> np.ndarray:
     """Predict every row, in standardised units, shape (n_rows, n_outputs)."""
-    if tree.additive is not None:
-        table = table.encoded() if isinstance(table, Unencoded) else table
-        return own_values(tree, table) + tree.additive.predict(table)[:, None]
-    return own_values(tree, table)
-
-
-def own_values(tree: Tree, table: Table | Unencoded) -> np.ndarray:
-    """Predict with the tree alone, without additive curves; see `values`."""
     if _shape(table)[0] <= _FEW_ROWS:
         table = table.encoded() if isinstance(table, Unencoded) else table.on_host()
         if tree.is_soft:

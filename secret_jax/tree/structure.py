@@ -15,7 +15,6 @@ from functools import cached_property
 
 import numpy as np
 
-from secret_jax.additive.stage import AdditiveStage
 from secret_jax.data.schema import TableSchema
 from secret_jax.losses.interface import Loss
 
@@ -131,9 +130,6 @@ class Tree:
     loss : Loss or None
         Meaning of the raw predictions, and cost of errors: ``train_error`` is then a
         mean loss, and ranges are of values. None: they predict, and errors are squared.
-    additive : AdditiveStage or None
-        Curves whose sum is predicted first: everything else here is of what they leave
-        of the target. None: of the target itself.
     """
 
     left: np.ndarray
@@ -167,7 +163,6 @@ class Tree:
     clip_leaves: bool = True
     corrects_parent: bool = True
     loss: Loss | None = None
-    additive: AdditiveStage | None = None
 
     def __post_init__(self) -> None:
         for name in ARRAY_FIELDS:
@@ -213,7 +208,7 @@ class Tree:
 
     @cached_property
     def asked_attributes(self) -> frozenset[int]:
-        """Discrete attributes that a split, leaf equation or curve uses."""
+        """Discrete attributes that a split or a leaf equation uses."""
         discrete = self.attribute[self.kind == SplitKind.DISCRETE]
         first = self.schema.n_regressors - self.schema.n_indicators
         slopes = self.coefficient[self.is_leaf][:, :, 1:]
@@ -225,9 +220,7 @@ class Tree:
             for position, (attribute, _) in enumerate(self.schema.indicators, first)
             if in_sums[position]
         ]
-        stage = self.additive
-        first_asked = [] if stage is None else stage.attribute[stage.attribute >= 0]
-        return frozenset([*discrete.tolist(), *indicated, *map(int, first_asked)])
+        return frozenset([*discrete.tolist(), *indicated])
 
     def clip_range(self) -> tuple[np.ndarray, np.ndarray]:
         """Lowest and highest prediction of each node, shape (n_nodes, n_outputs)."""

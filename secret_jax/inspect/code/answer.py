@@ -37,7 +37,7 @@ class Answer(NamedTuple):
 
 
 class Summands(NamedTuple):
-    """Trees, and curves in front of them, that add up.
+    """Trees that add up.
 
     Attributes
     ----------
@@ -47,14 +47,11 @@ class Summands(NamedTuple):
         What is added, of every output.
     names : tuple of str
         What the sums are called, of every output.
-    curved : Tree or None
-        A tree with curves that are added as well; only of a single output.
     """
 
     trees: tuple[tuple[Tree, ...], ...]
     constants: tuple[float, ...]
     names: tuple[str, ...]
-    curved: Tree | None = None
 
     def programs(self, precision: int | None) -> list[list[Program]]:
         """What is written down of each tree, for each output."""

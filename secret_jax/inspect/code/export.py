@@ -14,7 +14,6 @@ from secret_jax.inspect.code.answer import Answer, Summands, link_of
 from secret_jax.inspect.code.python import python_code
 from secret_jax.inspect.code.python_phrases import TAKEN
 from secret_jax.inspect.code.sql import sql_code
-from secret_jax.inspect.rest import rest_of
 from secret_jax.losses.interface import Loss
 from secret_jax.tree.structure import Tree
 
@@ -108,10 +107,9 @@ def export_code(
     FROM "rows"
     """
     summands = Summands(
-        trees=(_outputs(rest_of(tree)),),
+        trees=(_outputs(tree),),
         constants=(0.0,) * tree.n_outputs,
         names=_names(tree, language),
-        curved=None if tree.additive is None else tree,
     )
     known = classes or Classes.of_tree(tree)
     return _exported(

@@ -9,7 +9,6 @@ from typing import NamedTuple
 from secret_jax.data.attributes import DAYS
 from secret_jax.data.schema import TableSchema
 from secret_jax.inspect.code.answer import Answer, Summands
-from secret_jax.inspect.code.curves import WrittenCurve, written_curves
 from secret_jax.inspect.code.program import Program, decisions
 from secret_jax.inspect.code.python_phrases import (
     clipped,
@@ -32,19 +31,6 @@ _PARTS = {
     "hour": "value.hour + value.minute / 60 + value.second / 3600",
     DAYS: "value.toordinal() - 719163",
 }
-_CURVE = (
-    "def curve(value, points):",
-    "    before, low = points[0]",
-    "    if value <= before:",
-    "        return low",
-    "    for place, high in points[1:]:",
-    "        if value <= place:",
-    "            return low + (value - before) / (place - before) * (high - low)",
-    "        before, low = place, high",
-    "    return low",
-    "",
-    "",
-)
 # Log-odds beyond are chances of 0 and 1; expected counts stay below e^30, as in
 # `secret_jax.losses.numbers.Poisson`.
 _MOST_LOG_ODDS, _MOST_LOG_COUNT = 700.0, 30.0
@@ -54,22 +40,15 @@ def python_code(
     summands: Summands, answer: Answer, function_name: str, precision: int | None
 ) -> str:
     """The source of the functions; see `secret_jax.inspect.code.export.export_code`."""
-    start, curves = (
-        (0.0, [])
-        if summands.curved is None
-        else written_curves(summands.curved, precision)
-    )
     programs = summands.programs(precision)
     schema = summands.trees[0][0].schema
     every = [_columns_used(its) for its in programs]
-    used = _all_used(every, curves)
+    used = _all_used(every)
     any_used = bool(used.numbers or used.categories or used.missing)
     names = local_names(schema.names, (function_name, function_name + "_proba"))
     lines = list(_helpers(summands, programs, answer, used, any_used))
-    if any(curve.points for curve in curves):
-        lines += _CURVE
     trees = [its[0] for its in summands.trees]
-    own = len(trees) > 1 or curves or answer != Answer()
+    own = len(trees) > 1 or answer != Answer()
     calls = []
     for i, (tree, its, columns) in enumerate(zip(trees, programs, every, strict=True)):
         calls.append(f"tree_{i}({', '.join(_arguments(schema, names, columns))})")
@@ -78,7 +57,7 @@ def python_code(
     with_all = answer.classes is not None and answer.which is None
     lines += [
         f"def {function_name}{'_proba' if with_all else ''}(row=None, /, **columns):",
-        f"    # {_summary(summands, curves)}",
+        f"    # {_summary(summands)}",
         "    # Columns come as keyword arguments or as one dict; others are ignored.",
     ]
     if any_used:
@@ -86,31 +65,23 @@ def python_code(
     lines += _variables(trees[0], names, used)
     if not own:
         return "\n".join([*lines, *_body(trees[0], programs[0], names)]) + "\n"
-    constants = [start + constant for constant in summands.constants]
-    lines += _total(constants, curves, calls, names)
-    lines += _answered(answer, len(constants))
+    lines += _total(list(summands.constants), calls)
+    lines += _answered(answer, len(summands.constants))
     if with_all:
         lines += ["", "", *_class_of(answer, function_name)]
     return "\n".join(lines) + "\n"
 
 
-def _summary(summands: Summands, curves: Sequence[WrittenCurve]) -> str:
+def _summary(summands: Summands) -> str:
     """What is predicted, and by what, on one line."""
     n_trees, first = len(summands.trees), summands.trees[0][0]
     by = f"a tree of {counted_leaves(first.n_leaves)}"
     if n_trees > 1:
         by = f"{n_trees} trees that add up"
-    if curves:
-        by = f"{counted(len(curves), 'curve', 'curves')} and {by}"
     return " ".join(f"{' / '.join(summands.names)}: {by}.".split())
 
 
-def _total(
-    constants: list[float],
-    curves: Sequence[WrittenCurve],
-    calls: Sequence[str],
-    names: dict[str, str],
-) -> Iterator[str]:
+def _total(constants: list[float], calls: Sequence[str]) -> Iterator[str]:
     """The sum, or of several outputs the list of their sums."""
     if len(constants) > 1:
         first, *others = calls
@@ -123,23 +94,8 @@ def _total(
             yield f"    scores = [a + b for a, b in zip(scores, {call})]"
         return
     yield f"    total = {constants[0]!r}"
-    for curve in curves:
-        yield from wrapped(["total +=", *_curve(curve, names[curve.name])], "    ")
     for call in calls:
         yield f"    total += {call}"
-
-
-def _curve(curve: WrittenCurve, column: str) -> list[str]:
-    """What a curve adds, in parts."""
-    if not curve.points:
-        listed = [f"{each!r}: {value!r}," for each, value in curve.categories]
-        return enclosed("{", listed, f"}}.get({column}, 0.0)")
-    points = [f"({place!r}, {value!r})," for place, value in curve.points]
-    parts = [f"curve({column},", *enclosed("(", points, "))")]
-    if curve.missing is not None:
-        parts = [f"({curve.missing!r} if {column}_missing else", *parts]
-        parts[-1] += ")"
-    return parts
 
 
 def _answered(answer: Answer, n_outputs: int) -> Iterator[str]:
@@ -245,18 +201,12 @@ def _columns_used(programs: Iterable[Program]) -> _Used:
     return used
 
 
-def _all_used(every: Iterable[_Used], curves: Iterable[WrittenCurve]) -> _Used:
+def _all_used(every: Iterable[_Used]) -> _Used:
     used = _Used({}, set(), set())
     for own in every:
         used.numbers.update(own.numbers)
         used.categories.update(own.categories)
         used.missing.update(own.missing)
-    for curve in curves:
-        if curve.points:
-            used.numbers[curve.name] = curve.missing_as
-            used.missing.update({curve.name} if curve.missing is not None else ())
-        else:
-            used.categories.add(curve.name)
     return used
 
 

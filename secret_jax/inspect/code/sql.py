@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 
 from secret_jax.inspect.code.answer import Answer, Summands
-from secret_jax.inspect.code.curves import WrittenCurve, written_curves
 from secret_jax.inspect.code.program import Program, decisions, program_of
 from secret_jax.inspect.code.sql_phrases import (
     LONGEST_SUM,
@@ -139,17 +138,12 @@ def _likeliest(answer: Answer, chances: list[str]) -> str:
 
 
 def _sum(summands: Summands, output: int, precision: int | None) -> str:
-    """What curves and trees add up to in one output."""
+    """What trees add up to in one output."""
     trees = [its[output] for its in summands.trees]
     programs = [program_of(tree, precision) for tree in trees]
     for tree, program in zip(trees, programs, strict=True):
         _refuse_made_columns(tree, program)
     constant, parts = summands.constants[output], []
-    if summands.curved is not None:
-        start, curves = written_curves(summands.curved, precision)
-        _refuse_made(summands.curved, [curve.name for curve in curves])
-        constant += start
-        parts = [f"({_curve(curve)})" for curve in curves]
     prefix = _free_prefix(summands, ("leaf", "value", "gate", "mixture"))
     together = []
     for tree, program in zip(trees, programs, strict=True):
@@ -168,43 +162,11 @@ def _sum(summands: Summands, output: int, precision: int | None) -> str:
     return f"({added([number(constant), *parts], ' +' + chr(10))})"
 
 
-def _curve(curve: WrittenCurve) -> str:
-    """What a curve adds."""
-    column = identifier(curve.name)
-    if not curve.points:
-        cases = [
-            f"WHEN {column} IS NULL THEN {number(value)}"
-            if category is None
-            else f"WHEN {column} = {literal(category, curve.name)} THEN {number(value)}"
-            for category, value in curve.categories
-        ]
-        return " ".join(["CASE", *cases, "ELSE 0e0 END"])
-    cases = []
-    if curve.missing is not None:
-        cases.append(f"WHEN {column} IS NULL THEN {number(curve.missing)}")
-    elif curve.missing_as is not None:
-        column = f"COALESCE({column}, {number(curve.missing_as)})"
-    (before, low), *others = curve.points
-    cases.append(f"WHEN {column} <= {number(before)} THEN {number(low)}")
-    for place, high in others:
-        slope = number((high - low) / (place - before))
-        cases.append(
-            f"WHEN {column} <= {number(place)} THEN {number(low)} + "
-            f"({column} - {number(before)}) * {slope}"
-        )
-        before, low = place, high
-    return " ".join(["CASE", *cases, f"ELSE {number(low)} END"])
-
-
 def _refuse_made_columns(tree: Tree, program: Program) -> None:
     """Raise if the tree asks for what a database would have to make first."""
     parts = (*program.splits.values(), *program.models.values())
     terms = [part.terms for part in parts if not isinstance(part, CategorySplit)]
-    _refuse_made(tree, [term.name for its in terms for term in its])
-
-
-def _refuse_made(tree: Tree, asked: Iterable[str]) -> None:
-    """Raise if some columns are such as a database would have to make first."""
+    asked = [term.name for its in terms for term in its]
     schema = tree.schema
     made = {part: (name, "dates") for name, parts in schema.dates for part in parts}
     for column, _ in schema.levels:
