@@ -155,17 +155,26 @@ class BoosterReading:
         *,
         function_name: str | None = None,
         precision: int | None = None,
-        table: str | None = None,
         output: int | str | None = None,
     ) -> str:
-        """Export all trees as Python functions, or as an SQL expression or query.
+        """Export all trees as Python functions.
 
-        See `secret_jax.inspect.code.export.export_sum` for the parameters and what
+        See `secret_jax.inspect.code.export.export_code` for the parameters and what
         exported classifiers return. With ``average=False`` it is a sixth as long.
+
+        Raises
+        ------
+        ValueError
+            If SQL is asked for: databases take long over sums of so many trees.
         """
         from secret_jax.inspect.code.export import export_sum
 
         check_is_fitted(self)
+        if language != "python":
+            raise ValueError(
+                f"A sum of trees is exported to Python only, not to {language!r}. "
+                "distill() gives one tree, which export_code('sql') writes."
+            )
         classes = Classes.of_estimator(self)
         trees, steps = zip(*self.ensemble_.trees(), strict=True)
         if classes is None and self.ensemble_.schema.n_outputs > 1:
@@ -173,10 +182,8 @@ class BoosterReading:
         return export_sum(
             trees,
             steps,
-            language,
             function_name=function_name,
             precision=precision,
-            table=table,
             loss=self._loss,
             classes=classes,
             output=output if classes else None,

@@ -24,7 +24,7 @@ from secret_jax.data.validation import (
     validated,
 )
 from secret_jax.estimators.parameters import NestedParameters, plan_of
-from secret_jax.fit.pipeline import Finished, fit_tree, refine_tree
+from secret_jax.fit.pipeline import FitResult, fit_tree, refine_tree
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import CheckedRows
 from secret_jax.inspect.mixin import ReadingMixin
@@ -179,7 +179,7 @@ class TreeEstimator(ReadingMixin, NestedParameters):
     def _finish(
         self,
         plan: Plan,
-        finished: Finished,
+        finished: FitResult,
         computing: AbstractContextManager[None],
     ) -> Self:
         """Store a fitted tree, refined if requested."""
@@ -400,11 +400,7 @@ class TreeEstimator(ReadingMixin, NestedParameters):
         """Whether rows in shards can be predicted on their devices."""
         check_is_fitted(self)
         tree = self.tree_
-        return (
-            tree.schema.is_plain
-            and not tree.is_soft
-            and tree.loss is None
-        )
+        return tree.schema.is_plain and not tree.is_soft and tree.loss is None
 
     def _computing(
         self, X: TableLike, fall_back: bool = False

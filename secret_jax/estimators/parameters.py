@@ -151,9 +151,7 @@ CLASS_NAMED: Named = {
     "distill": {True: Distillation()},
 }
 CLASS_CONSTRAINTS: dict[str, Any] = {
-    name: allowed
-    for name, allowed in CONSTRAINTS.items()
-    if name != "loss"
+    name: allowed for name, allowed in CONSTRAINTS.items() if name != "loss"
 } | {
     "splits": [StrOptions({"rss", "secret", "cart"}), SplitFinder],
     "leaf": [StrOptions({"logistic", "constant"}), LossModel],

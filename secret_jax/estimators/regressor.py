@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Literal, overload
 import jax
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.shards import as_they_lie

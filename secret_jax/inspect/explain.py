@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -253,8 +253,7 @@ def explain(
     On the way down every split moves the level, what a node's equation says at the
     center of its own rows and usually their mean, and that step is due to the columns
     that the split asks for. From the center of the leaf the equation is then moved to
-    the row, column by column (its *linear* part; what curves in front of the tree say
-    of columns counts there as well). Of a soft tree the terms of all
+    the row, column by column (its *linear* part). Of a soft tree the terms of all
     leaves are mixed by their shares of the row.
     """
     schema, inputs = tree.schema, np.array(tree.schema.input_columns, int)
@@ -310,3 +309,41 @@ def explain(
         share=share,
         path=tuple(words[node] for node in leaf.tolist()),
     )
+
+
+def path_sentence(tree: Tree, node: int, precision: int | None = None) -> str:
+    """The conditions on the way to a node, in words.
+
+    Of several bounds on one column in one direction only the tightest is told.
+
+    Examples
+    --------
+    ``"length <= 3.1 and sex in {F, M}"``; of the root ``"all rows"``.
+    """
+    said: dict[Any, tuple[float, str]] = {}
+    steps: list[tuple[int, Side]] = []
+    while node:
+        parent = int(tree.parent[node])
+        steps.append((parent, "left" if tree.left[parent] == node else "right"))
+        node = parent
+    for parent, side in reversed(steps):
+        sentence = split_sentence(
+            tree, parent, precision=precision, max_terms=_TERMS_SHOWN, side=side
+        )
+        split = split_in_original_units(tree, parent)
+        key, bound = (parent, False, False), 0.0
+        # Where missing values have a side of their own, a looser bound is not implied
+        # by a tighter one.
+        if (
+            isinstance(split, LinearSplit)
+            and len(split.terms) == 1
+            and split.missing_left is None
+        ):
+            below = split.at_most == (side == "left")
+            key = (split.names[0], below, split.width > 0)
+            bound = split.threshold if below else -split.threshold
+        if key in said and bound > said[key][0]:
+            continue
+        said.pop(key, None)
+        said[key] = (bound, sentence)
+    return " and ".join(sentence for _, sentence in said.values()) or "all rows"

@@ -14,11 +14,7 @@ def flaw_of(tree: Tree) -> str:
     A sound tree can be traversed: every index is valid, and every path from the
     root ends in a leaf.
     """
-    return (
-        _flaw_of_schema(tree.schema)
-        or _flaw_of_shapes(tree)
-        or _flaw_of_nodes(tree)
-    )
+    return _flaw_of_schema(tree.schema) or _flaw_of_shapes(tree) or _flaw_of_nodes(tree)
 
 
 def _flaw_of_schema(schema: TableSchema) -> str:

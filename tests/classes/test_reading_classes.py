@@ -89,7 +89,7 @@ def by_duckdb(frame: pd.DataFrame, query: str) -> pd.DataFrame:
 
 
 @pytest.mark.parametrize("run", [by_sqlite, by_duckdb])
-@every
+@pytest.mark.parametrize("kind", ["logistic", "costs", "shares"])
 @both
 def test_a_query_has_a_column_for_each_probability(fitted, kind, n_classes, run):
     model, (frame, _) = fitted(kind, n_classes), rings(n_classes)
@@ -99,7 +99,7 @@ def test_a_query_has_a_column_for_each_probability(fitted, kind, n_classes, run)
     expected = model.predict_proba(frame)
     np.testing.assert_allclose(found[columns], expected, atol=1e-5)
     assert found["prediction"].tolist() == model.predict(frame).tolist()
-    if kind in ("logistic", "booster"):
+    if kind == "logistic":
         said = model.decision_function(frame).reshape(len(frame), -1)
         np.testing.assert_allclose(
             found.iloc[:, 3 : 3 + said.shape[1]], said, atol=1e-4
