@@ -51,7 +51,7 @@ class SecretAdditiveRegressor(RegressorMixin, BaseEstimator):
         change; fewer of tables with very many columns.
     n_folds : int, default=5
         Parts of the rows that curves are fitted without, for the residuals.
-    tolerance : float, default=0.03
+    curve_tolerance : float, default=0.03
         How far simplified curves may be from the best ones: a share of the noise
         variance, times the share of the variance that they explain.
 
@@ -87,7 +87,7 @@ class SecretAdditiveRegressor(RegressorMixin, BaseEstimator):
         "tree": [SecretRegressor, None],
         "n_knots": [at_least(0)],
         "n_folds": [at_least(2)],
-        "tolerance": [real(0.0)],
+        "curve_tolerance": [real(0.0)],
     }
 
     def __init__(
@@ -96,12 +96,12 @@ class SecretAdditiveRegressor(RegressorMixin, BaseEstimator):
         *,
         n_knots: int = 10,
         n_folds: int = 5,
-        tolerance: float = 0.03,
+        curve_tolerance: float = 0.03,
     ):
         self.tree = tree
         self.n_knots = n_knots
         self.n_folds = n_folds
-        self.tolerance = tolerance
+        self.curve_tolerance = curve_tolerance
 
     def fit(
         self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None = None
@@ -142,7 +142,7 @@ class SecretAdditiveRegressor(RegressorMixin, BaseEstimator):
             target[used],
             weight_used,
             _folds(table, target[used], self.n_folds),
-            self.tolerance,
+            self.curve_tolerance,
         )
         rest = target - self._sum_of_curves(every_row)
         rest[used] = residual

@@ -44,7 +44,7 @@ class ColumnOptions:
 
     Attributes
     ----------
-    discrete_features, split_features : sequence of str or int, or bool mask, optional
+    categorical_features, split_features : sequence of str or int, or mask, optional
         Columns, by name or position, that are discrete or split-only.
     use_regressors : bool
         False makes every continuous attribute split-only (constant leaves).
@@ -56,7 +56,7 @@ class ColumnOptions:
         those with many rows each.
     """
 
-    discrete_features: Sequence[Any] | None = None
+    categorical_features: Sequence[Any] | None = None
     split_features: Sequence[Any] | None = None
     use_regressors: bool = True
     missing: str = "error"
@@ -120,7 +120,7 @@ def learn_schema(
     target_names : tuple of str
         Used in messages and pictures.
     others : dict or list of ndarray of shape (n_others,), optional
-        The same columns of a ``prune_set`` whose rows train as well: their categories
+        The same columns of a ``eval_set`` whose rows train as well: their categories
         and gaps count, while roles follow from ``table`` alone.
     """
     named = isinstance(table, dict)
@@ -146,7 +146,7 @@ def learn_schema(
                 for column in zip(below, names, roles, strict=True)
             ]
         except ValueError as error:
-            raise ValueError(f"In prune_set: {error}") from None
+            raise ValueError(f"In eval_set: {error}") from None
         columns = [np.concatenate(pair) for pair in zip(columns, below, strict=True)]
     found = Attributes(names, named, roles, dates, levels)
     continuous = found.of_role(Role.REGRESSOR, Role.SPLIT)
@@ -274,7 +274,7 @@ def roles_of(
     """Decide the role of every column, by the options or else by its content."""
     discrete, split = (
         chosen_attributes(getattr(options, argument), names, dates, argument)
-        for argument in ("discrete_features", "split_features")
+        for argument in ("categorical_features", "split_features")
     )
     recurring = {
         names.index(part)
@@ -284,7 +284,7 @@ def roles_of(
     }
     for both in sorted(discrete & split):
         raise ValueError(
-            f"Column {names[both]!r} is named in both discrete_features and "
+            f"Column {names[both]!r} is named in both categorical_features and "
             "split_features; keep it in one of them."
         )
     roles = []
@@ -310,7 +310,7 @@ def roles_of(
 def _checked(
     column: np.ndarray, name: str, role: Role, allow_missing: bool
 ) -> np.ndarray:
-    """Check a column of ``prune_set`` against the role of its attribute."""
+    """Check a column of ``eval_set`` against the role of its attribute."""
     if role is not Role.DISCRETE:
         return numbers(column, name, allow_missing)
     categories_of(column, name, allow_missing)

@@ -25,7 +25,7 @@ from secret_jax.runtime.values import check_constraints
 
 # Parameters for reading tables and for devices, as those of the tree.
 OF_THE_TREE = (
-    *("discrete_features", "split_features", "indicators", "missing_values"),
+    *("categorical_features", "split_features", "indicators", "missing_values"),
     *("random_state", "device", "max_memory", "verbose"),
 )
 

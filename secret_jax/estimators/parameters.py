@@ -19,8 +19,9 @@ from secret_jax.learners.m5_pruning import M5Pruning
 from secret_jax.learners.phd import PhdSplits
 from secret_jax.learners.retis import RetisSplits
 from secret_jax.learners.support import SupportSplits
+from secret_jax.losses.classes import ClassLoss
 from secret_jax.losses.interface import Loss
-from secret_jax.losses.numbers import Huber, Poisson
+from secret_jax.losses.numbers import Huber, Poisson, SquaredError
 from secret_jax.losses.quantile import Quantile
 from secret_jax.models.by_loss import LossModel
 from secret_jax.models.generalised import generalised
@@ -81,7 +82,12 @@ NAMED: Named = {
     },
     "refine": {"tao": Tao(), "blend": Blend(), "soft": SoftGates()},
     "distill": {True: Distillation()},
-    "loss": {"absolute": Quantile(), "huber": Huber(), "poisson": Poisson()},
+    "loss": {
+        "squared": SquaredError(),
+        "absolute": Quantile(),
+        "huber": Huber(),
+        "poisson": Poisson(),
+    },
 }
 # Numbers of rows, or shares of them.
 _COUNT_OR_SHARE = [
@@ -105,8 +111,8 @@ CONSTRAINTS: dict[str, Any] = {
         StrOptions({"squared", "absolute", "huber", "poisson"}),
         Loss,
     ],
-    "tau": [real(0.0)],
-    "tolerance": [real(0.0)],
+    "equation_tolerance": [real(0.0)],
+    "pruning_tolerance": [real(0.0)],
     "min_samples_split": _COUNT_OR_SHARE,
     "min_samples_leaf": _COUNT_OR_SHARE,
     "min_gain": [real(0.0), StrOptions({"auto"})],
@@ -119,7 +125,7 @@ CONSTRAINTS: dict[str, Any] = {
         None,
     ],
     "max_split_samples": [at_least(16), None],
-    "discrete_features": "no_validation",
+    "categorical_features": "no_validation",
     "split_features": "no_validation",
     "indicators": ["boolean", StrOptions({"auto"})],
     "missing_values": [StrOptions({"learn", "mean", "error"})],
@@ -170,8 +176,8 @@ def cart_preset(criterion: Any, leaf: LeafModel) -> dict[str, Any]:
         "leaf": leaf,
         "prune": Unpruned(),
         "distill": False,
-        "tau": 0.0,
-        "tolerance": 0.0,
+        "equation_tolerance": 0.0,
+        "pruning_tolerance": 0.0,
         "min_samples_split": 2,
         "min_samples_leaf": 1,
         "min_gain": 0.0,
@@ -187,8 +193,8 @@ def linear_preset(splits: SplitFinder) -> dict[str, Any]:
         "leaf": LeastSquares(clip_margin=None),
         "prune": StandardErrors(factor=0.0),
         "distill": False,
-        "tau": 0.0,
-        "tolerance": 0.0,
+        "equation_tolerance": 0.0,
+        "pruning_tolerance": 0.0,
         "min_gain": 0.0,
         "indicators": False,
         "max_split_samples": None,
@@ -301,19 +307,18 @@ def plan_of(
             value.check()
     names = ("splits", "leaf", "prune", "refine", "distill")
     splits, leaf, prune, refine, distill = (values[name] for name in names)
-    loss = values.get("loss")
-    if loss is not None:
-        if loss.of_classes:
-            allowed = "a loss of numbers; for classes use SecretClassifier"
-            refuse("loss", caller, allowed, parameters["loss"])
-        fitted_to_loss = generalised(leaf, loss)
-        if fitted_to_loss is None:
-            allowed = f"'ridge', 'linear' or 'constant' with loss={loss!r}"
-            refuse("leaf", caller, allowed, parameters["leaf"])
-        leaf = fitted_to_loss
-        if not loss.predicts_means:
-            distill = None  # the mean of medians and rows is no median
-    if leaf.needs_implied_models and not splits.implies_models:
+    loss = values.get("loss", leaf.loss)
+    if "loss" in values and isinstance(loss, ClassLoss):
+        allowed = "a loss of numbers; for classes use SecretClassifier"
+        refuse("loss", caller, allowed, parameters["loss"])
+    fitted_to_loss = generalised(leaf, loss)
+    if fitted_to_loss is None:
+        allowed = f"'ridge', 'linear' or 'constant' with loss={loss!r}"
+        refuse("leaf", caller, allowed, parameters["leaf"])
+    leaf = fitted_to_loss
+    if not loss.predicts_means:
+        distill = None  # the mean of medians and rows is no median
+    if isinstance(leaf, Implied) and not splits.implies_models:
         allowed = "another one with these splits: they imply no models of the leaves"
         refuse("leaf", caller, allowed, parameters["leaf"])
     if refine is not None and not refine.knows(leaf.loss):
@@ -334,7 +339,7 @@ def plan_of(
     learned = parameters["missing_values"] != "learn" or splits.knows_indicators
     linear = leaf.uses_regressors and splits.knows_indicators
     columns = ColumnOptions(
-        discrete_features=parameters["discrete_features"],
+        categorical_features=parameters["categorical_features"],
         split_features=parameters["split_features"],
         use_regressors=leaf.uses_regressors,
         missing=parameters["missing_values"] if learned else "mean",
@@ -357,7 +362,7 @@ def plan_of(
         max_features=parameters["max_features"],
         max_split_samples=parameters["max_split_samples"],
         columns=columns,
-        tau=float(parameters["tau"]),
-        tolerance=float(parameters["tolerance"]),
+        equation_tolerance=float(parameters["equation_tolerance"]),
+        pruning_tolerance=float(parameters["pruning_tolerance"]),
         seed=seed if splits.is_random or random_attributes else 0,
     )

@@ -20,6 +20,7 @@ from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import CheckedRows, Prepared, prepare
 from secret_jax.grow.cost import what_takes_long
 from secret_jax.losses.interface import Loss
+from secret_jax.losses.numbers import SquaredError
 from secret_jax.models.attach import (
     attach_one,
     counted,
@@ -63,11 +64,9 @@ class FitResult(NamedTuple):
     prepared: Prepared
 
 
-def fit_tree(
-    plan: Plan, given: CheckedRows, prune_set: CheckedRows | None
-) -> FitResult:
+def fit_tree(plan: Plan, given: CheckedRows, eval_set: CheckedRows | None) -> FitResult:
     """Grow, prune and distil a tree."""
-    return fit_prepared(plan, prepare(plan, given, prune_set))
+    return fit_prepared(plan, prepare(plan, given, eval_set))
 
 
 def fit_prepared(plan: Plan, prepared: Prepared) -> FitResult:
@@ -91,7 +90,7 @@ def refine_tree(plan: Plan, result: FitResult) -> Refined:
     refinement, fitted, prepared = plan.refine, result.fitted, result.prepared
     assert refinement is not None
     if refinement.needs_unseen_rows and not fitted.folds:
-        reason = "there are too few rows to hold some out; give more, or a prune_set"
+        reason = "there are too few rows to hold some out; give more, or an eval_set"
         return Refined(result.tree, 0, reason)
     if refinement.held_out_share and fitted.held_out is None:
         # What starts from it was not cross-validated; the tree to beat stays.
@@ -126,10 +125,10 @@ def divided(prepared: Prepared, rule: PruningRule) -> Evidence:
     """Divide the rows into training and held-out rows, or into folds.
 
     ================== ===================== ==================== ====================
-    rule               ``prune_set``         training             held out
+    rule               ``eval_set``          training             held out
     ================== ===================== ==================== ====================
     holds rows out     none                  the first by hash    the rest
-    holds rows out     given                 all rows             those of prune_set
+    holds rows out     given                 all rows             those of eval_set
     makes folds        given                 both together        none
     any other          none                  all rows             none
     ================== ===================== ==================== ====================
@@ -150,11 +149,13 @@ def divided(prepared: Prepared, rule: PruningRule) -> Evidence:
 
 def grown(plan: Plan, prepared: Prepared, rule: PruningRule) -> Fitted:
     """Grow trees of every kind and for every fold, prune them and keep the best."""
-    evidence = divided(prepared, rule)._replace(
-        tolerance=plan.tolerance, leaf=plan.leaf
-    )
-    evidence = _with_error_of_constant(evidence, plan.leaf.loss)
+    evidence = divided(prepared, rule)
     training, held_out, unseen, *_ = evidence
+    evidence = evidence._replace(
+        tolerance=plan.pruning_tolerance,
+        leaf=plan.leaf,
+        error_of_constant=_error_of_constant(plan.leaf.loss, training),
+    )
     recipe = plan.recipe(prepared.schema, training.weight.sum(), prepared.sampled_share)
     every_row, n_kinds = np.arange(training.n_rows), len(plan.kinds)
     roots = [
@@ -223,11 +224,12 @@ def with_short_equations(
     rows : Rows
         Rows that trained the models; only needed for a loss.
     """
-    full = tuple(tree.leaf_error.tolist()) if plan.tau > 0 else None
-    if tree.loss is None:
-        return replace(shortened(tree, statistics, plan.tau), full_error=full)
-    short = shortened(tree, statistics, plan.tau, loss_spread(tree, rows))
-    if plan.tau > 0:
+    tolerance = plan.equation_tolerance
+    full = tuple(tree.leaf_error.tolist()) if tolerance > 0 else None
+    if isinstance(tree.loss, SquaredError):
+        return replace(shortened(tree, statistics, tolerance), full_error=full)
+    short = shortened(tree, statistics, tolerance, loss_spread(tree, rows))
+    if tolerance > 0:
         short = recentred(short, tree, rows, plan.leaf)
     return replace(with_standard_errors(short, rows), full_error=full)
 
@@ -253,7 +255,6 @@ def _with_final_models(
         else:
             tree = with_statistics(tree, statistics, leaf)
     low, high = statistics.lower[0], statistics.upper[0]
-    rows = rows if tree.loss is not None else fitted.training
     short = with_short_equations(plan, bounded(tree, low, high), statistics, rows)
     return tree, short
 
@@ -266,13 +267,14 @@ def _sources(prepared: Prepared, refit: bool) -> list[RowSource]:
     return [source for source in (prepared.source, others if refit else None) if source]
 
 
-def _with_error_of_constant(evidence: Evidence, loss: Loss | None) -> Evidence:
-    if loss is None:
-        return evidence
-    _, targets, weight = evidence.training
-    value = np.tile(loss.constant(targets, weight), (len(weight), 1))
-    error = weight @ loss.losses(targets, value).sum(axis=1) / weight.sum()
-    return evidence._replace(error_of_constant=float(error))
+def _error_of_constant(loss: Loss, rows: Rows) -> float:
+    """Mean loss of the best constant, summed over the outputs."""
+    _, targets, weight = rows
+    error = loss.of_constant(weight @ targets / weight.sum())
+    if error is None:
+        value = np.tile(loss.constant(targets, weight), (len(weight), 1))
+        error = weight @ loss.losses(targets, value) / weight.sum()
+    return float(error.sum())
 
 
 def _refitted(plan: Plan, prepared: Prepared, fitted: Fitted) -> Tree:

@@ -107,8 +107,6 @@ def savings(tree: Tree, square: float) -> np.ndarray:
 
 def _without_root(tree: Tree, output: int) -> float:
     """Mean error of an output if the root said the same of all rows."""
-    if tree.loss is None:
-        return 1.0
     constant = tree.loss.of_constant(tree.mean[0])
     if constant is not None:
         return float(constant[output])

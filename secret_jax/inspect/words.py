@@ -28,6 +28,7 @@ from secret_jax.inspect.rounding import (
     rounded_output,
     rounded_split,
 )
+from secret_jax.losses.numbers import SquaredError
 from secret_jax.tree.structure import SplitKind, Tree
 
 # The mean of a node is told in steps of this share of the target's deviation.
@@ -310,7 +311,7 @@ def node_facts(tree: Tree, node: int) -> str:
     """Rows, their share, mean of the target, and error of a node."""
     rows = f"{counted_rows(tree.weight[node])} ({share_of_rows(tree, node)})"
     mean = float(tree.schema.restore_target(tree.mean[node, 0]))
-    if tree.loss is not None:
+    if not isinstance(tree.loss, SquaredError):
         loss = number(float(tree.train_error[node].sum()), digits=3)
         return f"{rows}, mean {number(mean, digits=3)}, loss {loss}"
     error = number(_root_mean_squared_error(tree, node), digits=3)

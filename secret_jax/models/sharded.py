@@ -29,7 +29,8 @@ from secret_jax.runtime.devices import in_32_bits
 from secret_jax.runtime.linalg import AnyArray, matmul
 from secret_jax.runtime.programs import program
 from secret_jax.runtime.shapes import next_power_of_two, padded
-from secret_jax.tree.routing import leaf_place, routing_of, value_of_leaf
+from secret_jax.tree.packed import leaf_of, value_of
+from secret_jax.tree.routing import packed_of
 from secret_jax.tree.structure import Tree
 
 
@@ -56,17 +57,16 @@ def sharded_statistics(
     shift = np.concatenate([tree.center, tree.mean], axis=1)[leaves]
     shift = np.nan_to_num(shift).astype(np.float32)
     targets = schema.scale_targets(source.targets).astype(np.float32)
-    routing = routing_of(tree)
+    packed = packed_of(tree)
     with in_32_bits():
         found = _sums(
             shards.x,
             shards.beside(targets),
             shards.beside(source.weight.astype(np.float32)),
             _scaling(tree, shards),
-            routing,
-            number[np.asarray(routing.node_id)].astype(np.int32),
+            packed,
+            number[packed.node].astype(np.int32),
             padded(shift, n_leaves, 0),
-            np.int32(tree.max_depth),
             np.int32(shards.n_rows),
             mesh=shards.mesh,
         )
@@ -119,10 +119,9 @@ def _sums(
     targets: AnyArray,
     weight: AnyArray,
     scaling: tuple[AnyArray, ...],
-    routing: Any,
+    packed: Any,
     number: AnyArray,
     shift: AnyArray,
-    depth: AnyArray,
     n_rows: AnyArray,
     *,
     mesh: Mesh,
@@ -139,7 +138,7 @@ def _sums(
     spec, whole = PartitionSpec(axis), PartitionSpec()
 
     def on_shard(x: Any, targets: Any, weight: Any, given: Any) -> Any:
-        scaling, routing, number, shift, depth, n_rows = given
+        scaling, packed, number, shift, n_rows = given
         n_local = len(x)
         n_leaves, width = shift.shape
         size = tile_size(n_local, mesh, (1 + width) ** 2)
@@ -155,7 +154,7 @@ def _sums(
             )
             z = _encoded(raw, scaling)
             codes = jnp.zeros((size, 0), jnp.int32)
-            leaf = number[leaf_place(routing, z, codes, depth)]
+            leaf = number[leaf_of(packed, z, codes)]
             member = (leaf[:, None] == jnp.arange(n_leaves)) & inside[:, None]
             joint = jnp.concatenate([z[:, :n_regressors], y], axis=1) - shift[leaf]
             ones = jnp.ones((size, 1))
@@ -179,7 +178,7 @@ def _sums(
             jax.lax.pmax(high, axis),
         )
 
-    given = scaling, routing, number, shift, depth, n_rows
+    given = scaling, packed, number, shift, n_rows
     return jax.shard_map(
         on_shard,
         mesh=mesh,
@@ -193,8 +192,7 @@ def _sums(
 def _predicted(
     x: AnyArray,
     scaling: tuple[AnyArray, ...],
-    routing: Any,
-    depth: AnyArray,
+    packed: Any,
     *,
     mesh: Mesh,
 ) -> tuple[jax.Array, jax.Array]:
@@ -205,13 +203,13 @@ def _predicted(
     spec, whole = PartitionSpec(mesh.axis_names[0]), PartitionSpec()
 
     def on_shard(x: Any, given: Any) -> Any:
-        scaling, routing, depth = given
+        scaling, packed = given
         z = _encoded(x, scaling)
         codes = jnp.zeros((len(x), 0), jnp.int32)
         finite = jnp.isfinite(x).all()[None]
-        return value_of_leaf(routing, z, codes, depth).T, finite
+        return value_of(packed, z, codes).T, finite
 
-    given = scaling, routing, depth
+    given = scaling, packed
     return jax.shard_map(
         on_shard, mesh=mesh, in_specs=(spec, whole), out_specs=spec, check_vma=False
     )(x, given)
@@ -270,7 +268,6 @@ def _predicted_by(tree: Tree, shards: RowShards) -> tuple[jax.Array, jax.Array]:
     return _predicted(
         shards.x,
         _scaling(tree, shards),
-        routing_of(tree),
-        np.int32(tree.max_depth),
+        packed_of(tree),
         mesh=shards.mesh,
     )

@@ -334,12 +334,12 @@ class Learner:
             self.sums = [joint_sums(self.sums)] if self.sums else []
             self.target_sums = [joint_sums(self.target_sums)]
 
-    def finished(self, loss: Loss | None = None) -> tuple[TableSchema, Rows]:
+    def finished(self, loss: Loss) -> tuple[TableSchema, Rows]:
         """Schema and sample of all rows that were added.
 
         Parameters
         ----------
-        loss : Loss, optional
+        loss : Loss
             Targets are in its units.
 
         Raises
@@ -358,12 +358,11 @@ class Learner:
         self._drop_hours()
         pool = self.pool.rows()
         assert pool is not None
-        if loss is not None:
-            # Of the rows beyond the sample, the most extreme targets are known.
-            total = joint_sums(self.target_sums)
-            extremes = np.stack([total.lowest, total.highest])
-            loss.check_targets(np.concatenate([pool.targets, extremes]))
-            schema = with_units_of(loss, schema, pool.targets, pool.weight)
+        # Of the rows beyond the sample, the most extreme targets are known.
+        total = joint_sums(self.target_sums)
+        extremes = np.stack([total.lowest, total.highest])
+        loss.check_targets(np.concatenate([pool.targets, extremes]))
+        schema = with_units_of(loss, schema, pool.targets, pool.weight)
         weights = self.weights
         rows = self.pool.sample(
             schema,

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from secret_jax.losses.numbers import SquaredError
 from secret_jax.runtime.warning import warn
 from secret_jax.tree.archive import Archive, ModelFileError, checksum_of, replacing
 from secret_jax.tree.header import (
@@ -59,7 +60,6 @@ def save_tree(
         If the file cannot be written.
     """
     schema = tree.schema
-    loss = {} if tree.loss is None else {"loss": loss_to_json(tree.loss)}
     arrays = {name: np.asarray(getattr(tree, name)) for name in ARRAY_FIELDS}
     arrays |= {f"column_{name}": np.asarray(getattr(schema, name)) for name in SCALING}
     header = {
@@ -73,7 +73,7 @@ def save_tree(
         **({} if tree.corrects_parent else {"corrects_parent": False}),
         **({} if tree.bounds is None else {"bounds": tree.bounds}),
         **({} if tree.full_error is None else {"full_error": tree.full_error}),
-        **loss,
+        "loss": loss_to_json(tree.loss),
     }
     header["checksum"] = checksum_of(header, arrays)
     with replacing(path) as file:
@@ -307,7 +307,7 @@ def _read(path: str | os.PathLike[str]) -> tuple[list[Tree], dict[str, Any]]:
         full_error=_full_error_of(header),
         clip_leaves=header["clip_leaves"],
         corrects_parent=header.get("corrects_parent", True),
-        loss=from_json(header.get("loss")),
+        loss=from_json(header.get("loss")) or SquaredError(),
     )
     sizes = header["extra"].get(_SIZES)
     try:

@@ -17,6 +17,7 @@ import numpy as np
 
 from secret_jax.data.schema import TableSchema
 from secret_jax.losses.interface import Loss
+from secret_jax.losses.numbers import SQUARED_ERROR
 
 
 class SplitKind(IntEnum):
@@ -127,9 +128,9 @@ class Tree:
         of the root.
     corrects_parent : bool
         Whether ``degrees`` are those of corrections of the parents' models.
-    loss : Loss or None
-        Meaning of the raw predictions, and cost of errors: ``train_error`` is then a
-        mean loss, and ranges are of values. None: they predict, and errors are squared.
+    loss : Loss
+        Meaning of the raw predictions, and cost of errors: ``train_error`` is a mean
+        loss. Ranges are of targets with squared errors, and else of raw predictions.
     """
 
     left: np.ndarray
@@ -162,7 +163,7 @@ class Tree:
     full_error: tuple[float, ...] | None = None
     clip_leaves: bool = True
     corrects_parent: bool = True
-    loss: Loss | None = None
+    loss: Loss = SQUARED_ERROR
 
     def __post_init__(self) -> None:
         for name in ARRAY_FIELDS:
@@ -256,10 +257,9 @@ class Tree:
                 f"{', '.join(map(repr, names))}, or a position below {len(names)}."
             )
         part = slice(int(which), int(which) + 1)
-        named = names[part]
-        if self.loss is not None:
-            several = len(names) > 1
-            named = tuple(self.loss.name_of_value(name, several) for name in named)
+        named = tuple(self.loss.name_of_value(n, len(names) > 1) for n in names[part])
+        if named == names:  # the only one
+            return self
         schema = replace(
             self.schema,
             target_names=named,

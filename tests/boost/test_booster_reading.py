@@ -21,7 +21,9 @@ def holes(n_rows=300, seed=0):
 
 @pytest.fixture(scope="module")
 def model():
-    return SecretBoostingRegressor(size=4, n_rounds=4, n_folds=2).fit(*holes())
+    return SecretBoostingRegressor(
+        max_leaf_nodes=4, max_iter=4, early_stopping=False, n_folds=2
+    ).fit(*holes())
 
 
 def test_importances_are_shares_of_what_is_explained(model):
@@ -80,7 +82,9 @@ def test_columns_that_interact_are_found_and_drawn(model):
 def test_a_sum_has_no_interactions():
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(300, 3))
-    model = SecretBoostingRegressor(size=4, n_rounds=0, n_folds=2).fit(X, X.sum(axis=1))
+    model = SecretBoostingRegressor(
+        max_leaf_nodes=4, max_iter=0, early_stopping=False, n_folds=2
+    ).fit(X, X.sum(axis=1))
     for pair in model.interactions(n_rows=20):
         assert pair.share < 1e-8
 
@@ -90,7 +94,7 @@ def test_a_default_booster_is_a_program():
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(300, 3))
     y = X[:, 1] + np.where(X[:, 0] > 0.5, 3.0, 0.0) + rng.normal(size=300)
-    model = SecretBoostingRegressor(max_rounds=3).fit(X, y)
+    model = SecretBoostingRegressor(max_iter=3).fit(X, y)
     scope: dict = {}
     exec(model.export_code(), scope)
     found = [scope["predict"](x0=a, x1=b, x2=c) for a, b, c in X]

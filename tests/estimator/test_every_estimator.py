@@ -24,8 +24,9 @@ from secret_jax import (
 _SMALL: dict[str, Any] = {"max_leaf_nodes": 3, "prune": StandardErrors(n_folds=2)}
 _STUMP: dict[str, Any] = {"max_depth": 1, "oblique": False, "distill": False}
 _FEW: dict[str, Any] = {
-    "size": 4,
-    "n_rounds": 3,
+    "max_leaf_nodes": 4,
+    "max_iter": 3,
+    "early_stopping": False,
     "n_folds": 2,
     "learning_rate": 0.5,
 }

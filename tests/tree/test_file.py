@@ -373,9 +373,9 @@ def test_an_array_of_the_header_takes_little_memory_before_it_is_refused(tmp_pat
 class Model(BaseEstimator):
     """An estimator as far as a model file knows one."""
 
-    def __init__(self, leaf="linear", discrete_features=None, random_state=None):
+    def __init__(self, leaf="linear", categorical_features=None, random_state=None):
         self.leaf = leaf
-        self.discrete_features = discrete_features
+        self.categorical_features = categorical_features
         self.random_state = random_state
 
     def fit(self, X, y):
@@ -393,12 +393,12 @@ def fitted_model(**parameters) -> Model:
 
 def test_an_estimator_comes_back(tmp_path):
     path = tmp_path / "model"
-    model = fitted_model(leaf="constant", discrete_features=("sex",), random_state=7)
+    model = fitted_model(leaf="constant", categorical_features=("sex",), random_state=7)
     save_model(model, path)
     found = load_model(path, Model)
     assert found.get_params() == {
         "leaf": "constant",
-        "discrete_features": ["sex"],
+        "categorical_features": ["sex"],
         "random_state": 7,
     }
     assert_same_tree(found.tree_, model.tree_)
@@ -436,8 +436,8 @@ def test_a_bare_tree_is_no_estimator(saved):
 
 def test_unknown_parameters_are_named(tmp_path):
     class Younger(Model):
-        def __init__(self, leaf="linear", discrete_features=None):
-            super().__init__(leaf, discrete_features)
+        def __init__(self, leaf="linear", categorical_features=None):
+            super().__init__(leaf, categorical_features)
 
     save_model(fitted_model(), tmp_path / "model")
     with pytest.raises(ModelFileError, match=r"fits no Younger .*'random_state'"):
@@ -446,7 +446,7 @@ def test_unknown_parameters_are_named(tmp_path):
 
 VALUES = {
     "leaf": Ridge(gcv_factor=1.0, clip_margin=None, clip_min_samples=7),
-    "discrete_features": SecretSplits(n_starts=4, gain="counted", tol=1e-3),
+    "categorical_features": SecretSplits(n_starts=4, gain="counted", tol=1e-3),
     "random_state": HoldOut(fraction=1 / 3, refit=False),
 }
 

@@ -14,6 +14,7 @@ from secret_jax.inspect.code.program import ExportedModel, Program, program_of
 from secret_jax.inspect.code.python import TAKEN, python_code
 from secret_jax.inspect.code.sql import sql_code
 from secret_jax.losses.interface import Loss
+from secret_jax.losses.numbers import SQUARED_ERROR
 from secret_jax.tree.structure import Tree
 
 
@@ -128,7 +129,7 @@ def export_sum(
     *,
     function_name: str | None = None,
     precision: int | None = None,
-    loss: Loss | None = None,
+    loss: Loss = SQUARED_ERROR,
     classes: Classes | None = None,
     output: int | str | None = None,
 ) -> str:
@@ -142,7 +143,7 @@ def export_sum(
     steps : sequence of float
         Factors of the trees.
     loss : Loss, optional
-        Meaning of the sums; None: they predict.
+        Meaning of the sums.
     """
     schema = trees[0].schema
     parts = []

@@ -55,7 +55,7 @@ class ExportedModel(NamedTuple):
         For each tree its outputs.
     constants : tuple of float
         Added to each output.
-    loss : Loss or None
+    loss : Loss
         Its link gives the prediction.
     classes : Classes or None
         Of which the probabilities are predicted; None: numbers are.
@@ -65,7 +65,7 @@ class ExportedModel(NamedTuple):
 
     trees: list[list[Program]]
     constants: tuple[float, ...]
-    loss: Loss | None
+    loss: Loss
     classes: Classes | None
     only: int | None
 
@@ -82,8 +82,6 @@ class ExportedModel(NamedTuple):
     @property
     def link(self) -> str:
         """How predictions follow from the sums; see `Loss`."""
-        if self.loss is None:
-            return "identity"
         if self.loss.link is None:
             raise ValueError(
                 f"{type(self.loss).__name__} does not say how predictions follow from "
