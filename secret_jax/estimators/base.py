@@ -25,7 +25,7 @@ from secret_jax.data.validation import (
     validated,
 )
 from secret_jax.estimators.parameters import NestedParameters, plan_of
-from secret_jax.fit.pipeline import Finished, fit_tree, refine_tree
+from secret_jax.fit.pipeline import FitResult, fit_tree, refine_tree
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import CheckedRows
 from secret_jax.inspect.mixin import ReadingMixin
@@ -180,7 +180,7 @@ class TreeEstimator(ReadingMixin, NestedParameters):
     def _finish(
         self,
         plan: Plan,
-        finished: Finished,
+        finished: FitResult,
         computing: AbstractContextManager[None],
     ) -> Self:
         """Store a fitted tree, refined if requested."""
