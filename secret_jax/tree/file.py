@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from secret_jax.additive.stage import STAGE_ARRAYS, AdditiveStage
 from secret_jax.losses.numbers import SquaredError
 from secret_jax.runtime.warning import warn
 from secret_jax.tree.archive import Archive, ModelFileError, checksum_of, replacing
@@ -35,8 +34,6 @@ FORMAT = "secret_jax model"
 FORMAT_VERSION = 5
 
 _HEADER = "header"
-# Of curves in front of the tree, in the header.
-_CURVE_NUMBERS = ("intercept", "degrees")
 # Nodes of each tree, in the header of a file that holds several.
 _SIZES = "nodes_of_trees"
 
@@ -65,12 +62,6 @@ def save_tree(
     schema = tree.schema
     arrays = {name: np.asarray(getattr(tree, name)) for name in ARRAY_FIELDS}
     arrays |= {f"column_{name}": np.asarray(getattr(schema, name)) for name in SCALING}
-    curves = {}
-    if tree.additive is not None:
-        arrays |= {f"curves_{n}": getattr(tree.additive, n) for n in STAGE_ARRAYS}
-        curves = {
-            "curves": {name: getattr(tree.additive, name) for name in _CURVE_NUMBERS}
-        }
     header = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
@@ -83,7 +74,6 @@ def save_tree(
         **({} if tree.bounds is None else {"bounds": tree.bounds}),
         **({} if tree.full_error is None else {"full_error": tree.full_error}),
         "loss": loss_to_json(tree.loss),
-        **curves,
     }
     header["checksum"] = checksum_of(header, arrays)
     with replacing(path) as file:
@@ -301,8 +291,6 @@ def _read(path: str | os.PathLike[str]) -> tuple[list[Tree], dict[str, Any]]:
         )
     try:
         members = [*ARRAY_FIELDS, *(f"column_{name}" for name in SCALING)]
-        if "curves" in header:
-            members += [f"curves_{name}" for name in STAGE_ARRAYS]
         arrays = {key: archive.array(key) for key in members}
         expected = header.pop("checksum")
         if expected != checksum_of(header, arrays):
@@ -311,12 +299,6 @@ def _read(path: str | os.PathLike[str]) -> tuple[list[Tree], dict[str, Any]]:
         schema = schema_from_json(header["schema"], scaling)
     except Exception:
         raise archive.altered from None
-    stage = None
-    if "curves" in header:
-        stage = AdditiveStage(
-            **{key: arrays[f"curves_{key}"] for key in STAGE_ARRAYS},
-            **header["curves"],
-        )
     tree = Tree(
         **{key: arrays[key] for key in ARRAY_FIELDS},
         schema=schema,
@@ -326,7 +308,6 @@ def _read(path: str | os.PathLike[str]) -> tuple[list[Tree], dict[str, Any]]:
         clip_leaves=header["clip_leaves"],
         corrects_parent=header.get("corrects_parent", True),
         loss=from_json(header.get("loss")) or SquaredError(),
-        additive=stage,
     )
     sizes = header["extra"].get(_SIZES)
     try:

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from secret_jax.additive import options as _options  # noqa: F401  (read by name)
 from secret_jax.data.schema import Role, TableSchema
 from secret_jax.losses import classes as _classes  # noqa: F401
 from secret_jax.losses import numbers as _numbers  # noqa: F401
