@@ -23,18 +23,8 @@ from secret_jax.fit.staging import View, less_stage, views
 from secret_jax.grow.cost import what_takes_long
 from secret_jax.grow.trees import Recipe
 from secret_jax.losses.interface import Loss
-from secret_jax.losses.numbers import SquaredError
-from secret_jax.models.attach import (
-    attach_one,
-    counted,
-    node_statistics,
-    source_statistics,
-    with_statistics,
-)
-from secret_jax.models.loss_spread import loss_spread
-from secret_jax.models.measured import recentred
-from secret_jax.models.shorten import shortened
-from secret_jax.models.standard_errors import with_standard_errors
+from secret_jax.models.fitting import fit_models, node_statistics
+from secret_jax.models.short_models import with_short_equations
 from secret_jax.models.statistics import NodeStatistics
 from secret_jax.prune.cross_validation import CrossValidation, parts_of
 from secret_jax.prune.hold_out import HoldOut
@@ -115,32 +105,8 @@ def _handed_over(
     """Finish a tree: bounds and short equations."""
     tree = replace(tree, additive=prepared.stage)
     tree = bounded(tree, statistics.lower[0], statistics.upper[0])
-    return with_short_equations(plan, tree, statistics, fitted.all_rows())
-
-
-def with_short_equations(
-    plan: Plan, tree: Tree, statistics: NodeStatistics, rows: Rows
-) -> Tree:
-    """Shorten the equations of a tree and compute their standard errors.
-
-    Parameters
-    ----------
-    tree : Tree
-        With full models.
-    rows : Rows
-        Rows that trained the models; only needed for a loss.
-    """
-    full = tuple(tree.leaf_error.tolist()) if plan.equation_tolerance > 0 else None
-    if isinstance(tree.loss, SquaredError):
-        return replace(
-            shortened(tree, statistics, plan.equation_tolerance), full_error=full
-        )
-    short = shortened(
-        tree, statistics, plan.equation_tolerance, loss_spread(tree, rows)
-    )
-    if plan.equation_tolerance > 0:
-        short = recentred(short, tree, rows, plan.leaf)
-    return replace(with_standard_errors(short, rows), full_error=full)
+    rows, tolerance = fitted.all_rows(), plan.equation_tolerance
+    return with_short_equations(tree, statistics, rows, plan.leaf, tolerance)
 
 
 def _measured(
@@ -153,21 +119,13 @@ def _measured(
     rows = fitted.all_rows()
     tree = with_plain_splits(tree, rows.table)
     sources = _sources(prepared, fitted.refit)
-    if not sources:
-        statistics = node_statistics(tree, rows)
-        if rows.n_rows > ROWS_LOOKED_AT:  # others may have changed sides
-            tree = (
-                attach_one(tree, rows, plan.leaf)
-                if plan.leaf.needs_rows
-                else with_statistics(tree, statistics, plan.leaf)
-            )
+    if sources:
+        Stage("fitting models on all rows", plan.progress).at()
+    statistics = node_statistics(tree, sources or rows)
+    if not sources and rows.n_rows <= ROWS_LOOKED_AT:  # none has changed sides
         return tree, statistics
-    Stage("fitting models on all rows", plan.progress).at()
-    statistics = source_statistics(tree, sources)
-    if plan.leaf.needs_rows:  # those of the sample; all rows are counted
-        tree = attach_one(tree, rows, plan.leaf)
-        return counted(tree, statistics), statistics
-    return with_statistics(tree, statistics, plan.leaf), statistics
+    (tree,) = fit_models([tree], [rows], plan.leaf, statistics=statistics)
+    return tree, statistics
 
 
 def _sources(prepared: Prepared, refit: bool) -> list[RowSource]:
@@ -350,7 +308,7 @@ def _refitted(plan: Plan, prepared: Prepared, fitted: Fitted) -> Tree:
     """Grow the tree again on all rows, with the size that held-out rows chose."""
     rows, n_leaves = fitted.all_rows(shuffle=True), fitted.tree.n_leaves
     if n_leaves == 1:
-        return attach_one(fitted.tree, fitted.all_rows(), plan.leaf)
+        return fit_models([fitted.tree], [fitted.all_rows()], plan.leaf)[0]
     recipe = plan.recipe(prepared.schema, rows.weight.sum(), prepared.sampled_share)
     stage = "growing the tree again"
     deepest = fitted.tree.max_depth + LEVELS_BELOW
