@@ -24,7 +24,7 @@ from secret_jax.data.validation import (
 from secret_jax.ensemble.bags import ForestPlan, grow_forest, out_of_bag
 from secret_jax.ensemble.copies import Copies
 from secret_jax.ensemble.estimator import EnsembleEstimator, encoded
-from secret_jax.ensemble.model import ensemble_of
+from secret_jax.ensemble.model import Ensemble
 from secret_jax.ensemble.of_numbers import OfNumbers
 from secret_jax.ensemble.options import TreeRecipe, TreeSize
 from secret_jax.estimators.parameters import CONSTRAINTS
@@ -202,7 +202,7 @@ class SecretForestRegressor(OfNumbers, RegressorMixin, EnsembleEstimator):
             stage=Stage("growing a forest", progress),
         )
         forest = grow_forest(plan, rows, schema)
-        ensemble = ensemble_of([[tree] for tree in forest.trees], 1.0, size)
+        ensemble = Ensemble.of([[tree] for tree in forest.trees], 1.0, size)
         found = None
         if self.bootstrap:
             outside = out_of_bag(
