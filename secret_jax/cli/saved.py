@@ -312,9 +312,7 @@ def _asked_columns(model: SecretRegressor) -> set[str]:
     asked |= {schema.discrete[attribute] for attribute in tree.asked_attributes}
     if tree.additive is not None:
         asked |= {curve.input_column(schema) for curve in tree.additive.curves}
-    names = {schema.names[column] for column in asked}
-    parts = {part: name for name, its in schema.dates for part in its}
-    return {parts.get(name, name) for name in names}
+    return {schema.origin(column).column for column in asked}
 
 
 def _write_table(columns: dict, index: pd.Index, path: str | None, what: str) -> None:

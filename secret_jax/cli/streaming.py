@@ -38,8 +38,7 @@ def fit_streamed(arguments: argparse.Namespace, model: SecretRegressor) -> None:
     if arguments.out is not None:
         check_output(arguments.out)
     from secret_jax.stream.batches import Wanted
-    from secret_jax.stream.parts import PartOfRows
-    from secret_jax.stream.sources import opened
+    from secret_jax.stream.sources import PartOfRows, opened
 
     source = opened(arguments.file, Wanted((arguments.target,)))
     names = _features(source, arguments)
@@ -123,13 +122,13 @@ class _Measured(NamedTuple):
 def _measured(model: SecretRegressor, source: BatchSource) -> _Measured:
     """Mean squared errors of the tree and of the equation of its root."""
     from secret_jax.data.encoding import encoded, matched
-    from secret_jax.stream.chunks import Chunks
+    from secret_jax.stream.chunks import chunks_of
     from secret_jax.tree import routing
 
     tree = model.tree_
     schema = tree.schema
     n_rows, sums, center = 0, np.zeros(4), schema.target_center
-    for chunk in Chunks(source):
+    for chunk in chunks_of(source):
         with chunk.placing():
             found = matched(schema, chunk.columns, asked=tree.asked_attributes)
         table, y = encoded(schema, found), chunk.targets[:, 0]

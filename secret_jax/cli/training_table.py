@@ -178,7 +178,8 @@ def _check_columns(
 ) -> None:
     """Refuse what no tree can learn from, with places in the file."""
     from secret_jax.data.columns import read_columns
-    from secret_jax.data.roles import ColumnOptions, learn_schema
+    from secret_jax.data.learning import learn_schema
+    from secret_jax.data.roles import ColumnOptions
 
     with flags_for_parameters(), table.placing():
         learn_schema(

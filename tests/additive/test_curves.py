@@ -13,7 +13,8 @@ from secret_jax.additive.options import Additive
 from secret_jax.additive.shorten import kept_points
 from secret_jax.data.columns import read_columns
 from secret_jax.data.encoding import encode
-from secret_jax.data.roles import ColumnOptions, learn_schema
+from secret_jax.data.learning import learn_schema
+from secret_jax.data.roles import ColumnOptions
 from secret_jax.data.rows import Rows
 from secret_jax.prune.cross_validation import parts_of
 

@@ -11,7 +11,8 @@ from configurations import refusal
 
 from secret_jax.data.columns import UnseenCategoryWarning, read_columns
 from secret_jax.data.encoding import encode
-from secret_jax.data.roles import ColumnOptions, learn_schema
+from secret_jax.data.learning import learn_schema
+from secret_jax.data.roles import ColumnOptions
 from secret_jax.data.schema import Role, TableSchema
 
 N_ROWS = 6

@@ -25,7 +25,7 @@ SIZES = [1, 30_000, 17, 25_000]
 
 @pytest.fixture(autouse=True)
 def _small_chunks(monkeypatch):
-    monkeypatch.setattr(chunks, "CHUNK_ROWS", ROW_BLOCK)
+    monkeypatch.setattr(chunks, "CHUNK_ROWS", 2 * ROW_BLOCK)
 
 
 @pytest.fixture(scope="module")

@@ -277,11 +277,10 @@ def _helpers(
         for part in (program, *program.models.values())
     ]
     parts = {
-        part[len(name) + 2 : -1]
-        for name, its in schema.dates
-        for part in its
-        if part in used.numbers or part in used.missing
-    }
+        schema.origin(position).part
+        for position, name in enumerate(schema.names)
+        if name in used.numbers or name in used.missing
+    } - {""}
     if parts:
         yield from ("from datetime import datetime", "", "")
         yield from (
@@ -333,15 +332,13 @@ def _variables(tree: Tree, names: dict[str, str], used: _Used) -> Iterator[str]:
 
 def _held(schema: TableSchema, position: int) -> str:
     """What a row holds in a column: a part of a date, or the place of a category."""
-    name = schema.names[position]
-    for column, parts in schema.dates:
-        if name in parts:
-            return f"calendar(row[{column!r}], {name[len(column) + 2 : -1]!r})"
-    levels = dict(schema.levels).get(position)
-    if levels is not None:
+    column, part, levels = schema.origin(position)
+    if part:
+        return f"calendar(row[{column!r}], {part!r})"
+    if levels:
         places = {level: float(place) for place, level in enumerate(levels)}
-        return f"{places!r}.get(row[{name!r}])"
-    return f"row[{name!r}]"
+        return f"{places!r}.get(row[{column!r}])"
+    return f"row[{column!r}]"
 
 
 def _body(

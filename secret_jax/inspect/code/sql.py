@@ -205,15 +205,12 @@ def _refuse_made_columns(tree: Tree, program: Program) -> None:
 
 def _refuse_made(tree: Tree, asked: Iterable[str]) -> None:
     """Raise if some columns are such as a database would have to make first."""
-    schema = tree.schema
-    made = {part: (name, "dates") for name, parts in schema.dates for part in parts}
-    for column, _ in schema.levels:
-        made[schema.names[column]] = schema.names[column], "ordered categories"
-    for each in asked:
-        if each in made:
-            name, kind = made[each]
+    for name in asked:
+        column, part, levels = tree.schema.origin(tree.schema.names.index(name))
+        if part or levels:
+            kind = "dates" if part else "ordered categories"
             raise ValueError(
-                f"Column {name!r} holds {kind}, for which there is no SQL that all "
+                f"Column {column!r} holds {kind}, for which there is no SQL that all "
                 "databases know. Export to Python, or fit on numbers in its place."
             )
 
