@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     )
     from secret_jax.estimators.classifier import SecretClassifier as SecretClassifier
     from secret_jax.estimators.regressor import SecretRegressor as SecretRegressor
+    from secret_jax.kernel.estimator import KernelTreeRegressor as KernelTreeRegressor
     from secret_jax.learners.cart import CartSplits as CartSplits
     from secret_jax.learners.guide import GuideSplits as GuideSplits
     from secret_jax.learners.m5 import M5Splits as M5Splits
@@ -40,8 +41,6 @@ if TYPE_CHECKING:
     from secret_jax.models.least_squares import Constant as Constant
     from secret_jax.models.least_squares import Implied as Implied
     from secret_jax.models.least_squares import LeastSquares as LeastSquares
-    from secret_jax.models.local import KernelMean as KernelMean
-    from secret_jax.models.local import LocalLinear as LocalLinear
     from secret_jax.models.logistic import Logistic as Logistic
     from secret_jax.models.logistic import Shares as Shares
     from secret_jax.models.ridge import Ridge as Ridge
@@ -93,10 +92,9 @@ _HOMES = {
     "Huber": "losses.numbers",
     "Implied": "models.least_squares",
     "InformationCriterion": "prune.criteria",
-    "KernelMean": "models.local",
+    "KernelTreeRegressor": "kernel.estimator",
     "LeafModel": "models.interface",
     "LeastSquares": "models.least_squares",
-    "LocalLinear": "models.local",
     "Logistic": "models.logistic",
     "Loss": "losses.interface",
     "M5Splits": "learners.m5",

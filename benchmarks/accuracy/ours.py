@@ -168,7 +168,7 @@ def _run_tree(setting: Setting, experiment: Experiment, held_out: bool) -> Outco
     with _quietly():
         started = time.perf_counter()
         if held_out and prunes:
-            model.fit(*experiment.train, prune_set=tuple(experiment.prune))
+            model.fit(*experiment.train, eval_set=tuple(experiment.prune))
         else:
             model.fit(*_joined(experiment))
         seconds = time.perf_counter() - started
@@ -213,7 +213,7 @@ def _prepared(
     if setting.numbers:
         discrete = not_numeric(experiment.train.X)
     return _model(setting).set_params(
-        random_state=experiment.seed, discrete_features=discrete
+        random_state=experiment.seed, categorical_features=discrete
     )
 
 

@@ -161,7 +161,7 @@ def residuals(
     options: Additive,
     divisions: Sequence[Sequence[np.ndarray]],
     *,
-    tau: float = 0.0,
+    tolerance: float = 0.0,
     for_folds: bool = True,
 ) -> Residuals:
     """Fit curves to all rows, and without each fold.
@@ -172,7 +172,7 @@ def residuals(
         Rows with one output.
     divisions : sequence of sequence of ndarray of shape (n_rows,), bool
         Each divides all rows into parts.
-    tau : float
+    tolerance : float
         Maximum deviation of simplified curves from the best ones: a share of the noise
         variance, times the share that they explain.
     for_folds : bool
@@ -211,7 +211,7 @@ def residuals(
             folds.append(found[~part][:, None])
     if whole is None:
         whole = Sums.of(terms, target, weight)
-    stage = stage_of(curves, ridge(whole, options.gcv_factor), rows, tau)
+    stage = stage_of(curves, ridge(whole, options.gcv_factor), rows, tolerance)
     return Residuals(stage, left[:, None], folds, unseen)
 
 
@@ -222,13 +222,13 @@ def _halves(part: np.ndarray) -> list[np.ndarray]:
 
 
 def stage_of(
-    curves: Sequence[CurveTerms], fitted: Ridge, rows: Rows, tau: float
+    curves: Sequence[CurveTerms], fitted: Ridge, rows: Rows, tolerance: float
 ) -> AdditiveStage:
     """Convert a ridge regression to curves with a mean of zero each, as flat arrays."""
     bounds = np.cumsum([0, *(curve.n_terms for curve in curves)])
     intercept, kept = fitted.intercept, []
     explained = max(1.0 - fitted.noise, 0.0)  # of standardised targets
-    budget = tau * explained * fitted.noise / max(len(curves), 1)
+    budget = tolerance * explained * fitted.noise / max(len(curves), 1)
     for curve, start, stop in zip(curves, bounds[:-1], bounds[1:], strict=True):
         own = fitted.coefficient[start:stop]
         missing = float(own[-1]) if curve.indicator >= 0 else 0.0

@@ -37,8 +37,8 @@ _SAME_NAME = (
     "splits",
     "prune",
     "refine",
-    "tau",
-    "tolerance",
+    "equation_tolerance",
+    "pruning_tolerance",
     "min_samples_split",
     "min_samples_leaf",
     "min_gain",
@@ -81,7 +81,7 @@ def fit(arguments: argparse.Namespace) -> None:
         found = len(set(y))
         say(f"  {y.name}: {found} classes, so the tree is a classifier")
     for parameter, names in (
-        ("discrete_features", arguments.discrete),
+        ("categorical_features", arguments.discrete),
         ("split_features", arguments.split_only),
     ):
         model.set_params(**{parameter: [reading.label(n) for n in names] or None})
@@ -211,7 +211,7 @@ def _completed(start: Any, arguments: argparse.Namespace) -> Any:
             raise CommandError("--max-split-features goes with --splits rss only")
         start.set_params(splits__max_split_features=arguments.max_split_features)
     return start.set_params(
-        discrete_features=arguments.discrete or None,
+        categorical_features=arguments.discrete or None,
         split_features=arguments.split_only or None,
         random_state=arguments.seed,
         verbose=not arguments.quiet,

@@ -193,7 +193,7 @@ def _add_fit_options(fit: argparse.ArgumentParser) -> None:
             "--leaf",
             (
                 *("ridge", "linear", "constant", "implied", "simple", "m5"),
-                *("kernel", "local", "logistic"),
+                "logistic",
             ),
             "models in the leaves; kernel and local keep their rows, logistic goes "
             "with classes (default: ridge)",

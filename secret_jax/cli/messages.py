@@ -37,14 +37,14 @@ def require(module: str, extra: str, purpose: str) -> None:
 
 @contextmanager
 def flags_for_parameters() -> Iterator[None]:
-    """Say in errors "--discrete" for ``discrete_features``, and so on."""
+    """Say in errors "--discrete" for ``categorical_features``, and so on."""
     try:
         yield
     except ValueError as error:
         message = str(error)
         for parameter, flag in (
             ("max_split_features", "--max-split-features"),
-            ("discrete_features", "--discrete"),
+            ("categorical_features", "--discrete"),
             ("split_features", "--split-only"),
             ("test_fraction", "--test-fraction"),
             ("missing_values", "--missing-values"),

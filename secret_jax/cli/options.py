@@ -200,14 +200,14 @@ def add_search_options(tree: argparse._ArgumentGroup) -> None:
         "range; none: any far",
     )
     tree.add_argument(
-        "--tau",
+        "--equation-tolerance",
         metavar="SHARE",
         type=real(0),
         help="how short the equations are: what they may leave out, as a share of the "
         "noise in a leaf (default: 0.03; 0: nothing)",
     )
     tree.add_argument(
-        "--tolerance",
+        "--pruning-tolerance",
         metavar="SHARE",
         type=real(0),
         help="how much more error a tree of half as many leaves may have, where there "

@@ -307,7 +307,7 @@ def _asked_columns(model: SecretRegressor) -> set[str]:
     schema = tree.schema
     in_sums = (tree.direction != 0).any(axis=0)
     slopes = (tree.coefficient[tree.is_leaf][:, :, 1:] != 0).any(axis=(0, 1))
-    in_sums[: len(slopes)] |= slopes | (tree.kept is not None)
+    in_sums[: len(slopes)] |= slopes
     asked = {schema.input_columns[place] for place in np.flatnonzero(in_sums)}
     asked |= {schema.discrete[attribute] for attribute in tree.asked_attributes}
     if tree.additive is not None:

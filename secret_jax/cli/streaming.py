@@ -124,6 +124,7 @@ def _measured(model: SecretRegressor, source: BatchSource) -> _Measured:
     from secret_jax.data.encoding import encoded, matched
     from secret_jax.stream.chunks import chunks_of
     from secret_jax.tree import routing
+    from secret_jax.tree.walk import values_at
 
     tree = model.tree_
     schema = tree.schema
@@ -132,7 +133,7 @@ def _measured(model: SecretRegressor, source: BatchSource) -> _Measured:
         with chunk.placing():
             found = matched(schema, chunk.columns, asked=tree.asked_attributes)
         table, y = encoded(schema, found), chunk.targets[:, 0]
-        root = routing.values_at(tree, table, np.zeros(len(y), int))
+        root = values_at(tree, table, np.zeros(len(y), int))
         alone = schema.restore_targets(root)
         off = y - center
         sums += [

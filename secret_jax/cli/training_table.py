@@ -187,7 +187,7 @@ def _check_columns(
             np.zeros((len(values), 1)) if classes else values[:, None],
             np.ones(len(values)),
             ColumnOptions(
-                discrete_features=arguments.discrete,
+                categorical_features=arguments.discrete,
                 split_features=arguments.split_only,
                 missing="mean",
             ),

@@ -266,7 +266,7 @@ def numbers(column: np.ndarray, name: str, allow_missing: bool = False) -> np.nd
                 raise ValueError(
                     f"Column {name!r} is continuous, but row {row} holds {value!r}, "
                     "which is no number. Mend the value, or name the column in "
-                    "discrete_features."
+                    "categorical_features."
                 ) from None
     values = np.asarray(column, np.float64)
     good = ~np.isinf(values) if allow_missing else np.isfinite(values)
@@ -303,7 +303,7 @@ def refuse_numbers_as_text(column: np.ndarray, name: str) -> None:
         raise ValueError(
             f"Column {name!r} holds text in row {bad[0]} ({bad[1]!r}), but {good} of "
             f"its {len(column)} values are numbers. Mend the text, or name the column "
-            "in discrete_features if it is meant to be discrete."
+            "in categorical_features if it is meant to be discrete."
         )
 
 

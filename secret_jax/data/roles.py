@@ -35,7 +35,7 @@ class ColumnOptions:
 
     Attributes
     ----------
-    discrete_features, split_features : sequence of str or int, or bool mask, optional
+    categorical_features, split_features : sequence of str or int, or bool mask, optional
         Columns, by name or position, that are discrete or split-only.
     use_regressors : bool
         False makes every continuous attribute split-only (constant leaves).
@@ -47,7 +47,7 @@ class ColumnOptions:
         those with many rows each.
     """
 
-    discrete_features: Sequence[Any] | None = None
+    categorical_features: Sequence[Any] | None = None
     split_features: Sequence[Any] | None = None
     use_regressors: bool = True
     missing: str = "error"
@@ -128,7 +128,7 @@ def roles_of(
     """Decide the role of every column, by the options or else by its content."""
     discrete, split = (
         chosen_attributes(getattr(options, argument), names, dates, argument)
-        for argument in ("discrete_features", "split_features")
+        for argument in ("categorical_features", "split_features")
     )
     recurring = {
         names.index(part)
@@ -138,7 +138,7 @@ def roles_of(
     }
     for both in sorted(discrete & split):
         raise ValueError(
-            f"Column {names[both]!r} is named in both discrete_features and "
+            f"Column {names[both]!r} is named in both categorical_features and "
             "split_features; keep it in one of them."
         )
     roles = []

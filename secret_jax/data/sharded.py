@@ -64,7 +64,9 @@ def over_tiles(
 
 
 @program(static_argnames=("n_shards",))
-def _column_sums(x: AnyArray, weight: AnyArray, *, n_shards: int) -> tuple[jax.Array, ...]:
+def _column_sums(
+    x: AnyArray, weight: AnyArray, *, n_shards: int
+) -> tuple[jax.Array, ...]:
     """Origin of offsets, and their weighted sums, squares and ranges in every shard."""
     origin = x[0].astype(jnp.float64)  # near the columns: no large numbers cancel
 

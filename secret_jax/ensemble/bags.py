@@ -18,8 +18,8 @@ from secret_jax.grow.grower import GrowOptions, grown
 from secret_jax.models.attach import attach_at
 from secret_jax.runtime.hashing import mix
 from secret_jax.runtime.progress import Stage
+from secret_jax.tree.routing import TreeSum
 from secret_jax.tree.structure import Tree
-from secret_jax.tree.sums import TreeSum
 
 # Salt for random numbers that differ from those of the bags with the same key.
 _COPIES = 0x636F7079

@@ -47,7 +47,7 @@ class SecretClassifier(ClassSetsMixin, ClassifierMixin, TreeEstimator):
 
     Parameters
     ----------
-    tau : float, default=0.03
+    equation_tolerance : float, default=0.03
         How short the equations are: each is the shortest that raises the cross-entropy
         by about this share of the tree's, times the share that the tree explains.
     oblique : bool or "auto", default="auto"
@@ -79,9 +79,10 @@ class SecretClassifier(ClassSetsMixin, ClassifierMixin, TreeEstimator):
         Cost of taking a class (row) for another (column). `predict` gives the
         class of least expected cost, by the probabilities; the tree does not depend
         on it.
-    max_leaf_nodes, max_depth, tolerance, min_samples_leaf, min_samples_split, \
-            min_gain, missing_values, discrete_features, split_features, indicators, \
-            max_features, max_split_samples, random_state, device, max_memory, verbose
+    max_leaf_nodes, max_depth, pruning_tolerance, min_samples_leaf, min_samples_split, \
+            min_gain, missing_values, categorical_features, split_features, \
+            indicators, max_features, max_split_samples, random_state, device, \
+            max_memory, verbose
         As in `secret_jax.SecretRegressor`.
 
     Attributes
@@ -122,8 +123,8 @@ class SecretClassifier(ClassSetsMixin, ClassifierMixin, TreeEstimator):
         *,
         max_leaf_nodes: int | None = None,
         max_depth: int | None = None,
-        tolerance: float = 0.03,
-        tau: float = 0.03,
+        pruning_tolerance: float = 0.03,
+        equation_tolerance: float = 0.03,
         oblique: bool | Literal["auto"] = "auto",
         leaf: Literal["logistic", "constant"] | LeafModel = "logistic",
         splits: Literal["rss", "secret", "cart"] | SplitFinder = "rss",
@@ -140,7 +141,7 @@ class SecretClassifier(ClassSetsMixin, ClassifierMixin, TreeEstimator):
         min_samples_split: float | Literal["auto"] = "auto",
         min_gain: float | Literal["auto"] = "auto",
         missing_values: Literal["learn", "mean", "error"] = "learn",
-        discrete_features: Any = None,
+        categorical_features: Any = None,
         split_features: Any = None,
         indicators: bool | Literal["auto"] = "auto",
         max_features: float | Literal["sqrt", "log2"] | None = None,
@@ -152,8 +153,8 @@ class SecretClassifier(ClassSetsMixin, ClassifierMixin, TreeEstimator):
     ):
         self.max_leaf_nodes = max_leaf_nodes
         self.max_depth = max_depth
-        self.tolerance = tolerance
-        self.tau = tau
+        self.pruning_tolerance = pruning_tolerance
+        self.equation_tolerance = equation_tolerance
         self.oblique = oblique
         self.leaf = leaf
         self.splits = splits
@@ -167,7 +168,7 @@ class SecretClassifier(ClassSetsMixin, ClassifierMixin, TreeEstimator):
         self.min_samples_split = min_samples_split
         self.min_gain = min_gain
         self.missing_values = missing_values
-        self.discrete_features = discrete_features
+        self.categorical_features = categorical_features
         self.split_features = split_features
         self.indicators = indicators
         self.max_features = max_features

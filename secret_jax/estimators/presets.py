@@ -73,8 +73,8 @@ class Presets:
             splits=SecretSplits(start=start, n_starts=1),
             leaf=models[leaf](clip_margin=None),
             prune=HoldOut(fraction=0.375, refit=False),  # 30 % to prune for 50 to train
-            tau=0.0,
-            tolerance=0.0,
+            equation_tolerance=0.0,
+            pruning_tolerance=0.0,
             min_samples_split=min_samples_split,
             min_samples_leaf=1,
             max_split_samples=None,

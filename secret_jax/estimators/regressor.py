@@ -28,6 +28,7 @@ from secret_jax.inspect.intervals import (
     node_deviations,
 )
 from secret_jax.losses.interface import Loss
+from secret_jax.losses.numbers import SquaredError
 from secret_jax.models.interface import LeafModel
 from secret_jax.models.sharded import predict_where_they_lie
 from secret_jax.prune.interface import PruningRule
@@ -42,11 +43,12 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
     """Readable regression tree with linear models in its leaves.
 
     The first parameters control how much there is to read: ``max_leaf_nodes``,
-    ``tolerance`` (fewer leaves) and ``tau`` (shorter equations). The next ones choose
-    the methods: ``leaf``, ``splits``, ``prune`` and ``refine`` are each a name, or a
-    value whose fields are its options, as ``splits=RssSplits(max_split_features=2)``;
-    the fields are parameters as well: ``set_params(splits__max_split_features=2)``. A
-    value of one's own is a subclass with one method, see CONTRIBUTING.md.
+    ``pruning_tolerance`` (fewer leaves) and ``equation_tolerance`` (shorter equations).
+    The next ones choose the methods: ``leaf``, ``splits``, ``prune`` and ``refine`` are
+    each a name, or a value whose fields are its options, as
+    ``splits=RssSplits(max_split_features=2)``; the fields are parameters as well:
+    ``set_params(splits__max_split_features=2)``. A value of one's own is a subclass
+    with one method, see CONTRIBUTING.md.
 
     Parameters
     ----------
@@ -54,14 +56,14 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
         Maximum number of leaves in growth, by the best splits; pruning leaves fewer.
     max_depth : int or None, default=None
         Maximum number of splits on the path from the root to a leaf.
-    tolerance : float, default=0.03
+    pruning_tolerance : float, default=0.03
         Relative increase of the error allowed for half as many leaves, where trees are
         compared on rows that did not grow them (``prune`` by cross-validation or
         held-out rows): of trees of nearly equal error the smaller one reads better. It
         is multiplied by the root of the share of the variance that stays unexplained: a
         tree that explains nearly everything may be large. Up to four leaves cost
         nothing. 0: the tree of least error.
-    tau : float, default=0.03
+    equation_tolerance : float, default=0.03
         Tolerance for short equations: the shortest one is taken that differs from the
         node's full model by at most this share of the noise variance in the node, times
         the share of the variance that the tree explains: of weak signals nearly all is
@@ -70,19 +72,17 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
     oblique : bool or "auto", default="auto"
         Whether splits may be linear inequalities in several attributes. "auto" grows
         a tree without and a tree with them and keeps the one with the lower
-        size-penalised error (see ``tolerance``) on rows that did not grow it, or with
-        the lower information criterion (without either, the tree without them).
-    leaf : {"ridge", "linear", "constant", "implied", "simple", "m5", "kernel", \
-            "local"} or LeafModel, default="ridge"
+        size-penalised error (see ``pruning_tolerance``) on rows that did not grow it,
+        or with the lower information criterion (without either, the one without).
+    leaf : {"ridge", "linear", "constant", "implied", "simple", "m5"} \
+            or LeafModel, default="ridge"
         Leaf models: ridge regression shrunk toward the parent's model with a strength
         chosen by generalised cross-validation (`Ridge`), plain least squares
         (`LeastSquares`), the mean (`Constant`, which makes all continuous attributes
         split-only), the regressor that the mixture's Gaussian implies (`Implied`, only
         with ``splits="secret"``), least squares on the one best regressor
         (`SimpleLinear`), or M5's short models, smoothed toward the root's
-        (`M5Linear`). Without equations, from training rows that the leaves keep: kernel
-        regression (`KernelMean`) and locally weighted linear models (`LocalLinear`).
-        Their fields also control how predictions are clipped.
+        (`M5Linear`). Their fields also control how predictions are clipped.
     splits : {"rss", "secret", "cart", "guide", "m5", "retis", "support", "phd"} or \
             SplitFinder, default="rss"
         Method of finding splits: by how much better two linear models fit than one
@@ -95,10 +95,10 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
     prune : {"auto", "holdout", "cross-validation", "aic", "bic", "icomp", "cart", \
             "guide", "m5", None} or PruningRule, default="auto"
         Rule that chooses a subtree of the grown tree. "holdout": the one with the least
-        error on ``prune_set``, or on rows held out of the training data (`HoldOut`).
+        error on ``eval_set``, or on rows held out of the training data (`HoldOut`).
         "cross-validation": all rows grow the tree, and five further trees, each without
         a fold, choose the penalty per degree of freedom (`CrossValidation`). "auto":
-        cross-validation for up to 8192 rows, those of ``prune_set`` included, and rows
+        cross-validation for up to 8192 rows, those of ``eval_set`` included, and rows
         held out beyond. "aic", "bic", "icomp": an information criterion on the training
         rows (`InformationCriterion`). "cart", "guide": the smallest subtree within one,
         or half a, standard error of the least cross-validated error (`StandardErrors`).
@@ -112,7 +112,7 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
         nothing is trained. "soft" trains all gates and leaves together by gradient
         (`SoftGates`), which takes longer and is the most accurate. Either way the
         result is one tree of the same kind, and the tree is kept as it was where
-        refinement does not pay. Training stops early by ``prune_set`` or a
+        refinement does not pay. Training stops early by ``eval_set`` or a
         held-out share of the rows, and is then repeated on all rows. With "soft" splits
         on one attribute may become oblique, unless ``oblique=False`` or the splits have
         a ``max_split_features``.
@@ -160,7 +160,7 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
         "rss" know. A missing category is a category of its own. What was never missing
         in training counts as the mean, or as an unseen category without a warning.
         "error" refuses.
-    discrete_features, split_features : sequence of str or int, or bool mask, optional
+    categorical_features, split_features : sequence of str or int, or mask, optional
         Columns that are discrete, or continuous but only split on. By default text,
         boolean and categorical columns of a DataFrame are discrete, and all others are
         regressors. Ordered categories are split by their order. Dates are split on
@@ -261,8 +261,8 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
         *,
         max_leaf_nodes: int | None = None,
         max_depth: int | None = None,
-        tolerance: float = 0.03,
-        tau: float = 0.03,
+        pruning_tolerance: float = 0.03,
+        equation_tolerance: float = 0.03,
         oblique: bool | Literal["auto"] = "auto",
         leaf: Literal[
             "ridge", "linear", "constant", "implied", "simple", "m5", "kernel", "local"
@@ -284,7 +284,7 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
         min_samples_split: float | Literal["auto"] = "auto",
         min_gain: float | Literal["auto"] = "auto",
         missing_values: Literal["learn", "mean", "error"] = "learn",
-        discrete_features: Any = None,
+        categorical_features: Any = None,
         split_features: Any = None,
         indicators: bool | Literal["auto"] = "auto",
         max_features: float | Literal["sqrt", "log2"] | None = None,
@@ -296,8 +296,8 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
     ):
         self.max_leaf_nodes = max_leaf_nodes
         self.max_depth = max_depth
-        self.tolerance = tolerance
-        self.tau = tau
+        self.pruning_tolerance = pruning_tolerance
+        self.equation_tolerance = equation_tolerance
         self.oblique = oblique
         self.leaf = leaf
         self.splits = splits
@@ -310,7 +310,7 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
         self.min_samples_split = min_samples_split
         self.min_gain = min_gain
         self.missing_values = missing_values
-        self.discrete_features = discrete_features
+        self.categorical_features = categorical_features
         self.split_features = split_features
         self.indicators = indicators
         self.max_features = max_features
@@ -375,14 +375,13 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
         """
         if output != "host":
             return self._on_device(X, output, return_std)
-        if not return_std and self._is_plain_row(X):
-            short = routing.predict_one(self.tree_, X)
-            if short is not None:
-                return short
+        row = None if return_std else self._plain_row(X)
+        if row is not None:
+            return routing.predict(self.tree_, row)
         prediction = self._outputs(X)
         if not return_std:
             return prediction
-        if self.tree_.loss is not None:
+        if not isinstance(self.tree_.loss, SquaredError):
             raise ValueError(
                 f"Standard deviations and intervals need loss='squared', and the tree "
                 f"was fitted with {self.tree_.loss!r}. For an interval fit two "
@@ -400,8 +399,8 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
         if not self._is_plain_hard_tree():
             raise ValueError(
                 "output='device' needs a hard tree of numbers without missing values "
-                "or categories, whose leaves keep no rows, and no additive stage in "
-                "front of it; say output='host'."
+                "or categories, and no additive stage in front of it; say "
+                "output='host'."
             )
         X = validated_on_device(self, X)
         with self._computing(X, fall_back=True):
@@ -493,9 +492,7 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
     ) -> Targets:
         """See `TreeEstimator`."""
         values = validated_targets(y, X)
-        loss = value_of("loss", self.loss)
-        if loss is not None:
-            loss.check_targets(values)
+        value_of("loss", self.loss).check_targets(values)
         n_outputs = values.shape[1]
         if known is not None and n_outputs != known.values.shape[1]:
             raise ValueError(

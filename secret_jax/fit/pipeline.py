@@ -16,13 +16,14 @@ import numpy as np
 
 from secret_jax.data.rows import Rows, join, merged
 from secret_jax.data.sampling import ROW_ORDER, hold_out
-from secret_jax.data.source import RowSource, every_row
+from secret_jax.data.source import RowSource
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import CheckedRows, Prepared, prepare
 from secret_jax.fit.staging import View, less_stage, views
 from secret_jax.grow.cost import what_takes_long
 from secret_jax.grow.trees import Recipe
 from secret_jax.losses.interface import Loss
+from secret_jax.losses.numbers import SquaredError
 from secret_jax.models.attach import (
     attach_one,
     counted,
@@ -74,9 +75,9 @@ class Finished(NamedTuple):
     prepared: Prepared
 
 
-def fit_tree(plan: Plan, given: CheckedRows, prune_set: CheckedRows | None) -> Finished:
+def fit_tree(plan: Plan, given: CheckedRows, eval_set: CheckedRows | None) -> Finished:
     """Grow, prune and distil a tree; the result also has the input of a refinement."""
-    return fit_prepared(plan, prepare(plan, given, prune_set))
+    return fit_prepared(plan, prepare(plan, given, eval_set))
 
 
 def fit_prepared(plan: Plan, prepared: Prepared) -> Finished:
@@ -111,15 +112,10 @@ def _handed_over(
     tree: Tree,
     statistics: NodeStatistics,
 ) -> Tree:
-    """Finish a tree: bounds, and short equations or kept rows."""
+    """Finish a tree: bounds and short equations."""
     tree = replace(tree, additive=prepared.stage)
     tree = bounded(tree, statistics.lower[0], statistics.upper[0])
-    if plan.leaf.keeps_rows:
-        # A row is left out with all its copies: they would tell what it is.
-        distinct = merged(_every_row(prepared, fitted), ROW_ORDER).rows
-        return plan.leaf.keeping(tree, distinct)
-    rows = fitted.all_rows() if tree.loss is not None else fitted.training
-    return with_short_equations(plan, tree, statistics, rows)
+    return with_short_equations(plan, tree, statistics, fitted.all_rows())
 
 
 def with_short_equations(
@@ -134,11 +130,15 @@ def with_short_equations(
     rows : Rows
         Rows that trained the models; only needed for a loss.
     """
-    full = tuple(tree.leaf_error.tolist()) if plan.tau > 0 else None
-    if tree.loss is None:
-        return replace(shortened(tree, statistics, plan.tau), full_error=full)
-    short = shortened(tree, statistics, plan.tau, loss_spread(tree, rows))
-    if plan.tau > 0:
+    full = tuple(tree.leaf_error.tolist()) if plan.equation_tolerance > 0 else None
+    if isinstance(tree.loss, SquaredError):
+        return replace(
+            shortened(tree, statistics, plan.equation_tolerance), full_error=full
+        )
+    short = shortened(
+        tree, statistics, plan.equation_tolerance, loss_spread(tree, rows)
+    )
+    if plan.equation_tolerance > 0:
         short = recentred(short, tree, rows, plan.leaf)
     return replace(with_standard_errors(short, rows), full_error=full)
 
@@ -170,14 +170,6 @@ def _measured(
     return with_statistics(tree, statistics, plan.leaf), statistics
 
 
-def _every_row(prepared: Prepared, fitted: Fitted) -> Rows:
-    """Rows of the statistics of `_measured`, in hash order."""
-    sources = _sources(prepared, fitted.refit)
-    if not sources:
-        return fitted.all_rows()
-    return join([every_row(source, ROW_ORDER) for source in sources])
-
-
 def _sources(prepared: Prepared, refit: bool) -> list[RowSource]:
     """Sources of all rows that train the final models, if a sample grew the tree."""
     others = prepared.prune_source
@@ -192,7 +184,7 @@ def refine_tree(plan: Plan, finished: Finished) -> Refined:
     assert refinement is not None
     plan = replace(plan, additive=None)  # what there is was taken from the targets
     if refinement.needs_unseen_rows and not fitted.folds:
-        reason = "there are too few rows to hold some out; give more, or a prune_set"
+        reason = "there are too few rows to hold some out; give more, or a eval_set"
         return Refined(finished.tree, 0, reason)
     tree, student_rows, refit = fitted.tree, fitted.student_rows, fitted.refit
     if refinement.held_out_share and fitted.held_out is None:
@@ -230,10 +222,10 @@ def divided(prepared: Prepared, rule: PruningRule) -> Evidence:
     """Divide the rows into training and held-out rows.
 
     ================== ===================== ==================== ====================
-    rule               ``prune_set``         training             held out
+    rule               ``eval_set``         training             held out
     ================== ===================== ==================== ====================
     holds rows out     none                  the first by hash    the rest
-    holds rows out     given                 all rows             those of prune_set
+    holds rows out     given                 all rows             those of eval_set
     makes folds        given                 both together        none
     any other          none                  all rows             none
     ================== ===================== ==================== ====================
@@ -257,11 +249,13 @@ def grown(plan: Plan, prepared: Prepared, rule: PruningRule) -> tuple[Fitted, Pr
     of the stage as targets.
     """
     schema, share = prepared.schema, prepared.sampled_share
-    evidence = divided(prepared, rule)._replace(
-        tolerance=plan.tolerance, leaf=plan.leaf
-    )
-    evidence = _with_error_of_constant(evidence, plan.leaf.loss)
+    evidence = divided(prepared, rule)
     training = evidence.training
+    evidence = evidence._replace(
+        tolerance=plan.pruning_tolerance,
+        leaf=plan.leaf,
+        error_of_constant=_error_of_constant(plan.leaf.loss, training),
+    )
     recipe = plan.recipe(schema, training.weight.sum(), share)
     every_row = np.arange(training.n_rows)
     parts = [every_row]
@@ -334,13 +328,14 @@ def grown(plan: Plan, prepared: Prepared, rule: PruningRule) -> tuple[Fitted, Pr
     return _distilled(plan, fitted, recipe), prepared
 
 
-def _with_error_of_constant(evidence: Evidence, loss: Loss | None) -> Evidence:
-    if loss is None:
-        return evidence
-    _, targets, weight = evidence.training
-    value = np.tile(loss.constant(targets, weight), (len(weight), 1))
-    error = weight @ loss.losses(targets, value).sum(axis=1) / weight.sum()
-    return evidence._replace(error_of_constant=float(error))
+def _error_of_constant(loss: Loss, rows: Rows) -> float:
+    """Mean loss of the best constant, summed over the outputs."""
+    _, targets, weight = rows
+    error = loss.of_constant(weight @ targets / weight.sum())
+    if error is None:
+        value = np.tile(loss.constant(targets, weight), (len(weight), 1))
+        error = weight @ loss.losses(targets, value) / weight.sum()
+    return float(error.sum())
 
 
 def _folds(view: View, pruned: Pruned) -> tuple[FoldFit, ...]:

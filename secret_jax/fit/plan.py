@@ -107,8 +107,8 @@ class Plan:
     max_features: float | str | None
     max_split_samples: int | None
     columns: ColumnOptions
-    tau: float
-    tolerance: float
+    equation_tolerance: float
+    pruning_tolerance: float
     seed: int
     progress: Progress = silent
     additive: Additive | None = None

@@ -62,9 +62,9 @@ class Prepared(NamedTuple):
     source : RowSource or None
         All training rows, where ``rows`` or ``prune_rows`` are a sample.
     prune_rows : Rows or None
-        Rows of ``prune_set``, or a sample of them.
+        Rows of ``eval_set``, or a sample of them.
     prune_source : RowSource or None
-        All of ``prune_set``.
+        All of ``eval_set``.
     stage : AdditiveStage or None
         Curves that were taken from the targets of all rows here.
     """
@@ -78,10 +78,10 @@ class Prepared(NamedTuple):
     stage: AdditiveStage | None = None
 
 
-def prepare(plan: Plan, given: CheckedRows, prune_set: CheckedRows | None) -> Prepared:
+def prepare(plan: Plan, given: CheckedRows, eval_set: CheckedRows | None) -> Prepared:
     """Read and measure the rows, and draw a sample if there are very many."""
     Stage("reading the columns", plan.progress).at()
-    schema, source, prune_source = read_rows(plan, given, prune_set)
+    schema, source, prune_source = read_rows(plan, given, eval_set)
     rows = source.sample(enough_rows(plan, source.n_rows), ROW_ORDER)
     share = share_of(rows, source)
     sampled = share < 1.0
@@ -101,11 +101,11 @@ def share_of(rows: Rows, source: RowSource) -> float:
 
 
 def read_rows(
-    plan: Plan, given: CheckedRows, prune_set: CheckedRows | None = None
+    plan: Plan, given: CheckedRows, eval_set: CheckedRows | None = None
 ) -> tuple[TableSchema, RowSource, RowSource | None]:
-    """Learn the schema and make the sources of the rows and of ``prune_set``.
+    """Learn the schema and make the sources of the rows and of ``eval_set``.
 
-    If the rows of ``prune_set`` also train, the schema is learned from both: their
+    If the rows of ``eval_set`` also train, the schema is learned from both: their
     categories and missing values count like any others. Rows stay on their device if
     that is worthwhile.
     """
@@ -121,26 +121,26 @@ def read_rows(
             learner.measure(sums, targets, weight)
             schema = with_units_of(plan.leaf.loss, learner.schema(), targets, weight)
             source = ShardedRows(schema, shards, targets, weight, copies)
-            return schema, source, _prune_source(schema, prune_set)
+            return schema, source, _prune_source(schema, eval_set)
         X = np.asarray(X)
     columns = learner.add(read_columns(X), targets, weight)
     learner.warn_of_targets()
-    if prune_set is not None and (plan.prune is None or plan.prune.refits):
+    if eval_set is not None and (plan.prune is None or plan.prune.refits):
         try:
-            learner.add(read_columns(prune_set.X), prune_set.targets, prune_set.weight)
+            learner.add(read_columns(eval_set.X), eval_set.targets, eval_set.weight)
         except ValueError as error:
-            raise ValueError(f"In prune_set: {error}") from None
-        every_target = np.concatenate([targets, prune_set.targets])
-        every_weight = np.concatenate([weight, prune_set.weight])
+            raise ValueError(f"In eval_set: {error}") from None
+        every_target = np.concatenate([targets, eval_set.targets])
+        every_weight = np.concatenate([weight, eval_set.weight])
     schema = learner.schema()
     schema = with_units_of(plan.leaf.loss, schema, every_target, every_weight)
     columns, used = columns.recoded(learner.places()), weight > 0
     source = HostRows(schema, columns, targets[used], weight[used], copies[used])
-    return schema, source, _prune_source(schema, prune_set)
+    return schema, source, _prune_source(schema, eval_set)
 
 
 def with_units_of(
-    loss: Loss | None, schema: TableSchema, targets: np.ndarray, weight: np.ndarray
+    loss: Loss, schema: TableSchema, targets: np.ndarray, weight: np.ndarray
 ) -> TableSchema:
     """Replace the scaling of the targets by that of a loss.
 
@@ -150,35 +150,33 @@ def with_units_of(
         In their own units, of all rows or of a sample.
     weight : ndarray of shape (n_rows,)
     """
-    if loss is None:
-        return schema
     measured = zip(schema.target_centers, schema.target_scales, strict=True)
     columns = zip(measured, targets.T, strict=True)
-    found = [loss.scaling(each, column, weight) for each, column in columns]
+    found = [loss.scaling(column, weight) or usual for usual, column in columns]
     centers, scales = zip(*found, strict=True)
     return replace(schema, target_centers=centers, target_scales=scales)
 
 
 def _prune_source(
-    schema: TableSchema, prune_set: CheckedRows | None
+    schema: TableSchema, eval_set: CheckedRows | None
 ) -> RowSource | None:
-    """Encode the rows of ``prune_set`` on the host."""
-    if prune_set is None:
+    """Encode the rows of ``eval_set`` on the host."""
+    if eval_set is None:
         return None
     try:
-        table = encode(schema, prune_set.X).on_host()
+        table = encode(schema, eval_set.X).on_host()
     except ValueError as error:
-        raise ValueError(f"In prune_set: {error}") from None
-    targets = schema.scale_targets(prune_set.targets)
-    rows = Rows(table, targets, prune_set.weight)
-    used = prune_set.weight > 0
-    return EncodedRows(rows.take(used), prune_set.copies[used])
+        raise ValueError(f"In eval_set: {error}") from None
+    targets = schema.scale_targets(eval_set.targets)
+    rows = Rows(table, targets, eval_set.weight)
+    used = eval_set.weight > 0
+    return EncodedRows(rows.take(used), eval_set.copies[used])
 
 
 def _stays(plan: Plan, X: Any, weight: np.ndarray) -> bool:
     """Whether rows on a device are worth keeping there: many plain numbers."""
     columns = plan.columns
-    plain = columns.discrete_features is None and columns.split_features is None
+    plain = columns.categorical_features is None and columns.split_features is None
     many = enough_rows(plan, len(X)) < len(X)
     return plain and many and columns.use_regressors and bool(weight.all())
 

@@ -84,7 +84,7 @@ def _less_curves(
         schema,
         options,
         _divisions(unseen) or _own_divisions(training, options),
-        tau=plan.tau,
+        tolerance=plan.equation_tolerance,
         for_folds=bool(len(unseen)),
     )
     rows = training._replace(targets=found.whole)
@@ -152,7 +152,7 @@ def less_stage(
             prepared.schema,
             plan.additive,
             divisions,
-            tau=plan.tau,
+            tolerance=plan.equation_tolerance,
             for_folds=False,
         )
         stage, cut = found.stage, training.n_rows

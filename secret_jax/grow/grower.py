@@ -29,8 +29,8 @@ from secret_jax.runtime.parallel import in_blocks
 from secret_jax.runtime.progress import UNTOLD, Stage
 from secret_jax.runtime.slices import slice_positions
 from secret_jax.splits.interface import Split, SplitFinder
-from secret_jax.tree.routing import left_of_splits
 from secret_jax.tree.structure import SplitKind, StopReason, Tree
+from secret_jax.tree.walk import left_of_splits
 
 # Sums of float32 weights may miss a least weight by their rounding.
 ROUNDING = 1e-6

@@ -18,6 +18,7 @@ from secret_jax.inspect.words import share_of_rows
 from secret_jax.losses.classes import CrossEntropy, class_in_words
 from secret_jax.tree import routing
 from secret_jax.tree.structure import Tree
+from secret_jax.tree.walk import values_at
 
 _LEAST_SHARE = 0.005  # of a class that is told
 _MOST_SHARES = 4  # that are told of a node
@@ -151,10 +152,9 @@ class ClassView(TreeView):
         if node is None:
             return self._of_values(routing.values(self.tree, table))
         at = np.full(len(table.x), node)
-        return self._of_values(routing.values_at(self.tree, table, at))
+        return self._of_values(values_at(self.tree, table, at))
 
     def _of_values(self, value: np.ndarray) -> np.ndarray:
-        assert self.tree.loss is not None
         return self._of_names(self.tree.loss.prediction(value.astype(np.float64)))
 
     def chosen(self, probability: np.ndarray) -> np.ndarray:
@@ -214,7 +214,6 @@ class ClassView(TreeView):
 
     def said_of(self, value: float) -> float:
         """The probability of the second of two classes for an equation's value."""
-        assert self.tree.loss is not None
         return float(self.tree.loss.prediction(np.array([[value]]))[0, 0])
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from secret_jax.inspect.arguments import check_node
 from secret_jax.inspect.equations import model_in_original_units
 from secret_jax.inspect.frame import made_table
+from secret_jax.losses.classes import ClassLoss
 from secret_jax.runtime.values import is_real
 from secret_jax.tree.structure import Tree
 
@@ -102,7 +103,7 @@ def coefficients(
     types: dict[str, Any] = dict(_TYPES)
     each = [({}, tree)]
     if tree.n_outputs > 1:
-        kind = "class" if tree.loss is not None and tree.loss.of_classes else "output"
+        kind = "class" if isinstance(tree.loss, ClassLoss) else "output"
         types = {"node": types.pop("node"), kind: nw.String(), **types}
         names = tree.schema.target_names
         each = [({kind: name}, tree.output(i)) for i, name in enumerate(names)]

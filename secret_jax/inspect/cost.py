@@ -24,8 +24,7 @@ class ReadingCost(NamedTuple):
         One for each threshold and each set of categories, one for each column of a sum,
         and two for each gate: its width, and the shares of a row on its two sides.
     leaves : int
-        Constants, coefficients, and the numbers that columns are counted from; of a
-        leaf that keeps rows all of their numbers, and its bandwidth.
+        Constants, coefficients, and the numbers that columns are counted from.
     curves : int
         Of curves in front of the tree: the constant, and of every point its place and
         what is added there; of a category only this.
@@ -58,10 +57,6 @@ def reading_cost(tree: Tree, precision: int | None = None) -> ReadingCost:
         curves = 1 + sum(view.n_numbers for view in curve_views(tree))
         tree = rest_of(tree)
     for node in range(tree.n_nodes):
-        if tree.kept is not None and tree.kept.n_rows_of(node):
-            numbers = tree.schema.n_regressors + tree.n_outputs
-            leaves += 1 + numbers * tree.kept.n_rows_of(node)
-            continue
         if tree.is_leaf[node]:
             model = model_in_original_units(tree, node)
             _, terms, _ = printed_model(model, precision)

@@ -14,7 +14,6 @@ import numpy as np
 from secret_jax.additive.stage import refuse_stage
 from secret_jax.data.schema import TableSchema
 from secret_jax.inspect.arguments import check_node
-from secret_jax.tree.kept import require_equations
 from secret_jax.tree.structure import SplitKind, Tree
 
 Side = Literal["left", "right"]
@@ -231,7 +230,7 @@ def model_in_original_units(tree: Tree, node: int) -> LinearModel:
     Raises
     ------
     ValueError
-        If the node does not exist, or keeps rows and has no equation.
+        If the node does not exist.
     """
     check_node(tree, node)
     refuse_stage(
@@ -239,8 +238,6 @@ def model_in_original_units(tree: Tree, node: int) -> LinearModel:
         "The equation of a node",
         "Read secret_jax.inspect.rest.rest_of(tree), or the estimator's own methods",
     )
-    if tree.kept is not None and tree.kept.n_rows_of(node):
-        require_equations(tree)
     schema = tree.schema
     low, high = range_of_node(tree, node)
     effect = np.asarray(tree.coefficient[node, 0, 1:], np.float64)

@@ -17,7 +17,6 @@ from secret_jax.inspect.rest import rest_of
 from secret_jax.inspect.shapley import shapley_values
 from secret_jax.inspect.shares import node_levels, split_levels
 from secret_jax.inspect.words import split_sentence
-from secret_jax.tree.kept import require_equations
 from secret_jax.tree.routing import leaf_shares_of, said
 from secret_jax.tree.structure import Tree
 
@@ -259,7 +258,6 @@ def explain(
     of columns counts there as well). Of a soft tree the terms of all
     leaves are mixed by their shares of the row.
     """
-    require_equations(tree)
     if tree.additive is not None:
         rest = explain(
             rest_of(tree), table, values, precision=precision, background=background

@@ -164,12 +164,10 @@ def _row(tree: Tree, node: int, precision: int | None) -> dict[str, Any]:
 def _row_of_output(tree: Tree, node: int, precision: int | None) -> dict[str, Any]:
     """What a tree of one output says of it."""
     low, high = range_of_node(tree, node)
-    error = max(float(tree.train_error[node, 0]), 0.0)
-    if tree.loss is None:
-        error = math.sqrt(error) * tree.schema.target_scale
+    mean_loss = max(float(tree.train_error[node, 0]), 0.0)
     return {
         "mean": float(tree.schema.restore_target(tree.mean[node, 0])),
-        "error": error,
+        "error": tree.loss.reported(mean_loss, tree.schema.target_scale),
         "model": model_equation(tree, node, precision=precision),
         "low": low,
         "high": high,

@@ -6,7 +6,6 @@ import numpy as np
 
 from secret_jax.inspect.rest import rest_of
 from secret_jax.inspect.shares import in_proportion, split_columns, sum_variances
-from secret_jax.tree.kept import require_equations
 from secret_jax.tree.structure import Tree
 
 # The share of the variance that rounding leaves of a constant target.
@@ -59,7 +58,6 @@ def feature_importances(tree: Tree, output: int = 0) -> np.ndarray:
     >>> bool(model.feature_importances_[5:].sum() < 0.1)  # only the first five count
     True
     """
-    require_equations(tree)
     weight = tree.weight
     if weight[0] <= 0:
         return np.zeros(len(tree.schema.names))
@@ -129,8 +127,6 @@ def _with_curves(tree: Tree) -> np.ndarray:
 
 def _without_root(tree: Tree, output: int) -> float:
     """Mean error of an output if the root said the same of all rows."""
-    if tree.loss is None:
-        return 1.0
     constant = tree.loss.of_constant(tree.mean[0])
     if constant is not None:
         return float(constant[output])

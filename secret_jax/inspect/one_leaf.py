@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from secret_jax.losses.classes import CrossEntropy
-from secret_jax.tree.kept import KINDS
 from secret_jax.tree.structure import StopReason, Tree
 
 _TRIED = (
@@ -18,20 +16,8 @@ def one_leaf_sentence(tree: Tree) -> str:
     if tree.n_leaves > 1:
         return ""
     linear = bool(tree.coefficient[0, :, 1:].any())
-    what = (
-        f"this is a {kind_of_regression(tree)} regression"
-        if linear
-        else "this is a constant"
-    )
-    if tree.kept is not None:
-        what = f"this is a {KINDS[tree.kept.degree]}"
+    kind = tree.loss.name_of_regression(tree.n_outputs)
+    what = f"this is a {kind} regression" if linear else "this is a constant"
     reason = StopReason(int(tree.stop_reason[0]))
     why = "no split pays" if reason in _TRIED else reason.sentence
     return f"{why}: {what}"
-
-
-def kind_of_regression(tree: Tree) -> str:
-    """What a tree of one leaf is, if its equation has any terms."""
-    if isinstance(tree.loss, CrossEntropy):
-        return "logistic" if tree.n_outputs == 1 else "multinomial logistic"
-    return "linear" if tree.loss is None else "generalised linear"

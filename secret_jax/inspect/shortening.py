@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from secret_jax.inspect.printing import number
+from secret_jax.losses.numbers import SquaredError
 from secret_jax.tree.structure import Tree
 
 # A smaller share of the error is not worth a line.
@@ -19,14 +20,14 @@ def shortening_facts(tree: Tree) -> str:
     short, full = float(tree.leaf_error.sum()), float(sum(tree.full_error))
     if not full > 0 or short / full - 1.0 < _NOTICEABLE:
         return ""
-    if tree.loss is None:
+    if isinstance(tree.loss, SquaredError):
         variance = float((tree.deviation[0] ** 2).sum())
         what = "R²"
         short, full = 1.0 - short / variance, 1.0 - full / variance
     else:
-        what = "mean loss"
+        what = tree.loss.error_name
     short_text, full_text = number(short, digits=3), number(full, digits=3)
     return (
         f"{what} on the training rows: {short_text} with these short equations, "
-        f"{full_text} with full ones (tau=0)"
+        f"{full_text} with full ones (equation_tolerance=0)"
     )

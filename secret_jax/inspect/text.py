@@ -96,7 +96,7 @@ def export_text(
     if tree.is_soft:
         clipped = mixture_facts(tree)
         mixed = "the prediction is the mixture of the leaves by these shares"
-        if tree.loss is not None:
+        if tree.loss.link != "identity":
             mixed = "what the leaves say is mixed by these shares"
         lines += [
             "soft splits send a row both ways: half and half at the threshold, 73 % to "

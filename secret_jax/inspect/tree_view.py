@@ -22,6 +22,7 @@ from secret_jax.inspect.rest import rest_of
 from secret_jax.inspect.words import clip_facts, node_facts
 from secret_jax.tree import routing
 from secret_jax.tree.structure import Tree
+from secret_jax.tree.walk import values_at
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -137,7 +138,7 @@ class NumberView(TreeView):
     @property
     def target(self) -> str:
         """See `TreeView`."""
-        return self.name if self.tree.loss is not None else self.title
+        return self.name
 
     @property
     def equations(self) -> list[Tree]:
@@ -146,13 +147,8 @@ class NumberView(TreeView):
     @property
     def keys(self) -> list[str]:
         tree = self.tree
-        error = (
-            "error: root mean squared error" if tree.loss is None else "loss: mean loss"
-        )
-        where = "both on the training rows"
-        if tree.kept is not None:
-            where = "of training rows left out in turn"
-        return [f"[n]: node n; mean: of the target; {error}; {where}"]
+        error = f"{tree.loss.error_name.split()[-1]}: {tree.loss.error_name}"
+        return [f"[n]: node n; mean: of the target; {error}; both on the training rows"]
 
     def fact_parts(self, node: int) -> list[str]:
         return node_facts(self.tree, node).split(", ")
@@ -183,10 +179,8 @@ class NumberView(TreeView):
         tree = self.tree
         if node is None:
             return np.asarray(routing.predict(tree, table), np.float64)
-        value = routing.values_at(tree, table, np.full(len(table.x), node))
-        if tree.loss is not None:
-            value = tree.loss.prediction(value)
-        return tree.schema.restore_targets(value)
+        value = values_at(tree, table, np.full(len(table.x), node))
+        return tree.schema.restore_targets(tree.loss.prediction(value))
 
     @property
     def means(self) -> np.ndarray:

@@ -37,8 +37,6 @@ def view_of(
             )
         one = tree.output(0 if output is None else output)
         which = names.index(output) if isinstance(output, str) else int(output or 0)
-        if len(names) == 1 and tree.loss is None:
-            one = tree
         return NumberView(
             tree=one, name=names[which], output=which, n_outputs=len(names)
         )

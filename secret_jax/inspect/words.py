@@ -18,7 +18,6 @@ from secret_jax.inspect.equations import (
     Side,
     mixture_range,
     model_in_original_units,
-    range_of_node,
     split_in_original_units,
 )
 from secret_jax.inspect.printing import counted, counted_rows, number, quoted
@@ -29,12 +28,11 @@ from secret_jax.inspect.rounding import (
     rounded_output,
     rounded_split,
 )
-from secret_jax.tree.kept import KINDS
+from secret_jax.losses.numbers import SquaredError
 from secret_jax.tree.structure import SplitKind, Tree
 
 # The mean of a node is told in steps of this share of the target's deviation.
 _DIGITS_OF_MEAN = 1e-2
-_DIGITS_OF_RANGE = 5  # of leaves that keep rows
 _MOVING = 5  # columns that are named where equations have no room
 _COLUMNS_SHOWN = 8  # of those with missing values, in the head of the text
 # A standardised error below it is what float32 leaves of an exact fit.
@@ -244,9 +242,6 @@ def model_parts(
     max_categories: int | None = MOST_CATEGORIES,
 ) -> list[str]:
     """The words of `model_equation` in parts between which a line may break."""
-    kept = _kept_facts(tree, node)
-    if kept:
-        return [f"{quoted(tree.schema.target_name)} =", *kept]
     model = model_in_original_units(tree, node)
     constant, terms, hidden = printed_model(model, precision, max_terms)
     summands = [(term.factor, term_words(term, max_categories)) for term in terms]
@@ -279,16 +274,6 @@ def most_moving(equations: Sequence[Tree], node: int) -> list[str]:
     most = [quoted(name) for name in order[:_MOVING]]
     words = f"equations of {len(equations)} classes"
     return [f"{words}, moved most by {most[0]}", *most[1:]] if most else [words]
-
-
-def _kept_facts(tree: Tree, node: int) -> list[str]:
-    """What a leaf does with rows that it keeps; empty if it keeps none."""
-    kept = tree.kept
-    if kept is None or not kept.n_rows_of(node):
-        return []
-    rows = counted(kept.n_rows_of(node), "row", "rows")
-    bandwidth = number(float(kept.bandwidth[node]), digits=2)
-    return [f"{KINDS[kept.degree]} of {rows},", f"bandwidth {bandwidth}"]
 
 
 def term_words(term: PrintedTerm, max_categories: int | None = MOST_CATEGORIES) -> str:
@@ -326,7 +311,7 @@ def node_facts(tree: Tree, node: int) -> str:
     """Rows, their share, mean of the target, and error of a node."""
     rows = f"{counted_rows(tree.weight[node])} ({share_of_rows(tree, node)})"
     mean = float(tree.schema.restore_target(tree.mean[node, 0]))
-    if tree.loss is not None:
+    if not isinstance(tree.loss, SquaredError):
         loss = number(float(tree.train_error[node].sum()), digits=3)
         return f"{rows}, mean {number(mean, digits=3)}, loss {loss}"
     error = number(_root_mean_squared_error(tree, node), digits=3)
@@ -349,23 +334,16 @@ def _root_mean_squared_error(tree: Tree, node: int) -> float:
 
 def clip_facts(tree: Tree, node: int, precision: int | None = None) -> str:
     """The range to which a node's predictions are clipped; empty if it has none."""
-    if tree.kept is not None and tree.kept.n_rows_of(node):
-        return _clipped_to(*range_of_node(tree, node), digits=_DIGITS_OF_RANGE)
     model = rounded_model(model_in_original_units(tree, node), precision)
     return _clipped_to(model.low, model.high) if model.terms else ""
 
 
 def bounds_in_words(tree: Tree, node: int) -> str:
     """Between which values a node predicts, for whoever does not know of clipping."""
-    low, high = range_of_node(tree, node)
-    if tree.kept is None or not tree.kept.n_rows_of(node):
-        model = rounded_model(model_in_original_units(tree, node))
-        if not model.terms:
-            return ""
-        low, high = model.low, model.high
-    if math.isinf(low):
+    model = rounded_model(model_in_original_units(tree, node))
+    if not model.terms or math.isinf(model.low):
         return ""
-    return f"predicts at least {number(low)} and at most {number(high)}"
+    return f"predicts at least {number(model.low)} and at most {number(model.high)}"
 
 
 def mixture_facts(tree: Tree) -> str:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from secret_jax.learners.m5_leaves import M5Linear
+from secret_jax.losses.classes import ClassLoss
+from secret_jax.losses.numbers import SquaredError
 from secret_jax.models.attach import attach_one
 from secret_jax.models.errors import node_errors
 from secret_jax.prune.interface import Evidence, Pruned, PruningRule
@@ -56,9 +58,10 @@ class M5Pruning(PruningRule):
         else:
             judged = tree
         spent, n = model_degrees(judged), judged.weight
-        if tree.loss is not None and tree.loss.of_classes:  # which share their rows
+        if isinstance(tree.loss, ClassLoss):  # classes share their rows
             spent = spent * tree.loss.n_free(tree.n_outputs)
-        error = node_errors(judged, evidence.training, absolute=tree.loss is None)
+        squares = isinstance(tree.loss, SquaredError)
+        error = node_errors(judged, evidence.training, absolute=squares)
         best = np.array(list(map(_estimated, error, spent, n)))
         keep = np.zeros(tree.n_nodes, bool)
         for node in np.flatnonzero(~tree.is_leaf)[::-1]:  # children before parents

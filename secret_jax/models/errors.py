@@ -10,6 +10,7 @@ from jaxtyping import Float
 
 from secret_jax.data.rows import Rows
 from secret_jax.losses.interface import Loss
+from secret_jax.losses.numbers import SquaredError
 from secret_jax.models.attach import node_statistics
 from secret_jax.models.interface import squared_errors
 from secret_jax.tree.routing import values, walk
@@ -17,7 +18,7 @@ from secret_jax.tree.structure import Tree
 
 
 def weighted_errors(
-    value: Float[np.ndarray, "n_rows n_outputs"], rows: Rows, loss: Loss | None
+    value: Float[np.ndarray, "n_rows n_outputs"], rows: Rows, loss: Loss
 ) -> Float[np.ndarray, " n_rows"]:
     """Weighted error of raw predictions for each row, summed over the outputs.
 
@@ -25,16 +26,12 @@ def weighted_errors(
     ----------
     value : ndarray of shape (n_rows, n_outputs)
         In standardised units.
-    loss : Loss or None
-        None: the squared error.
 
     Returns
     -------
     ndarray of shape (n_rows,), float64
     """
-    if loss is not None:
-        return rows.weight * loss.losses(rows.targets, value).sum(axis=1)
-    return rows.weight * np.sum((value - rows.targets) ** 2, axis=1)
+    return rows.weight * loss.losses(rows.targets, value).sum(axis=1)
 
 
 def total_error(tree: Tree, rows: Rows) -> float:
@@ -70,14 +67,13 @@ def node_errors(
     """
     if output_weight is None:
         output_weight = np.ones(tree.n_outputs)
-    if tree.clip_margin is None and tree.loss is None and not absolute:
+    squares = isinstance(tree.loss, SquaredError)
+    if tree.clip_margin is None and squares and not absolute:
         statistics = node_statistics(tree, rows)
         return squared_errors(statistics, tree.coefficient) @ output_weight
     path, prediction = walk(tree, rows.table)
     if absolute:
         error = np.abs(prediction - rows.targets.T)
-    elif tree.loss is None:
-        error = (prediction - rows.targets.T) ** 2
     else:
         error = [tree.loss.losses(rows.targets, value.T).T for value in prediction]
     error = rows.weight * np.einsum("dor,o->dr", error, output_weight)

@@ -44,6 +44,8 @@ class GeneralisedConstant(Generalised):
 
 def generalised(leaf: LeafModel, loss: Loss) -> LeafModel | None:
     """Counterpart of a squared-error leaf model for a loss; None if there is none."""
+    if leaf.loss == loss:
+        return leaf
     options = {"clip_margin": leaf.clip_margin, "of": loss}
     options["clip_min_samples"] = leaf.clip_min_samples
     if type(leaf) is Constant:

@@ -11,6 +11,7 @@ from jaxtyping import Float
 
 from secret_jax.data.rows import Rows
 from secret_jax.losses.interface import Loss
+from secret_jax.losses.numbers import SQUARED_ERROR
 from secret_jax.models.statistics import NodeStatistics
 from secret_jax.runtime.progress import UNTOLD, Stage
 from secret_jax.runtime.values import Value, at_least, real
@@ -54,19 +55,15 @@ class LeafModel(Value, ABC):
     }
     uses_regressors: ClassVar[bool] = True
     """False makes every continuous attribute split-only."""
-    needs_implied_models: ClassVar[bool] = False
-    """Whether it takes models that the split finder implies for the children."""
     corrects_parent: ClassVar[bool] = True
     """Whether its degrees of freedom are those of corrections of parents' models."""
     needs_rows: ClassVar[bool] = False
     """Whether it is fitted to rows, by `from_rows`: statistics are not enough."""
-    keeps_rows: ClassVar[bool] = False
-    """Whether leaves of the finished tree predict from their own rows: `keeping`."""
 
     @property
-    def loss(self) -> Loss | None:
-        """Loss that it minimises; None: squared errors."""
-        return None
+    def loss(self) -> Loss:
+        """Loss that it minimises."""
+        return SQUARED_ERROR
 
     @abstractmethod
     def toward(
@@ -135,22 +132,6 @@ class LeafModel(Value, ABC):
         Tree
         """
         raise NotImplementedError(f"{type(self).__name__} needs no rows.")
-
-    def keeping(self, tree: Tree, rows: Rows) -> Tree:
-        """Store the rows of a finished tree in its leaves.
-
-        Parameters
-        ----------
-        tree : Tree
-            With the models of its nodes.
-        rows : Rows
-            Rows that trained them.
-
-        Returns
-        -------
-        Tree
-        """
-        raise NotImplementedError(f"{type(self).__name__} keeps no rows.")
 
 
 def squared_errors(

@@ -59,8 +59,6 @@ class Implied(LeastSquares):
     imply models: ``splits="secret"``.
     """
 
-    needs_implied_models: ClassVar[bool] = True
-
     def fit(
         self, statistics: NodeStatistics, tree: Tree, stage: Stage = UNTOLD
     ) -> Models:

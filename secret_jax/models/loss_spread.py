@@ -24,7 +24,6 @@ def loss_spread(tree: Tree, rows: Rows) -> Spread:
         Rows that trained it.
     """
     loss, weight = tree.loss, rows.weight
-    assert loss is not None
     value = values(tree, rows.table).astype(np.float64)
     total = weight.sum()
     degrees = leaf_totals(tree, np.minimum(model_degrees(tree), tree.weight))[0]

@@ -24,10 +24,8 @@ _CONSTANT = 1e-12
 _SETTLED, _NEARLY = 1e-6, 1e-4
 # Maximum number of halvings of a step before it is given up.
 _HALVINGS = 12
-# Shares of the relevant rows over which corners are rounded, stage by stage; the width
-# is never below the resolution of float32.
+# Shares of the relevant rows over which corners are rounded, stage by stage.
 _ROUNDINGS = (1.0, 0.3, 0.1)
-_NARROWEST = 1e-6
 # A ridge becomes weaker with the likelihood's curvature, down to this share.
 _WEAKEST = 0.1
 
@@ -49,69 +47,40 @@ def corrected(
     n_steps : int
         At most.
     """
-    coefficient, value, width = base.copy(), group.values(base), None
-    if loss.has_corners:
-        width = rounding_widths(loss, group, value, _ROUNDINGS[0])
-    smooth = loss if width is None else loss.rounded(width)
+    value = group.values(base)
+    smooth = smoothed(loss, group, value, _ROUNDINGS[0])
     strength, degrees = _strengths(smooth, group, base, value, gcv_factor)
     spread = _spreads(smooth, group, value)
-    penalty = _priced(strength, spread)
-    first = _NEARLY if loss.has_corners or loss.is_likelihood else _SETTLED
-    coefficient = _settled(
-        loss, width, group, base, penalty, coefficient, n_steps, first
-    )
-    if loss.has_corners:
+    search = _Search(group, base, _priced(strength, spread), n_steps)
+    if smooth is not loss:
+        coefficient = search.settled(smooth, base, _NEARLY)
         for share, settled in zip(_ROUNDINGS[1:], (_NEARLY, _SETTLED), strict=True):
-            width = rounding_widths(loss, group, group.values(coefficient), share)
-            coefficient = _settled(
-                loss, width, group, base, penalty, coefficient, n_steps, settled
-            )
+            smooth = smoothed(loss, group, group.values(coefficient), share)
+            coefficient = search.settled(smooth, coefficient, settled)
     elif loss.is_likelihood:
+        coefficient = search.settled(loss, base, _NEARLY)
         # Strengths are in units of the curvature, which a good fit has less of.
         left = _spreads(loss, group, group.values(coefficient))
         penalty = _priced(strength, np.clip(left, _WEAKEST * spread, spread))
-        coefficient = _settled(loss, None, group, base, penalty, coefficient, n_steps)
+        search = _Search(group, base, penalty, n_steps)
+        coefficient = search.settled(loss, coefficient, _SETTLED)
+    else:
+        coefficient = search.settled(loss, base, _SETTLED)
     return Models(coefficient, degrees.mean(axis=1))
 
 
-def rounding_widths(
-    loss: Loss, group: RowGroups, value: np.ndarray, share: float
-) -> np.ndarray:
-    """Width of the rounded corner for every row and output.
-
-    Parameters
-    ----------
-    loss : Loss
-        With corners.
-    value : ndarray of shape (n_rows, n_outputs)
-        Raw predictions of the group's models.
-    share : float
-        See `Loss.corner_width`.
-
-    Returns
-    -------
-    ndarray of shape (n_rows, n_outputs), float64
-    """
-    width = np.empty(value.shape)
+def smoothed(loss: Loss, group: RowGroups, value: np.ndarray, share: float) -> Loss:
+    """Smooth a loss at raw predictions of a group's rows; see `Loss.smoothed`."""
     least = max(share * (1.0 + group.x.shape[1]), 2.0)  # rows that a model can fit
-    for start, stop in zip(group.start, group.stop, strict=True):
-        rows = slice(start, stop)
-        for output in range(value.shape[1]):
-            width[rows, output] = loss.corner_width(
-                group.targets[rows, output],
-                value[rows, output],
-                group.weight[rows],
-                share,
-                least,
-            )
-    return np.maximum(width, _NARROWEST)
+    nodes = list(map(slice, group.start, group.stop))
+    return loss.smoothed(group.targets, value, group.weight, nodes, share, least)
 
 
 def _curvature(
     loss: Loss, group: RowGroups, value: np.ndarray, output: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Slopes and curvatures; the latter are averaged per node without a likelihood."""
-    slope, curvature = loss.working(group.targets, value, output)
+    slope, curvature = (a[:, output] for a in loss.working(group.targets, value))
     if not loss.is_likelihood:
         total = np.add.reduceat(group.weight, group.start)
         curvature = (group.sums(curvature) / total)[group.slot]
@@ -166,78 +135,80 @@ def _priced(strength: np.ndarray, spread: np.ndarray) -> np.ndarray:
     return strength
 
 
-def _settled(
-    loss: Loss,
-    width: np.ndarray | None,
-    group: RowGroups,
-    base: np.ndarray,
-    penalty: np.ndarray,
-    coefficient: np.ndarray,
-    n_steps: int,
-    settled: float = _SETTLED,
-) -> np.ndarray:
-    """Iterate ``n_steps`` times, or until the penalised losses stop falling."""
-    coefficient = coefficient.copy()
-    node, row = np.arange(len(base)), np.arange(len(group.weight))
-    for _ in range(n_steps):
-        own = coefficient[node]
-        smooth = loss if width is None else loss.rounded(width[row])
-        search = _Search(smooth, group, base[node], penalty[node])
-        value = group.values(own)
-        before = cost = search.cost(own, value)
-        for output in range(own.shape[1]):
-            own, value, cost = search.step(own, value, cost, output)
-        coefficient[node] = own
-        moving = np.flatnonzero(before - cost > settled * np.abs(cost))
-        if not len(moving):
-            break
-        if len(moving) < len(node):
-            group, kept = group.take(moving)
-            node, row = node[moving], row[kept]
-    return coefficient
-
-
 class _Search:
     """Line search along Newton steps, for several nodes."""
 
     def __init__(
-        self, loss: Loss, group: RowGroups, base: np.ndarray, penalty: np.ndarray
+        self, group: RowGroups, base: np.ndarray, penalty: np.ndarray, n_steps: int
     ) -> None:
-        self.loss, self.group, self.base, self.penalty = loss, group, base, penalty
+        self.group, self.base, self.penalty = group, base, penalty
+        self.n_steps = n_steps
         self.price = np.where(np.isfinite(penalty), penalty, 0.0)
 
-    def cost(self, coefficient: np.ndarray, value: np.ndarray) -> np.ndarray:
+    def settled(
+        self, loss: Loss, coefficient: np.ndarray, settled: float
+    ) -> np.ndarray:
+        """Iterate ``n_steps`` times, or until the penalised losses stop falling."""
+        coefficient, search = coefficient.copy(), self
+        node = np.arange(len(coefficient))
+        for _ in range(self.n_steps):
+            own = coefficient[node]
+            value = search.group.values(own)
+            before = cost = search.cost(loss, own, value)
+            for output in range(own.shape[1]):
+                own, value, cost = search.step(loss, own, value, cost, output)
+            coefficient[node] = own
+            moving = np.flatnonzero(before - cost > settled * np.abs(cost))
+            if not len(moving):
+                break
+            if len(moving) < len(node):
+                node = node[moving]
+                group, row = search.group.take(moving)
+                loss = loss.take(row)
+                search = _Search(group, self.base[node], self.penalty[node], 0)
+        return coefficient
+
+    def cost(
+        self, loss: Loss, coefficient: np.ndarray, value: np.ndarray
+    ) -> np.ndarray:
         """Penalised loss of each node."""
         with np.errstate(over="ignore", invalid="ignore"):
-            losses = self.loss.losses(self.group.targets, value).sum(axis=1)
+            losses = loss.losses(self.group.targets, value).sum(axis=1)
         change = coefficient[:, :, 1:] - self.base[:, :, 1:]
         priced = np.einsum("noi,noi->n", self.price, change**2)
         return self.group.sums(losses) + 0.5 * priced
 
     def step(
-        self, own: np.ndarray, value: np.ndarray, cost: np.ndarray, output: int
+        self,
+        loss: Loss,
+        own: np.ndarray,
+        value: np.ndarray,
+        cost: np.ndarray,
+        output: int,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Make a step in one output; return models, raw predictions and costs."""
         group = self.group
-        slope, curvature = self.loss.working(group.targets, value, output)
+        slope, curvature = (a[:, output] for a in loss.working(group.targets, value))
         statistics = _statistics(group, value[:, output], slope, curvature)
         aim = _penalised(statistics, self.base[:, output], self.penalty[:, output])
         change = aim - own[:, output]
         moved = group.values(change[:, None, :])[:, 0]
         length = np.ones(len(own))
-        for _ in range(_HALVINGS):
+
+        def moved_by(length: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             found, there = own.copy(), value.copy()
             found[:, output] += length[:, None] * change
             there[:, output] += length[group.slot] * moved
-            new = self.cost(found, there)
+            return found, there
+
+        for _ in range(_HALVINGS):
+            found, there = moved_by(length)
+            new = self.cost(loss, found, there)
             worse = ~(new <= cost)
             if not worse.any():
                 return found, there, new
             length[worse] *= 0.5
-        length = np.where(worse, 0.0, length)
-        found, there = own.copy(), value.copy()
-        found[:, output] += length[:, None] * change
-        there[:, output] += length[group.slot] * moved
+        found, there = moved_by(np.where(worse, 0.0, length))
         return found, there, np.where(worse, cost, new)
 
 

@@ -7,13 +7,11 @@ from dataclasses import replace
 import numpy as np
 
 from secret_jax.data.rows import Rows
+from secret_jax.losses.interface import LONGEST_STEP
 from secret_jax.models.attach import inherited, roots
 from secret_jax.models.interface import LeafModel
 from secret_jax.models.row_groups import groups_of_levels
 from secret_jax.tree.structure import Tree
-
-# A step moves the constant of a node by no more than this: parabolas hold nearby.
-_LONGEST_STEP = 4.0
 
 
 def measured(tree: Tree, rows: Rows, root: np.ndarray, leaf: LeafModel) -> Tree:
@@ -33,7 +31,6 @@ def measured(tree: Tree, rows: Rows, root: np.ndarray, leaf: LeafModel) -> Tree:
         Its errors are mean losses; values are clipped to those of the node's rows, and
         where these are few to those of the nearest ancestor with enough as well.
     """
-    assert tree.loss is not None
     error = np.zeros((tree.n_nodes, tree.n_outputs))
     lower, upper = np.full(error.shape, np.inf), np.full(error.shape, -np.inf)
     for group in groups_of_levels(tree, rows, root):
@@ -69,7 +66,6 @@ def recentred(short: Tree, full: Tree, rows: Rows, leaf: LeafModel) -> Tree:
         How values are clipped.
     """
     loss = short.loss
-    assert loss is not None
     root, coefficient = np.zeros(rows.n_rows, int), short.coefficient.copy()
     if not loss.predicts_means:
         return measured(short, rows, root, leaf)
@@ -78,10 +74,9 @@ def recentred(short: Tree, full: Tree, rows: Rows, leaf: LeafModel) -> Tree:
         for _ in range(2):
             for output in range(short.n_outputs):
                 value = group.values(coefficient[group.node])
-                slope, curvature = loss.working(said, value, output)
-                step = np.add.reduceat(group.weight * slope, group.start)
-                step /= np.add.reduceat(group.weight * curvature, group.start)
+                slope, curvature = loss.working(said, value)
+                step = group.sums(slope[:, output]) / group.sums(curvature[:, output])
                 coefficient[group.node, output, 0] += np.clip(
-                    step, -_LONGEST_STEP, _LONGEST_STEP
+                    step, -LONGEST_STEP, LONGEST_STEP
                 )
     return measured(replace(short, coefficient=coefficient), rows, root, leaf)

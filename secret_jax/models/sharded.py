@@ -15,7 +15,8 @@ from secret_jax.models.statistics import ROUNDING_32, NodeStatistics
 from secret_jax.runtime.linalg import AnyArray, matmul
 from secret_jax.runtime.programs import program
 from secret_jax.runtime.shapes import next_power_of_two, padded
-from secret_jax.tree.routing import leaf_place, routing_of, value_of_leaf
+from secret_jax.tree.packed import leaf_of, value_of
+from secret_jax.tree.routing import packed_of
 from secret_jax.tree.structure import Tree
 
 
@@ -43,17 +44,16 @@ def sharded_statistics(
     number = np.cumsum(tree.is_leaf) - 1
     shift = np.concatenate([tree.center, tree.mean], axis=1)[leaves]
     shift = np.nan_to_num(shift).astype(np.float32)
-    routing = routing_of(tree)
+    packed = packed_of(tree)
     with in_64_bits():
         found = _leaf_sums(
             shards.x,
             shards.beside(schema.scale_targets(source.targets).astype(np.float32)),
             shards.beside(source.weight.astype(np.float32)),
             (schema.center - shards.center, schema.scale),
-            routing,
-            number[np.asarray(routing.node_id)].astype(np.int32),
+            packed,
+            number[packed.node].astype(np.int32),
             padded(shift, next_power_of_two(len(leaves)), 0),
-            np.int32(tree.max_depth),
             n_shards=shards.mesh.size,
         )
     sums, low, high = map(np.asarray, found)
@@ -79,10 +79,9 @@ def _leaf_sums(
     targets: AnyArray,
     weight: AnyArray,
     scaling: tuple[AnyArray, AnyArray],
-    routing: Any,
+    packed: Any,
     number: AnyArray,
     shift: AnyArray,
-    depth: AnyArray,
     *,
     n_shards: int,
 ) -> tuple[jax.Array, ...]:
@@ -99,7 +98,7 @@ def _leaf_sums(
     def of_tile(raw: Any, y: Any, w: Any) -> tuple[Any, Any, Any]:
         z = standardised(raw, *scaling)
         codes = jnp.zeros((len(z), 0), jnp.int32)
-        leaf = number[leaf_place(routing, z, codes, depth)]
+        leaf = number[leaf_of(packed, z, codes)]
         member = leaf[:, None] == jnp.arange(n_leaves, dtype=leaf.dtype)
         joint = jnp.concatenate([z[:, : width - n_outputs], y], axis=1) - shift[leaf]
         joint = jnp.concatenate([jnp.ones((len(z), 1), jnp.float32), joint], axis=1)
@@ -130,11 +129,11 @@ def _leaf_sums(
 
 @program()
 def _predicted(
-    x: AnyArray, scaling: tuple[AnyArray, AnyArray], routing: Any, depth: AnyArray
+    x: AnyArray, scaling: tuple[AnyArray, AnyArray], packed: Any
 ) -> tuple[jax.Array, jax.Array]:
     """Predict every row in standardised units; return also whether x is finite."""
     codes = jnp.zeros((len(x), 0), jnp.int32)
-    value = value_of_leaf(routing, standardised(x, *scaling), codes, depth)
+    value = value_of(packed, standardised(x, *scaling), codes)
     return value.T, jnp.isfinite(x).all()
 
 
@@ -183,7 +182,5 @@ def predict_shards(tree: Tree, shards: RowShards) -> np.ndarray | None:
 def _value(tree: Tree, shards: RowShards) -> jax.Array | None:
     scaling = tree.schema.center - shards.center, tree.schema.scale
     with in_64_bits():
-        value, finite = _predicted(
-            shards.x, scaling, routing_of(tree), np.int32(tree.max_depth)
-        )
+        value, finite = _predicted(shards.x, scaling, packed_of(tree))
     return value if bool(finite) else None

@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from secret_jax.data.schema import TableSchema
+from secret_jax.losses.numbers import SquaredError
 from secret_jax.models.interface import squared_errors
 from secret_jax.models.statistics import NodeStatistics
 from secret_jax.tree.noise import Spread
@@ -35,7 +36,7 @@ _COPIES = (1e-3, 1e-6, 1e-9)
 def shortened(
     tree: Tree,
     statistics: NodeStatistics,
-    tau: float,
+    tolerance: float,
     spread: Spread | None = None,
 ) -> Tree:
     """Shorten the equations of all nodes, and compute their standard errors.
@@ -46,7 +47,7 @@ def shortened(
         A single tree with models; gates are taken as hard splits.
     statistics : NodeStatistics
         Statistics of the rows that the standard errors describe.
-    tau : float
+    tolerance : float
         By so much, times the share of the variance that the tree explains, a node's
         short equation may differ from the full one: a share of the node's noise
         variance, in the mean over rows like those of the node. 0: none is shortened.
@@ -66,18 +67,17 @@ def shortened(
     The second moments C of a node are blended with those of its parent, which count as
     thirty rows. With b the slopes of the full model, s² the noise and R² the share that
     the tree explains, columns enter by pivoted partial Cholesky, the most useful first,
-    until the part of b'Cb that they leave unsaid is at most ``tau R² s²``: where all
-    that can be said is little, little of it is left out. Those that can be spared go
-    again. The slopes
-    are those of the projection, C_AA⁻¹ (C b)_A. Levels of an attribute with like
-    coefficients may enter together as one term. What splits above have fixed is part of
-    the constant. Where rounding keeps all columns together from saying enough, the full
-    model stays.
+    until the part of b'Cb that they leave unsaid is at most ``tolerance R² s²``: where
+    all that can be said is little, little of it is left out. Those that can be spared
+    go again. The slopes are those of the projection, C_AA⁻¹ (C b)_A. Levels of an
+    attribute with like coefficients may enter together as one term. What splits above
+    have fixed is part of the constant. Where rounding keeps all columns together from
+    saying enough, the full model stays.
     """
     n = statistics.n_regressors
     weight = np.maximum(tree.weight, 1e-300)
     noise, explained = spread or Spread.of_squares(tree)
-    allowed = tau * explained * noise
+    allowed = tolerance * explained * noise
     varying = _varying(tree, statistics)
     coefficient = tree.coefficient.copy()
     standard_error = np.full(coefficient.shape, np.nan)
@@ -97,17 +97,17 @@ def shortened(
         mean = statistics.mean[node, :n]
         for output in range(tree.n_outputs):
             full = coefficient[node, output, 1:]
-            terms = _terms(tree.schema, full) if tau > 0 else np.eye(n)
-            limit = allowed[node, output] if tau > 0 else -1.0
+            terms = _terms(tree.schema, full) if tolerance > 0 else np.eye(n)
+            limit = allowed[node, output] if tolerance > 0 else -1.0
             slopes, variance = _short(covariance, full, terms, limit)
             error = noise[node, output] / weight[node]
             standard_error[node, output, 0] = np.sqrt(error)
             standard_error[node, output, 1:] = np.sqrt(error * variance)
             coefficient[node, output, 0] += (full - slopes) @ mean
             coefficient[node, output, 1:] = slopes
-    if tau > 0:
+    if tolerance > 0:
         tree = replace(tree, coefficient=coefficient)
-    if tau > 0 and tree.loss is None:
+    if tolerance > 0 and isinstance(tree.loss, SquaredError):
         measured = squared_errors(statistics, coefficient)
         count = np.where(statistics.weight > 0, statistics.weight, 1.0)
         tree = replace(tree, train_error=measured / count[:, None])

@@ -28,8 +28,9 @@ from secret_jax.runtime.linalg import safe_divide
 from secret_jax.runtime.values import at_least, real
 from secret_jax.splits.interface import Split
 from secret_jax.tree.degrees import model_degrees, split_degrees
-from secret_jax.tree.routing import descend, values, values_at
+from secret_jax.tree.routing import values
 from secret_jax.tree.structure import SplitKind, Tree
+from secret_jax.tree.walk import descend, values_at
 
 # A drop of the objective below this share of it is rounding.
 _LEAST_DROP = 1e-6

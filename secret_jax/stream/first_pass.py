@@ -160,13 +160,13 @@ class FirstPass:
                 self.pool.shrink(n_used, enough(n_used))
 
     def finished(
-        self, loss: Loss | None, enough: Callable[[int], int]
+        self, loss: Loss, enough: Callable[[int], int]
     ) -> tuple[TableSchema, Rows]:
         """Schema and sample of all rows that were added.
 
         Parameters
         ----------
-        loss : Loss or None
+        loss : Loss
             Targets are in its units.
         """
         learner, weights = self.learner, self.weights
@@ -179,13 +179,12 @@ class FirstPass:
             )
         schema = learner.schema(weights.factor)
         learner.warn_of_targets()
-        if loss is not None:
-            pool = self.pool.rows
-            # Of the rows beyond the sample, the most extreme targets are known.
-            total = joint_sums(learner.target_sums)
-            extremes = np.stack([total.lowest, total.highest])
-            loss.check_targets(np.concatenate([pool.targets, extremes]))
-            schema = with_units_of(loss, schema, pool.targets, pool.weight)
+        pool = self.pool.rows
+        # Of the rows beyond the sample, the most extreme targets are known.
+        total = joint_sums(learner.target_sums)
+        extremes = np.stack([total.lowest, total.highest])
+        loss.check_targets(np.concatenate([pool.targets, extremes]))
+        schema = with_units_of(loss, schema, pool.targets, pool.weight)
         rows = self.pool.sample(
             schema,
             learner.places(),

@@ -141,9 +141,6 @@ class StreamMixin:
         targets = (target,) if isinstance(target, str) else tuple(target)
         names = None if columns is None else tuple(columns)
         plan = self._plan()
-        if plan.leaf.keeps_rows:
-            allowed = "one that keeps no rows: a stream has too many of them"
-            refuse("leaf", type(self).__name__, allowed, plan.leaf)
         if plan.additive is not None:
             allowed = "None in fit_stream: curves are fitted to rows in memory, by fit"
             refuse("additive", type(self).__name__, allowed, plan.additive)

@@ -29,9 +29,7 @@ def bounded(
     lower, upper : ndarray of shape (n_outputs,)
         Range of all targets, in standardised units.
     """
-    if tree.additive is not None or (
-        tree.loss is not None and tree.loss.link != "identity"
-    ):
+    if tree.additive is not None or tree.loss.link != "identity":
         return tree
     schema = tree.schema
     center, scale = np.array(schema.target_centers), np.array(schema.target_scales)

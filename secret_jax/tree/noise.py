@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from secret_jax.losses.numbers import SquaredError
 from secret_jax.tree.degrees import model_degrees
 from secret_jax.tree.structure import Tree
 from secret_jax.tree.totals import leaf_totals
@@ -36,7 +37,7 @@ def noise_variance(tree: Tree) -> np.ndarray:
     error = leaf_totals(tree, tree.train_error * tree.weight[:, None])
     free = leaf_totals(tree, tree.weight - degrees)
     per_degree = error / np.maximum(free, 1.0)[:, None]
-    if tree.loss is not None:
+    if not isinstance(tree.loss, SquaredError):
         overall = np.broadcast_to(per_degree[0], tree.mean.shape)
         return np.maximum(tree.loss.noise(overall, tree.mean), ROUNDING**2)
     noise = np.empty(error.shape)

@@ -18,7 +18,6 @@ def flaw_of(tree: Tree) -> str:
         _flaw_of_schema(tree.schema)
         or _flaw_of_shapes(tree)
         or _flaw_of_nodes(tree)
-        or _flaw_of_kept(tree)
         or _flaw_of_curves(tree)
     )
 
@@ -103,32 +102,6 @@ def _flaw_of_nodes(tree: Tree) -> str:
         if not _within(tree.attribute[tree.kind == kind], most):
             return "a split asks for an attribute that is not there"
     return ""
-
-
-def _flaw_of_kept(tree: Tree) -> str:
-    """Check the rows kept in the leaves."""
-    kept = tree.kept
-    if kept is None:
-        return ""
-    if kept.degree not in (0, 1):
-        return "its leaves keep rows for models that are unknown"
-    first, n_rows = kept.first, len(kept.weight)
-    if first.shape != (tree.n_nodes + 1,) or first.dtype.kind != "i":
-        return "its rows belong to other nodes"
-    steps = np.diff(first)
-    if first[0] != 0 or first[-1] != n_rows or (steps < 0).any():
-        return "its rows belong to other nodes"
-    shapes = {
-        "x": (n_rows, tree.schema.n_regressors),
-        "residual": (n_rows, tree.n_outputs),
-        "weight": (n_rows,),
-        "bandwidth": (tree.n_nodes,),
-    }
-    for name, wanted in shapes.items():
-        if getattr(kept, name).shape != wanted:
-            return f"the {name} of its rows has another shape than {wanted}"
-    positive = (kept.weight > 0).all() and (kept.bandwidth[steps > 0] > 0).all()
-    return "" if positive else "a row has no weight, or a leaf no bandwidth"
 
 
 def _flaw_of_curves(tree: Tree) -> str:

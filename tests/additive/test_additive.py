@@ -7,7 +7,6 @@ import re
 
 import numpy as np
 import pytest
-from exported_code import assert_predicts, by_python, by_sql
 from sklearn.base import clone
 from sum_of_effects import sum_of_effects
 
@@ -169,16 +168,6 @@ def test_files_and_copies(rows, model, tmp_path):
     assert auto.additive == Additive(n_knots=4, only_if_better=True)
 
 
-def test_exported_code_predicts(rows, model):
-    X, y = rows
-    assert_predicts(by_python(model.tree_, X), model.predict(X), model.tree_)
-    with pytest.raises(ValueError, match="'day' holds dates"):
-        model.export_code("sql")
-    X = X.drop(columns="day")
-    model = SecretRegressor(additive=Additive(), oblique=False).fit(X, y)
-    assert_predicts(by_sql(model.tree_, X), model.predict(X), model.tree_)
-
-
 def test_pictures_and_pages(rows, model):
     pytest.importorskip("matplotlib").use("Agg")
     X, y = rows
@@ -215,7 +204,6 @@ def test_intervals_hold_their_share(rows, model):
     "options",
     [
         {"loss": Quantile()},
-        {"leaf": "kernel"},
         {"prune": None, "additive": "auto"},
         {"prune": "aic", "additive": "auto"},
     ],

@@ -75,7 +75,7 @@ def test_penalty_has_the_least_generalised_error(mixed):
 def test_a_known_sum_is_recovered(mixed):
     X, y, effect, weight = mixed
     schema, rows = encoded(X, y, weight)
-    found = residuals(rows, schema, Additive(), [], tau=0.03)
+    found = residuals(rows, schema, Additive(), [], equation_tolerance=0.03)
     said = schema.restore_targets(found.stage.predict(rows.table)[:, None])
     assert np.mean((said - effect) ** 2) < 0.01 * np.var(effect)
     # Curves are about the mean, and each is the effect of its own column.

@@ -257,7 +257,7 @@ def test_options_reach_the_estimator(run, table, tmp_path):
         max_leaf_nodes=6,
         max_depth=3,
         random_state=5,
-        discrete_features=["batch no"],
+        categorical_features=["batch no"],
         split_features=["width"],
     )
     assert found.get_params() == expected.get_params()

@@ -87,7 +87,7 @@ def test_a_column_of_dates_is_chosen_as_a_whole_or_by_its_parts():
     frame = make_table(40)[0]
     assert set(schema_of(frame, split_features=["sold"]).roles[:4]) == {Role.SPLIT}
     assert schema_of(frame, split_features=[0]).roles[4] is Role.SPLIT
-    schema = schema_of(frame, discrete_features=["sold (month)", "size"])
+    schema = schema_of(frame, categorical_features=["sold (month)", "size"])
     assert schema.roles[1] is Role.DISCRETE
     assert schema.categories[1] == ("large", "medium", "small")
     with pytest.raises(ValueError, match=r"unknown column 'sale'.* 'sold', 'a', 'size"):

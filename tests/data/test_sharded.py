@@ -34,7 +34,8 @@ from secret_jax.datasets import load, make_fried
 from secret_jax.models import sharded as models
 
 SMALL = dict(
-    max_split_samples=64, max_leaf_nodes=8, oblique=False, random_state=0, tau=0.0
+    max_split_samples=64, max_leaf_nodes=8, oblique=False, random_state=0,
+    equation_tolerance=0.0,
 )
 found = {"devices": jax.device_count()}
 

@@ -18,7 +18,7 @@ from secret_jax.grow.frontier import Root
 from secret_jax.grow.grower import GrowOptions, grow, grown
 from secret_jax.models.attach import attach, attach_at
 from secret_jax.models.ridge import Ridge
-from secret_jax.tree.routing import descend
+from secret_jax.tree.walk import descend
 
 N_ROWS = 400
 OPTIONS = GrowOptions(finder=CartSplits(), min_gain=0.0)

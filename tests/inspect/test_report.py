@@ -29,7 +29,8 @@ from secret_jax.inspect.report.nodes import shown_nodes
 from secret_jax.inspect.report.page import report_page, tree_fragment
 from secret_jax.inspect.report.ways import example_ways
 from secret_jax.inspect.views import view_of
-from secret_jax.tree.routing import apply, predict, values_at
+from secret_jax.tree.routing import apply, predict
+from secret_jax.tree.walk import values_at
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 _VOID = {"meta", "link", "br"}

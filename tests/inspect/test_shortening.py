@@ -13,8 +13,8 @@ def test_the_text_says_what_short_equations_cost(tmp_path):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(600, 6))
     y = X @ [0.3, 0.2, 0.1, 0.1, 0.1, 0.1] + rng.normal(size=600)
-    model = SecretRegressor(tau=0.5, max_depth=0).fit(X, y)
-    full = SecretRegressor(tau=0, max_depth=0).fit(X, y)
+    model = SecretRegressor(equation_tolerance=0.5, max_depth=0).fit(X, y)
+    full = SecretRegressor(equation_tolerance=0, max_depth=0).fit(X, y)
     text = model.export_text()
     (line,) = re.findall(
         r"R² on the training rows: (\S+) with these .*, (\S+) with full", text

@@ -250,7 +250,7 @@ def test_predictions_are_finite_whatever_is_missing(configuration, seed):
 def test_gaps_only_in_the_pruning_rows(configuration):
     X, y = shop()
     pruning = holes(seed=3)
-    model = regressor(configuration).fit(X, y, prune_set=pruning)
+    model = regressor(configuration).fit(X, y, eval_set=pruning)
     assert np.isfinite(model.predict(pruning[0])).all()
     # Where the rows of both train, a gap in either is one.
     n_gaps = 2 if configuration == "default" else 0

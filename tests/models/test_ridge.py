@@ -91,7 +91,7 @@ def test_forward_selection_is_that_of_least_squares(rng):
 def test_noise_of_many_columns_leaves_the_mean(rng):
     """The best 128 of 200 fit noise well; that they were chosen has its price."""
     X, y = rng.normal(size=(300, 200)), rng.normal(size=300)
-    model = SecretRegressor(max_depth=0, prune=None, tau=0.0).fit(X, y)
+    model = SecretRegressor(max_depth=0, prune=None, equation_tolerance=0.0).fit(X, y)
     np.testing.assert_allclose(model.tree_.coefficient[0, 0, 1:], 0)
     several = np.array([64, 128, 1000])
     # The mean of the largest squares of normal numbers, of so many.

@@ -126,7 +126,7 @@ def test_strange_nodes_have_sound_models(leaf):
 def smoothed():
     X, y = crease()
     model = SecretRegressor(
-        leaf="m5", oblique=False, prune=None, tau=0, min_samples_split=10
+        leaf="m5", oblique=False, prune=None, equation_tolerance=0, min_samples_split=10
     )
     return model.set_params(leaf__clip_margin=None).fit(X, y), X, y
 
@@ -158,7 +158,9 @@ def test_smoothing_averages_what_the_models_of_the_path_say(smoothed):
 def test_models_have_what_is_asked_for_below_them():
     frame, price = shop()
     leaf = M5Linear(attributes="tested", smoothing=0.0, clip_margin=None)
-    model = SecretRegressor(leaf=leaf, oblique=False, splits="cart", prune=None, tau=0)
+    model = SecretRegressor(
+        leaf=leaf, oblique=False, splits="cart", prune=None, equation_tolerance=0
+    )
     tree = model.set_params(min_samples_split=30).fit(frame, price).tree_
     rows = Rows(
         encode(tree.schema, frame),

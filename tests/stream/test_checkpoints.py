@@ -165,7 +165,7 @@ def test_a_full_disk_is_told_and_the_last_state_stays(
 def test_a_checkpoint_of_another_fit_or_damaged_is_refused(rows, tmp_path):
     fit(rows, tmp_path)
     with pytest.raises(StreamError, match="another fit: its parameters"):
-        fit(rows, tmp_path, tau=0.5)
+        fit(rows, tmp_path, equation_tolerance=0.5)
     fewer = tuple(array[:-1] for array in rows)
     with pytest.raises(StreamError, match="another fit: its source"):
         fit(fewer, tmp_path)

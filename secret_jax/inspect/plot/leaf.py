@@ -39,7 +39,7 @@ from secret_jax.inspect.rounding import PrintedTerm, printed_model
 from secret_jax.inspect.tree_view import TreeView
 from secret_jax.inspect.views import as_view
 from secret_jax.inspect.words import term_words
-from secret_jax.tree.routing import walk
+from secret_jax.tree.routing import paths_of
 from secret_jax.tree.structure import Tree
 
 _UP, _DOWN = MIDDLE_COLOR, DARK_COLOR  # bars to the right and to the left
@@ -143,7 +143,7 @@ class _Reached(NamedTuple):
         actual = view.targets(table, X, y)
         view = view.without_curves()
         tree = view.tree
-        path, _ = walk(tree, table)
+        path = paths_of(tree, table)
         reached = path[tree.depth[node]] == node
         if not reached.any():
             raise ValueError(
@@ -260,7 +260,7 @@ def _place(tree: Tree, node: int) -> str:
 
 def _draw_fit(ax: Any, view: TreeView, node: int, rows: _Reached) -> None:
     tree, (value, actual) = view.tree, rows
-    bounds = range_of_node(tree, node) if tree.loss is None else ()
+    bounds = range_of_node(tree, node) if tree.loss.link == "identity" else ()
     drawn = evenly_spaced(len(value), _MOST_POINTS)
     both = np.r_[value, actual]
     ends = np.array([both.min(), both.max()])

@@ -40,7 +40,6 @@ def _coordinates(tree: Tree, table: Table) -> np.ndarray:
     schema = tree.schema
     used = (tree.direction != 0).any(axis=0)
     used[: schema.n_regressors] |= (tree.coefficient[:, :, 1:] != 0).any(axis=(0, 1))
-    used[: schema.n_regressors] |= tree.kept is not None
     parts = [table.x[:, used].astype(np.float64)]
     asked = np.unique(tree.attribute[tree.kind == SplitKind.DISCRETE])
     for attribute in asked.tolist():

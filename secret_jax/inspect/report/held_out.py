@@ -100,8 +100,7 @@ def errors_by_size(tree: Tree, rows: HeldOut) -> list[ErrorLine]:
 
 
 def compared(scores: Mapping[str, Mapping[str, Any]] | None) -> list[ErrorLine]:
-    """Errors of other methods, from a mapping of names to ``rmse``, ``r2``, ``leaves``.
-    """
+    """Errors of other methods, named, by ``rmse``, ``r2`` and ``leaves``."""
 
     def figures(score: Mapping[str, Any]) -> tuple[list[Figure], float]:
         return _figures(score["rmse"], None, score.get("r2")), score["rmse"]

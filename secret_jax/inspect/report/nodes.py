@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -21,6 +20,7 @@ from secret_jax.inspect.words import (
     share_of_rows,
     split_sentence,
 )
+from secret_jax.losses.numbers import SquaredError
 from secret_jax.tree.structure import StopReason, Tree
 from secret_jax.tree.totals import leaves_below
 
@@ -151,11 +151,9 @@ class _NumberFacts:
             ("mean", in_steps(self._means[node], target)),
             ("sd", number(deviation * target, digits=_DIGITS)),
         ]
-        if tree.loss is not None:
-            return [*known, ("loss", number(squared_error, digits=_DIGITS))]
-        error = number(math.sqrt(squared_error) * target, digits=_DIGITS)
-        known.append(("error", error))
-        if deviation > 0:
+        error = number(tree.loss.reported(squared_error, target), digits=_DIGITS)
+        known.append((tree.loss.error_name.split()[-1], error))
+        if deviation > 0 and isinstance(tree.loss, SquaredError):
             known.append(("R²", f"{1 - squared_error / deviation**2:.2f}"))
         return known
 

@@ -14,6 +14,7 @@ import numpy as np
 from secret_jax.data.rows import Rows
 from secret_jax.data.sampling import ROW_ORDER
 from secret_jax.grow.trees import Recipe
+from secret_jax.losses.numbers import SquaredError
 from secret_jax.models.attach import attach_one
 from secret_jax.models.interface import LeafModel
 from secret_jax.prune.path import penalised
@@ -118,15 +119,10 @@ class SoftGates(SoftOptions):
 
 
 def _refusal(tree: Tree, soft_error: float, hard_error: float) -> str:
-    if tree.loss is not None:
-        return (
-            "on rows that did not choose it the mean loss of the soft tree was "
-            f"{soft_error:.4g}, that of the hard tree {hard_error:.4g}"
-        )
-    scale = np.sqrt(np.mean(np.square(tree.schema.target_scales)))
-    soft, hard = (scale * error**0.5 for error in (soft_error, hard_error))
+    scale = float(np.sqrt(np.mean(np.square(tree.schema.target_scales))))
+    soft, hard = (tree.loss.reported(e, scale) for e in (soft_error, hard_error))
     return (
-        "on rows that did not choose it the root mean squared error of the soft tree "
+        f"on rows that did not choose it the {tree.loss.error_name} of the soft tree "
         f"was {soft:.4g}, that of the hard tree {hard:.4g}"
     )
 
@@ -169,10 +165,8 @@ def measured(tree: Tree, rows: Rows, leaf: LeafModel) -> Tree:
     hard = attach_one(tree, rows, leaf)
     value = values(tree, rows.table)
     lower, upper = hard.lower.copy(), hard.upper.copy()
-    if hard.loss is None:
-        losses = (value - rows.targets) ** 2
-    else:
-        losses = hard.loss.losses(rows.targets, value)
+    losses = hard.loss.losses(rows.targets, value)
+    if not isinstance(hard.loss, SquaredError):  # whose ranges are of targets
         lower[0], upper[0] = value.min(axis=0), value.max(axis=0)
     node = apply(tree, rows.table)
     error = np.zeros_like(hard.train_error)
