@@ -35,7 +35,7 @@ class ColumnOptions:
 
     Attributes
     ----------
-    categorical_features, split_features : sequence of str or int, or bool mask, optional
+    categorical_features, split_features : sequence of str or int, or mask, optional
         Columns, by name or position, that are discrete or split-only.
     use_regressors : bool
         False makes every continuous attribute split-only (constant leaves).
