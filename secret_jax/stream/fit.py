@@ -10,7 +10,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from secret_jax.fit.pipeline import Finished, fit_prepared
+from secret_jax.fit.pipeline import FitResult, fit_prepared
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import MOST_SAMPLED, Prepared, enough_rows, share_of
 from secret_jax.stream.batches import StreamError
@@ -44,12 +44,12 @@ class StreamOptions(NamedTuple):
     exchange: Exchange = Alone()
 
 
-def fit_stream(plan: Plan, source: BatchSource, options: StreamOptions) -> Finished:
+def fit_stream(plan: Plan, source: BatchSource, options: StreamOptions) -> FitResult:
     """Fit a tree to the rows of a source, those of this process.
 
     Returns
     -------
-    Finished
+    FitResult
         The same in every process.
 
     Raises
