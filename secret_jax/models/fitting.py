@@ -10,7 +10,7 @@ import numpy as np
 
 from secret_jax.data.rows import Rows, join
 from secret_jax.data.sharded import ShardedRows
-from secret_jax.data.source import EncodedRows, RowSource, blocks_into
+from secret_jax.data.source import AddingSource, EncodedRows, RowSource
 from secret_jax.losses.numbers import SquaredError
 from secret_jax.models.errors import squared_errors
 from secret_jax.models.interface import LeafModel, Levels, Models
@@ -167,7 +167,10 @@ def node_statistics(tree: Tree, rows: Rows | Sequence[RowSource]) -> NodeStatist
         if isinstance(source, ShardedRows):
             add(statistics, *sharded_statistics(tree, source))
             continue
-        for node, sums in blocks_into(source, part, block, statistics):
+        if isinstance(source, AddingSource):
+            source.add_up(part, block, statistics, add)
+            continue
+        for node, sums in source.blocks(part, block):
             add(statistics, node, sums)
     sum_upwards(statistics, tree.parent, tree.depth)
     return statistics
