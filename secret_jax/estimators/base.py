@@ -27,10 +27,10 @@ from secret_jax.data.validation import (
 from secret_jax.estimators.nested import NestedParameters
 from secret_jax.estimators.parameters import TableParameters
 from secret_jax.estimators.planning import plan_of
-from secret_jax.fit.pipeline import Finished, fit_tree, refine_tree
+from secret_jax.fit.pipeline import FitResult, fit_tree, refine_tree
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import CheckedRows
-from secret_jax.inspect.mixin import ReadingMixin
+from secret_jax.inspect.mixin import InspectionMixin
 from secret_jax.models.sharded import predict_shards
 from secret_jax.prune.interface import PruningRule
 from secret_jax.prune.path import training_path
@@ -65,7 +65,7 @@ class Targets(NamedTuple):
     learned: dict[str, Any]
 
 
-class TreeEstimator(ReadingMixin, NestedParameters, TableParameters):
+class TreeEstimator(InspectionMixin, NestedParameters, TableParameters):
     """Base of the estimators of one tree; a subclass adds parameters and `predict`."""
 
     prune: Any
@@ -173,7 +173,7 @@ class TreeEstimator(ReadingMixin, NestedParameters, TableParameters):
     def _finish(
         self,
         plan: Plan,
-        finished: Finished,
+        finished: FitResult,
         computing: AbstractContextManager[None],
     ) -> Self:
         """Store a fitted tree, refined if requested."""
@@ -281,11 +281,6 @@ class TreeEstimator(ReadingMixin, NestedParameters, TableParameters):
         True
         """
         parameters: dict[str, Any] = self.get_params(deep=False)
-        if parameters.get("additive") is not None:
-            raise ValueError(
-                "cost_complexity_pruning_path knows no additive stage, but additive="
-                f"{parameters['additive']!r}. Call it with additive=None."
-            )
         parameters.update(prune=None, refine=None)
         model = type(self)(**parameters)
         plan = model._plan()
@@ -401,10 +396,7 @@ class TreeEstimator(ReadingMixin, NestedParameters, TableParameters):
         check_is_fitted(self)
         tree = self.tree_
         return (
-            tree.schema.is_plain
-            and not tree.is_soft
-            and tree.loss.link == "identity"
-            and tree.additive is None
+            tree.schema.is_plain and not tree.is_soft and tree.loss.link == "identity"
         )
 
     def _computing(

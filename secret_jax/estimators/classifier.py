@@ -28,7 +28,7 @@ from secret_jax.estimators.presets import cart_parameters
 from secret_jax.inspect.class_sets import ClassSetsMixin
 from secret_jax.inspect.classes import Classes, with_all_classes
 from secret_jax.losses.classes import Brier
-from secret_jax.models.logistic import Shares
+from secret_jax.models.glm import ClassFrequencies
 from secret_jax.runtime.warning import warn
 from secret_jax.tree import routing
 
@@ -55,7 +55,7 @@ class SecretClassifier(
         it.
     leaf : str or LeafModel, default="logistic"
         "logistic", regression shrunk toward the parent's (`Logistic`), or "constant",
-        shares of the classes shrunk toward the parent's (`Shares`).
+        shares of the classes shrunk toward the parent's (`ClassFrequencies`).
     splits : str or SplitFinder, default="rss"
         Method of finding splits: "rss", by how much better linear models of the
         indicators fit the sides (`RssSplits`); "secret", by the paper's discriminants,
@@ -140,7 +140,7 @@ class SecretClassifier(
         >>> SecretClassifier.cart(max_leaf_nodes=8).splits.criterion
         'gini'
         """
-        leaf = Shares(impurity="gini", prior=0.0, clip_margin=None)
+        leaf = ClassFrequencies(impurity="gini", prior=0.0, clip_margin=None)
         return cls(**cart_parameters("gini", leaf) | parameters)
 
     @property
@@ -193,8 +193,9 @@ class SecretClassifier(
         ndarray of shape (n_rows,), or (n_rows, n_classes), float64
             Log-odds of the second of two classes; of more, log-odds of every class up
             to a term that all share. For leaves that predict frequencies directly
-            (`Shares` with Gini's impurity) how much the share of the second class is
-            above that of the first, or every share. ``costs`` have no part in it.
+            (`ClassFrequencies` with Gini's impurity) how much the share of the second
+            class is above that of the first, or every share. ``costs`` have no part in
+            it.
         """
         with self._computing(X, fall_back=True):
             value = routing.values(*self._tree_and_rows(X)).astype(np.float64)

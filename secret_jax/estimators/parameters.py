@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Literal
 
 from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
 
-from secret_jax.additive.options import Additive
 from secret_jax.learners.cart import CartSplits
 from secret_jax.learners.guide import GuideSplits
 from secret_jax.learners.m5 import M5Splits
@@ -20,12 +19,10 @@ from secret_jax.learners.support import SupportSplits
 from secret_jax.losses.interface import Loss
 from secret_jax.losses.numbers import Huber, Poisson, SquaredError
 from secret_jax.losses.quantile import Quantile
-from secret_jax.models.by_loss import LossModel
+from secret_jax.models.glm import ClassFrequencies, GLMLeaf, Logistic
 from secret_jax.models.interface import LeafModel
-from secret_jax.models.least_squares import Constant, Implied, LeastSquares
-from secret_jax.models.logistic import Logistic, Shares
+from secret_jax.models.linear import Constant, LeastSquares, MixtureLeaf, SimpleLinear
 from secret_jax.models.ridge import Ridge
-from secret_jax.models.simple import SimpleLinear
 from secret_jax.prune.cost_complexity import Unpruned
 from secret_jax.prune.criteria import InformationCriterion
 from secret_jax.prune.cross_validation import CrossValidation
@@ -74,7 +71,7 @@ NAMED: Named = {
         "ridge": Ridge(),
         "linear": LeastSquares(),
         "constant": Constant(),
-        "implied": Implied(),
+        "implied": MixtureLeaf(),
         "simple": SimpleLinear(),
         "m5": M5Linear(),
     },
@@ -87,7 +84,6 @@ NAMED: Named = {
         "huber": Huber(),
         "poisson": Poisson(),
     },
-    "additive": {"auto": Additive(only_if_better=True), None: None},
 }
 CLASS_NAMED: Named = {
     "splits": {
@@ -95,7 +91,7 @@ CLASS_NAMED: Named = {
         "secret": ClassSplits(),
         "cart": CartSplits(criterion="gini"),
     },
-    "leaf": {"logistic": Logistic(), "constant": Shares()},
+    "leaf": {"logistic": Logistic(), "constant": ClassFrequencies()},
     "prune": _RULES,
     "refine": _REFINEMENTS,
     "distill": _DISTILLATIONS,
@@ -192,14 +188,12 @@ class RegressorParameters(TreeParameters):
 
     leaf: str | LeafModel = "ridge"
     loss: str | Loss = "squared"
-    additive: Literal["auto"] | Additive | None = None
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "leaf": _choices("leaf", LeafModel),
         "splits": _choices("splits", SplitFinder),
         "prune": _choices("prune", PruningRule),
         "loss": _choices("loss", Loss),
-        "additive": _choices("additive", Additive),
     }
 
 
@@ -213,7 +207,7 @@ class ClassifierParameters(TreeParameters):
     costs: Any = None
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "leaf": _choices("leaf", LossModel, CLASS_NAMED),
+        "leaf": _choices("leaf", GLMLeaf, CLASS_NAMED),
         "splits": _choices("splits", SplitFinder, CLASS_NAMED),
         "prune": _choices("prune", PruningRule, CLASS_NAMED),
         "class_weight": [StrOptions({"balanced"}), dict, None],

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from secret_jax.additive.options import Additive
 from secret_jax.data.roles import ColumnOptions
 from secret_jax.estimators.nested import NestedParameters
 from secret_jax.estimators.parameters import value_of
 from secret_jax.fit.plan import Plan
 from secret_jax.losses.classes import ClassLoss
-from secret_jax.losses.numbers import SquaredError
-from secret_jax.models.generalised import generalised
-from secret_jax.models.interface import LeafModel
-from secret_jax.models.least_squares import Implied
+from secret_jax.models.glm import leaf_for_loss
+from secret_jax.models.linear import MixtureLeaf
 from secret_jax.prune.criteria import InformationCriterion
 from secret_jax.runtime.values import check_constraints, constraints_of, refuse
 
@@ -45,14 +39,14 @@ def plan_of(estimator: NestedParameters, seed: int, caller: str = "") -> Plan:
     if "loss" in values and isinstance(loss, ClassLoss):
         allowed = "a loss of numbers; for classes use SecretClassifier"
         refuse("loss", caller, allowed, parameters["loss"])
-    fitted_to_loss = generalised(leaf, loss)
+    fitted_to_loss = leaf_for_loss(leaf, loss)
     if fitted_to_loss is None:
         allowed = f"'ridge', 'linear' or 'constant' with loss={loss!r}"
         refuse("leaf", caller, allowed, parameters["leaf"])
     leaf = fitted_to_loss
     if not loss.predicts_means:
         distill = None  # the mean of medians and rows is no median
-    if isinstance(leaf, Implied) and not splits.implies_models:
+    if isinstance(leaf, MixtureLeaf) and not splits.implies_models:
         allowed = "another one with these splits: they imply no models of the leaves"
         refuse("leaf", caller, allowed, parameters["leaf"])
     if refine is not None and not refine.knows(leaf.loss):
@@ -70,9 +64,6 @@ def plan_of(estimator: NestedParameters, seed: int, caller: str = "") -> Plan:
             "did not grow the tree. Set prune='auto', 'holdout' or 'cross-validation'",
             parameters["refine"],
         )
-    additive = values.get("additive")
-    if additive is not None:
-        _check_additive(additive, leaf, unseen, parameters, caller)
     learned = parameters["missing_values"] != "learn" or splits.knows_indicators
     linear = leaf.uses_regressors and splits.knows_indicators
     columns = ColumnOptions(
@@ -97,27 +88,5 @@ def plan_of(estimator: NestedParameters, seed: int, caller: str = "") -> Plan:
         distill=distill,
         columns=columns,
         seed=seed if is_random else 0,
-        additive=additive,
         **{name: parameters[name] for name in unchanged},
     )
-
-
-def _check_additive(
-    additive: Additive,
-    leaf: LeafModel,
-    unseen: Any,
-    parameters: Mapping[str, Any],
-    caller: str,
-) -> None:
-    """Refuse options that cannot be combined with an additive stage."""
-    given = parameters["additive"]
-    if not isinstance(leaf.loss, SquaredError):
-        allowed = f"None with {leaf.loss!r}: curves are fitted to squared errors"
-        refuse("additive", caller, allowed, given)
-    if additive.only_if_better and not unseen:
-        allowed = (
-            f"None or Additive() with prune={parameters['prune']!r}: trees with and "
-            "without curves are compared on rows that neither has seen. Set "
-            "prune='auto', 'holdout' or 'cross-validation'"
-        )
-        refuse("additive", caller, allowed, given)

@@ -8,9 +8,7 @@ from typing import Any, Literal, overload
 import jax
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_is_fitted
 
-from secret_jax.additive.stage import AdditiveStage
 from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.shards import as_they_lie
 from secret_jax.data.validation import (
@@ -74,9 +72,9 @@ class SecretRegressor(
         generalised cross-validation (`Ridge`); "linear", least squares
         (`LeastSquares`); "constant", the mean, which makes all numbers split-only
         (`Constant`); "implied", the regressor that the Gaussian mixture of
-        ``splits="secret"`` implies (`Implied`); "simple", least squares on the one best
-        regressor (`SimpleLinear`); "m5", M5's short models, smoothed toward the root's
-        (`M5Linear`). Their fields also say how predictions are clipped, and whether
+        ``splits="secret"`` implies (`MixtureLeaf`); "simple", least squares on the one
+        best regressor (`SimpleLinear`); "m5", M5's short models, smoothed toward the
+        root's (`M5Linear`). Their fields also say how predictions are clipped, and whether
         models see indicators of categories and of missing values.
     splits : str or SplitFinder, default="rss"
         Method of finding splits: "rss", by how much better two linear models fit than
@@ -132,15 +130,6 @@ class SecretRegressor(
         means that outliers hardly move (`Huber`), "poisson" to expected counts
         (`Poisson`, whose equations give their logarithms). Medians and Huber's are not
         distilled.
-    additive : {"auto"} or Additive, optional
-        A sum of one-column curves in front of the tree, which is fitted to their
-        residuals: piecewise linear ones of numbers, and a number for each category,
-        month and weekday, fitted together by ridge regression (`Additive`). Pays where
-        the target is a sum of effects, which a tree can only multiply its leaves for.
-        "auto": trees with and without them are grown, and the better one on
-        rows that neither saw is kept; an `Additive` is kept in any case. They have
-        every column, also what is only split on. For one output, squared errors, and
-        leaves with equations; takes twice as long.
     missing_values : {"learn", "mean", "error"}, default="learn"
         Treatment of missing numbers (NaN, None, pandas.NA, a null). "learn": splits on
         one attribute learn the side of its missing values, or split them from the
@@ -173,9 +162,6 @@ class SecretRegressor(
     Attributes
     ----------
     tree_ : secret_jax.tree.structure.Tree
-    additive_ : secret_jax.additive.stage.AdditiveStage or None
-        The curves in front of the tree; None without ``additive``, or where they did
-        not pay.
     n_leaves_, depth_ : int
     n_outputs_ : int
         Number of targets.
@@ -225,12 +211,6 @@ class SecretRegressor(
     >>> model.score(X, y) > 0.9
     True
     """
-
-    @property
-    def additive_(self) -> AdditiveStage | None:
-        """Additive stage in front of the tree; None if there is none."""
-        check_is_fitted(self)
-        return self.tree_.additive
 
     @overload
     def predict(
@@ -305,8 +285,7 @@ class SecretRegressor(
         if not self._is_plain_hard_tree():
             raise ValueError(
                 "output='device' needs a hard tree of numbers without missing values "
-                "or categories, and no additive stage in front of it; say "
-                "output='host'."
+                "or categories; say output='host'."
             )
         X = validated_on_device(self, X)
         with self._computing(X, fall_back=True):
@@ -409,7 +388,7 @@ class SecretRegressor(
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = self.additive is None
+        tags.target_tags.multi_output = True
         tags.target_tags.positive_only = _refuses_negative(self.loss)
         return tags
 
