@@ -125,7 +125,7 @@ def read_rows(
         X = np.asarray(X)
     table, others = read_columns(X), None
     every_target, every_weight = targets, weight
-    if eval_set is not None and (plan.prune is None or plan.prune.refits):
+    if eval_set is not None and (plan.prune is None or plan.prune.refit):
         try:
             others = read_columns(eval_set.X)
         except ValueError as error:

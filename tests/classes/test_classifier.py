@@ -314,7 +314,7 @@ def test_gates_are_trained_by_cross_entropy(n_classes, tmp_path):
 
 def test_gates_are_refused_where_shares_are_the_models(iris):
     options = {"refine": "soft", "prune": "holdout", "leaf": Shares(impurity="gini")}
-    refused("cannot train gates by Brier", iris[0], iris[2], **options)
+    refused("not defined for Brier", iris[0], iris[2], **options)
 
 
 def test_weights_are_copies_of_rows(iris):
