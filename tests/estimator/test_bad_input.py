@@ -22,6 +22,7 @@ from secret_jax import (
     M5Linear,
     M5Splits,
     PhdSplits,
+    RefinementWarning,
     RetisSplits,
     Ridge,
     RssSplits,
