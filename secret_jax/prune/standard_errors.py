@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from secret_jax.models.errors import weighted_errors
+from secret_jax.models.errors import row_errors
 from secret_jax.prune.cross_validation import cross_validated
 from secret_jax.prune.interface import Evidence, Pruned, PruningRule
 from secret_jax.prune.path import (
@@ -17,7 +17,6 @@ from secret_jax.prune.path import (
     weakest_links,
 )
 from secret_jax.runtime.values import at_least, real
-from secret_jax.tree.routing import values
 from secret_jax.tree.structure import Tree
 
 
@@ -67,8 +66,7 @@ class StandardErrors(PruningRule):
         losses, weight = [], []
         for fold, subtree in enumerate(found.fold_subtrees(evidence, least)):
             rows = evidence.held_out_of(fold)
-            own = weighted_errors(values(subtree, rows.table), rows, subtree.loss)
-            losses.append(own / rows.weight)
+            losses.append(row_errors(subtree, rows) / rows.weight)
             weight.append(rows.weight)
         most = found.error[least]
         if losses:  # there are no parts of a single row
