@@ -16,7 +16,7 @@ from secret_jax.additive.words import curve_views, curves_text
 from secret_jax.data.columns import read_columns
 from secret_jax.data.encoding import encode
 from secret_jax.data.given import ArrayLike, TableLike
-from secret_jax.data.roles import learn_schema
+from secret_jax.data.learning import learn_schema
 from secret_jax.data.rows import Table
 from secret_jax.data.validation import (
     checked_weight,

@@ -74,8 +74,8 @@ class SecretRegressor(
         (`Constant`); "implied", the regressor that the Gaussian mixture of
         ``splits="secret"`` implies (`MixtureLeaf`); "simple", least squares on the one
         best regressor (`SimpleLinear`); "m5", M5's short models, smoothed toward the
-        root's (`M5Linear`). Their fields also say how predictions are clipped, and whether
-        models see indicators of categories and of missing values.
+        root's (`M5Linear`). Their fields also say how predictions are clipped, and
+        whether models see indicators of categories and of missing values.
     splits : str or SplitFinder, default="rss"
         Method of finding splits: "rss", by how much better two linear models fit than
         one, along attributes, mixtures of two Gaussians, principal Hessian directions
