@@ -62,7 +62,6 @@ VARIANTS = {
     "paper": Setting(paper=True),
     "default": Setting(),
     "default_on_numbers": Setting(numbers=True),
-    "default_additive": Setting({"additive": "auto"}),
     "blended": Setting({"refine": "blend"}),
     "refined_tao": Setting({"refine": "tao"}),
     "refined_soft": Setting({"refine": "soft"}),

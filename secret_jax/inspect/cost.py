@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from secret_jax.inspect.curves import curve_views
 from secret_jax.inspect.equations import (
     LinearSplit,
     model_in_original_units,
     split_in_original_units,
 )
-from secret_jax.inspect.rest import rest_of
 from secret_jax.inspect.rounding import printed_model, rounded_split
 from secret_jax.tree.structure import Tree
 
@@ -25,19 +23,15 @@ class ReadingCost(NamedTuple):
         and two for each gate: its width, and the shares of a row on its two sides.
     leaves : int
         Constants, coefficients, and the numbers that columns are counted from.
-    curves : int
-        Of curves in front of the tree: the constant, and of every point its place and
-        what is added there; of a category only this.
     """
 
     splits: int
     leaves: int
-    curves: int = 0
 
     @property
     def total(self) -> int:
         """All of them."""
-        return self.splits + self.leaves + self.curves
+        return self.splits + self.leaves
 
 
 def reading_cost(tree: Tree, precision: int | None = None) -> ReadingCost:
@@ -52,10 +46,7 @@ def reading_cost(tree: Tree, precision: int | None = None) -> ReadingCost:
     precision : int, optional
         Digits of the equations: what rounds to zero is not printed.
     """
-    splits = leaves = curves = 0
-    if tree.additive is not None:
-        curves = 1 + sum(view.n_numbers for view in curve_views(tree))
-        tree = rest_of(tree)
+    splits = leaves = 0
     for node in range(tree.n_nodes):
         if tree.is_leaf[node]:
             model = model_in_original_units(tree, node)
@@ -67,4 +58,4 @@ def reading_cost(tree: Tree, precision: int | None = None) -> ReadingCost:
         if isinstance(split, LinearSplit):
             n_terms = len(rounded_split(split, precision).terms)
             splits += (n_terms if n_terms > 1 else 0) + 2 * (split.width > 0)
-    return ReadingCost(splits, leaves, curves)
+    return ReadingCost(splits, leaves)

@@ -71,7 +71,7 @@ def export_dot(
     check_count("max_terms", max_terms)
     check_count("max_categories", max_categories)
     checked_precision(precision)
-    view = as_view(tree).without_curves()
+    view = as_view(tree)
     tree = view.tree
     title = (
         f"{view.title}: {counted_leaves(tree.n_leaves)}, {counted_rows(tree.weight[0])}"

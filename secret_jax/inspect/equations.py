@@ -11,7 +11,6 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from secret_jax.additive.stage import refuse_stage
 from secret_jax.data.schema import TableSchema
 from secret_jax.inspect.arguments import check_node
 from secret_jax.tree.structure import SplitKind, Tree
@@ -233,11 +232,6 @@ def model_in_original_units(tree: Tree, node: int) -> LinearModel:
         If the node does not exist.
     """
     check_node(tree, node)
-    refuse_stage(
-        tree.additive,
-        "The equation of a node",
-        "Read secret_jax.inspect.rest.rest_of(tree), or the estimator's own methods",
-    )
     schema = tree.schema
     low, high = range_of_node(tree, node)
     effect = np.asarray(tree.coefficient[node, 0, 1:], np.float64)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -13,7 +13,6 @@ from secret_jax.data.rows import Table
 from secret_jax.inspect.equations import LinearSplit, Side, split_in_original_units
 from secret_jax.inspect.frame import installed_backend
 from secret_jax.inspect.printing import entry, quoted
-from secret_jax.inspect.rest import rest_of
 from secret_jax.inspect.shapley import shapley_values
 from secret_jax.inspect.shares import node_levels, split_levels
 from secret_jax.inspect.words import split_sentence
@@ -254,15 +253,9 @@ def explain(
     On the way down every split moves the level, what a node's equation says at the
     center of its own rows and usually their mean, and that step is due to the columns
     that the split asks for. From the center of the leaf the equation is then moved to
-    the row, column by column (its *linear* part; what curves in front of the tree say
-    of columns counts there as well). Of a soft tree the terms of all
+    the row, column by column (its *linear* part). Of a soft tree the terms of all
     leaves are mixed by their shares of the row.
     """
-    if tree.additive is not None:
-        rest = explain(
-            rest_of(tree), table, values, precision=precision, background=background
-        )
-        return _with_curves(tree, rest, table, background)
     schema, inputs = tree.schema, np.array(tree.schema.input_columns, int)
     n_rows, n_columns = len(table.x), len(schema.names)
     scale = schema.target_scale
@@ -315,29 +308,6 @@ def explain(
         leaf=leaf,
         share=share,
         path=tuple(words[node] for node in leaf.tolist()),
-    )
-
-
-def _with_curves(
-    tree: Tree, rest: Explanation, table: Table, background: Table | None
-) -> Explanation:
-    """What a tree adds to curves, explained, with the curves: each is one column's."""
-    stage, schema = tree.additive, tree.schema
-    assert stage is not None
-    each = stage.contributions(table) * schema.target_scale
-    baseline = float(schema.restore_target(stage.intercept))
-    if background is not None:  # of a sum Shapley's values are exact
-        usual = stage.contributions(background).mean(axis=0) * schema.target_scale
-        each, baseline = each - usual, baseline + float(usual.sum())
-    linear = rest.linear.copy()
-    for which, curve in enumerate(stage.curves):
-        linear[:, curve.input_column(schema)] += each[:, which]
-    return replace(
-        rest,
-        target=schema.target_name,
-        baseline=rest.baseline + baseline,
-        linear=linear,
-        prediction=rest.prediction + baseline + each.sum(axis=1),
     )
 
 

@@ -47,12 +47,10 @@ class ReadingMixin:
         return view_of(self.tree_, Classes.of_estimator(self), output)
 
     def _outputs_of(self, output: int | str | None) -> Tree:
-        """The tree with all outputs, or one that is named, less what curves say."""
-        from secret_jax.inspect.rest import rest_of
-
+        """The tree with all outputs, or one that is named."""
         check_is_fitted(self)
         if output is None and self.tree_.n_outputs > 1:
-            return rest_of(self.tree_)
+            return self.tree_
         (tree,) = self._view_of(output).equations
         classes = Classes.of_estimator(self)
         if classes and output is not None and self.tree_.n_outputs == 1:
@@ -62,7 +60,7 @@ class ReadingMixin:
                     f"Of two classes the tree has the equation of the second, "
                     f"{second!r}; leave output={output!r} out."
                 )
-        return rest_of(tree)
+        return tree
 
     @property
     def feature_importances_(self) -> np.ndarray:
@@ -91,7 +89,7 @@ class ReadingMixin:
             reading_cost(self.tree_.output(i)) for i in range(self.tree_.n_outputs)
         ]
         # The splits are the same for all outputs.
-        return costs[0].splits + sum(cost.leaves + cost.curves for cost in costs)
+        return costs[0].splits + sum(cost.leaves for cost in costs)
 
     @no_other_names
     def export_text(
@@ -359,16 +357,6 @@ class ReadingMixin:
         shares = self.feature_importances_
         names = self.tree_.schema.input_names
         return plot_importances(names, shares, max_columns=max_columns, ax=ax)
-
-    def plot_additive(self, *, max_curves: int | None = 12) -> Picture:
-        """Draw the curves that stand in front of the tree.
-
-        See `secret_jax.inspect.plot.curves.plot_additive` for the parameters.
-        """
-        from secret_jax.inspect.plot.curves import plot_additive
-
-        check_is_fitted(self)
-        return plot_additive(self.tree_, max_curves=max_curves)
 
     def explain(
         self,

@@ -11,7 +11,6 @@ from secret_jax.inspect.arguments import (
     check_count,
     checked_precision,
 )
-from secret_jax.inspect.curves import curves_text
 from secret_jax.inspect.equations import Side
 from secret_jax.inspect.one_leaf import one_leaf_sentence
 from secret_jax.inspect.printing import counted, counted_leaves, counted_rows
@@ -82,7 +81,6 @@ def export_text(
     checked_precision(precision)
     check_choice("show_models", show_models, ("leaves", "all", "none"))
     view = as_view(tree)
-    curves, view = curves_text(view.tree), view.without_curves()
     tree = view.tree
     equations = view.equations
     head = (
@@ -148,7 +146,7 @@ def export_text(
                 write(int(getattr(tree, side)[node]), indent + "|   ")
 
     write(0, "")
-    return curves + "\n".join(lines) + "\n"
+    return "\n".join(lines) + "\n"
 
 
 def _listed(facts: list[str], indent: str, label: str) -> list[str]:

@@ -18,7 +18,6 @@ from secret_jax.data.validation import validated_targets
 from secret_jax.inspect.colors import Scale
 from secret_jax.inspect.cost import reading_cost
 from secret_jax.inspect.other_names import renamed
-from secret_jax.inspect.rest import rest_of
 from secret_jax.inspect.words import clip_facts, node_facts
 from secret_jax.tree import routing
 from secret_jax.tree.structure import Tree
@@ -82,7 +81,7 @@ class TreeView(ABC):
     def targets(self, table: Table, X: Any, y: Any) -> np.ndarray:
         """The targets of rows as the equations mean them, shape (n_rows,).
 
-        Numbers less what curves say; of classes their positions.
+        Of classes their positions.
         """
 
     @abstractmethod
@@ -99,19 +98,15 @@ class TreeView(ABC):
         del node, equation
         return True
 
-    def without_curves(self) -> Self:
-        """The view of what curves in front of the tree leave, if there are any."""
-        return self.of(rest_of(self.tree))
-
     def of(self, tree: Tree) -> Self:
         """Another tree for the same targets, read in the same way."""
         return replace(self, tree=tree)
 
     def n_numbers(self, precision: int | None = None) -> int:
-        """Numbers to read in the splits, equations and curves."""
+        """Numbers to read in the splits and equations."""
         costs = [reading_cost(tree, precision) for tree in self.equations]
         # The splits are the same for all of them.
-        return costs[0].splits + sum(cost.leaves + cost.curves for cost in costs)
+        return costs[0].splits + sum(cost.leaves for cost in costs)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -168,11 +163,7 @@ class NumberView(TreeView):
 
     def targets(self, table: Table, X: Any, y: Any) -> np.ndarray:
         """See `TreeView`."""
-        actual = self.actual(X, y)
-        if self.tree.additive is None:
-            return actual
-        curves = self.tree.additive.predict(table)[:, None]
-        return actual - self.tree.schema.restore_targets(curves)
+        return self.actual(X, y)
 
     def said(self, table: Table, node: int | None = None) -> np.ndarray:
         """See `TreeView`."""

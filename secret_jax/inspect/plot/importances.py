@@ -13,9 +13,8 @@ from secret_jax.inspect.plot.style import (
     FONT_SIZE,
     MIDDLE_COLOR,
     TICK_SIZE,
-    check_axes,
-    import_matplotlib,
     in_short,
+    new_axes,
     open_frame,
 )
 from secret_jax.inspect.printing import number
@@ -46,14 +45,11 @@ def plot_importances(
         By default a new figure is made.
     """
     check_count("max_columns", max_columns)
-    pyplot, _ = import_matplotlib()
     order = np.argsort(-shares, kind="stable")
     order = order[shares[order] > 0]
     shown = order[:max_columns]
-    if ax is not None:
-        check_axes(ax)
     size = _WIDTH, _REST + _BAR * max(len(shown), 2)
-    axes: Any = ax or pyplot.subplots(figsize=size, layout="constrained")[1]
+    axes = new_axes(ax, size)
     place, percent = np.arange(len(shown)), 100 * shares[shown]
     bars = axes.barh(place, percent, color=MIDDLE_COLOR, height=0.7)
     labels = [f"{number(float(one), digits=2)} %" for one in percent]

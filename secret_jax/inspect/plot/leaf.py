@@ -111,7 +111,7 @@ def plot_leaf(
     if (X is None) != (y is None):
         raise ValueError("Give both X and y, or neither of them.")
     rows = None if X is None else _Reached.of(view, node, X, y)
-    view = with_short_names(view.without_curves())
+    view = with_short_names(view)
     if len(view.equations) == 1:
         bars = _Bars.of(view, node)
         n_lines = len(bars.terms[:max_terms])
@@ -141,7 +141,6 @@ class _Reached(NamedTuple):
     def of(cls, view: TreeView, node: int, X: Any, y: Any) -> _Reached:
         table = encode(view.tree.schema, X)
         actual = view.targets(table, X, y)
-        view = view.without_curves()
         tree = view.tree
         path = paths_of(tree, table)
         reached = path[tree.depth[node]] == node

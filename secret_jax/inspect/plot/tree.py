@@ -96,8 +96,6 @@ def plot_tree(
     """
     pyplot, ScalarMappable = import_matplotlib()
     view = as_view(tree)
-    n_curves = 0 if view.tree.additive is None else view.tree.additive.n_curves
-    view = view.without_curves()
     tree = view.tree
     if isinstance(max_depth, str) and max_depth == "auto":
         max_depth = readable_depth(tree)
@@ -106,7 +104,7 @@ def plot_tree(
     checked_precision(precision)
     boxes = boxes_of(view, depth, precision)
     right = max(box.right for box in boxes.values())
-    lines = _title_lines(view, depth, n_curves, right - 2 * MARGIN)
+    lines = _title_lines(view, depth, right - 2 * MARGIN)
     width = max(right, MARGIN + max(map(_title_width, lines))) + MARGIN
     above = LINE_HEIGHT * _TITLE * (len(lines) - 1)
     lowest = max(box.middle + box.height / 2 for box in boxes.values())
@@ -154,16 +152,12 @@ class _Fills:
         return _ALONE if self.color is None else self.color.to_rgba(self._level[node])
 
 
-def _title_lines(
-    view: TreeView, depth: int | None, n_curves: int, width: float
-) -> list[str]:
+def _title_lines(view: TreeView, depth: int | None, width: float) -> list[str]:
     """What the tree is, in as many lines as it is wide."""
     tree = view.tree
     soft = "soft splits, " if tree.is_soft else ""
     leaves = counted_leaves(tree.n_leaves)
     title = f"{view.title}: {leaves}, {soft}{counted_rows(tree.weight[0])}"
-    if n_curves:
-        title += f", behind {counted(n_curves, 'curve', 'curves')}"
     if depth is not None and depth < tree.max_depth:
         title += f"; the upper {depth} of {counted(tree.max_depth, 'level', 'levels')}"
     letters = len(title) * max(width, _TITLE_WIDTH) / _title_width(title)

@@ -50,7 +50,7 @@ class NumberParts:
         self.view, self.tree = view, view.tree
 
     def rows(self, table: Table, columns: list[np.ndarray], X: Any, y: Any) -> HeldOut:
-        """Rows through the tree, before curves in front of it are taken off."""
+        """Rows through the tree."""
         return HeldOut.of(self.tree, table, columns, self.view.actual(X, y))
 
     @property
