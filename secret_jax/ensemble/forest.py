@@ -11,7 +11,7 @@ from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.data.given import ArrayLike, TableLike
-from secret_jax.data.rows import Rows
+from secret_jax.data.rows import Rows, shuffled_order
 from secret_jax.data.sampling import ROW_ORDER
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.validation import fitted_names, restore_names, validated
@@ -174,7 +174,7 @@ class SecretForestRegressor(OfNumbers, RegressorMixin, EnsembleEstimator):
         schema, _, targets = self._read(reading, X, y, sample_weight)
         given = encoded(schema, X, targets.values, targets.weight)
         used = np.flatnonzero(targets.weight > 0)
-        order = np.random.default_rng(ROW_ORDER).permutation(given.n_rows)
+        order = shuffled_order(given, ROW_ORDER)
         rows = given.take(order)
         bags = [self._bag(rows, reading.seed, i) for i in range(int(self.n_estimators))]
         together = max(1, _MOST_PLACES // rows.n_rows)
