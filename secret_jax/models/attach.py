@@ -11,7 +11,7 @@ import numpy as np
 from secret_jax.data.rows import Rows, join
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.sharded import ShardedRows
-from secret_jax.data.source import EncodedRows, RowSource, blocks_into
+from secret_jax.data.source import AddingSource, EncodedRows, RowSource
 from secret_jax.models.interface import LeafModel, Models, squared_errors
 from secret_jax.models.sharded import sharded_statistics
 from secret_jax.models.statistics import (
@@ -188,7 +188,10 @@ def source_statistics(tree: Tree, sources: Sequence[RowSource]) -> NodeStatistic
         if isinstance(source, ShardedRows):
             add(statistics, *sharded_statistics(tree, source))
             continue
-        for node, found in blocks_into(source, part, block, statistics):
+        if isinstance(source, AddingSource):
+            source.add_up(part, block, statistics, add)
+            continue
+        for node, found in source.blocks(part, block):
             add(statistics, node, found)
     sum_upwards(statistics, tree.parent, tree.depth)
     return statistics

@@ -10,7 +10,8 @@ import pytest
 from secret_jax import CartSplits, RssSplits
 from secret_jax.data.columns import read_columns
 from secret_jax.data.encoding import encode
-from secret_jax.data.roles import ColumnOptions, learn_schema
+from secret_jax.data.learning import learn_schema
+from secret_jax.data.roles import ColumnOptions
 from secret_jax.data.rows import Rows
 from secret_jax.grow import batches
 from secret_jax.grow.frontier import Root

@@ -10,7 +10,8 @@ from configurations import STRUCTURE_FIELDS
 from handmade import BUSHY, CHAIN, SHAPES, STUMP, build_tree
 
 from secret_jax import Constant, LeafModel, LeastSquares, Models, Ridge
-from secret_jax.data.roles import numeric_schema
+from secret_jax.data.learning import learn_schema
+from secret_jax.data.roles import ColumnOptions
 from secret_jax.data.rows import Rows, Table, join
 from secret_jax.data.source import EncodedRows
 from secret_jax.models import attach as attaching
@@ -38,13 +39,12 @@ def tree_of(shape: str, seed: int, n_outputs: int = 1) -> Tree:
     rng, inner = np.random.default_rng(seed), ~tree.is_leaf
     attribute = np.where(inner, rng.integers(0, P, tree.n_nodes), -1)
     targets = np.ones((2, n_outputs)) * [[-1.0], [1.0]]
-    schema = numeric_schema(
-        np.zeros(P),
-        np.ones(P),
+    schema = learn_schema(
+        [np.array([-1.0, 1.0])] * P,
         targets,
         np.ones(2),
-        allow_missing=True,
-        target_names=tuple(f"y{i}" for i in range(n_outputs)),
+        ColumnOptions(missing="learn"),
+        tuple(f"y{i}" for i in range(n_outputs)),
     )
     return dataclasses.replace(
         tree,
