@@ -20,11 +20,11 @@ from secret_jax.learners.cart import CartSplits
 from secret_jax.losses.classes import ClassLoss
 from secret_jax.losses.interface import Loss
 from secret_jax.losses.numbers import SQUARED_ERROR
-from secret_jax.models.attach import attach, attach_at
 from secret_jax.models.errors import weighted_errors
+from secret_jax.models.fitting import fit_models
+from secret_jax.models.glm import Logistic
 from secret_jax.models.interface import LeafModel
-from secret_jax.models.least_squares import Constant
-from secret_jax.models.logistic import Logistic
+from secret_jax.models.linear import Constant
 from secret_jax.models.ridge import Ridge
 from secret_jax.runtime.hashing import mix
 from secret_jax.splits.interface import SplitFinder
@@ -71,7 +71,7 @@ def grown_with_models(
         )
     # What the search has fitted it has fitted by the leaf model, or else anew.
     fitted = found.fitted if model == finder.node_model else None
-    return attach_at(found.trees, training, found.leaves, model, fitted)
+    return fit_models(found.trees, training, model, leaves=found.leaves, fitted=fitted)
 
 
 @dataclass(eq=False, kw_only=True)
@@ -182,7 +182,7 @@ def _started(trees: Sequence[Tree], parts: Sequence[Rows]) -> list[Tree]:
     Their errors are in the units of the steps of further trees.
     """
     new = []
-    for tree, rows in zip(attach(trees, parts, Logistic()), parts, strict=True):
+    for tree, rows in zip(fit_models(trees, parts, Logistic()), parts, strict=True):
         probability = tree.loss.prediction(values(tree, rows.table).astype(np.float64))
         share = rows.weight / rows.weight.sum()
         greatest = _OF_TWO if tree.n_outputs == 1 else _OF_MORE

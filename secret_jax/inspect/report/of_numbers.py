@@ -51,7 +51,7 @@ class NumberParts:
 
     def rows(self, table: Table, columns: list[np.ndarray], X: Any, y: Any) -> HeldOut:
         """Rows through the tree."""
-        return HeldOut.of(self.tree, table, columns, self.view.actual(X, y))
+        return HeldOut.of(self.tree, table, columns, self.view.targets(table, X, y))
 
     @property
     def line_words(self) -> str:

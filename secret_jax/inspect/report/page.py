@@ -11,6 +11,7 @@ import numpy as np
 from secret_jax.data.rows import Table
 from secret_jax.inspect.arguments import check_count
 from secret_jax.inspect.class_view import ClassView
+from secret_jax.inspect.notes import missing_facts, mixture_facts, shortening_facts
 from secret_jax.inspect.printing import counted, counted_leaves, counted_rows
 from secret_jax.inspect.report.class_rows import ClassRows
 from secret_jax.inspect.report.error_lines import with_bars
@@ -18,10 +19,9 @@ from secret_jax.inspect.report.held_out import HeldOut
 from secret_jax.inspect.report.nodes import NodeView, shown_nodes
 from secret_jax.inspect.report.of_classes import ClassParts, shade
 from secret_jax.inspect.report.of_numbers import NumberParts
-from secret_jax.inspect.shortening import shortening_facts
 from secret_jax.inspect.tree_view import NumberView, TreeView
 from secret_jax.inspect.views import as_view
-from secret_jax.inspect.words import cuts_a_list, missing_facts, mixture_facts
+from secret_jax.inspect.words import cuts_a_list
 from secret_jax.tree.structure import Tree
 
 # What a page has room for; the notes on it say what was left out.
