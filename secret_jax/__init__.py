@@ -7,7 +7,9 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from secret_jax.additive.options import Additive as Additive
+    from secret_jax.additive.estimator import (
+        SecretAdditiveRegressor as SecretAdditiveRegressor,
+    )
     from secret_jax.data.columns import UnseenCategoryWarning as UnseenCategoryWarning
     from secret_jax.data.shards import RowShards as RowShards
     from secret_jax.data.shards import shard_rows as shard_rows
@@ -77,7 +79,6 @@ except PackageNotFoundError:  # a checkout that was never installed
 
 # Imported when first used: `secret-jax --help` need not wait for JAX.
 _HOMES = {
-    "Additive": "additive.options",
     "Blend": "refine.blend",
     "CartSplits": "learners.cart",
     "ClassSplits": "splits.classes",
@@ -114,6 +115,7 @@ _HOMES = {
     "Ridge": "models.ridge",
     "RowShards": "data.shards",
     "RssSplits": "splits.rss",
+    "SecretAdditiveRegressor": "additive.estimator",
     "SecretBoostingClassifier": "ensemble.classifier",
     "SecretBoostingRegressor": "ensemble.regressor",
     "SecretForestRegressor": "ensemble.forest",

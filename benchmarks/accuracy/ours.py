@@ -62,7 +62,6 @@ VARIANTS = {
     "paper": Setting(paper=True),
     "default": Setting(),
     "default_on_numbers": Setting(numbers=True),
-    "default_additive": Setting({"additive": "auto"}),
     "blended": Setting({"refine": "blend"}),
     "refined_tao": Setting({"refine": "tao"}),
     "refined_soft": Setting({"refine": "soft"}),
@@ -198,7 +197,7 @@ def outcome_of_booster(
         if student is None:
             trees = [tree for one in booster.ensemble_.boosters for tree in one]
             leaves = sum(tree.n_leaves for tree in trees)
-            numbers = sum(reading_cost(tree).total for tree in trees)
+            numbers = sum(map(reading_cost, trees))
             return Outcome(booster.predict(X), leaves, 0.0, numbers)
         started = time.perf_counter()
         tree = booster.distill(**student)

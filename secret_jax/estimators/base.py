@@ -25,10 +25,10 @@ from secret_jax.data.validation import (
     validated,
 )
 from secret_jax.estimators.parameters import NestedParameters, plan_of
-from secret_jax.fit.pipeline import Finished, fit_tree, refine_tree
+from secret_jax.fit.pipeline import FitResult, fit_tree, refine_tree
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import CheckedRows
-from secret_jax.inspect.mixin import ReadingMixin
+from secret_jax.inspect.mixin import InspectionMixin
 from secret_jax.models.sharded import predict_shards
 from secret_jax.prune.interface import PruningRule
 from secret_jax.prune.path import training_path
@@ -63,7 +63,7 @@ class Targets(NamedTuple):
     learned: dict[str, Any]
 
 
-class TreeEstimator(ReadingMixin, NestedParameters):
+class TreeEstimator(InspectionMixin, NestedParameters):
     """Base of the estimators of one tree; a subclass adds parameters and `predict`."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]]
@@ -180,7 +180,7 @@ class TreeEstimator(ReadingMixin, NestedParameters):
     def _finish(
         self,
         plan: Plan,
-        finished: Finished,
+        finished: FitResult,
         computing: AbstractContextManager[None],
     ) -> Self:
         """Store a fitted tree, refined if requested."""
@@ -294,11 +294,6 @@ class TreeEstimator(ReadingMixin, NestedParameters):
         True
         """
         parameters: dict[str, Any] = self.get_params(deep=False)
-        if parameters.get("additive") is not None:
-            raise ValueError(
-                "cost_complexity_pruning_path knows no additive stage, but additive="
-                f"{parameters['additive']!r}. Call it with additive=None."
-            )
         parameters.update(prune=None, refine=None)
         model = type(self)(**parameters)
         plan = model._plan()
@@ -414,10 +409,7 @@ class TreeEstimator(ReadingMixin, NestedParameters):
         check_is_fitted(self)
         tree = self.tree_
         return (
-            tree.schema.is_plain
-            and not tree.is_soft
-            and tree.loss.link == "identity"
-            and tree.additive is None
+            tree.schema.is_plain and not tree.is_soft and tree.loss.link == "identity"
         )
 
     def _computing(

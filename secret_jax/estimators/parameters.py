@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
 
-from secret_jax.additive.options import Additive
 from secret_jax.data.roles import ColumnOptions
 from secret_jax.fit.plan import Plan
 from secret_jax.learners.cart import CartSplits
@@ -89,7 +88,6 @@ NAMED: Named = {
         "huber": Huber(),
         "poisson": Poisson(),
     },
-    "additive": {"auto": Additive(only_if_better=True)},
 }
 # Numbers of rows, or shares of them.
 _COUNT_OR_SHARE = [
@@ -113,7 +111,6 @@ CONSTRAINTS: dict[str, Any] = {
         StrOptions({"squared", "absolute", "huber", "poisson"}),
         Loss,
     ],
-    "additive": [StrOptions({"auto"}), Additive, None],
     "equation_tolerance": [real(0.0)],
     "pruning_tolerance": [real(0.0)],
     "min_samples_split": _COUNT_OR_SHARE,
@@ -160,9 +157,7 @@ CLASS_NAMED: Named = {
     "distill": {True: Distillation()},
 }
 CLASS_CONSTRAINTS: dict[str, Any] = {
-    name: allowed
-    for name, allowed in CONSTRAINTS.items()
-    if name not in ("loss", "additive")
+    name: allowed for name, allowed in CONSTRAINTS.items() if name != "loss"
 } | {
     "splits": [StrOptions({"rss", "secret", "cart"}), SplitFinder],
     "leaf": [StrOptions({"logistic", "constant"}), LossModel],
@@ -341,9 +336,6 @@ def plan_of(
             "did not grow the tree. Set prune='auto', 'holdout' or 'cross-validation'",
             parameters["refine"],
         )
-    additive = values.get("additive")
-    if additive is not None:
-        _check_additive(additive, leaf, unseen, parameters, caller)
     learned = parameters["missing_values"] != "learn" or splits.knows_indicators
     linear = leaf.uses_regressors and splits.knows_indicators
     columns = ColumnOptions(
@@ -373,26 +365,4 @@ def plan_of(
         equation_tolerance=float(parameters["equation_tolerance"]),
         pruning_tolerance=float(parameters["pruning_tolerance"]),
         seed=seed if splits.is_random or random_attributes else 0,
-        additive=additive,
     )
-
-
-def _check_additive(
-    additive: Additive,
-    leaf: LeafModel,
-    unseen: Any,
-    parameters: Mapping[str, Any],
-    caller: str,
-) -> None:
-    """Refuse options that cannot be combined with an additive stage."""
-    given = parameters["additive"]
-    if not isinstance(leaf.loss, SquaredError):
-        allowed = f"None with {leaf.loss!r}: curves are fitted to squared errors"
-        refuse("additive", caller, allowed, given)
-    if additive.only_if_better and not unseen:
-        allowed = (
-            f"None or Additive() with prune={parameters['prune']!r}: trees with and "
-            "without curves are compared on rows that neither has seen. Set "
-            "prune='auto', 'holdout' or 'cross-validation'"
-        )
-        refuse("additive", caller, allowed, given)

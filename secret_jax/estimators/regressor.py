@@ -7,10 +7,7 @@ from typing import Any, ClassVar, Literal, overload
 import jax
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_is_fitted
 
-from secret_jax.additive.options import Additive
-from secret_jax.additive.stage import AdditiveStage
 from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.shards import as_they_lie
 from secret_jax.data.validation import (
@@ -130,15 +127,6 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
         (`Poisson`, whose equations give their logarithms); a `Loss` of your own is a
         subclass. Leaf models are fitted by iterated weighted least squares. Medians and
         Huber's are not distilled.
-    additive : {"auto"} or Additive, optional
-        A sum of one-column curves in front of the tree, which is fitted to their
-        residuals: piecewise linear ones of numbers, and a number for each category,
-        month and weekday, fitted together by ridge regression (`Additive`). Pays where
-        the target is a sum of effects, which a tree can only multiply its leaves for.
-        "auto": trees with and without them are grown, and the better one on
-        rows that neither saw is kept; an `Additive` is kept in any case. They have
-        every column, also what is only split on. For one output, squared errors, and
-        leaves with equations; takes twice as long.
     min_samples_leaf : int, float or "auto", default="auto"
         Minimum number of rows of a leaf; a float is a fraction of the rows. "auto" is a
         quarter per cent of them, but at least five, and of a sample at least an eighth
@@ -201,9 +189,6 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
     Attributes
     ----------
     tree_ : secret_jax.tree.structure.Tree
-    additive_ : secret_jax.additive.stage.AdditiveStage or None
-        The curves in front of the tree; None without ``additive``, or where they did
-        not pay.
     n_leaves_, depth_ : int
     n_outputs_ : int
         Number of targets.
@@ -279,7 +264,6 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
         refine: Literal["tao", "blend", "soft"] | Refinement | None = None,
         distill: bool | Distillation = True,
         loss: Literal["squared", "absolute", "huber", "poisson"] | Loss = "squared",
-        additive: Literal["auto"] | Additive | None = None,
         min_samples_leaf: float | Literal["auto"] = "auto",
         min_samples_split: float | Literal["auto"] = "auto",
         min_gain: float | Literal["auto"] = "auto",
@@ -305,7 +289,6 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
         self.refine = refine
         self.distill = distill
         self.loss = loss
-        self.additive = additive
         self.min_samples_leaf = min_samples_leaf
         self.min_samples_split = min_samples_split
         self.min_gain = min_gain
@@ -319,12 +302,6 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
         self.device = device
         self.max_memory = max_memory
         self.verbose = verbose
-
-    @property
-    def additive_(self) -> AdditiveStage | None:
-        """Additive stage in front of the tree; None if there is none."""
-        check_is_fitted(self)
-        return self.tree_.additive
 
     @overload
     def predict(
@@ -399,8 +376,7 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
         if not self._is_plain_hard_tree():
             raise ValueError(
                 "output='device' needs a hard tree of numbers without missing values "
-                "or categories, and no additive stage in front of it; say "
-                "output='host'."
+                "or categories; say output='host'."
             )
         X = validated_on_device(self, X)
         with self._computing(X, fall_back=True):
@@ -503,7 +479,7 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = self.additive is None
+        tags.target_tags.multi_output = True
         tags.target_tags.positive_only = _refuses_negative(self.loss)
         return tags
 

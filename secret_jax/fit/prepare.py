@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from secret_jax.additive.stage import AdditiveStage
 from secret_jax.data.columns import read_columns
 from secret_jax.data.device import is_resident
 from secret_jax.data.encoding import encode, matched
@@ -66,8 +65,6 @@ class Prepared(NamedTuple):
         Rows of ``eval_set``, or a sample of them.
     prune_source : RowSource or None
         All of ``eval_set``.
-    stage : AdditiveStage or None
-        Curves that were taken from the targets of all rows here.
     """
 
     schema: TableSchema
@@ -76,7 +73,6 @@ class Prepared(NamedTuple):
     source: RowSource | None
     prune_rows: Rows | None
     prune_source: RowSource | None
-    stage: AdditiveStage | None = None
 
 
 def prepare(plan: Plan, given: CheckedRows, eval_set: CheckedRows | None) -> Prepared:

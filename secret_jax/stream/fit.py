@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from secret_jax.data.schema import Role, TableSchema
-from secret_jax.fit.pipeline import Finished, fit_prepared
+from secret_jax.fit.pipeline import FitResult, fit_prepared
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import MOST_SAMPLED, Prepared, enough_rows, share_of
 from secret_jax.runtime.warning import warn
@@ -49,7 +49,7 @@ class StreamOptions(NamedTuple):
     exchange: Exchange = Alone()
 
 
-def fit_stream(plan: Plan, source: BatchSource, options: StreamOptions) -> Finished:
+def fit_stream(plan: Plan, source: BatchSource, options: StreamOptions) -> FitResult:
     """Fit a tree to a stream.
 
     Parameters
@@ -59,7 +59,7 @@ def fit_stream(plan: Plan, source: BatchSource, options: StreamOptions) -> Finis
 
     Returns
     -------
-    Finished
+    FitResult
         The same in every process.
 
     Raises

@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 import jax
 import numpy as np
 
-from secret_jax.additive.stage import refuse_stage
 from secret_jax.data.device import block_of
 from secret_jax.data.encoding import Unencoded
 from secret_jax.data.rows import Table
@@ -118,7 +117,6 @@ def _sum_of_one(tree: Tree) -> TreeSum:
 
 def packed_of(tree: Tree) -> PackedTrees:
     """Padded arrays of a hard tree, cached, for compiled functions."""
-    refuse_stage(tree.additive, "A compiled program", "Predict on the host")
     return _once(tree, _sum_of_one).packed.of(0)
 
 
@@ -168,14 +166,6 @@ def said(tree: Tree, table: Table) -> np.ndarray:
 
 def values(tree: Tree, table: Table | Unencoded) -> np.ndarray:
     """Predict every row, in standardised units, shape (n_rows, n_outputs)."""
-    if tree.additive is not None:
-        table = table.encoded() if isinstance(table, Unencoded) else table
-        return own_values(tree, table) + tree.additive.predict(table)[:, None]
-    return own_values(tree, table)
-
-
-def own_values(tree: Tree, table: Table | Unencoded) -> np.ndarray:
-    """Predict with the tree alone, without additive curves; see `values`."""
     if not tree.is_soft:
         return _once(tree, _sum_of_one).values(table)
     routing = _once(tree, soft_routing)

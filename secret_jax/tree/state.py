@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from secret_jax.additive.stage import AdditiveStage
 from secret_jax.data.schema import Role, TableSchema
 from secret_jax.losses.interface import Loss
 from secret_jax.runtime.values import Value, value_class
@@ -17,7 +16,7 @@ from secret_jax.tree.structure import Tree
 
 # Records of which a file holds all fields; of parameters it holds any value of the
 # package.
-_RECORDS = {record.__name__: record for record in (Tree, TableSchema, AdditiveStage)}
+_RECORDS = {record.__name__: record for record in (Tree, TableSchema)}
 _PLAIN = (str, int, float, bool)
 # Maximum size of an array whose items the JSON holds.
 _MOST_BYTES = 1 << 26

@@ -15,7 +15,6 @@ from functools import cached_property
 
 import numpy as np
 
-from secret_jax.additive.stage import AdditiveStage
 from secret_jax.data.schema import TableSchema
 from secret_jax.losses.interface import Loss
 from secret_jax.losses.numbers import SQUARED_ERROR
@@ -132,9 +131,6 @@ class Tree:
     loss : Loss
         Meaning of the raw predictions, and cost of errors: ``train_error`` is a mean
         loss. Ranges are of targets with squared errors, and else of raw predictions.
-    additive : AdditiveStage or None
-        Curves whose sum is predicted first: everything else here is of what they leave
-        of the target. None: of the target itself.
     """
 
     left: np.ndarray
@@ -168,7 +164,6 @@ class Tree:
     clip_leaves: bool = True
     corrects_parent: bool = True
     loss: Loss = SQUARED_ERROR
-    additive: AdditiveStage | None = None
 
     def __post_init__(self) -> None:
         for name in ARRAY_FIELDS:
@@ -214,7 +209,7 @@ class Tree:
 
     @cached_property
     def asked_attributes(self) -> frozenset[int]:
-        """Discrete attributes that a split, leaf equation or curve uses."""
+        """Discrete attributes that a split or a leaf equation uses."""
         discrete = self.attribute[self.kind == SplitKind.DISCRETE]
         first = self.schema.n_regressors - self.schema.n_indicators
         slopes = self.coefficient[self.is_leaf][:, :, 1:]
@@ -226,9 +221,7 @@ class Tree:
             for position, (attribute, _) in enumerate(self.schema.indicators, first)
             if in_sums[position]
         ]
-        stage = self.additive
-        first_asked = [] if stage is None else stage.attribute[stage.attribute >= 0]
-        return frozenset([*discrete.tolist(), *indicated, *map(int, first_asked)])
+        return frozenset([*discrete.tolist(), *indicated])
 
     def clip_range(self) -> tuple[np.ndarray, np.ndarray]:
         """Lowest and highest prediction of each node, shape (n_nodes, n_outputs)."""

@@ -135,7 +135,7 @@ def left_of_splits(splits: Any, table: Table, at: np.ndarray) -> np.ndarray:
 
 
 def values_at(tree: Tree, table: Table, node: np.ndarray) -> np.ndarray:
-    """Predict with a given node per row, clipped; without curves.
+    """Predict with a given node per row, clipped.
 
     Parameters
     ----------

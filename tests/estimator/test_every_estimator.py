@@ -12,6 +12,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from secret_jax import (
     KernelTreeRegressor,
+    SecretAdditiveRegressor,
     SecretBoostingClassifier,
     SecretBoostingRegressor,
     SecretClassifier,
@@ -41,7 +42,7 @@ EVERY = [
     KernelTreeRegressor(SecretRegressor(**_STUMP), head="local"),
     SecretRegressor(loss="absolute", **_STUMP),
     _POISSON,
-    SecretRegressor(additive="auto", **_STUMP),
+    SecretAdditiveRegressor(SecretRegressor(**_STUMP)),
     SecretForestRegressor(n_estimators=4),
     SecretBoostingRegressor(**_FEW),
     SecretClassifier(splits="cart", prune=None, distill=False),

@@ -71,7 +71,7 @@ def test_categories_and_a_single_truth_column():
     for model in (
         SecretClassifier(indicators=False),
         SecretBoostingClassifier(max_leaf_nodes=4),
-        SecretRegressor(indicators=False, leaf="constant", additive="auto"),
+        SecretRegressor(indicators=False, leaf="constant"),
     ):
         found = shares(model.fit(text, y, sample_weight=number), text[::2])
         np.testing.assert_allclose(found, [0.1, 0.5, 0.9], atol=0.03)

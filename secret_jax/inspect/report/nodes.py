@@ -8,16 +8,14 @@ from typing import NamedTuple
 import numpy as np
 
 from secret_jax.inspect.class_view import ClassView
-from secret_jax.inspect.explain import path_sentence
-from secret_jax.inspect.one_leaf import one_leaf_sentence
+from secret_jax.inspect.notes import one_leaf_sentence
 from secret_jax.inspect.printing import counted_leaves, counted_rows, number
 from secret_jax.inspect.report.words import in_steps
-from secret_jax.inspect.tree_view import NumberView, TreeView
+from secret_jax.inspect.tree_view import NumberView, TreeView, share_of_rows
 from secret_jax.inspect.words import (
-    bounds_in_words,
     model_parts,
     most_moving,
-    share_of_rows,
+    path_sentence,
     split_sentence,
 )
 from secret_jax.losses.numbers import SquaredError
@@ -166,7 +164,7 @@ class _NumberFacts:
         return [model_parts(self.view.tree, node, max_terms=_MOST_TERMS)]
 
     def bounds(self, node: int) -> str:
-        return bounds_in_words(self.view.tree, node)
+        return self.view.bounds(node)
 
 
 class _ClassFacts:
@@ -184,11 +182,7 @@ class _ClassFacts:
         return self.view.bar(node)
 
     def equations(self, node: int) -> list[list[str]]:
-        shown = [
-            tree
-            for which, tree in enumerate(self.view.equations)
-            if self.view.tells(node, which)
-        ]
+        shown = self.view.equations_of(node)
         if len(shown) > 1:  # the leaf's own table has them
             first, *others = most_moving(shown, node)
             return [[", ".join([first, *others])]]

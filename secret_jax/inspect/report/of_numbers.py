@@ -50,8 +50,8 @@ class NumberParts:
         self.view, self.tree = view, view.tree
 
     def rows(self, table: Table, columns: list[np.ndarray], X: Any, y: Any) -> HeldOut:
-        """Rows through the tree, before curves in front of it are taken off."""
-        return HeldOut.of(self.tree, table, columns, self.view.actual(X, y))
+        """Rows through the tree."""
+        return HeldOut.of(self.tree, table, columns, self.view.targets(table, X, y))
 
     @property
     def line_words(self) -> str:

@@ -1,13 +1,13 @@
-"""The curves in front of a tree, as a picture."""
+"""Curves as a picture."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from secret_jax.inspect.arguments import check_count
-from secret_jax.inspect.curves import CurveView, curve_views, curves_intercept
+from secret_jax.additive.words import CurveView
 from secret_jax.inspect.plot.picture import Picture
 from secret_jax.inspect.plot.style import (
     DARK_COLOR,
@@ -17,8 +17,7 @@ from secret_jax.inspect.plot.style import (
     import_matplotlib,
     open_frame,
 )
-from secret_jax.inspect.printing import number, quoted
-from secret_jax.tree.structure import Tree
+from secret_jax.inspect.printing import number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,38 +27,22 @@ _MOST_TICKS = 12
 _LONGEST = 14  # characters of a category
 
 
-def plot_additive(tree: Tree, *, max_curves: int | None = 12) -> Picture:
-    """Draw the curves whose sum is predicted before the tree adds its part.
-
-    Parameters
-    ----------
-    max_curves : int or None
-        Most curves that are drawn, those that add most; None: all.
+def plot_curves(views: Sequence[CurveView], title: str) -> Picture:
+    """Draw curves with a common scale.
 
     Returns
     -------
     secret_jax.inspect.plot.picture.Picture
-        Axes for each curve, with a common scale: a line of numbers with a mark where
-        its slope changes, a bar for each category. A dashed line is what is added where
-        the value is missing.
+        Axes for each curve: a line of numbers with a mark where its slope changes, a
+        bar for each category. A dashed line is what is added where the value is
+        missing.
 
     Raises
     ------
     ImportError
         If matplotlib is not installed.
-    ValueError
-        If there is no additive stage.
     """
-    check_count("max_curves", max_curves)
-    if tree.additive is None:
-        raise ValueError(
-            "There is no additive stage to draw: fit with additive=Additive(), or with "
-            "additive='auto' where curves pay."
-        )
     pyplot, _ = import_matplotlib()
-    views = curve_views(tree)[:max_curves]
-    if not views:
-        raise ValueError("The additive stage has no curves: no column says anything.")
     n_across = min(_COLUMNS, len(views))
     n_down = -(-len(views) // n_across)
     figure, grid = pyplot.subplots(
@@ -75,12 +58,7 @@ def plot_additive(tree: Tree, *, max_curves: int | None = 12) -> Picture:
         ax.remove()
     for ax, view in zip(every, views, strict=False):
         _draw(ax, view)
-    start = number(curves_intercept(tree), digits=5)
-    figure.suptitle(
-        f"{quoted(tree.schema.target_name)} = {start} + these curves + what the tree "
-        "says of the rest",
-        fontsize=FONT_SIZE,
-    )
+    figure.suptitle(title, fontsize=FONT_SIZE)
     return Picture.of(every[: len(views)])
 
 
