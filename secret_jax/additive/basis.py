@@ -98,13 +98,6 @@ def curve_terms(
         Continuous columns first.
     """
     indicators = dict(schema.missing_columns)
-    cycles = {
-        schema.names.index(part): points
-        for name, parts in schema.dates
-        for part in parts
-        for kind, points in _CYCLES.items()
-        if part == f"{name} ({kind})"
-    }
     share = _MOST_TERMS // max(len(schema.continuous), 1) - 1
     n_knots = min(n_knots, max(share, 0))
     most_levels = min(_MOST_LEVELS, max(share, 0) + 2)
@@ -118,7 +111,7 @@ def curve_terms(
         x = table.x[there, position].astype(np.float64)
         if len(x) == 0 or x.min() == x.max():
             continue
-        cycle = cycles.get(column)
+        cycle = _CYCLES.get(schema.origin(column).part)
         if cycle is None:
             at, values = _line(x, weight[there], n_knots, most_levels)
         else:

@@ -256,9 +256,7 @@ def _asked_columns(model: Any) -> set[str]:
     in_sums[: len(slopes)] |= slopes
     asked = {schema.input_columns[place] for place in np.flatnonzero(in_sums)}
     asked |= {schema.discrete[attribute] for attribute in tree.asked_attributes}
-    names = {schema.names[column] for column in asked}
-    parts = {part: name for name, its in schema.dates for part in its}
-    return {parts.get(name, name) for name in names}
+    return {schema.origin(column).column for column in asked}
 
 
 def _write_table(

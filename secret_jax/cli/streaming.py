@@ -34,8 +34,7 @@ def fit_streamed(arguments: argparse.Namespace, model: Any) -> None:
         if getattr(arguments, name):
             raise CommandError(f"--{name.replace('_', '-')} does not go with --stream")
     from secret_jax.stream.batches import Wanted
-    from secret_jax.stream.parts import PartOfRows
-    from secret_jax.stream.sources import opened
+    from secret_jax.stream.sources import PartOfRows, opened
 
     target, share = arguments.target, arguments.test_fraction
     source = opened(arguments.file, Wanted((target,)))

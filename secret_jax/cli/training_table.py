@@ -127,7 +127,8 @@ def _without_copies(table: TableFile) -> TableFile:
 def _check_columns(X: pd.DataFrame, arguments: argparse.Namespace) -> None:
     """Refuse what no tree can learn from."""
     from secret_jax.data.columns import read_columns
-    from secret_jax.data.roles import ColumnOptions, learn_schema
+    from secret_jax.data.learning import learn_schema
+    from secret_jax.data.roles import ColumnOptions
 
     options = ColumnOptions(
         categorical_features=arguments.categorical,

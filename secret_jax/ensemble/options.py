@@ -11,7 +11,7 @@ from secret_jax.learners.cart import CartSplits
 from secret_jax.losses.interface import Loss
 from secret_jax.losses.numbers import SQUARED_ERROR
 from secret_jax.models.interface import LeafModel
-from secret_jax.models.least_squares import Constant
+from secret_jax.models.linear import Constant
 from secret_jax.models.ridge import Ridge
 from secret_jax.runtime.values import Value, at_least, is_integer
 from secret_jax.splits.interface import SplitFinder

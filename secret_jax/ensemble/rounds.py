@@ -18,7 +18,7 @@ from secret_jax.ensemble.working import started
 from secret_jax.grow.frontier import Root
 from secret_jax.grow.grower import GrowOptions, grown
 from secret_jax.losses.classes import ClassLoss
-from secret_jax.models.attach import attach_at
+from secret_jax.models.fitting import fit_models
 from secret_jax.runtime.hashing import mix
 from secret_jax.tree.routing import TreeSum
 from secret_jax.tree.structure import Tree, joined
@@ -112,7 +112,7 @@ def _next_trees(
     # What the search has fitted it has fitted by the leaf model, or else anew.
     alike = leaf == finder.node_model
     fitted = found.fitted if alike else None
-    trees = attach_at(found.trees, training, found.leaves, leaf, fitted)
+    trees = fit_models(found.trees, training, leaf, leaves=found.leaves, fitted=fitted)
     return list(zip(trees, _values(trees, rows, parts, found.leaves), strict=True))
 
 

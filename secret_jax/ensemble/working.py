@@ -10,9 +10,9 @@ import numpy as np
 from secret_jax.data.rows import Rows
 from secret_jax.losses.interface import Loss
 from secret_jax.losses.numbers import SQUARED_ERROR
-from secret_jax.models.attach import attach
 from secret_jax.models.errors import weighted_errors
-from secret_jax.models.logistic import Logistic
+from secret_jax.models.fitting import fit_models
+from secret_jax.models.glm import Logistic
 from secret_jax.tree.routing import values
 from secret_jax.tree.structure import Tree
 
@@ -42,7 +42,7 @@ def started(trees: Sequence[Tree], parts: Sequence[Rows]) -> list[Tree]:
         Training rows of each tree, with indicators of the classes.
     """
     found = []
-    for tree, rows in zip(attach(trees, parts, Logistic()), parts, strict=True):
+    for tree, rows in zip(fit_models(trees, parts, Logistic()), parts, strict=True):
         said = tree.loss.prediction(values(tree, rows.table).astype(np.float64))
         share = rows.weight / rows.weight.sum()
         greatest = _OF_TWO if tree.n_outputs == 1 else _OF_MORE

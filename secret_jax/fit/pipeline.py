@@ -20,19 +20,8 @@ from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import CheckedRows, Prepared, prepare
 from secret_jax.grow.cost import what_takes_long
 from secret_jax.losses.interface import Loss
-from secret_jax.losses.numbers import SquaredError
-from secret_jax.models.attach import (
-    attach_one,
-    counted,
-    node_statistics,
-    source_statistics,
-    with_statistics,
-)
-from secret_jax.models.loss_spread import loss_spread
-from secret_jax.models.measured import recentred
-from secret_jax.models.shorten import shortened
-from secret_jax.models.standard_errors import with_standard_errors
-from secret_jax.models.statistics import NodeStatistics
+from secret_jax.models.fitting import fit_models, node_statistics
+from secret_jax.models.short_models import with_short_equations
 from secret_jax.prune.cross_validation import CrossValidation, parts_of
 from secret_jax.prune.hold_out import HoldOut
 from secret_jax.prune.interface import Evidence, Pruned, PruningRule
@@ -212,28 +201,6 @@ def grown(plan: Plan, prepared: Prepared, rule: PruningRule) -> Fitted:
     return plan.distill(fitted, plan.of_student(recipe))
 
 
-def with_short_equations(
-    plan: Plan, tree: Tree, statistics: NodeStatistics, rows: Rows
-) -> Tree:
-    """Shorten the equations of a tree and compute their standard errors.
-
-    Parameters
-    ----------
-    tree : Tree
-        With full models.
-    rows : Rows
-        Rows that trained the models; only needed for a loss.
-    """
-    tolerance = plan.equation_tolerance
-    full = tuple(tree.leaf_error.tolist()) if tolerance > 0 else None
-    if isinstance(tree.loss, SquaredError):
-        return replace(shortened(tree, statistics, tolerance), full_error=full)
-    short = shortened(tree, statistics, tolerance, loss_spread(tree, rows))
-    if tolerance > 0:
-        short = recentred(short, tree, rows, plan.leaf)
-    return replace(with_standard_errors(short, rows), full_error=full)
-
-
 def _with_final_models(
     plan: Plan, prepared: Prepared, fitted: Fitted, tree: Tree
 ) -> tuple[Tree, Tree]:
@@ -246,16 +213,16 @@ def _with_final_models(
     sources = _sources(prepared, fitted.refit)
     if sources:
         Stage("fitting models on all rows", plan.progress).at()
-        statistics = source_statistics(tree, sources)
-    else:
-        statistics = node_statistics(tree, rows)
+    statistics = node_statistics(tree, sources or rows)
     if sources or rows.n_rows > ROWS_LOOKED_AT:  # others may have changed sides
-        if leaf.needs_rows:  # those of the sample; all rows are counted
-            tree = counted(attach_one(tree, rows, leaf), statistics)
-        else:
-            tree = with_statistics(tree, statistics, leaf)
-    low, high = statistics.lower[0], statistics.upper[0]
-    short = with_short_equations(plan, bounded(tree, low, high), statistics, rows)
+        (tree,) = fit_models([tree], [rows], leaf, statistics=statistics)
+    short = with_short_equations(
+        bounded(tree, statistics.lower[0], statistics.upper[0]),
+        statistics,
+        rows,
+        leaf,
+        plan.equation_tolerance,
+    )
     return tree, short
 
 
@@ -281,7 +248,7 @@ def _refitted(plan: Plan, prepared: Prepared, fitted: Fitted) -> Tree:
     """Grow the tree again on all rows, with the size that held-out rows chose."""
     rows, n_leaves = fitted.all_rows(shuffle=True), fitted.tree.n_leaves
     if n_leaves == 1:
-        return attach_one(fitted.tree, fitted.all_rows(), plan.leaf)
+        return fit_models([fitted.tree], [fitted.all_rows()], plan.leaf)[0]
     recipe = plan.recipe(prepared.schema, rows.weight.sum(), prepared.sampled_share)
     stage = "growing the tree again"
     deepest = fitted.tree.max_depth + LEVELS_BELOW

@@ -9,15 +9,14 @@ import numpy as np
 
 from secret_jax.data.columns import read_columns
 from secret_jax.data.device import is_resident
-from secret_jax.data.encoding import encode, matched
-from secret_jax.data.roles import learn_schema, numeric_schema
+from secret_jax.data.encoding import encode
+from secret_jax.data.learning import Learner
 from secret_jax.data.rows import LEAST_DEALT, PLENTY, Rows
 from secret_jax.data.sampling import ROW_ORDER
 from secret_jax.data.schema import TableSchema
-from secret_jax.data.sharded import ShardedRows, moments_of_shards
+from secret_jax.data.sharded import ShardedRows, sums_of_shards
 from secret_jax.data.shards import as_they_lie, is_sharded
 from secret_jax.data.source import EncodedRows, HostRows, RowSource
-from secret_jax.data.validation import warn_of_target_among_features
 from secret_jax.fit.plan import Plan
 from secret_jax.grow.grower import ROUNDING
 from secret_jax.losses.interface import Loss
@@ -107,38 +106,31 @@ def read_rows(
     that is worthwhile.
     """
     X, targets, weight, copies, names = given
-    allow_missing = plan.columns.missing != "error"
+    learner = Learner(plan.columns, names)
+    every_target, every_weight = targets, weight
     if is_resident(X) or is_sharded(X):
         shards = as_they_lie(X) if _stays(plan, X, weight) else None
-        measured = None if shards is None else moments_of_shards(shards, weight)
-        if shards is not None and measured is not None:
-            schema = numeric_schema(
-                *measured,
-                targets,
-                weight,
-                allow_missing=allow_missing,
-                target_names=names,
-            )
-            schema = with_units_of(plan.leaf.loss, schema, targets, weight)
+        sums = None if shards is None else sums_of_shards(shards, weight)
+        if shards is not None and sums is not None:
+            nothing = [np.zeros(0, np.float32)] * shards.shape[1]
+            learner.begin(nothing)
+            learner.measure(sums, targets, weight)
+            schema = with_units_of(plan.leaf.loss, learner.schema(), targets, weight)
             source = ShardedRows(schema, shards, targets, weight, copies)
             return schema, source, _prune_source(schema, eval_set)
         X = np.asarray(X)
-    table, others = read_columns(X), None
-    every_target, every_weight = targets, weight
+    columns = learner.add(read_columns(X), targets, weight)
+    learner.warn_of_targets()
     if eval_set is not None and (plan.prune is None or plan.prune.refits):
         try:
-            others = read_columns(eval_set.X)
+            learner.add(read_columns(eval_set.X), eval_set.targets, eval_set.weight)
         except ValueError as error:
             raise ValueError(f"In eval_set: {error}") from None
         every_target = np.concatenate([targets, eval_set.targets])
         every_weight = np.concatenate([weight, eval_set.weight])
-    schema = learn_schema(
-        table, every_target, every_weight, plan.columns, names, others
-    )
+    schema = learner.schema()
     schema = with_units_of(plan.leaf.loss, schema, every_target, every_weight)
-    warn_of_target_among_features(table, targets, schema)
-    used = weight > 0
-    columns = matched(schema, table, used)
+    columns, used = columns.recoded(learner.places()), weight > 0
     source = HostRows(schema, columns, targets[used], weight[used], copies[used])
     return schema, source, _prune_source(schema, eval_set)
 

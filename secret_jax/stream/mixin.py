@@ -133,7 +133,7 @@ class StreamMixin:
         >>> bool((model.predict(X) == whole.predict(X)).all())
         True
         """
-        from secret_jax.stream.exchange import Alone, JaxProcesses, told
+        from secret_jax.stream.exchange import Alone, JaxProcesses, of_all
         from secret_jax.stream.fit import StreamOptions, fit_stream
         from secret_jax.stream.sources import opened
 
@@ -144,11 +144,10 @@ class StreamMixin:
         exchange = JaxProcesses() if processes else Alone()
         sources: list[BatchSource] = []
 
-        def opening() -> bytes:
+        def opening() -> None:
             sources.append(opened(source, Wanted(targets, sample_weight, names)))
-            return b""
 
-        told(exchange, opening)
+        of_all(exchange, opening)
         rows = sources[0]
         options = StreamOptions(
             target_names=targets,

@@ -12,7 +12,8 @@ from secret_jax.additive.curve import kept_points
 from secret_jax.additive.fit import fit_curves, gram_of, ridge
 from secret_jax.data.columns import read_columns
 from secret_jax.data.encoding import encode
-from secret_jax.data.roles import ColumnOptions, learn_schema
+from secret_jax.data.learning import learn_schema
+from secret_jax.data.roles import ColumnOptions
 
 
 def encoded(X, weight=None):

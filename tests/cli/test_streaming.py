@@ -12,8 +12,7 @@ from stream_tables import mixed_table, write_parts
 from secret_jax import SecretRegressor
 from secret_jax.cli.main import main
 from secret_jax.stream.batches import Wanted
-from secret_jax.stream.parts import PartOfRows
-from secret_jax.stream.sources import opened
+from secret_jax.stream.sources import PartOfRows, opened
 
 FIT = ("y", "--stream", "--drop", "w,b", "--max-depth", "1", "--quiet")
 SEARCH = ("--max-split-samples", "64", "--oblique", "no")

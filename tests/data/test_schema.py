@@ -11,7 +11,8 @@ from configurations import refusal
 
 from secret_jax.data.columns import UnseenCategoryWarning, read_columns
 from secret_jax.data.encoding import encode
-from secret_jax.data.roles import ColumnOptions, learn_schema
+from secret_jax.data.learning import learn_schema
+from secret_jax.data.roles import ColumnOptions
 from secret_jax.data.schema import Role, TableSchema
 
 N_ROWS = 6
@@ -323,7 +324,9 @@ def test_infinity_is_named_with_column_and_row(value):
 
 def test_a_word_among_numbers_is_damage_unless_the_column_is_declared_discrete():
     frame = pd.DataFrame({"length": [1.0, 2.0, "n/a", 4.0]})
-    with pytest.raises(ValueError, match=r"'length'.*row 2 \('n/a'\).*discrete_feat"):
+    with pytest.raises(
+        ValueError, match=r"'length'.*row 2 \('n/a'\).*categorical_feat"
+    ):
         schema_of(frame)
     schema = schema_of(frame, categorical_features=["length"])
     assert schema.roles == (Role.DISCRETE,)

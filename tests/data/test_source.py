@@ -10,7 +10,8 @@ import pytest
 from secret_jax import LeastSquares, SecretRegressor
 from secret_jax.data.columns import read_columns
 from secret_jax.data.encoding import ReadColumns, matched
-from secret_jax.data.roles import ColumnOptions, learn_schema
+from secret_jax.data.learning import learn_schema
+from secret_jax.data.roles import ColumnOptions
 from secret_jax.data.rows import Rows, merged, shuffled
 from secret_jax.data.sharded import ShardedRows
 from secret_jax.data.shards import as_they_lie

@@ -14,7 +14,8 @@ from test_text import predict_by_text
 
 from secret_jax.data.columns import read_columns
 from secret_jax.data.encoding import encode as encode_with
-from secret_jax.data.roles import ColumnOptions, learn_schema
+from secret_jax.data.learning import learn_schema
+from secret_jax.data.roles import ColumnOptions
 from secret_jax.inspect.coefficients import CENTER, coefficients
 from secret_jax.inspect.cost import reading_cost
 from secret_jax.inspect.equations import model_in_original_units

@@ -9,10 +9,11 @@ import pytest
 from handmade import SHAPES, build_tree
 
 from secret_jax import LeastSquares, Ridge
-from secret_jax.data.roles import numeric_schema
+from secret_jax.data.learning import learn_schema
+from secret_jax.data.roles import ColumnOptions
 from secret_jax.data.rows import Rows, Table
 from secret_jax.data.schema import Role
-from secret_jax.models.attach import attach_one, node_statistics
+from secret_jax.models.fitting import fit_models, node_statistics
 from secret_jax.models.shorten import _backward, shortened
 from secret_jax.tree.noise import noise_variance
 from secret_jax.tree.routing import values, walk
@@ -29,13 +30,12 @@ def tree_of(shape: str, seed: int, n_columns: int = P, n_outputs: int = 1) -> Tr
     tree = build_tree(SHAPES[shape], seed, n_outputs=n_outputs)
     rng, inner = np.random.default_rng(seed), ~tree.is_leaf
     attribute = np.where(inner, rng.integers(0, n_columns, tree.n_nodes), -1)
-    schema = numeric_schema(
-        np.zeros(n_columns),
-        np.ones(n_columns),
+    schema = learn_schema(
+        [np.array([-1.0, 1.0])] * n_columns,
         np.ones((2, n_outputs)) * [[-1.0], [1.0]],
         np.ones(2),
-        allow_missing=True,
-        target_names=tuple(f"y{i}" for i in range(n_outputs)),
+        ColumnOptions(missing="learn"),
+        tuple(f"y{i}" for i in range(n_outputs)),
     )
     wide = np.zeros((tree.n_nodes, n_columns))
     return dataclasses.replace(
@@ -71,7 +71,7 @@ def noisy_rows(seed: int = 0, n_rows: int = 600, n_columns: int = P) -> Rows:
 
 def both(tree: Tree, rows: Rows, tolerance: float, leaf=FULL) -> tuple[Tree, Tree]:
     """With full and with short equations."""
-    full = attach_one(tree, rows, leaf)
+    full = fit_models([tree], [rows], leaf)[0]
     return full, shortened(full, node_statistics(full, rows), tolerance)
 
 

@@ -179,15 +179,13 @@ def _variables(python: _Python, programs: Sequence[Program]) -> list[tuple[str, 
 
 def _held(schema: TableSchema, position: int) -> str:
     """Write what a row holds: a part of a date, the place of a category, or a value."""
-    name = schema.names[position]
-    for column, parts in schema.dates:
-        if name in parts:
-            return f"calendar(row[{column!r}], {name[len(column) + 2 : -1]!r})"
-    levels = dict(schema.levels).get(position)
-    if levels is not None:
+    column, part, levels = schema.origin(position)
+    if part:
+        return f"calendar(row[{column!r}], {part!r})"
+    if levels:
         places = {level: float(place) for place, level in enumerate(levels)}
-        return f"{places!r}.get(row[{name!r}])"
-    return f"row[{name!r}]"
+        return f"{places!r}.get(row[{column!r}])"
+    return f"row[{column!r}]"
 
 
 def _body(python: _Python, outputs: Sequence[Program]) -> Iterator[str]:

@@ -65,12 +65,12 @@ class _SQL(Dialect):
         self.prefix = "tree_"
         while any(name.lower().startswith(self.prefix) for name in names):
             self.prefix += "_"
-        self._made = {
-            part: (column, "dates") for column, its in schema.dates for part in its
-        }
-        for position, _ in schema.levels:
-            name = schema.names[position]
-            self._made[name] = name, "ordered categories"
+        self._made = {}
+        for position, name in enumerate(schema.names):
+            column, part, levels = schema.origin(position)
+            if part or levels:
+                kind = "dates" if part else "ordered categories"
+                self._made[name] = column, kind
 
     def number(self, value: float) -> str:
         # Without an exponent it would be a decimal.
