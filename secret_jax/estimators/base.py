@@ -226,7 +226,7 @@ class TreeEstimator(InspectionMixin, NestedParameters):
     def _pruning_rows(self, eval_set: Any, known: Targets) -> CheckedRows | None:
         if eval_set is None:
             return None
-        holds_out = isinstance(self.prune, PruningRule) and self.prune.held_out_share
+        holds_out = isinstance(self.prune, PruningRule) and self.prune.fraction
         if self.prune not in ("auto", "holdout") and not holds_out:
             raise ValueError(
                 f"eval_set was given, but prune={self.prune!r} uses no such rows. "
