@@ -6,7 +6,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from sklearn.metrics import roc_curve
+from sklearn.metrics import auc, roc_curve
 
 # A class that was given no probability at all costs no more than this tells.
 _LEAST = 1e-15
@@ -73,7 +73,7 @@ def _error_of_mean(values: np.ndarray) -> float:
 
 
 def confusion(predicted: np.ndarray, actual: np.ndarray, n_classes: int) -> np.ndarray:
-    """Count rows by their class and the predicted one, shape (n_classes + 1, n_classes).
+    """Count rows by class and predicted class, shape (n_classes + 1, n_classes).
 
     The last line is of rows whose class is none of them.
     """
@@ -112,4 +112,4 @@ def roc(probability: np.ndarray, came_true: np.ndarray) -> tuple[np.ndarray, flo
     area : float
     """
     false, true, _ = roc_curve(came_true, probability, drop_intermediate=False)
-    return np.stack([false, true], axis=1), float(np.trapezoid(true, false))
+    return np.stack([false, true], axis=1), float(auc(false, true))
