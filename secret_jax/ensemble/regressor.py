@@ -10,9 +10,8 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.data.given import TableLike
-from secret_jax.data.rows import Rows
+from secret_jax.ensemble.boosting import Boosted, Boosting
 from secret_jax.ensemble.distilling import DistillingMixin
-from secret_jax.ensemble.fit import Boosted
 from secret_jax.ensemble.of_numbers import OfNumbers
 from secret_jax.estimators.base import Targets
 from secret_jax.estimators.conformal import ConformalMixin
@@ -124,8 +123,9 @@ class SecretBoostingRegressor(
     True
     """
 
-    def _keep(self, found: Boosted, rows: Rows, targets: Targets) -> None:
-        super()._keep(found, rows, targets)
+    def _keep(self, boosting: Boosting, found: Boosted, targets: Targets) -> None:
+        super()._keep(boosting, found, targets)
+        rows = boosting.training
         forget_calibration(self)
         schema, unseen = found.ensemble.schema, found.unseen
         said = self.ensemble_.values(rows.table) if unseen is None else unseen
