@@ -71,9 +71,11 @@ def sampling_hash(values: AnyArray, factors: AnyArray) -> Any:
         On the host for arrays of the host.
     """
     if isinstance(values, np.ndarray):
-        # + 0.0 turns -0.0 into 0.0, which compares equal and must hash equal.
-        bits = (values + np.float32(0)).view(np.uint32)
-        return _mixed(np.einsum("ij,j->i", bits, factors))
+        total = np.zeros(len(values), np.uint32)
+        for column, factor in zip(values.T, factors, strict=True):
+            # + 0.0 turns -0.0 into 0.0, which compares equal and must hash equal.
+            total += (column + np.float32(0)).view(np.uint32) * factor
+        return _mixed(total)
     # A compiler leaves out "+ 0.0", and flushes the smallest numbers to zero.
     bits = jax.lax.bitcast_convert_type(values, jnp.uint32)
     bits = jnp.where(bits == np.uint32(1 << 31), np.uint32(0), bits)
