@@ -127,15 +127,8 @@ class Pool:
     ) -> Rows:
         """Draw the sample of all rows seen; this empties the pool.
 
-        Parameters
-        ----------
-        places : sequence of ndarray of int32
-            For each discrete attribute from the codes of the pool to those of the
-            schema.
-        factor : float
-            Factor of the weights.
-        counts : bool
-            Whether the weights are numbers of rows.
+        ``places`` map codes to those of the schema; weights that are ``counts`` are
+        numbers of rows, and are multiplied by ``factor``.
         """
         columns, targets, weight, number, hashed = self.rows
         self._parts = []
