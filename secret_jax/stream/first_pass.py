@@ -107,7 +107,7 @@ class FirstPass:
         self.digest = 1
 
     def add(self, chunk: Batch, enough: Callable[[int], int]) -> None:
-        """Add a chunk; ``enough(n)`` of n rows are a sample, a share that never rises."""
+        """Add a chunk; ``enough(n)`` of n rows, a falling share, are a sample."""
         self.layout = self.layout or Layout.of(chunk)
         learner, targets, weight = self.learner, chunk.targets, chunk.weight
         with chunk.placing():
