@@ -105,7 +105,7 @@ STAGES = (
     ),
     _stage("statistics while growing", _FIT, "source_statistics", within=_GROWING),
     _stage("models of the nodes", _TREES, "attach"),
-    _stage("models of the nodes", _FIT, "attach_one", "_measured"),
+    _stage("models of the nodes", _FIT, "attach_one"),
     _stage(_GROWING, _TREES, "Recipe.grow"),
     *(
         _stage(_PRUNING, f"secret_jax.prune.{module}:", f"{rule}.__call__")
