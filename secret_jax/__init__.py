@@ -38,15 +38,15 @@ if TYPE_CHECKING:
     from secret_jax.losses.numbers import Huber as Huber
     from secret_jax.losses.numbers import Poisson as Poisson
     from secret_jax.losses.quantile import Quantile as Quantile
+    from secret_jax.models.glm import ClassFrequencies as ClassFrequencies
+    from secret_jax.models.glm import Logistic as Logistic
     from secret_jax.models.interface import LeafModel as LeafModel
     from secret_jax.models.interface import Models as Models
-    from secret_jax.models.least_squares import Constant as Constant
-    from secret_jax.models.least_squares import Implied as Implied
-    from secret_jax.models.least_squares import LeastSquares as LeastSquares
-    from secret_jax.models.logistic import Logistic as Logistic
-    from secret_jax.models.logistic import Shares as Shares
+    from secret_jax.models.linear import Constant as Constant
+    from secret_jax.models.linear import LeastSquares as LeastSquares
+    from secret_jax.models.linear import MixtureLeaf as MixtureLeaf
+    from secret_jax.models.linear import SimpleLinear as SimpleLinear
     from secret_jax.models.ridge import Ridge as Ridge
-    from secret_jax.models.simple import SimpleLinear as SimpleLinear
     from secret_jax.prune.cost_complexity import CostComplexity as CostComplexity
     from secret_jax.prune.criteria import InformationCriterion as InformationCriterion
     from secret_jax.prune.cross_validation import CrossValidation as CrossValidation
@@ -82,7 +82,7 @@ _HOMES = {
     "Blend": "refine.blend",
     "CartSplits": "learners.cart",
     "ClassSplits": "splits.classes",
-    "Constant": "models.least_squares",
+    "Constant": "models.linear",
     "CostComplexity": "prune.cost_complexity",
     "CrossValidation": "prune.cross_validation",
     "Distillation": "refine.distillation",
@@ -91,12 +91,12 @@ _HOMES = {
     "GuideSplits": "learners.guide",
     "HoldOut": "prune.hold_out",
     "Huber": "losses.numbers",
-    "Implied": "models.least_squares",
+    "MixtureLeaf": "models.linear",
     "InformationCriterion": "prune.criteria",
     "KernelTreeRegressor": "kernel.estimator",
     "LeafModel": "models.interface",
-    "LeastSquares": "models.least_squares",
-    "Logistic": "models.logistic",
+    "LeastSquares": "models.linear",
+    "Logistic": "models.glm",
     "Loss": "losses.interface",
     "M5Splits": "learners.m5",
     "M5Linear": "learners.m5_leaves",
@@ -122,8 +122,8 @@ _HOMES = {
     "SecretClassifier": "estimators.classifier",
     "SecretRegressor": "estimators.regressor",
     "SecretSplits": "splits.secret",
-    "Shares": "models.logistic",
-    "SimpleLinear": "models.simple",
+    "ClassFrequencies": "models.glm",
+    "SimpleLinear": "models.linear",
     "SoftGates": "refine.soft.choose",
     "Split": "splits.interface",
     "SplitFinder": "splits.interface",

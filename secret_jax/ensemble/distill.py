@@ -16,22 +16,22 @@ import numpy as np
 from secret_jax.data.rows import Rows, Table, shuffled
 from secret_jax.data.sampling import ROW_ORDER, hold_out
 from secret_jax.data.schema import TableSchema
-from secret_jax.ensemble.fit import Boosted
+from secret_jax.ensemble.boosting import Boosted
 from secret_jax.ensemble.model import Ensemble
-from secret_jax.fit.pipeline import with_short_equations
 from secret_jax.fit.plan import Plan
 from secret_jax.grow.frontier import Root
 from secret_jax.grow.trees import Recipe
 from secret_jax.losses.interface import Loss
 from secret_jax.losses.numbers import SquaredError
-from secret_jax.models.attach import node_statistics
 from secret_jax.models.errors import total_error
+from secret_jax.models.fitting import node_statistics
+from secret_jax.models.short_models import with_short_equations
 from secret_jax.prune.cross_validation import CrossValidation
 from secret_jax.prune.interface import Evidence
 from secret_jax.prune.path import of_size
 from secret_jax.refine.distillation import Distillation, measured_on, student_rows
 from secret_jax.refine.interface import Candidate, Fitted
-from secret_jax.refine.soft.choose import SoftGates, measured
+from secret_jax.refine.soft.choose import SoftGates, with_mixture_errors
 from secret_jax.tree.bounds import bounded
 from secret_jax.tree.plain import with_plain_splits
 from secret_jax.tree.routing import values
@@ -157,7 +157,8 @@ def distil(
     tree = with_plain_splits(tree, rows.table)
     statistics = node_statistics(tree, rows)
     tree = bounded(tree, statistics.lower[0], statistics.upper[0])
-    tree = with_short_equations(plan, tree, statistics, rows)
+    tolerance = plan.equation_tolerance
+    tree = with_short_equations(tree, statistics, rows, recipe.leaf, tolerance)
     unit = _variance(rows) if isinstance(tree.loss, SquaredError) else 1.0
     error, fidelity = chosen.error / unit, chosen.fidelity
     done = Distilled(tree, whole.n_leaves, 0, "", error, fidelity)
@@ -257,7 +258,7 @@ def _softened(
     """Train a soft tree from students of some rows; the others stop it early."""
     most = hard.tree.n_leaves if max_leaf_nodes is None else max_leaf_nodes
     refinement = SoftGates(max_leaves=max(most, 2))
-    cut = hold_out(rows.weight, refinement.held_out_share)
+    cut = hold_out(rows.weight, refinement.validation_fraction)
     if cut >= rows.n_rows or most < 2:
         return hard._replace(refusal="there are too few rows, or leaves, for gates")
     at_rows = learned.take(slice(rows.n_rows))
@@ -290,7 +291,7 @@ def _softened(
     refined = refinement(fitted, recipe)
     if refined.refusal:
         return hard._replace(refusal=refined.refusal)
-    tree = measured(refined.tree, rows, recipe.leaf)
+    tree = with_mixture_errors(refined.tree, rows, recipe.leaf)
     return hard._replace(
         tree=tree, n_steps=refined.n_steps, error=np.nan, fidelity=np.nan
     )

@@ -27,8 +27,8 @@ from secret_jax.estimators.parameters import (
 from secret_jax.inspect.class_sets import ClassSetsMixin
 from secret_jax.inspect.classes import Classes, with_all_classes
 from secret_jax.losses.classes import Brier
+from secret_jax.models.glm import ClassFrequencies
 from secret_jax.models.interface import LeafModel
-from secret_jax.models.logistic import Shares
 from secret_jax.prune.interface import PruningRule
 from secret_jax.refine.distillation import Distillation
 from secret_jax.refine.interface import Refinement
@@ -56,7 +56,7 @@ class SecretClassifier(ClassSetsMixin, ClassifierMixin, TreeEstimator):
         it.
     leaf : {"logistic", "constant"} or LeafModel, default="logistic"
         Logistic regression shrunk toward the parent's (`Logistic`), or shares of the
-        classes shrunk toward the parent's (`Shares`).
+        classes shrunk toward the parent's (`ClassFrequencies`).
     splits : {"rss", "secret", "cart"} or SplitFinder, default="rss"
         Method of finding splits: by how much better linear models of the indicators fit
         the sides (`RssSplits`), by the paper's discriminants, with the classes in place
@@ -205,7 +205,7 @@ class SecretClassifier(ClassSetsMixin, ClassifierMixin, TreeEstimator):
         >>> SecretClassifier.cart(max_leaf_nodes=8).splits
         CartSplits(criterion='gini', n_thresholds=None)
         """
-        leaf = Shares(impurity="gini", prior=0.0, clip_margin=None)
+        leaf = ClassFrequencies(impurity="gini", prior=0.0, clip_margin=None)
         return cls(**cart_preset("gini", leaf) | parameters)
 
     @property
@@ -258,8 +258,9 @@ class SecretClassifier(ClassSetsMixin, ClassifierMixin, TreeEstimator):
         ndarray of shape (n_rows,), or (n_rows, n_classes), float64
             Log-odds of the second of two classes; of more, log-odds of every class up
             to a term that all share. For leaves that predict frequencies directly
-            (`Shares` with Gini's impurity) how much the share of the second class is
-            above that of the first, or every share. ``costs`` have no part in it.
+            (`ClassFrequencies` with Gini's impurity) how much the share of the second
+            class is above that of the first, or every share. ``costs`` have no part in
+            it.
         """
         with self._computing(X, fall_back=True):
             value = routing.values(*self._tree_and_rows(X)).astype(np.float64)

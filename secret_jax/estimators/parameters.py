@@ -23,13 +23,10 @@ from secret_jax.losses.classes import ClassLoss
 from secret_jax.losses.interface import Loss
 from secret_jax.losses.numbers import Huber, Poisson, SquaredError
 from secret_jax.losses.quantile import Quantile
-from secret_jax.models.by_loss import LossModel
-from secret_jax.models.generalised import generalised
+from secret_jax.models.glm import ClassFrequencies, GLMLeaf, Logistic, leaf_for_loss
 from secret_jax.models.interface import LeafModel
-from secret_jax.models.least_squares import Constant, Implied, LeastSquares
-from secret_jax.models.logistic import Logistic, Shares
+from secret_jax.models.linear import Constant, LeastSquares, MixtureLeaf, SimpleLinear
 from secret_jax.models.ridge import Ridge
-from secret_jax.models.simple import SimpleLinear
 from secret_jax.prune.cost_complexity import Unpruned
 from secret_jax.prune.criteria import InformationCriterion
 from secret_jax.prune.cross_validation import CrossValidation
@@ -65,7 +62,7 @@ NAMED: Named = {
         "ridge": Ridge(),
         "linear": LeastSquares(),
         "constant": Constant(),
-        "implied": Implied(),
+        "implied": MixtureLeaf(),
         "simple": SimpleLinear(),
         "m5": M5Linear(),
     },
@@ -142,7 +139,7 @@ CLASS_NAMED: Named = {
         "secret": ClassSplits(),
         "cart": CartSplits(criterion="gini"),
     },
-    "leaf": {"logistic": Logistic(), "constant": Shares()},
+    "leaf": {"logistic": Logistic(), "constant": ClassFrequencies()},
     "prune": {
         "holdout": HoldOut(),
         "cross-validation": CrossValidation(),
@@ -160,7 +157,7 @@ CLASS_CONSTRAINTS: dict[str, Any] = {
     name: allowed for name, allowed in CONSTRAINTS.items() if name != "loss"
 } | {
     "splits": [StrOptions({"rss", "secret", "cart"}), SplitFinder],
-    "leaf": [StrOptions({"logistic", "constant"}), LossModel],
+    "leaf": [StrOptions({"logistic", "constant"}), GLMLeaf],
     "class_weight": [StrOptions({"balanced"}), dict, None],
     "priors": "no_validation",
     "costs": "no_validation",
@@ -311,31 +308,20 @@ def plan_of(
     if "loss" in values and isinstance(loss, ClassLoss):
         allowed = "a loss of numbers; for classes use SecretClassifier"
         refuse("loss", caller, allowed, parameters["loss"])
-    fitted_to_loss = generalised(leaf, loss)
+    fitted_to_loss = leaf_for_loss(leaf, loss)
     if fitted_to_loss is None:
         allowed = f"'ridge', 'linear' or 'constant' with loss={loss!r}"
         refuse("leaf", caller, allowed, parameters["leaf"])
     leaf = fitted_to_loss
     if not loss.predicts_means:
         distill = None  # the mean of medians and rows is no median
-    if isinstance(leaf, Implied) and not splits.implies_models:
+    if isinstance(leaf, MixtureLeaf) and not splits.implies_models:
         allowed = "another one with these splits: they imply no models of the leaves"
         refuse("leaf", caller, allowed, parameters["leaf"])
-    if refine is not None and not refine.knows(leaf.loss):
-        allowed = f"'tao', 'blend' or None: it cannot train gates by {leaf.loss!r}"
-        refuse("refine", caller, allowed, parameters["refine"])
-    if isinstance(prune, InformationCriterion) and not prune.knows(leaf.loss):
-        allowed = f"another one: {leaf.loss!r} has no such criterion"
-        refuse("prune", caller, allowed, parameters["prune"])
-    unseen = prune is None or prune.held_out_share or prune.folds
-    if refine is not None and refine.needs_unseen_rows and not unseen:
-        refuse(
-            "refine",
-            caller,
-            f"'tao' or None with prune={parameters['prune']!r}: gates need rows that "
-            "did not grow the tree. Set prune='auto', 'holdout' or 'cross-validation'",
-            parameters["refine"],
-        )
+    for name, value in (("prune", prune), ("refine", refine)):
+        if value is not None and not value.knows(leaf.loss):
+            allowed = f"another one: it is not defined for {leaf.loss!r}"
+            refuse(name, caller, allowed, parameters[name])
     learned = parameters["missing_values"] != "learn" or splits.knows_indicators
     linear = leaf.uses_regressors and splits.knows_indicators
     columns = ColumnOptions(

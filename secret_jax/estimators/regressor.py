@@ -76,8 +76,8 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
         Leaf models: ridge regression shrunk toward the parent's model with a strength
         chosen by generalised cross-validation (`Ridge`), plain least squares
         (`LeastSquares`), the mean (`Constant`, which makes all continuous attributes
-        split-only), the regressor that the mixture's Gaussian implies (`Implied`, only
-        with ``splits="secret"``), least squares on the one best regressor
+        split-only), the regressor that the mixture's Gaussian implies (`MixtureLeaf`,
+        only with ``splits="secret"``), least squares on the one best regressor
         (`SimpleLinear`), or M5's short models, smoothed toward the root's
         (`M5Linear`). Their fields also control how predictions are clipped.
     splits : {"rss", "secret", "cart", "guide", "m5", "retis", "support", "phd"} or \

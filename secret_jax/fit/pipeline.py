@@ -20,19 +20,8 @@ from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import CheckedRows, Prepared, prepare
 from secret_jax.grow.cost import what_takes_long
 from secret_jax.losses.interface import Loss
-from secret_jax.losses.numbers import SquaredError
-from secret_jax.models.attach import (
-    attach_one,
-    counted,
-    node_statistics,
-    source_statistics,
-    with_statistics,
-)
-from secret_jax.models.loss_spread import loss_spread
-from secret_jax.models.measured import recentred
-from secret_jax.models.shorten import shortened
-from secret_jax.models.standard_errors import with_standard_errors
-from secret_jax.models.statistics import NodeStatistics
+from secret_jax.models.fitting import fit_models, node_statistics
+from secret_jax.models.short_models import with_short_equations
 from secret_jax.prune.cross_validation import CrossValidation, parts_of
 from secret_jax.prune.hold_out import HoldOut
 from secret_jax.prune.interface import Evidence, Pruned, PruningRule
@@ -89,24 +78,23 @@ def refine_tree(plan: Plan, result: FitResult) -> Refined:
     """Refine a fitted tree as the plan says."""
     refinement, fitted, prepared = plan.refine, result.fitted, result.prepared
     assert refinement is not None
-    if refinement.needs_unseen_rows and not fitted.folds:
-        reason = "there are too few rows to hold some out; give more, or an eval_set"
-        return Refined(result.tree, 0, reason)
-    if refinement.held_out_share and fitted.held_out is None:
+    if refinement.validation_fraction and fitted.held_out is None:
         # What starts from it was not cross-validated; the tree to beat stays.
-        rule = HoldOut(fraction=refinement.held_out_share, refit=False)
+        rule = HoldOut(fraction=refinement.validation_fraction, refit=False)
         fitted = grown(plan, prepared, rule)._replace(
             tree=fitted.tree, student_rows=fitted.student_rows, refit=fitted.refit
         )
         if fitted.held_out is None:
-            reason = "there are too few rows to hold some out"
+            reason = (
+                "there are too few rows to hold some out; give more, or an eval_set"
+            )
             return Refined(result.tree, 0, reason)
     total = fitted.all_rows().weight.sum()
     recipe = plan.recipe(prepared.schema, total, prepared.sampled_share)
     refined = refinement(fitted, recipe)
     if refined.tree is fitted.tree:
         return refined._replace(tree=result.tree)
-    if refinement.trains_models:
+    if refined.has_models:
         return refined._replace(tree=replace(refined.tree, bounds=result.tree.bounds))
     _, short = _with_final_models(plan, prepared, fitted, refined.tree)
     return refined._replace(tree=short)
@@ -134,16 +122,18 @@ def divided(prepared: Prepared, rule: PruningRule) -> Evidence:
     ================== ===================== ==================== ====================
     """
     rows, others = prepared.rows, prepared.prune_rows
-    if rule.held_out_share and others is not None:
+    if rule.fraction and others is not None:
         return Evidence(rows, others)
-    if rule.held_out_share:
-        cut = hold_out(rows.weight, rule.held_out_share)
+    if rule.fraction:
+        cut = hold_out(rows.weight, rule.fraction)
         if cut < rows.n_rows:
             return Evidence(rows.take(slice(cut)), rows.take(slice(cut, None)))
     elif others is not None:
         rows = merged(join([rows, others]), ROW_ORDER).dealt()
-    if rule.folds:
-        return Evidence(rows, unseen=parts_of(rows.weight, rule.folds, rule.repeats))
+    if rule.n_folds:
+        return Evidence(
+            rows, unseen=parts_of(rows.weight, rule.n_folds, rule.n_repeats)
+        )
     return Evidence(rows)
 
 
@@ -172,7 +162,8 @@ def grown(plan: Plan, prepared: Prepared, rule: PruningRule) -> Fitted:
         return trees[0], rule(trees[0], evidence._replace(fold_trees=trees[1:]))
 
     watch = Watch(judged, n_kinds)
-    watched = rule.folds and not rule.needs_whole_trees
+    # Other rules have penalties or errors of subtrees that need the whole trees.
+    watched = isinstance(rule, CrossValidation)
     trees = recipe.grow(training, roots, enough=watch if watched else None)
     stage = recipe.stage("fitting models")
     kinds = [
@@ -201,37 +192,15 @@ def grown(plan: Plan, prepared: Prepared, rule: PruningRule) -> Fitted:
         folds=tuple(folds),
         training=training,
         held_out=held_out,
-        refit=rule.refits,
+        refit=rule.refit,
     )
-    if not rule.refits or prepared.source is not None:
+    if not rule.refit or prepared.source is not None:
         return fitted
     if held_out is not None:
         return fitted._replace(tree=_refitted(plan, prepared, fitted))
     if plan.distill is None or len(folds) < 2 or fitted.tree.n_leaves == 1:
         return fitted
     return plan.distill(fitted, plan.of_student(recipe))
-
-
-def with_short_equations(
-    plan: Plan, tree: Tree, statistics: NodeStatistics, rows: Rows
-) -> Tree:
-    """Shorten the equations of a tree and compute their standard errors.
-
-    Parameters
-    ----------
-    tree : Tree
-        With full models.
-    rows : Rows
-        Rows that trained the models; only needed for a loss.
-    """
-    tolerance = plan.equation_tolerance
-    full = tuple(tree.leaf_error.tolist()) if tolerance > 0 else None
-    if isinstance(tree.loss, SquaredError):
-        return replace(shortened(tree, statistics, tolerance), full_error=full)
-    short = shortened(tree, statistics, tolerance, loss_spread(tree, rows))
-    if tolerance > 0:
-        short = recentred(short, tree, rows, plan.leaf)
-    return replace(with_standard_errors(short, rows), full_error=full)
 
 
 def _with_final_models(
@@ -246,16 +215,16 @@ def _with_final_models(
     sources = _sources(prepared, fitted.refit)
     if sources:
         Stage("fitting models on all rows", plan.progress).at()
-        statistics = source_statistics(tree, sources)
-    else:
-        statistics = node_statistics(tree, rows)
+    statistics = node_statistics(tree, sources or rows)
     if sources or rows.n_rows > ROWS_LOOKED_AT:  # others may have changed sides
-        if leaf.needs_rows:  # those of the sample; all rows are counted
-            tree = counted(attach_one(tree, rows, leaf), statistics)
-        else:
-            tree = with_statistics(tree, statistics, leaf)
-    low, high = statistics.lower[0], statistics.upper[0]
-    short = with_short_equations(plan, bounded(tree, low, high), statistics, rows)
+        (tree,) = fit_models([tree], [rows], leaf, statistics=statistics)
+    short = with_short_equations(
+        bounded(tree, statistics.lower[0], statistics.upper[0]),
+        statistics,
+        rows,
+        leaf,
+        plan.equation_tolerance,
+    )
     return tree, short
 
 
@@ -281,7 +250,7 @@ def _refitted(plan: Plan, prepared: Prepared, fitted: Fitted) -> Tree:
     """Grow the tree again on all rows, with the size that held-out rows chose."""
     rows, n_leaves = fitted.all_rows(shuffle=True), fitted.tree.n_leaves
     if n_leaves == 1:
-        return attach_one(fitted.tree, fitted.all_rows(), plan.leaf)
+        return fit_models([fitted.tree], [fitted.all_rows()], plan.leaf)[0]
     recipe = plan.recipe(prepared.schema, rows.weight.sum(), prepared.sampled_share)
     stage = "growing the tree again"
     deepest = fitted.tree.max_depth + LEVELS_BELOW

@@ -15,10 +15,9 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from secret_jax.data.schema import TableSchema
-from secret_jax.losses.numbers import SquaredError
-from secret_jax.models.interface import squared_errors
+from secret_jax.models.errors import squared_errors
 from secret_jax.models.statistics import NodeStatistics
-from secret_jax.tree.noise import Spread
+from secret_jax.tree.noise import noise_variance
 from secret_jax.tree.structure import SplitKind, Tree
 
 # Rows for which the parent's second moments count in those of a node: without them an
@@ -37,7 +36,7 @@ def shortened(
     tree: Tree,
     statistics: NodeStatistics,
     tolerance: float,
-    spread: Spread | None = None,
+    spread: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> Tree:
     """Shorten the equations of all nodes, and compute their standard errors.
 
@@ -51,8 +50,9 @@ def shortened(
         By so much, times the share of the variance that the tree explains, a node's
         short equation may differ from the full one: a share of the node's noise
         variance, in the mean over rows like those of the node. 0: none is shortened.
-    spread : Spread, optional
-        Noise, and what the tree explains; by default from the tree's squared errors.
+    spread : tuple of ndarray of shape (n_nodes, n_outputs) and (n_outputs,), optional
+        Noise, and the share of the variance that the tree explains; by default from the
+        tree's squared errors, which are then measured again.
 
     Returns
     -------
@@ -76,7 +76,11 @@ def shortened(
     """
     n = statistics.n_regressors
     weight = np.maximum(tree.weight, 1e-300)
-    noise, explained = spread or Spread.of_squares(tree)
+    if spread is None:  # of targets of variance 1
+        noise = noise_variance(tree)
+        explained = np.maximum(1.0 - noise[0], 0.0)
+    else:
+        noise, explained = spread
     allowed = tolerance * explained * noise
     varying = _varying(tree, statistics)
     coefficient = tree.coefficient.copy()
@@ -107,7 +111,7 @@ def shortened(
             coefficient[node, output, 1:] = slopes
     if tolerance > 0:
         tree = replace(tree, coefficient=coefficient)
-    if tolerance > 0 and isinstance(tree.loss, SquaredError):
+    if tolerance > 0 and spread is None:
         measured = squared_errors(statistics, coefficient)
         count = np.where(statistics.weight > 0, statistics.weight, 1.0)
         tree = replace(tree, train_error=measured / count[:, None])

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 from jaxtyping import Float
 
-from secret_jax.data.rows import Rows
 from secret_jax.data.schema import TableSchema
 from secret_jax.losses.interface import Loss, Pair
-from secret_jax.models.loss_steps import smoothed
-from secret_jax.models.row_groups import RowGroups, groups_of_levels
+from secret_jax.models.newton import smoothed
+from secret_jax.models.row_groups import RowGroups
 from secret_jax.tree.structure import Tree
 
 # Minimum share of a term that others do not explain, for its error to be determined.
@@ -22,7 +22,7 @@ _ROUNDING = 0.15
 _FEWEST = 5.0
 
 
-def with_standard_errors(tree: Tree, rows: Rows) -> Tree:
+def with_standard_errors(tree: Tree, levels: Iterator[RowGroups]) -> Tree:
     """Compute the standard errors of the equations of a tree with a loss.
 
     For a likelihood they are those of the inverse information. For any other loss they
@@ -31,11 +31,6 @@ def with_standard_errors(tree: Tree, rows: Rows) -> Tree:
     of a logistic kernel about it (Powell 1991). Where few rows say what a coefficient
     is, as far out in a tail, and of the scores of several classes, which are fixed up
     to a common term only, there are none: NaN.
-
-    Parameters
-    ----------
-    rows : Rows
-        Rows that trained it.
 
     References
     ----------
@@ -49,7 +44,7 @@ def with_standard_errors(tree: Tree, rows: Rows) -> Tree:
     found = np.full(tree.coefficient.shape, np.nan)
     if loss.n_free(tree.n_outputs) < tree.n_outputs:
         return replace(tree, standard_error=found)
-    for group in groups_of_levels(tree, rows, np.zeros(rows.n_rows, int)):
+    for group in levels:
         value = group.values(tree.coefficient[group.node])
         derivatives = _derivatives(loss, group, value)
         for output in range(tree.n_outputs):

@@ -10,8 +10,8 @@ from sklearn.utils._param_validation import StrOptions
 
 from secret_jax.losses.interface import Loss
 from secret_jax.losses.numbers import SquaredError
-from secret_jax.models.attach import node_statistics
 from secret_jax.models.errors import node_errors
+from secret_jax.models.fitting import node_statistics
 from secret_jax.models.statistics import NodeStatistics
 from secret_jax.prune.interface import Evidence, Pruned, PruningRule
 from secret_jax.prune.path import PruningPath, weakest_links

@@ -18,11 +18,9 @@ from secret_jax.data.sampling import ROW_ORDER
 from secret_jax.data.schema import TableSchema
 from secret_jax.grow.grower import ROUNDING
 from secret_jax.grow.trees import Recipe
-from secret_jax.losses.numbers import SquaredError
-from secret_jax.models.attach import described, node_statistics
-from secret_jax.models.by_loss import measured
 from secret_jax.models.errors import weighted_errors
-from secret_jax.models.interface import LeafModel, Models
+from secret_jax.models.fitting import remeasured
+from secret_jax.models.interface import LeafModel
 from secret_jax.prune.path import of_size, training_errors
 from secret_jax.prune.watch import LEVELS_BELOW
 from secret_jax.refine.interface import Fitted
@@ -243,10 +241,7 @@ def measured_on(tree: Tree, rows: Rows, leaf: LeafModel, min_weight: float) -> T
     min_weight : float
         Splits with a child of less weight are taken back.
     """
-    models = Models(tree.coefficient, tree.degrees)
-    found = described(tree, node_statistics(tree, rows), models, leaf)
-    if not isinstance(tree.loss, SquaredError):
-        found = measured(found, rows, np.zeros(rows.n_rows, int), leaf)
+    found = remeasured(tree, rows, leaf)
     inner = ~tree.is_leaf
     left, right = (np.where(inner, side, 0) for side in (tree.left, tree.right))
     least = (1 - ROUNDING) * min_weight

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from secret_jax.losses.numbers import SquaredError
@@ -48,24 +46,3 @@ def noise_variance(tree: Tree) -> np.ndarray:
         own = above * (own / above) ** (free[node] / (free[node] + _BORROWED))
         noise[node] = np.maximum(own, ROUNDING**2)
     return noise
-
-
-class Spread(NamedTuple):
-    """Noise variance of the nodes, and variance explained by the tree.
-
-    Attributes
-    ----------
-    noise : ndarray of shape (n_nodes, n_outputs)
-        Variance about the true mean in every node.
-    explained : ndarray of shape (n_outputs,)
-        Share of the variance that the tree explains, in [0, 1].
-    """
-
-    noise: np.ndarray
-    explained: np.ndarray
-
-    @classmethod
-    def of_squares(cls, tree: Tree) -> Spread:
-        """Estimate from squared errors on training rows, whose variance is 1."""
-        noise = noise_variance(tree)
-        return cls(noise, np.maximum(1.0 - noise[0], 0.0))

@@ -13,10 +13,10 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
 
 from secret_jax import (
+    ClassFrequencies,
     ClassSplits,
     SecretClassifier,
     SecretRegressor,
-    Shares,
     SoftGates,
 )
 
@@ -313,8 +313,12 @@ def test_gates_are_trained_by_cross_entropy(n_classes, tmp_path):
 
 
 def test_gates_are_refused_where_shares_are_the_models(iris):
-    options = {"refine": "soft", "prune": "holdout", "leaf": Shares(impurity="gini")}
-    refused("cannot train gates by Brier", iris[0], iris[2], **options)
+    options = {
+        "refine": "soft",
+        "prune": "holdout",
+        "leaf": ClassFrequencies(impurity="gini"),
+    }
+    refused("not defined for Brier", iris[0], iris[2], **options)
 
 
 def test_weights_are_copies_of_rows(iris):

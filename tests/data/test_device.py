@@ -77,13 +77,13 @@ def test_rows_on_a_device_stay_there(data, resident, monkeypatch):
     options = SMALL | {"max_split_samples": 128}
     expected = SecretRegressor(**options).fit(X, y)
     seen = []
-    source_statistics = fit.source_statistics
+    node_statistics = fit.node_statistics
 
     def statistics(tree, sources):
         seen.extend(sources)
-        return source_statistics(tree, sources)
+        return node_statistics(tree, sources)
 
-    monkeypatch.setattr(fit, "source_statistics", statistics)
+    monkeypatch.setattr(fit, "node_statistics", statistics)
     model = SecretRegressor(**options).fit(jnp.asarray(X), y)
     assert [type(source) for source in seen] == [ShardedRows]
     assert isinstance(seen[0].shards.x, jax.Array)

@@ -13,7 +13,7 @@ from secret_jax.data.learning import learn_schema
 from secret_jax.data.roles import ColumnOptions
 from secret_jax.data.rows import Rows, Table
 from secret_jax.data.schema import Role
-from secret_jax.models.attach import attach_one, node_statistics
+from secret_jax.models.fitting import fit_models, node_statistics
 from secret_jax.models.shorten import _backward, shortened
 from secret_jax.tree.noise import noise_variance
 from secret_jax.tree.routing import values, walk
@@ -71,7 +71,7 @@ def noisy_rows(seed: int = 0, n_rows: int = 600, n_columns: int = P) -> Rows:
 
 def both(tree: Tree, rows: Rows, tolerance: float, leaf=FULL) -> tuple[Tree, Tree]:
     """With full and with short equations."""
-    full = attach_one(tree, rows, leaf)
+    full = fit_models([tree], [rows], leaf)[0]
     return full, shortened(full, node_statistics(full, rows), tolerance)
 
 

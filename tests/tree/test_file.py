@@ -486,7 +486,7 @@ def test_an_estimator_with_values_comes_back(tmp_path):
 class OwnLeaf(LeafModel):
     """A leaf model that no other program can find."""
 
-    def toward(self, statistics, base):
+    def fit(self, statistics, parent):
         raise NotImplementedError
 
 

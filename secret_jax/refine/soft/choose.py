@@ -15,7 +15,7 @@ from secret_jax.data.rows import Rows
 from secret_jax.data.sampling import ROW_ORDER
 from secret_jax.grow.trees import Recipe
 from secret_jax.losses.numbers import SquaredError
-from secret_jax.models.attach import attach_one
+from secret_jax.models.fitting import fit_models
 from secret_jax.models.interface import LeafModel
 from secret_jax.prune.path import penalised
 from secret_jax.refine.interface import Candidate, Fitted, Refined
@@ -115,7 +115,8 @@ class SoftGates(SoftOptions):
         tree = committee[0].tree
         if len(committee) > 1:
             tree = distilled(trainer, committee, recipe.stage("training one for all"))
-        return Refined(measured(tree, rows, recipe.leaf), best.best_step)
+        tree = with_mixture_errors(tree, rows, recipe.leaf)
+        return Refined(tree, best.best_step, has_models=True)
 
 
 def _refusal(tree: Tree, soft_error: float, hard_error: float) -> str:
@@ -150,7 +151,7 @@ def start_trees(candidates: tuple[Candidate, ...], options: SoftOptions) -> list
     return trees
 
 
-def measured(tree: Tree, rows: Rows, leaf: LeafModel) -> Tree:
+def with_mixture_errors(tree: Tree, rows: Rows, leaf: LeafModel) -> Tree:
     """Measure weights, ranges and errors where the hard splits send the rows.
 
     Inner nodes get models of their own; the error of a leaf is that of the mixture.
@@ -162,7 +163,7 @@ def measured(tree: Tree, rows: Rows, leaf: LeafModel) -> Tree:
     rows : Rows
         Rows that trained it.
     """
-    hard = attach_one(tree, rows, leaf)
+    hard = fit_models([tree], [rows], leaf)[0]
     value = values(tree, rows.table)
     lower, upper = hard.lower.copy(), hard.upper.copy()
     losses = hard.loss.losses(rows.targets, value)

@@ -10,9 +10,9 @@ from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
-from secret_jax import Logistic, SecretClassifier, Shares
+from secret_jax import ClassFrequencies, Logistic, SecretClassifier
 from secret_jax.data.rows import Rows, Table
-from secret_jax.models.attach import attach_one
+from secret_jax.models.fitting import fit_models
 from secret_jax.models.row_groups import groups_of_levels
 from secret_jax.tree.structure import compact
 
@@ -87,7 +87,7 @@ def test_what_is_penalised_is_the_correction_of_the_parents_model():
 def test_nearly_constant_leaves_stay_away_from_certainty():
     X, label = blobs(3)
     label = np.where(X[:, 0] > 0, 1, 2 * (label > 0))  # pure on one side
-    leaf = Shares(prior=1.0)
+    leaf = ClassFrequencies(prior=1.0)
     model = SecretClassifier(splits="cart", leaf=leaf, max_depth=1, prune=None)
     probability = model.fit(X, label).predict_proba(X)
     tree = model.tree_
@@ -123,7 +123,7 @@ def test_levels_that_no_row_reaches_have_the_models_above_them():
         (label == 1).astype(float)[:, None],
         np.ones(60),
     )
-    attached = attach_one(replace(tree, threshold=threshold), rows, Logistic())
+    attached = fit_models([replace(tree, threshold=threshold)], [rows], Logistic())[0]
     assert tree.max_depth == 2
     for node in np.flatnonzero(attached.weight == 0):
         above = attached.coefficient[tree.parent[node]]

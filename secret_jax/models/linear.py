@@ -1,4 +1,4 @@
-"""Leaf models without shrinkage: least squares, means, and models from a mixture."""
+"""Leaf models without shrinkage: least squares, means, lines, models of a mixture."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Float
 
-from secret_jax.models.interface import LeafModel, Models
+from secret_jax.models.interface import LeafModel, Levels, Models
 from secret_jax.models.statistics import NodeStatistics
 from secret_jax.runtime.progress import UNTOLD, Stage
 from secret_jax.tree.structure import Tree
@@ -31,9 +31,9 @@ class LeastSquares(LeafModel):
     True
     """
 
-    def toward(self, statistics: NodeStatistics, base: np.ndarray) -> Models:
+    def fit(self, statistics: NodeStatistics, parent: np.ndarray) -> Models:
         """Fit least squares, of least norm if ambiguous; see `least_squares`."""
-        del base
+        del parent
         coefficient = least_squares(statistics)
         width = float(coefficient.shape[2])
         return Models(coefficient, np.minimum(statistics.weight, width))
@@ -45,29 +45,83 @@ class Constant(LeafModel):
 
     uses_regressors: ClassVar[bool] = False
 
-    def toward(self, statistics: NodeStatistics, base: np.ndarray) -> Models:
+    def fit(self, statistics: NodeStatistics, parent: np.ndarray) -> Models:
         """Return the mean of the outputs."""
-        del base
+        del parent
         return Models(means(statistics), np.minimum(statistics.weight, 1.0))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Implied(LeastSquares):
+class MixtureLeaf(LeastSquares):
     """Linear model implied by the finder's Gaussian mixture; least squares in the root.
 
     Dobra & Gehrke 2002, section 4.2.3, second method. Only finders that fit a mixture
     imply models: ``splits="secret"``.
     """
 
-    def fit(
-        self, statistics: NodeStatistics, tree: Tree, stage: Stage = UNTOLD
+    def fit_tree(
+        self,
+        tree: Tree,
+        statistics: NodeStatistics,
+        levels: Levels,
+        stage: Stage = UNTOLD,
     ) -> Models:
         """Return the models that growing stored in the tree; fit those of the roots."""
-        fitted = super().fit(statistics, tree, stage)
+        fitted = super().fit_tree(tree, statistics, levels, stage)
         coefficient = tree.coefficient.astype(np.float64)
         root = tree.parent < 0
         coefficient[root] = fitted.coefficient[root]
         return fitted._replace(coefficient=coefficient)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimpleLinear(LeafModel):
+    """Least squares on the regressor of least squared error.
+
+    Treed regression of Alexander & Grimshaw: a line in every leaf, which can be drawn.
+    Each output takes the regressor that is best for it.
+
+    References
+    ----------
+    W. P. Alexander and S. D. Grimshaw. Treed Regression. Journal of Computational and
+    Graphical Statistics 5, 1996.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from secret_jax import SecretRegressor
+    >>> X = np.random.default_rng(0).normal(size=(100, 3))
+    >>> model = SecretRegressor(leaf="simple", max_depth=0).fit(X, X[:, 1] ** 3)
+    >>> (model.tree_.coefficient[0, 0, 1:] != 0).tolist()
+    [False, True, False]
+    """
+
+    def fit(self, statistics: NodeStatistics, parent: np.ndarray) -> Models:
+        """Fit the mean, and the slope of the regressor that explains most variance.
+
+        Where none varies, or two rows or fewer could only be joined, it is the mean; of
+        equals the first regressor is taken.
+        """
+        del parent
+        model, n = means(statistics), statistics.n_regressors
+        spent = np.ones(model.shape[:2])
+        if n > 0:
+            square = np.einsum("nii->ni", statistics.scatter)[:, :n]
+            least = _CONSTANT_VARIANCE * statistics.weight
+            usable = (square > least[:, None]) & (statistics.weight > 2)[:, None]
+            safe = np.where(usable, square, 1.0)
+            node = np.arange(len(model))
+            for output in range(statistics.n_outputs):
+                product = statistics.scatter[:, :n, n + output]
+                explained = np.where(usable, product**2 / safe, -1.0)
+                best = np.argmax(explained, axis=1)
+                helps = explained[node, best] > 0
+                slope = np.where(helps, product[node, best] / safe[node, best], 0.0)
+                model[node, output, 1 + best] = slope
+                model[:, output, 0] -= slope * statistics.mean[node, best]
+                spent[:, output] += helps
+        degrees = np.minimum(statistics.weight, spent.mean(axis=1))
+        return Models(model, degrees, corrects_parent=False)
 
 
 def means(statistics: NodeStatistics) -> np.ndarray:

@@ -14,15 +14,9 @@ from secret_jax.data.learning import learn_schema
 from secret_jax.data.roles import ColumnOptions
 from secret_jax.data.rows import Rows, Table, join
 from secret_jax.data.source import EncodedRows
-from secret_jax.models import attach as attaching
-from secret_jax.models.attach import (
-    attach,
-    attach_one,
-    node_statistics,
-    source_statistics,
-    with_statistics,
-)
+from secret_jax.models import fitting
 from secret_jax.models.errors import total_error
+from secret_jax.models.fitting import fit_models, node_statistics
 from secret_jax.tree.routing import values, walk
 from secret_jax.tree.structure import ARRAY_FIELDS, SplitKind, Tree
 
@@ -74,7 +68,7 @@ def tolerance(request, monkeypatch) -> float:
     """Of many rows products are of float32 numbers."""
     if request.param == "few rows":
         return 1e-9
-    monkeypatch.setattr(attaching, "_FLOAT64_ROWS", 5)
+    monkeypatch.setattr(fitting, "_FLOAT64_ROWS", 5)
     return 1e-5
 
 
@@ -85,9 +79,9 @@ def test_every_node_has_the_model_of_the_rows_that_reach_it(
 ):
     rows = rows_of(1, 700, n_outputs)
     (x, _), targets, weight = rows
-    tree = attach_one(
-        tree_of(shape, 0, n_outputs), rows, LeastSquares(clip_margin=None)
-    )
+    tree = fit_models(
+        [tree_of(shape, 0, n_outputs)], [rows], LeastSquares(clip_margin=None)
+    )[0]
     path = walk(tree, rows.table)[0]
     close = {"rtol": tolerance, "atol": tolerance}
     for node in range(tree.n_nodes):
@@ -124,7 +118,7 @@ def test_of_many_dependent_columns_the_model_is_that_of_least_norm(seed):
     x = rows.table.x.astype(np.float64)
     x[:, 2] = x[:, 0] + x[:, 1]
     rows = rows._replace(table=rows.table._replace(x=x.astype(np.float32)))
-    tree = attach_one(tree_of("root", 0), rows, LeastSquares(clip_margin=None))
+    tree = fit_models([tree_of("root", 0)], [rows], LeastSquares(clip_margin=None))[0]
     root = np.sqrt(rows.weight)[:, None]
     deviation = np.sqrt(np.average(x**2, axis=0, weights=rows.weight))
     design = np.column_stack([np.ones(len(x)), x / deviation])
@@ -147,10 +141,10 @@ def test_several_trees_at_once_are_as_one_by_one(tolerance, leaf, n_outputs):
         rows_of(seed, n, n_outputs) for seed, n in enumerate((400, 30, 90, 7, 400))
     ]
     parts[4] = parts[0]
-    together = attach(trees, parts, leaf)
+    together = fit_models(trees, parts, leaf)
     assert len(together) == 5
     for found, tree, part in zip(together, trees, parts, strict=True):
-        alone = attach_one(tree, part, leaf)
+        alone = fit_models([tree], [part], leaf)[0]
         assert found.clip_margin == alone.clip_margin == leaf.clip_margin
         assert found.schema is alone.schema is schema
         for name in set(ARRAY_FIELDS) - set(NUMBERS):
@@ -167,9 +161,9 @@ def test_several_trees_at_once_are_as_one_by_one(tolerance, leaf, n_outputs):
 
 def test_many_rows_give_the_models_of_few(monkeypatch):
     tree, rows = tree_of("bushy", 0, 2), rows_of(0, 5000, 2)
-    few = attach_one(tree, rows, LeastSquares())
-    monkeypatch.setattr(attaching, "_FLOAT64_ROWS", 100)
-    many = attach_one(tree, rows, LeastSquares())
+    few = fit_models([tree], [rows], LeastSquares())[0]
+    monkeypatch.setattr(fitting, "_FLOAT64_ROWS", 100)
+    many = fit_models([tree], [rows], LeastSquares())[0]
     assert not np.array_equal(many.coefficient, few.coefficient)
     np.testing.assert_allclose(many.coefficient, few.coefficient, atol=1e-5)
 
@@ -177,9 +171,9 @@ def test_many_rows_give_the_models_of_few(monkeypatch):
 def test_sources_together_are_all_their_rows():
     tree = tree_of("bushy", 0, 2)
     parts = [rows_of(seed, 900, 2) for seed in range(3)]
-    statistics = source_statistics(tree, [EncodedRows(part) for part in parts])
-    found = with_statistics(tree, statistics, Ridge())
-    expected = attach_one(tree, join(parts), Ridge())
+    statistics = node_statistics(tree, [EncodedRows(part) for part in parts])
+    (found,) = fit_models([tree], parts[:1], Ridge(), statistics=statistics)
+    expected = fit_models([tree], [join(parts)], Ridge())[0]
     for name in STRUCTURE_FIELDS:
         assert np.array_equal(getattr(found, name), getattr(expected, name)), name
     for name in NUMBERS:
@@ -191,11 +185,11 @@ def test_sources_together_are_all_their_rows():
 @pytest.mark.parametrize("leaf", [LeastSquares(), Ridge()], ids=repr)
 def test_two_outputs_are_two_fits(tolerance, leaf):
     tree, rows = tree_of("bushy", 0, 2), rows_of(3, 600, 2)
-    both = attach_one(tree, rows, leaf)
+    both = fit_models([tree], [rows], leaf)[0]
     degrees = []
     for which in (0, 1):
         one = rows._replace(targets=rows.targets[:, [which]])
-        alone = attach_one(tree.output(which), one, leaf)
+        alone = fit_models([tree.output(which)], [one], leaf)[0]
         degrees.append(alone.degrees)
         for name in ("coefficient", "lower", "upper", "train_error"):
             np.testing.assert_allclose(
@@ -221,7 +215,7 @@ def test_nodes_without_rows_take_after_their_nearest_ancestor(tolerance):
     path = walk(tree, rows.table)[0]
     cut = CHAIN[2][0]
     rows = rows.take(~(path == cut).any(axis=0))
-    found = attach_one(tree, rows, LeastSquares(clip_min_samples=0))
+    found = fit_models([tree], [rows], LeastSquares(clip_min_samples=0))[0]
     below = [node for node in range(tree.n_nodes) if _is_below(tree, node, cut)]
     assert len(below) == 5
     for node in below:
@@ -241,7 +235,7 @@ def _is_below(tree: Tree, node: int, above: int) -> bool:
 def test_small_nodes_take_the_range_of_the_nearest_large_ancestor(least):
     trees = [tree_of("stump", 1, 2), tree_of("bushy", 0, 2)]
     parts = [rows_of(1, 15, 2), rows_of(0, 200, 2)]
-    found = attach(trees, parts, LeastSquares(clip_min_samples=least))
+    found = fit_models(trees, parts, LeastSquares(clip_min_samples=least))
     for tree, rows in zip(found, parts, strict=True):
         path = walk(tree, rows.table)[0]
         for node in range(tree.n_nodes):
@@ -264,13 +258,13 @@ def test_a_leaf_model_of_ones_own_sees_the_models_of_the_parents():
     class Counted(LeafModel):
         """A model's intercept says how deep it is."""
 
-        def toward(self, statistics, base):
-            seen.append((statistics.weight, base))
-            return Models(base + np.eye(1 + P)[0], np.full(len(base), 2.5))
+        def fit(self, statistics, parent):
+            seen.append((statistics.weight, parent))
+            return Models(parent + np.eye(1 + P)[0], np.full(len(parent), 2.5))
 
     trees = [tree_of("bushy", 0, 2), tree_of("chain", 0, 2)]
     parts = [rows_of(0, 300, 2), rows_of(1, 300, 2)]
-    for tree in attach(trees, parts, Counted(clip_margin=0.5)):
+    for tree in fit_models(trees, parts, Counted(clip_margin=0.5)):
         assert np.array_equal(tree.coefficient[:, 0, 0], tree.depth + 1)
         assert np.array_equal(tree.coefficient[:, 1, 0], tree.depth + 1)
         assert not tree.coefficient[:, :, 1:].any()
