@@ -39,7 +39,7 @@ def test_outputs_are_stripped(path):
 
 
 def run_cell(cell, scope):
-    """Run a cell on less data and return what it installs, which only a notebook could do."""
+    """Run a cell on less data; return what it installs, which only a notebook could."""
     installed = scope.setdefault("installed", [])
     source, install = "".join(cell["source"]), r"%pip install -q (.*)"
     for text, smaller in SMALLER.items():
