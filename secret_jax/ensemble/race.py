@@ -18,7 +18,6 @@ from secret_jax.ensemble.options import TreeRecipe, TreeSize
 from secret_jax.ensemble.rounds import Booster, add_round
 from secret_jax.ensemble.working import total_error
 from secret_jax.losses.interface import Loss
-from secret_jax.losses.numbers import SquaredError
 from secret_jax.runtime.progress import Stage
 
 # A size is dropped if even this multiple of its gain over the last rounds would not
@@ -166,7 +165,7 @@ def race(
     going = [runner for runner in runners if not runner.is_done(limits)]
     while going:
         rounds = max(runner.n_rounds for runner in going)
-        stage.at(rounds, limits.last, _told(runners, recipe.loss))
+        stage.at(rounds, limits.last, _told(runners))
         boosters = [each for runner in going for each in runner.boosters]
         # Of both kinds at once: until one size of each is left, either may end.
         kinds = [runner.size.leaf for runner in going]
@@ -235,11 +234,9 @@ def _beside(
     return [whole] if len(whole.trees) <= wanted else []
 
 
-def _told(runners: Sequence[Runner], loss: Loss) -> str:
+def _told(runners: Sequence[Runner]) -> str:
     measured = [runner for runner in runners if runner.errors]
     if not measured:
         return ""
     best = min(measured, key=lambda runner: runner.least)
-    squares = isinstance(loss, SquaredError)
-    what = "of the variance unexplained" if squares else loss.error_name
-    return f"{best.size}: {best.least:.4g} {what} in unseen rows"
+    return f"{best.size}: error {best.least:.4g} in unseen rows"

@@ -28,7 +28,6 @@ from secret_jax.inspect.rounding import (
     rounded_output,
     rounded_split,
 )
-from secret_jax.losses.numbers import SquaredError
 from secret_jax.tree.structure import SplitKind, Tree
 
 # The mean of a node is told in steps of this share of the target's deviation.
@@ -36,7 +35,7 @@ _DIGITS_OF_MEAN = 1e-2
 _MOVING = 5  # columns that are named where equations have no room
 _COLUMNS_SHOWN = 8  # of those with missing values, in the head of the text
 # A standardised error below it is what float32 leaves of an exact fit.
-_EXACT = 1e-7
+_EXACT = 1e-14
 
 
 def split_sentence(
@@ -311,25 +310,18 @@ def node_facts(tree: Tree, node: int) -> str:
     """Rows, their share, mean of the target, and error of a node."""
     rows = f"{counted_rows(tree.weight[node])} ({share_of_rows(tree, node)})"
     mean = float(tree.schema.restore_target(tree.mean[node, 0]))
-    if not isinstance(tree.loss, SquaredError):
-        loss = number(float(tree.train_error[node].sum()), digits=3)
-        return f"{rows}, mean {number(mean, digits=3)}, loss {loss}"
-    error = number(_root_mean_squared_error(tree, node), digits=3)
-    step = _DIGITS_OF_MEAN * tree.schema.target_scale
-    mean = number(round(mean, round(-math.log10(step))))
-    return f"{rows}, mean {mean}, error {error}"
+    scale, kind = tree.schema.target_scale, tree.loss.error_name.split()[-1]
+    mean_loss = float(tree.train_error[node].sum())
+    mean_loss = 0.0 if mean_loss < _EXACT else mean_loss
+    error = number(tree.loss.reported(mean_loss, scale), digits=3)
+    mean = number(round(mean, round(-math.log10(_DIGITS_OF_MEAN * scale))))
+    return f"{rows}, mean {mean}, {kind} {error}"
 
 
 def share_of_rows(tree: Tree, node: int) -> str:
     """Share of the training rows that are in a node, in percent."""
     share = float(tree.weight[node] / tree.weight[0]) if tree.weight[0] > 0 else 0.0
     return f"{number(100 * share, digits=3)} %"
-
-
-def _root_mean_squared_error(tree: Tree, node: int) -> float:
-    """Training error of a node in units of the target."""
-    error = math.sqrt(max(float(tree.train_error[node, 0]), 0.0))
-    return 0.0 if error < _EXACT else error * tree.schema.target_scale
 
 
 def clip_facts(tree: Tree, node: int, precision: int | None = None) -> str:
