@@ -88,9 +88,14 @@ def shuffled(rows: Rows, seed: int) -> Rows:
 
     Identical rows stand apart: any stretch of the rows holds its share of them.
     """
+    return rows.take(shuffled_order(rows, seed))
+
+
+def shuffled_order(rows: Rows, seed: int) -> np.ndarray:
+    """Order of the rows in `shuffled`, shape (n_rows,)."""
     order, hashed, first = _hash_order(rows, seed)
     number = np.diff(np.append(first, rows.n_rows))
-    return rows.take(order[_spread(hashed[first], number)])
+    return order[_spread(hashed[first], number)]
 
 
 class Merged(NamedTuple):

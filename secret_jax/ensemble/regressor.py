@@ -10,13 +10,12 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.data.given import ArrayLike, TableLike
-from secret_jax.data.rows import Rows
 from secret_jax.data.validation import (
     validated_targets,
     validated_weight,
 )
+from secret_jax.ensemble.boosting import Boosted, Boosting
 from secret_jax.ensemble.distilling import DistillingMixin
-from secret_jax.ensemble.fit import Boosted
 from secret_jax.ensemble.of_numbers import OfNumbers
 from secret_jax.estimators.base import Targets
 from secret_jax.estimators.regressor import SecretRegressor
@@ -125,8 +124,9 @@ class SecretBoostingRegressor(OfNumbers, RegressorMixin, DistillingMixin):
     True
     """
 
-    def _keep(self, found: Boosted, rows: Rows, targets: Targets) -> None:
-        super()._keep(found, rows, targets)
+    def _keep(self, boosting: Boosting, found: Boosted, targets: Targets) -> None:
+        super()._keep(boosting, found, targets)
+        rows = boosting.training
         for name in ("conformity_scores_", "conformity_weight_"):
             self.__dict__.pop(name, None)
         schema, unseen = found.ensemble.schema, found.unseen

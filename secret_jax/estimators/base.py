@@ -28,7 +28,7 @@ from secret_jax.estimators.parameters import NestedParameters, plan_of
 from secret_jax.fit.pipeline import FitResult, fit_tree, refine_tree
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import CheckedRows
-from secret_jax.inspect.mixin import ReadingMixin
+from secret_jax.inspect.mixin import InspectionMixin
 from secret_jax.models.sharded import predict_shards
 from secret_jax.prune.interface import PruningRule
 from secret_jax.prune.path import training_path
@@ -63,7 +63,7 @@ class Targets(NamedTuple):
     learned: dict[str, Any]
 
 
-class TreeEstimator(ReadingMixin, NestedParameters):
+class TreeEstimator(InspectionMixin, NestedParameters):
     """Base of the estimators of one tree; a subclass adds parameters and `predict`."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]]
@@ -226,7 +226,7 @@ class TreeEstimator(ReadingMixin, NestedParameters):
     def _pruning_rows(self, eval_set: Any, known: Targets) -> CheckedRows | None:
         if eval_set is None:
             return None
-        holds_out = isinstance(self.prune, PruningRule) and self.prune.held_out_share
+        holds_out = isinstance(self.prune, PruningRule) and self.prune.fraction
         if self.prune not in ("auto", "holdout") and not holds_out:
             raise ValueError(
                 f"eval_set was given, but prune={self.prune!r} uses no such rows. "

@@ -57,6 +57,11 @@ class PruningPath(NamedTuple):
         np.add.at(change, last[real], -values[real])
         return np.cumsum(change)[:-1]
 
+    @property
+    def n_leaves(self) -> np.ndarray:
+        """Number of leaves of every subtree, shape (n_subtrees,)."""
+        return self.totals(np.ones(len(self.step)))
+
     def index_at(self, penalty: np.ndarray | float) -> np.ndarray:
         """Indices of the best subtrees at given penalties."""
         return np.searchsorted(self.alphas, penalty, side="right") - 1
@@ -153,8 +158,7 @@ def training_errors(tree: Tree) -> np.ndarray:
 def of_size(tree: Tree, n_leaves: int) -> Tree:
     """Largest subtree on the weakest-link path with at most ``n_leaves`` leaves."""
     path = weakest_links(tree, training_errors(tree))
-    sizes = path.totals(np.ones(tree.n_nodes))
-    return path.subtree(tree, int(np.argmax(sizes <= n_leaves)))
+    return path.subtree(tree, int(np.argmax(path.n_leaves <= n_leaves)))
 
 
 def training_path(tree: Tree, rows: Rows) -> tuple[PruningPath, np.ndarray]:
@@ -193,11 +197,35 @@ def penalised(tree: Tree, penalty: float) -> Tree:
     total = tree.weight[0]
     spent = tree.degrees[leaf].sum() + tree.n_leaves - 1
     noise = error[leaf].sum() / max(total - spent, _LEAST_LEFT * total)
-    own = error + penalty * noise * tree.degrees
-    best = own.copy()
-    keep = np.zeros(tree.n_nodes, bool)
-    for node in np.flatnonzero(~leaf)[::-1]:  # children come after their parents
-        below = best[tree.left[node]] + best[tree.right[node]] + penalty * noise
-        keep[node] = below < own[node] * (1 - TIE)
-        best[node] = min(below, own[node])
+    return best_subtree(tree, error + penalty * noise * tree.degrees, penalty * noise)
+
+
+def best_subtree(tree: Tree, cost: np.ndarray, split_cost: float = 0.0) -> Tree:
+    """Cut a tree to the subtree of least total cost; of equals, the smallest.
+
+    Parameters
+    ----------
+    cost : ndarray of shape (n_nodes,)
+        Of every node as a leaf.
+    split_cost : float
+        Of a split.
+    """
+    best, keep = cost.copy(), np.zeros(tree.n_nodes, bool)
+    for node in np.flatnonzero(~tree.is_leaf)[::-1]:  # children before parents
+        below = best[tree.left[node]] + best[tree.right[node]] + split_cost
+        keep[node] = below < cost[node] * (1 - TIE)
+        best[node] = below if keep[node] else cost[node]
     return compact(tree, keep)
+
+
+def smallest_within(value: np.ndarray, most: float | None = None) -> int:
+    """Index of the last, smallest, subtree of a path whose value is at most ``most``.
+
+    Parameters
+    ----------
+    value : ndarray of shape (n_subtrees,)
+    most : float, optional
+        By default the least value.
+    """
+    most = value.min() if most is None else most
+    return int(np.flatnonzero(value <= most * (1 + TIE))[-1])

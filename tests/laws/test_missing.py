@@ -142,7 +142,7 @@ def test_an_axis_split_learns_the_side_of_the_gaps(side):
     assert tree.kind[0] == SplitKind.AXIS
     assert tree.schema.labels[tree.attribute[0]] == "x0"
     split = split_in_original_units(tree, 0)
-    assert split.names == ("x0",)
+    assert [term.label for term in split.terms] == ["x0"]
     assert 0 < split.threshold < 0.5
     assert split.missing_left == (side == "left")
     assert (split.missing_value <= split.threshold) == (side == "left")

@@ -9,31 +9,30 @@ from dataclasses import replace
 from typing import Literal
 
 from secret_jax.inspect.arguments import check_choice, check_text, checked_precision
+from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.classes import Classes
-from secret_jax.inspect.code.program import ExportedModel, Program, program_of
+from secret_jax.inspect.code.program import ExportedModel, program_of
 from secret_jax.inspect.code.python import TAKEN, python_code
 from secret_jax.inspect.code.sql import sql_code
+from secret_jax.inspect.views import Readable, as_view
 from secret_jax.losses.interface import Loss
 from secret_jax.losses.numbers import SQUARED_ERROR
 from secret_jax.tree.structure import Tree
 
 
 def export_code(
-    tree: Tree,
+    tree: Readable,
     language: Literal["python", "sql"] = "python",
     *,
     function_name: str | None = None,
     precision: int | None = None,
     table: str | None = None,
-    classes: Classes | None = None,
     output: int | str | None = None,
 ) -> str:
-    """The tree as Python functions, or as an SQL expression or query.
+    """Write the tree as Python functions, or as an SQL expression or query.
 
     Parameters
     ----------
-    tree : Tree
-        Of a single output of numbers, or with the outputs of all classes.
     language : {"python", "sql"}
     function_name : str, optional
         Name of the Python function, "predict" by default, or of the column of a query,
@@ -44,10 +43,9 @@ def export_code(
     table : str, optional
         Only with SQL: the table of the rows. The result is then a query that gives all
         of its columns and the prediction, otherwise an expression to use in one's own.
-    classes : Classes, optional
-        The labels of the classes; by default the names of the outputs.
     output : int or str, optional
-        Of classes the one whose probability alone is said, in place of a class.
+        Which of several outputs of numbers; of classes the one whose probability alone
+        is predicted, in place of a class.
 
     Returns
     -------
@@ -107,20 +105,21 @@ def export_code(
     FROM "rows"
     """
     name = _checked_name(language, function_name, precision, table)
-    classes = classes or Classes.of_tree(tree)
-    only = None if output is None or classes is None else classes.position(output)
+    view, classes, only = as_view(tree, output), None, None
+    if isinstance(view, ClassView):
+        view, classes = replace(view, only=None), view.classes
+        only = None if output is None else classes.position(output)
     model = ExportedModel(
-        trees=[_programs(tree, precision)],
-        constants=(0.0,) * tree.n_outputs,
-        loss=tree.loss,
+        title=view.title,
+        trees=[[program_of(one, precision) for one in view.equations]],
+        constants=(0.0,) * len(view.equations),
+        loss=view.tree.loss,
         classes=classes,
         only=only,
     )
-    return (
-        python_code(model, name)
-        if language == "python"
-        else sql_code(model, name, table)
-    )
+    if language == "python":
+        return python_code(model, name)
+    return sql_code(model, name, table)
 
 
 def export_sum(
@@ -145,22 +144,24 @@ def export_sum(
     loss : Loss, optional
         Meaning of the sums.
     """
+    name = _checked_name("python", function_name, precision, None)
     schema = trees[0].schema
     parts = []
     for tree, step in zip(trees, steps, strict=True):
         scales = tuple(step * scale for scale in schema.target_scales)
         centers = (0.0,) * len(scales)
         scaled = replace(schema, target_centers=centers, target_scales=scales)
-        parts.append(_programs(replace(tree, schema=scaled), precision))
-    constants = tuple(map(float, schema.target_centers))
-    only = None if output is None or classes is None else classes.position(output)
-    name = _checked_name("python", function_name, precision, None)
-    return python_code(ExportedModel(parts, constants, loss, classes, only), name)
-
-
-def _programs(tree: Tree, precision: int | None) -> list[Program]:
-    """Convert every output of a tree."""
-    return [program_of(tree.output(i), precision) for i in range(tree.n_outputs)]
+        outputs = [replace(tree, schema=scaled).output(i) for i in range(len(scales))]
+        parts.append([program_of(one, precision) for one in outputs])
+    model = ExportedModel(
+        title=" / ".join(schema.target_names),
+        trees=parts,
+        constants=tuple(map(float, schema.target_centers)),
+        loss=loss,
+        classes=classes,
+        only=None if output is None or classes is None else classes.position(output),
+    )
+    return python_code(model, name)
 
 
 def _checked_name(

@@ -51,6 +51,8 @@ class ExportedModel(NamedTuple):
 
     Attributes
     ----------
+    title : str
+        Names of what is predicted.
     trees : list of list of Program
         For each tree its outputs.
     constants : tuple of float
@@ -63,6 +65,7 @@ class ExportedModel(NamedTuple):
         The class whose probability alone is asked for.
     """
 
+    title: str
     trees: list[list[Program]]
     constants: tuple[float, ...]
     loss: Loss

@@ -235,8 +235,7 @@ def _summary(model: ExportedModel) -> str:
     by = f"{len(model.trees)} trees that add up"
     if len(model.trees) == 1:
         by = f"a tree of {counted_leaves(model.trees[0][0].tree.n_leaves)}"
-    names = " / ".join(program.tree.schema.target_name for program in model.trees[0])
-    return " ".join(f"{names}: {by}.".split())
+    return " ".join(f"{model.title}: {by}.".split())
 
 
 def _total(constants: Sequence[float], calls: Sequence[str]) -> Iterator[str]:

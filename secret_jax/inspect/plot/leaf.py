@@ -18,7 +18,6 @@ from secret_jax.inspect.equations import (
     model_in_original_units,
     range_of_node,
 )
-from secret_jax.inspect.explain import path_sentence
 from secret_jax.inspect.plot.classes import draw_class_table, draw_classes
 from secret_jax.inspect.plot.layout import with_short_names
 from secret_jax.inspect.plot.picture import Picture
@@ -37,8 +36,8 @@ from secret_jax.inspect.plot.style import (
 from secret_jax.inspect.printing import counted, number, quoted
 from secret_jax.inspect.rounding import PrintedTerm, printed_model
 from secret_jax.inspect.tree_view import TreeView
-from secret_jax.inspect.views import as_view
-from secret_jax.inspect.words import term_words
+from secret_jax.inspect.views import Readable, as_view
+from secret_jax.inspect.words import path_sentence, term_words
 from secret_jax.tree.routing import paths_of
 from secret_jax.tree.structure import Tree
 
@@ -51,13 +50,14 @@ _TITLE_CHARACTERS, _TITLE_LINES = 58, 3
 
 
 def plot_leaf(
-    tree: Tree | TreeView,
+    tree: Readable,
     node: int,
     X: TableLike = None,
     y: ArrayLike = None,
     *,
     max_terms: int | None = MOST_BARS,
     ax: Any = None,
+    output: int | str | None = None,
 ) -> Picture:
     """Draw the equation of a node, and its predictions against the targets.
 
@@ -72,6 +72,8 @@ def plot_leaf(
         Columns that are shown; None: all.
     ax : matplotlib Axes or sequence of two, optional
         By default a new figure is made.
+    output : int or str, optional
+        Which one, of several.
 
     Returns
     -------
@@ -106,7 +108,7 @@ def plot_leaf(
     """
     pyplot, _ = import_matplotlib()
     check_count("max_terms", max_terms)
-    view = as_view(tree)
+    view = as_view(tree, output)
     check_node(view.tree, node)
     if (X is None) != (y is None):
         raise ValueError("Give both X and y, or neither of them.")

@@ -28,9 +28,7 @@ from secret_jax.inspect.plot.style import (
 )
 from secret_jax.inspect.plot.surface import draw_surface
 from secret_jax.inspect.printing import counted_rows, entry, quoted
-from secret_jax.inspect.tree_view import TreeView
-from secret_jax.inspect.views import as_view
-from secret_jax.tree.structure import Tree
+from secret_jax.inspect.views import Readable, as_view
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,7 +39,7 @@ _LONGEST, _ROOM = 16, 40  # characters of a category, and of those below a pictu
 
 
 def plot_partition(
-    tree: Tree | TreeView,
+    tree: Readable,
     x: Any,
     y: Any = None,
     *,
@@ -50,6 +48,7 @@ def plot_partition(
     average: bool = False,
     resolution: int = 400,
     ax: Axes | None = None,
+    output: int | str | None = None,
 ) -> Picture:
     """Draw the prediction over one or two columns, with the splits.
 
@@ -75,6 +74,8 @@ def plot_partition(
         Points of the surface along each side.
     ax : matplotlib Axes, optional
         By default a new figure is made.
+    output : int or str, optional
+        Which one, of several.
 
     Raises
     ------
@@ -106,7 +107,7 @@ def plot_partition(
     ('x0', 'x1')
     """
     import_matplotlib()
-    view = as_view(tree)
+    view = as_view(tree, output)
     schema = view.tree.schema
     columns = [column_position(schema, one) for one in (x, y) if one is not None]
     if len(set(columns)) < len(columns):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
@@ -37,7 +38,7 @@ from secret_jax.inspect.printing import (
     short_number,
 )
 from secret_jax.inspect.tree_view import NumberView, TreeView
-from secret_jax.inspect.views import as_view
+from secret_jax.inspect.views import Readable, as_view
 from secret_jax.tree.structure import Tree
 
 if TYPE_CHECKING:
@@ -59,11 +60,13 @@ _BRIGHTNESS = 0.299, 0.587, 0.114  # of red, green and blue (ITU-R BT.601)
 
 
 def plot_tree(
-    tree: Tree | TreeView,
+    tree: Readable,
     *,
     ax: Axes | None = None,
     max_depth: int | Literal["auto"] | None = "auto",
     precision: int | None = None,
+    feature_names: Sequence[str] | None = None,
+    output: int | str | None = None,
 ) -> Picture:
     """Draw the tree, with the splits and equations in the units of the data.
 
@@ -78,6 +81,10 @@ def plot_tree(
         None: all.
     precision : int, optional
         Significant digits relative to the effect, 3 by default; see `export_text`.
+    feature_names : sequence of str, optional
+        Other names for the columns, one for each.
+    output : int or str, optional
+        Which one, of several.
 
     Raises
     ------
@@ -95,7 +102,7 @@ def plot_tree(
     far as there is room, with the numbers of `export_text`, which shows all.
     """
     pyplot, ScalarMappable = import_matplotlib()
-    view = as_view(tree)
+    view = as_view(tree, output, feature_names)
     tree = view.tree
     if isinstance(max_depth, str) and max_depth == "auto":
         max_depth = readable_depth(tree)
