@@ -53,8 +53,8 @@ def test_the_constructor_is_short():
 @pytest.mark.parametrize("value", VALUES, ids=repr)
 def test_every_value_is_offered_frozen_and_as_it_prints(value):
     kind = type(value)
-    assert getattr(secret_jax, kind.__name__, None) is kind or kind.__name__ == (
-        "Unpruned"  # which None stands for
+    assert getattr(secret_jax, kind.__name__, None) is kind or kind.__name__ in (
+        *("Unpruned", "SquaredError"),  # which None and the default stand for
     )
     assert eval(repr(value), vars(secret_jax) | {kind.__name__: kind}) == value
     for copied in (clone(value), pickle.loads(pickle.dumps(value))):
