@@ -188,7 +188,6 @@ def penalised(tree: Tree, penalty: float) -> Tree:
     tree : Tree
         With models; its noise variance is estimated in its leaves.
     penalty : float
-        At least 0, where every split that lowers the training error stays.
     """
     leaf = tree.is_leaf
     error = training_errors(tree)
