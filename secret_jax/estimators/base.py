@@ -371,8 +371,7 @@ class TreeEstimator(InspectionMixin, NestedParameters):
 
     def _forget_calibration(self) -> None:
         """Drop the scores of `conformalize`, which belong to one tree."""
-        for name in ("conformity_scores_", "conformity_weight_"):
-            self.__dict__.pop(name, None)
+        raise NotImplementedError
 
     def save(self, path: Any) -> None:
         """Write the fitted model to one file; see `secret_jax.tree.file`."""
