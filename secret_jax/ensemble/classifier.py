@@ -25,8 +25,8 @@ from secret_jax.estimators.base import Targets
 from secret_jax.estimators.classifier import SecretClassifier
 from secret_jax.estimators.parameters import CLASS_CONSTRAINTS, CLASS_NAMED, plan_of
 from secret_jax.fit.plan import Plan
+from secret_jax.inspect.class_sets import ClassSetsMixin
 from secret_jax.inspect.classes import with_all_classes
-from secret_jax.inspect.intervals import ClassSetsMixin
 from secret_jax.losses.classes import CrossEntropy
 from secret_jax.losses.interface import Loss
 
@@ -212,12 +212,13 @@ class SecretBoostingClassifier(ClassSetsMixin, ClassifierMixin, DistillingMixin)
     def _keep(self, boosting: Boosting, found: Boosted, targets: Targets) -> None:
         super()._keep(boosting, found, targets)
         rows = boosting.training
-        self._forget_calibration()
+        for name in ("conformity_scores_", "conformity_weight_"):
+            self.__dict__.pop(name, None)
         if found.unseen is not None:
             known = np.isfinite(found.unseen).all(axis=1)
             member = with_all_classes(rows.targets[known]) > 0.5
             said = self._probabilities(found.unseen[known])
-            self._calibrate_classes(said, member, rows.weight[known])
+            self._calibrated(said, member, rows.weight[known])
 
     def _scores(self, X: TableLike) -> np.ndarray:
         check_is_fitted(self)

@@ -14,12 +14,13 @@ from secret_jax.ensemble.boosting import Boosted, Boosting
 from secret_jax.ensemble.distilling import DistillingMixin
 from secret_jax.ensemble.of_numbers import OfNumbers
 from secret_jax.estimators.base import Targets
+from secret_jax.estimators.conformal import ConformalMixin
 from secret_jax.estimators.regressor import SecretRegressor
-from secret_jax.inspect.intervals import IntervalsMixin
+from secret_jax.inspect.intervals import forget_calibration
 
 
 class SecretBoostingRegressor(
-    OfNumbers, RegressorMixin, IntervalsMixin, DistillingMixin
+    ConformalMixin, OfNumbers, RegressorMixin, DistillingMixin
 ):
     """Boosted trees with linear models in their leaves.
 
@@ -125,7 +126,7 @@ class SecretBoostingRegressor(
     def _keep(self, boosting: Boosting, found: Boosted, targets: Targets) -> None:
         super()._keep(boosting, found, targets)
         rows = boosting.training
-        self._forget_calibration()
+        forget_calibration(self)
         schema, unseen = found.ensemble.schema, found.unseen
         said = self.ensemble_.values(rows.table) if unseen is None else unseen
         residual = np.array(schema.target_scales) * (rows.targets - said)
@@ -134,7 +135,7 @@ class SecretBoostingRegressor(
         each = np.sqrt(weight @ residual**2 / weight.sum())
         self.deviation_ = float(each[0]) if len(each) == 1 else each
         if unseen is not None and schema.n_outputs == 1:
-            deviation = np.full(len(residual), float(each[0]) or 1.0)
+            deviation = np.full(len(residual), self.deviation_)
             self._calibrate(residual[:, 0], deviation, weight)
 
     @overload

@@ -24,8 +24,8 @@ from secret_jax.estimators.parameters import (
     Named,
     cart_preset,
 )
+from secret_jax.inspect.class_sets import ClassSetsMixin
 from secret_jax.inspect.classes import Classes, with_all_classes
-from secret_jax.inspect.intervals import ClassSetsMixin
 from secret_jax.losses.classes import Brier
 from secret_jax.models.glm import ClassFrequencies
 from secret_jax.models.interface import LeafModel

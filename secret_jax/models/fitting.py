@@ -18,12 +18,12 @@ from secret_jax.models.row_groups import RowGroups, groups_of_levels
 from secret_jax.models.sharded import sharded_statistics
 from secret_jax.models.statistics import (
     NodeStatistics,
-    add,
-    no_statistics,
+    accumulate_to_root,
+    block_rows,
+    block_statistics,
+    empty_statistics,
+    merge_into,
     slice_statistics,
-    sum_upwards,
-    tile_block,
-    tile_statistics,
 )
 from secret_jax.runtime.progress import UNTOLD, Stage
 from secret_jax.tree.routing import apply, descend
@@ -143,7 +143,7 @@ def node_statistics(tree: Tree, rows: Rows | Sequence[RowSource]) -> NodeStatist
     """Compute the statistics of every node in one pass over rows, or over sources.
 
     Those of many rows are products of float32 numbers, in blocks; see
-    `tile_statistics`.
+    `block_statistics`.
     """
     if isinstance(rows, Rows):
         if rows.n_rows <= _FLOAT64_ROWS:
@@ -154,25 +154,24 @@ def node_statistics(tree: Tree, rows: Rows | Sequence[RowSource]) -> NodeStatist
     n_regressors, n_outputs = schema.n_regressors, schema.n_outputs
     leaves = np.flatnonzero(tree.is_leaf)
     number = np.cumsum(tree.is_leaf) - 1
-    most_rows = max((source.n_rows for source in rows), default=0)
-    block = tile_block(len(leaves), n_regressors + n_outputs, most_rows)
+    block = block_rows(len(leaves))
 
     def part(rows: Rows) -> tuple[np.ndarray, NodeStatistics]:
         group = number[apply(tree, rows.table)]
-        occupied, sums = tile_statistics(rows, n_regressors, group, len(leaves), block)
+        occupied, sums = block_statistics(rows, n_regressors, group, len(leaves))
         return leaves[occupied], sums
 
-    statistics = no_statistics(tree.n_nodes, n_regressors, n_outputs)
+    statistics = empty_statistics(tree.n_nodes, n_regressors, n_outputs)
     for source in rows:
         if isinstance(source, ShardedRows):
-            add(statistics, *sharded_statistics(tree, source))
+            merge_into(statistics, *sharded_statistics(tree, source))
             continue
         if isinstance(source, AddingSource):
-            source.add_up(part, block, statistics, add)
+            source.add_up(part, block, statistics, merge_into)
             continue
         for node, sums in source.blocks(part, block):
-            add(statistics, node, sums)
-    sum_upwards(statistics, tree.parent, tree.depth)
+            merge_into(statistics, node, sums)
+    accumulate_to_root(statistics, tree.parent, tree.depth)
     return statistics
 
 
@@ -207,11 +206,11 @@ def _sums(
     last = np.append(first, len(order))[1:]
     (x, _), targets, weight = rows
     sums = slice_statistics(x, None, targets, weight, n_regressors, order, first, last)
-    statistics = no_statistics(tree.n_nodes, n_regressors, n_outputs)
+    statistics = empty_statistics(tree.n_nodes, n_regressors, n_outputs)
     for every, some in zip(statistics, sums, strict=True):
         every[occupied] = some
     if upwards:
-        sum_upwards(statistics, tree.parent, tree.depth)
+        accumulate_to_root(statistics, tree.parent, tree.depth)
     return statistics
 
 

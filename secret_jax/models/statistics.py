@@ -2,33 +2,25 @@
 
 Statistics are taken once, at the leaves; an inner node's are the sums of its
 children's. They are centred (mean and scatter, not raw moments). Of few rows they are
-sums in float64 on the host; of many, the rows of a leaf are made contiguous within a
-block and cut into tiles, a tile's products are one small matrix product on the device
-about the tile's own mean (no scatter), and the few tiles are added up in float64.
+sums in float64; of many, the rows of a leaf are made contiguous within a block, and a
+few hundred of them are one product of float32 matrices about a number near their mean.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
-from secret_jax.data.device import block_of
 from secret_jax.data.rows import Rows
-from secret_jax.runtime.devices import in_32_bits, rows_at_once
-from secret_jax.runtime.linalg import AnyArray, safe_divide
-from secret_jax.runtime.moments import Moments, added_up, grouped
-from secret_jax.runtime.programs import program
+from secret_jax.runtime.moments import Moments, grouped
 from secret_jax.runtime.shapes import next_power_of_two
 from secret_jax.runtime.slices import slice_positions
 
-# Rows of a tile: half of them is what a leaf wastes in a block, and float32 sums of so
-# few numbers keep their digits.
-_TILE = 64
-# Blocks in which most leaves fill their tiles, and that stay in a cache.
+# Rows of a run: float32 sums of so few products keep their digits.
+_RUN = 512
+# Blocks in which most leaves have many rows, and that stay in a cache.
 _SMALLEST_BLOCK, _LARGEST_BLOCK = 1 << 15, 1 << 17
 # Maximum number of products of a slice that is summed together with others.
 _FEW_PRODUCTS = 1 << 15
@@ -95,7 +87,7 @@ class NodeStatistics(NamedTuple):
         )
 
 
-def no_statistics(n_nodes: int, n_regressors: int, n_outputs: int) -> NodeStatistics:
+def empty_statistics(n_nodes: int, n_regressors: int, n_outputs: int) -> NodeStatistics:
     """Make empty statistics."""
     width = n_regressors + n_outputs
     return NodeStatistics(
@@ -108,7 +100,7 @@ def no_statistics(n_nodes: int, n_regressors: int, n_outputs: int) -> NodeStatis
     )
 
 
-def add(
+def merge_into(
     statistics: NodeStatistics, node: Int[np.ndarray, " n_more"], more: NodeStatistics
 ) -> None:
     """Add statistics to those of some nodes, in place.
@@ -133,13 +125,13 @@ def add(
     np.maximum.at(statistics.rounding, node, more.rounding)
 
 
-def sum_upwards(
+def accumulate_to_root(
     statistics: NodeStatistics, parent: np.ndarray, depth: np.ndarray
 ) -> None:
     """Add the children's statistics to inner nodes, deepest level first, in place."""
     for level in range(depth.max(), 0, -1):
         child = np.flatnonzero(depth == level)
-        add(statistics, parent[child], statistics.take(child))
+        merge_into(statistics, parent[child], statistics.take(child))
         inner = np.unique(parent[child])
         # Rounding must not make the scatter asymmetric.
         scatter = statistics.scatter[inner]
@@ -156,7 +148,7 @@ def slice_statistics(
     start: Int[np.ndarray, " n_slices"],
     stop: Int[np.ndarray, " n_slices"],
 ) -> NodeStatistics:
-    """Compute statistics of the places ``order[start:stop]`` of each slice.
+    """Compute statistics of the places ``order[start:stop]`` of each slice, in float64.
 
     Parameters
     ----------
@@ -164,184 +156,114 @@ def slice_statistics(
         The regressors come first.
     row : ndarray of shape (n_places,), int, or None
         Row of every place; None: the places are the rows.
-    targets : ndarray of shape (n_places, n_outputs)
-    weight : ndarray of shape (n_places,)
-    order : ndarray of shape (n_places,), int
-    start, stop : ndarray of shape (n_slices,), int
-
-    Returns
-    -------
-    NodeStatistics
-        Sums in float64, on the host.
     """
-    n_outputs = targets.shape[1]
-    statistics = no_statistics(len(start), n_regressors, n_outputs)
-    width = n_regressors + n_outputs
-    small = (stop - start) * width**2 <= _FEW_PRODUCTS
-    _small_slices(statistics, small, x, row, targets, weight, order, start, stop)
-    for index in np.flatnonzero(~small):
-        place = order[start[index] : stop[index]]
+    n = n_regressors
+    statistics = empty_statistics(len(start), n, targets.shape[1])
+    width = statistics.mean.shape[1]
+
+    def rows_of(place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         joint = np.empty((len(place), width))
-        joint[:, :n_regressors] = x[place if row is None else row[place], :n_regressors]
-        joint[:, n_regressors:] = targets[place]
-        statistics.lower[index] = joint[:, n_regressors:].min(axis=0)
-        statistics.upper[index] = joint[:, n_regressors:].max(axis=0)
-        own_weight = weight[place].astype(np.float64)
-        total = own_weight.sum()
-        mean = own_weight @ joint / total
+        joint[:, :n] = x[place if row is None else row[place], :n]
+        joint[:, n:] = targets[place]
+        return joint, weight[place].astype(np.float64)
+
+    few = (stop - start) * width**2 <= _FEW_PRODUCTS
+    for index in np.flatnonzero(~few):
+        joint, own = rows_of(order[start[index] : stop[index]])
+        statistics.lower[index] = joint[:, n:].min(axis=0)
+        statistics.upper[index] = joint[:, n:].max(axis=0)
+        mean = own @ joint / own.sum()
         joint -= mean
-        statistics.weight[index] = total
-        statistics.mean[index] = mean
-        statistics.scatter[index] = (own_weight[:, None] * joint).T @ joint
+        statistics.weight[index], statistics.mean[index] = own.sum(), mean
+        statistics.scatter[index] = (own[:, None] * joint).T @ joint
+    # Of small slices all but the products at once: calls of NumPy for each would take
+    # longer than the work.
+    some = np.flatnonzero(few & (stop > start))
+    if not len(some):
+        return statistics
+    length = (stop - start)[some]
+    last = np.cumsum(length)
+    first = last - length
+    joint, own = rows_of(order[slice_positions(start[some], stop[some])])
+    total = np.add.reduceat(own, first)
+    mean = np.add.reduceat(own[:, None] * joint, first) / total[:, None]
+    statistics.lower[some] = np.minimum.reduceat(joint[:, n:], first)
+    statistics.upper[some] = np.maximum.reduceat(joint[:, n:], first)
+    statistics.weight[some], statistics.mean[some] = total, mean
+    joint -= np.repeat(mean, length, axis=0)
+    weighted = own[:, None] * joint
+    runs = zip(some.tolist(), first.tolist(), last.tolist(), strict=True)
+    for index, begin, end in runs:
+        part = slice(begin, end)
+        np.matmul(weighted[part].T, joint[part], out=statistics.scatter[index])
     return statistics
 
 
-def _small_slices(
-    statistics: NodeStatistics,
-    small: np.ndarray,
-    x: np.ndarray,
-    row: np.ndarray | None,
-    targets: np.ndarray,
-    weight: np.ndarray,
-    order: np.ndarray,
-    start: np.ndarray,
-    stop: np.ndarray,
-) -> None:
-    """Compute `slice_statistics` of all small slices at once, in place.
-
-    For each slice alone several calls of NumPy would take longer than the work; a
-    single one, for the products, does not.
-    """
-    occupied = np.flatnonzero(small & (stop > start))
-    if not len(occupied):
-        return
-    n = statistics.n_regressors
-    length = (stop - start)[occupied]
-    first = np.cumsum(length) - length
-    place = order[slice_positions(start[occupied], stop[occupied])]
-    joint = np.empty((len(place), n + statistics.n_outputs))
-    joint[:, :n] = x[place if row is None else row[place], :n]
-    joint[:, n:] = targets[place]
-    own = weight[place].astype(np.float64)
-    total = np.add.reduceat(own, first)
-    mean = np.add.reduceat(own[:, None] * joint, first) / total[:, None]
-    statistics.lower[occupied] = np.minimum.reduceat(joint[:, n:], first)
-    statistics.upper[occupied] = np.maximum.reduceat(joint[:, n:], first)
-    joint -= np.repeat(mean, length, axis=0)
-    weighted = own[:, None] * joint
-    runs = zip(
-        occupied.tolist(), first.tolist(), (first + length).tolist(), strict=True
-    )
-    for index, begin, end in runs:
-        np.matmul(
-            weighted[begin:end].T, joint[begin:end], out=statistics.scatter[index]
-        )
-    statistics.weight[occupied], statistics.mean[occupied] = total, mean
+def block_rows(n_groups: int) -> int:
+    """Number of rows to give `block_statistics` at once: many in most groups."""
+    return min(max(next_power_of_two(_RUN * n_groups), _SMALLEST_BLOCK), _LARGEST_BLOCK)
 
 
-def tile_block(n_groups: int, width: int, n_rows: int) -> int:
-    """Number of rows to give `tile_statistics` at once.
-
-    Parameters
-    ----------
-    n_groups : int
-        Leaves.
-    width : int
-        Regressors and outputs.
-    n_rows : int
-        Number of rows of the largest source.
-    """
-    wanted = next_power_of_two(2 * _TILE * n_groups)
-    suitable = min(max(wanted, _SMALLEST_BLOCK), _LARGEST_BLOCK)
-    return rows_at_once(4 * (4 * width + width**2 // _TILE + 4), suitable, n_rows)
-
-
-@program()
-def _tile_moments(
-    x: Float[AnyArray, "n_rows n_regressors"],
-    targets: Float[AnyArray, "n_rows n_outputs"],
-    weight: Float[AnyArray, "n_tiles tile"],
-    order: Int[AnyArray, "n_tiles tile"],
-) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Weight, mean and scatter of tiles of rows.
-
-    Parameters
-    ----------
-    x : Array of shape (n_rows, n_regressors), float32
-    targets : Array of shape (n_rows, n_outputs), float32
-    weight : Array of shape (n_tiles, tile), float32
-        Zero for padding.
-    order : Array of shape (n_tiles, tile), int32
-        Rows of the tiles.
-    """
-    joint = jnp.concatenate([x, targets], axis=1)[order]
-    total = jnp.sum(weight, axis=1)
-    mean = jnp.sum(weight[:, :, None] * joint, axis=1)
-    mean = safe_divide(mean, total[:, None])
-    offset = joint - mean[:, None, :]
-    scatter = jnp.einsum(
-        "kti,ktj->kij", weight[:, :, None] * offset, offset, precision="highest"
-    )
-    return total, mean, scatter
-
-
-def tile_statistics(
+def block_statistics(
     rows: Rows,
     n_regressors: int,
     group: Int[np.ndarray, " n_rows"],
     n_groups: int,
-    block: int,
 ) -> tuple[np.ndarray, NodeStatistics]:
-    """Compute statistics of the groups in a block of rows, tile by tile.
+    """Compute statistics of the groups in a block of rows.
 
     Parameters
     ----------
-    rows : Rows
-        On the host or on a device, at most ``block`` of them.
     group : ndarray of shape (n_rows,), int
         In [0, n_groups).
-    block : int
-        Rows of the compiled program, from `tile_block`.
 
     Returns
     -------
     occupied : ndarray of shape (n_occupied,), int
         The groups that have rows.
     statistics : NodeStatistics
-        One entry for each of them; products of float32 numbers, sums in float64.
+        One entry for each of them; products of float32 numbers, sums of their runs in
+        float64.
     """
     # Keys of two bytes are sorted by counting.
     key = group.astype(np.uint16 if n_groups <= 1 << 16 else np.int64)
     order = np.argsort(key, kind="stable")
     count = np.bincount(key, minlength=n_groups)
     occupied = np.flatnonzero(count)
-    count = count[occupied]
-    tiles = -(-count // _TILE)
-    first_tile = np.cumsum(tiles) - tiles
-    shift = first_tile * _TILE - (np.cumsum(count) - count)
-    place = np.arange(len(order)) + np.repeat(shift, count)
-    n_tiles = block // _TILE + next_power_of_two(n_groups)
-    row = np.zeros(n_tiles * _TILE, np.int32)
-    row[place] = order
-    weight = np.zeros(n_tiles * _TILE, np.float32)
-    weight[place] = rows.weight[order]
-    x = rows.table.x
-    x = x if x.shape[1] == n_regressors else x[:, :n_regressors]
-    part = slice(0, rows.n_rows)
-    with in_32_bits():
-        moments = _tile_moments(
-            block_of(x, part, block),
-            block_of(rows.targets.astype(np.float32), part, block),
-            weight.reshape(n_tiles, _TILE),
-            row.reshape(n_tiles, _TILE),
-        )
-        used = tiles.sum()
-        found = [np.asarray(array)[:used].astype(np.float64) for array in moments]
-    in_order = rows.targets[order]
-    begin = np.cumsum(count) - count
+    stop = np.cumsum(count[occupied])
+    start = stop - count[occupied]
+    joint = np.empty((rows.n_rows, 1 + n_regressors + rows.targets.shape[1]), "f4")
+    joint[:, 0] = 1.0
+    joint[:, 1 : 1 + n_regressors] = rows.table.x[:, :n_regressors]
+    joint[:, 1 + n_regressors :] = rows.targets
+    joint, targets = joint.take(order, axis=0), rows.targets[order]
+    root = None
+    if (rows.weight != 1.0).any():
+        root = np.sqrt(rows.weight[order]).astype(np.float32)[:, None]
+    width = joint.shape[1]
+    shift = np.zeros((len(occupied), width))
+    sums = np.zeros((len(occupied), width, width))
+    for index, (begin, end) in enumerate(
+        zip(start.tolist(), stop.tolist(), strict=True)
+    ):
+        # About a number near the mean, so that no large numbers cancel.
+        own = joint[begin:end]
+        near = own[:, 0] @ own / np.float32(end - begin)
+        near[0] = 0.0
+        own -= near
+        shift[index] = near
+        if root is not None:
+            own *= root[begin:end]
+        for first in range(0, end - begin, _RUN):
+            run = own[first : first + _RUN]
+            sums[index] += run.T @ run
+    weight, offset = sums[:, 0, 0], sums[:, 0, 1:] / sums[:, 0, :1]
+    between = weight[:, None, None] * offset[:, :, None] * offset[:, None, :]
     return occupied, NodeStatistics(
-        *added_up(Moments(*found), first_tile),
-        lower=np.minimum.reduceat(in_order, begin, axis=0),
-        upper=np.maximum.reduceat(in_order, begin, axis=0),
+        weight=weight,
+        mean=shift[:, 1:] + offset,
+        scatter=sums[:, 1:, 1:] - between,
+        lower=np.minimum.reduceat(targets, start, axis=0),
+        upper=np.maximum.reduceat(targets, start, axis=0),
         rounding=np.full(len(occupied), ROUNDING_32),
     )

@@ -94,7 +94,7 @@ class InformationCriterion(PruningRule):
         error = node_errors(tree, rows)
         n = float(np.sum(rows.weight))
         splits = _splits_above(tree)
-        normal = isinstance(tree.loss, SquaredError)
+        normal = not tree.loss.is_likelihood
         if normal:  # outputs are independent, with one variance in standardised units
             n = n * tree.n_outputs
         degrees = model_degrees(tree) * tree.loss.n_free(tree.n_outputs)
