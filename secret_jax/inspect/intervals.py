@@ -123,3 +123,9 @@ def calibrated_factor(model: Any, coverage: float, remedy: str) -> float:
         raise ValueError(f"coverage must be a float in (0, 1). Got {coverage!r}.")
     scores, weight = model.conformity_scores_, model.conformity_weight_
     return conformal_factor(scores, weight, float(coverage))
+
+
+def forget_calibration(model: Any) -> None:
+    """Drop the scores of a calibration, which belong to one fitted model."""
+    for name in ("conformity_scores_", "conformity_weight_"):
+        vars(model).pop(name, None)
