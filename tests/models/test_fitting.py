@@ -9,11 +9,12 @@ import pytest
 from configurations import STRUCTURE_FIELDS
 from handmade import BUSHY, CHAIN, SHAPES, STUMP, build_tree
 
-from secret_jax import Constant, LeafModel, LeastSquares, Models, Ridge
+from secret_jax import Constant, LeastSquares, Ridge
 from secret_jax.data.learning import learn_schema
 from secret_jax.data.roles import ColumnOptions
 from secret_jax.data.rows import Rows, Table, join
 from secret_jax.data.source import EncodedRows
+from secret_jax.interfaces import LeafModel, Models
 from secret_jax.models import fitting
 from secret_jax.models.errors import total_error
 from secret_jax.models.fitting import fit_models, node_statistics

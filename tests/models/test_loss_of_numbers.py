@@ -11,7 +11,8 @@ from scipy.optimize import minimize
 from sklearn.linear_model import PoissonRegressor, QuantileRegressor
 from sklearn.tree import DecisionTreeRegressor
 
-from secret_jax import Huber, Loss, Quantile, SecretRegressor
+from secret_jax import Huber, Quantile, SecretRegressor
+from secret_jax.interfaces import Loss
 from secret_jax.losses.classes import CrossEntropy
 from secret_jax.tree.file import ModelFileError
 
