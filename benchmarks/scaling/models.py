@@ -26,8 +26,9 @@ from sklearn.tree import DecisionTreeRegressor
 from benchmarks.accuracy.ours import code_version
 from benchmarks.scaling.exhaustive import exhaustive_tree
 from benchmarks.shared import say
-from secret_jax import GuideSplits, RetisSplits, SecretRegressor
+from secret_jax import SecretRegressor
 from secret_jax.grow import trees as growing
+from secret_jax.learners import GuideSplits, RetisSplits
 
 Predict = Callable[[np.ndarray], np.ndarray]
 

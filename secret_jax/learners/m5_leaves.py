@@ -61,7 +61,8 @@ class M5Linear(LeafModel):
 
     Examples
     --------
-    >>> from secret_jax import M5Linear, SecretRegressor
+    >>> from secret_jax import SecretRegressor
+    >>> from secret_jax.learners import M5Linear
     >>> SecretRegressor(leaf=M5Linear(smoothing=0.0)).leaf.smoothing
     0.0
     """

@@ -11,30 +11,32 @@ from configurations import every_configuration, refusal, regressor, shop
 
 from secret_jax import (
     Blend,
-    CartSplits,
     Constant,
     CostComplexity,
     CrossValidation,
     Distillation,
-    GuideSplits,
     HoldOut,
     InformationCriterion,
     LeastSquares,
-    M5Linear,
-    M5Splits,
-    PhdSplits,
     RefinementWarning,
-    RetisSplits,
     Ridge,
     RssSplits,
     SecretRegressor,
     SecretSplits,
     SoftGates,
     StandardErrors,
-    SupportSplits,
     Tao,
 )
 from secret_jax.data.columns import UnseenCategoryWarning
+from secret_jax.learners import (
+    CartSplits,
+    GuideSplits,
+    M5Linear,
+    M5Splits,
+    PhdSplits,
+    RetisSplits,
+    SupportSplits,
+)
 from secret_jax.tree.structure import SplitKind
 
 N_ROWS = 60

@@ -20,20 +20,23 @@ from secret_jax import (
     CostComplexity,
     Distillation,
     HoldOut,
+    Ridge,
+    RssSplits,
+    SecretRegressor,
+    SecretSplits,
+    Tao,
+    learners,
+)
+from secret_jax.estimators.parameters import NAMED
+from secret_jax.interfaces import (
     LeafModel,
     Models,
     Pruned,
     PruningRule,
     Refinement,
-    Ridge,
-    RssSplits,
-    SecretRegressor,
-    SecretSplits,
     Split,
     SplitFinder,
-    Tao,
 )
-from secret_jax.estimators.parameters import NAMED
 from secret_jax.refine.interface import Fitted, Refined
 from secret_jax.runtime.values import Value, at_least, constraints_of
 from secret_jax.tree.structure import SplitKind, compact
@@ -53,10 +56,10 @@ def test_the_constructor_is_short():
 @pytest.mark.parametrize("value", VALUES, ids=repr)
 def test_every_value_is_offered_frozen_and_as_it_prints(value):
     kind = type(value)
-    assert getattr(secret_jax, kind.__name__, None) is kind or kind.__name__ in (
-        *("Unpruned", "SquaredError"),  # which None and the default stand for
-    )
-    assert eval(repr(value), vars(secret_jax) | {kind.__name__: kind}) == value
+    # None and the default of a loss stand for the others.
+    public = [getattr(home, kind.__name__, None) for home in (secret_jax, learners)]
+    assert kind in public or kind.__name__ in ("Unpruned", "SquaredError")
+    assert eval(repr(value), {kind.__name__: kind}) == value
     for copied in (clone(value), pickle.loads(pickle.dumps(value))):
         assert type(copied) is kind
         assert copied == value

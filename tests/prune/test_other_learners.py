@@ -12,7 +12,6 @@ from sklearn.tree import DecisionTreeRegressor
 
 from secret_jax import (
     InformationCriterion,
-    M5Pruning,
     SecretClassifier,
     SecretRegressor,
     StandardErrors,
@@ -20,6 +19,7 @@ from secret_jax import (
 from secret_jax.data.encoding import encode
 from secret_jax.data.rows import Rows
 from secret_jax.estimators.parameters import CLASS_NAMED, NAMED, value_of
+from secret_jax.learners import M5Pruning
 from secret_jax.prune.interface import Evidence
 from secret_jax.tree.degrees import model_degrees, split_degrees
 from secret_jax.tree.routing import apply, values

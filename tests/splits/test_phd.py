@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from secret_jax import LeastSquares, PhdSplits, SecretRegressor
+from secret_jax import LeastSquares, SecretRegressor
+from secret_jax.learners import PhdSplits
 from secret_jax.tree.structure import SplitKind
 
 

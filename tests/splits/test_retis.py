@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from benchmarks.scaling.exhaustive import exhaustive_tree
-from secret_jax import LeastSquares, RetisSplits, SecretRegressor
+from secret_jax import LeastSquares, SecretRegressor
+from secret_jax.learners import RetisSplits
 from secret_jax.tree.structure import SplitKind
 
 

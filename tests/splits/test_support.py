@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from secret_jax import SecretRegressor, SupportSplits
+from secret_jax import SecretRegressor
+from secret_jax.learners import SupportSplits
 from secret_jax.learners.sign_tests import class_means, normal_score, t_statistics
 from secret_jax.tree.structure import SplitKind
 
