@@ -27,6 +27,7 @@ from secret_jax.estimators.parameters import CLASS_CONSTRAINTS, CLASS_NAMED, pla
 from secret_jax.fit.plan import Plan
 from secret_jax.inspect.class_sets import ClassSetsMixin
 from secret_jax.inspect.classes import with_all_classes
+from secret_jax.inspect.intervals import forget_calibration
 from secret_jax.losses.classes import CrossEntropy
 from secret_jax.losses.interface import Loss
 
@@ -212,8 +213,7 @@ class SecretBoostingClassifier(ClassSetsMixin, ClassifierMixin, DistillingMixin)
     def _keep(self, boosting: Boosting, found: Boosted, targets: Targets) -> None:
         super()._keep(boosting, found, targets)
         rows = boosting.training
-        for name in ("conformity_scores_", "conformity_weight_"):
-            self.__dict__.pop(name, None)
+        forget_calibration(self)
         if found.unseen is not None:
             known = np.isfinite(found.unseen).all(axis=1)
             member = with_all_classes(rows.targets[known]) > 0.5
