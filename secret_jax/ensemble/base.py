@@ -20,8 +20,9 @@ from secret_jax.data.validation import (
     scaled_weight,
     validated,
 )
-from secret_jax.ensemble.boosting import Boosted, Boosting
+from secret_jax.ensemble.boosting import Boosting
 from secret_jax.ensemble.estimator import EnsembleEstimator, encoded
+from secret_jax.ensemble.model import Boosted
 from secret_jax.ensemble.options import SIZES, BoostOptions, TreeSize
 from secret_jax.estimators.base import Targets
 from secret_jax.fit.plan import Plan
@@ -184,6 +185,8 @@ class BoostingEstimator(EnsembleEstimator):
         self._grown_with = fixed, seed
 
     def _keep(self, boosting: Boosting, found: Boosted, targets: Targets) -> None:
+        for name in ("conformity_scores_", "conformity_weight_"):
+            vars(self).pop(name, None)
         vars(self).update(targets.learned)
         self.ensemble_ = found.ensemble
         self.validation_errors_ = found.members[0].errors

@@ -16,8 +16,7 @@ import numpy as np
 from secret_jax.data.rows import Rows, Table, shuffled
 from secret_jax.data.sampling import ROW_ORDER, hold_out
 from secret_jax.data.schema import TableSchema
-from secret_jax.ensemble.boosting import Boosted
-from secret_jax.ensemble.model import Ensemble
+from secret_jax.ensemble.model import Boosted, Ensemble
 from secret_jax.fit.plan import Plan
 from secret_jax.grow.frontier import Root
 from secret_jax.grow.trees import Recipe
