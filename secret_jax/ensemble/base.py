@@ -26,6 +26,7 @@ from secret_jax.ensemble.model import Boosted
 from secret_jax.ensemble.options import SIZES, BoostOptions, TreeSize
 from secret_jax.estimators.base import Targets
 from secret_jax.fit.plan import Plan
+from secret_jax.inspect.intervals import forget_calibration
 from secret_jax.losses.interface import Loss
 from secret_jax.losses.numbers import SQUARED_ERROR
 from secret_jax.runtime.progress import Progress, Stage
@@ -185,8 +186,7 @@ class BoostingEstimator(EnsembleEstimator):
         self._grown_with = fixed, seed
 
     def _keep(self, boosting: Boosting, found: Boosted, targets: Targets) -> None:
-        for name in ("conformity_scores_", "conformity_weight_"):
-            vars(self).pop(name, None)
+        forget_calibration(self)
         vars(self).update(targets.learned)
         self.ensemble_ = found.ensemble
         self.validation_errors_ = found.members[0].errors

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, ClassVar, Literal, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -15,12 +15,12 @@ from secret_jax.ensemble.distilling import DistillingMixin
 from secret_jax.ensemble.model import Boosted
 from secret_jax.ensemble.of_numbers import OfNumbers
 from secret_jax.estimators.base import Targets
+from secret_jax.estimators.conformal import ConformalMixin
 from secret_jax.estimators.regressor import SecretRegressor
-from secret_jax.inspect.intervals import IntervalsMixin, without_zeros
 
 
 class SecretBoostingRegressor(
-    IntervalsMixin, OfNumbers, RegressorMixin, DistillingMixin
+    ConformalMixin, OfNumbers, RegressorMixin, DistillingMixin
 ):
     """Boosted trees with linear models in their leaves.
 
@@ -123,22 +123,19 @@ class SecretBoostingRegressor(
     True
     """
 
-    _no_calibration: ClassVar[str] = (
-        "predict_interval needs rows that the boosters have not seen, and the last fit "
-        "left none out. Call conformalize(X, y) with other rows."
-    )
-
     def _keep(self, boosting: Boosting, found: Boosted, targets: Targets) -> None:
         super()._keep(boosting, found, targets)
-        rows, schema, unseen = boosting.training, boosting.schema, found.unseen
-        value = self.ensemble_.values(rows.table) if unseen is None else unseen
-        residual = np.array(schema.target_scales) * (rows.targets - value)
+        rows = boosting.training
+        schema, unseen = found.ensemble.schema, found.unseen
+        said = self.ensemble_.values(rows.table) if unseen is None else unseen
+        residual = np.array(schema.target_scales) * (rows.targets - said)
         known = np.isfinite(residual).all(axis=1)
         residual, weight = residual[known], rows.weight[known]
-        deviation = np.sqrt(weight @ residual**2 / weight.sum())
-        self.deviation_ = float(deviation[0]) if len(deviation) == 1 else deviation
+        each = np.sqrt(weight @ residual**2 / weight.sum())
+        self.deviation_ = float(each[0]) if len(each) == 1 else each
         if unseen is not None and schema.n_outputs == 1:
-            self._calibrate(residual[:, 0], without_zeros(deviation), weight)
+            deviation = np.full(len(residual), self.deviation_)
+            self._calibrate(residual[:, 0], deviation, weight)
 
     @overload
     def predict(

@@ -16,9 +16,10 @@ from secret_jax.data.validation import (
     validated_targets,
 )
 from secret_jax.estimators.base import Targets, TreeEstimator
+from secret_jax.estimators.conformal import ConformalMixin
 from secret_jax.estimators.parameters import CONSTRAINTS, value_of
 from secret_jax.estimators.presets import Presets
-from secret_jax.inspect.intervals import IntervalsMixin, node_deviations
+from secret_jax.inspect.intervals import node_deviations
 from secret_jax.losses.interface import Loss
 from secret_jax.losses.numbers import SquaredError
 from secret_jax.models.interface import LeafModel
@@ -32,7 +33,7 @@ from secret_jax.tree import routing
 
 
 class SecretRegressor(
-    IntervalsMixin, RegressorMixin, TreeEstimator, StreamMixin, Presets
+    ConformalMixin, RegressorMixin, TreeEstimator, StreamMixin, Presets
 ):
     """Readable regression tree with linear models in its leaves.
 

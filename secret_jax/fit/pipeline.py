@@ -18,7 +18,6 @@ from secret_jax.data.sampling import ROW_ORDER, hold_out
 from secret_jax.data.source import RowSource
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import CheckedRows, Prepared, prepare
-from secret_jax.grow.cost import what_takes_long
 from secret_jax.losses.interface import Loss
 from secret_jax.models.fitting import fit_models, node_statistics
 from secret_jax.models.short_models import with_short_equations
@@ -28,7 +27,7 @@ from secret_jax.prune.interface import Evidence, Pruned, PruningRule
 from secret_jax.prune.path import of_size
 from secret_jax.prune.watch import LEVELS_BELOW, Watch
 from secret_jax.refine.interface import Candidate, Fitted, FoldFit, Refined
-from secret_jax.runtime.progress import UNTOLD, Note, Stage
+from secret_jax.runtime.progress import UNTOLD, Stage
 from secret_jax.tree.bounds import bounded
 from secret_jax.tree.plain import ROWS_LOOKED_AT, with_plain_splits
 from secret_jax.tree.structure import Tree
@@ -60,15 +59,6 @@ def fit_tree(plan: Plan, given: CheckedRows, eval_set: CheckedRows | None) -> Fi
 
 def fit_prepared(plan: Plan, prepared: Prepared) -> FitResult:
     """Fit a tree as `fit_tree`, to rows that were read and measured."""
-    columns = plan.columns
-    long = what_takes_long(
-        prepared.schema,
-        prepared.rows.n_rows,
-        oblique=any(plan.kinds),
-        indicators=bool(columns.category_indicators or columns.missing_indicators),
-    )
-    if long:
-        plan.progress(Note(long))
     fitted = grown(plan, prepared, chosen_rule(plan, prepared))
     full, short = _with_final_models(plan, prepared, fitted, fitted.tree)
     return FitResult(short, fitted._replace(tree=full), prepared)
