@@ -97,6 +97,7 @@ ABLATIONS = {
 _READING = ("inspect", "cli", "datasets")
 
 
+@functools.cache
 def code_version() -> str:
     """Checksum of the code that fits, whatever its comments and docstrings say."""
     folder = Path(secret_jax.__file__).parent

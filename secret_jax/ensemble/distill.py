@@ -16,12 +16,11 @@ import numpy as np
 from secret_jax.data.rows import Rows, Table, shuffled
 from secret_jax.data.sampling import ROW_ORDER, hold_out
 from secret_jax.data.schema import TableSchema
+from secret_jax.ensemble.growth import total_error
 from secret_jax.ensemble.model import Boosted, Ensemble
 from secret_jax.fit.plan import Plan
 from secret_jax.grow.trees import Recipe
 from secret_jax.losses.interface import Loss
-from secret_jax.losses.numbers import SquaredError
-from secret_jax.models.errors import total_error
 from secret_jax.models.fitting import node_statistics
 from secret_jax.models.short_models import with_short_equations
 from secret_jax.prune.cross_validation import CrossValidation
@@ -160,8 +159,7 @@ def distil(
     tree = bounded(tree, statistics.lower[0], statistics.upper[0])
     tolerance = plan.equation_tolerance
     tree = with_short_equations(tree, statistics, rows, recipe.leaf, tolerance)
-    unit = _variance(rows) if isinstance(tree.loss, SquaredError) else 1.0
-    done = Distilled(tree, whole.n_leaves, chosen.error / unit, chosen.fidelity)
+    done = Distilled(tree, whole.n_leaves, chosen.error, chosen.fidelity)
     if not soft:
         return done
     return _softened(done, teacher, rows, learned, plan, schema, max_leaf_nodes, best)
@@ -199,14 +197,15 @@ def _cut(
         fold_trees, teacher.folds, teacher.parts, strict=True
     ):
         held_out = rows.take(part)
-        prediction = each.loss.prediction(values(each, held_out.table))
-        teaching = predict(held_out.table)
-        lost += total_error(each, held_out)
+        value, teaching = values(each, held_out.table), predict(held_out.table)
+        prediction = each.loss.prediction(value)
+        lost += total_error(each.loss, held_out, value)
         own += _square(teaching - prediction, held_out)
         mean = held_out.weight @ teaching / held_out.weight.sum()
         other += _square(teaching - mean, held_out)
     if not fold_trees:
-        return _Cut(tree, total_error(tree, rows), np.nan, np.nan)
+        total = total_error(tree.loss, rows, values(tree, rows.table))
+        return _Cut(tree, total, np.nan, np.nan)
     error = lost / rows.weight.sum()
     fidelity = 1.0 - own / other if other > 0 else np.nan
     return _Cut(tree, error if pruned is None else pruned.value, error, fidelity)
@@ -277,9 +276,3 @@ def _softened(
 
 def _square(difference: np.ndarray, rows: Rows) -> float:
     return float(rows.weight @ (difference**2).sum(axis=1))
-
-
-def _variance(rows: Rows) -> float:
-    mean = rows.weight @ rows.targets / rows.weight.sum()
-    total = _square(rows.targets - mean, rows) / rows.weight.sum()
-    return total if total > 0 else 1.0

@@ -61,8 +61,10 @@ class M5Pruning(PruningRule):
         spent, n = model_degrees(judged), judged.weight
         if isinstance(tree.loss, ClassLoss):  # classes share their rows
             spent = spent * tree.loss.n_free(tree.n_outputs)
-        absolute = Quantile() if isinstance(tree.loss, SquaredError) else None
-        error = node_errors(judged, evidence.training, loss=absolute)
+        squares = isinstance(tree.loss, SquaredError)
+        loss = Quantile() if squares else tree.loss  # of the median: half the absolute
+        error = node_errors(judged, evidence.training, loss=loss)
+        error = 2.0 * error if squares else error
         best = np.array(list(map(_estimated, error, spent, n)))
         keep = np.zeros(tree.n_nodes, bool)
         for node in np.flatnonzero(~tree.is_leaf)[::-1]:  # children before parents

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 from jaxtyping import Float
+from scipy.linalg import lapack
 
 from secret_jax.data.schema import TableSchema
 from secret_jax.losses.interface import Loss, Pair
@@ -50,15 +51,13 @@ def with_standard_errors(tree: Tree, levels: Iterator[RowGroups]) -> Tree:
         for output in range(tree.n_outputs):
             slope, curvature = (of_rows[:, output] for of_rows in derivatives)
             for place, node in enumerate(group.node):
-                rows_of = slice(group.start[place], group.stop[place])
+                rows, weight = group.rows[place], group.weight[group.rows[place]]
                 slopes = tree.coefficient[node, output, 1:]
                 found[node, output] = _errors(
-                    group.x[rows_of] - tree.center[node],
+                    group.x[rows] - tree.center[node],
                     _members(tree.schema, slopes),
-                    group.weight[rows_of] * curvature[rows_of],
-                    None
-                    if loss.is_likelihood
-                    else group.weight[rows_of] * slope[rows_of] ** 2,
+                    weight * curvature[rows],
+                    None if loss.is_likelihood else weight * slope[rows] ** 2,
                 )
     return replace(tree, standard_error=found)
 
@@ -118,16 +117,8 @@ def _errors(
 
 def _determined(gram: np.ndarray) -> np.ndarray:
     """Terms that do not depend linearly on others, by pivoted Cholesky."""
-    left, factors = np.diagonal(gram).copy(), np.empty((len(gram), 0))
-    least = np.where(left > 0, _LEAST_UNSAID * left, np.inf)
-    chosen: list[int] = []
-    while True:
-        usable = left > least
-        usable[chosen] = False
-        if not usable.any():
-            return np.sort(np.array(chosen, int))
-        best = int(np.argmax(np.where(usable, left / np.diagonal(gram), 0.0)))
-        column = (gram[:, best] - factors @ factors[best]) / np.sqrt(left[best])
-        left = left - column**2
-        factors = np.column_stack([factors, column])
-        chosen.append(best)
+    square = np.diagonal(gram)
+    unit = np.where(square > 0, 1.0 / np.sqrt(np.where(square > 0, square, 1.0)), 0.0)
+    correlation = gram * unit * unit[:, None]
+    _, pivot, rank, _ = lapack.dpstrf(correlation, tol=_LEAST_UNSAID)  # pyright: ignore[reportAttributeAccessIssue]
+    return np.sort(pivot[:rank] - 1)

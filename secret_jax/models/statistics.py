@@ -87,7 +87,7 @@ class NodeStatistics(NamedTuple):
         )
 
 
-def no_statistics(n_nodes: int, n_regressors: int, n_outputs: int) -> NodeStatistics:
+def empty_statistics(n_nodes: int, n_regressors: int, n_outputs: int) -> NodeStatistics:
     """Make empty statistics."""
     width = n_regressors + n_outputs
     return NodeStatistics(
@@ -100,7 +100,7 @@ def no_statistics(n_nodes: int, n_regressors: int, n_outputs: int) -> NodeStatis
     )
 
 
-def add(
+def merge_into(
     statistics: NodeStatistics, node: Int[np.ndarray, " n_more"], more: NodeStatistics
 ) -> None:
     """Add statistics to those of some nodes, in place.
@@ -125,13 +125,13 @@ def add(
     np.maximum.at(statistics.rounding, node, more.rounding)
 
 
-def sum_upwards(
+def accumulate_to_root(
     statistics: NodeStatistics, parent: np.ndarray, depth: np.ndarray
 ) -> None:
     """Add the children's statistics to inner nodes, deepest level first, in place."""
     for level in range(depth.max(), 0, -1):
         child = np.flatnonzero(depth == level)
-        add(statistics, parent[child], statistics.take(child))
+        merge_into(statistics, parent[child], statistics.take(child))
         inner = np.unique(parent[child])
         # Rounding must not make the scatter asymmetric.
         scatter = statistics.scatter[inner]
@@ -148,7 +148,7 @@ def slice_statistics(
     start: Int[np.ndarray, " n_slices"],
     stop: Int[np.ndarray, " n_slices"],
 ) -> NodeStatistics:
-    """Compute statistics of the places ``order[start:stop]`` of each slice.
+    """Compute statistics of the places ``order[start:stop]`` of each slice, in float64.
 
     Parameters
     ----------
@@ -156,79 +156,47 @@ def slice_statistics(
         The regressors come first.
     row : ndarray of shape (n_places,), int, or None
         Row of every place; None: the places are the rows.
-    targets : ndarray of shape (n_places, n_outputs)
-    weight : ndarray of shape (n_places,)
-    order : ndarray of shape (n_places,), int
-    start, stop : ndarray of shape (n_slices,), int
-
-    Returns
-    -------
-    NodeStatistics
-        Sums in float64, on the host.
     """
-    n_outputs = targets.shape[1]
-    statistics = no_statistics(len(start), n_regressors, n_outputs)
-    width = n_regressors + n_outputs
-    small = (stop - start) * width**2 <= _FEW_PRODUCTS
-    _small_slices(statistics, small, x, row, targets, weight, order, start, stop)
-    for index in np.flatnonzero(~small):
-        place = order[start[index] : stop[index]]
+    n = n_regressors
+    statistics = empty_statistics(len(start), n, targets.shape[1])
+    width = statistics.mean.shape[1]
+
+    def rows_of(place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         joint = np.empty((len(place), width))
-        joint[:, :n_regressors] = x[place if row is None else row[place], :n_regressors]
-        joint[:, n_regressors:] = targets[place]
-        statistics.lower[index] = joint[:, n_regressors:].min(axis=0)
-        statistics.upper[index] = joint[:, n_regressors:].max(axis=0)
-        own_weight = weight[place].astype(np.float64)
-        total = own_weight.sum()
-        mean = own_weight @ joint / total
+        joint[:, :n] = x[place if row is None else row[place], :n]
+        joint[:, n:] = targets[place]
+        return joint, weight[place].astype(np.float64)
+
+    few = (stop - start) * width**2 <= _FEW_PRODUCTS
+    for index in np.flatnonzero(~few):
+        joint, own = rows_of(order[start[index] : stop[index]])
+        statistics.lower[index] = joint[:, n:].min(axis=0)
+        statistics.upper[index] = joint[:, n:].max(axis=0)
+        mean = own @ joint / own.sum()
         joint -= mean
-        statistics.weight[index] = total
-        statistics.mean[index] = mean
-        statistics.scatter[index] = (own_weight[:, None] * joint).T @ joint
-    return statistics
-
-
-def _small_slices(
-    statistics: NodeStatistics,
-    small: np.ndarray,
-    x: np.ndarray,
-    row: np.ndarray | None,
-    targets: np.ndarray,
-    weight: np.ndarray,
-    order: np.ndarray,
-    start: np.ndarray,
-    stop: np.ndarray,
-) -> None:
-    """Compute `slice_statistics` of all small slices at once, in place.
-
-    For each slice alone several calls of NumPy would take longer than the work; a
-    single one, for the products, does not.
-    """
-    occupied = np.flatnonzero(small & (stop > start))
-    if not len(occupied):
-        return
-    n = statistics.n_regressors
-    length = (stop - start)[occupied]
-    first = np.cumsum(length) - length
-    place = order[slice_positions(start[occupied], stop[occupied])]
-    joint = np.empty((len(place), n + statistics.n_outputs))
-    joint[:, :n] = x[place if row is None else row[place], :n]
-    joint[:, n:] = targets[place]
-    own = weight[place].astype(np.float64)
+        statistics.weight[index], statistics.mean[index] = own.sum(), mean
+        statistics.scatter[index] = (own[:, None] * joint).T @ joint
+    # Of small slices all but the products at once: calls of NumPy for each would take
+    # longer than the work.
+    some = np.flatnonzero(few & (stop > start))
+    if not len(some):
+        return statistics
+    length = (stop - start)[some]
+    last = np.cumsum(length)
+    first = last - length
+    joint, own = rows_of(order[slice_positions(start[some], stop[some])])
     total = np.add.reduceat(own, first)
     mean = np.add.reduceat(own[:, None] * joint, first) / total[:, None]
-    statistics.lower[occupied] = np.minimum.reduceat(joint[:, n:], first)
-    statistics.upper[occupied] = np.maximum.reduceat(joint[:, n:], first)
+    statistics.lower[some] = np.minimum.reduceat(joint[:, n:], first)
+    statistics.upper[some] = np.maximum.reduceat(joint[:, n:], first)
+    statistics.weight[some], statistics.mean[some] = total, mean
     joint -= np.repeat(mean, length, axis=0)
     weighted = own[:, None] * joint
-    runs = zip(
-        occupied.tolist(), first.tolist(), (first + length).tolist(), strict=True
-    )
+    runs = zip(some.tolist(), first.tolist(), last.tolist(), strict=True)
     for index, begin, end in runs:
-        np.matmul(
-            weighted[begin:end].T, joint[begin:end], out=statistics.scatter[index]
-        )
-    statistics.weight[occupied], statistics.mean[occupied] = total, mean
+        part = slice(begin, end)
+        np.matmul(weighted[part].T, joint[part], out=statistics.scatter[index])
+    return statistics
 
 
 def block_rows(n_groups: int) -> int:

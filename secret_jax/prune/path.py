@@ -114,9 +114,12 @@ def weakest_links(
         node = int(np.argmin(per_unit))
         if per_unit[node] > alphas[-1]:
             alphas.append(float(per_unit[node]))
-        gone = _below(tree, node) & split
-        split &= ~gone
-        step[gone] = len(alphas) - 1
+        waiting = [node]
+        while waiting:
+            below = waiting.pop()
+            if split[below]:
+                split[below], step[below] = False, len(alphas) - 1
+                waiting += [tree.left[below], tree.right[below]]
         less_error = error_below[node] - error[node]
         less_size = size_below[node] - size[node]
         while node >= 0:
@@ -136,18 +139,6 @@ def _rising(tree: Tree, size: np.ndarray) -> np.ndarray:
         children = size[[tree.left[node], tree.right[node]]]
         size[node] = min(size[node], children.sum() - 1.0)
     return size
-
-
-def _below(tree: Tree, node: int) -> np.ndarray:
-    """Mask of a node and its descendants."""
-    mask = np.zeros(tree.n_nodes, bool)
-    waiting = [node]
-    while waiting:
-        current = waiting.pop()
-        mask[current] = True
-        if tree.left[current] >= 0:
-            waiting += [int(tree.left[current]), int(tree.right[current])]
-    return mask
 
 
 def training_errors(tree: Tree) -> np.ndarray:
@@ -190,7 +181,6 @@ def penalised(tree: Tree, penalty: float) -> Tree:
     tree : Tree
         With models; its noise variance is estimated in its leaves.
     penalty : float
-        At least 0, where every split that lowers the training error stays.
     """
     leaf = tree.is_leaf
     error = training_errors(tree)

@@ -61,10 +61,10 @@ class StandardErrors(PruningRule):
 
     def __call__(self, tree: Tree, evidence: Evidence) -> Pruned:
         """Choose the subtree; return it with its cross-validated error."""
-        found = cross_validated(tree, evidence, _path)
+        found = cross_validated(tree, evidence, _path_by_leaves)
         least = smallest_within(found.error)
         losses, weight = [], []
-        for fold, subtree in enumerate(found.fold_subtrees(evidence, least)):
+        for fold, subtree in enumerate(found.fold_trees(least)):
             rows = evidence.held_out_of(fold)
             losses.append(row_errors(subtree, rows) / rows.weight)
             weight.append(rows.weight)
@@ -72,12 +72,7 @@ class StandardErrors(PruningRule):
         if losses:  # there are no parts of a single row
             spread = standard_error_of_sum(*map(np.concatenate, (losses, weight)))
             most += self.factor * spread
-        best = smallest_within(found.error, most)
-        return Pruned(
-            found.path.subtree(tree, best),
-            float(found.error[best]),
-            found.fold_subtrees(evidence, best),
-        )
+        return found.pruned(tree, smallest_within(found.error, most), found.error)
 
 
 def standard_error_of_sum(losses: np.ndarray, weight: np.ndarray) -> float:
@@ -97,6 +92,6 @@ def standard_error_of_sum(losses: np.ndarray, weight: np.ndarray) -> float:
     return float(np.sqrt(weight @ (losses - mean) ** 2))
 
 
-def _path(tree: Tree) -> PruningPath:
+def _path_by_leaves(tree: Tree) -> PruningPath:
     """Weakest-link path by penalty per leaf, in units of the mean error."""
     return weakest_links(tree, training_errors(tree) / tree.weight[0])

@@ -20,9 +20,9 @@ from secret_jax.models.linear import (
 )
 from secret_jax.models.statistics import (
     NodeStatistics,
-    no_statistics,
+    accumulate_to_root,
+    empty_statistics,
     slice_statistics,
-    sum_upwards,
 )
 
 P = 4
@@ -37,14 +37,14 @@ BELOW = {0: [1, 3, 5, 6], 2: [3, 5, 6], 4: [5, 6], 1: [1], 3: [3], 5: [5], 6: [6
 def node_statistics(x, targets, weight, leaf, parent, depth) -> NodeStatistics:
     """Of all nodes, from the leaf of every row."""
     targets = targets if targets.ndim == 2 else targets[:, None]
-    statistics = no_statistics(len(parent), x.shape[1], targets.shape[1])
+    statistics = empty_statistics(len(parent), x.shape[1], targets.shape[1])
     order = np.argsort(leaf, kind="stable")
     occupied, first = np.unique(leaf[order], return_index=True)
     last = np.append(first, len(order))[1:]
     found = slice_statistics(x, None, targets, weight, x.shape[1], order, first, last)
     for whole, own in zip(statistics, found, strict=True):
         whole[occupied] = own
-    sum_upwards(statistics, parent, depth)
+    accumulate_to_root(statistics, parent, depth)
     return statistics
 
 
