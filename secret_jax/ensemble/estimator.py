@@ -26,7 +26,7 @@ from secret_jax.data.validation import (
     validated,
 )
 from secret_jax.ensemble.model import Ensemble
-from secret_jax.ensemble.reading import BoosterReading
+from secret_jax.ensemble.reading import BoosterInspection
 from secret_jax.estimators.base import Targets
 from secret_jax.estimators.parameters import CONSTRAINTS
 from secret_jax.fit.plan import Plan
@@ -44,7 +44,7 @@ OF_THE_TREE = (
 )
 
 
-class EnsembleEstimator(BoosterReading, BaseEstimator):
+class EnsembleEstimator(BoosterInspection, BaseEstimator):
     """Base of all estimators that are sums of trees: reading of tables, files."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {

@@ -99,33 +99,40 @@ def weakest_links(
         Subtrees that are never alone the best are left out.
     """
     size = np.ones(tree.n_nodes) if size is None else _rising(tree, size)
-    error_below = error.astype(np.float64)
-    size_below = size.astype(np.float64)
-    for node in np.flatnonzero(~tree.is_leaf)[::-1]:  # children before parents
-        children = [tree.left[node], tree.right[node]]
-        error_below[node] = error_below[children].sum()
-        size_below[node] = size_below[children].sum()
-    split = ~tree.is_leaf
+    # Numbers of Python: the nodes are few, and are looked at one by one.
+    left, right, parent = tree.left.tolist(), tree.right.tolist(), tree.parent.tolist()
+    own_error = error.astype(np.float64).tolist()
+    own_size = size.astype(np.float64).tolist()
+    error_below, size_below = own_error.copy(), own_size.copy()
+    per_unit = [np.inf] * tree.n_nodes  # of leaves infinite
+    for node in np.flatnonzero(~tree.is_leaf).tolist()[::-1]:  # children come first
+        error_below[node] = error_below[left[node]] + error_below[right[node]]
+        size_below[node] = size_below[left[node]] + size_below[right[node]]
+        saved = own_error[node] - error_below[node]
+        per_unit[node] = saved / (size_below[node] - own_size[node])
     step = np.zeros(tree.n_nodes, np.int64)
     alphas = [0.0]
-    while split.any():
-        saved = np.where(split, error - error_below, np.inf)
-        per_unit = saved / np.where(split, size_below - size, 1.0)
-        node = int(np.argmin(per_unit))
-        if per_unit[node] > alphas[-1]:
-            alphas.append(float(per_unit[node]))
-        waiting = [node]
-        while waiting:
-            below = waiting.pop()
-            if split[below]:
-                split[below], step[below] = False, len(alphas) - 1
-                waiting += [tree.left[below], tree.right[below]]
-        less_error = error_below[node] - error[node]
-        less_size = size_below[node] - size[node]
-        while node >= 0:
+    for _ in range(tree.n_nodes):
+        least = min(per_unit)
+        if least == np.inf:
+            break
+        node = per_unit.index(least)
+        if least > alphas[-1]:
+            alphas.append(least)
+        below = [node]
+        while below:
+            gone = below.pop()
+            if per_unit[gone] < np.inf:
+                per_unit[gone], step[gone] = np.inf, len(alphas) - 1
+                below += (left[gone], right[gone])
+        less_error = error_below[node] - own_error[node]
+        less_size = size_below[node] - own_size[node]
+        error_below[node], size_below[node] = own_error[node], own_size[node]
+        while (node := parent[node]) >= 0:
             error_below[node] -= less_error
             size_below[node] -= less_size
-            node = int(tree.parent[node])
+            saved = own_error[node] - error_below[node]
+            per_unit[node] = saved / (size_below[node] - own_size[node])
     return PruningPath(np.array(alphas), step, tree.parent)
 
 

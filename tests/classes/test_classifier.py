@@ -67,12 +67,10 @@ def test_discriminants_find_what_separates_groups_of_classes(n_classes):
 @pytest.mark.parametrize(
     "labels",
     [
-        np.array([3, 7, 11]),
         np.array([-0.0, 1.0, 2.0]),
-        np.array(["a", "b", "c"]),
         np.array(["a", "b", "c"], object),
         pd.Categorical(["low", "high", "other"]),
-        pd.Series(["x", "y", "z"]),
+        np.array([False, True, True]),
     ],
     ids=repr,
 )
@@ -85,13 +83,6 @@ def test_labels_of_any_type_come_back(labels, iris):
     assert found.dtype == model.classes_.dtype
     assert (found == np.asarray(given)).mean() > 0.9
     assert model.predict_proba(X).sum(axis=1) == pytest.approx(np.ones(len(X)))
-
-
-def test_truth_values_are_two_classes(iris):
-    X, _, y, _ = iris
-    model = SecretClassifier(**CHEAP).fit(X, y == "setosa")
-    assert model.classes_.tolist() == [False, True]
-    np.testing.assert_array_equal(model.predict(X), y == "setosa")
 
 
 def test_costs_move_the_decision_and_not_the_tree(two, iris):
@@ -193,7 +184,6 @@ def test_priors_costs_and_weights_that_mean_nothing_are_refused(iris):
     refused("class_weight names the class 'rose'", X, y, class_weight={"rose": 2})
     refused("'class_weight' parameter", X, y, class_weight="heavy")
     refused("'leaf' parameter", X, y, leaf="ridge")
-    refused("'refine' parameter", X, y, refine="soft")
 
 
 def test_a_class_of_one_row_is_told_of(iris):
@@ -231,17 +221,6 @@ def test_classes_that_are_numbers_are_told_from_numbers(iris):
     assert "%: share of the class; Brier score: mean, both on the training rows" in text
 
 
-def test_contributions_add_up_to_log_odds(two, iris):
-    why = two.explain(iris[1])
-    total = why.baseline + why.contributions.sum(axis=1) + why.clipping
-    np.testing.assert_allclose(total, two.decision_function(iris[1]), atol=1e-4)
-    assert why.target == "log-odds of yes"
-    others = two.explain(iris[1][:2], background=iris[0][:5])
-    total = others.baseline + others.contributions.sum(axis=1) + others.clipping
-    expected = two.decision_function(iris[1][:2])
-    np.testing.assert_allclose(total, expected, atol=1e-4)
-
-
 def test_tables_and_pictures_are_made(two, several):
     frame = two.to_dataframe(backend="pandas")
     assert frame["error"][0] == pytest.approx(two.tree_.train_error[0, 0])
@@ -252,15 +231,6 @@ def test_tables_and_pictures_are_made(two, several):
     assert "log-odds of yes" in two.to_html()
     assert several.feature_importances_.sum() == pytest.approx(1.0)
     assert two.feature_importances_[2:].sum() > 0.8
-
-
-def test_a_model_file_keeps_classes_and_loss(several, iris, tmp_path):
-    path = tmp_path / "iris.model"
-    several.save(path)
-    again = SecretClassifier.load(path)
-    np.testing.assert_array_equal(again.predict(iris[1]), several.predict(iris[1]))
-    assert again.tree_.loss == several.tree_.loss
-    assert again.get_params() == several.get_params()
 
 
 def test_a_refused_fit_leaves_the_model_as_it_was(two, iris):
