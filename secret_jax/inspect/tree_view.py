@@ -1,4 +1,4 @@
-"""A tree as it is read: the content of its nodes, for numbers and for classes.
+"""Views of a tree: the content of its nodes, for numbers and for classes.
 
 Text, Graphviz, pictures and pages ask a view for the words and equations of a node, so
 none of them has to know what the target is.
@@ -35,7 +35,7 @@ _EXACT = 1e-7
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TreeView(ABC):
-    """What text, pictures and pages ask of a tree.
+    """View of a tree, asked by text, pictures and pages.
 
     Attributes
     ----------
@@ -84,10 +84,10 @@ class TreeView(ABC):
     @property
     @abstractmethod
     def equations(self) -> list[Tree]:
-        """The tree restricted to one output, for every equation of a leaf."""
+        """Trees restricted to one output, for every equation of a leaf."""
 
     def equations_of(self, node: int) -> list[Tree]:
-        """Those of the `equations` that are shown in a node."""
+        """Choose the `equations` that are shown in a node."""
         del node
         return self.equations
 
@@ -105,7 +105,7 @@ class TreeView(ABC):
         return replace(self, tree=tree)
 
     def named(self, feature_names: Sequence[Any] | None) -> Self:
-        """The view with other names for the columns, if any are given.
+        """Rename the columns, if names are given.
 
         Raises
         ------

@@ -545,4 +545,6 @@ def test_progress_in_a_pipe_is_a_line_for_a_stage(run, table):
     _, _, err = run("fit", table, "cost", "--max-depth", "1", *QUICK)
     assert "\r" not in err
     stages = [line[6:] for line in err.splitlines() if line.startswith("00:0")]
-    assert stages[:3] == ["reading the columns", "growing 11 trees", "fitting models"]
+    assert stages[0] == "reading the columns"
+    assert stages[1].startswith("growing 11 trees")
+    assert "fitting models" in stages
