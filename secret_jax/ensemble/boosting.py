@@ -18,7 +18,6 @@ from secret_jax.data.schema import TableSchema
 from secret_jax.ensemble.growth import Booster, add_round, total_error
 from secret_jax.ensemble.model import Boosted, Member, booster_values
 from secret_jax.ensemble.options import BoostOptions, TreeSize
-from secret_jax.losses.numbers import SQUARED_ERROR
 from secret_jax.prune.cross_validation import parts_of
 from secret_jax.runtime.progress import Stage
 
@@ -130,7 +129,7 @@ class Boosting:
             if not going:
                 break
             rounds = max(each.n_rounds for each in going)
-            stage.at(max(rounds, 0), options.max_iter, self._told(options))
+            stage.at(max(rounds, 0), options.max_iter, self._told())
             boosters = [booster for each in going for booster in each.boosters]
             # Trees of all rows cost half beside the others, as soon as it is known
             # which size of each kind of leaves may lead.
@@ -316,14 +315,12 @@ class Boosting:
         started = [each for each in self.candidates if each.n_rounds >= 0]
         return [[c.size, c.least / self._weight] for c in started if self.held_out]
 
-    def _told(self, options: BoostOptions) -> str:
+    def _told(self) -> str:
         errors = self._least_errors()
         if not errors:
             return ""
         size, error = min(errors, key=lambda pair: pair[1])
-        squares = options.loss == SQUARED_ERROR
-        what = "of the variance unexplained" if squares else options.loss.error_name
-        return f"{size}: {error:.4g} {what} in unseen rows"
+        return f"{size}: error {error:.4g} in unseen rows"
 
 
 def _folds(options: BoostOptions, weight: np.ndarray) -> list[np.ndarray]:

@@ -22,15 +22,14 @@ from secret_jax.inspect.equations import model_in_original_units
 from secret_jax.inspect.notes import clipped_to
 from secret_jax.inspect.printing import counted_rows, number
 from secret_jax.inspect.rounding import rounded_model
-from secret_jax.losses.numbers import SquaredError
 from secret_jax.tree import routing
 from secret_jax.tree.structure import Tree
 from secret_jax.tree.walk import values_at
 
 # The mean of a node is told in steps of this share of the target's deviation.
 _STEP_OF_MEAN = 1e-2
-# A standardised error below it is what float32 leaves of an exact fit.
-_EXACT = 1e-7
+# A mean loss below it is what float32 leaves of an exact fit.
+_EXACT = 1e-14
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -178,15 +177,12 @@ class NumberView(TreeView):
 
     def fact_parts(self, node: int) -> list[str]:
         tree, mean = self.tree, float(self.means[node])
-        rows = self.row_facts(node)
-        if not isinstance(tree.loss, SquaredError):
-            loss = number(float(tree.train_error[node].sum()), digits=3)
-            return [rows, f"mean {number(mean, digits=3)}", f"loss {loss}"]
-        scale = tree.schema.target_scale
-        error = math.sqrt(max(float(tree.train_error[node, 0]), 0.0))
-        error = 0.0 if error < _EXACT else error * scale
+        scale, mean_loss = tree.schema.target_scale, float(tree.train_error[node, 0])
+        error = 0.0 if mean_loss < _EXACT else tree.loss.reported(mean_loss, scale)
+        kind = tree.loss.error_name.split()[-1]
         mean = round(mean, round(-math.log10(_STEP_OF_MEAN * scale)))
-        return [rows, f"mean {number(mean)}", f"error {number(error, digits=3)}"]
+        facts = f"mean {number(mean)}", f"{kind} {number(error, digits=3)}"
+        return [self.row_facts(node), *facts]
 
     def range_facts(self, node: int, precision: int | None = None) -> str:
         model = rounded_model(model_in_original_units(self.tree, node), precision)
