@@ -18,8 +18,9 @@ from secret_jax.data.labels import (
 )
 from secret_jax.data.schema import TableSchema
 from secret_jax.ensemble.base import BoostingEstimator
-from secret_jax.ensemble.boosting import Boosted, Boosting
+from secret_jax.ensemble.boosting import Boosting
 from secret_jax.ensemble.distilling import DistillingMixin
+from secret_jax.ensemble.model import Boosted
 from secret_jax.ensemble.options import TreeSize
 from secret_jax.estimators.base import Targets
 from secret_jax.estimators.classifier import SecretClassifier
@@ -212,8 +213,6 @@ class SecretBoostingClassifier(ClassSetsMixin, ClassifierMixin, DistillingMixin)
     def _keep(self, boosting: Boosting, found: Boosted, targets: Targets) -> None:
         super()._keep(boosting, found, targets)
         rows = boosting.training
-        for name in ("conformity_scores_", "conformity_weight_"):
-            self.__dict__.pop(name, None)
         if found.unseen is not None:
             known = np.isfinite(found.unseen).all(axis=1)
             member = with_all_classes(rows.targets[known]) > 0.5

@@ -86,13 +86,11 @@ def outputs_of(tree: Readable, output: int | str | None = None) -> Tree:
     ValueError
         As in `as_view`, or if the first of two classes is asked for.
     """
-    if isinstance(tree, Tree):
-        whole = tree
-        if output is None:
-            return tree
-    else:
+    if output is None and isinstance(tree, Tree):
+        return tree
+    if not isinstance(tree, Tree):
         check_is_fitted(tree)
-        whole = tree.tree_
+    whole = tree if isinstance(tree, Tree) else tree.tree_
     if output is None and whole.n_outputs > 1:
         return whole
     view = as_view(tree, output)

@@ -2,8 +2,8 @@
 
 Statistics are taken once, at the leaves; an inner node's are the sums of its
 children's. They are centred (mean and scatter, not raw moments). Of few rows they are
-sums in float64; of many, the rows of a leaf are made contiguous within a block, and a
-few hundred of them are one product of float32 matrices about a number near their mean.
+sums in float64; of many, a block's rows are sorted by leaf, and those of a leaf are one
+product of matrices.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from secret_jax.runtime.moments import Moments, grouped
 from secret_jax.runtime.shapes import next_power_of_two
 from secret_jax.runtime.slices import slice_positions
 
-# Rows of a run: float32 sums of so few products keep their digits.
-_RUN = 512
-# Blocks in which most leaves have many rows, and that stay in a cache.
+# Rows of a leaf in a block: so many that calls of NumPy cost less than the work. Blocks
+# stay in a cache.
+_MANY = 512
 _SMALLEST_BLOCK, _LARGEST_BLOCK = 1 << 15, 1 << 17
 # Maximum number of products of a slice that is summed together with others.
 _FEW_PRODUCTS = 1 << 15
@@ -201,7 +201,9 @@ def slice_statistics(
 
 def block_rows(n_groups: int) -> int:
     """Number of rows to give `block_statistics` at once: many in most groups."""
-    return min(max(next_power_of_two(_RUN * n_groups), _SMALLEST_BLOCK), _LARGEST_BLOCK)
+    return min(
+        max(next_power_of_two(_MANY * n_groups), _SMALLEST_BLOCK), _LARGEST_BLOCK
+    )
 
 
 def block_statistics(
@@ -222,8 +224,7 @@ def block_statistics(
     occupied : ndarray of shape (n_occupied,), int
         The groups that have rows.
     statistics : NodeStatistics
-        One entry for each of them; products of float32 numbers, sums of their runs in
-        float64.
+        One entry for each of them: of float32 numbers, in float64.
     """
     # Keys of two bytes are sorted by counting.
     key = group.astype(np.uint16 if n_groups <= 1 << 16 else np.int64)
@@ -232,38 +233,23 @@ def block_statistics(
     occupied = np.flatnonzero(count)
     stop = np.cumsum(count[occupied])
     start = stop - count[occupied]
-    joint = np.empty((rows.n_rows, 1 + n_regressors + rows.targets.shape[1]), "f4")
-    joint[:, 0] = 1.0
-    joint[:, 1 : 1 + n_regressors] = rows.table.x[:, :n_regressors]
-    joint[:, 1 + n_regressors :] = rows.targets
+    # In float32, half of the memory to move; sums are in float64.
+    joint = np.empty((rows.n_rows, n_regressors + rows.targets.shape[1]), np.float32)
+    joint[:, :n_regressors] = rows.table.x[:, :n_regressors]
+    joint[:, n_regressors:] = rows.targets
     joint, targets = joint.take(order, axis=0), rows.targets[order]
-    root = None
-    if (rows.weight != 1.0).any():
-        root = np.sqrt(rows.weight[order]).astype(np.float32)[:, None]
-    width = joint.shape[1]
-    shift = np.zeros((len(occupied), width))
-    sums = np.zeros((len(occupied), width, width))
+    weight = rows.weight[order] if (rows.weight != 1.0).any() else None
+    found = empty_statistics(len(occupied), n_regressors, rows.targets.shape[1])
     for index, (begin, end) in enumerate(
         zip(start.tolist(), stop.tolist(), strict=True)
     ):
-        # About a number near the mean, so that no large numbers cancel.
-        own = joint[begin:end]
-        near = own[:, 0] @ own / np.float32(end - begin)
-        near[0] = 0.0
-        own -= near
-        shift[index] = near
-        if root is not None:
-            own *= root[begin:end]
-        for first in range(0, end - begin, _RUN):
-            run = own[first : first + _RUN]
-            sums[index] += run.T @ run
-    weight, offset = sums[:, 0, 0], sums[:, 0, 1:] / sums[:, 0, :1]
-    between = weight[:, None, None] * offset[:, :, None] * offset[:, None, :]
-    return occupied, NodeStatistics(
-        weight=weight,
-        mean=shift[:, 1:] + offset,
-        scatter=sums[:, 1:, 1:] - between,
-        lower=np.minimum.reduceat(targets, start, axis=0),
-        upper=np.maximum.reduceat(targets, start, axis=0),
-        rounding=np.full(len(occupied), ROUNDING_32),
-    )
+        own = joint[begin:end].astype(np.float64)
+        share = np.ones(end - begin) if weight is None else weight[begin:end]
+        found.weight[index] = total = share.sum()
+        found.mean[index] = share @ own / total
+        own -= found.mean[index]
+        weighted = own if weight is None else share[:, None] * own
+        np.matmul(weighted.T, own, out=found.scatter[index])
+    np.minimum.reduceat(targets, start, axis=0, out=found.lower)
+    np.maximum.reduceat(targets, start, axis=0, out=found.upper)
+    return occupied, found

@@ -215,29 +215,6 @@ def two_outputs(rows):
     return x, targets, weight, leaf
 
 
-def test_two_outputs_are_regressed_as_each_alone(two_outputs, rng):
-    x, targets, weight, leaf = two_outputs
-    both = node_statistics(x, targets, weight, leaf, PARENT, DEPTH)
-    models = least_squares(both)
-    assert models.shape == (7, 2, 1 + P)
-    some = models + 0.1 * rng.normal(size=models.shape)
-    for which in (0, 1):
-        y = targets[:, which]
-        alone = node_statistics(x, y, weight, leaf, PARENT, DEPTH)
-        for found, own in zip(both.output(which), alone, strict=True):
-            np.testing.assert_allclose(found, own, rtol=1e-12, atol=1e-12)
-        one = slice(which, which + 1)
-        np.testing.assert_allclose(
-            models[:, one], least_squares(alone), rtol=1e-9, atol=1e-9
-        )
-        np.testing.assert_allclose(means(both)[:, one], means(alone), rtol=1e-12)
-        np.testing.assert_allclose(
-            squared_errors(both, some)[:, one],
-            squared_errors(alone, some[:, one]),
-            rtol=1e-9,
-        )
-
-
 # Leaf models
 
 
