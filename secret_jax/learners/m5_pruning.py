@@ -63,9 +63,8 @@ class M5Pruning(PruningRule):
         if isinstance(tree.loss, ClassLoss):  # classes share their rows
             spent = spent * tree.loss.n_free(tree.n_outputs)
         squares = isinstance(tree.loss, SquaredError)
-        loss = Quantile() if squares else tree.loss  # of the median: half the absolute
+        loss = Quantile() if squares else tree.loss  # half the absolute error
         error = node_errors(judged, evidence.training, loss=loss)
-        error = 2.0 * error if squares else error
         best = np.array(list(map(_estimated, error, spent, n)))
         keep = np.zeros(tree.n_nodes, bool)
         for node in np.flatnonzero(~tree.is_leaf)[::-1]:  # children before parents

@@ -25,7 +25,7 @@ _CONSTANT = 1e-6
 # the time of a decomposition grows with the cube of their number.
 _MOST_REGRESSORS = 128
 # Unexplained share of a regressor's variance below which it adds nothing.
-_LEAST_UNSAID = 1e-6
+_LEAST_UNEXPLAINED = 1e-6
 # Errors below this share of the output's variance are rounding.
 _ROUNDING = 1e-12
 # With no more weight than this nothing but the mean is fitted.
@@ -197,7 +197,7 @@ def _forward(correlation: np.ndarray, moment: np.ndarray, n_kept: int) -> np.nda
     chosen = np.zeros((n_nodes, n_kept), np.int64)
     waiting = np.ones((n_nodes, n_regressors), bool)
     for step in range(n_kept):
-        usable = waiting & (left > _LEAST_UNSAID)
+        usable = waiting & (left > _LEAST_UNEXPLAINED)
         worth = np.where(usable, moment**2 / np.where(usable, left, 1.0), -1.0)
         best = np.argmax(np.where(waiting, worth, -2.0), axis=1)
         chosen[:, step], waiting[node, best] = best, False
