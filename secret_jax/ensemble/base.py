@@ -20,11 +20,13 @@ from secret_jax.data.validation import (
     scaled_weight,
     validated,
 )
-from secret_jax.ensemble.boosting import Boosted, Boosting
+from secret_jax.ensemble.boosting import Boosting
 from secret_jax.ensemble.estimator import EnsembleEstimator, encoded
+from secret_jax.ensemble.model import Boosted
 from secret_jax.ensemble.options import SIZES, BoostOptions, TreeSize
 from secret_jax.estimators.base import Targets
 from secret_jax.fit.plan import Plan
+from secret_jax.inspect.intervals import forget_calibration
 from secret_jax.losses.interface import Loss
 from secret_jax.losses.numbers import SQUARED_ERROR
 from secret_jax.runtime.progress import Progress, Stage
@@ -184,6 +186,7 @@ class BoostingEstimator(EnsembleEstimator):
         self._grown_with = fixed, seed
 
     def _keep(self, boosting: Boosting, found: Boosted, targets: Targets) -> None:
+        forget_calibration(self)
         vars(self).update(targets.learned)
         self.ensemble_ = found.ensemble
         self.validation_errors_ = found.members[0].errors

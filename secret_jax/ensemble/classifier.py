@@ -18,8 +18,9 @@ from secret_jax.data.labels import (
 )
 from secret_jax.data.schema import TableSchema
 from secret_jax.ensemble.base import BoostingEstimator
-from secret_jax.ensemble.boosting import Boosted, Boosting
+from secret_jax.ensemble.boosting import Boosting
 from secret_jax.ensemble.distilling import DistillingMixin
+from secret_jax.ensemble.model import Boosted
 from secret_jax.ensemble.options import TreeSize
 from secret_jax.estimators.base import Targets
 from secret_jax.estimators.classifier import SecretClassifier
@@ -27,7 +28,6 @@ from secret_jax.estimators.parameters import CLASS_CONSTRAINTS, CLASS_NAMED, pla
 from secret_jax.fit.plan import Plan
 from secret_jax.inspect.class_sets import ClassSetsMixin
 from secret_jax.inspect.classes import with_all_classes
-from secret_jax.inspect.intervals import forget_calibration
 from secret_jax.losses.classes import CrossEntropy
 from secret_jax.losses.interface import Loss
 
@@ -213,7 +213,6 @@ class SecretBoostingClassifier(ClassSetsMixin, ClassifierMixin, DistillingMixin)
     def _keep(self, boosting: Boosting, found: Boosted, targets: Targets) -> None:
         super()._keep(boosting, found, targets)
         rows = boosting.training
-        forget_calibration(self)
         if found.unseen is not None:
             known = np.isfinite(found.unseen).all(axis=1)
             member = with_all_classes(rows.targets[known]) > 0.5

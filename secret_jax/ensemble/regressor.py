@@ -10,13 +10,13 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.data.given import TableLike
-from secret_jax.ensemble.boosting import Boosted, Boosting
+from secret_jax.ensemble.boosting import Boosting
 from secret_jax.ensemble.distilling import DistillingMixin
+from secret_jax.ensemble.model import Boosted
 from secret_jax.ensemble.of_numbers import OfNumbers
 from secret_jax.estimators.base import Targets
 from secret_jax.estimators.conformal import ConformalMixin
 from secret_jax.estimators.regressor import SecretRegressor
-from secret_jax.inspect.intervals import forget_calibration
 
 
 class SecretBoostingRegressor(
@@ -126,7 +126,6 @@ class SecretBoostingRegressor(
     def _keep(self, boosting: Boosting, found: Boosted, targets: Targets) -> None:
         super()._keep(boosting, found, targets)
         rows = boosting.training
-        forget_calibration(self)
         schema, unseen = found.ensemble.schema, found.unseen
         said = self.ensemble_.values(rows.table) if unseen is None else unseen
         residual = np.array(schema.target_scales) * (rows.targets - said)
