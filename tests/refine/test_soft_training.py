@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
-from configurations import crease, refusal, shop
+from configurations import crease, shop
 from handmade import SHAPES, build_tree, rows
 from random_trees import with_gates
 
@@ -256,10 +256,10 @@ def test_an_interrupted_refinement_leaves_the_hard_tree(monkeypatch):
     assert "soft" not in model.export_text()
 
 
-def test_refinement_without_pruning_rows_is_refused():
-    for refine in ("blend", "soft"):
-        with refusal("'refine'", "prune='auto', 'holdout' or 'cross-validation'"):
-            SecretRegressor(refine=refine, prune=None).fit(*crease())
+def test_gates_hold_rows_out_themselves_where_pruning_needs_none():
+    useless = dataclasses.replace(FEW, max_steps=16, widths=(50.0,))
+    model = SecretRegressor(refine=useless, prune="bic", min_samples_split=0.05)
+    kept_hard(model, "on rows that did not choose it")
 
 
 def test_training_tells_how_many_of_its_steps_are_done():
