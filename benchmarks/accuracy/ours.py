@@ -29,7 +29,7 @@ from secret_jax import (
     SecretRegressor,
     UnseenCategoryWarning,
 )
-from secret_jax.estimators.parameters import plan_of
+from secret_jax.estimators.planning import plan_of
 from secret_jax.inspect.cost import reading_cost
 
 
@@ -118,7 +118,7 @@ def ours(names: Iterable[str], code: str) -> list[Candidate]:
         try:
             model = _model(setting)
             if isinstance(model, SecretRegressor):
-                plan_of(model.get_params(deep=False), type(model).__name__, seed=0)
+                plan_of(model, 0)
         except (TypeError, ValueError) as error:
             say(f"{name} is left out: {error}")
             continue

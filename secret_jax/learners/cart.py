@@ -60,8 +60,8 @@ class CartSplits(AxisSplits):
     --------
     >>> from secret_jax import SecretRegressor
     >>> from secret_jax.learners import CartSplits
-    >>> SecretRegressor(splits=CartSplits(criterion="gini"), leaf="constant").splits
-    CartSplits(criterion='gini', n_thresholds=None)
+    >>> SecretRegressor(splits=CartSplits(criterion="gini")).splits.criterion
+    'gini'
     """
 
     criterion: Literal["variance", "gini", "entropy", "misclassification"] = "variance"

@@ -51,8 +51,8 @@ class M5Splits(AxisSplits):
     --------
     >>> from secret_jax import SecretRegressor
     >>> from secret_jax.learners import M5Splits
-    >>> SecretRegressor(splits=M5Splits(), leaf="linear").splits
-    M5Splits(least_deviation=0.05)
+    >>> SecretRegressor(splits=M5Splits(), leaf="linear").splits.least_deviation
+    0.05
     """
 
     least_deviation: float = 0.05

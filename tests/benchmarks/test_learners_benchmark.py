@@ -15,7 +15,7 @@ from benchmarks.learners import __main__ as bench
 from benchmarks.learners.parts import FINDERS, LEAVES, PRUNINGS, Learner, learners
 from benchmarks.learners.report import draw, learner_table
 from secret_jax import SecretRegressor
-from secret_jax.estimators.parameters import plan_of
+from secret_jax.estimators.planning import plan_of
 
 
 def test_oblique_splits_only_where_a_finder_knows_them():
@@ -28,7 +28,7 @@ def test_oblique_splits_only_where_a_finder_knows_them():
 def test_every_part_makes_a_plan():
     for learner in learners(FINDERS, LEAVES, PRUNINGS, ["axis"]):
         model = SecretRegressor(**learner.setting.parameters)
-        plan = plan_of(model.get_params(deep=False), "SecretRegressor", seed=0)
+        plan = plan_of(model, 0)
         assert plan.distill is None
         assert plan.oblique is False
 
