@@ -12,7 +12,7 @@ from secret_jax.data.validation import fitted_names, validated
 from secret_jax.ensemble.base import BoostingEstimator
 from secret_jax.ensemble.distill import Teacher, distil
 from secret_jax.ensemble.estimator import OF_THE_TREE
-from secret_jax.estimators.parameters import plan_of
+from secret_jax.estimators.planning import plan_of
 from secret_jax.refine.interface import RefinementWarning
 from secret_jax.runtime.warning import warn
 
@@ -80,16 +80,9 @@ class DistillingMixin(BoostingEstimator):
             refine=refine,
             equation_tolerance=equation_tolerance,
             max_leaf_nodes=max_leaf_nodes,
-            max_split_samples=2048,
             **{name: getattr(self, name) for name in OF_THE_TREE},
         )
-        plan = plan_of(
-            model.get_params(deep=False),
-            type(model).__name__,
-            model._parameter_constraints,
-            model._named,
-            seed=0,
-        )
+        plan = plan_of(model, 0)
         if refine not in (None, "soft"):
             raise ValueError(f"refine must be 'soft' or None. Got {refine!r}.")
         schema = self.ensemble_.schema

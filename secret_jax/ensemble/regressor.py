@@ -63,11 +63,11 @@ class SecretBoostingRegressor(
     warm_start : bool, default=False
         Whether another `fit` to the same rows continues with the present trees. After
         an interrupted fit the rounds so far are kept, for the sizes that led then.
-    categorical_features, split_features, indicators, missing_values
+    missing_values, categorical_features, split_features
         Options for reading the table; see `SecretRegressor`.
     random_state : int, RandomState instance or None, default=None
         Draws the rows of the trees. None: the same rows in every fit.
-    device, max_memory, verbose
+    device, verbose
         See `SecretRegressor`.
 
     Attributes

@@ -66,7 +66,6 @@ class Ridge(LeafModel):
     gcv_factor: float = 1.2
 
     _parameter_constraints: ClassVar[dict] = {
-        **LeafModel._parameter_constraints,
         "gcv_factor": [real(0.0)],
     }
 

@@ -100,9 +100,9 @@ def cross_validated(
         error += own.totals(errors)[own.index_at(penalties)]
 
     def fold_trees(index: int) -> tuple[Tree, ...]:
-        cut = [int(own.index_at(penalties[index])) for own in paths]
         return tuple(
-            own.subtree(*pair) for own, *pair in zip(paths, trees, cut, strict=True)
+            own.subtree(each, int(own.index_at(penalties[index])))
+            for own, each in zip(paths, trees, strict=True)
         )
 
     return FoldErrors(path, error, fold_trees)

@@ -224,5 +224,5 @@ def smallest_within(value: np.ndarray, most: float | None = None) -> int:
     most : float, optional
         By default the least value.
     """
-    most = value.min() if most is None else most
-    return int(np.flatnonzero(value <= most * (1 + TIE))[-1])
+    least = float(value.min()) if most is None else most
+    return int(np.flatnonzero(value <= least * (1 + TIE))[-1])

@@ -8,7 +8,8 @@ import pytest
 from node_batches import mixed_nodes, with_targets
 from sklearn.tree import DecisionTreeClassifier
 
-from secret_jax import CartSplits, ClassFrequencies, CostComplexity, SecretClassifier
+from secret_jax import ClassFrequencies, CostComplexity, SecretClassifier
+from secret_jax.learners import CartSplits
 from secret_jax.tree.structure import SplitKind
 
 # Large leaves: counts of few rows tie, and either split would be right.

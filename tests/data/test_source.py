@@ -17,8 +17,13 @@ from secret_jax.data.sharded import ShardedRows
 from secret_jax.data.shards import as_they_lie
 from secret_jax.data.source import EncodedRows, HostRows
 from secret_jax.datasets import make_fried
+from secret_jax.splits.rss import RssSplits
 
-SMALL = {"max_split_samples": 64, "min_samples_split": 0.1, "random_state": 0}
+SMALL = {
+    "splits": RssSplits(max_samples=64),
+    "min_samples_split": 0.1,
+    "random_state": 0,
+}
 
 
 def host_rows(x, y, weight=None) -> HostRows:

@@ -85,12 +85,11 @@ def test_one_tree_of_all_rows_and_attributes_is_a_tree():
     assert one.n_leaves == 6
     np.testing.assert_array_equal(one.threshold, other.threshold)
     tree = SecretRegressor(
-        splits=replace(SPLITS, sparse_terms=(2, 3)),
+        splits=replace(SPLITS, sparse_terms=(2, 3), min_gain=0.0),
         oblique=False,
         max_leaf_nodes=6,
         min_samples_leaf=12,
         min_samples_split=24,
-        min_gain=0.0,
         prune=None,
         distill=False,
         equation_tolerance=0.0,

@@ -9,9 +9,10 @@ import pytest
 from configurations import STRUCTURE_FIELDS
 from handmade import CHAIN, tree_on_numbers
 
-from secret_jax import Constant, LeafModel, LeastSquares, Models, Ridge
+from secret_jax import Constant, LeastSquares, Ridge
 from secret_jax.data.rows import Rows, Table, join
 from secret_jax.data.source import EncodedRows
+from secret_jax.interfaces import LeafModel, Models
 from secret_jax.models import fitting
 from secret_jax.models.errors import total_error
 from secret_jax.models.fitting import fit_models, node_statistics

@@ -10,7 +10,8 @@ import pytest
 from scipy.optimize import minimize
 from sklearn.linear_model import PoissonRegressor, QuantileRegressor
 
-from secret_jax import Huber, Loss, Quantile, SecretRegressor
+from secret_jax import Huber, Quantile, SecretRegressor
+from secret_jax.interfaces import Loss
 from secret_jax.losses.classes import CrossEntropy
 from secret_jax.tree.file import ModelFileError
 

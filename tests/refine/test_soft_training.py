@@ -14,7 +14,7 @@ from configurations import crease, shop
 from handmade import SHAPES, build_tree, rows
 from random_trees import with_gates
 
-from secret_jax import Blend, RefinementWarning, SecretRegressor, SoftGates
+from secret_jax import Blend, RefinementWarning, Ridge, SecretRegressor, SoftGates
 from secret_jax.data.rows import Rows
 from secret_jax.fit.pipeline import fit_tree, refine_tree
 from secret_jax.losses.classes import CrossEntropy
@@ -282,7 +282,7 @@ def test_a_table_of_nothing_but_categories(refine, prune):
     X = rng.choice(["a", "b", "c", "d"], (128, 2)).astype(object)
     y = 3.0 * (X[:, 0] == "a") + 2.0 * np.isin(X[:, 1], ["b", "c"])
     y = y + 0.1 * rng.normal(size=128)
-    model = SecretRegressor(refine=refine, prune=prune, indicators=False)
+    model = SecretRegressor(refine=refine, prune=prune, leaf=Ridge(indicators=False))
     told = warnings.catch_warnings()
     if refine == "soft":
         told = pytest.warns(RefinementWarning, match="no tree .* has a split to soften")
@@ -299,7 +299,7 @@ def test_a_table_of_nothing_but_categories(refine, prune):
 def test_servo(data_home, refine):
     X = pd.read_csv(data_home / "servo.csv", dtype=str)
     y = X.pop("class").astype(float)
-    model = fit(refine, X, y, indicators=False)
+    model = fit(refine, X, y, leaf=Ridge(indicators=False))
     assert model.score(X, y) > 0.7
 
 

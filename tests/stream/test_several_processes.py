@@ -127,7 +127,14 @@ def test_an_error_of_one_process_is_told_to_all(table, change, messages):
 
 def launch(folder: Path, out: Path, n_processes: int) -> None:
     """The example of the README, as a user would run it."""
-    options = ["--oblique", "no", "--max-leaf-nodes", "8", "--max-split-samples", "64"]
+    options = [
+        "--oblique",
+        "no",
+        "--max-leaf-nodes",
+        "8",
+        "--splits",
+        "RssSplits(max_samples=64)",
+    ]
     command = [sys.executable, "-m", "benchmarks.scaling.launch", str(folder)]
     command += ["--out", str(out), "--processes", str(n_processes), "--out-of-all"]
     done = subprocess.run(

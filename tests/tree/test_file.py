@@ -12,16 +12,10 @@ import pytest
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from secret_jax import (
-    HoldOut,
-    LeafModel,
-    Ridge,
-    RssSplits,
-    SecretRegressor,
-    SecretSplits,
-)
+from secret_jax import HoldOut, Ridge, RssSplits, SecretRegressor, SecretSplits
 from secret_jax.data.schema import Role, TableSchema
 from secret_jax.datasets import make_fried
+from secret_jax.interfaces import LeafModel
 from secret_jax.tree.file import (
     FORMAT_VERSION,
     ModelFileError,

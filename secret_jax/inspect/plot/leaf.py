@@ -178,7 +178,8 @@ def _axes(
             width_ratios=(first, 4.2)[:n_axes],
         )
         return list(made[0])
-    given = list(np.atleast_1d(np.asarray(ax, object)).flat)
+    several = ax.ravel().tolist() if isinstance(ax, np.ndarray) else ax
+    given = list(several) if isinstance(several, list | tuple) else [ax]
     if len(given) < n_axes:
         raise ValueError(f"ax holds {len(given)} axes, but {n_axes} are needed.")
     for one in given:
