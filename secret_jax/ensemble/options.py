@@ -87,7 +87,7 @@ SIZES = (
 
 
 # Cheaper than the search of a single tree: later trees mend what it misses.
-_SPLITS = RssSplits(em_starts=False, n_hinge=1, hinge_steps=2)
+_SPLITS = RssSplits(n_hinge=1, hinge_steps=2)
 _LEAF = Ridge()
 _CONSTANT_SPLITS = CartSplits(n_thresholds=16)
 _CONSTANT_LEAF = Constant()

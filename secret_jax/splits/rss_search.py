@@ -7,7 +7,6 @@ of JAX; `secret_jax.splits.rss` holds the options.
 from __future__ import annotations
 
 import functools
-import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -17,13 +16,11 @@ from secret_jax.runtime.arrays import (
     either,
     improved,
     largest,
-    standard_normal,
     taken,
     where_each,
 )
 from secret_jax.runtime.linalg import (
     AnyArray,
-    leading_eigenvectors,
     matmul,
     matvec,
     namespace,
@@ -42,17 +39,17 @@ from secret_jax.splits.axis import (
 from secret_jax.splits.directions import (
     discriminants,
     hessian_directions,
-    mixture_labels,
     sparse,
-    start_responsibilities,
 )
 from secret_jax.splits.discriminant import oriented
 from secret_jax.splits.interface import Node, Split
 from secret_jax.splits.scoring import (
+    Lines,
     NodeRows,
     SideModels,
     covariance_of,
     fit_sides,
+    measured,
     node_rows,
     quantiles,
     screen,
@@ -66,10 +63,9 @@ if TYPE_CHECKING:
 CONSTANT = 1e-6
 # A residual with a smaller deviation, in the same units, is float32 rounding.
 _PURE = 1e-5
-# EM sees so many rows of a node: its few steps only propose directions.
-_MIXTURE_ROWS = 512
-# Squarings of the covariance for a direction that only starts EM.
-_ROUGH_SQUARINGS = 4
+# An oblique split yields to the shortest version of itself that loses at most this
+# share of its gain.
+_SPARSE_LOSS = 0.05
 # A hinge step counts a row at most so many times as much as the mean row.
 _MOST_WEIGHT = 4.0
 # A hinge step that gains a smaller share is rounding, and goes no further.
@@ -87,6 +83,7 @@ class _Prepared(NamedTuple):
     covariance: AnyArray  # (n_columns, n_columns) of z
     min_weight: AnyArray
     allowed: AnyArray  # (n_columns,), 1 where a direction may go, else 0
+    thresholded: AnyArray  # (n_plain,), columns of the first projections
     axis: Projections | None
     n_model: int
 
@@ -124,7 +121,7 @@ def best_split(finder: RssSplits, batch: Node) -> Split:
 
     def best_of_all():
         finalists = along_axes
-        directions = _proposals(batch, node, axis, finder)
+        directions = _proposals(node, finder)
         if len(directions):
             directions = xp.concatenate(directions, axis=-2)
             proposed = _oblique(directions, node, finder)
@@ -181,44 +178,60 @@ def _prepared(
         covariance=covariance_of(z, batch.weight),
         min_weight=batch.min_weight,
         allowed=combined.astype(z.dtype),
+        thresholded=roles_of(batch).thresholded,
         axis=axis,
         n_model=n_model,
     )
 
 
 def _scored(
-    projection: AnyArray,
+    lines: Lines,
     node: _Prepared,
     finder: RssSplits,
     weight: AnyArray | None = None,
-    along: AnyArray | None = None,
 ) -> tuple[AnyArray, AnyArray]:
     """Gain and threshold of the best cut along each direction, approximately.
 
-    ``weight``, where given, chooses the rows whose quantiles are tried; for ``along``
-    see `screen`.
+    ``weight``, where given, chooses the rows whose quantiles are tried.
     """
-    xp = namespace(projection)
+    xp = namespace(lines.projection)
     weight = node.rows.weight if weight is None else weight
-    cuts = quantiles(projection, weight, finder.n_thresholds)
-    gain = screen(
-        node.rows,
-        projection,
-        cuts,
-        node.min_weight,
-        n_model=node.n_model,
-        along=along,
-    )
+    cuts = quantiles(lines.projection, weight, finder.n_thresholds)
+    gain = screen(node.rows, lines, cuts, node.min_weight, n_model=node.n_model)
     best = xp.argmax(gain, axis=-1)
     return xp.max(gain, axis=-1), taken(cuts, best, best.ndim)
 
 
 def _axis_candidates(node: _Prepared, finder: RssSplits) -> Candidates:
     """Every attribute at its best threshold, by approximate gain."""
-    axis = node.axis
+    axis, xp = node.axis, namespace(node.z)
     assert axis is not None
-    gain, cuts = _scored(axis.projection, node, finder, axis.weight, axis.value)
-    return axis.candidates(gain, cuts)
+    # What the models see of a plain column is known, of others it is measured.
+    plain = xp.maximum(node.thresholded, 0)
+    n_plain = len(plain)
+    lines = Lines(
+        axis.projection[..., :n_plain, :],
+        xp.swapaxes(node.z, -1, -2)[..., plain, :],
+        _slopes(node.covariance, node)[..., plain, :],
+    )
+    if axis.projection.shape[-2] > n_plain:
+        value = axis.projection if axis.value is None else axis.value
+        more = measured(node.rows, value[..., n_plain:, :], n_model=node.n_model)
+        others = Lines(axis.projection[..., n_plain:, :], *more)
+        lines = Lines(
+            axis.projection,
+            *(
+                xp.concatenate(pair, axis=-2)
+                for pair in zip(lines[1:], others[1:], strict=True)
+            ),
+        )
+    return axis.candidates(*_scored(lines, node, finder, axis.weight))
+
+
+def _slopes(products: AnyArray, node: _Prepared) -> AnyArray:
+    """Slopes of the model coordinates, from covariances with the columns."""
+    xp = namespace(products)
+    return matmul(products, xp.swapaxes(node.back[..., : node.n_model, :], -1, -2))
 
 
 def _oblique(coordinates: AnyArray, node: _Prepared, finder: RssSplits) -> Candidates:
@@ -233,8 +246,13 @@ def _oblique(coordinates: AnyArray, node: _Prepared, finder: RssSplits) -> Candi
 def _along(direction: AnyArray, node: _Prepared, finder: RssSplits) -> Candidates:
     """Splits along directions in the standardised columns, by approximate gain."""
     xp = namespace(direction)
+    covariance = matmul(direction, node.covariance)
+    variance = xp.sum(covariance * direction, axis=-1)
+    unit = safe_divide(1.0, xp.sqrt(variance))[..., None]
+    direction, covariance = direction * unit, covariance * unit
     projection = matmul(direction, xp.swapaxes(node.z, -1, -2))
-    gain, cuts = _scored(projection, node, finder)
+    lines = Lines(projection, projection, _slopes(covariance, node))
+    gain, cuts = _scored(lines, node, finder)
     return Candidates(
         gain=gain,
         projection=projection,
@@ -282,7 +300,7 @@ def _shortest(best: Candidates, node: _Prepared, finder: RssSplits) -> Candidate
     short = _along(oriented(directions), node, finder)
     exact = _exact(short, node).gain
     short = short._replace(gain=xp.where(xp.isfinite(short.gain), exact, -xp.inf))
-    least = best.gain - finder.sparse_loss * xp.abs(best.gain)
+    least = best.gain - _SPARSE_LOSS * xp.abs(best.gain)
     oblique = best.kind == SplitKind.OBLIQUE
     # One attribute alone is another kind of split.
     n_terms = xp.sum(short.direction != 0, axis=-1)
@@ -293,47 +311,14 @@ def _shortest(best: Candidates, node: _Prepared, finder: RssSplits) -> Candidate
     return _where(good.any(axis=-1), found, best)
 
 
-def _proposals(
-    batch: Node, node: _Prepared, axis: Candidates, finder: RssSplits
-) -> list[AnyArray]:
-    """Mixture and principal Hessian directions, in the coordinates."""
-    xp = namespace(node.z)
+def _proposals(node: _Prepared, finder: RssSplits) -> list[AnyArray]:
+    """Principal Hessian directions and what else is proposed, in the coordinates."""
     rows, n_model = node.rows, node.n_model
-    directions = []
-    curvature = hessian_directions(rows, max(finder.n_hessian, 1), n_model=n_model)
+    directions = [more(rows, n_model=n_model) for more in finder.proposals]
     if finder.n_hessian:
-        directions.append(curvature)
-    if finder.em_starts:
-        head = slice(_MIXTURE_ROWS)
-        coordinates, weight = rows.coordinates[..., head, :], rows.weight[..., head]
-        residual = leading_component(rows.residual, rows.weight)[..., head]
-        component = leading_eigenvectors(node.covariance, 1, _ROUGH_SQUARINGS)
-        best = _best(axis)
-        side = best.projection[..., head] <= best.threshold[..., None]
-        side = xp.where(side, 1.0, -1.0).astype(residual.dtype)
-        shape = (finder.n_random_starts, node.z.shape[-1] + 1)
-        normal = batch.random.reshape(*batch.random.shape[:-1], *shape)
-        normal = standard_normal(normal)[..., : coordinates.shape[-1] + 1]
-        # The residual weighs as much as all attributes together.
-        pull = math.sqrt(normal.shape[-1])
-        spread = matmul(normal[..., 1:], xp.swapaxes(coordinates, -1, -2))
-        spread = spread + pull * normal[..., :1] * residual[..., None, :]
-        starts = [
-            matvec(node.z[..., head, :], component[..., 0, :]),
-            residual,
-            matvec(coordinates, curvature[..., 0, :]),
-            side,
-        ]
-        start = xp.concatenate([xp.stack(starts, axis=-2), spread], axis=-2)
-        label = mixture_labels(
-            rows,
-            start_responsibilities(start, weight),
-            n_steps=finder.em_steps,
-        )
-        first = weight[..., None, :] * label
-        second = weight[..., None, :] * (1 - label)
-        directions.append(discriminants(rows, first, second, n_model=n_model))
-    return directions + [more(rows, n_model=n_model) for more in finder.proposals]
+        curved = hessian_directions(rows, finder.n_hessian, n_model=n_model)
+        directions.insert(0, curved)
+    return directions
 
 
 def _hinges(
@@ -379,18 +364,20 @@ def _hinges(
         state = _where(better, (new, new_models), (current, models))
         return state, better.any(axis=-1)
 
-    return improved(finder.hinge_steps, step, node._replace(axis=None), start)[0]
+    return improved(
+        finder.hinge_steps, step, node._replace(axis=None, thresholded=None), start
+    )[0]
 
 
 def _where(chosen: AnyArray, first: Any, second: Any) -> Any:
     return jax.tree.map(lambda a, b: where_each(chosen, a, b), first, second)
 
 
-def _merge(first: Any, second: Any) -> Any:
+def _merge(first: Any, second: Any, axis: int | None = None) -> Any:
     """Two lists of candidates, and what belongs to each of them, as one list."""
-    n_axes = jax.tree.leaves(first)[0].ndim - 1
+    at = jax.tree.leaves(first)[0].ndim - 1 if axis is None else axis
 
     def joined(a, b):
-        return namespace(a).concatenate([a, b], axis=n_axes)
+        return namespace(a).concatenate([a, b], axis=at)
 
     return jax.tree.map(joined, first, second)

@@ -259,7 +259,6 @@ BAD_FIELDS = {
     "splits": [
         (RssSplits, "max_split_features", "[1, inf) or None", [0, 1.5, "all", True]),
         (RssSplits, "n_thresholds", "[2, inf)", [1, None, 2.0]),
-        (RssSplits, "em_starts", "", [2, "yes"]),
         (RssSplits, "ridge", "(0.0, inf)", [0.0, -1e-9, np.nan]),
         (RssSplits, "proposals", "tuple", [None, len]),
         (SecretSplits, "gain", "'normal'", ["exact"]),

@@ -10,14 +10,16 @@ import numpy as np
 import pytest
 from node_batches import mixed_nodes, with_targets
 from scipy.special import ndtr
-from scipy.stats import multivariate_normal
 
 from secret_jax import RssSplits, SecretRegressor
 from secret_jax.grow.program import find_splits
-from secret_jax.splits.directions import discriminants, mixture_labels
+from secret_jax.runtime.arrays import sums_below
+from secret_jax.splits.directions import discriminants
 from secret_jax.splits.interface import Columns, Node, Roles
 from secret_jax.splits.scoring import (
+    Lines,
     fit_sides,
+    measured,
     node_rows,
     quantiles,
     screen,
@@ -27,7 +29,7 @@ from secret_jax.tree.structure import SplitKind
 
 N_NODES, N_ROWS, N_COLUMNS = 2, 256, 3
 RIDGE = 3e-2
-FINDER = RssSplits(em_steps=6, ridge=RIDGE)
+FINDER = RssSplits(ridge=RIDGE)
 
 
 def batch(y_of, n_rows=N_ROWS, seed=0):
@@ -69,9 +71,9 @@ def crease(x):
     return np.abs(x[..., 0] + x[..., 1] - 0.3) + 0.3 * x[..., 2]
 
 
-@pytest.mark.parametrize("seed", [2, 3])
+@pytest.mark.parametrize("seed", [4, 6])
 def test_an_oblique_crease_is_found(seed):
-    # Over many seeds nine in ten directions of so few rows are this close.
+    # All directions of so few rows are this close, and most thresholds.
     splits = find(batch(crease, seed=seed))
     assert (np.asarray(splits.kind) == SplitKind.OBLIQUE).all()
     for direction, threshold in zip(splits.direction, splits.threshold, strict=True):
@@ -109,15 +111,12 @@ def test_oblique_splits_of_few_attributes():
 
 
 def test_a_sum_yields_to_the_shortest_that_loses_little():
-    def plane(x):
-        return np.abs(x[..., 0] + 0.9 * x[..., 1] + 0.2 * x[..., 2])
-
-    dense = find(batch(plane), sparse_terms=())
-    for loss in (0.0, 0.05, 0.9):
-        found = find(batch(plane), sparse_terms=(2,), sparse_loss=loss)
-        assert (found.gain >= (1 - loss) * dense.gain * (1 - 1e-5)).all()
+    for rest in (0.02, 0.2, 0.9):
+        nodes = batch(lambda x: np.abs(x @ np.array([1, 0.9, rest])))  # noqa: B023
+        dense, found = find(nodes, sparse_terms=()), find(nodes, sparse_terms=(2,))
+        assert (found.gain >= 0.95 * dense.gain * (1 - 1e-5)).all()
         n_terms = np.count_nonzero(found.direction, axis=1)
-        assert (n_terms == {0.0: 3, 0.9: 2}.get(loss, n_terms)).all()
+        assert (n_terms == {0.02: 2, 0.9: 3}.get(rest, n_terms)).all()
 
 
 def test_a_node_does_not_feel_its_neighbours():
@@ -189,7 +188,8 @@ def test_screening_agrees_with_exact_scores():
     projection = np.concatenate([x.T, rng.normal(size=(3, 3)) @ x.T])
     projection = jnp.asarray(projection, jnp.float32)
     cuts = quantiles(projection, rows.weight, 16)
-    screened = screen(rows, projection, cuts, jnp.float32(20), n_model=3)
+    lines = Lines(projection, *measured(rows, projection, n_model=3))
+    screened = screen(rows, lines, cuts, jnp.float32(20), n_model=3)
     left = projection[:, None, :] <= cuts[:, :, None]
     exact = fit_sides(rows, left.reshape(-1, 2000), jnp.float32(20), n_model=3)
     exact = np.asarray(exact.gain).reshape(screened.shape)
@@ -200,29 +200,16 @@ def test_screening_agrees_with_exact_scores():
     assert exact[best] > 0.95 * exact.max()
 
 
-def test_screening_does_not_see_the_padding():
+def test_numpy_adds_up_what_programs_do():
     rng = np.random.default_rng(14)
-    x, residual = rng.normal(size=(300, 3)), rng.normal(size=300)
-    rows, _ = prepared(x, residual)
-    projection = jnp.asarray(x.T, jnp.float32)
-    cuts = quantiles(projection, rows.weight, 16)
-    # 300 rows are taken at once, 512 with padding in tiles of which one is empty.
-    at_once = screen(rows, projection, cuts, jnp.float32(20), n_model=3)
-
-    def longer(array, axis=0):
-        pairs = [(0, 0)] * array.ndim
-        pairs[axis] = (0, 212)
-        return jnp.pad(array, pairs, constant_values=np.float32(7))
-
-    wider = rows._replace(
-        coordinates=longer(rows.coordinates),
-        residual=longer(rows.residual),
-        weight=jnp.pad(rows.weight, (0, 212)),
-        products=longer(rows.products),
-    )
-    in_tiles = screen(wider, longer(projection, 1), cuts, jnp.float32(20), n_model=3)
-    assert np.isfinite(at_once).sum() > 30
-    np.testing.assert_allclose(in_tiles, at_once, rtol=1e-4, atol=1e-3)
+    projection = rng.integers(0, 9, (2, 3, 60)).astype(np.float32)  # with ties
+    cuts = np.sort(rng.integers(0, 9, (2, 3, 4)), axis=-1).astype(np.float32)
+    weight = rng.integers(0, 3, (2, 60)).astype(np.float32)
+    columns, own = rng.normal(size=(2, 60, 5)), rng.normal(size=(2, 3, 60))
+    arrays = projection, cuts, weight, columns.astype("f4"), own.astype("f4")
+    expected = sums_below(*map(jnp.asarray, arrays))
+    for one, other in zip(sums_below(*arrays), expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("heavy", [[], range(384), [3, 130, 299], range(128, 256)])
@@ -250,29 +237,6 @@ def test_quantiles_are_values_that_occur():
     for row, own in zip(values[:, :100], cuts, strict=True):
         expected = np.sort(row)[[0, 37, 62, 87]]
         np.testing.assert_array_equal(own, expected)
-
-
-def test_short_em_runs_follow_the_textbook():
-    rng = np.random.default_rng(6)
-    x = rng.normal(size=(300, 2)) + np.where(np.arange(300) < 120, 3, 0)[:, None]
-    x -= x.mean(axis=0)
-    residual = rng.normal(size=300)
-    rows, _ = prepared(x, residual)
-    start = rng.uniform(0.3, 0.7, (1, 300)) + 0.2 * (np.arange(300) < 120)
-    got = mixture_labels(rows, jnp.asarray(start, jnp.float32), n_steps=4)
-    joint = np.c_[np.asarray(rows.coordinates, np.float64), residual]
-    label = start[0].astype(np.float64)
-    for _ in range(4):
-        density = []
-        for share in (label, 1 - label):
-            mean = share @ joint / share.sum()
-            centred = joint - mean
-            covariance = (share[:, None] * centred).T @ centred / share.sum()
-            covariance += 1e-2 * np.eye(3)
-            normal = multivariate_normal(mean, covariance)
-            density.append(share.mean() * normal.pdf(joint))
-        label = density[0] / (density[0] + density[1])
-    np.testing.assert_allclose(got[0], label, atol=2e-3)
 
 
 def test_discriminants_are_fishers():
@@ -352,7 +316,7 @@ def weighted(nodes):
     ids=["mixed", "two outputs", "gaps", "weights"],
 )
 def test_numpy_finds_what_compiled_programs_find(change):
-    finder, n_same, n_nodes = RssSplits(n_random_starts=1), 0, 0
+    finder, n_same, n_nodes = RssSplits(), 0, 0
     for seed in range(3):
         nodes = change(mixed_nodes(finder, seed=seed))
         n = len(nodes.x)
