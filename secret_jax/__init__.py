@@ -7,7 +7,9 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from secret_jax.additive.options import Additive as Additive
+    from secret_jax.additive.estimator import (
+        SecretAdditiveRegressor as SecretAdditiveRegressor,
+    )
     from secret_jax.data.columns import UnseenCategoryWarning as UnseenCategoryWarning
     from secret_jax.data.shards import RowShards as RowShards
     from secret_jax.data.shards import shard_rows as shard_rows
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     )
     from secret_jax.estimators.classifier import SecretClassifier as SecretClassifier
     from secret_jax.estimators.regressor import SecretRegressor as SecretRegressor
+    from secret_jax.kernel.estimator import KernelTreeRegressor as KernelTreeRegressor
     from secret_jax.learners.cart import CartSplits as CartSplits
     from secret_jax.learners.guide import GuideSplits as GuideSplits
     from secret_jax.learners.m5 import M5Splits as M5Splits
@@ -35,17 +38,15 @@ if TYPE_CHECKING:
     from secret_jax.losses.numbers import Huber as Huber
     from secret_jax.losses.numbers import Poisson as Poisson
     from secret_jax.losses.quantile import Quantile as Quantile
+    from secret_jax.models.glm import ClassFrequencies as ClassFrequencies
+    from secret_jax.models.glm import Logistic as Logistic
     from secret_jax.models.interface import LeafModel as LeafModel
     from secret_jax.models.interface import Models as Models
-    from secret_jax.models.least_squares import Constant as Constant
-    from secret_jax.models.least_squares import Implied as Implied
-    from secret_jax.models.least_squares import LeastSquares as LeastSquares
-    from secret_jax.models.local import KernelMean as KernelMean
-    from secret_jax.models.local import LocalLinear as LocalLinear
-    from secret_jax.models.logistic import Logistic as Logistic
-    from secret_jax.models.logistic import Shares as Shares
+    from secret_jax.models.linear import Constant as Constant
+    from secret_jax.models.linear import LeastSquares as LeastSquares
+    from secret_jax.models.linear import MixtureLeaf as MixtureLeaf
+    from secret_jax.models.linear import SimpleLinear as SimpleLinear
     from secret_jax.models.ridge import Ridge as Ridge
-    from secret_jax.models.simple import SimpleLinear as SimpleLinear
     from secret_jax.prune.cost_complexity import CostComplexity as CostComplexity
     from secret_jax.prune.criteria import InformationCriterion as InformationCriterion
     from secret_jax.prune.cross_validation import CrossValidation as CrossValidation
@@ -78,11 +79,10 @@ except PackageNotFoundError:  # a checkout that was never installed
 
 # Imported when first used: `secret-jax --help` need not wait for JAX.
 _HOMES = {
-    "Additive": "additive.options",
     "Blend": "refine.blend",
     "CartSplits": "learners.cart",
     "ClassSplits": "splits.classes",
-    "Constant": "models.least_squares",
+    "Constant": "models.linear",
     "CostComplexity": "prune.cost_complexity",
     "CrossValidation": "prune.cross_validation",
     "Distillation": "refine.distillation",
@@ -91,13 +91,12 @@ _HOMES = {
     "GuideSplits": "learners.guide",
     "HoldOut": "prune.hold_out",
     "Huber": "losses.numbers",
-    "Implied": "models.least_squares",
+    "MixtureLeaf": "models.linear",
     "InformationCriterion": "prune.criteria",
-    "KernelMean": "models.local",
+    "KernelTreeRegressor": "kernel.estimator",
     "LeafModel": "models.interface",
-    "LeastSquares": "models.least_squares",
-    "LocalLinear": "models.local",
-    "Logistic": "models.logistic",
+    "LeastSquares": "models.linear",
+    "Logistic": "models.glm",
     "Loss": "losses.interface",
     "M5Splits": "learners.m5",
     "M5Linear": "learners.m5_leaves",
@@ -116,14 +115,15 @@ _HOMES = {
     "Ridge": "models.ridge",
     "RowShards": "data.shards",
     "RssSplits": "splits.rss",
+    "SecretAdditiveRegressor": "additive.estimator",
     "SecretBoostingClassifier": "ensemble.classifier",
     "SecretBoostingRegressor": "ensemble.regressor",
     "SecretForestRegressor": "ensemble.forest",
     "SecretClassifier": "estimators.classifier",
     "SecretRegressor": "estimators.regressor",
     "SecretSplits": "splits.secret",
-    "Shares": "models.logistic",
-    "SimpleLinear": "models.simple",
+    "ClassFrequencies": "models.glm",
+    "SimpleLinear": "models.linear",
     "SoftGates": "refine.soft.choose",
     "Split": "splits.interface",
     "SplitFinder": "splits.interface",

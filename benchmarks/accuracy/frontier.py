@@ -1,7 +1,8 @@
 """Error against the numbers that a reader has to read, on tables as people bring them.
 
-Ours along ``tau`` and along ``tolerance``, beside other models that can be read, and
-boosted trees, which cannot, as the error to reach. `benchmarks/README.md` says more.
+Ours along ``equation_tolerance`` and ``pruning_tolerance``, beside other models that
+can be read, and boosted trees, which cannot, as the error to reach.
+`benchmarks/README.md` says more.
 
     python -m benchmarks.accuracy.frontier --data FOLDER --tables saratoga sacramento
 """
@@ -42,9 +43,12 @@ def _along(name: str, *values: float) -> dict[str, Setting]:
     }
 
 
-TAU = _along("tau", 0.0, 0.01, 0.03, 0.05, 0.1)
-TOLERANCE = _along("tolerance", 0.0, 0.01, 0.02, 0.05, 0.1)
-LINES = {"ours along tau": TAU, "ours along tolerance": TOLERANCE}
+TAU = _along("equation_tolerance", 0.0, 0.01, 0.03, 0.05, 0.1)
+TOLERANCE = _along("pruning_tolerance", 0.0, 0.01, 0.02, 0.05, 0.1)
+LINES = {
+    "ours along equation_tolerance": TAU,
+    "ours along pruning_tolerance": TOLERANCE,
+}
 READABLE = ("cubist", "cubist_on_text", "cart", "pilot", "ridge")
 HORIZON = "lightgbm_refitted"
 

@@ -32,7 +32,7 @@ def coverage_and_width(
         (found.X.iloc[rows], found.y[rows]) for rows in np.split(order, cuts)
     )
     model = SecretRegressor(
-        random_state=seed, discrete_features=list(found.discrete), refine=refine
+        random_state=seed, categorical_features=list(found.discrete), refine=refine
     )
     model.fit(X, y).conformalize(X_apart, y_apart)
     lower, upper = model.predict_interval(X_test, wanted)

@@ -45,9 +45,9 @@ def experiment(name: str, data: str, share: float, repeat: int) -> Experiment:
 
 def _ours(given: Experiment, **parameters) -> np.ndarray:
     model = SecretRegressor(
-        random_state=given.seed, discrete_features=given.discrete
+        random_state=given.seed, categorical_features=given.discrete
     ).set_params(**parameters)
-    model.fit(*given.train, prune_set=tuple(given.prune))
+    model.fit(*given.train, eval_set=tuple(given.prune))
     return model.predict(given.test.X)
 
 

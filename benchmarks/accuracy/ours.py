@@ -62,7 +62,6 @@ VARIANTS = {
     "paper": Setting(paper=True),
     "default": Setting(),
     "default_on_numbers": Setting(numbers=True),
-    "default_additive": Setting({"additive": "auto"}),
     "blended": Setting({"refine": "blend"}),
     "refined_tao": Setting({"refine": "tao"}),
     "refined_soft": Setting({"refine": "soft"}),
@@ -166,7 +165,7 @@ def _run_tree(setting: Setting, experiment: Experiment, held_out: bool) -> Outco
     with _quietly():
         started = time.perf_counter()
         if held_out and prunes:
-            model.fit(*experiment.train, prune_set=tuple(experiment.prune))
+            model.fit(*experiment.train, eval_set=tuple(experiment.prune))
         else:
             model.fit(*_joined(experiment))
         seconds = time.perf_counter() - started
@@ -196,7 +195,7 @@ def outcome_of_booster(
         if student is None:
             trees = [tree for one in booster.ensemble_.boosters for tree in one]
             leaves = sum(tree.n_leaves for tree in trees)
-            numbers = sum(reading_cost(tree).total for tree in trees)
+            numbers = sum(map(reading_cost, trees))
             return Outcome(booster.predict(X), leaves, 0.0, numbers)
         started = time.perf_counter()
         tree = booster.distill(**student)
@@ -211,7 +210,7 @@ def _prepared(
     if setting.numbers:
         discrete = not_numeric(experiment.train.X)
     return _model(setting).set_params(
-        random_state=experiment.seed, discrete_features=discrete
+        random_state=experiment.seed, categorical_features=discrete
     )
 
 

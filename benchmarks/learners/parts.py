@@ -27,8 +27,6 @@ LEAVES: Mapping[str, Any] = {
     "constant": "constant",
     "simple": "simple",
     "m5": "m5",
-    "kernel": "kernel",
-    "local": "local",
 }
 PRUNINGS: Mapping[str, Any] = {
     "cross-validation": "cross-validation",

@@ -28,16 +28,18 @@ _HEAD = ("rows", "model", "seconds", "of processors", "rounds", "test MSE")
 
 def contestants(n_rounds: int) -> dict[str, tuple[Callable[[], Any], Any]]:
     """Models by name, and what fits before the time is taken."""
-    warm = SecretBoostingRegressor(size=16, n_rounds=2)
+    warm = SecretBoostingRegressor(max_leaf_nodes=16, max_iter=2)
     found: dict[str, tuple[Callable[[], Any], Any]] = {
-        "ours, 16 leaves": (lambda: SecretBoostingRegressor(size=16), warm),
+        "ours, 16 leaves": (lambda: SecretBoostingRegressor(max_leaf_nodes=16), warm),
         f"ours, 16 leaves, {_TREES} rounds": (
-            lambda: SecretBoostingRegressor(size=16, n_rounds=_TREES),
+            lambda: SecretBoostingRegressor(
+                max_leaf_nodes=16, max_iter=_TREES, early_stopping=False
+            ),
             warm,
         ),
         "ours, all sizes": (
             SecretBoostingRegressor,
-            SecretBoostingRegressor(n_rounds=2),
+            SecretBoostingRegressor(max_iter=2),
         ),
     }
     if importlib.util.find_spec("lightgbm") is not None:
@@ -71,7 +73,7 @@ def report_fits(n_rows: int, n_test: int, n_rounds: int, names: list[str]) -> No
             before.fit(X, y)
         model, seconds = timed(lambda: make().fit(X, y))  # noqa: B023
         error = float(np.mean((model.predict(X_test) - y_test) ** 2))
-        rounds = getattr(model, "n_rounds_", n_rounds)
+        rounds = getattr(model, "n_iter_", n_rounds)
         _line(
             *(f"{n_rows:,}", name, f"{seconds.clock:.1f}"),
             *(f"{seconds.processors:.1f}", str(rounds), f"{error:.3f}"),
@@ -85,7 +87,9 @@ def _line(*cells: str) -> None:
 def report_predictions() -> None:
     """Of a million rows through sixty trees, the median of three."""
     X, y = make_fried(20_000, random_state=0)
-    model = SecretBoostingRegressor(size=16, n_rounds=_TREES, average=False).fit(X, y)
+    model = SecretBoostingRegressor(
+        max_leaf_nodes=16, max_iter=_TREES, early_stopping=False, ensemble=False
+    ).fit(X, y)
     rows = make_fried(_PREDICTED, random_state=1)[0].astype(np.float32)
     model.predict(rows)
     seconds = [timed(lambda: model.predict(rows))[1] for _ in range(3)]

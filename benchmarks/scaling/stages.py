@@ -60,7 +60,7 @@ class Stage(NamedTuple):
 _ESTIMATOR, _FIT = "secret_jax.estimators.regressor:", "secret_jax.fit.pipeline:"
 _PREPARE = "secret_jax.fit.prepare:"
 _BASE, _SHARDED = "secret_jax.estimators.base:", "secret_jax.data.sharded:"
-_SOURCE, _ATTACH = "secret_jax.data.source:", "secret_jax.models.attach:"
+_SOURCE, _FITTING = "secret_jax.data.source:", "secret_jax.models.fitting:"
 _SEARCH, _GROWER = "secret_jax.grow.batches:", "secret_jax.grow.grower:"
 _TREES, _DISTILLATION = "secret_jax.grow.trees:", "secret_jax.refine.distillation:"
 _GROWING = "rest of growing"
@@ -96,16 +96,16 @@ STAGES = (
     _stage("models of the searched nodes", _SEARCH, "Search._models"),
     _stage("partition on the host", _GROWER, "_divide", "_descend"),
     _stage("rest of the level loop", _TREES, "grow"),
-    _stage("routing while growing", _ATTACH, "apply", "descend", within=_GROWING),
+    _stage("routing while growing", _FITTING, "apply", "descend", within=_GROWING),
     _stage(
         "statistics while growing",
-        _ATTACH,
-        *("host_statistics", "source_statistics"),
+        _FITTING,
+        *("_sums", "node_statistics"),
         within=_GROWING,
     ),
-    _stage("statistics while growing", _FIT, "source_statistics", within=_GROWING),
-    _stage("models of the nodes", _TREES, "attach"),
-    _stage("models of the nodes", _FIT, "attach_one", "_measured"),
+    _stage("statistics while growing", _FIT, "node_statistics", within=_GROWING),
+    _stage("models of the nodes", _TREES, "fit_models"),
+    _stage("models of the nodes", _FIT, "fit_models", "_measured"),
     _stage(_GROWING, _TREES, "Recipe.grow"),
     *(
         _stage(_PRUNING, f"secret_jax.prune.{module}:", f"{rule}.__call__")

@@ -142,13 +142,13 @@ def _rival(run: Run) -> SecretRegressor:
 def fit_one(run: Run, experiment: Experiment) -> Record:
     """Grow, prune and test one tree."""
     model = make_model(run).set_params(
-        random_state=experiment.seed, discrete_features=experiment.discrete
+        random_state=experiment.seed, categorical_features=experiment.discrete
     )
     with warnings.catch_warnings():
         # In small sets some categories occur in the pruning or the test part only.
         warnings.simplefilter("ignore", UnseenCategoryWarning)
         started = time.perf_counter()
-        model.fit(*experiment.train, prune_set=tuple(experiment.prune))
+        model.fit(*experiment.train, eval_set=tuple(experiment.prune))
         seconds = time.perf_counter() - started
         residual = model.predict(experiment.test.X) - experiment.test.y
     return Record(

@@ -74,7 +74,7 @@ def bike_tree(folder: str | Path) -> tuple[SecretRegressor, float, float]:
     """A small tree of the hours, and R² on a quarter of them, its own and a line's."""
     X, y = bike_hours(folder)
     X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
-    model = SecretRegressor(oblique=False, max_leaf_nodes=6, tau=0.1)
+    model = SecretRegressor(oblique=False, max_leaf_nodes=6, equation_tolerance=0.1)
     score = model.fit(X_train, y_train).score(X_test, y_test)
     plain = LinearRegression().fit(pd.get_dummies(X_train), y_train)
     return model, score, plain.score(pd.get_dummies(X_test), y_test)

@@ -1,1 +1,1 @@
-"""Additive stage: sums of one-column curves fitted in front of a tree."""
+"""Sums of one-column curves, with a tree for what they leave."""

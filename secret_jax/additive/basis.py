@@ -11,10 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from secret_jax.additive.options import Additive
 from secret_jax.data.rows import Table
 from secret_jax.data.schema import TableSchema
 
+# A column of no more values has a knot at each of them.
+_MOST_LEVELS = 32
 # More terms of numbers, or of categories, would make the small solves large: columns
 # then have fewer knots each, and rare categories no number of their own.
 _MOST_TERMS = 768
@@ -35,6 +36,8 @@ class CurveTerms(NamedTuple):
 
     Attributes
     ----------
+    position : int
+        Of the column among the attributes of the schema.
     column : int
         Encoded continuous column; -1 of a discrete attribute.
     attribute : int
@@ -47,6 +50,7 @@ class CurveTerms(NamedTuple):
         Values of the terms at the points.
     """
 
+    position: int
     column: int
     attribute: int
     indicator: int
@@ -74,7 +78,7 @@ class CurveTerms(NamedTuple):
 
 
 def curve_terms(
-    schema: TableSchema, table: Table, weight: np.ndarray, options: Additive
+    schema: TableSchema, table: Table, weight: np.ndarray, n_knots: int
 ) -> list[CurveTerms]:
     """Make terms for every column of a table that has at least two values.
 
@@ -85,6 +89,8 @@ def curve_terms(
     Parameters
     ----------
     weight : ndarray of shape (n_rows,)
+    n_knots : int
+        Places where the slope of a numeric column's curve may change.
 
     Returns
     -------
@@ -92,45 +98,38 @@ def curve_terms(
         Continuous columns first.
     """
     indicators = dict(schema.missing_columns)
-    cycles = {
-        schema.names.index(part): points
-        for name, parts in schema.dates
-        for part in parts
-        for kind, points in _CYCLES.items()
-        if part == f"{name} ({kind})"
-    }
     share = _MOST_TERMS // max(len(schema.continuous), 1) - 1
-    n_knots = min(options.n_knots, max(share, 0))
-    most_levels = min(options.most_levels, max(share, 0) + 2)
-    found: list[CurveTerms] = []
+    n_knots = min(n_knots, max(share, 0))
+    most_levels = min(_MOST_LEVELS, max(share, 0) + 2)
+    curves: list[CurveTerms] = []
     positions = schema.continuous_positions
     for column, position in zip(schema.continuous, positions, strict=True):
         indicator = indicators.get(position, -1)
         there = weight > 0
         if indicator >= 0:
             there = table.x[:, indicator] <= 0
-        x, own = table.x[there, position].astype(np.float64), weight[there]
+        x = table.x[there, position].astype(np.float64)
         if len(x) == 0 or x.min() == x.max():
             continue
-        cycle = cycles.get(column)
+        cycle = _CYCLES.get(schema.origin(column).part)
         if cycle is None:
-            at, values = _line(x, own, n_knots, most_levels)
+            at, values = _line(x, weight[there], n_knots, most_levels)
         else:
             at = (cycle - schema.center[position]) / schema.scale[position]
             at, values = at.astype(np.float32).astype(np.float64), np.eye(len(cycle))
             if cycle[-1] == _CLOSED:
                 values = values[:, :-1]
                 values[-1] = values[0]
-        found.append(CurveTerms(position, -1, indicator, at, values))
+        curves.append(CurveTerms(column, position, -1, indicator, at, values))
     n_discrete = len(schema.discrete)
-    for attribute in range(n_discrete):
+    for attribute, column in enumerate(schema.discrete):
         codes = table.codes[:, attribute]
         count = np.bincount(codes[codes >= 0], weight[codes >= 0])
         heaviest = np.argsort(-count, kind="stable")[: _MOST_TERMS // n_discrete]
         at = np.sort(heaviest[count[heaviest] >= _LEAST_WEIGHT]).astype(np.float64)
         if len(at) > 1:
-            found.append(CurveTerms(-1, attribute, -1, at, np.eye(len(at))))
-    return found
+            curves.append(CurveTerms(column, -1, attribute, -1, at, np.eye(len(at))))
+    return curves
 
 
 def design(terms: Sequence[CurveTerms], table: Table) -> np.ndarray:
@@ -143,12 +142,13 @@ def _line(
     x: np.ndarray, weight: np.ndarray, n_knots: int, most_levels: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Make a line and hinges between the smallest and the largest value."""
-    at = levels = np.unique(x)
+    at, place = np.unique(x, return_inverse=True)
+    levels = at
     if len(levels) > (max(most_levels, n_knots + 2) if n_knots else 2):
-        order = np.argsort(x, kind="stable")
-        passed = (np.cumsum(weight[order]) - 0.5 * weight[order]) / weight.sum()
+        mass = np.bincount(place, weight)
+        passed = (np.cumsum(mass) - 0.5 * mass) / weight.sum()
         wanted = np.arange(1, n_knots + 1) / (n_knots + 1)
-        inner = x[order][np.searchsorted(passed, wanted).clip(max=len(x) - 1)]
+        inner = levels[np.searchsorted(passed, wanted).clip(max=len(levels) - 1)]
         at = np.unique(np.r_[levels[0], inner, levels[-1]])
     hinges = np.maximum(at[:, None] - at[None, 1:-1], 0.0)
     values = np.concatenate([at[:, None], hinges], axis=1)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from secret_jax.cli.messages import PROGRAM, require, say
-from secret_jax.cli.pictures import check_picture, draw
+from secret_jax.cli.messages import PROGRAM, check_picture, draw, require, say
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,11 +32,9 @@ def demo(arguments: argparse.Namespace) -> None:
     X, y = largest_nuclei()
     evaluation = evaluate(
         SecretRegressor(max_leaf_nodes=4, oblique=False, verbose=not arguments.quiet),
-        X,
-        y,
+        *(X, y),
         test_fraction=0.2,
         seed=0,
-        progress=say,
     )
     print(evaluation.model.export_text().rstrip("\n"))
     print(f"\n{score_table(evaluation)}\n")

@@ -1,4 +1,4 @@
-"""What commands tell their users, and what they refuse before the work."""
+"""What commands tell their users, what they refuse, and the files they write."""
 
 from __future__ import annotations
 
@@ -8,16 +8,31 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from secret_jax.estimators.classifier import SecretClassifier
+    from secret_jax.estimators.regressor import SecretRegressor
 
 PROGRAM = "secret-jax"
+_FLAGS = {
+    "categorical_features": "--categorical",
+    "split_features": "--split-only",
+    "test_fraction": "--test-fraction",
+    "missing_values": "--missing-values",
+}
+_QUIET = ContextVar("quiet", default=False)
 
 
 class CommandError(Exception):
     """Something the user can mend; the text is the whole message."""
 
 
-def check_output(path: str) -> None:
+def check_output(path: str | None) -> None:
     """Refuse a file that cannot be written before the work, not after it."""
+    if path is None:
+        return
     if os.path.isdir(path):
         raise CommandError(f"{path!r} is a folder; name a file in it")
     folder = os.path.dirname(path) or "."
@@ -25,6 +40,27 @@ def check_output(path: str) -> None:
         raise CommandError(f"{path!r} cannot be written: there is no folder {folder!r}")
     if not os.access(folder, os.W_OK):
         raise CommandError(f"{path!r} cannot be written: {folder!r} is read-only")
+
+
+def check_picture(path: str) -> None:
+    """Refuse what is no name of a picture before the work."""
+    check_output(path)
+    require("matplotlib", "plot", "draw a picture")
+    from matplotlib.backend_bases import FigureCanvasBase
+
+    kinds = FigureCanvasBase.get_supported_filetypes()
+    if Path(path).suffix.removeprefix(".").lower() not in kinds:
+        raise CommandError(
+            f"{path!r} does not end like a picture; for example .png, .pdf or .svg"
+        )
+
+
+def draw(model: SecretRegressor | SecretClassifier, path: str | Path) -> None:
+    """Draw a tree to a file."""
+    import matplotlib
+
+    matplotlib.use("Agg")  # only files are drawn to, no display is needed
+    model.plot_tree().savefig(path, dpi=150)
 
 
 def require(module: str, extra: str, purpose: str) -> None:
@@ -37,27 +73,18 @@ def require(module: str, extra: str, purpose: str) -> None:
 
 @contextmanager
 def flags_for_parameters() -> Iterator[None]:
-    """Say in errors "--discrete" for ``discrete_features``, and so on."""
+    """Say in errors "--categorical" for ``categorical_features``, and so on."""
     try:
         yield
     except ValueError as error:
         message = str(error)
-        for parameter, flag in (
-            ("max_split_features", "--max-split-features"),
-            ("discrete_features", "--discrete"),
-            ("split_features", "--split-only"),
-            ("test_fraction", "--test-fraction"),
-            ("missing_values", "--missing-values"),
-        ):
+        for parameter, flag in _FLAGS.items():
             message = message.replace(parameter, flag)
         raise CommandError(message) from None
 
 
-_QUIET = ContextVar("quiet", default=False)
-
-
 @contextmanager
-def quiet(wanted: bool = True) -> Iterator[None]:
+def quiet(wanted: bool) -> Iterator[None]:
     """Within the block `say` says nothing, if that is wanted."""
     token = _QUIET.set(wanted)
     try:

@@ -6,8 +6,8 @@ Files are read as the file was that the model learned from.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
+from collections.abc import Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,50 +17,46 @@ from secret_jax.cli.messages import (
     PROGRAM,
     CommandError,
     check_output,
+    check_picture,
+    draw,
     flags_for_parameters,
     say,
 )
-from secret_jax.cli.pictures import check_picture, draw
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from secret_jax.cli.reading.files import TableFile
     from secret_jax.cli.reading.table import Reading
-    from secret_jax.estimators.regressor import SecretRegressor
 
 _DIGITS = 7  # that float32 carries
 
 
 def loaded(path: str) -> Any:
-    """A saved model; a misspelt name is guessed."""
-    from secret_jax.cli.reading.problems import did_you_mean
+    """Load a saved model; a misspelt name is guessed."""
+    from secret_jax.cli.reading.problems import check_exists
     from secret_jax.estimators.classifier import SecretClassifier
     from secret_jax.estimators.regressor import SecretRegressor
-    from secret_jax.tree.file import holds_classes, load_model
+    from secret_jax.tree.file import holds_classes
 
-    if not os.path.exists(path):
-        folder = os.path.dirname(path) or "."
-        siblings = os.listdir(folder) if os.path.isdir(folder) else []
-        hint = did_you_mean(os.path.basename(path), siblings)
-        raise CommandError(f"there is no file {path!r}{hint}")
-    return load_model(
-        path, SecretClassifier if holds_classes(path) else SecretRegressor
-    )
+    check_exists(path)
+    return (SecretClassifier if holds_classes(path) else SecretRegressor).load(path)
 
 
 def predict(arguments: argparse.Namespace) -> None:
     """Predict the rows of a file with a saved model."""
-    if arguments.out is not None:
-        check_output(arguments.out)
+    check_output(arguments.out)
     model = loaded(arguments.model)
     if arguments.stream:
         from secret_jax.cli.streaming import predict_streamed
 
         predict_streamed(arguments, model)
         return
-    if arguments.interval is not None:
-        _check_calibrated(model)
+    if arguments.interval is not None and not hasattr(model, "conformity_scores_"):
+        raise CommandError(
+            "--interval needs a model that knows how far off it may be: fit it with "
+            "--calibrate 0.2, or without --refit-all"
+        )
     table, X, _ = _read_rows(model, arguments, arguments.keep)
     with flags_for_parameters(), table.placing():
         columns = _predictions(model, X, arguments)
@@ -73,128 +69,83 @@ def predict(arguments: argparse.Namespace) -> None:
 
 def _predictions(
     model: Any, X: pd.DataFrame, arguments: argparse.Namespace
-) -> dict[str, list]:
-    from sklearn.base import is_classifier
-
+) -> dict[str, Any]:
+    """Predict rows, a column of the output for each thing that is asked for."""
     prediction = model.predict(X)
-    columns = {}
-    if is_classifier(model):
-        columns["prediction"] = prediction.tolist()
+    columns = {"prediction": prediction}
+    if hasattr(model, "classes_"):
         chances = model.predict_proba(X).T
-        for name, chance in zip(model.classes_.tolist(), chances, strict=True):
-            columns[f"probability of {name}"] = _written(chance)
-    elif prediction.ndim == 1:
-        columns["prediction"] = _written(prediction)
-    else:
-        for name, values in zip(
-            model.tree_.schema.target_names, prediction.T, strict=True
-        ):
-            columns[f"prediction of {name}"] = _written(values)
+        names = [f"probability of {name}" for name in model.classes_]
+        columns |= dict(zip(names, chances, strict=True))
+    elif prediction.ndim > 1:
+        names = [f"prediction of {name}" for name in model.tree_.schema.target_names]
+        columns = dict(zip(names, prediction.T, strict=True))
     if arguments.interval is not None:
-        lower, upper = model.predict_interval(X, coverage=arguments.interval)
-        columns |= {"lower": _written(lower), "upper": _written(upper)}
+        bounds = model.predict_interval(X, coverage=arguments.interval)
+        columns |= dict(zip(("lower", "upper"), bounds, strict=True))
     if arguments.leaf:
-        columns["leaf"] = model.apply(X).tolist()
+        columns["leaf"] = model.apply(X)
     return columns
-
-
-def _check_calibrated(model: SecretRegressor) -> None:
-    if not hasattr(model, "conformity_scores_"):
-        raise CommandError(
-            "--interval needs a model that knows how far off it may be: fit it with "
-            "--calibrate 0.2, or without --refit-all"
-        )
-
-
-def _written(values) -> list[str]:
-    """Numbers with as many digits as a prediction has.
-
-    Examples
-    --------
-    >>> _written([188485.04622061856, 0.1, 2.0, 1234567890.0])
-    ['188485', '0.1', '2', '1234568000']
-    """
-    return [repr(float(f"{v:.{_DIGITS}g}")).removesuffix(".0") for v in values]
 
 
 def explain(arguments: argparse.Namespace) -> None:
     """Print why rows get their predictions, or write what each column adds."""
-    if arguments.out is not None:
-        check_output(arguments.out)
+    check_output(arguments.out)
     model = loaded(arguments.model)
-    table, X, _ = _read_rows(model, arguments, ())
+    table, X, _ = _read_rows(model, arguments)
     if arguments.out is None:
         X = X.iloc[: arguments.rows]
     with flags_for_parameters(), table.placing():
         why = model.explain(X)
-    if arguments.out is None:
-        texts = [
-            why.row_text(row).replace(f"row {row}", table.place(row), 1)
-            for row in range(len(why))
-        ]
-        print("\n\n".join(texts))
-        hidden = len(table.frame) - len(why)
-        if hidden > 0:
-            say(f"{hidden} more rows; --rows N prints more, --out FILE writes all")
+    if arguments.out is not None:
+        frame = why.to_dataframe(backend="pandas")
+        _write_table(dict(frame.items()), frame.index, arguments.out, "explanations")
         return
-    frame = why.to_dataframe(backend="pandas")
-    numbers = frame.select_dtypes("floating").columns
-    columns = {
-        name: _written(frame[name]) if name in numbers else frame[name].tolist()
-        for name in frame.columns
-    }
-    _write_table(columns, frame.index, arguments.out, "explanations")
+    texts = [
+        why.row_text(row).replace(f"row {row}", table.place(row), 1)
+        for row in range(len(why))
+    ]
+    print("\n\n".join(texts))
+    hidden = len(table.frame) - len(why)
+    if hidden > 0:
+        say(f"{hidden} more rows; --rows N prints more, --out FILE writes all")
 
 
 def score(arguments: argparse.Namespace) -> None:
     """Measure a saved model on a file that has the target."""
-    from sklearn.base import is_classifier
-
-    from secret_jax.cli.evaluation import measured, rounded
+    from secret_jax.cli.evaluation import measured, score_lines
     from secret_jax.cli.reading.columns import Texts
     from secret_jax.cli.reading.numbers import NumberFormat
     from secret_jax.cli.reading.table import Reading
-    from secret_jax.cli.reading.targets import target_labels, target_rows
+    from secret_jax.cli.reading.targets import read_target
 
     model = loaded(arguments.model)
-    target = _target_of(model)
-    classes = is_classifier(model)
+    classes = hasattr(model, "classes_")
+    target = _target_of(model, classes)
     table, X, reading = _read_rows(model, arguments, (target,))
-    table.column(target, "the target of the model is")
     if target not in reading.formats:
         chosen = Texts() if classes else NumberFormat()
         reading = Reading(formats={target: chosen}, missing=reading.missing)
-    read_target = target_labels if classes else target_rows
     rows, y, notes = read_target(table, target, reading)
     for note in notes:
         say(f"  {note}")
     with flags_for_parameters(), table.placing():
-        found = measured(model, X.loc[rows.frame.index], y)
-    if classes:
-        print(f"{'Rows':<10}{len(y):>12,}")
-        print(f"{'Wrong':<10}{100 * (found['error'] or 0.0):>10.1f} %")
-        print(f"{'Log-loss':<10}{rounded(found['log_loss']):>12}")
-        return
-    print(f"{'Rows':<6}{len(y):>12,}")
-    for name, kind in (("RMSE", "rmse"), ("MAE", "mae"), ("R²", "r2")):
-        print(f"{name:<6}{rounded(found[kind]):>12}")
+        errors = measured(model, X.loc[rows.frame.index], y)
+    print(f"{'rows':<10}{len(y):>12,}\n{score_lines(errors)}")
 
 
-def _target_of(model: Any) -> str:
-    """The column that a model predicts; classifiers keep the names of classes only."""
-    from sklearn.base import is_classifier
-
+def _target_of(model: Any, classes: bool) -> str:
+    """Name the column that a model predicts; classifiers keep names of classes only."""
     reading = _reading(model)
-    if not is_classifier(model):
-        target = model.tree_.schema.target_name
-        return reading.name_of(str(target))
-    formats = [*reading.formats]  # the target is the last
-    if not formats or reading.label(formats[-1]) in model.tree_.schema.input_names:
+    if not classes:
+        return reading.name_of(str(model.tree_.schema.target_name))
+    *_, last = [None, *reading.formats]  # the target
+    if last is None or reading.labels[last] in model.tree_.schema.input_names:
         raise CommandError(
             "the model does not know which column holds its classes: it was not "
             f"fitted by {PROGRAM} fit"
         )
-    return formats[-1]
+    return last
 
 
 def export(arguments: argparse.Namespace) -> None:
@@ -202,18 +153,18 @@ def export(arguments: argparse.Namespace) -> None:
     from secret_jax.cli.reading.dates import DateFormat
     from secret_jax.cli.reading.numbers import NumberFormat
 
-    if arguments.out is not None:
-        check_output(arguments.out)
-    if arguments.table is not None and arguments.language != "sql":
+    check_output(arguments.out)
+    language = arguments.language
+    if arguments.table is not None and language != "sql":
         raise CommandError("--table goes with sql only")
-    if arguments.name is not None and arguments.language == "dot":
+    if arguments.name is not None and language == "dot":
         raise CommandError("--name goes with python and sql only")
     model = loaded(arguments.model)
-    if arguments.language == "dot":
+    if language == "dot":
         text = model.export_dot()
     else:
         text = model.export_code(
-            arguments.language, function_name=arguments.name, table=arguments.table
+            language, function_name=arguments.name, table=arguments.table
         )
         reading = _reading(model)
         for name in model.tree_.schema.input_names:
@@ -234,16 +185,15 @@ def export(arguments: argparse.Namespace) -> None:
 
 def show(arguments: argparse.Namespace) -> None:
     """Print a saved model, and draw it if asked to."""
-    from secret_jax.inspect.arguments import MOST_CATEGORIES
-
     if arguments.plot is not None:
         check_picture(arguments.plot)
     model = loaded(arguments.model)
+    whole = {"max_categories": None} if arguments.categories else {}
     text = model.export_text(
         max_depth=arguments.max_depth,
         precision=arguments.precision,
         max_terms=arguments.max_terms,
-        max_categories=None if arguments.categories else MOST_CATEGORIES,
+        **whole,
     )
     print(text.rstrip("\n"))
     if arguments.plot is not None:
@@ -251,7 +201,7 @@ def show(arguments: argparse.Namespace) -> None:
         say(f"wrote the picture to {arguments.plot}")
 
 
-def _reading(model: SecretRegressor) -> Reading:
+def _reading(model: Any) -> Reading:
     from secret_jax.cli.reading.table import Reading
 
     if hasattr(model, "reading_"):
@@ -260,12 +210,9 @@ def _reading(model: SecretRegressor) -> Reading:
 
 
 def _read_rows(
-    model: SecretRegressor,
-    arguments: argparse.Namespace,
-    kept: tuple[str, ...] | list[str],
+    model: Any, arguments: argparse.Namespace, kept: Collection[str] = ()
 ) -> tuple[TableFile, pd.DataFrame, Reading]:
-    """A file, its columns for the model, and how they are read."""
-    from secret_jax.cli.reading.files import refuse_infinity
+    """Read a file, its columns for the model, and say how they are read."""
     from secret_jax.cli.reading.problems import some
     from secret_jax.cli.training_table import read
 
@@ -273,7 +220,7 @@ def _read_rows(
     reading = replace(reading, missing=(*reading.missing, *arguments.na))
     needed = [reading.name_of(label) for label in schema.input_names]
     wanted = (*needed, *kept) if schema.named else kept
-    table = read(arguments.file, arguments, {*reading.text_columns, *kept}, wanted)
+    table = read(arguments, {*reading.text_columns, *kept}, wanted)
     columns = list(table.frame.columns)
     if not schema.named:
         if len(columns) != len(needed):
@@ -290,37 +237,38 @@ def _read_rows(
     if lacking:
         say(f"  not in the file, and not asked for: {some(lacking, most=8)}")
     for name in kept:
-        table.column(name, "--keep names")
+        table.column(name, "the command asks for")
     unused = [name for name in columns if name not in needed and name not in kept]
     if unused:
         say(f"  not used by the model: {some(unused, most=8)}")
-    frame = table.frame.assign(**dict.fromkeys(lacking))
-    table = table._replace(frame=frame)
+    table = table._replace(frame=table.frame.assign(**dict.fromkeys(lacking)))
     X = reading.apply(table, needed)
-    refuse_infinity(table, X, "delete the value or the row")
+    table.refuse_infinity(X, "delete the value or the row")
     return table, X.rename(columns=reading.labels), reading
 
 
-def _asked_columns(model: SecretRegressor) -> set[str]:
+def _asked_columns(model: Any) -> set[str]:
     """Columns on which predictions depend, by the model's names for them."""
     tree = model.tree_
     schema = tree.schema
     in_sums = (tree.direction != 0).any(axis=0)
     slopes = (tree.coefficient[tree.is_leaf][:, :, 1:] != 0).any(axis=(0, 1))
-    in_sums[: len(slopes)] |= slopes | (tree.kept is not None)
+    in_sums[: len(slopes)] |= slopes
     asked = {schema.input_columns[place] for place in np.flatnonzero(in_sums)}
     asked |= {schema.discrete[attribute] for attribute in tree.asked_attributes}
-    if tree.additive is not None:
-        asked |= {curve.input_column(schema) for curve in tree.additive.curves}
-    names = {schema.names[column] for column in asked}
-    parts = {part: name for name, its in schema.dates for part in its}
-    return {parts.get(name, name) for name in names}
+    return {schema.origin(column).column for column in asked}
 
 
-def _write_table(columns: dict, index: pd.Index, path: str | None, what: str) -> None:
+def _write_table(
+    columns: dict[str, Any], index: pd.Index, path: str | None, what: str
+) -> None:
+    """Write columns as CSV, numbers with as many digits as a prediction has."""
     import pandas as pd
 
     frame = pd.DataFrame(columns, index=index)
+    for name, column in frame.select_dtypes("floating").items():
+        digits = [repr(float(f"{value:.{_DIGITS}g}")) for value in column]
+        frame[name] = [text.removesuffix(".0") for text in digits]
     if path is None:
         frame.to_csv(sys.stdout, index=False)
         return

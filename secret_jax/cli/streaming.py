@@ -6,21 +6,20 @@ Types are those of the files: what text means is not learned, as it is of a tabl
 from __future__ import annotations
 
 import argparse
+import copy
 from time import perf_counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from secret_jax.cli.messages import (
     PROGRAM,
     CommandError,
-    check_output,
     flags_for_parameters,
     say,
 )
 
 if TYPE_CHECKING:
-    from secret_jax.estimators.regressor import SecretRegressor
     from secret_jax.stream.sources import BatchSource
 
 # Options of fit that need all rows in memory, or cells of text.
@@ -29,36 +28,35 @@ _OF_TABLES += ("refit_all", "thousands", "decimal", "ignore_case", "distinct")
 _OF_TABLES += ("sheet", "skip")
 
 
-def fit_streamed(arguments: argparse.Namespace, model: SecretRegressor) -> None:
+def fit_streamed(arguments: argparse.Namespace, model: Any) -> None:
     """Grow a tree on a folder of Parquet, and measure it on rows held out by a hash."""
     for name in _OF_TABLES:
-        if getattr(arguments, name, None):
-            flag = "--" + name.replace("_", "-")
-            raise CommandError(f"{flag} does not go with --stream")
-    if arguments.out is not None:
-        check_output(arguments.out)
+        if getattr(arguments, name):
+            raise CommandError(f"--{name.replace('_', '-')} does not go with --stream")
     from secret_jax.stream.batches import Wanted
-    from secret_jax.stream.parts import PartOfRows
-    from secret_jax.stream.sources import opened
+    from secret_jax.stream.sources import PartOfRows, opened
 
-    source = opened(arguments.file, Wanted((arguments.target,)))
+    target, share = arguments.target, arguments.test_fraction
+    source = opened(arguments.file, Wanted((target,)))
     names = _features(source, arguments)
-    source = opened(arguments.file, Wanted((arguments.target,), None, names))
+    source = opened(arguments.file, Wanted((target,), None, names))
     say(f"{source.n_rows:,} rows, {len(names)} columns in {arguments.file}")
-    share, training = arguments.test_fraction, source
-    if share:
-        training = PartOfRows(source, share, inside=False, seed=arguments.seed)
+    training, test = (
+        PartOfRows(source, share, inside=inside, seed=arguments.seed)
+        for inside in (False, True)
+    )
     begun = perf_counter()
     with flags_for_parameters():
         model.fit_stream(
-            training, target=arguments.target, checkpoint=arguments.checkpoint
+            training if share else source,
+            target=target,
+            checkpoint=arguments.checkpoint,
         )
     seconds = perf_counter() - begun
     model.set_params(verbose=0)
     print(model.export_text().rstrip("\n"))
     if share:
-        test = PartOfRows(source, share, inside=True, seed=arguments.seed)
-        print(f"\n{_measured(model, test).text()}")
+        print(f"\n{_error_table(model, test)}")
     say(f"fitted in {seconds:.1f} s")
     if arguments.out is None:
         say("nothing was saved; --out MODEL keeps the tree")
@@ -70,7 +68,7 @@ def fit_streamed(arguments: argparse.Namespace, model: SecretRegressor) -> None:
     )
 
 
-def predict_streamed(arguments: argparse.Namespace, model: SecretRegressor) -> None:
+def predict_streamed(arguments: argparse.Namespace, model: Any) -> None:
     """Write predictions for a folder of Parquet."""
     if arguments.out is None:
         raise CommandError("--stream writes Parquet; name the file with --out FILE")
@@ -82,69 +80,43 @@ def predict_streamed(arguments: argparse.Namespace, model: SecretRegressor) -> N
 
 
 def _features(source: BatchSource, arguments: argparse.Namespace) -> tuple[str, ...]:
+    """Name the columns to learn from."""
     from secret_jax.cli.reading.problems import known_column
+    from secret_jax.cli.training_table import check_names
 
     first = next(source.batches(0, targets=False), None)
     if first is None:
         raise CommandError(f"{arguments.file!r} has no rows")
     columns = [*first.columns, arguments.target]
-    for flag in ("discrete", "split_only", "drop"):
-        for name in getattr(arguments, flag):
-            known_column(name, columns, f"--{flag.replace('_', '-')} names")
-            if name == arguments.target:
-                raise CommandError(f"{name!r} is the target; name it in no other role")
+    check_names(arguments, lambda name, what: known_column(name, columns, what))
     names = tuple(name for name in first.columns if name not in arguments.drop)
     if not names:
         raise CommandError(f"no columns are left to predict {arguments.target!r} from")
     return names
 
 
-class _Measured(NamedTuple):
-    """Errors on rows that were held out."""
+def _error_table(model: Any, source: BatchSource) -> str:
+    """Measure a tree and the equation of its root on rows, a batch at a time."""
+    import pandas as pd
 
-    n_rows: int
-    tree: float
-    linear: float
-    variance: float
+    from secret_jax.prune.path import of_size
 
-    def text(self) -> str:
-        """A small table."""
-        lines = [f"Errors on {self.n_rows:,} rows held out by a hash of their content"]
-        lines.append(f"{'':<24}{'RMSE':>12}{'R²':>9}")
-        for name, error in (
-            ("SECRET tree", self.tree),
-            ("one equation for all", self.linear),
-        ):
-            r2 = 1.0 - error / self.variance if self.variance else float("nan")
-            lines.append(f"{name:<24}{np.sqrt(error):>12.5g}{r2:>9.4f}")
-        return "\n".join(lines)
-
-
-def _measured(model: SecretRegressor, source: BatchSource) -> _Measured:
-    """Mean squared errors of the tree and of the equation of its root."""
-    from secret_jax.data.encoding import encoded, matched
-    from secret_jax.stream.chunks import Chunks
-    from secret_jax.tree import routing
-
-    tree = model.tree_
-    schema = tree.schema
-    n_rows, sums, center = 0, np.zeros(4), schema.target_center
-    for chunk in Chunks(source):
-        with chunk.placing():
-            found = matched(schema, chunk.columns, asked=tree.asked_attributes)
-        table, y = encoded(schema, found), chunk.targets[:, 0]
-        root = routing.values_at(tree, table, np.zeros(len(y), int))
-        alone = schema.restore_targets(root)
-        off = y - center
-        sums += [
-            np.sum((routing.predict(tree, table) - y) ** 2),
-            np.sum((alone - y) ** 2),
-            np.sum(off),
-            np.sum(off**2),
-        ]
-        n_rows = chunk.stop
+    root = copy.copy(model)
+    root.tree_ = of_size(model.tree_, 1)
+    methods = {"SECRET tree": model, "one equation for all": root}
+    center = model.tree_.schema.target_center
+    n_rows, sums, squares = 0, np.zeros(2), np.zeros(2)
+    for batch in source.batches(0):
+        X, y = pd.DataFrame(dict(batch.columns)), batch.targets[:, 0]
+        squares += [np.sum((one.predict(X) - y) ** 2) for one in methods.values()]
+        sums += [np.sum(y - center), np.sum((y - center) ** 2)]
+        n_rows += len(y)
     if not n_rows:
         raise CommandError("no row was held out; give another --test-fraction")
-    mean = sums[2] / n_rows
-    variance = sums[3] / n_rows - mean**2
-    return _Measured(n_rows, sums[0] / n_rows, sums[1] / n_rows, variance)
+    mean, square = sums / n_rows
+    lines = [f"Errors on {n_rows:,} rows held out by a hash of their content"]
+    lines.append(f"{'':<24}{'RMSE':>12}{'R²':>9}")
+    for name, error in zip(methods, squares / n_rows, strict=True):
+        r2 = 1.0 - error / (square - mean**2)
+        lines.append(f"{name:<24}{np.sqrt(error):>12.5g}{r2:>9.4f}")
+    return "\n".join(lines)

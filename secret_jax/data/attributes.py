@@ -1,19 +1,27 @@
-"""Attributes derived from columns of dates and of ordered categories.
+"""Attributes of a table: its columns, with dates and ordered categories as numbers.
 
 A column of dates becomes numbers that can be split on and read: its year, its month,
-its weekday, and the days since a start. The days are a regressor like other numbers;
-the parts that come again are only split on. Ordered categories become their places in
-the order, which are only split on: their steps need not be alike.
+its weekday, its hour, and the days since a start. The days are a regressor like other
+numbers; the parts that come again are only split on. Ordered categories become their
+places in the order, which are only split on: their steps need not be alike.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, TypeAlias
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from secret_jax.data.columns import UnseenCategoryWarning, is_missing, listed, positions
+from secret_jax.data.columns import (
+    ReadTable,
+    UnseenCategoryWarning,
+    is_missing,
+    listed,
+    positions,
+)
 from secret_jax.runtime.warning import warn
 
 # Columns of dates by name, each with the names of the attributes in its place.
@@ -23,41 +31,185 @@ Levels: TypeAlias = tuple[tuple[int, tuple[str, ...]], ...]
 
 # The part of a date that grows with time, and so has a slope.
 DAYS = "days since 1970"
-_HOUR = "hour"
 
 
-def attributes_of(columns: Mapping[str, np.ndarray]) -> tuple[dict[str, Any], Dates]:
-    """Split the date columns of a training table into attributes, in column order.
+class Role(StrEnum):
+    """Permitted use of an attribute."""
 
-    Parameters
+    REGRESSOR = "regressor"
+    SPLIT = "split"
+    DISCRETE = "discrete"
+
+
+class Origin(NamedTuple):
+    """Input column of an attribute, with the part of its dates or its levels."""
+
+    column: str
+    part: str = ""
+    levels: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Attributes:
+    """Names and roles of the attributes of a table.
+
+    Attributes
     ----------
-    columns : dict of str to ndarray of shape (n_rows,)
-        Dates are datetime64; all others stay as they are.
-
-    Returns
-    -------
-    attributes : dict of str to ndarray of shape (n_rows,)
-        Parts of dates as float64, NaN where the date is missing. Hours are there only
-        if some dates have a time of the day.
+    names : tuple of str
+        In the order seen in training. A column of dates stands here as several.
+    named : bool
+        Whether the names came with the data (a DataFrame) or were made up.
+    roles : tuple of Role
+        One per attribute.
     dates : tuple of (str, tuple of str)
+        Columns of dates by name, each with the names of its parts.
+    levels : tuple of (int, tuple of str)
+        Attributes that are places of ordered categories, and these from the least to
+        the greatest.
     """
-    attributes: dict[str, Any] = {}
+
+    names: tuple[str, ...]
+    named: bool
+    roles: tuple[Role, ...]
+    dates: Dates = ()
+    levels: Levels = ()
+
+    def of_role(self, *wanted: Role) -> tuple[int, ...]:
+        """Positions of the attributes of given roles, grouped by role in that order."""
+        return tuple(
+            i for role in wanted for i, own in enumerate(self.roles) if own is role
+        )
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """Names of the input columns; the attributes of a date are one column."""
+        return input_names(self.names, self.dates)
+
+    def origin(self, position: int) -> Origin:
+        """Find the input column of an attribute."""
+        name = self.names[position]
+        for column, parts in self.dates:
+            if name in parts:
+                return Origin(column, part=name[len(column) + 2 : -1])
+        return Origin(name, levels=dict(self.levels).get(position, ()))
+
+    def by_input(self, values: np.ndarray) -> np.ndarray:
+        """Sum values per attribute over the attributes of each input column."""
+        inputs = self.input_names
+        summed = np.zeros(len(inputs))
+        place = [inputs.index(self.origin(i).column) for i in range(len(self.names))]
+        np.add.at(summed, place, values)
+        return summed
+
+    def matching(self, columns: ReadTable) -> list[np.ndarray]:
+        """Reorder the columns of a table as in ``names``, and convert dates and levels.
+
+        Parameters
+        ----------
+        columns : dict or list of ndarray of shape (n_rows,)
+            Found by name if names came with the data. Dates in one piece or as their
+            parts, ordered categories as text or as their places.
+
+        Raises
+        ------
+        ValueError
+            If columns are missing or unknown, or hold dates where there were none.
+        """
+        found = self._attributes(columns)
+        for i, levels in self.levels:
+            found[i] = places_in_order(self.names[i], found[i], levels)
+        for name, column in zip(self.names, found, strict=True):
+            if column.dtype.kind == "M":
+                raise ValueError(
+                    f"Column {name!r} holds dates, and held none in training. Give it "
+                    "as it was then."
+                )
+        return found
+
+    def _attributes(self, columns: ReadTable) -> list[np.ndarray]:
+        names, inputs = self.names, self.input_names
+        if isinstance(columns, list) or not self.named:
+            given = list(columns if isinstance(columns, list) else columns.values())
+            if len(given) not in (len(inputs), len(names)):
+                raise ValueError(
+                    f"X has {len(given)} features, but the tree was fitted with "
+                    f"{len(inputs)} features: {listed(inputs)}."
+                )
+            order = inputs if len(given) == len(inputs) else names
+            columns = dict(zip(order, given, strict=True))
+        for name, parts in self.dates:
+            if name in columns and parts[0] not in columns:
+                columns = columns | calendar(name, _dates_again(name, columns[name]))
+                del columns[name]
+        lacking = tuple(name for name in names if name not in columns)
+        extra = [name for name in columns if name not in names]
+        if lacking or extra:
+            lacks = f"lacks {listed(input_names(lacking, self.dates))}"
+            has = f"has the unknown {listed(extra)}"
+            problem = " and ".join([lacks] * bool(lacking) + [has] * bool(extra))
+            raise ValueError(
+                f"X {problem}. The feature names should match those of the fit: "
+                f"{listed(inputs)}."
+            )
+        return [columns[name] for name in names]
+
+    def place_written(self, position: int, place: int) -> tuple[str, str] | None:
+        """Write a rank as level or a day since 1970 as date; None for other numbers.
+
+        Returns
+        -------
+        (str, str) or None
+            Name of the input column, and the category or the date.
+        """
+        column, part, levels = self.origin(position)
+        if levels:
+            return column, levels[min(max(place, 0), len(levels) - 1)]
+        return (column, day_written(place)) if part == DAYS else None
+
+    def as_written(self, columns: Sequence[np.ndarray]) -> np.ndarray:
+        """Convert numbers of attributes back to categories and dates.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_columns), object
+        """
+        values = np.empty((len(columns[0]), len(columns)), object)
+        for position, column in enumerate(columns):
+            plain = np.asarray(column).tolist()
+            if self.place_written(position, 0) is not None:
+                written = (
+                    None if place != place else self.place_written(position, int(place))
+                    for place in plain
+                )
+                plain = [pair and pair[1] for pair in written]
+            values[:, position] = plain
+        return values
+
+
+def input_names(names: tuple[str, ...], dates: Dates) -> tuple[str, ...]:
+    """Names of the input columns that attributes come from."""
+    owner = {part: name for name, parts in dates for part in parts}
+    return tuple(dict.fromkeys(owner.get(name, name) for name in names))
+
+
+def with_calendars(
+    columns: dict[str, np.ndarray],
+) -> tuple[dict[str, np.ndarray], Dates]:
+    """Replace the dates of a training table by their parts, in the order of columns."""
+    attributes: dict[str, np.ndarray] = {}
     dates = []
     for name, column in columns.items():
         if column.dtype.kind != "M":
-            parts = {name: column}
-        else:
-            parts = calendar(name, column)
-            if not np.nan_to_num(parts[f"{name} ({_HOUR})"]).any():
-                del parts[f"{name} ({_HOUR})"]
-            dates.append((name, tuple(parts)))
-        for both in sorted(parts.keys() & (attributes.keys() | columns.keys())):
-            if both != name:
-                raise ValueError(
-                    f"The dates of column {name!r} need the name {both!r}, which is "
-                    "that of another column. Rename one of them."
-                )
+            attributes[name] = column
+            continue
+        parts = calendar(name, column)
+        for both in sorted(parts.keys() & columns.keys()):
+            raise ValueError(
+                f"The dates of column {name!r} need the name {both!r}, which is "
+                "that of another column. Rename one of them."
+            )
         attributes |= parts
+        dates.append((name, tuple(parts)))
     return attributes, tuple(dates)
 
 
@@ -81,7 +233,7 @@ def calendar(name: str, column: np.ndarray) -> dict[str, np.ndarray]:
         "year": column.astype("datetime64[Y]").astype(np.int64) + 1970,
         "month": column.astype("datetime64[M]").astype(np.int64) % 12 + 1,
         "weekday": (days + 3) % 7 + 1,  # Monday is 1; 1970 began on a Thursday
-        _HOUR: (column - day) / np.timedelta64(1, "h"),
+        "hour": (column - day) / np.timedelta64(1, "h"),
         DAYS: days,
     }
     missing = np.isnat(column)
@@ -91,14 +243,11 @@ def calendar(name: str, column: np.ndarray) -> dict[str, np.ndarray]:
     }
 
 
-def dates_again(name: str, column: np.ndarray) -> np.ndarray:
-    """Return as datetime64 a column that held dates in training, or raise an error.
-
-    Nothing but missing values are missing dates.
-    """
+def _dates_again(name: str, column: np.ndarray) -> np.ndarray:
+    """Return as datetime64 a column that held dates in training, or raise an error."""
     if column.dtype.kind == "M":
         return column
-    if column.dtype.kind == "f" and np.isnan(column).all():
+    if column.dtype.kind == "f" and np.isnan(column).all():  # nothing but missing
         return np.full(len(column), np.datetime64("NaT"), "datetime64[s]")
     raise ValueError(
         f"Column {name!r} held dates in training, and now holds "
@@ -140,26 +289,10 @@ def day_written(days: int) -> str:
     return str(np.datetime64(days, "D"))
 
 
-def input_names(names: tuple[str, ...], dates: Dates) -> tuple[str, ...]:
-    """Names of the input columns that the attributes come from."""
-    owner = {part: name for name, parts in dates for part in parts}
-    return tuple(dict.fromkeys(owner.get(name, name) for name in names))
-
-
 def chosen_attributes(
     chosen: Any, names: tuple[str, ...], dates: Dates, argument: str
 ) -> set[int]:
-    """Resolve columns or attributes named by the user to attribute positions.
-
-    Parameters
-    ----------
-    chosen : sequence of str or int, bool mask, or None
-        Columns by name or place, or attributes by name.
-    names : tuple of str
-        Names of the attributes.
-    dates : tuple of (str, tuple of str)
-    argument : str
-        Who asks, for messages.
+    """Resolve columns (by name, place or mask) or attributes named by the user.
 
     Returns
     -------
@@ -170,12 +303,12 @@ def chosen_attributes(
         return positions(chosen, names, argument)
     if isinstance(chosen, str) or not hasattr(chosen, "__iter__"):
         chosen = [chosen]
-    parts = {part for _, its in dates for part in its}
+    parts = {part for _, several in dates for part in several}
     of_dates = [c for c in chosen if isinstance(c, str) and c in parts]
     others = [c for c in chosen if not (isinstance(c, str) and c in parts)]
     columns = input_names(names, dates)
     found = {names.index(part) for part in of_dates}
     for column in positions(others, columns, argument):
-        its = dict(dates).get(columns[column], (columns[column],))
-        found |= {names.index(part) for part in its}
+        several = dict(dates).get(columns[column], (columns[column],))
+        found |= {names.index(part) for part in several}
     return found

@@ -21,8 +21,6 @@ NO_TABLE = (
     "X is no table of shape (n_rows, n_columns): its rows differ in length, or its "
     "cells hold lists."
 )
-# More would take gigabytes in the search, and carry no information.
-MOST_CATEGORIES = 4096
 # Columns that were the index of a DataFrame, as pandas hands them to Arrow.
 _INDEX = re.compile(r"__index_level_\d+__")
 
@@ -268,7 +266,7 @@ def numbers(column: np.ndarray, name: str, allow_missing: bool = False) -> np.nd
                 raise ValueError(
                     f"Column {name!r} is continuous, but row {row} holds {value!r}, "
                     "which is no number. Mend the value, or name the column in "
-                    "discrete_features."
+                    "categorical_features."
                 ) from None
     values = np.asarray(column, np.float64)
     good = ~np.isinf(values) if allow_missing else np.isfinite(values)
@@ -305,7 +303,7 @@ def refuse_numbers_as_text(column: np.ndarray, name: str) -> None:
         raise ValueError(
             f"Column {name!r} holds text in row {bad[0]} ({bad[1]!r}), but {good} of "
             f"its {len(column)} values are numbers. Mend the text, or name the column "
-            "in discrete_features if it is meant to be discrete."
+            "in categorical_features if it is meant to be discrete."
         )
 
 
@@ -329,45 +327,48 @@ def _is_odd(kind: type) -> bool:
     )
 
 
-def categories_of(
+def factorised(
     column: np.ndarray, name: str, allow_missing: bool
-) -> tuple[Any, ...]:
-    """Sorted categories of a column; None, for missing values, comes last."""
-    distinct = set(plain_values(column, name, allow_missing))
-    if len(distinct) > MOST_CATEGORIES:
-        raise ValueError(
-            f"Column {name!r} has {len(distinct)} different categories, more than "
-            f"{MOST_CATEGORIES}. Group the rare ones, or leave the column out if it "
-            "only names the rows."
+) -> tuple[list[Any], np.ndarray]:
+    """Distinct values of a discrete column, and the position of each row's value.
+
+    Missing values of all kinds are one None. Numbers are float64, so that a category is
+    the same in every type.
+    """
+    if column.dtype.kind in "fiu":
+        distinct, codes = np.unique(column.astype(np.float64), return_inverse=True)
+        distinct = distinct.tolist()
+    else:
+        if column.dtype == object:
+            _refuse_odd_cells(column, name)
+        place: dict[Any, int] = {}
+        codes = np.array(
+            [place.setdefault(value, len(place)) for value in column.tolist()], np.intp
         )
+        distinct = list(place)
+    missing = np.array([is_missing(value) for value in distinct], bool)
+    if missing.any():
+        if not allow_missing:
+            raise ValueError(
+                f"Input X contains NaN: discrete column {name!r}, row "
+                f"{int(missing[codes].argmax())}. Fill it in with a category of its "
+                "own, for example 'missing', or set missing_values='learn'."
+            )
+        there = [v for v, absent in zip(distinct, missing, strict=True) if not absent]
+        new = np.where(missing, len(there), np.cumsum(~missing) - 1)
+        distinct, codes = [*there, None], new[codes]
+    return distinct, codes
+
+
+def sorted_categories(values: Iterable[Any]) -> tuple[Any, ...]:
+    """Sort the categories of a column; None, for missing values, comes last."""
+    distinct = set(values)
+    there = distinct - {None}
     missing = (None,) if None in distinct else ()
-    distinct -= {None}
     try:
-        return (*sorted(distinct), *missing)
+        return (*sorted(there), *missing)
     except TypeError:  # mixed types have no order of their own
-        return (
-            *sorted(distinct, key=lambda value: (str(type(value)), str(value))),
-            *missing,
-        )
-
-
-def plain_values(column: np.ndarray, name: str, allow_missing: bool) -> list[Any]:
-    """Values of a discrete column as Python objects, None where missing."""
-    if column.dtype == object:
-        _refuse_odd_cells(column, name)
-    # Numbers as float64, so that a category is the same in every type.
-    column = column.astype(np.float64) if column.dtype.kind in "fiu" else column
-    values = column.tolist()
-    for row, value in enumerate(values):
-        if is_missing(value):
-            if not allow_missing:
-                raise ValueError(
-                    f"Input X contains NaN: discrete column {name!r}, row {row}. Fill "
-                    "it in with a category of its own, for example 'missing', or set "
-                    "missing_values='learn'."
-                )
-            values[row] = None
-    return values
+        return (*sorted(there, key=lambda v: (str(type(v)), str(v))), *missing)
 
 
 def codes_of(
@@ -375,9 +376,9 @@ def codes_of(
 ) -> tuple[np.ndarray, set[Any]]:
     """Encode values as category codes, -1 if unknown; also return the unknown ones."""
     position = {category: code for code, category in enumerate(categories)}
-    values = plain_values(column, name, allow_missing)
-    codes = np.array([position.get(value, -1) for value in values], np.int32)
-    return codes, {values[row] for row in np.flatnonzero(codes < 0)} - {None}
+    distinct, codes = factorised(column, name, allow_missing)
+    known = np.array([position.get(value, -1) for value in distinct], np.int32)
+    return known[codes], set(distinct) - position.keys() - {None}
 
 
 def warn_of_unseen(unseen: Mapping[str, set[Any]]) -> None:

@@ -7,6 +7,7 @@ other table is read on the host. How they are measured and added up there is in
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import Any, TypeGuard
 
 import jax
@@ -66,13 +67,18 @@ def block_of(x: AnyArray, rows: slice, size: int) -> AnyArray:
     return rows_from(x, rows.start, size=size)
 
 
-@program()
-def _standardised(
-    x: AnyArray, center: AnyArray, rest: AnyArray, scale: AnyArray
-) -> jax.Array:
-    # The center in two parts: float32 alone would lose the digits of a large offset.
-    encoded = ((x.astype(jnp.float32) - center) - rest) / scale
-    return jnp.clip(encoded, -FAR, FAR)
+def in_64_bits() -> AbstractContextManager[Any]:
+    """Trace programs with float64: few rows go to another leaf than on the host."""
+    return jax.enable_x64(True)
+
+
+def standardised(x: AnyArray, center: AnyArray, scale: AnyArray) -> jax.Array:
+    """Standardise columns in float64, rounded to float32; traceable in `in_64_bits`."""
+    value = (x.astype(jnp.float64) - center) / scale
+    return jnp.clip(value, -FAR, FAR).astype(jnp.float32)
+
+
+_standardised = program()(standardised)
 
 
 def encode_on_device(
@@ -80,13 +86,7 @@ def encode_on_device(
 ) -> jax.Array | None:
     """Standardise columns to float32 on the device of ``X``.
 
-    Returns
-    -------
-    Array of the shape of ``X``, or None
-        None if there is a value that is no finite number: the host knows what to do.
+    None if there is a value that is no finite number: the host knows what to do.
     """
-    if not jnp.isfinite(X).all():
-        return None
-    coarse = center.astype(np.float32)
-    rest = (center - coarse).astype(np.float32)
-    return _standardised(X, coarse, rest, scale.astype(np.float32))
+    with in_64_bits():
+        return _standardised(X, center, scale) if jnp.isfinite(X).all() else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,6 +40,20 @@ class ReadColumns(NamedTuple):
     def take(self, index: np.ndarray) -> ReadColumns:
         """Select rows."""
         return ReadColumns([column[index] for column in self.values], self.codes[index])
+
+    @classmethod
+    def joined(cls, parts: Sequence[ReadColumns]) -> ReadColumns:
+        """Concatenate the rows of several parts."""
+        values = zip(*(part.values for part in parts), strict=True)
+        codes = np.concatenate([part.codes for part in parts])
+        return cls([np.concatenate(columns) for columns in values], codes)
+
+    def recoded(self, places: Sequence[np.ndarray]) -> ReadColumns:
+        """Map the codes of each discrete attribute to others."""
+        codes = np.empty_like(self.codes)
+        for attribute, place in enumerate(places):
+            codes[:, attribute] = place[self.codes[:, attribute]]
+        return ReadColumns(self.values, codes)
 
 
 class Unencoded(NamedTuple):

@@ -1,32 +1,23 @@
-"""Learn a schema: the role, categories and scale of every column."""
+"""Decide the role of every column, and build a schema from what was measured."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from secret_jax.data.attributes import (
     DAYS,
+    Attributes,
     Dates,
-    Levels,
-    attributes_of,
+    Role,
     chosen_attributes,
-    places_in_order,
 )
-from secret_jax.data.columns import (
-    OrderedText,
-    ReadTable,
-    categories_of,
-    codes_of,
-    made_up_names,
-    numbers,
-    refuse_numbers_as_text,
-)
-from secret_jax.data.scaling import ColumnMoments, column_moments
-from secret_jax.data.schema import Role, TableSchema, match_columns
+from secret_jax.data.columns import OrderedText, numbers, refuse_numbers_as_text
+from secret_jax.data.scaling import ColumnMoments
+from secret_jax.data.schema import TableSchema
 
 # With fewer rows of a kind the coefficient of its indicator would be mostly noise.
 # Weights count, and their sums are rounded.
@@ -44,7 +35,7 @@ class ColumnOptions:
 
     Attributes
     ----------
-    discrete_features, split_features : sequence of str or int, or bool mask, optional
+    categorical_features, split_features : sequence of str or int, or mask, optional
         Columns, by name or position, that are discrete or split-only.
     use_regressors : bool
         False makes every continuous attribute split-only (constant leaves).
@@ -56,146 +47,12 @@ class ColumnOptions:
         those with many rows each.
     """
 
-    discrete_features: Sequence[Any] | None = None
+    categorical_features: Sequence[Any] | None = None
     split_features: Sequence[Any] | None = None
     use_regressors: bool = True
     missing: str = "error"
     category_indicators: bool | str = False
     missing_indicators: bool | str = False
-
-
-def numeric_schema(
-    center: np.ndarray,
-    scale: np.ndarray,
-    targets: np.ndarray,
-    weight: np.ndarray,
-    *,
-    allow_missing: bool,
-    target_names: tuple[str, ...] = ("y",),
-) -> TableSchema:
-    """Build the schema of an array of regressors without missing values.
-
-    Parameters
-    ----------
-    center, scale : ndarray of shape (n_columns,), float64
-    targets : ndarray of shape (n_rows, n_outputs), float64
-    weight : ndarray of shape (n_rows,), float64
-    allow_missing : bool
-        Whether a missing value in other rows is no error.
-    """
-    n_columns = len(center)
-    return TableSchema(
-        names=made_up_names(n_columns),
-        named=False,
-        roles=(Role.REGRESSOR,) * n_columns,
-        continuous=tuple(range(n_columns)),
-        n_regressors=n_columns,
-        center=center,
-        scale=scale,
-        discrete=(),
-        categories=(),
-        allow_missing=allow_missing,
-        **_target_scaling(targets, weight, target_names),
-    )
-
-
-def learn_schema(
-    table: ReadTable,
-    targets: np.ndarray,
-    weight: np.ndarray,
-    options: ColumnOptions,
-    target_names: tuple[str, ...] = ("y",),
-    others: ReadTable | None = None,
-) -> TableSchema:
-    """Learn a schema: decide roles, collect categories and measure scales.
-
-    Parameters
-    ----------
-    table : dict or list of ndarray of shape (n_rows,)
-        As `secret_jax.data.columns.read_columns` gives it; text and boolean columns are
-        discrete.
-    targets : ndarray of shape (n_rows + n_others, n_outputs), float64
-    weight : ndarray of shape (n_rows + n_others,), float64
-        Rows of weight zero count for nothing.
-    target_names : tuple of str
-        Used in messages and pictures.
-    others : dict or list of ndarray of shape (n_others,), optional
-        The same columns of a ``prune_set`` whose rows train as well: their categories
-        and gaps count, while roles follow from ``table`` alone.
-    """
-    named = isinstance(table, dict)
-    if not isinstance(table, dict):
-        table = dict(zip(made_up_names(len(table)), table, strict=True))
-    attributes, dates = attributes_of(table)
-    columns, names = list(attributes.values()), tuple(attributes)
-    used = weight > 0
-    allow_missing = options.missing != "error"
-    roles = roles_of(columns, names, dates, options)
-    levels = tuple(
-        (i, column.levels)
-        for i, (column, role) in enumerate(zip(columns, roles, strict=True))
-        if isinstance(column, OrderedText) and role is not Role.DISCRETE
-    )
-    for i, its in levels:
-        columns[i] = places_in_order(names[i], columns[i], its)
-    if others is not None:
-        try:
-            below = match_columns(names, named, others, dates, levels)
-            below = [
-                _checked(*column, allow_missing)
-                for column in zip(below, names, roles, strict=True)
-            ]
-        except ValueError as error:
-            raise ValueError(f"In prune_set: {error}") from None
-        columns = [np.concatenate(pair) for pair in zip(columns, below, strict=True)]
-    found = Attributes(names, named, roles, dates, levels)
-    continuous = found.of_role(Role.REGRESSOR, Role.SPLIT)
-    measured = column_moments(
-        [columns[i] for i in continuous],
-        [names[i] for i in continuous],
-        weight,
-        allow_missing=allow_missing,
-    )
-    discrete_columns = [i for i, role in enumerate(roles) if role is Role.DISCRETE]
-    categories = [
-        categories_of(columns[i][used], names[i], allow_missing)
-        for i in discrete_columns
-    ]
-    counts = [
-        np.bincount(
-            codes_of(columns[i][used], values, names[i], allow_missing)[0],
-            weight[used],
-            minlength=len(values),
-        )
-        for i, values in zip(discrete_columns, categories, strict=True)
-    ]
-    measured_targets = column_moments(
-        list(targets.T), target_names, weight, allow_missing=False, of_target=True
-    )
-    return schema_of(
-        found, measured, categories, counts, measured_targets, options, target_names
-    )
-
-
-class Attributes(NamedTuple):
-    """Attributes of a table before anything is measured.
-
-    Attributes
-    ----------
-    dates : tuple of (str, tuple of str)
-    levels : tuple of (int, tuple of str)
-        As those of `secret_jax.data.schema.TableSchema`.
-    """
-
-    names: tuple[str, ...]
-    named: bool
-    roles: list[Role]
-    dates: Dates
-    levels: Levels
-
-    def of_role(self, *wanted: Role) -> list[int]:
-        """Positions of the attributes of given roles, grouped by role in that order."""
-        return [i for role in wanted for i, its in enumerate(self.roles) if its is role]
 
 
 def schema_of(
@@ -218,10 +75,9 @@ def schema_of(
     counts : list of ndarray of shape (n_categories,)
         Weight of the rows of each of them.
     """
-    names, named, roles, dates, levels = attributes
+    roles = attributes.roles
     regressors = attributes.of_role(Role.REGRESSOR)
     continuous = attributes.of_role(Role.REGRESSOR, Role.SPLIT)
-    discrete_columns = attributes.of_role(Role.DISCRETE)
     modelled, split_only = [], []
     fewest = np.minimum(measured.mass, measured.missing_mass)
     for i, fewer in zip(continuous, fewest, strict=True):
@@ -245,23 +101,21 @@ def schema_of(
         return np.concatenate([first, inserted, last, added])
 
     return TableSchema(
-        names=names,
-        named=named,
-        roles=tuple(roles),
-        continuous=tuple(continuous),
+        **vars(attributes),
+        continuous=continuous,
         n_regressors=len(regressors) + n_inserted,
         center=with_indicators(measured.center, 0.0),
         scale=with_indicators(measured.scale, 1.0),
-        discrete=tuple(discrete_columns),
+        discrete=attributes.of_role(Role.DISCRETE),
         categories=tuple(categories),
         indicators=chosen,
         missing_modelled=tuple(modelled),
         missing_split=tuple(split_only),
         missing_shares=tuple(shares),
         allow_missing=options.missing != "error",
-        dates=dates,
-        levels=levels,
-        **_scaling(targets, target_names),
+        target_names=tuple(target_names),
+        target_centers=tuple(targets.center.tolist()),
+        target_scales=tuple(targets.scale.tolist()),
     )
 
 
@@ -270,11 +124,11 @@ def roles_of(
     names: tuple[str, ...],
     dates: Dates,
     options: ColumnOptions,
-) -> list[Role]:
+) -> tuple[Role, ...]:
     """Decide the role of every column, by the options or else by its content."""
     discrete, split = (
         chosen_attributes(getattr(options, argument), names, dates, argument)
-        for argument in ("discrete_features", "split_features")
+        for argument in ("categorical_features", "split_features")
     )
     recurring = {
         names.index(part)
@@ -284,7 +138,7 @@ def roles_of(
     }
     for both in sorted(discrete & split):
         raise ValueError(
-            f"Column {names[both]!r} is named in both discrete_features and "
+            f"Column {names[both]!r} is named in both categorical_features and "
             "split_features; keep it in one of them."
         )
     roles = []
@@ -304,34 +158,7 @@ def roles_of(
             roles.append(Role.SPLIT)
         else:
             roles.append(Role.REGRESSOR)
-    return roles
-
-
-def _checked(
-    column: np.ndarray, name: str, role: Role, allow_missing: bool
-) -> np.ndarray:
-    """Check a column of ``prune_set`` against the role of its attribute."""
-    if role is not Role.DISCRETE:
-        return numbers(column, name, allow_missing)
-    categories_of(column, name, allow_missing)
-    return column
-
-
-def _target_scaling(
-    targets: np.ndarray, weight: np.ndarray, names: tuple[str, ...]
-) -> dict[str, Any]:
-    measured = column_moments(
-        list(targets.T), names, weight, allow_missing=False, of_target=True
-    )
-    return _scaling(measured, names)
-
-
-def _scaling(measured: ColumnMoments, names: tuple[str, ...]) -> dict[str, Any]:
-    return {
-        "target_names": tuple(names),
-        "target_centers": tuple(measured.center.tolist()),
-        "target_scales": tuple(measured.scale.tolist()),
-    }
+    return tuple(roles)
 
 
 def _wanted(choice: bool | str, enough: bool) -> bool:

@@ -1,9 +1,8 @@
-"""Row source over shards on several devices; each device reduces its own rows.
+"""Row source over shards on several devices; each device looks at its own rows.
 
-Every pass is a `jax.shard_map` over a mesh of one axis: moments and sums of products
-are added up with `psum`, hashes and predictions stay with their rows. Between devices
-go sums alone, whose size does not depend on the number of rows; the sample goes to the
-host once.
+Programs are plain `jit` on arrays that are sharded along their rows: within them a
+shard is one entry of a leading axis, so that nothing but its sums leaves a device. The
+sample goes to the host once.
 """
 
 from __future__ import annotations
@@ -15,11 +14,13 @@ from typing import Any, TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.sharding import NamedSharding
 
+from secret_jax.data.device import in_64_bits
 from secret_jax.data.encoding import ReadColumns
 from secret_jax.data.rows import Rows
 from secret_jax.data.sampling import sampling_factors, sampling_hash, sampling_limit
+from secret_jax.data.scaling import ColumnSums
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.shards import RowShards
 from secret_jax.data.source import HostRows, few_copies
@@ -28,172 +29,85 @@ from secret_jax.runtime.linalg import AnyArray
 from secret_jax.runtime.programs import program
 from secret_jax.runtime.shapes import next_power_of_two
 
-# Rows that a device looks at together: float32 sums of so few keep six digits, and the
-# tiles are added up with their rounding errors beside them. Few stay in the caches of a
-# processor; an accelerator starts the kernels of an iteration one by one.
-_TILE, _ACCELERATOR_TILE = 1024, 8192
-# Maximum number of values in a tile: 256 MB of float32.
-_TILE_NUMBERS = 1 << 26
+# Rows that a device looks at together, in runs: float32 sums of so few rows keep their
+# digits.
+_TILE, RUN = 8192, 512
 
 _Result = TypeVar("_Result")
 
 
-def tiles(
-    n_local: int, n_rows: AnyArray, shard: AnyArray, size: int
-) -> Callable[[AnyArray], tuple[Any, Any]]:
-    """Make a function that locates a tile of a shard and masks its valid rows.
+def over_tiles(
+    step: Callable[..., Any], state: Any, arrays: tuple[Any, ...], n_shards: int
+) -> Any:
+    """Fold the rows of every shard into a state, tile by tile; traceable.
 
-    Rows of a shard need not be a multiple of a tile: the last one begins earlier, and
-    what was seen already does not count. So no padded copy of the shard is made.
+    Parameters
+    ----------
+    step : callable
+        Maps a state, a mask of shape (size,) of the rows that are new, and a tile
+        (n_shards, size, ...) of every array to the next state.
+    arrays : tuple of Array of shape (n_rows, ...)
+        Sharded along their rows.
     """
+    split = [array.reshape(n_shards, -1, *array.shape[1:]) for array in arrays]
+    n_local = split[0].shape[1]
+    size = min(_TILE, n_local) // RUN * RUN or n_local
 
-    def tile(number: AnyArray) -> tuple[Any, Any]:
+    def body(number: Any, state: Any) -> Any:
+        # The last tile begins earlier, so that no padded copy of a shard is made.
         begin = jnp.minimum(number * size, n_local - size)
-        row = begin + jnp.arange(size)
-        inside = (row >= number * size) & (shard * n_local + row < n_rows)
-        return begin, inside
+        new = begin + jnp.arange(size, dtype=begin.dtype) >= number * size
+        tiles = (jax.lax.dynamic_slice_in_dim(a, begin, size, axis=1) for a in split)
+        return step(state, new, *tiles)
 
-    return tile
-
-
-def tile_size(n_local: int, mesh: Mesh, row_numbers: int = 1) -> int:
-    """Number of rows that each device of a mesh processes at a time.
-
-    ``row_numbers`` is the number of values held per row.
-    """
-    on_processors = mesh.devices.flat[0].platform == "cpu"
-    usual = _TILE if on_processors else _ACCELERATOR_TILE
-    return min(max(min(usual, _TILE_NUMBERS // row_numbers), 1), n_local)
+    return jax.lax.fori_loop(0, -(-n_local // size), body, state)
 
 
-def n_tiles(n_local: int, size: int) -> int:
-    """Number of tiles of a shard."""
-    return -(-n_local // size)
-
-
-def plus(total: tuple[Any, Any], more: Any) -> tuple[Any, Any]:
-    """Add to a compensated sum (Knuth's two-sum, float32)."""
-    high, low = total
-    new = high + more
-    back = new - high
-    return new, low + ((high - (new - back)) + (more - back))
-
-
-def multiplied(first: Any, second: Any) -> tuple[Any, Any]:
-    """Multiply exactly: a product and its rounding error (Dekker 1971), float32."""
-    product = first * second
-    (high, low), (more_high, more_low) = map(_halves, (first, second))
-    error = high * more_high - product
-    error = error + high * more_low + low * more_high + low * more_low
-    return product, error
-
-
-def _halves(value: Any) -> tuple[Any, Any]:
-    """Split a float32 into two numbers of half the bits (Veltkamp 1968)."""
-    factor = 4097.0 * value  # 2 to the power of 12, and 1
-    high = factor - (factor - value)
-    return high, value - high
-
-
-@program(static_argnames=("mesh",))
-def _moments(
-    x: AnyArray, weight: AnyArray, n_rows: AnyArray, *, mesh: Mesh
+@program(static_argnames=("n_shards",))
+def _column_sums(
+    x: AnyArray, weight: AnyArray, *, n_shards: int
 ) -> tuple[jax.Array, ...]:
-    """Compensated weighted sums of offsets and their squares, and ranges of columns.
+    """Origin of offsets, and their weighted sums, squares and ranges in every shard."""
+    origin = x[0].astype(jnp.float64)  # near the columns: no large numbers cancel
 
-    Two float32 numbers hold 45 bits: with fewer, rows of the sample would be encoded in
-    other digits than on a host, and another tree might grow on them.
+    def step(state: Any, new: Any, part: Any, weight: Any) -> Any:
+        total, squares, low, high = state
+        weight = jnp.where(new, weight, 0.0)[:, :, None]
+        offset = part.astype(jnp.float64) - origin
+        total = total + jnp.sum(weight * offset, axis=1)
+        squares = squares + jnp.sum(weight * offset**2, axis=1)
+        low = jnp.minimum(low, offset.min(axis=1))
+        return total, squares, low, jnp.maximum(high, offset.max(axis=1))
 
-    Returns
-    -------
-    shift : Array of shape (n_columns,)
-        Origin of the offsets.
-    sums : Array of shape (n_shards * tile, 4, n_columns)
-        To be added up on the host: that is exact, and their number is fixed.
-    low, high : Array of shape (n_columns,)
+    zero = jnp.zeros((n_shards, x.shape[1]), jnp.float64)
+    state = zero, zero, zero + jnp.inf, zero - jnp.inf
+    return origin, *over_tiles(step, state, (x, weight), n_shards)
+
+
+def sums_of_shards(shards: RowShards, weight: np.ndarray) -> ColumnSums | None:
+    """Sums over all rows of shards, by positive weights.
+
+    None where there is a value that is no finite number, or a very large one.
     """
-    axis = mesh.axis_names[0]
-    spec, whole = PartitionSpec(axis), PartitionSpec()
-
-    def local(x: Any, weight: Any, n_rows: Any) -> tuple[Any, ...]:
-        n_local, n_columns = x.shape
-        shard, size = jax.lax.axis_index(axis), tile_size(n_local, mesh)
-        tile = tiles(n_local, n_rows, shard, size)
-        # Any number near the columns will do: the mean of the first rows of all shards.
-        first = x[:size].astype(jnp.float32).mean(axis=0)
-        shift = jax.lax.pmean(first, axis)
-
-        def add(number: Any, state: Any) -> Any:
-            total, squares, low, high = state
-            begin, inside = tile(number)
-            part = jax.lax.dynamic_slice_in_dim(x, begin, size).astype(jnp.float32)
-            inside = inside[:, None]
-            low = jnp.minimum(low, jnp.where(inside, part, jnp.inf).min(axis=0))
-            high = jnp.maximum(high, jnp.where(inside, part, -jnp.inf).max(axis=0))
-            offset, rest = plus((part, jnp.zeros_like(part)), -shift)
-            square, error = multiplied(offset, offset)
-            error = error + 2.0 * offset * rest
-            own = jax.lax.dynamic_slice_in_dim(weight, begin, size)[:, None]
-            offset, lost = multiplied(own, offset)
-            rest = own * rest + lost
-            square, lost = multiplied(own, square)
-            error = own * error + lost
-            zero = jnp.zeros_like(part)
-            offset, rest, square, error = (
-                jnp.where(inside, value, zero)
-                for value in (offset, rest, square, error)
-            )
-            total, squares = plus(total, offset), plus(squares, square)
-            return (
-                (total[0], total[1] + rest),
-                (squares[0], squares[1] + error),
-                *(low, high),
-            )
-
-        nothing = jnp.zeros((size, n_columns))
-        edge = jnp.full(n_columns, jnp.inf)
-        state = (nothing, nothing), (nothing, nothing), edge, -edge
-        total, squares, low, high = jax.lax.fori_loop(
-            0, n_tiles(n_local, size), add, state
-        )
-        sums = jnp.stack([*total, *squares], axis=1)
-        return shift, sums, jax.lax.pmin(low, axis), jax.lax.pmax(high, axis)
-
-    return jax.shard_map(
-        local,
-        mesh=mesh,
-        in_specs=(spec, spec, whole),
-        out_specs=(whole, spec, whole, whole),
-        check_vma=False,
-    )(x, weight, n_rows)
-
-
-def moments_of_shards(
-    shards: RowShards, weight: np.ndarray
-) -> tuple[np.ndarray, np.ndarray] | None:
-    """Mean and standard deviation of columns, float64; constants get a scale of 1.
-
-    None where there is a value that is no finite number, or a very large one. Weights
-    are positive.
-    """
-    weight = weight.astype(np.float32)
-    mass = weight.sum(dtype=np.float64)
-    with in_32_bits():
-        n_rows, beside = np.int32(shards.n_rows), shards.beside(weight)
-        found = _moments(shards.x, beside, n_rows, mesh=shards.mesh)
-    shift, sums, low, high = (np.asarray(array, np.float64) for array in found)
-    if not all(np.isfinite(array).all() for array in (sums, low, high)):
+    with in_64_bits():
+        found = _column_sums(shards.x, shards.beside(weight), n_shards=shards.mesh.size)
+    origin, total, squares, low, high = map(np.asarray, found)
+    if not np.isfinite(np.stack([total, squares, low, high])).all():
         return None
-    total, rest, squares, error = sums.sum(axis=0)
-    mean = (total + rest) / mass
-    scatter = (squares + error) - mass * mean**2
-    scale = np.sqrt(np.maximum(scatter, 0.0) / mass)
-    constant = (low == high) | (scale <= 0)
-    center = shards.center + np.where(low == high, low, shift + mean)
-    return center, np.where(constant, 1.0, scale)
+    mass = np.full(len(origin), weight.sum())
+    mean = total.sum(axis=0) / mass
+    origin = origin + shards.center
+    return ColumnSums(
+        mass=mass,
+        mean=origin + mean,
+        scatter=np.maximum(squares.sum(axis=0) - mass * mean**2, 0.0),
+        lowest=origin + low.min(axis=0),
+        highest=origin + high.max(axis=0),
+        missing_mass=np.zeros(len(origin)),
+    )
 
 
-@program(static_argnames=("mesh",))
+@program(static_argnames=("n_shards",))
 def _bits_below(
     x: AnyArray,
     center: AnyArray,
@@ -201,31 +115,22 @@ def _bits_below(
     factors: AnyArray,
     limit: AnyArray,
     *,
-    mesh: Mesh,
+    n_shards: int,
 ) -> jax.Array:
     """Mask of the rows whose hash is below a limit, packed eight to a byte."""
-    spec, whole = PartitionSpec(mesh.axis_names[0]), PartitionSpec()
-
-    def local(x: Any, center: Any, targets: Any, factors: Any, limit: Any) -> Any:
-        values = x.astype(jnp.float32)
-        # Not + 0.0, which would flush the smallest numbers to zero.
-        values = jnp.where(center == 0, values, values + center)
-        joint = jnp.concatenate([values, targets], axis=1)
-        below = sampling_hash(joint, factors) < limit
-        return jnp.packbits(below)
-
-    return jax.shard_map(
-        local, mesh=mesh, in_specs=(spec, whole, spec, whole, whole), out_specs=spec
-    )(x, center, targets, factors, limit)
+    values = x.astype(jnp.float32)
+    # Not + 0.0, which would flush the smallest numbers to zero.
+    values = jnp.where(center == 0, values, values + center)
+    joint = jnp.concatenate([values, targets], axis=1)
+    below = sampling_hash(joint, factors) < limit
+    return jnp.packbits(below.reshape(n_shards, -1), axis=1)
 
 
-@program(static_argnames=("mesh",))
-def _chosen(x: AnyArray, index: AnyArray, *, mesh: Mesh) -> jax.Array:
-    """Gather rows of every shard by their positions in it."""
-    spec = PartitionSpec(mesh.axis_names[0])
-    return jax.shard_map(
-        lambda x, index: x[index], mesh=mesh, in_specs=(spec, spec), out_specs=spec
-    )(x, index)
+@program()
+def _chosen(x: AnyArray, index: AnyArray) -> jax.Array:
+    """Gather rows of every shard by their positions in it, (n_shards, n_chosen)."""
+    split = x.reshape(len(index), -1, x.shape[1])
+    return jnp.take_along_axis(split, index[:, :, None], axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -277,23 +182,19 @@ class ShardedRows:
         return self._on_host(None).blocks(function, size)
 
     def _below(self, share: float, seed: int) -> np.ndarray:
-        shards = self.shards
+        shards, n_shards = self.shards, self.shards.mesh.size
         factors = sampling_factors(shards.shape[1] + self.targets.shape[1], seed)
         with in_32_bits():
-            targets = shards.beside(self.targets.astype(np.float32))
-            bits = np.asarray(
-                _bits_below(
-                    shards.x,
-                    shards.center.astype(np.float32),
-                    targets,
-                    factors,
-                    sampling_limit(share),
-                    mesh=shards.mesh,
-                )
+            bits = _bits_below(
+                shards.x,
+                shards.center.astype(np.float32),
+                shards.beside(self.targets.astype(np.float32)),
+                factors,
+                sampling_limit(share),
+                n_shards=n_shards,
             )
-        n_shards = shards.mesh.size
         n_local = len(shards.x) // n_shards
-        below = np.unpackbits(bits.reshape(n_shards, -1), axis=1, count=n_local)
+        below = np.unpackbits(np.asarray(bits), axis=1, count=n_local)
         return np.flatnonzero(below.ravel()[: self.n_rows])
 
     def _on_host(self, index: np.ndarray | None) -> HostRows:
@@ -309,17 +210,14 @@ class ShardedRows:
 
     def _rows(self, index: np.ndarray) -> np.ndarray:
         """Gather rows from their shards."""
-        shards = self.shards
-        n_shards = shards.mesh.size
+        shards, n_shards = self.shards, self.shards.mesh.size
         shard, place = np.divmod(index, len(shards.x) // n_shards)
         count = np.bincount(shard, minlength=n_shards)
-        most = next_power_of_two(max(int(count.max()), 1))
         nth = np.arange(len(index)) - np.repeat(np.cumsum(count) - count, count)
+        most = next_power_of_two(max(int(count.max()), 1))
         local = np.zeros((n_shards, most), np.int32)
         local[shard, nth] = place
         with in_32_bits():
-            there = jax.device_put(
-                local.ravel(), NamedSharding(shards.mesh, shards.spec)
-            )
-            found = np.asarray(_chosen(shards.x, there, mesh=shards.mesh))
-        return shards.restored(found.reshape(n_shards, most, -1)[shard, nth])
+            there = jax.device_put(local, NamedSharding(shards.mesh, shards.spec))
+            found = np.asarray(_chosen(shards.x, there))
+        return shards.restored(found[shard, nth])

@@ -6,9 +6,9 @@ tree does it on a sample; so rows may lie in the memory of the host or of a devi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -68,31 +68,15 @@ class RowSource(Protocol):
 class AddingSource(RowSource, Protocol):
     """Source whose sums survive interruptions or span several processes."""
 
-    def blocks_into(
+    def add_up(
         self,
-        function: Callable[[Rows], _Result],
+        function: Callable[[Rows], Any],
         size: int,
-        sums: tuple[np.ndarray, ...],
-    ) -> Iterator[_Result]:
-        """Apply a function to blocks, like `RowSource.blocks`, for sums over them.
-
-        The caller adds each result to ``sums`` before it asks for the next one. The
-        source may change these arrays in place: to those of a checkpoint, before the
-        rows that follow it.
-        """
+        sums: Any,
+        add: Callable[..., None],
+    ) -> None:
+        """Apply a function to blocks, and add the results to ``sums`` in place."""
         ...
-
-
-def blocks_into(
-    source: RowSource,
-    function: Callable[[Rows], _Result],
-    size: int,
-    sums: tuple[np.ndarray, ...],
-) -> Iterator[_Result]:
-    """Apply a function to the blocks of any source; the caller adds up the results."""
-    if isinstance(source, AddingSource):
-        return source.blocks_into(function, size, sums)
-    return source.blocks(function, size)
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,8 +146,16 @@ class HostRows:
 
     def sample(self, n_wanted: int, seed: int) -> Rows:
         """See `RowSource`."""
+        index = None
         if n_wanted < self.n_rows:
-            index = self._chosen(n_wanted / self.n_rows, seed)
+            columns = hashed_columns(self.columns, self.schema.categories, self.targets)
+            limit = int(sampling_limit(n_wanted / self.n_rows))
+            index, _ = rows_below(columns, limit, seed)
+        return self.sample_of(index, n_wanted, seed)
+
+    def sample_of(self, index: np.ndarray | None, n_wanted: int, seed: int) -> Rows:
+        """Sample about ``n_wanted`` rows: those of an index, unless many are copies."""
+        if index is not None:
             copies = None if self.copies is None else self.copies[index]
             found = few_copies(self.take(index), copies, n_wanted, seed)
             if found is not None:
@@ -194,23 +186,31 @@ class HostRows:
 
         return in_blocks(on_block, self.n_rows, size)
 
-    def _chosen(self, share: float, seed: int) -> np.ndarray:
-        numbers = [
-            category_numbers(its)[codes]
-            for its, codes in zip(
-                self.schema.categories, self.columns.codes.T, strict=True
-            )
-        ]
-        columns = [*self.columns.values, *numbers, *self.targets.T]
-        factors, limit = sampling_factors(len(columns), seed), sampling_limit(share)
 
-        def chosen(part: slice) -> np.ndarray:
-            with np.errstate(over="ignore"):
-                values = row_block(columns, part, np.float32)
-            below = sampling_hash(values.T, factors) < limit
-            return part.start + np.flatnonzero(below)
+def hashed_columns(
+    columns: ReadColumns, categories: Sequence[Iterable[Any]], targets: np.ndarray
+) -> list[np.ndarray]:
+    """Columns whose content `rows_below` hashes."""
+    pairs = zip(categories, columns.codes.T, strict=True)
+    numbers = [category_numbers([*values])[codes] for values, codes in pairs]
+    return [*columns.values, *numbers, *targets.T]
 
-        return np.concatenate(list(in_blocks(chosen, self.n_rows)))
+
+def rows_below(
+    columns: list[np.ndarray], limit: int, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Find the rows whose sampling hash is below a limit, and their hashes."""
+    factors = sampling_factors(len(columns), seed)
+
+    def below(part: slice) -> tuple[np.ndarray, np.ndarray]:
+        with np.errstate(over="ignore"):
+            values = row_block(columns, part, np.float32)
+        hashed = sampling_hash(values.T, factors)
+        index = np.flatnonzero(hashed < limit)
+        return part.start + index, hashed[index]
+
+    index, hashed = zip(*in_blocks(below, len(columns[-1])), strict=True)
+    return np.concatenate(index), np.concatenate(hashed)
 
 
 def every_row(source: RowSource, seed: int) -> Rows:

@@ -22,14 +22,10 @@ from secret_jax.data.columns import (
     without_index,
 )
 from secret_jax.data.device import check_array, is_resident
-from secret_jax.data.schema import TableSchema
 from secret_jax.data.shards import RowShards, is_sharded
-from secret_jax.runtime.warning import warn
 
 # Beyond, whole numbers have gaps between them and are weights like any others.
 _MOST_COPIES = 2.0**53
-# Number of rows that nearly always show that a column is not the target.
-_FIRST_ROWS = 64
 
 
 def validated(model: BaseEstimator, X: Any, *, reset: bool) -> Any:
@@ -196,23 +192,6 @@ def given_beside(
         return X, given[1], checked_weight((*given, None)[2], X)
     except ValueError as error:
         raise ValueError(f"In {name}: {error}") from None
-
-
-def warn_of_target_among_features(
-    columns: Any, targets: np.ndarray, schema: TableSchema
-) -> None:
-    """Warn of columns equal to a target; ``columns`` are as from `read_columns`."""
-    for name, column in zip(schema.names, schema.matching(columns), strict=True):
-        if column.dtype.kind not in "fiu":
-            continue
-        for y in targets.T:
-            # Most columns differ from the target in the first rows.
-            same = all((column[:n] == y[:n]).all() for n in (_FIRST_ROWS, None))
-            if same and y.min() < y.max():
-                warn(
-                    f"Column {name!r} equals the target in every row, so the tree only "
-                    "repeats it. Drop the column if it is the target itself."
-                )
 
 
 def names_of(y: Any, n_outputs: int) -> tuple[str, ...]:

@@ -115,7 +115,7 @@ def make_cart(
     where x1 = -1, plus ``noise * N(0, 1)``. X8 to X10 have no influence.
 
     The paper takes all ten attributes as discrete: name them so when fitting
-    (``discrete_features=range(10)``).
+    (``categorical_features=range(10)``).
 
     Parameters
     ----------

@@ -34,7 +34,7 @@ class Dataset:
     target : str
         Name of the target.
     discrete : tuple of str
-        Columns of ``X`` to take as discrete (``discrete_features=`` when fitting).
+        Columns of ``X`` to take as discrete (``categorical_features=`` when fitting).
     """
 
     name: str

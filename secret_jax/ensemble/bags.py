@@ -15,11 +15,11 @@ from secret_jax.fit.plan import features_of_node
 from secret_jax.grow.attributes import n_inputs
 from secret_jax.grow.frontier import Root
 from secret_jax.grow.grower import GrowOptions, grown
-from secret_jax.models.attach import attach_at
+from secret_jax.models.fitting import fit_models
 from secret_jax.runtime.hashing import mix
 from secret_jax.runtime.progress import Stage
+from secret_jax.tree.routing import TreeSum
 from secret_jax.tree.structure import Tree
-from secret_jax.tree.sums import TreeSum
 
 # Salt for random numbers that differ from those of the bags with the same key.
 _COPIES = 0x636F7079
@@ -129,7 +129,9 @@ def _grown(
     found = grown(rows, schema, options, roots)
     alike = recipe.leaf == recipe.splits.node_model
     fitted = found.fitted if alike else None
-    return attach_at(found.trees, training, found.leaves, recipe.leaf, fitted)
+    return fit_models(
+        found.trees, training, recipe.leaf, leaves=found.leaves, fitted=fitted
+    )
 
 
 def out_of_bag(forest: Forest, rows: Rows, copies: Copies) -> np.ndarray:

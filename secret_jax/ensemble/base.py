@@ -30,49 +30,50 @@ from secret_jax.ensemble.race import Limits
 from secret_jax.estimators.base import Targets
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import CheckedRows, read_rows
-from secret_jax.losses.classes import CrossEntropy
+from secret_jax.losses.interface import Loss
+from secret_jax.losses.numbers import SQUARED_ERROR
 from secret_jax.runtime.parallel import one_thread_for_products
 from secret_jax.runtime.progress import Progress
 from secret_jax.runtime.progress_line import shown
-from secret_jax.runtime.values import at_least, is_integer, real
+from secret_jax.runtime.values import at_least, real
 
 # Parameters that a warm start may change: number of rounds, device, verbosity.
-_MAY_CHANGE = ("n_rounds", "max_rounds", "patience", "warm_start", "verbose")
-_MAY_CHANGE += ("device", "max_memory")
+_MAY_CHANGE = ("max_iter", "early_stopping", "n_iter_no_change", "warm_start")
+_MAY_CHANGE += ("verbose", "device", "max_memory")
 
 
 class BoostingEstimator(EnsembleEstimator):
     """Base of the boosters; a subclass defines the outputs and predictions."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "size": [StrOptions({"auto"}), at_least(1), TreeSize],
+        "max_leaf_nodes": [StrOptions({"auto"}), at_least(1), TreeSize],
         "learning_rate": [real(0.0, 1.0, closed="right")],
-        "n_rounds": [StrOptions({"auto"}), at_least(0)],
+        "max_iter": [at_least(0)],
+        "early_stopping": ["boolean"],
         "subsample": [real(0.0, 1.0, closed="right")],
-        "max_rounds": [at_least(1)],
-        "patience": [at_least(1)],
+        "n_iter_no_change": [at_least(1)],
         "n_folds": [at_least(2)],
-        "average": ["boolean"],
+        "ensemble": ["boolean"],
         "warm_start": ["boolean"],
         **EnsembleEstimator._parameter_constraints,
     }
 
     # What the values of the sums mean; None: they are the outputs.
-    _loss: ClassVar[CrossEntropy | None] = None
+    _loss: ClassVar[Loss] = SQUARED_ERROR
 
     def __init__(
         self,
-        size: Literal["auto"] | int | TreeSize = "auto",
+        max_leaf_nodes: Literal["auto"] | int | TreeSize = "auto",
         *,
         learning_rate: float = 0.2,
-        n_rounds: int | Literal["auto"] = "auto",
+        max_iter: int = 1000,
+        early_stopping: bool = True,
+        n_iter_no_change: int = 10,
         subsample: float = 0.7,
-        max_rounds: int = 1000,
-        patience: int = 10,
         n_folds: int = 5,
-        average: bool = True,
+        ensemble: bool = True,
         warm_start: bool = False,
-        discrete_features: Any = None,
+        categorical_features: Any = None,
         split_features: Any = None,
         indicators: bool | Literal["auto"] = "auto",
         missing_values: Literal["learn", "mean", "error"] = "learn",
@@ -81,16 +82,16 @@ class BoostingEstimator(EnsembleEstimator):
         max_memory: int | None = None,
         verbose: int = 0,
     ):
-        self.size = size
+        self.max_leaf_nodes = max_leaf_nodes
         self.learning_rate = learning_rate
-        self.n_rounds = n_rounds
+        self.max_iter = max_iter
+        self.early_stopping = early_stopping
         self.subsample = subsample
-        self.max_rounds = max_rounds
-        self.patience = patience
+        self.n_iter_no_change = n_iter_no_change
         self.n_folds = n_folds
-        self.average = average
+        self.ensemble = ensemble
         self.warm_start = warm_start
-        self.discrete_features = discrete_features
+        self.categorical_features = categorical_features
         self.split_features = split_features
         self.indicators = indicators
         self.missing_values = missing_values
@@ -137,8 +138,8 @@ class BoostingEstimator(EnsembleEstimator):
         The KeyboardInterrupt is passed on in both cases.
         """
         reading = self._reading()
-        if isinstance(self.size, TreeSize):
-            self.size.check()
+        if isinstance(self.max_leaf_nodes, TreeSize):
+            self.max_leaf_nodes.check()
         names_before = fitted_names(self)
         try:
             with (
@@ -209,17 +210,17 @@ class BoostingEstimator(EnsembleEstimator):
         self._boosted, self._rows = found, rows
 
     def _plan(self, seed: int, progress: Progress, so_far: Boosted | None) -> BoostPlan:
-        if isinstance(self.size, TreeSize):
-            sizes = (self.size,)
-        elif isinstance(self.size, str):
+        if isinstance(self.max_leaf_nodes, TreeSize):
+            sizes = (self.max_leaf_nodes,)
+        elif isinstance(self.max_leaf_nodes, str):
             sizes = SIZES
         else:
-            sizes = (TreeSize(max_leaf_nodes=int(self.size)),)
-        decided = self.n_rounds if is_integer(self.n_rounds) else None
+            sizes = (TreeSize(max_leaf_nodes=int(self.max_leaf_nodes)),)
+        decided = None if self.early_stopping else self.max_iter
         if so_far is not None:
             if decided is not None and decided < so_far.n_rounds:
                 raise ValueError(
-                    f"n_rounds={decided} is less than the {so_far.n_rounds} rounds "
+                    f"max_iter={decided} is less than the {so_far.n_rounds} rounds "
                     "(of the longest booster) that warm_start goes on with. Ask for "
                     "more, or set warm_start=False."
                 )
@@ -231,14 +232,16 @@ class BoostingEstimator(EnsembleEstimator):
             seed=seed,
         )
         limits = Limits(
-            n_rounds=decided, most_rounds=self.max_rounds, patience=self.patience
+            n_rounds=decided,
+            most_rounds=self.max_iter,
+            patience=self.n_iter_no_change,
         )
         return BoostPlan(
             sizes=sizes,
             recipe=recipe,
             limits=limits,
             n_folds=self.n_folds,
-            average=bool(self.average),
+            average=bool(self.ensemble),
             progress=progress,
         )
 
@@ -276,7 +279,7 @@ class BoostingEstimator(EnsembleEstimator):
             yield found
 
     @property
-    def n_rounds_(self) -> int:
+    def n_iter_(self) -> int:
         """Number of rounds of the leading size, not counting the first model."""
         check_is_fitted(self)
         return self.ensemble_.n_rounds

@@ -29,6 +29,7 @@ from secret_jax.fit.plan import Plan
 from secret_jax.inspect.class_sets import ClassSetsMixin
 from secret_jax.inspect.classes import with_all_classes
 from secret_jax.losses.classes import CrossEntropy
+from secret_jax.losses.interface import Loss
 
 
 class SecretBoostingClassifier(ClassSetsMixin, ClassifierMixin, DistillingMixin):
@@ -44,12 +45,12 @@ class SecretBoostingClassifier(ClassSetsMixin, ClassifierMixin, DistillingMixin)
 
     Parameters
     ----------
-    size : "auto", int or TreeSize, default="auto"
+    max_leaf_nodes : "auto", int or TreeSize, default="auto"
         Size of the trees, as in `SecretBoostingRegressor`.
     class_weight : dict, "balanced" or None, default=None
         Factors of the weights of the classes' rows, as in scikit-learn.
-    learning_rate, n_rounds, subsample, max_rounds, patience, n_folds, average, \
-            warm_start, discrete_features, split_features, indicators, \
+    learning_rate, max_iter, early_stopping, n_iter_no_change, subsample, n_folds, \
+            ensemble, warm_start, categorical_features, split_features, indicators, \
             missing_values, random_state, device, max_memory, verbose
         As in `SecretBoostingRegressor`.
 
@@ -57,7 +58,7 @@ class SecretBoostingClassifier(ClassSetsMixin, ClassifierMixin, DistillingMixin)
     ----------
     classes_ : ndarray of shape (n_classes,)
     ensemble_ : secret_jax.ensemble.model.Ensemble
-    n_rounds_ : int
+    n_iter_ : int
         Trees of a booster of the leading size, after the logistic regression.
     size_ : TreeSize
         The leading size.
@@ -65,7 +66,7 @@ class SecretBoostingClassifier(ClassSetsMixin, ClassifierMixin, DistillingMixin)
         Weights of the boosters of each size in the scores, the leading one first.
     n_trees_ : int
         Trees of all boosters, the logistic regressions not counted.
-    validation_errors_ : ndarray of shape (n_rounds_run + 1,)
+    validation_errors_ : ndarray of shape (n_iter_run + 1,)
         Mean cross-entropy of the leading size on rows left out, or on ``eval_set``,
         after each round, in nats. Empty if there were none.
     validation_error_ : float
@@ -87,7 +88,7 @@ class SecretBoostingClassifier(ClassSetsMixin, ClassifierMixin, DistillingMixin)
     >>> from sklearn.datasets import load_iris
     >>> from secret_jax import SecretBoostingClassifier
     >>> X, y = load_iris(return_X_y=True)
-    >>> model = SecretBoostingClassifier(size=4, n_rounds=5, n_folds=2).fit(X, y)
+    >>> model = SecretBoostingClassifier(max_leaf_nodes=4, max_iter=5).fit(X, y)
     >>> model.score(X, y) > 0.95
     True
     >>> model.predict_proba(X[:2]).shape
@@ -98,24 +99,24 @@ class SecretBoostingClassifier(ClassSetsMixin, ClassifierMixin, DistillingMixin)
         **BoostingEstimator._parameter_constraints,
         "class_weight": CLASS_CONSTRAINTS["class_weight"],
     }
-    _loss: ClassVar[CrossEntropy | None] = CrossEntropy()
+    _loss: ClassVar[Loss] = CrossEntropy()
 
     classes_: np.ndarray
 
     def __init__(
         self,
-        size: Literal["auto"] | int | TreeSize = "auto",
+        max_leaf_nodes: Literal["auto"] | int | TreeSize = "auto",
         *,
         class_weight: Any = None,
         learning_rate: float = 0.2,
-        n_rounds: int | Literal["auto"] = "auto",
+        max_iter: int = 1000,
+        early_stopping: bool = True,
+        n_iter_no_change: int = 10,
         subsample: float = 0.7,
-        max_rounds: int = 1000,
-        patience: int = 10,
         n_folds: int = 5,
-        average: bool = True,
+        ensemble: bool = True,
         warm_start: bool = False,
-        discrete_features: Any = None,
+        categorical_features: Any = None,
         split_features: Any = None,
         indicators: bool | Literal["auto"] = "auto",
         missing_values: Literal["learn", "mean", "error"] = "learn",
@@ -125,16 +126,16 @@ class SecretBoostingClassifier(ClassSetsMixin, ClassifierMixin, DistillingMixin)
         verbose: int = 0,
     ):
         super().__init__(
-            size,
+            max_leaf_nodes,
             learning_rate=learning_rate,
-            n_rounds=n_rounds,
+            max_iter=max_iter,
+            early_stopping=early_stopping,
             subsample=subsample,
-            max_rounds=max_rounds,
-            patience=patience,
+            n_iter_no_change=n_iter_no_change,
             n_folds=n_folds,
-            average=average,
+            ensemble=ensemble,
             warm_start=warm_start,
-            discrete_features=discrete_features,
+            categorical_features=categorical_features,
             split_features=split_features,
             indicators=indicators,
             missing_values=missing_values,

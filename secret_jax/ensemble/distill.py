@@ -18,19 +18,20 @@ from secret_jax.data.sampling import ROW_ORDER, hold_out
 from secret_jax.data.schema import TableSchema
 from secret_jax.ensemble.fit import Boosted
 from secret_jax.ensemble.model import Ensemble
-from secret_jax.fit.pipeline import with_short_equations
 from secret_jax.fit.plan import Plan
 from secret_jax.grow.frontier import Root
 from secret_jax.grow.trees import Recipe
 from secret_jax.losses.interface import Loss
-from secret_jax.models.attach import node_statistics
+from secret_jax.losses.numbers import SquaredError
 from secret_jax.models.errors import total_error
+from secret_jax.models.fitting import node_statistics
+from secret_jax.models.short_models import with_short_equations
 from secret_jax.prune.cross_validation import CrossValidation
 from secret_jax.prune.interface import Evidence
 from secret_jax.prune.path import of_size
 from secret_jax.refine.distillation import Distillation, measured_on, student_rows
 from secret_jax.refine.interface import Candidate, Fitted
-from secret_jax.refine.soft.choose import SoftGates, measured
+from secret_jax.refine.soft.choose import SoftGates, with_mixture_errors
 from secret_jax.tree.bounds import bounded
 from secret_jax.tree.plain import with_plain_splits
 from secret_jax.tree.routing import values
@@ -89,23 +90,21 @@ def teacher_of(
     boosted: Boosted,
     rows: Rows,
     parts: Sequence[np.ndarray],
-    loss: Loss | None = None,
+    loss: Loss,
 ) -> Teacher:
     """Make a teacher of the rows that fitted the boosters."""
     said, unseen = told_by(boosted.ensemble, loss), boosted.ensemble.values(rows.table)
     if boosted.unseen is not None:
         unseen = np.where(np.isfinite(boosted.unseen), boosted.unseen, unseen)
-    unseen = unseen if loss is None else loss.prediction(unseen)
+    unseen = loss.prediction(unseen)
     if len(parts) < 2:
         return Teacher(said, unseen, [], [])
     folds = [told_by(boosted.of_fold(which), loss) for which in range(len(parts))]
     return Teacher(said, unseen, folds, list(parts))
 
 
-def told_by(ensemble: Ensemble, loss: Loss | None) -> Callable[[Table], np.ndarray]:
+def told_by(ensemble: Ensemble, loss: Loss) -> Callable[[Table], np.ndarray]:
     """Make the function that an ensemble teaches: values, or class probabilities."""
-    if loss is None:
-        return ensemble.values
     return lambda table: loss.prediction(ensemble.values(table))
 
 
@@ -158,8 +157,9 @@ def distil(
     tree = with_plain_splits(tree, rows.table)
     statistics = node_statistics(tree, rows)
     tree = bounded(tree, statistics.lower[0], statistics.upper[0])
-    tree = with_short_equations(plan, tree, statistics, rows)
-    unit = _variance(rows) if tree.loss is None else 1.0
+    tolerance = plan.equation_tolerance
+    tree = with_short_equations(tree, statistics, rows, recipe.leaf, tolerance)
+    unit = _variance(rows) if isinstance(tree.loss, SquaredError) else 1.0
     error, fidelity = chosen.error / unit, chosen.fidelity
     done = Distilled(tree, whole.n_leaves, 0, "", error, fidelity)
     if not soft:
@@ -188,7 +188,7 @@ def _cut(
         fold_trees = [of_size(each, max_leaf_nodes) for each in fold_trees]
         pruned = None
     elif fold_trees:
-        evidence = Evidence(rows, None, tolerance=plan.tolerance)
+        evidence = Evidence(rows, None, tolerance=plan.pruning_tolerance)
         evidence = evidence._replace(fold_trees=fold_trees, unseen=teacher.parts)
         pruned = CrossValidation()(whole, evidence)
         tree, fold_trees = pruned.tree, list(pruned.fold_trees)
@@ -212,7 +212,7 @@ def _cut(
 def _meant(tree: Tree, table: Table) -> np.ndarray:
     """Predict with a student in the teacher's terms: values, or probabilities."""
     value = values(tree, table)
-    return value if tree.loss is None else tree.loss.prediction(value)
+    return tree.loss.prediction(value)
 
 
 def _fold_root(
@@ -291,7 +291,7 @@ def _softened(
     refined = refinement(fitted, recipe)
     if refined.refusal:
         return hard._replace(refusal=refined.refusal)
-    tree = measured(refined.tree, rows, recipe.leaf)
+    tree = with_mixture_errors(refined.tree, rows, recipe.leaf)
     return hard._replace(
         tree=tree, n_steps=refined.n_steps, error=np.nan, fidelity=np.nan
     )

@@ -45,7 +45,7 @@ class DistillingMixin(BoostingEstimator):
         max_leaf_nodes: int | None = None,
         refine: Literal["soft"] | None = None,
         oblique: bool | Literal["auto"] = "auto",
-        tau: float = 0.03,
+        equation_tolerance: float = 0.03,
     ) -> Any:
         """Distil the boosters into one readable tree.
 
@@ -62,7 +62,7 @@ class DistillingMixin(BoostingEstimator):
             "soft": gates and leaves are trained on the boosters' predictions, see
             `SoftGates`; it is taken if it is better on rows held out.
         oblique : bool or "auto", default="auto"
-        tau : float, default=0.03
+        equation_tolerance : float, default=0.03
             How short the equations are, see `SecretRegressor`.
 
         Returns
@@ -81,7 +81,7 @@ class DistillingMixin(BoostingEstimator):
         >>> from secret_jax import SecretBoostingRegressor
         >>> from secret_jax.datasets import make_fried
         >>> X, y = make_fried(400, random_state=0)
-        >>> booster = SecretBoostingRegressor(size=8, n_rounds=10).fit(X, y)
+        >>> booster = SecretBoostingRegressor(max_leaf_nodes=8, max_iter=10).fit(X, y)
         >>> tree = booster.distill(max_leaf_nodes=4)
         >>> tree.n_leaves_, tree.distillation_["fidelity"] > 0.8
         (4, True)
@@ -90,7 +90,7 @@ class DistillingMixin(BoostingEstimator):
         model = self._student(
             oblique=oblique,
             refine=refine,
-            tau=tau,
+            equation_tolerance=equation_tolerance,
             max_leaf_nodes=max_leaf_nodes,
             max_split_samples=2048,
             **{name: getattr(self, name) for name in OF_THE_TREE},

@@ -17,15 +17,17 @@ from secret_jax.data.rows import Rows, Table
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.shards import computing_for
 from secret_jax.data.validation import validated
+from secret_jax.ensemble.model import Ensemble
 from secret_jax.ensemble.reading import BoosterReading
 from secret_jax.estimators.base import Targets
 from secret_jax.estimators.parameters import CONSTRAINTS
 from secret_jax.fit.plan import Plan
 from secret_jax.runtime.values import check_constraints
+from secret_jax.tree.file import ModelFileError, load_model, save_model
 
 # Parameters for reading tables and for devices, as those of the tree.
 OF_THE_TREE = (
-    *("discrete_features", "split_features", "indicators", "missing_values"),
+    *("categorical_features", "split_features", "indicators", "missing_values"),
     *("random_state", "device", "max_memory", "verbose"),
 )
 
@@ -36,6 +38,7 @@ class EnsembleEstimator(BoosterReading, BaseEstimator):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         name: CONSTRAINTS[name] for name in OF_THE_TREE
     }
+    _predicts_with: ClassVar[str] = "ensemble_"
     missing_values: str
     random_state: Any
     device: str | None
@@ -88,17 +91,25 @@ class EnsembleEstimator(BoosterReading, BaseEstimator):
         return self.ensemble_.schema.n_outputs
 
     def save(self, path: Any) -> None:
-        """Write the fitted model to one file; see `secret_jax.ensemble.file`."""
-        from secret_jax.ensemble.file import save_booster
+        """Write the fitted model to one file; see `secret_jax.tree.file.save_model`.
 
-        save_booster(self, path)
+        The rows that trained it are not in the file: a loaded model predicts, explains
+        and is exported, but `distill` asks for rows then, and ``warm_start`` begins
+        anew.
+        """
+        save_model(self, path)
 
     @classmethod
     def load(cls, path: Any) -> Self:
         """Read a model written by `save`."""
-        from secret_jax.ensemble.file import load_booster
-
-        return load_booster(path, cls)
+        model = load_model(path, cls)
+        try:
+            model.ensemble_ = Ensemble.loaded(model.ensemble_)  # pyright: ignore[reportArgumentType]
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+            raise ModelFileError(
+                f"{str(path)!r} holds no sound booster: {error}. Save it again."
+            ) from None
+        return model
 
     def _encoded(self, X: TableLike) -> Table:
         X = validated(self, X, reset=False)

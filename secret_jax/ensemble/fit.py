@@ -10,7 +10,7 @@ import numpy as np
 from secret_jax.data.rows import Rows, join
 from secret_jax.data.schema import TableSchema
 from secret_jax.ensemble.mixture import Mixture, mixed
-from secret_jax.ensemble.model import Ensemble, booster_values, ensemble_of
+from secret_jax.ensemble.model import Ensemble, booster_values
 from secret_jax.ensemble.options import TreeRecipe, TreeSize
 from secret_jax.ensemble.race import Limits, Runner, leaders, race
 from secret_jax.ensemble.rounds import Booster, add_round, new_booster
@@ -119,11 +119,11 @@ class Boosted:
             boosters += own
             shares += [each.share / len(own)] * len(own)
         size = self.members[0].size
-        return ensemble_of(boosters, self.learning_rate, size, shares)
+        return Ensemble.of(boosters, self.learning_rate, size, shares)
 
     def of_fold(self, which: int) -> Ensemble:
         """Ensemble of the boosters that have not seen a fold."""
-        return ensemble_of(
+        return Ensemble.of(
             [each.folds[which] for each in self.members],
             self.learning_rate,
             self.members[0].size,

@@ -24,7 +24,7 @@ from secret_jax.data.validation import (
 from secret_jax.ensemble.bags import ForestPlan, grow_forest, out_of_bag
 from secret_jax.ensemble.copies import Copies
 from secret_jax.ensemble.estimator import EnsembleEstimator, encoded
-from secret_jax.ensemble.model import ensemble_of
+from secret_jax.ensemble.model import Ensemble
 from secret_jax.ensemble.of_numbers import OfNumbers
 from secret_jax.ensemble.options import TreeRecipe, TreeSize
 from secret_jax.estimators.parameters import CONSTRAINTS
@@ -58,7 +58,7 @@ class SecretForestRegressor(OfNumbers, RegressorMixin, EnsembleEstimator):
         False: every tree has all rows, and nothing is out of a bag.
     random_state : int, RandomState instance or None, default=None
         Draws bags and attributes. None: the same in every fit.
-    discrete_features, split_features, indicators, missing_values, device, \
+    categorical_features, split_features, indicators, missing_values, device, \
             max_memory, verbose
         As in `secret_jax.SecretRegressor`.
 
@@ -111,7 +111,7 @@ class SecretForestRegressor(OfNumbers, RegressorMixin, EnsembleEstimator):
         max_leaf_nodes: int | None = None,
         oblique: bool = False,
         bootstrap: bool = True,
-        discrete_features: Any = None,
+        categorical_features: Any = None,
         split_features: Any = None,
         indicators: bool | Literal["auto"] = "auto",
         missing_values: Literal["learn", "mean", "error"] = "learn",
@@ -126,7 +126,7 @@ class SecretForestRegressor(OfNumbers, RegressorMixin, EnsembleEstimator):
         self.max_leaf_nodes = max_leaf_nodes
         self.oblique = oblique
         self.bootstrap = bootstrap
-        self.discrete_features = discrete_features
+        self.categorical_features = categorical_features
         self.split_features = split_features
         self.indicators = indicators
         self.missing_values = missing_values
@@ -202,7 +202,7 @@ class SecretForestRegressor(OfNumbers, RegressorMixin, EnsembleEstimator):
             stage=Stage("growing a forest", progress),
         )
         forest = grow_forest(plan, rows, schema)
-        ensemble = ensemble_of([[tree] for tree in forest.trees], 1.0, size)
+        ensemble = Ensemble.of([[tree] for tree in forest.trees], 1.0, size)
         found = None
         if self.bootstrap:
             outside = out_of_bag(

@@ -15,7 +15,7 @@ from scipy.optimize import minimize_scalar
 from secret_jax.data.rows import Rows
 from secret_jax.ensemble.race import Runner
 from secret_jax.ensemble.working import total_error
-from secret_jax.losses.classes import CrossEntropy
+from secret_jax.losses.interface import Loss
 
 # A member with a smaller weight is not worth its trees.
 _LEAST_SHARE = 0.05
@@ -44,7 +44,7 @@ class Mixture:
     error: float
 
 
-def mixed(leaders: Sequence[Runner], rows: Rows, loss: CrossEntropy | None) -> Mixture:
+def mixed(leaders: Sequence[Runner], rows: Rows, loss: Loss) -> Mixture:
     """Choose the weights of the two best kinds of boosters.
 
     Parameters

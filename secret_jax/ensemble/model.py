@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, Self
 
 import numpy as np
 
 from secret_jax.data.rows import Table
 from secret_jax.data.schema import TableSchema
 from secret_jax.ensemble.options import TreeSize
-from secret_jax.tree.structure import Tree
-from secret_jax.tree.sums import TreeSum
+from secret_jax.tree.routing import TreeSum
+from secret_jax.tree.sound import flaw_of
+from secret_jax.tree.structure import Tree, joined, separated
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -36,6 +38,23 @@ class Ensemble:
     learning_rate: float
     size: TreeSize
     schema: TableSchema
+
+    @classmethod
+    def of(
+        cls,
+        boosters: Sequence[Sequence[Tree]],
+        learning_rate: float,
+        size: TreeSize,
+        shares: Sequence[float] | None = None,
+    ) -> Self:
+        """Make an ensemble of lists of trees, by default with equal weights."""
+        return cls(
+            boosters=tuple(map(tuple, boosters)),
+            shares=tuple(shares or [1.0 / len(boosters)] * len(boosters)),
+            learning_rate=learning_rate,
+            size=size,
+            schema=boosters[0][0].schema,
+        )
 
     @property
     def n_rounds(self) -> int:
@@ -65,6 +84,41 @@ class Ensemble:
             [tree for tree, _ in pairs], np.array([step for _, step in pairs])
         )
 
+    def saved(self) -> dict[str, Any]:
+        """Content of a model file: all trees as one set of arrays."""
+        trees = [tree for booster in self.boosters for tree in booster]
+        return {
+            "forest": joined(trees),
+            "nodes": [tree.n_nodes for tree in trees],
+            "lengths": [len(booster) for booster in self.boosters],
+            "shares": list(self.shares),
+            "learning_rate": self.learning_rate,
+            "size": self.size,
+        }
+
+    @classmethod
+    def loaded(cls, saved: dict[str, Any]) -> Self:
+        """Restore what `saved` made, or raise an error that says what is wrong."""
+        forest, nodes, lengths = saved["forest"], saved["nodes"], saved["lengths"]
+        if min(nodes) < 1 or sum(nodes) != forest.n_nodes:
+            raise ValueError("its trees have another number of nodes")
+        trees = separated(forest, nodes)
+        flaw = next(filter(None, map(flaw_of, trees)), "")
+        if flaw:
+            raise ValueError(flaw)
+        if not lengths or min(lengths) < 1 or sum(lengths) != len(trees):
+            raise ValueError(
+                f"its boosters should have {lengths} trees, and there are {len(trees)}"
+            )
+        shares = saved["shares"]
+        whole = np.isclose(sum(shares), 1.0) and min(shares) >= 0.0
+        if len(shares) != len(lengths) or not whole:
+            raise ValueError(f"the shares of its boosters are {shares}")
+        saved["size"].check()
+        starts = np.cumsum(lengths) - lengths
+        boosters = [trees[at : at + n] for at, n in zip(starts, lengths, strict=True)]
+        return cls.of(boosters, float(saved["learning_rate"]), saved["size"], shares)
+
     def trees(self) -> Iterator[tuple[Tree, float]]:
         """All trees, round by round, with their weights in the prediction."""
         return zip(self._sum.trees, self._sum.steps.tolist(), strict=True)
@@ -85,24 +139,6 @@ class Ensemble:
             total += self._sum.values(table, first, first + len(each))
             first += len(each)
             yield self.schema.restore_targets(total.copy())
-
-
-def ensemble_of(
-    boosters: Sequence[Sequence[Tree]],
-    learning_rate: float,
-    size: TreeSize,
-    shares: Sequence[float] | None = None,
-) -> Ensemble:
-    """Make an ensemble of lists of trees, by default with equal weights."""
-    if shares is None:
-        shares = [1.0 / len(boosters)] * len(boosters)
-    return Ensemble(
-        boosters=tuple(tuple(trees) for trees in boosters),
-        shares=tuple(shares),
-        learning_rate=learning_rate,
-        size=size,
-        schema=boosters[0][0].schema,
-    )
 
 
 def booster_values(

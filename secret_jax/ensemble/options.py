@@ -8,9 +8,10 @@ from typing import ClassVar, Literal
 from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
 
 from secret_jax.learners.cart import CartSplits
-from secret_jax.losses.classes import CrossEntropy
+from secret_jax.losses.interface import Loss
+from secret_jax.losses.numbers import SQUARED_ERROR
 from secret_jax.models.interface import LeafModel
-from secret_jax.models.least_squares import Constant
+from secret_jax.models.linear import Constant
 from secret_jax.models.ridge import Ridge
 from secret_jax.runtime.values import Value, at_least, is_integer
 from secret_jax.splits.interface import SplitFinder
@@ -35,8 +36,9 @@ class TreeSize(Value):
     Examples
     --------
     >>> from secret_jax import SecretBoostingRegressor, TreeSize
-    >>> SecretBoostingRegressor(size=TreeSize(max_leaf_nodes=12)).size.max_leaf_nodes
-    12
+    >>> model = SecretBoostingRegressor(max_leaf_nodes=TreeSize(leaf="constant"))
+    >>> model.max_leaf_nodes.max_leaf_nodes
+    16
     """
 
     max_leaf_nodes: int = 16
@@ -117,8 +119,8 @@ class TreeRecipe:
         Maximum number of rows of a tree.
     min_gain : float
         Minimum gain of a split, in noise variances for each coefficient that it adds.
-    loss : CrossEntropy or None
-        Loss for classes; None: squared error.
+    loss : Loss
+        Squared error, or cross-entropy of classes.
     """
 
     learning_rate: float = 0.2
@@ -130,7 +132,7 @@ class TreeRecipe:
     batch_rows: int = 1 << 13
     most_rows: int = 1 << 16
     min_gain: float = 0.0
-    loss: CrossEntropy | None = None
+    loss: Loss = SQUARED_ERROR
     seed: int = 0
 
     def way(self, size: TreeSize) -> tuple[SplitFinder, LeafModel]:

@@ -17,7 +17,8 @@ from secret_jax.data.schema import TableSchema
 from secret_jax.ensemble.options import TreeRecipe, TreeSize
 from secret_jax.ensemble.rounds import Booster, add_round
 from secret_jax.ensemble.working import total_error
-from secret_jax.losses.classes import CrossEntropy
+from secret_jax.losses.interface import Loss
+from secret_jax.losses.numbers import SquaredError
 from secret_jax.runtime.progress import Stage
 
 # A size is dropped if even this multiple of its gain over the last rounds would not
@@ -107,7 +108,7 @@ class Runner:
         self,
         rows: Rows,
         parts: Sequence[np.ndarray],
-        loss: CrossEntropy | None,
+        loss: Loss,
         last: bool,
     ) -> None:
         """Measure the boosters, each on the rows that it has not seen.
@@ -234,10 +235,11 @@ def _beside(
     return [whole] if len(whole.trees) <= wanted else []
 
 
-def _told(runners: Sequence[Runner], loss: CrossEntropy | None) -> str:
+def _told(runners: Sequence[Runner], loss: Loss) -> str:
     measured = [runner for runner in runners if runner.errors]
     if not measured:
         return ""
     best = min(measured, key=lambda runner: runner.least)
-    what = "of the variance unexplained" if loss is None else "cross-entropy"
+    squares = isinstance(loss, SquaredError)
+    what = "of the variance unexplained" if squares else loss.error_name
     return f"{best.size}: {best.least:.4g} {what} in unseen rows"

@@ -22,6 +22,7 @@ from secret_jax.ensemble.model import Ensemble
 from secret_jax.inspect.classes import Classes, with_all_classes
 from secret_jax.losses.classes import class_in_words
 from secret_jax.losses.interface import Loss
+from secret_jax.losses.numbers import SQUARED_ERROR
 from secret_jax.runtime.values import is_integer
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class BoosterReading:
 
     ensemble_: Ensemble
     _rows: Rows
-    _loss: ClassVar[Loss | None] = None
+    _loss: ClassVar[Loss] = SQUARED_ERROR
 
     @property
     def feature_importances_(self) -> np.ndarray:
@@ -80,7 +81,7 @@ class BoosterReading:
         >>> from secret_jax import SecretBoostingRegressor
         >>> from secret_jax.datasets import make_fried
         >>> X, y = make_fried(400, random_state=0)
-        >>> model = SecretBoostingRegressor(size=8, n_rounds=10).fit(X, y)
+        >>> model = SecretBoostingRegressor(max_leaf_nodes=8, max_iter=10).fit(X, y)
         >>> curve = model.effect("x3", n_points=5)  # y rises by 10 with it
         >>> bool(8 < curve.mean[-1] - curve.mean[0] < 11)
         True
@@ -155,17 +156,26 @@ class BoosterReading:
         *,
         function_name: str | None = None,
         precision: int | None = None,
-        table: str | None = None,
         output: int | str | None = None,
     ) -> str:
-        """Export all trees as Python functions, or as an SQL expression or query.
+        """Export all trees as Python functions.
 
-        See `secret_jax.inspect.code.export.export_sum` for the parameters and what
-        exported classifiers return. With ``average=False`` it is a sixth as long.
+        See `secret_jax.inspect.code.export.export_code` for the parameters and what
+        exported classifiers return. With ``ensemble=False`` it is a sixth as long.
+
+        Raises
+        ------
+        ValueError
+            If SQL is asked for: databases take long over sums of so many trees.
         """
         from secret_jax.inspect.code.export import export_sum
 
         check_is_fitted(self)
+        if language != "python":
+            raise ValueError(
+                f"A sum of trees is exported to Python only, not to {language!r}. "
+                "distill() gives one tree, which export_code('sql') writes."
+            )
         classes = Classes.of_estimator(self)
         trees, steps = zip(*self.ensemble_.trees(), strict=True)
         if classes is None and self.ensemble_.schema.n_outputs > 1:
@@ -173,10 +183,8 @@ class BoosterReading:
         return export_sum(
             trees,
             steps,
-            language,
             function_name=function_name,
             precision=precision,
-            table=table,
             loss=self._loss,
             classes=classes,
             output=output if classes else None,
@@ -187,7 +195,7 @@ class BoosterReading:
         check_is_fitted(self)
         ensemble, classes = self.ensemble_, Classes.of_estimator(self)
         n_outputs = ensemble.schema.n_outputs
-        if classes is None or self._loss is None:
+        if classes is None:
             which = self._output(output)
             center, scale = (
                 part[which]

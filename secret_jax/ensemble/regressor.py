@@ -37,7 +37,7 @@ class SecretBoostingRegressor(OfNumbers, RegressorMixin, DistillingMixin):
 
     Parameters
     ----------
-    size : "auto", int or TreeSize, default="auto"
+    max_leaf_nodes : "auto", int or TreeSize, default="auto"
         Size of the trees. "auto" lets five sizes race (8, 16 and 32 leaves, 16 with
         oblique splits, and 16 leaves of constants). The best size of linear leaves and
         that of constants predict together, weighted by their errors on rows left out,
@@ -45,27 +45,27 @@ class SecretBoostingRegressor(OfNumbers, RegressorMixin, DistillingMixin):
         linear leaves and splits on one column, as the only size.
     learning_rate : float, default=0.2
         Share of each tree in the prediction.
-    n_rounds : int or "auto", default="auto"
-        Number of trees of each booster after its first model. "auto": until the error
-        on rows left out, or on ``eval_set``, has not fallen for ``patience`` rounds. 0:
-        the first model alone.
+    max_iter : int, default=1000
+        Maximum number of trees of each booster after its first model. 0: the first
+        model alone.
+    early_stopping : bool, default=True
+        Whether to stop where the error on rows left out, or on ``eval_set``, has not
+        fallen for ``n_iter_no_change`` rounds. False: exactly ``max_iter`` rounds.
+    n_iter_no_change : int, default=10
+        Rounds without a lower error after which a booster stops. A size that
+        has fallen far behind the best one leaves the race sooner.
     subsample : float, default=0.7
         Share of the rows that each tree sees, drawn without replacement.
-    max_rounds : int, default=1000
-        Maximum number of rounds for ``n_rounds="auto"``.
-    patience : int, default=10
-        Rounds without a lower error after which ``n_rounds="auto"`` stops. A size that
-        has fallen far behind the best one leaves the race sooner.
     n_folds : int, default=5
         Number of folds, each left out by one booster. Of more than 32,768 rows a
         tenth is left out by a single booster.
-    average : bool, default=True
+    ensemble : bool, default=True
         Whether to predict with the mean of the boosters of all folds and the one of all
         rows. False: only the latter; a sixth of the size, at a few per cent more error.
     warm_start : bool, default=False
         Whether another `fit` to the same rows continues with the present trees. After
         an interrupted fit the rounds so far are kept, for the sizes that led then.
-    discrete_features, split_features, indicators, missing_values
+    categorical_features, split_features, indicators, missing_values
         Options for reading the table; see `SecretRegressor`.
     random_state : int, RandomState instance or None, default=None
         Draws the rows of the trees. None: the same rows in every fit.
@@ -75,7 +75,7 @@ class SecretBoostingRegressor(OfNumbers, RegressorMixin, DistillingMixin):
     Attributes
     ----------
     ensemble_ : secret_jax.ensemble.model.Ensemble
-    n_rounds_ : int
+    n_iter_ : int
         Number of trees of a booster of the leading size, after the linear model.
     size_ : TreeSize
         The leading size.
@@ -83,7 +83,7 @@ class SecretBoostingRegressor(OfNumbers, RegressorMixin, DistillingMixin):
         Weights of the boosters of each size in the prediction, the leading one first.
     n_trees_ : int
         Number of trees of all boosters, not counting the first models.
-    validation_errors_ : ndarray of shape (n_rounds_run + 1,)
+    validation_errors_ : ndarray of shape (n_iter_run + 1,)
         Mean squared error of the leading size on rows left out, or on ``eval_set``,
         after each round, in units of the variance of the target. Empty if there were
         none.
@@ -118,8 +118,8 @@ class SecretBoostingRegressor(OfNumbers, RegressorMixin, DistillingMixin):
     >>> from secret_jax import SecretBoostingRegressor
     >>> from secret_jax.datasets import make_fried
     >>> X, y = make_fried(400, random_state=0)
-    >>> model = SecretBoostingRegressor(size=8, n_rounds=10).fit(X, y)
-    >>> model.n_rounds_, model.n_trees_
+    >>> model = SecretBoostingRegressor(max_leaf_nodes=8, max_iter=10).fit(X, y)
+    >>> model.n_iter_, model.n_trees_
     (10, 60)
     >>> model.score(X, y) > 0.9
     True

@@ -14,14 +14,15 @@ import numpy as np
 from secret_jax.data.rows import Rows
 from secret_jax.data.schema import TableSchema
 from secret_jax.ensemble.options import TreeRecipe, TreeSize
-from secret_jax.ensemble.working import started, working
+from secret_jax.ensemble.working import started
 from secret_jax.grow.frontier import Root
 from secret_jax.grow.grower import GrowOptions, grown
-from secret_jax.models.attach import attach_at
+from secret_jax.losses.classes import ClassLoss
+from secret_jax.models.fitting import fit_models
 from secret_jax.runtime.hashing import mix
-from secret_jax.tree.routing import descend, values_at
+from secret_jax.tree.routing import TreeSum
 from secret_jax.tree.structure import Tree, joined
-from secret_jax.tree.sums import TreeSum
+from secret_jax.tree.walk import descend, values_at
 
 # Where no more rows than these are new to a tree they walk it on the host: those of
 # folds need no program. Of more the compiled program takes all rows.
@@ -80,8 +81,7 @@ def _grown_alike(
     """Group boosters whose next trees share finder and kind of leaves."""
     groups: dict[tuple[str, bool], list[Booster]] = {}
     for each in boosters:
-        starting = recipe.loss is not None and not each.trees
-        groups.setdefault((each.size.leaf, starting), []).append(each)
+        groups.setdefault((each.size.leaf, not each.trees), []).append(each)
     return list(groups.values())
 
 
@@ -101,7 +101,7 @@ def _next_trees(
     pairs = list(zip(boosters, parts, strict=True))
     roots = [_root(each, part, rows, recipe) for each, part in pairs]
     found = grown(rows, schema, options, roots)
-    if recipe.loss and not boosters[0].trees:
+    if isinstance(recipe.loss, ClassLoss) and not boosters[0].trees:
         trees = started(found.trees, [rows.take(part) for part in parts])
         return list(zip(trees, _values(trees, rows, parts, found.leaves), strict=True))
     training = [
@@ -112,7 +112,7 @@ def _next_trees(
     # What the search has fitted it has fitted by the leaf model, or else anew.
     alike = leaf == finder.node_model
     fitted = found.fitted if alike else None
-    trees = attach_at(found.trees, training, found.leaves, leaf, fitted)
+    trees = fit_models(found.trees, training, leaf, leaves=found.leaves, fitted=fitted)
     return list(zip(trees, _values(trees, rows, parts, found.leaves), strict=True))
 
 
@@ -129,7 +129,9 @@ def _rows_of_tree(booster: Booster, recipe: TreeRecipe) -> np.ndarray:
 
 
 def _root(booster: Booster, part: np.ndarray, rows: Rows, recipe: TreeRecipe) -> Root:
-    learned = working(recipe.loss, rows.take(part), booster.prediction[part])
+    targets, weight = recipe.loss.steps(
+        rows.targets[part], booster.prediction[part], rows.weight[part]
+    )
     least = booster.size.least_weight(float(rows.weight[part].sum()))
     first = not booster.trees
     key = np.array([booster.key, len(booster.trees)], np.uint64)
@@ -139,8 +141,8 @@ def _root(booster: Booster, part: np.ndarray, rows: Rows, recipe: TreeRecipe) ->
         min_leaf_weight=least,
         oblique=booster.size.oblique,
         key=int(mix(key).sum() >> np.uint64(1)),
-        weight=learned.weight,
-        targets=learned.targets,
+        weight=weight,
+        targets=targets,
         max_leaf_nodes=1 if first else booster.size.max_leaf_nodes,
     )
 

@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.utils import Bunch, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from secret_jax.data.device import FAR
 from secret_jax.data.encoding import Unencoded, unencoded
 from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.rows import Table
@@ -24,10 +25,10 @@ from secret_jax.data.validation import (
     validated,
 )
 from secret_jax.estimators.parameters import NestedParameters, plan_of
-from secret_jax.fit.pipeline import Finished, fit_tree, refine_tree
+from secret_jax.fit.pipeline import FitResult, fit_tree, refine_tree
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import CheckedRows
-from secret_jax.inspect.mixin import ReadingMixin
+from secret_jax.inspect.mixin import InspectionMixin
 from secret_jax.models.sharded import predict_shards
 from secret_jax.prune.interface import PruningRule
 from secret_jax.prune.path import training_path
@@ -62,7 +63,7 @@ class Targets(NamedTuple):
     learned: dict[str, Any]
 
 
-class TreeEstimator(ReadingMixin, NestedParameters):
+class TreeEstimator(InspectionMixin, NestedParameters):
     """Base of the estimators of one tree; a subclass adds parameters and `predict`."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]]
@@ -104,7 +105,7 @@ class TreeEstimator(ReadingMixin, NestedParameters):
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
         *,
-        prune_set: Any = None,
+        eval_set: Any = None,
     ) -> Self:
         """Grow and prune a tree.
 
@@ -113,7 +114,7 @@ class TreeEstimator(ReadingMixin, NestedParameters):
         X : array-like or DataFrame of shape (n_rows, n_features)
         y : array-like of shape (n_rows,) or (n_rows, n_outputs)
         sample_weight : array-like of shape (n_rows,), optional
-        prune_set : tuple (X, y) or (X, y, sample_weight), optional
+        eval_set : tuple (X, y) or (X, y, sample_weight), optional
             Rows to prune on. Unless ``HoldOut(refit=False)`` prunes, the final tree is
             grown on them as well, and their categories are those of the tree; up to
             8192 rows, ``prune="auto"`` cross-validates both together. Without weights
@@ -147,7 +148,7 @@ class TreeEstimator(ReadingMixin, NestedParameters):
         plan = self._plan()
         with shown(self.verbose) as progress, one_thread_for_products():
             return self._fit(
-                replace(plan, progress=progress), X, y, sample_weight, prune_set
+                replace(plan, progress=progress), X, y, sample_weight, eval_set
             )
 
     def _fit(
@@ -156,7 +157,7 @@ class TreeEstimator(ReadingMixin, NestedParameters):
         X: TableLike,
         y: ArrayLike,
         sample_weight: ArrayLike | None,
-        prune_set: Any = None,
+        eval_set: Any = None,
         copies: np.ndarray | None = None,
     ) -> Self:
         """Fit; ``copies`` are rows per given row, by default those of the weights."""
@@ -166,8 +167,8 @@ class TreeEstimator(ReadingMixin, NestedParameters):
                 given, targets = self._given(X, y, sample_weight)
                 if copies is not None:
                     given = given._replace(copies=copies)
-                others = self._pruning_rows(prune_set, targets)
-                together = others is not None and len(prune_set) == 3
+                others = self._pruning_rows(eval_set, targets)
+                together = others is not None and len(eval_set) == 3
                 given, others = _scaled(given, others, together)
                 finished = fit_tree(plan, given, others)
         except BaseException:
@@ -179,7 +180,7 @@ class TreeEstimator(ReadingMixin, NestedParameters):
     def _finish(
         self,
         plan: Plan,
-        finished: Finished,
+        finished: FitResult,
         computing: AbstractContextManager[None],
     ) -> Self:
         """Store a fitted tree, refined if requested."""
@@ -222,26 +223,26 @@ class TreeEstimator(ReadingMixin, NestedParameters):
         rows = CheckedRows(X, targets.values, targets.weight, copies, targets.names)
         return rows, targets
 
-    def _pruning_rows(self, prune_set: Any, known: Targets) -> CheckedRows | None:
-        if prune_set is None:
+    def _pruning_rows(self, eval_set: Any, known: Targets) -> CheckedRows | None:
+        if eval_set is None:
             return None
         holds_out = isinstance(self.prune, PruningRule) and self.prune.held_out_share
         if self.prune not in ("auto", "holdout") and not holds_out:
             raise ValueError(
-                f"prune_set was given, but prune={self.prune!r} uses no such rows. "
-                "Set prune='auto' or 'holdout', or leave prune_set out."
+                f"eval_set was given, but prune={self.prune!r} uses no such rows. "
+                "Set prune='auto' or 'holdout', or leave eval_set out."
             )
-        if not isinstance(prune_set, tuple | list) or len(prune_set) not in (2, 3):
+        if not isinstance(eval_set, tuple | list) or len(eval_set) not in (2, 3):
             raise ValueError(
-                "prune_set should be a pair (X, y) of rows to prune on, or a triple "
-                f"(X, y, sample_weight), got {type(prune_set).__name__}."
+                "eval_set should be a pair (X, y) of rows to prune on, or a triple "
+                f"(X, y, sample_weight), got {type(eval_set).__name__}."
             )
         try:
-            X = validated(self, prune_set[0], reset=False)
-            weight = checked_weight((*prune_set, None)[2], X)
-            targets = self._targets(prune_set[1], X, weight, known)
+            X = validated(self, eval_set[0], reset=False)
+            weight = checked_weight((*eval_set, None)[2], X)
+            targets = self._targets(eval_set[1], X, weight, known)
         except ValueError as error:
-            raise ValueError(f"In prune_set: {error}") from None
+            raise ValueError(f"In eval_set: {error}") from None
         return CheckedRows(X, targets.values, targets.weight, copies_of(weight))
 
     def _outputs(self, X: TableLike) -> np.ndarray:
@@ -293,11 +294,6 @@ class TreeEstimator(ReadingMixin, NestedParameters):
         True
         """
         parameters: dict[str, Any] = self.get_params(deep=False)
-        if parameters.get("additive") is not None:
-            raise ValueError(
-                "cost_complexity_pruning_path knows no additive stage, but additive="
-                f"{parameters['additive']!r}. Call it with additive=None."
-            )
         parameters.update(prune=None, refine=None)
         model = type(self)(**parameters)
         plan = model._plan()
@@ -351,7 +347,7 @@ class TreeEstimator(ReadingMixin, NestedParameters):
             Node ids from the root down; below its leaf a row has -1.
         """
         with self._computing(X, fall_back=True):
-            path = routing.walk(*self._tree_and_rows(X))[0].T.copy()
+            path = routing.paths_of(*self._tree_and_rows(X)).T.copy()
         path[:, 1:][path[:, 1:] == path[:, :-1]] = -1
         return path
 
@@ -391,26 +387,29 @@ class TreeEstimator(ReadingMixin, NestedParameters):
 
         return load_model(path, cls)
 
-    def _is_plain_row(self, X: TableLike) -> bool:
-        """Whether X is one row of floats that needs no validation."""
-        return (
+    def _plain_row(self, X: TableLike) -> Table | None:
+        """Encode one row of floats that needs no validation; None for all else."""
+        if not (
             type(X) is np.ndarray
             and X.shape == (1, self.__dict__.get("n_features_in_"))
             and X.dtype in _FLOATS
-            and "tree_" in self.__dict__
             and "feature_names_in_" not in self.__dict__
-        )
+            and "tree_" in self.__dict__
+            and self.tree_.schema.is_plain
+            and np.isfinite(X).all()
+        ):
+            return None
+        schema = self.tree_.schema
+        with np.errstate(over="ignore"):
+            x = np.clip((X - schema.center) / schema.scale, -FAR, FAR)
+        return Table(x.astype(np.float32), np.zeros((1, 0), np.int32))
 
     def _is_plain_hard_tree(self) -> bool:
         """Whether rows in shards can be predicted on their devices."""
         check_is_fitted(self)
         tree = self.tree_
         return (
-            tree.schema.is_plain
-            and not tree.is_soft
-            and tree.loss is None
-            and tree.kept is None
-            and tree.additive is None
+            tree.schema.is_plain and not tree.is_soft and tree.loss.link == "identity"
         )
 
     def _computing(

@@ -27,8 +27,8 @@ from secret_jax.estimators.parameters import (
 from secret_jax.inspect.class_sets import ClassSetsMixin
 from secret_jax.inspect.classes import Classes, with_all_classes
 from secret_jax.losses.classes import Brier
+from secret_jax.models.glm import ClassFrequencies
 from secret_jax.models.interface import LeafModel
-from secret_jax.models.logistic import Shares
 from secret_jax.prune.interface import PruningRule
 from secret_jax.refine.distillation import Distillation
 from secret_jax.refine.interface import Refinement
@@ -47,7 +47,7 @@ class SecretClassifier(ClassSetsMixin, ClassifierMixin, TreeEstimator):
 
     Parameters
     ----------
-    tau : float, default=0.03
+    equation_tolerance : float, default=0.03
         How short the equations are: each is the shortest that raises the cross-entropy
         by about this share of the tree's, times the share that the tree explains.
     oblique : bool or "auto", default="auto"
@@ -56,7 +56,7 @@ class SecretClassifier(ClassSetsMixin, ClassifierMixin, TreeEstimator):
         it.
     leaf : {"logistic", "constant"} or LeafModel, default="logistic"
         Logistic regression shrunk toward the parent's (`Logistic`), or shares of the
-        classes shrunk toward the parent's (`Shares`).
+        classes shrunk toward the parent's (`ClassFrequencies`).
     splits : {"rss", "secret", "cart"} or SplitFinder, default="rss"
         Method of finding splits: by how much better linear models of the indicators fit
         the sides (`RssSplits`), by the paper's discriminants, with the classes in place
@@ -79,9 +79,10 @@ class SecretClassifier(ClassSetsMixin, ClassifierMixin, TreeEstimator):
         Cost of taking a class (row) for another (column). `predict` gives the
         class of least expected cost, by the probabilities; the tree does not depend
         on it.
-    max_leaf_nodes, max_depth, tolerance, min_samples_leaf, min_samples_split, \
-            min_gain, missing_values, discrete_features, split_features, indicators, \
-            max_features, max_split_samples, random_state, device, max_memory, verbose
+    max_leaf_nodes, max_depth, pruning_tolerance, min_samples_leaf, min_samples_split, \
+            min_gain, missing_values, categorical_features, split_features, \
+            indicators, max_features, max_split_samples, random_state, device, \
+            max_memory, verbose
         As in `secret_jax.SecretRegressor`.
 
     Attributes
@@ -122,8 +123,8 @@ class SecretClassifier(ClassSetsMixin, ClassifierMixin, TreeEstimator):
         *,
         max_leaf_nodes: int | None = None,
         max_depth: int | None = None,
-        tolerance: float = 0.03,
-        tau: float = 0.03,
+        pruning_tolerance: float = 0.03,
+        equation_tolerance: float = 0.03,
         oblique: bool | Literal["auto"] = "auto",
         leaf: Literal["logistic", "constant"] | LeafModel = "logistic",
         splits: Literal["rss", "secret", "cart"] | SplitFinder = "rss",
@@ -140,7 +141,7 @@ class SecretClassifier(ClassSetsMixin, ClassifierMixin, TreeEstimator):
         min_samples_split: float | Literal["auto"] = "auto",
         min_gain: float | Literal["auto"] = "auto",
         missing_values: Literal["learn", "mean", "error"] = "learn",
-        discrete_features: Any = None,
+        categorical_features: Any = None,
         split_features: Any = None,
         indicators: bool | Literal["auto"] = "auto",
         max_features: float | Literal["sqrt", "log2"] | None = None,
@@ -152,8 +153,8 @@ class SecretClassifier(ClassSetsMixin, ClassifierMixin, TreeEstimator):
     ):
         self.max_leaf_nodes = max_leaf_nodes
         self.max_depth = max_depth
-        self.tolerance = tolerance
-        self.tau = tau
+        self.pruning_tolerance = pruning_tolerance
+        self.equation_tolerance = equation_tolerance
         self.oblique = oblique
         self.leaf = leaf
         self.splits = splits
@@ -167,7 +168,7 @@ class SecretClassifier(ClassSetsMixin, ClassifierMixin, TreeEstimator):
         self.min_samples_split = min_samples_split
         self.min_gain = min_gain
         self.missing_values = missing_values
-        self.discrete_features = discrete_features
+        self.categorical_features = categorical_features
         self.split_features = split_features
         self.indicators = indicators
         self.max_features = max_features
@@ -204,7 +205,7 @@ class SecretClassifier(ClassSetsMixin, ClassifierMixin, TreeEstimator):
         >>> SecretClassifier.cart(max_leaf_nodes=8).splits
         CartSplits(criterion='gini', n_thresholds=None)
         """
-        leaf = Shares(impurity="gini", prior=0.0, clip_margin=None)
+        leaf = ClassFrequencies(impurity="gini", prior=0.0, clip_margin=None)
         return cls(**cart_preset("gini", leaf) | parameters)
 
     @property
@@ -257,8 +258,9 @@ class SecretClassifier(ClassSetsMixin, ClassifierMixin, TreeEstimator):
         ndarray of shape (n_rows,), or (n_rows, n_classes), float64
             Log-odds of the second of two classes; of more, log-odds of every class up
             to a term that all share. For leaves that predict frequencies directly
-            (`Shares` with Gini's impurity) how much the share of the second class is
-            above that of the first, or every share. ``costs`` have no part in it.
+            (`ClassFrequencies` with Gini's impurity) how much the share of the second
+            class is above that of the first, or every share. ``costs`` have no part in
+            it.
         """
         with self._computing(X, fall_back=True):
             value = routing.values(*self._tree_and_rows(X)).astype(np.float64)

@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
 
-from secret_jax.additive.options import Additive
 from secret_jax.data.roles import ColumnOptions
 from secret_jax.fit.plan import Plan
 from secret_jax.learners.cart import CartSplits
@@ -20,17 +19,14 @@ from secret_jax.learners.m5_pruning import M5Pruning
 from secret_jax.learners.phd import PhdSplits
 from secret_jax.learners.retis import RetisSplits
 from secret_jax.learners.support import SupportSplits
+from secret_jax.losses.classes import ClassLoss
 from secret_jax.losses.interface import Loss
-from secret_jax.losses.numbers import Huber, Poisson
+from secret_jax.losses.numbers import Huber, Poisson, SquaredError
 from secret_jax.losses.quantile import Quantile
-from secret_jax.models.by_loss import LossModel
-from secret_jax.models.generalised import generalised
+from secret_jax.models.glm import ClassFrequencies, GLMLeaf, Logistic, leaf_for_loss
 from secret_jax.models.interface import LeafModel
-from secret_jax.models.least_squares import Constant, Implied, LeastSquares
-from secret_jax.models.local import KernelMean, LocalLinear
-from secret_jax.models.logistic import Logistic, Shares
+from secret_jax.models.linear import Constant, LeastSquares, MixtureLeaf, SimpleLinear
 from secret_jax.models.ridge import Ridge
-from secret_jax.models.simple import SimpleLinear
 from secret_jax.prune.cost_complexity import Unpruned
 from secret_jax.prune.criteria import InformationCriterion
 from secret_jax.prune.cross_validation import CrossValidation
@@ -66,11 +62,9 @@ NAMED: Named = {
         "ridge": Ridge(),
         "linear": LeastSquares(),
         "constant": Constant(),
-        "implied": Implied(),
+        "implied": MixtureLeaf(),
         "simple": SimpleLinear(),
         "m5": M5Linear(),
-        "kernel": KernelMean(),
-        "local": LocalLinear(),
     },
     "prune": {
         "holdout": HoldOut(),
@@ -85,8 +79,12 @@ NAMED: Named = {
     },
     "refine": {"tao": Tao(), "blend": Blend(), "soft": SoftGates()},
     "distill": {True: Distillation()},
-    "loss": {"absolute": Quantile(), "huber": Huber(), "poisson": Poisson()},
-    "additive": {"auto": Additive(only_if_better=True)},
+    "loss": {
+        "squared": SquaredError(),
+        "absolute": Quantile(),
+        "huber": Huber(),
+        "poisson": Poisson(),
+    },
 }
 # Numbers of rows, or shares of them.
 _COUNT_OR_SHARE = [
@@ -100,10 +98,7 @@ CONSTRAINTS: dict[str, Any] = {
     "oblique": ["boolean", StrOptions({"auto"})],
     "splits": [StrOptions(set(NAMED["splits"])), SplitFinder],
     "leaf": [
-        StrOptions(
-            {"ridge", "linear", "constant", "implied", "simple", "m5"}
-            | {"kernel", "local"}
-        ),
+        StrOptions({"ridge", "linear", "constant", "implied", "simple", "m5"}),
         LeafModel,
     ],
     "prune": [StrOptions(_PRUNED | {"icomp"}), PruningRule, None],
@@ -113,9 +108,8 @@ CONSTRAINTS: dict[str, Any] = {
         StrOptions({"squared", "absolute", "huber", "poisson"}),
         Loss,
     ],
-    "additive": [StrOptions({"auto"}), Additive, None],
-    "tau": [real(0.0)],
-    "tolerance": [real(0.0)],
+    "equation_tolerance": [real(0.0)],
+    "pruning_tolerance": [real(0.0)],
     "min_samples_split": _COUNT_OR_SHARE,
     "min_samples_leaf": _COUNT_OR_SHARE,
     "min_gain": [real(0.0), StrOptions({"auto"})],
@@ -128,7 +122,7 @@ CONSTRAINTS: dict[str, Any] = {
         None,
     ],
     "max_split_samples": [at_least(16), None],
-    "discrete_features": "no_validation",
+    "categorical_features": "no_validation",
     "split_features": "no_validation",
     "indicators": ["boolean", StrOptions({"auto"})],
     "missing_values": [StrOptions({"learn", "mean", "error"})],
@@ -145,7 +139,7 @@ CLASS_NAMED: Named = {
         "secret": ClassSplits(),
         "cart": CartSplits(criterion="gini"),
     },
-    "leaf": {"logistic": Logistic(), "constant": Shares()},
+    "leaf": {"logistic": Logistic(), "constant": ClassFrequencies()},
     "prune": {
         "holdout": HoldOut(),
         "cross-validation": CrossValidation(),
@@ -160,12 +154,10 @@ CLASS_NAMED: Named = {
     "distill": {True: Distillation()},
 }
 CLASS_CONSTRAINTS: dict[str, Any] = {
-    name: allowed
-    for name, allowed in CONSTRAINTS.items()
-    if name not in ("loss", "additive")
+    name: allowed for name, allowed in CONSTRAINTS.items() if name != "loss"
 } | {
     "splits": [StrOptions({"rss", "secret", "cart"}), SplitFinder],
-    "leaf": [StrOptions({"logistic", "constant"}), LossModel],
+    "leaf": [StrOptions({"logistic", "constant"}), GLMLeaf],
     "class_weight": [StrOptions({"balanced"}), dict, None],
     "priors": "no_validation",
     "costs": "no_validation",
@@ -181,8 +173,8 @@ def cart_preset(criterion: Any, leaf: LeafModel) -> dict[str, Any]:
         "leaf": leaf,
         "prune": Unpruned(),
         "distill": False,
-        "tau": 0.0,
-        "tolerance": 0.0,
+        "equation_tolerance": 0.0,
+        "pruning_tolerance": 0.0,
         "min_samples_split": 2,
         "min_samples_leaf": 1,
         "min_gain": 0.0,
@@ -198,8 +190,8 @@ def linear_preset(splits: SplitFinder) -> dict[str, Any]:
         "leaf": LeastSquares(clip_margin=None),
         "prune": StandardErrors(factor=0.0),
         "distill": False,
-        "tau": 0.0,
-        "tolerance": 0.0,
+        "equation_tolerance": 0.0,
+        "pruning_tolerance": 0.0,
         "min_gain": 0.0,
         "indicators": False,
         "max_split_samples": None,
@@ -312,29 +304,23 @@ def plan_of(
             value.check()
     names = ("splits", "leaf", "prune", "refine", "distill")
     splits, leaf, prune, refine, distill = (values[name] for name in names)
-    loss = values.get("loss")
-    if loss is not None:
-        if loss.of_classes:
-            allowed = "a loss of numbers; for classes use SecretClassifier"
-            refuse("loss", caller, allowed, parameters["loss"])
-        fitted_to_loss = generalised(leaf, loss)
-        if fitted_to_loss is None:
-            allowed = f"'ridge', 'linear' or 'constant' with loss={loss!r}"
-            refuse("leaf", caller, allowed, parameters["leaf"])
-        leaf = fitted_to_loss
-        if not loss.predicts_means:
-            distill = None  # the mean of medians and rows is no median
-    if leaf.needs_implied_models and not splits.implies_models:
+    loss = values.get("loss", leaf.loss)
+    if "loss" in values and isinstance(loss, ClassLoss):
+        allowed = "a loss of numbers; for classes use SecretClassifier"
+        refuse("loss", caller, allowed, parameters["loss"])
+    fitted_to_loss = leaf_for_loss(leaf, loss)
+    if fitted_to_loss is None:
+        allowed = f"'ridge', 'linear' or 'constant' with loss={loss!r}"
+        refuse("leaf", caller, allowed, parameters["leaf"])
+    leaf = fitted_to_loss
+    if not loss.predicts_means:
+        distill = None  # the mean of medians and rows is no median
+    if isinstance(leaf, MixtureLeaf) and not splits.implies_models:
         allowed = "another one with these splits: they imply no models of the leaves"
         refuse("leaf", caller, allowed, parameters["leaf"])
     if refine is not None and not refine.knows(leaf.loss):
         allowed = f"'tao', 'blend' or None: it cannot train gates by {leaf.loss!r}"
         refuse("refine", caller, allowed, parameters["refine"])
-    if leaf.keeps_rows:
-        distill = None  # a student's leaves would keep what teachers say, not rows
-        if refine is not None:
-            allowed = f"None: leaves that keep rows, as those of {leaf!r}, are as grown"
-            refuse("refine", caller, allowed, parameters["refine"])
     if isinstance(prune, InformationCriterion) and not prune.knows(leaf.loss):
         allowed = f"another one: {leaf.loss!r} has no such criterion"
         refuse("prune", caller, allowed, parameters["prune"])
@@ -347,13 +333,10 @@ def plan_of(
             "did not grow the tree. Set prune='auto', 'holdout' or 'cross-validation'",
             parameters["refine"],
         )
-    additive = values.get("additive")
-    if additive is not None:
-        _check_additive(additive, leaf, unseen, parameters, caller)
     learned = parameters["missing_values"] != "learn" or splits.knows_indicators
     linear = leaf.uses_regressors and splits.knows_indicators
     columns = ColumnOptions(
-        discrete_features=parameters["discrete_features"],
+        categorical_features=parameters["categorical_features"],
         split_features=parameters["split_features"],
         use_regressors=leaf.uses_regressors,
         missing=parameters["missing_values"] if learned else "mean",
@@ -376,32 +359,7 @@ def plan_of(
         max_features=parameters["max_features"],
         max_split_samples=parameters["max_split_samples"],
         columns=columns,
-        tau=float(parameters["tau"]),
-        tolerance=float(parameters["tolerance"]),
+        equation_tolerance=float(parameters["equation_tolerance"]),
+        pruning_tolerance=float(parameters["pruning_tolerance"]),
         seed=seed if splits.is_random or random_attributes else 0,
-        additive=additive,
     )
-
-
-def _check_additive(
-    additive: Additive,
-    leaf: LeafModel,
-    unseen: Any,
-    parameters: Mapping[str, Any],
-    caller: str,
-) -> None:
-    """Refuse options that cannot be combined with an additive stage."""
-    given = parameters["additive"]
-    if leaf.loss is not None:
-        allowed = f"None with {leaf.loss!r}: curves are fitted to squared errors"
-        refuse("additive", caller, allowed, given)
-    if leaf.keeps_rows:
-        allowed = f"None with leaves that keep rows, as those of {leaf!r}"
-        refuse("additive", caller, allowed, given)
-    if additive.only_if_better and not unseen:
-        allowed = (
-            f"None or Additive() with prune={parameters['prune']!r}: trees with and "
-            "without curves are compared on rows that neither has seen. Set "
-            "prune='auto', 'holdout' or 'cross-validation'"
-        )
-        refuse("additive", caller, allowed, given)

@@ -11,7 +11,7 @@ from secret_jax.learners.m5_leaves import M5Linear
 from secret_jax.learners.m5_pruning import M5Pruning
 from secret_jax.learners.retis import RetisSplits
 from secret_jax.learners.support import SupportSplits
-from secret_jax.models.least_squares import Constant, Implied, LeastSquares
+from secret_jax.models.linear import Constant, LeastSquares, MixtureLeaf
 from secret_jax.prune.hold_out import HoldOut
 from secret_jax.prune.standard_errors import StandardErrors
 from secret_jax.splits.secret import SecretSplits
@@ -67,14 +67,14 @@ class Presets:
         >>> SecretRegressor.paper().splits.start
         'rows'
         """
-        models = {"linear": LeastSquares, "constant": Constant, "implied": Implied}
+        models = {"linear": LeastSquares, "constant": Constant, "implied": MixtureLeaf}
         return cls(
             oblique=oblique,
             splits=SecretSplits(start=start, n_starts=1),
             leaf=models[leaf](clip_margin=None),
             prune=HoldOut(fraction=0.375, refit=False),  # 30 % to prune for 50 to train
-            tau=0.0,
-            tolerance=0.0,
+            equation_tolerance=0.0,
+            pruning_tolerance=0.0,
             min_samples_split=min_samples_split,
             min_samples_leaf=1,
             max_split_samples=None,

@@ -7,10 +7,7 @@ from typing import Any, ClassVar, Literal, overload
 import jax
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_is_fitted
 
-from secret_jax.additive.options import Additive
-from secret_jax.additive.stage import AdditiveStage
 from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.shards import as_they_lie
 from secret_jax.data.validation import (
@@ -28,6 +25,7 @@ from secret_jax.inspect.intervals import (
     node_deviations,
 )
 from secret_jax.losses.interface import Loss
+from secret_jax.losses.numbers import SquaredError
 from secret_jax.models.interface import LeafModel
 from secret_jax.models.sharded import predict_where_they_lie
 from secret_jax.prune.interface import PruningRule
@@ -42,11 +40,12 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
     """Readable regression tree with linear models in its leaves.
 
     The first parameters control how much there is to read: ``max_leaf_nodes``,
-    ``tolerance`` (fewer leaves) and ``tau`` (shorter equations). The next ones choose
-    the methods: ``leaf``, ``splits``, ``prune`` and ``refine`` are each a name, or a
-    value whose fields are its options, as ``splits=RssSplits(max_split_features=2)``;
-    the fields are parameters as well: ``set_params(splits__max_split_features=2)``. A
-    value of one's own is a subclass with one method, see CONTRIBUTING.md.
+    ``pruning_tolerance`` (fewer leaves) and ``equation_tolerance`` (shorter equations).
+    The next ones choose the methods: ``leaf``, ``splits``, ``prune`` and ``refine`` are
+    each a name, or a value whose fields are its options, as
+    ``splits=RssSplits(max_split_features=2)``; the fields are parameters as well:
+    ``set_params(splits__max_split_features=2)``. A value of one's own is a subclass
+    with one method, see CONTRIBUTING.md.
 
     Parameters
     ----------
@@ -54,14 +53,14 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
         Maximum number of leaves in growth, by the best splits; pruning leaves fewer.
     max_depth : int or None, default=None
         Maximum number of splits on the path from the root to a leaf.
-    tolerance : float, default=0.03
+    pruning_tolerance : float, default=0.03
         Relative increase of the error allowed for half as many leaves, where trees are
         compared on rows that did not grow them (``prune`` by cross-validation or
         held-out rows): of trees of nearly equal error the smaller one reads better. It
         is multiplied by the root of the share of the variance that stays unexplained: a
         tree that explains nearly everything may be large. Up to four leaves cost
         nothing. 0: the tree of least error.
-    tau : float, default=0.03
+    equation_tolerance : float, default=0.03
         Tolerance for short equations: the shortest one is taken that differs from the
         node's full model by at most this share of the noise variance in the node, times
         the share of the variance that the tree explains: of weak signals nearly all is
@@ -70,19 +69,17 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
     oblique : bool or "auto", default="auto"
         Whether splits may be linear inequalities in several attributes. "auto" grows
         a tree without and a tree with them and keeps the one with the lower
-        size-penalised error (see ``tolerance``) on rows that did not grow it, or with
-        the lower information criterion (without either, the tree without them).
-    leaf : {"ridge", "linear", "constant", "implied", "simple", "m5", "kernel", \
-            "local"} or LeafModel, default="ridge"
+        size-penalised error (see ``pruning_tolerance``) on rows that did not grow it,
+        or with the lower information criterion (without either, the one without).
+    leaf : {"ridge", "linear", "constant", "implied", "simple", "m5"} \
+            or LeafModel, default="ridge"
         Leaf models: ridge regression shrunk toward the parent's model with a strength
         chosen by generalised cross-validation (`Ridge`), plain least squares
         (`LeastSquares`), the mean (`Constant`, which makes all continuous attributes
-        split-only), the regressor that the mixture's Gaussian implies (`Implied`, only
-        with ``splits="secret"``), least squares on the one best regressor
+        split-only), the regressor that the mixture's Gaussian implies (`MixtureLeaf`,
+        only with ``splits="secret"``), least squares on the one best regressor
         (`SimpleLinear`), or M5's short models, smoothed toward the root's
-        (`M5Linear`). Without equations, from training rows that the leaves keep: kernel
-        regression (`KernelMean`) and locally weighted linear models (`LocalLinear`).
-        Their fields also control how predictions are clipped.
+        (`M5Linear`). Their fields also control how predictions are clipped.
     splits : {"rss", "secret", "cart", "guide", "m5", "retis", "support", "phd"} or \
             SplitFinder, default="rss"
         Method of finding splits: by how much better two linear models fit than one
@@ -95,10 +92,10 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
     prune : {"auto", "holdout", "cross-validation", "aic", "bic", "icomp", "cart", \
             "guide", "m5", None} or PruningRule, default="auto"
         Rule that chooses a subtree of the grown tree. "holdout": the one with the least
-        error on ``prune_set``, or on rows held out of the training data (`HoldOut`).
+        error on ``eval_set``, or on rows held out of the training data (`HoldOut`).
         "cross-validation": all rows grow the tree, and five further trees, each without
         a fold, choose the penalty per degree of freedom (`CrossValidation`). "auto":
-        cross-validation for up to 8192 rows, those of ``prune_set`` included, and rows
+        cross-validation for up to 8192 rows, those of ``eval_set`` included, and rows
         held out beyond. "aic", "bic", "icomp": an information criterion on the training
         rows (`InformationCriterion`). "cart", "guide": the smallest subtree within one,
         or half a, standard error of the least cross-validated error (`StandardErrors`).
@@ -112,7 +109,7 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
         nothing is trained. "soft" trains all gates and leaves together by gradient
         (`SoftGates`), which takes longer and is the most accurate. Either way the
         result is one tree of the same kind, and the tree is kept as it was where
-        refinement does not pay. Training stops early by ``prune_set`` or a
+        refinement does not pay. Training stops early by ``eval_set`` or a
         held-out share of the rows, and is then repeated on all rows. With "soft" splits
         on one attribute may become oblique, unless ``oblique=False`` or the splits have
         a ``max_split_features``.
@@ -130,15 +127,6 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
         (`Poisson`, whose equations give their logarithms); a `Loss` of your own is a
         subclass. Leaf models are fitted by iterated weighted least squares. Medians and
         Huber's are not distilled.
-    additive : {"auto"} or Additive, optional
-        A sum of one-column curves in front of the tree, which is fitted to their
-        residuals: piecewise linear ones of numbers, and a number for each category,
-        month and weekday, fitted together by ridge regression (`Additive`). Pays where
-        the target is a sum of effects, which a tree can only multiply its leaves for.
-        "auto": trees with and without them are grown, and the better one on
-        rows that neither saw is kept; an `Additive` is kept in any case. They have
-        every column, also what is only split on. For one output, squared errors, and
-        leaves with equations; takes twice as long.
     min_samples_leaf : int, float or "auto", default="auto"
         Minimum number of rows of a leaf; a float is a fraction of the rows. "auto" is a
         quarter per cent of them, but at least five, and of a sample at least an eighth
@@ -160,7 +148,7 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
         "rss" know. A missing category is a category of its own. What was never missing
         in training counts as the mean, or as an unseen category without a warning.
         "error" refuses.
-    discrete_features, split_features : sequence of str or int, or bool mask, optional
+    categorical_features, split_features : sequence of str or int, or mask, optional
         Columns that are discrete, or continuous but only split on. By default text,
         boolean and categorical columns of a DataFrame are discrete, and all others are
         regressors. Ordered categories are split by their order. Dates are split on
@@ -201,9 +189,6 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
     Attributes
     ----------
     tree_ : secret_jax.tree.structure.Tree
-    additive_ : secret_jax.additive.stage.AdditiveStage or None
-        The curves in front of the tree; None without ``additive``, or where they did
-        not pay.
     n_leaves_, depth_ : int
     n_outputs_ : int
         Number of targets.
@@ -261,8 +246,8 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
         *,
         max_leaf_nodes: int | None = None,
         max_depth: int | None = None,
-        tolerance: float = 0.03,
-        tau: float = 0.03,
+        pruning_tolerance: float = 0.03,
+        equation_tolerance: float = 0.03,
         oblique: bool | Literal["auto"] = "auto",
         leaf: Literal[
             "ridge", "linear", "constant", "implied", "simple", "m5", "kernel", "local"
@@ -279,12 +264,11 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
         refine: Literal["tao", "blend", "soft"] | Refinement | None = None,
         distill: bool | Distillation = True,
         loss: Literal["squared", "absolute", "huber", "poisson"] | Loss = "squared",
-        additive: Literal["auto"] | Additive | None = None,
         min_samples_leaf: float | Literal["auto"] = "auto",
         min_samples_split: float | Literal["auto"] = "auto",
         min_gain: float | Literal["auto"] = "auto",
         missing_values: Literal["learn", "mean", "error"] = "learn",
-        discrete_features: Any = None,
+        categorical_features: Any = None,
         split_features: Any = None,
         indicators: bool | Literal["auto"] = "auto",
         max_features: float | Literal["sqrt", "log2"] | None = None,
@@ -296,8 +280,8 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
     ):
         self.max_leaf_nodes = max_leaf_nodes
         self.max_depth = max_depth
-        self.tolerance = tolerance
-        self.tau = tau
+        self.pruning_tolerance = pruning_tolerance
+        self.equation_tolerance = equation_tolerance
         self.oblique = oblique
         self.leaf = leaf
         self.splits = splits
@@ -305,12 +289,11 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
         self.refine = refine
         self.distill = distill
         self.loss = loss
-        self.additive = additive
         self.min_samples_leaf = min_samples_leaf
         self.min_samples_split = min_samples_split
         self.min_gain = min_gain
         self.missing_values = missing_values
-        self.discrete_features = discrete_features
+        self.categorical_features = categorical_features
         self.split_features = split_features
         self.indicators = indicators
         self.max_features = max_features
@@ -319,12 +302,6 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
         self.device = device
         self.max_memory = max_memory
         self.verbose = verbose
-
-    @property
-    def additive_(self) -> AdditiveStage | None:
-        """Additive stage in front of the tree; None if there is none."""
-        check_is_fitted(self)
-        return self.tree_.additive
 
     @overload
     def predict(
@@ -375,14 +352,13 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
         """
         if output != "host":
             return self._on_device(X, output, return_std)
-        if not return_std and self._is_plain_row(X):
-            short = routing.predict_one(self.tree_, X)
-            if short is not None:
-                return short
+        row = None if return_std else self._plain_row(X)
+        if row is not None:
+            return routing.predict(self.tree_, row)
         prediction = self._outputs(X)
         if not return_std:
             return prediction
-        if self.tree_.loss is not None:
+        if not isinstance(self.tree_.loss, SquaredError):
             raise ValueError(
                 f"Standard deviations and intervals need loss='squared', and the tree "
                 f"was fitted with {self.tree_.loss!r}. For an interval fit two "
@@ -400,8 +376,7 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
         if not self._is_plain_hard_tree():
             raise ValueError(
                 "output='device' needs a hard tree of numbers without missing values "
-                "or categories, whose leaves keep no rows, and no additive stage in "
-                "front of it; say output='host'."
+                "or categories; say output='host'."
             )
         X = validated_on_device(self, X)
         with self._computing(X, fall_back=True):
@@ -493,9 +468,7 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
     ) -> Targets:
         """See `TreeEstimator`."""
         values = validated_targets(y, X)
-        loss = value_of("loss", self.loss)
-        if loss is not None:
-            loss.check_targets(values)
+        value_of("loss", self.loss).check_targets(values)
         n_outputs = values.shape[1]
         if known is not None and n_outputs != known.values.shape[1]:
             raise ValueError(
@@ -506,7 +479,7 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = self.additive is None
+        tags.target_tags.multi_output = True
         tags.target_tags.positive_only = _refuses_negative(self.loss)
         return tags
 

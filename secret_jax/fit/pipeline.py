@@ -1,9 +1,8 @@
 """Pipeline from a plan and rows to a fitted tree.
 
-rows -> a sample in hash order -> training and held-out rows -> (residuals of additive
-curves ->) several trees grown together -> models -> pruning -> a second growth ->
-refinement. The rows outside the sample are read once more, for the models of the final
-tree.
+rows -> a sample in hash order -> training and held-out rows -> several trees grown
+together -> models -> pruning -> a second growth -> refinement. The rows outside the
+sample are read once more, for the models of the final tree.
 """
 
 from __future__ import annotations
@@ -16,36 +15,19 @@ import numpy as np
 
 from secret_jax.data.rows import Rows, join, merged
 from secret_jax.data.sampling import ROW_ORDER, hold_out
-from secret_jax.data.source import RowSource, every_row
+from secret_jax.data.source import RowSource
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import CheckedRows, Prepared, prepare
-from secret_jax.fit.staging import View, less_stage, views
 from secret_jax.grow.cost import what_takes_long
-from secret_jax.grow.trees import Recipe
 from secret_jax.losses.interface import Loss
-from secret_jax.models.attach import (
-    attach_one,
-    counted,
-    node_statistics,
-    source_statistics,
-    with_statistics,
-)
-from secret_jax.models.loss_spread import loss_spread
-from secret_jax.models.measured import recentred
-from secret_jax.models.shorten import shortened
-from secret_jax.models.standard_errors import with_standard_errors
-from secret_jax.models.statistics import NodeStatistics
+from secret_jax.models.fitting import fit_models, node_statistics
+from secret_jax.models.short_models import with_short_equations
 from secret_jax.prune.cross_validation import CrossValidation, parts_of
 from secret_jax.prune.hold_out import HoldOut
 from secret_jax.prune.interface import Evidence, Pruned, PruningRule
 from secret_jax.prune.path import of_size
 from secret_jax.prune.watch import LEVELS_BELOW, Watch
-from secret_jax.refine.interface import (
-    Candidate,
-    Fitted,
-    FoldFit,
-    Refined,
-)
+from secret_jax.refine.interface import Candidate, Fitted, FoldFit, Refined
 from secret_jax.runtime.progress import UNTOLD, Note, Stage
 from secret_jax.tree.bounds import bounded
 from secret_jax.tree.plain import ROWS_LOOKED_AT, with_plain_splits
@@ -55,38 +37,29 @@ from secret_jax.tree.structure import Tree
 _MOST_CROSS_VALIDATED = 8192
 
 
-class Finished(NamedTuple):
+class FitResult(NamedTuple):
     """Result of a fit.
 
     Attributes
     ----------
     tree : Tree
-        As it is handed over, with short equations.
+        With short equations.
     fitted : Fitted
         Input of a refinement, with the full models.
-    statistics : NodeStatistics
-        Statistics of all rows that trained the models.
     """
 
     tree: Tree
     fitted: Fitted
-    statistics: NodeStatistics
     prepared: Prepared
 
 
-def fit_tree(plan: Plan, given: CheckedRows, prune_set: CheckedRows | None) -> Finished:
-    """Grow, prune and distil a tree; the result also has the input of a refinement."""
-    return fit_prepared(plan, prepare(plan, given, prune_set))
+def fit_tree(plan: Plan, given: CheckedRows, eval_set: CheckedRows | None) -> FitResult:
+    """Grow, prune and distil a tree."""
+    return fit_prepared(plan, prepare(plan, given, eval_set))
 
 
-def fit_prepared(plan: Plan, prepared: Prepared) -> Finished:
+def fit_prepared(plan: Plan, prepared: Prepared) -> FitResult:
     """Fit a tree as `fit_tree`, to rows that were read and measured."""
-    n_outputs = prepared.schema.n_outputs
-    if plan.additive is not None and n_outputs > 1:
-        raise ValueError(
-            f"additive={plan.additive!r} knows a single output, and y has {n_outputs}. "
-            "Fit a model for each of them, or set additive=None."
-        )
     columns = plan.columns
     long = what_takes_long(
         prepared.schema,
@@ -96,124 +69,35 @@ def fit_prepared(plan: Plan, prepared: Prepared) -> Finished:
     )
     if long:
         plan.progress(Note(long))
-    rule = chosen_rule(plan, prepared)
-    fitted, prepared = grown(plan, prepared, rule)
-    tree, statistics = _measured(plan, prepared, fitted, fitted.tree)
-    fitted = fitted._replace(tree=tree)
-    short = _handed_over(plan, prepared, fitted, tree, statistics)
-    return Finished(short, fitted, statistics, prepared)
+    fitted = grown(plan, prepared, chosen_rule(plan, prepared))
+    full, short = _with_final_models(plan, prepared, fitted, fitted.tree)
+    return FitResult(short, fitted._replace(tree=full), prepared)
 
 
-def _handed_over(
-    plan: Plan,
-    prepared: Prepared,
-    fitted: Fitted,
-    tree: Tree,
-    statistics: NodeStatistics,
-) -> Tree:
-    """Finish a tree: bounds, and short equations or kept rows."""
-    tree = replace(tree, additive=prepared.stage)
-    tree = bounded(tree, statistics.lower[0], statistics.upper[0])
-    if plan.leaf.keeps_rows:
-        # A row is left out with all its copies: they would tell what it is.
-        distinct = merged(_every_row(prepared, fitted), ROW_ORDER).rows
-        return plan.leaf.keeping(tree, distinct)
-    rows = fitted.all_rows() if tree.loss is not None else fitted.training
-    return with_short_equations(plan, tree, statistics, rows)
-
-
-def with_short_equations(
-    plan: Plan, tree: Tree, statistics: NodeStatistics, rows: Rows
-) -> Tree:
-    """Shorten the equations of a tree and compute their standard errors.
-
-    Parameters
-    ----------
-    tree : Tree
-        With full models.
-    rows : Rows
-        Rows that trained the models; only needed for a loss.
-    """
-    full = tuple(tree.leaf_error.tolist()) if plan.tau > 0 else None
-    if tree.loss is None:
-        return replace(shortened(tree, statistics, plan.tau), full_error=full)
-    short = shortened(tree, statistics, plan.tau, loss_spread(tree, rows))
-    if plan.tau > 0:
-        short = recentred(short, tree, rows, plan.leaf)
-    return replace(with_standard_errors(short, rows), full_error=full)
-
-
-def _measured(
-    plan: Plan, prepared: Prepared, fitted: Fitted, tree: Tree
-) -> tuple[Tree, NodeStatistics]:
-    """Round the splits of a tree and fit its final models, with statistics.
-
-    A tree grown on a sample gets models from all rows.
-    """
-    rows = fitted.all_rows()
-    tree = with_plain_splits(tree, rows.table)
-    sources = _sources(prepared, fitted.refit)
-    if not sources:
-        statistics = node_statistics(tree, rows)
-        if rows.n_rows > ROWS_LOOKED_AT:  # others may have changed sides
-            tree = (
-                attach_one(tree, rows, plan.leaf)
-                if plan.leaf.needs_rows
-                else with_statistics(tree, statistics, plan.leaf)
-            )
-        return tree, statistics
-    Stage("fitting models on all rows", plan.progress).at()
-    statistics = source_statistics(tree, sources)
-    if plan.leaf.needs_rows:  # those of the sample; all rows are counted
-        tree = attach_one(tree, rows, plan.leaf)
-        return counted(tree, statistics), statistics
-    return with_statistics(tree, statistics, plan.leaf), statistics
-
-
-def _every_row(prepared: Prepared, fitted: Fitted) -> Rows:
-    """Rows of the statistics of `_measured`, in hash order."""
-    sources = _sources(prepared, fitted.refit)
-    if not sources:
-        return fitted.all_rows()
-    return join([every_row(source, ROW_ORDER) for source in sources])
-
-
-def _sources(prepared: Prepared, refit: bool) -> list[RowSource]:
-    """Sources of all rows that train the final models, if a sample grew the tree."""
-    others = prepared.prune_source
-    if prepared.source is None or not (refit or others is not None):
-        return []
-    return [source for source in (prepared.source, others if refit else None) if source]
-
-
-def refine_tree(plan: Plan, finished: Finished) -> Refined:
+def refine_tree(plan: Plan, result: FitResult) -> Refined:
     """Refine a fitted tree as the plan says."""
-    refinement, (_, fitted, statistics, prepared) = plan.refine, finished
+    refinement, fitted, prepared = plan.refine, result.fitted, result.prepared
     assert refinement is not None
-    plan = replace(plan, additive=None)  # what there is was taken from the targets
     if refinement.needs_unseen_rows and not fitted.folds:
-        reason = "there are too few rows to hold some out; give more, or a prune_set"
-        return Refined(finished.tree, 0, reason)
-    tree, student_rows, refit = fitted.tree, fitted.student_rows, fitted.refit
+        reason = "there are too few rows to hold some out; give more, or an eval_set"
+        return Refined(result.tree, 0, reason)
     if refinement.held_out_share and fitted.held_out is None:
         # What starts from it was not cross-validated; the tree to beat stays.
         rule = HoldOut(fraction=refinement.held_out_share, refit=False)
-        fitted, _ = grown(plan, prepared, rule)
-        fitted = fitted._replace(tree=tree, student_rows=student_rows, refit=refit)
+        fitted = grown(plan, prepared, rule)._replace(
+            tree=fitted.tree, student_rows=fitted.student_rows, refit=fitted.refit
+        )
         if fitted.held_out is None:
             reason = "there are too few rows to hold some out"
-            return Refined(finished.tree, 0, reason)
+            return Refined(result.tree, 0, reason)
     total = fitted.all_rows().weight.sum()
     recipe = plan.recipe(prepared.schema, total, prepared.sampled_share)
     refined = refinement(fitted, recipe)
-    if refined.tree is tree:
-        return refined._replace(tree=finished.tree)
+    if refined.tree is fitted.tree:
+        return refined._replace(tree=result.tree)
     if refinement.trains_models:
-        tree = replace(refined.tree, additive=prepared.stage)
-        lower, upper = statistics.lower[0], statistics.upper[0]
-        return refined._replace(tree=bounded(tree, lower, upper))
-    tree, statistics = _measured(plan, prepared, fitted, refined.tree)
-    short = _handed_over(plan, prepared, fitted, tree, statistics)
+        return refined._replace(tree=replace(refined.tree, bounds=result.tree.bounds))
+    _, short = _with_final_models(plan, prepared, fitted, refined.tree)
     return refined._replace(tree=short)
 
 
@@ -227,13 +111,13 @@ def chosen_rule(plan: Plan, prepared: Prepared) -> PruningRule:
 
 
 def divided(prepared: Prepared, rule: PruningRule) -> Evidence:
-    """Divide the rows into training and held-out rows.
+    """Divide the rows into training and held-out rows, or into folds.
 
     ================== ===================== ==================== ====================
-    rule               ``prune_set``         training             held out
+    rule               ``eval_set``          training             held out
     ================== ===================== ==================== ====================
     holds rows out     none                  the first by hash    the rest
-    holds rows out     given                 all rows             those of prune_set
+    holds rows out     given                 all rows             those of eval_set
     makes folds        given                 both together        none
     any other          none                  all rows             none
     ================== ===================== ==================== ====================
@@ -247,124 +131,126 @@ def divided(prepared: Prepared, rule: PruningRule) -> Evidence:
             return Evidence(rows.take(slice(cut)), rows.take(slice(cut, None)))
     elif others is not None:
         rows = merged(join([rows, others]), ROW_ORDER).dealt()
+    if rule.folds:
+        return Evidence(rows, unseen=parts_of(rows.weight, rule.folds, rule.repeats))
     return Evidence(rows)
 
 
-def grown(plan: Plan, prepared: Prepared, rule: PruningRule) -> tuple[Fitted, Prepared]:
-    """Grow trees of every kind and for every fold, prune them and keep the best.
-
-    If the best kind has an additive stage, everything that follows uses the residuals
-    of the stage as targets.
-    """
-    schema, share = prepared.schema, prepared.sampled_share
-    evidence = divided(prepared, rule)._replace(
-        tolerance=plan.tolerance, leaf=plan.leaf
+def grown(plan: Plan, prepared: Prepared, rule: PruningRule) -> Fitted:
+    """Grow trees of every kind and for every fold, prune them and keep the best."""
+    evidence = divided(prepared, rule)
+    training, held_out, unseen, *_ = evidence
+    evidence = evidence._replace(
+        tolerance=plan.pruning_tolerance,
+        leaf=plan.leaf,
+        error_of_constant=_error_of_constant(plan.leaf.loss, training),
     )
-    evidence = _with_error_of_constant(evidence, plan.leaf.loss)
-    training = evidence.training
-    recipe = plan.recipe(schema, training.weight.sum(), share)
-    every_row = np.arange(training.n_rows)
-    parts = [every_row]
-    if rule.folds:
-        unseen = parts_of(training.weight, rule.folds, rule.repeats)
-        parts += [every_row[~part] for part in unseen]
-        evidence = evidence._replace(unseen=unseen)
-    kinds = [
-        (view, oblique)
-        for view in views(plan, schema, evidence)
+    recipe = plan.recipe(prepared.schema, training.weight.sum(), prepared.sampled_share)
+    every_row, n_kinds = np.arange(training.n_rows), len(plan.kinds)
+    roots = [
+        recipe.root(part, oblique=oblique)
+        for part in (every_row, *(every_row[~part] for part in unseen))
         for oblique in plan.kinds
     ]
-    roots = [
-        replace(recipe.root(part, oblique=oblique), targets=view.targets(which))
-        for which, part in enumerate(parts)
-        for view, oblique in kinds
-    ]
 
-    def with_models(kind: int, trees: Sequence[Tree], stage: Stage) -> list[Tree]:
-        own = roots[kind :: len(kinds)]
-        return recipe.attach(trees, training, own, stage)
+    def judged(
+        kind: int, trees: Sequence[Tree], stage: Stage = UNTOLD
+    ) -> tuple[Tree, Pruned]:
+        """Fit models to the trees of a kind and prune them."""
+        trees = recipe.attach(trees, training, roots[kind::n_kinds], stage)
+        return trees[0], rule(trees[0], evidence._replace(fold_trees=trees[1:]))
 
-    def pruned(kind: int, trees: Sequence[Tree]) -> Pruned:
-        whole, *fold_trees = trees
-        seen = kinds[kind][0].evidence
-        return rule(whole, seen._replace(fold_trees=fold_trees))
-
-    def judged(kind: int, trees: Sequence[Tree]) -> tuple[list[Tree], Pruned]:
-        trees = with_models(kind, trees, UNTOLD)
-        return trees, pruned(kind, trees)
-
-    watch = Watch(judged, len(kinds))
+    watch = Watch(judged, n_kinds)
     watched = rule.folds and not rule.needs_whole_trees
     trees = recipe.grow(training, roots, enough=watch if watched else None)
-    fitting, pruning = recipe.stage("fitting models"), recipe.stage("pruning")
-    waiting = {
-        kind: with_models(kind, trees[kind :: len(kinds)], fitting)
-        for kind in range(len(kinds))
-        if kind not in watch.found
-    }
-    found: list[tuple[list[Tree], Pruned]] = []
-    for kind in range(len(kinds)):
-        pruning.at(kind, len(kinds))
-        known = watch.found.get(kind)
-        found.append(known or (waiting[kind], pruned(kind, waiting[kind])))
-    best = min(range(len(kinds)), key=lambda kind: found[kind][1].value)
-    view, oblique = kinds[best]
-    alike = [kind for kind in range(len(kinds)) if kinds[kind][0] is view]
-    alike.insert(0, alike.pop(alike.index(best)))  # those of the same targets
-    grown_tree, kept = found[best][0][0], found[best][1]
-    prepared, training, held_out = less_stage(
-        plan, prepared, view, evidence, rule.refits
-    )
+    stage = recipe.stage("fitting models")
+    kinds = [
+        watch.judged.get(kind) or judged(kind, trees[kind::n_kinds], stage)
+        for kind in range(n_kinds)
+    ]
+    best = min(range(n_kinds), key=lambda kind: kinds[kind][1].value)
+    whole, pruned = kinds[best]
+    if held_out is not None:
+        folds = [FoldFit(pruned.tree, training, held_out)]
+    else:
+        folds = [
+            FoldFit(tree, training.take(~part), evidence.held_out_of(fold))
+            for fold, (part, tree) in enumerate(
+                zip(unseen, pruned.fold_trees, strict=True)
+            )
+        ]
     fitted = Fitted(
-        tree=kept.tree,
-        oblique=oblique,
-        n_leaves_grown=grown_tree.n_leaves,
+        tree=pruned.tree,
+        oblique=plan.kinds[best],
+        n_leaves_grown=whole.n_leaves,
         candidates=tuple(
-            Candidate(found[kind][0][0], found[kind][1].tree) for kind in alike
+            Candidate(tree, cut.tree)
+            for tree, cut in (kinds[best], *kinds[:best], *kinds[best + 1 :])
         ),
-        folds=_folds(view, kept),
+        folds=tuple(folds),
         training=training,
         held_out=held_out,
         refit=rule.refits,
     )
     if not rule.refits or prepared.source is not None:
-        return fitted, prepared
+        return fitted
     if held_out is not None:
-        return fitted._replace(tree=_refitted(plan, prepared, fitted)), prepared
-    return _distilled(plan, fitted, recipe), prepared
+        return fitted._replace(tree=_refitted(plan, prepared, fitted))
+    if plan.distill is None or len(folds) < 2 or fitted.tree.n_leaves == 1:
+        return fitted
+    return plan.distill(fitted, plan.of_student(recipe))
 
 
-def _with_error_of_constant(evidence: Evidence, loss: Loss | None) -> Evidence:
-    if loss is None:
-        return evidence
-    _, targets, weight = evidence.training
-    value = np.tile(loss.constant(targets, weight), (len(weight), 1))
-    error = weight @ loss.losses(targets, value).sum(axis=1) / weight.sum()
-    return evidence._replace(error_of_constant=float(error))
+def _with_final_models(
+    plan: Plan, prepared: Prepared, fitted: Fitted, tree: Tree
+) -> tuple[Tree, Tree]:
+    """Round the splits of a tree and fit its final models, in full and short.
+
+    A tree grown on a sample gets models from all rows.
+    """
+    rows, leaf = fitted.all_rows(), plan.leaf
+    tree = with_plain_splits(tree, rows.table)
+    sources = _sources(prepared, fitted.refit)
+    if sources:
+        Stage("fitting models on all rows", plan.progress).at()
+    statistics = node_statistics(tree, sources or rows)
+    if sources or rows.n_rows > ROWS_LOOKED_AT:  # others may have changed sides
+        (tree,) = fit_models([tree], [rows], leaf, statistics=statistics)
+    short = with_short_equations(
+        bounded(tree, statistics.lower[0], statistics.upper[0]),
+        statistics,
+        rows,
+        leaf,
+        plan.equation_tolerance,
+    )
+    return tree, short
 
 
-def _folds(view: View, pruned: Pruned) -> tuple[FoldFit, ...]:
-    """Trees of the folds, or the pruned tree, with rows that did not grow them."""
-    evidence = view.evidence
-    if evidence.held_out is not None:
-        return (FoldFit(pruned.tree, evidence.training, evidence.held_out),)
-    return view.fold_fits(pruned.fold_trees)
+def _sources(prepared: Prepared, refit: bool) -> list[RowSource]:
+    """Sources of all rows that train the final models, if a sample grew the tree."""
+    others = prepared.prune_source
+    if prepared.source is None or not (refit or others is not None):
+        return []
+    return [source for source in (prepared.source, others if refit else None) if source]
+
+
+def _error_of_constant(loss: Loss, rows: Rows) -> float:
+    """Mean loss of the best constant, summed over the outputs."""
+    _, targets, weight = rows
+    error = loss.of_constant(weight @ targets / weight.sum())
+    if error is None:
+        value = np.tile(loss.constant(targets, weight), (len(weight), 1))
+        error = weight @ loss.losses(targets, value) / weight.sum()
+    return float(error.sum())
 
 
 def _refitted(plan: Plan, prepared: Prepared, fitted: Fitted) -> Tree:
     """Grow the tree again on all rows, with the size that held-out rows chose."""
     rows, n_leaves = fitted.all_rows(shuffle=True), fitted.tree.n_leaves
     if n_leaves == 1:
-        return attach_one(fitted.tree, fitted.all_rows(), plan.leaf)
+        return fit_models([fitted.tree], [fitted.all_rows()], plan.leaf)[0]
     recipe = plan.recipe(prepared.schema, rows.weight.sum(), prepared.sampled_share)
     stage = "growing the tree again"
     deepest = fitted.tree.max_depth + LEVELS_BELOW
     tree = recipe.grow_one(rows, oblique=fitted.oblique, stage=stage, deepest=deepest)
     return of_size(tree, n_leaves)
-
-
-def _distilled(plan: Plan, fitted: Fitted, recipe: Recipe) -> Fitted:
-    """Grow a cross-validated tree again on the predictions of its fold trees."""
-    if plan.distill is None or len(fitted.folds) < 2 or fitted.tree.n_leaves == 1:
-        return fitted
-    return plan.distill(fitted, plan.of_student(recipe))

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from secret_jax.additive.options import Additive
 from secret_jax.data.roles import ColumnOptions
 from secret_jax.data.schema import TableSchema
 from secret_jax.grow.attributes import n_inputs
@@ -107,11 +106,10 @@ class Plan:
     max_features: float | str | None
     max_split_samples: int | None
     columns: ColumnOptions
-    tau: float
-    tolerance: float
+    equation_tolerance: float
+    pruning_tolerance: float
     seed: int
     progress: Progress = silent
-    additive: Additive | None = None
 
     def recipe(self, schema: TableSchema, total: float, sampled_share: float) -> Recipe:
         """Growth settings for rows of a total weight.

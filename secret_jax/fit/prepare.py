@@ -7,18 +7,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from secret_jax.additive.stage import AdditiveStage
 from secret_jax.data.columns import read_columns
 from secret_jax.data.device import is_resident
-from secret_jax.data.encoding import encode, matched
-from secret_jax.data.roles import learn_schema, numeric_schema
+from secret_jax.data.encoding import encode
+from secret_jax.data.learning import Learner
 from secret_jax.data.rows import LEAST_DEALT, PLENTY, Rows
 from secret_jax.data.sampling import ROW_ORDER
 from secret_jax.data.schema import TableSchema
-from secret_jax.data.sharded import ShardedRows, moments_of_shards
+from secret_jax.data.sharded import ShardedRows, sums_of_shards
 from secret_jax.data.shards import as_they_lie, is_sharded
 from secret_jax.data.source import EncodedRows, HostRows, RowSource
-from secret_jax.data.validation import warn_of_target_among_features
 from secret_jax.fit.plan import Plan
 from secret_jax.grow.grower import ROUNDING
 from secret_jax.losses.interface import Loss
@@ -63,11 +61,9 @@ class Prepared(NamedTuple):
     source : RowSource or None
         All training rows, where ``rows`` or ``prune_rows`` are a sample.
     prune_rows : Rows or None
-        Rows of ``prune_set``, or a sample of them.
+        Rows of ``eval_set``, or a sample of them.
     prune_source : RowSource or None
-        All of ``prune_set``.
-    stage : AdditiveStage or None
-        Curves that were taken from the targets of all rows here.
+        All of ``eval_set``.
     """
 
     schema: TableSchema
@@ -76,13 +72,12 @@ class Prepared(NamedTuple):
     source: RowSource | None
     prune_rows: Rows | None
     prune_source: RowSource | None
-    stage: AdditiveStage | None = None
 
 
-def prepare(plan: Plan, given: CheckedRows, prune_set: CheckedRows | None) -> Prepared:
+def prepare(plan: Plan, given: CheckedRows, eval_set: CheckedRows | None) -> Prepared:
     """Read and measure the rows, and draw a sample if there are very many."""
     Stage("reading the columns", plan.progress).at()
-    schema, source, prune_source = read_rows(plan, given, prune_set)
+    schema, source, prune_source = read_rows(plan, given, eval_set)
     rows = source.sample(enough_rows(plan, source.n_rows), ROW_ORDER)
     share = share_of(rows, source)
     sampled = share < 1.0
@@ -102,53 +97,46 @@ def share_of(rows: Rows, source: RowSource) -> float:
 
 
 def read_rows(
-    plan: Plan, given: CheckedRows, prune_set: CheckedRows | None = None
+    plan: Plan, given: CheckedRows, eval_set: CheckedRows | None = None
 ) -> tuple[TableSchema, RowSource, RowSource | None]:
-    """Learn the schema and make the sources of the rows and of ``prune_set``.
+    """Learn the schema and make the sources of the rows and of ``eval_set``.
 
-    If the rows of ``prune_set`` also train, the schema is learned from both: their
+    If the rows of ``eval_set`` also train, the schema is learned from both: their
     categories and missing values count like any others. Rows stay on their device if
     that is worthwhile.
     """
     X, targets, weight, copies, names = given
-    allow_missing = plan.columns.missing != "error"
+    learner = Learner(plan.columns, names)
+    every_target, every_weight = targets, weight
     if is_resident(X) or is_sharded(X):
         shards = as_they_lie(X) if _stays(plan, X, weight) else None
-        measured = None if shards is None else moments_of_shards(shards, weight)
-        if shards is not None and measured is not None:
-            schema = numeric_schema(
-                *measured,
-                targets,
-                weight,
-                allow_missing=allow_missing,
-                target_names=names,
-            )
-            schema = with_units_of(plan.leaf.loss, schema, targets, weight)
+        sums = None if shards is None else sums_of_shards(shards, weight)
+        if shards is not None and sums is not None:
+            nothing = [np.zeros(0, np.float32)] * shards.shape[1]
+            learner.begin(nothing)
+            learner.measure(sums, targets, weight)
+            schema = with_units_of(plan.leaf.loss, learner.schema(), targets, weight)
             source = ShardedRows(schema, shards, targets, weight, copies)
-            return schema, source, _prune_source(schema, prune_set)
+            return schema, source, _prune_source(schema, eval_set)
         X = np.asarray(X)
-    table, others = read_columns(X), None
-    every_target, every_weight = targets, weight
-    if prune_set is not None and (plan.prune is None or plan.prune.refits):
+    columns = learner.add(read_columns(X), targets, weight)
+    learner.warn_of_targets()
+    if eval_set is not None and (plan.prune is None or plan.prune.refits):
         try:
-            others = read_columns(prune_set.X)
+            learner.add(read_columns(eval_set.X), eval_set.targets, eval_set.weight)
         except ValueError as error:
-            raise ValueError(f"In prune_set: {error}") from None
-        every_target = np.concatenate([targets, prune_set.targets])
-        every_weight = np.concatenate([weight, prune_set.weight])
-    schema = learn_schema(
-        table, every_target, every_weight, plan.columns, names, others
-    )
+            raise ValueError(f"In eval_set: {error}") from None
+        every_target = np.concatenate([targets, eval_set.targets])
+        every_weight = np.concatenate([weight, eval_set.weight])
+    schema = learner.schema()
     schema = with_units_of(plan.leaf.loss, schema, every_target, every_weight)
-    warn_of_target_among_features(table, targets, schema)
-    used = weight > 0
-    columns = matched(schema, table, used)
+    columns, used = columns.recoded(learner.places()), weight > 0
     source = HostRows(schema, columns, targets[used], weight[used], copies[used])
-    return schema, source, _prune_source(schema, prune_set)
+    return schema, source, _prune_source(schema, eval_set)
 
 
 def with_units_of(
-    loss: Loss | None, schema: TableSchema, targets: np.ndarray, weight: np.ndarray
+    loss: Loss, schema: TableSchema, targets: np.ndarray, weight: np.ndarray
 ) -> TableSchema:
     """Replace the scaling of the targets by that of a loss.
 
@@ -158,35 +146,33 @@ def with_units_of(
         In their own units, of all rows or of a sample.
     weight : ndarray of shape (n_rows,)
     """
-    if loss is None:
-        return schema
     measured = zip(schema.target_centers, schema.target_scales, strict=True)
     columns = zip(measured, targets.T, strict=True)
-    found = [loss.scaling(each, column, weight) for each, column in columns]
+    found = [loss.scaling(column, weight) or usual for usual, column in columns]
     centers, scales = zip(*found, strict=True)
     return replace(schema, target_centers=centers, target_scales=scales)
 
 
 def _prune_source(
-    schema: TableSchema, prune_set: CheckedRows | None
+    schema: TableSchema, eval_set: CheckedRows | None
 ) -> RowSource | None:
-    """Encode the rows of ``prune_set`` on the host."""
-    if prune_set is None:
+    """Encode the rows of ``eval_set`` on the host."""
+    if eval_set is None:
         return None
     try:
-        table = encode(schema, prune_set.X).on_host()
+        table = encode(schema, eval_set.X).on_host()
     except ValueError as error:
-        raise ValueError(f"In prune_set: {error}") from None
-    targets = schema.scale_targets(prune_set.targets)
-    rows = Rows(table, targets, prune_set.weight)
-    used = prune_set.weight > 0
-    return EncodedRows(rows.take(used), prune_set.copies[used])
+        raise ValueError(f"In eval_set: {error}") from None
+    targets = schema.scale_targets(eval_set.targets)
+    rows = Rows(table, targets, eval_set.weight)
+    used = eval_set.weight > 0
+    return EncodedRows(rows.take(used), eval_set.copies[used])
 
 
 def _stays(plan: Plan, X: Any, weight: np.ndarray) -> bool:
     """Whether rows on a device are worth keeping there: many plain numbers."""
     columns = plan.columns
-    plain = columns.discrete_features is None and columns.split_features is None
+    plain = columns.categorical_features is None and columns.split_features is None
     many = enough_rows(plan, len(X)) < len(X)
     return plain and many and columns.use_regressors and bool(weight.all())
 

@@ -274,8 +274,8 @@ class Search:
             level.start,
             level.start + n_rows,
         )
-        coefficient, degrees = model.toward(statistics, level.base)
-        return coefficient, degrees, statistics
+        models = model.fit(statistics, level.base)
+        return models.coefficient, models.degrees, statistics
 
     def _are_few(self, level: Level, n_rows: np.ndarray) -> bool:
         """Whether searching takes too short for threads to be of use."""

@@ -23,14 +23,14 @@ from secret_jax.grow.builder import Builder
 from secret_jax.grow.frontier import Level, Places, Root, partition
 from secret_jax.grow.in_numpy import search_by
 from secret_jax.grow.way import Way
-from secret_jax.models.attach import FittedNodes, joined_nodes
+from secret_jax.models.fitting import FittedNodes, joined_nodes
 from secret_jax.models.interface import Models
 from secret_jax.runtime.parallel import in_blocks
 from secret_jax.runtime.progress import UNTOLD, Stage
 from secret_jax.runtime.slices import slice_positions
 from secret_jax.splits.interface import Split, SplitFinder
-from secret_jax.tree.routing import left_of_splits
 from secret_jax.tree.structure import SplitKind, StopReason, Tree
+from secret_jax.tree.walk import left_of_splits
 
 # Sums of float32 weights may miss a least weight by their rounding.
 ROUNDING = 1e-6
@@ -84,13 +84,13 @@ class Grown(NamedTuple):
     leaves : list of ndarray of shape (n_rows,), int64
         Leaf of every row of each root, in the order in which the root names them.
         Nodes count on through all trees.
-    fitted : FittedNodes
+    fitted : FittedNodes or None
         Models that the search has fitted to all rows of nodes.
     """
 
     trees: list[Tree]
     leaves: list[np.ndarray]
-    fitted: FittedNodes
+    fitted: FittedNodes | None
 
 
 def grow(
@@ -209,7 +209,7 @@ def grown(
     trees, number = builder.finish(limits)
     stops = np.cumsum([len(root.rows) for root in roots])
     leaves = np.split(number[arrived], stops[:-1])
-    return Grown(trees, leaves, joined_nodes(fitted, schema, number))
+    return Grown(trees, leaves, joined_nodes(fitted, number))
 
 
 class _Waiting(NamedTuple):

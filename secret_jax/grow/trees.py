@@ -11,7 +11,7 @@ from secret_jax.data.rows import Rows
 from secret_jax.data.schema import TableSchema
 from secret_jax.grow.frontier import Root
 from secret_jax.grow.grower import Enough, GrowOptions, grow
-from secret_jax.models.attach import attach
+from secret_jax.models.fitting import fit_models
 from secret_jax.models.interface import LeafModel
 from secret_jax.runtime.progress import Progress, Stage, silent
 from secret_jax.tree.structure import Tree
@@ -74,7 +74,7 @@ class Recipe:
         """Fit models for the nodes of trees."""
         parts = [_rows_of(root, rows) for root in roots]
         stage = self.stage("fitting models") if stage is None else stage
-        return attach(trees, parts, self.leaf, stage)
+        return fit_models(trees, parts, self.leaf, stage=stage)
 
     def grow_one(
         self, rows: Rows, *, oblique: bool, stage: str, deepest: int | None = None

@@ -1,4 +1,4 @@
-"""The equations of all classes in a node, as one table."""
+"""One table of the equations of all classes in a node."""
 
 from __future__ import annotations
 
@@ -43,34 +43,28 @@ class ClassTable(NamedTuple):
 def class_table(
     view: ClassView, node: int, max_terms: int | None = MOST_BARS
 ) -> ClassTable:
-    """The equations of all classes that a node tells of, side by side."""
-    told = [i for i in range(len(view.equations)) if view.tells(node, i)]
+    """Put the equations of the classes that are shown in a node side by side."""
+    equations = view.equations_of(node)
+    n_classes = len(equations)
     lines: dict[str, np.ndarray] = {}
-    constants = np.zeros(len(told))
-    for place, which in enumerate(told):
-        tree = view.equations[which]
+    constant = np.zeros(n_classes)
+    for place, tree in enumerate(equations):
         model = model_in_original_units(tree, node)
-        constants[place], terms, _ = printed_model(model, merged=False)
-        position = {
-            (term.name, term.asks, term.category): term.position for term in model.terms
-        }
-        errors = (
-            tree.standard_error[node, 0, 1:]
-            / tree.schema.scale[: tree.schema.n_regressors]
-        )
+        constant[place], terms, _ = printed_model(model, merged=False)
         for term in terms:
-            category = term.categories[0] if term.categories else None
-            error = errors[position[term.name, term.asks, category]]
-            cells = lines.setdefault(term_words(term), np.zeros((3, len(told))))
+            position = term.main.position
+            error = tree.standard_error[node, 0, 1 + position]
+            error = error / tree.schema.scale[position]
+            cells = lines.setdefault(term_words(term), np.zeros((3, n_classes)))
             effect = np.copysign(term.effect, term.factor)
             cells[:, place] = effect, term.factor, error
     order = sorted(lines, key=lambda name: -np.abs(lines[name][0]).max())
     shown = order[:max_terms]
-    cells = np.array([lines[name] for name in shown]).reshape(-1, 3, len(told))
+    cells = np.array([lines[name] for name in shown]).reshape(-1, 3, n_classes)
     return ClassTable(
         names=shown,
-        classes=[view.names[which] for which in told],
-        constant=constants,
+        classes=[view.names[which] for which in view.shown_in(node)],
+        constant=constant,
         effect=cells[:, 0],
         factor=cells[:, 1],
         error=cells[:, 2],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,12 @@ from secret_jax.data.rows import Table
 from secret_jax.inspect.classes import Classes, with_all_classes
 from secret_jax.inspect.colors import class_colors, paler
 from secret_jax.inspect.equations import model_in_original_units, range_of_node
-from secret_jax.inspect.printing import counted_rows, number, quoted
+from secret_jax.inspect.printing import number, quoted
 from secret_jax.inspect.tree_view import TreeView
-from secret_jax.inspect.words import share_of_rows
 from secret_jax.losses.classes import CrossEntropy, class_in_words
 from secret_jax.tree import routing
 from secret_jax.tree.structure import Tree
+from secret_jax.tree.walk import values_at
 
 _LEAST_SHARE = 0.005  # of a class that is told
 _MOST_SHARES = 4  # that are told of a node
@@ -70,11 +71,21 @@ class ClassView(TreeView):
         """Whether there is one equation in a leaf, of the second of two classes."""
         return len(self.names) == 2
 
-    @property
+    @cached_property
     def equations(self) -> list[Tree]:
         if self.only is not None and self.tree.n_outputs > 1:
             return [self.tree.output(self.only)]
         return [self.tree.output(which) for which in range(self.tree.n_outputs)]
+
+    def shown_in(self, node: int) -> list[int]:
+        """Places of the equations that are shown in a node: of classes with rows."""
+        if len(self.equations) == 1 or self.tree.is_soft:  # gates mix all in
+            return list(range(len(self.equations)))
+        return np.flatnonzero(self.tree.mean[node] > 0).tolist()
+
+    def equations_of(self, node: int) -> list[Tree]:
+        """See `TreeView`."""
+        return [self.equations[i] for i in self.shown_in(node)]
 
     @property
     def says_log_odds(self) -> bool:
@@ -97,24 +108,13 @@ class ClassView(TreeView):
             lines.append(f"probability of {name}: 1 / (1 + exp(-log-odds))")
         elif self.says_log_odds:
             lines.append("a class's probability is in proportion to exp(score)")
-        if self._leaves_out_classes:
+        leaves = np.flatnonzero(self.tree.is_leaf).tolist()
+        if any(len(self.shown_in(leaf)) < len(self.equations) for leaf in leaves):
             lines.append(
                 "scores of classes without rows in a leaf are left out there; "
                 "predict_proba counts them"
             )
         return lines
-
-    @property
-    def _leaves_out_classes(self) -> bool:
-        leaves = np.flatnonzero(self.tree.is_leaf).tolist()
-        n_equations = range(len(self.equations))
-        return not all(self.tells(node, i) for node in leaves for i in n_equations)
-
-    def tells(self, node: int, equation: int) -> bool:
-        """See `TreeView`: not of a class that is not there, unless gates mix it in."""
-        if len(self.equations) == 1 or self.tree.is_soft:
-            return True
-        return bool(self.tree.mean[node, equation] > 0)
 
     @property
     def shares(self) -> np.ndarray:
@@ -151,10 +151,9 @@ class ClassView(TreeView):
         if node is None:
             return self._of_values(routing.values(self.tree, table))
         at = np.full(len(table.x), node)
-        return self._of_values(routing.values_at(self.tree, table, at))
+        return self._of_values(values_at(self.tree, table, at))
 
     def _of_values(self, value: np.ndarray) -> np.ndarray:
-        assert self.tree.loss is not None
         return self._of_names(self.tree.loss.prediction(value.astype(np.float64)))
 
     def chosen(self, probability: np.ndarray) -> np.ndarray:
@@ -185,13 +184,8 @@ class ClassView(TreeView):
         return [*words, f"{hidden} more"] if hidden > 0 else words
 
     def fact_parts(self, node: int) -> list[str]:
-        rows = counted_rows(self.tree.weight[node])
-        rows = f"{rows} ({share_of_rows(self.tree, node)})"
-        return [rows, *self.share_words(node), self.loss_facts(node)]
-
-    def loss_facts(self, node: int) -> str:
-        """The mean loss of a node on its training rows, in words."""
-        return f"{self.loss_name} {number(self.loss_of(node), digits=3)}"
+        loss = f"{self.loss_name} {number(self.loss_of(node), digits=3)}"
+        return [self.row_facts(node), *self.share_words(node), loss]
 
     def loss_of(self, node: int) -> float:
         """The mean loss of a node on its training rows, of all classes together."""
@@ -214,7 +208,6 @@ class ClassView(TreeView):
 
     def said_of(self, value: float) -> float:
         """The probability of the second of two classes for an equation's value."""
-        assert self.tree.loss is not None
         return float(self.tree.loss.prediction(np.array([[value]]))[0, 0])
 
 

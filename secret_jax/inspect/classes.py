@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from secret_jax.losses.classes import ClassLoss
 from secret_jax.tree.structure import Tree
 
 
@@ -39,7 +40,7 @@ class Classes(NamedTuple):
 
         Of two classes a tree names the second only.
         """
-        if tree.loss is None or not tree.loss.of_classes:
+        if not isinstance(tree.loss, ClassLoss):
             return None
         *others, last = tree.schema.target_names
         return cls((*others, last) if others else (f"not {last}", last))

@@ -11,6 +11,8 @@ import numpy as np
 from secret_jax.inspect.arguments import check_node
 from secret_jax.inspect.equations import model_in_original_units
 from secret_jax.inspect.frame import made_table
+from secret_jax.inspect.views import Readable, outputs_of
+from secret_jax.losses.classes import ClassLoss
 from secret_jax.runtime.values import is_real
 from secret_jax.tree.structure import Tree
 
@@ -29,24 +31,25 @@ _TYPES = {
 
 
 def coefficients(
-    tree: Tree,
+    tree: Readable,
     node: int | None = None,
     *,
     coverage: float = 0.95,
     backend: str | None = None,
+    output: int | str | None = None,
 ) -> Any:
-    """The coefficients of one node's equation, or of all leaves', as a DataFrame.
+    """Make a DataFrame of the coefficients of one node, or of all leaves.
 
     Parameters
     ----------
-    tree : Tree
-        Of one output or of several.
     node : int, optional
         By default every leaf.
     coverage : float, default=0.95
         Of the intervals, in (0, 1).
     backend : {"pandas", "polars", "pyarrow"}, optional
         By default the first of these that is installed.
+    output : int or str, optional
+        Which of several outputs; by default all.
 
     Returns
     -------
@@ -95,43 +98,46 @@ def coefficients(
     """
     if not is_real(coverage) or not 0 < coverage < 1:
         raise ValueError(f"coverage must be a float in (0, 1). Got {coverage!r}.")
+    tree = outputs_of(tree, output)
     if node is not None:
         check_node(tree, node)
-    nodes = np.flatnonzero(tree.is_leaf) if node is None else [node]
+    nodes = np.flatnonzero(tree.is_leaf).tolist() if node is None else [node]
     width = NormalDist().inv_cdf(0.5 + 0.5 * float(coverage))
-    types: dict[str, Any] = dict(_TYPES)
-    each = [({}, tree)]
-    if tree.n_outputs > 1:
-        kind = "class" if tree.loss is not None and tree.loss.of_classes else "output"
-        types = {"node": types.pop("node"), kind: nw.String(), **types}
-        names = tree.schema.target_names
-        each = [({kind: name}, tree.output(i)) for i, name in enumerate(names)]
+    if tree.n_outputs == 1:
+        rows = [row for one in nodes for row in _rows(tree, one, width)]
+        return made_table(rows, _TYPES, backend)
+    kind = "class" if isinstance(tree.loss, ClassLoss) else "output"
+    types = {"node": _TYPES["node"], kind: nw.String(), **_TYPES}
+    outputs = [(name, tree.output(name)) for name in tree.schema.target_names]
     rows = [
-        row | named
+        {kind: name, **row}
         for one in nodes
-        for named, own in each
-        for row in _rows(own, int(one), width)
+        for name, output_tree in outputs
+        for row in _rows(output_tree, one, width)
     ]
-    data = {name: [row[name] for row in rows] for name in types}
-    return made_table(data, types, backend)
+    return made_table(rows, types, backend)
 
 
 def _rows(tree: Tree, node: int, width: float) -> list[dict[str, Any]]:
+    """Describe the value at the center and the terms of a node's equation."""
     schema, model = tree.schema, model_in_original_units(tree, node)
     error = tree.standard_error[node, 0] * schema.target_scale
     at_center = model.intercept + sum(term.factor * term.here for term in model.terms)
-
-    def row(term: str, column: str | None, value: float, deviation: float, **more: Any):
-        low, high = value - width * deviation, value + width * deviation
-        return {
-            **{"node": node, "term": term, "column": column, "coefficient": value},
-            **{"standard_error": deviation, "low": low, "high": high},
-            **more,
-        }
-
-    found = [row(CENTER, None, at_center, float(error[0]), center=None, effect=None)]
+    errors = [float(error[0])]
+    rows: list[dict[str, Any]] = [{"term": CENTER, "coefficient": at_center}]
     for term in model.terms:
-        deviation = float(error[1 + term.position] / schema.scale[term.position])
-        more = {"center": term.here, "effect": term.effect}
-        found.append(row(term.label, term.name, term.factor, deviation, **more))
-    return found
+        errors.append(float(error[1 + term.position] / schema.scale[term.position]))
+        rows.append(
+            {
+                "term": term.label,
+                "column": term.name,
+                "coefficient": term.factor,
+                "center": term.here,
+                "effect": term.effect,
+            }
+        )
+    for row, deviation in zip(rows, errors, strict=True):
+        row["node"], row["standard_error"] = node, deviation
+        row["low"] = row["coefficient"] - width * deviation
+        row["high"] = row["coefficient"] + width * deviation
+    return [dict.fromkeys(_TYPES) | row for row in rows]

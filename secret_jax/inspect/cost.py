@@ -1,75 +1,41 @@
-"""What a tree costs to read: the numbers that a reader has to take in."""
+"""Reading cost of a tree: the numbers that a reader has to take in."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-from secret_jax.inspect.curves import curve_views
 from secret_jax.inspect.equations import (
     LinearSplit,
     model_in_original_units,
     split_in_original_units,
 )
-from secret_jax.inspect.rest import rest_of
 from secret_jax.inspect.rounding import printed_model, rounded_split
 from secret_jax.tree.structure import Tree
 
 
-class ReadingCost(NamedTuple):
-    """Numbers in the printed tree.
+def reading_cost(tree: Tree, precision: int | None = None) -> int:
+    """Count the numbers in the splits and in the equations of all outputs.
 
-    Attributes
-    ----------
-    splits : int
-        One for each threshold and each set of categories, one for each column of a sum,
-        and two for each gate: its width, and the shares of a row on its two sides.
-    leaves : int
-        Constants, coefficients, and the numbers that columns are counted from; of a
-        leaf that keeps rows all of their numbers, and its bandwidth.
-    curves : int
-        Of curves in front of the tree: the constant, and of every point its place and
-        what is added there; of a category only this.
-    """
-
-    splits: int
-    leaves: int
-    curves: int = 0
-
-    @property
-    def total(self) -> int:
-        """All of them."""
-        return self.splits + self.leaves + self.curves
-
-
-def reading_cost(tree: Tree, precision: int | None = None) -> ReadingCost:
-    """How many numbers there are to read in the splits and the leaves.
-
-    Of a tree with hard splits those that `export_text` prints.
+    Of a tree with hard splits those that `export_text` prints: one for each threshold
+    and each set of categories, one for each column of a sum, constants, coefficients,
+    and the numbers that columns are counted from. A gate has two more, its width and
+    the shares of a row on its two sides.
 
     Parameters
     ----------
-    tree : Tree
-        Of a single output.
     precision : int, optional
         Digits of the equations: what rounds to zero is not printed.
     """
-    splits = leaves = curves = 0
-    if tree.additive is not None:
-        curves = 1 + sum(view.n_numbers for view in curve_views(tree))
-        tree = rest_of(tree)
+    outputs = [tree.output(which) for which in range(tree.n_outputs)]
+    cost = 0
     for node in range(tree.n_nodes):
-        if tree.kept is not None and tree.kept.n_rows_of(node):
-            numbers = tree.schema.n_regressors + tree.n_outputs
-            leaves += 1 + numbers * tree.kept.n_rows_of(node)
-            continue
         if tree.is_leaf[node]:
-            model = model_in_original_units(tree, node)
-            _, terms, _ = printed_model(model, precision)
-            leaves += 1 + sum(1 + (term.at != 0) for term in terms)
+            for output in outputs:
+                model = model_in_original_units(output, node)
+                _, terms, _ = printed_model(model, precision)
+                cost += 1 + sum(1 + (term.at != 0) for term in terms)
             continue
         split = split_in_original_units(tree, node)
-        splits += 1
+        cost += 1
         if isinstance(split, LinearSplit):
             n_terms = len(rounded_split(split, precision).terms)
-            splits += (n_terms if n_terms > 1 else 0) + 2 * (split.width > 0)
-    return ReadingCost(splits, leaves, curves)
+            cost += (n_terms if n_terms > 1 else 0) + 2 * (split.width > 0)
+    return cost

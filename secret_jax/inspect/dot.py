@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from secret_jax.inspect.arguments import (
     MOST_CATEGORIES,
@@ -13,8 +13,7 @@ from secret_jax.inspect.arguments import (
 )
 from secret_jax.inspect.colors import ink_on
 from secret_jax.inspect.printing import counted_leaves, counted_rows
-from secret_jax.inspect.tree_view import TreeView
-from secret_jax.inspect.views import as_view
+from secret_jax.inspect.views import Readable, as_view
 from secret_jax.inspect.words import model_parts, split_parts
 from secret_jax.tree.structure import StopReason, Tree
 from secret_jax.tree.totals import leaves_below
@@ -24,28 +23,24 @@ _THINNEST, _THICKEST = 0.5, 5.5  # points; edges to no rows and to all
 
 
 def export_dot(
-    tree: Tree | TreeView,
+    tree: Readable,
     *,
     max_depth: int | None = None,
     precision: int | None = None,
     max_terms: int | None = MOST_TERMS,
     max_categories: int | None = MOST_CATEGORIES,
     rotate: bool = False,
+    feature_names: Sequence[str] | None = None,
+    output: int | str | None = None,
 ) -> str:
-    """The tree as text for Graphviz; nothing needs to be installed to write it.
+    """Write the tree as text for Graphviz, which need not be installed for it.
 
     Parameters
     ----------
-    max_depth : int, optional
-        Deepest level that is drawn; inner nodes on it are drawn dashed, with their own
-        model.
-    precision : int, optional
-        Significant digits relative to the effect, 3 by default; see `export_text`.
+    max_depth, precision, max_categories, feature_names, output : optional
+        See `export_text`; inner nodes at the deepest level are drawn dashed.
     max_terms : int or None
         Largest terms of a sum that are shown; None: all.
-    max_categories : int or None
-        Longer lists of categories are replaced by the other side's, if that is short,
-        or abbreviated; None: never.
     rotate : bool
         Draw from left to right instead of from the top down.
 
@@ -71,7 +66,7 @@ def export_dot(
     check_count("max_terms", max_terms)
     check_count("max_categories", max_categories)
     checked_precision(precision)
-    view = as_view(tree).without_curves()
+    view = as_view(tree, output, feature_names)
     tree = view.tree
     title = (
         f"{view.title}: {counted_leaves(tree.n_leaves)}, {counted_rows(tree.weight[0])}"
@@ -91,8 +86,7 @@ def export_dot(
         if leaf or tree.depth[node] == max_depth:
             equations = [
                 model_parts(one, node, precision=precision, max_terms=max_terms)
-                for which, one in enumerate(view.equations)
-                if view.tells(node, which)
+                for one in view.equations_of(node)
             ]
             if leaf:
                 reason = StopReason(int(tree.stop_reason[node])).sentence
@@ -127,7 +121,7 @@ def export_dot(
 
 
 def _drawn(tree: Tree, max_depth: int | None) -> Iterator[int]:
-    """Nodes down to the deepest level that is drawn, the left side before the right."""
+    """Walk the nodes that are drawn, the left side before the right."""
     stack = [0]
     while stack:
         node = stack.pop()
@@ -143,7 +137,7 @@ def _wrapped(text: str) -> list[str]:
 
 
 def _quoted(lines: list[str]) -> str:
-    """A string of the DOT language, its lines below each other."""
+    """Quote the lines of a label for the DOT language."""
     escaped = [line.replace("\\", "\\\\").replace('"', '\\"') for line in lines]
     # A line break in a name would end the line of the file as well.
     return '"' + "\\n".join(" ".join(line.splitlines()) for line in escaped) + '"'

@@ -11,10 +11,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from secret_jax.additive.stage import refuse_stage
 from secret_jax.data.schema import TableSchema
 from secret_jax.inspect.arguments import check_node
-from secret_jax.tree.kept import require_equations
 from secret_jax.tree.structure import SplitKind, Tree
 
 Side = Literal["left", "right"]
@@ -74,7 +72,7 @@ class Term(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LinearSplit:
-    """Compares a sum of terms with a threshold.
+    """Comparison of a sum of terms with a threshold.
 
     Attributes
     ----------
@@ -99,11 +97,6 @@ class LinearSplit:
     missing_value: float | None = None
     missing_left: bool | None = None
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Labels of the terms."""
-        return tuple(term.label for term in self.terms)
-
     def sign(self, side: Side) -> str:
         """How the sum compares with the threshold where a row goes to a side."""
         if side == "left":
@@ -113,7 +106,7 @@ class LinearSplit:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CategorySplit:
-    """A row goes left when its category is in ``left``.
+    """Membership of a category in the set of one side.
 
     Attributes
     ----------
@@ -124,11 +117,11 @@ class CategorySplit:
     left, right : tuple
         The categories of each side, in their sorted order, without those that splits
         further up keep away from the node. None stands for missing values.
-    unseen_left : bool
-        Whether a category that training never saw goes left, to the larger child.
+    listed_side : {"left", "right"}
+        The smaller child.
     listed : tuple
-        All categories of the smaller child, also those that never reach the node: what
-        is not listed, seen in training or not, goes to the larger child.
+        All of its categories, also those that never reach the node: what is not listed,
+        seen in training or not, goes to the larger child.
     missing_left : bool or None
         Whether a missing value goes left; None where it is an error.
     """
@@ -137,14 +130,9 @@ class CategorySplit:
     name: str
     left: tuple[Any, ...]
     right: tuple[Any, ...]
-    unseen_left: bool
+    listed_side: Side
     listed: tuple[Any, ...]
     missing_left: bool | None
-
-    @property
-    def listed_side(self) -> Side:
-        """Where the listed categories go."""
-        return "right" if self.unseen_left else "left"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -171,14 +159,9 @@ class LinearModel:
     high: float
     target_spread: float
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Labels of the terms."""
-        return tuple(term.label for term in self.terms)
-
 
 def split_in_original_units(tree: Tree, node: int) -> LinearSplit | CategorySplit:
-    """The split of an inner node, unrounded, in the units and names of the data.
+    """Convert the split of an inner node, unrounded, to units and names of the data.
 
     Raises
     ------
@@ -221,26 +204,14 @@ def split_in_original_units(tree: Tree, node: int) -> LinearSplit | CategorySpli
 
 
 def model_in_original_units(tree: Tree, node: int) -> LinearModel:
-    """The model of a node, unrounded, in the units and names of the data.
-
-    Parameters
-    ----------
-    node : int
-        A leaf or an inner node.
+    """Convert the model of a leaf or inner node to units and names of the data.
 
     Raises
     ------
     ValueError
-        If the node does not exist, or keeps rows and has no equation.
+        If the node does not exist.
     """
     check_node(tree, node)
-    refuse_stage(
-        tree.additive,
-        "The equation of a node",
-        "Read secret_jax.inspect.rest.rest_of(tree), or the estimator's own methods",
-    )
-    if tree.kept is not None and tree.kept.n_rows_of(node):
-        require_equations(tree)
     schema = tree.schema
     low, high = range_of_node(tree, node)
     effect = np.asarray(tree.coefficient[node, 0, 1:], np.float64)
@@ -258,12 +229,12 @@ def model_in_original_units(tree: Tree, node: int) -> LinearModel:
 
 
 def range_of_node(tree: Tree, node: int) -> tuple[float, float]:
-    """To which the predictions of a node are clipped, or infinities."""
+    """Range to which the predictions of a node are clipped, or infinities."""
     return (-math.inf, math.inf) if _clips_mixture(tree) else _range(tree, node)
 
 
 def mixture_range(tree: Tree) -> tuple[float, float]:
-    """To which the mixture of the leaves of a soft tree is clipped, or infinities."""
+    """Range to which the mixture of a soft tree's leaves is clipped, or infinities."""
     return _range(tree, 0) if _clips_mixture(tree) else (-math.inf, math.inf)
 
 
@@ -295,14 +266,14 @@ def _category_split(tree: Tree, node: int) -> CategorySplit:
         name=schema.names[column],
         left=chosen(goes_left & reaching),
         right=chosen(~goes_left & reaching),
-        unseen_left=unseen_left,
+        listed_side="right" if unseen_left else "left",
         listed=listed,
         missing_left=(None in listed) != unseen_left if schema.allow_missing else None,
     )
 
 
 def _reaching(tree: Tree, node: int) -> np.ndarray:
-    """The categories of a discrete split that splits further up let through."""
+    """Mask of the categories that splits further up let through."""
     attribute = tree.attribute[node]
     reaching = np.ones(len(tree.schema.categories[attribute]), bool)
     child, parent = node, int(tree.parent[node])
@@ -334,30 +305,27 @@ def _terms(
     mean: np.ndarray | None = None,
     deviation: np.ndarray | None = None,
 ) -> tuple[Term, ...]:
-    """Encoded columns as terms, with their factors, in the order given.
-
-    ``mean`` and ``deviation`` are those of the encoded columns in the node.
-    """
+    """Convert encoded columns, with mean and deviation in the node, to terms."""
     mean = np.zeros(schema.n_columns) if mean is None else mean
     deviation = np.ones(schema.n_columns) if deviation is None else deviation
-    columns, labels = schema.input_columns, schema.labels
     first = schema.n_regressors - schema.n_indicators
     categories = dict(enumerate(schema.indicators, first))
     missing = {indicator for _, indicator in schema.missing_columns}
     terms = []
     for position, factor in zip(order.tolist(), factors.tolist(), strict=True):
-        center = float(schema.center[position])
+        column = schema.input_columns[position]
+        center, spread = float(schema.center[position]), float(schema.scale[position])
         term = Term(
             factor,
-            columns[position],
-            schema.names[columns[position]],
-            labels[position],
+            column,
+            schema.names[column],
+            schema.labels[position],
             position,
             center,
-            float(schema.scale[position]),
-            here=center + float(schema.scale[position] * mean[position]),
-            moves=float(schema.scale[position] * deviation[position]),
-            whole=columns[position] in schema.whole,
+            spread,
+            here=center + float(spread * mean[position]),
+            moves=float(spread * deviation[position]),
+            whole=column in schema.whole,
         )
         if position in categories:
             attribute, code = categories[position]

@@ -1,273 +1,162 @@
-"""Why a row got its prediction: its way in words, and a sum of contributions."""
+"""Contributions of the columns to predictions, and paths in words."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
-import narwhals as nw
 import numpy as np
 
 from secret_jax.data.rows import Table
-from secret_jax.inspect.equations import LinearSplit, Side, split_in_original_units
-from secret_jax.inspect.frame import installed_backend
-from secret_jax.inspect.printing import entry, quoted
-from secret_jax.inspect.rest import rest_of
+from secret_jax.inspect.class_view import ClassView
+from secret_jax.inspect.explanation import Explanation
 from secret_jax.inspect.shapley import shapley_values
 from secret_jax.inspect.shares import node_levels, split_levels
-from secret_jax.inspect.words import split_sentence
-from secret_jax.tree.kept import require_equations
+from secret_jax.inspect.tree_view import TreeView
+from secret_jax.inspect.views import as_view
+from secret_jax.inspect.words import path_sentence
 from secret_jax.tree.routing import leaf_shares_of, said
 from secret_jax.tree.structure import Tree
 
-# What a screen has room for.
-_ROWS_SHOWN = 5
-_TERMS_SHOWN = 4  # of a condition
-_CLASSES_SHOWN, _LEAST = 4, 5e-4  # the likeliest, and what rounds to 0.1 %
-_DIGITS_SHOWN = 4  # of the largest figure of a row
 _ROW_BLOCK = 16384  # bounds the memory: a block needs n_leaves shares per row
-# Clipping and missing shares that float64 rounding makes out of nothing.
-_EXACT, _WHOLE = 1e-12, 1e-9
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Explanation:
-    """Predictions taken apart; `str` shows the first rows.
-
-    For every row ``baseline + contributions.sum(axis=1) + clipping == prediction``, to
-    float64 rounding.
-
-    Attributes
-    ----------
-    target : str, or tuple of str
-        Name of what is taken apart: the target, of classes their log-odds. Of several
-        classes it is of each row the score of its predicted class, whose exponential
-        the probability is in proportion to.
-    names : tuple of str
-        The input columns.
-    values : ndarray of shape (n_rows, n_columns), object
-        What the rows hold.
-    baseline : float, or ndarray of shape (n_rows,) where the targets differ
-        Where the root starts: what its equation says at the mean of the training rows,
-        which is the mean of the target; with ``background``, the mean of what is said
-        of those rows.
-    linear : ndarray of shape (n_rows, n_columns), float64
-        Slope of the leaf's equation times the deviation of the column from its mean in
-        the leaf (of categories: of their indicators).
-    splits : ndarray of shape (n_rows, n_columns), float64
-        What the splits on the column change on the way to the leaf: the step from the
-        level of a node, its equation at the center of its own rows, to that of its
-        child. A split on several columns is shared by the
-        squares of their standardised coefficients.
-    contributions : ndarray of shape (n_rows, n_columns), float64
-        ``linear + splits``.
-    clipping : ndarray of shape (n_rows,), float64
-        What clipping to the range of the leaf's outputs adds.
-    prediction : ndarray of shape (n_rows,), float64
-        What is taken apart: as `predict` gives it, without its float32 rounding; of
-        classes as `decision_function` does.
-    leaf : ndarray of shape (n_rows,), int32
-        Node id of the leaf, of a soft tree the one with the largest share.
-    share : ndarray of shape (n_rows,), float64
-        Share of that leaf in the prediction; 1 of a hard tree.
-    path : tuple of str
-        The conditions on the way to that leaf, in words.
-    classes : tuple
-        Labels; empty where numbers are predicted.
-    predicted : ndarray of shape (n_rows,)
-        Of classes their labels as `predict` gives them; of numbers ``prediction``.
-    probability : ndarray of shape (n_rows, n_classes), float64
-        As `predict_proba` gives it.
-    """
-
-    target: str | tuple[str, ...]
-    names: tuple[str, ...]
-    values: np.ndarray = field(repr=False)
-    baseline: float | np.ndarray
-    linear: np.ndarray = field(repr=False)
-    splits: np.ndarray = field(repr=False)
-    clipping: np.ndarray = field(repr=False)
-    prediction: np.ndarray = field(repr=False)
-    leaf: np.ndarray = field(repr=False)
-    share: np.ndarray = field(repr=False)
-    path: tuple[str, ...] = field(repr=False)
-    classes: tuple[Any, ...] = ()
-    predicted: np.ndarray = field(repr=False, default_factory=lambda: np.zeros(0))
-    probability: np.ndarray = field(
-        repr=False, default_factory=lambda: np.zeros((0, 0))
-    )
-
-    def __post_init__(self) -> None:
-        if not self.classes:
-            object.__setattr__(self, "predicted", self.prediction)
-
-    @property
-    def contributions(self) -> np.ndarray:
-        """What every column adds to the prediction, shape (n_rows, n_columns)."""
-        return self.linear + self.splits
-
-    def __len__(self) -> int:
-        return len(self.prediction)
-
-    def __str__(self) -> str:
-        shown = [self.row_text(row) for row in range(min(len(self), _ROWS_SHOWN))]
-        more = len(self) - len(shown)
-        return "\n\n".join(shown + ([f"... {more} more rows"] if more else []))
-
-    def row_text(self, row: int) -> str:
-        """One row in words, its largest contributions first."""
-        contributions = self.contributions[row]
-        step = max(abs(self.prediction[row]), np.abs(contributions).max(initial=0.0))
-        digits = 0
-        if step > 0:
-            digits = max(0, _DIGITS_SHOWN - 1 - int(np.floor(np.log10(step))))
-        share = self.share[row]
-        part = "" if share > 1 - _WHOLE else f" ({100 * share:.0f} % of the mixture)"
-        target = self.target if isinstance(self.target, str) else self.target[row]
-        value = f"{quoted(target)} = {self.prediction[row]:.{digits}f}"
-        lines = [
-            f"row {row}: {self._in_chances(row) if self.classes else value}",
-            f"  leaf [{self.leaf[row]}]{part}: {self.path[row]}",
-        ]
-        if self.classes:
-            lines.append(f"  {value}")
-        baseline = float(np.broadcast_to(self.baseline, self.prediction.shape)[row])
-        terms = [("baseline", baseline)]
-        for column in np.argsort(-np.abs(contributions), kind="stable"):
-            if contributions[column] != 0:
-                value = self.values[row, column]
-                missing = value is None or value != value
-                held = "missing" if missing else entry(value)
-                what = f"{quoted(self.names[column])} = {held}"
-                terms.append((what, contributions[column]))
-        if abs(self.clipping[row]) > _EXACT * step:
-            terms.append(("clipping to the outputs of the leaf", self.clipping[row]))
-        figures = [f"{value:+.{digits}f}" for _, value in terms]
-        figures[0] = f"{baseline:.{digits}f}"
-        width = max(map(len, figures))
-        lines += [
-            f"  {figure:>{width}}  {what}"
-            for figure, (what, _) in zip(figures, terms, strict=True)
-        ]
-        return "\n".join(lines)
-
-    def _in_chances(self, row: int) -> str:
-        """The class of a row, and the probabilities of the likeliest ones."""
-        chance = self.probability[row]
-        order = [i for i in np.argsort(-chance, kind="stable") if chance[i] >= _LEAST]
-        chances = [
-            f"{quoted(self.classes[which])} {100 * chance[which]:.1f} %"
-            for which in order[:_CLASSES_SHOWN]
-        ]
-        if len(order) > _CLASSES_SHOWN:
-            chances.append("...")
-        label = self.predicted.tolist()[row]
-        return f"predicted {quoted(label)} ({', '.join(chances)})"
-
-    def to_shap(self) -> Any:
-        """The contributions as a ``shap.Explanation``, for that library's pictures.
-
-        Returns
-        -------
-        shap.Explanation
-            Clipping is part of the base values, so that each row adds up.
-
-        Raises
-        ------
-        ImportError
-            If shap is not installed.
-        """
-        try:
-            import shap  # pyright: ignore[reportMissingImports]
-        except ImportError:
-            raise ImportError("to_shap needs shap: pip install shap.") from None
-        return shap.Explanation(
-            values=self.contributions,
-            base_values=self.baseline + self.clipping,
-            data=self.values,
-            feature_names=list(self.names),
-        )
-
-    def to_dataframe(self, *, backend: str | None = None) -> Any:
-        """The contributions as a DataFrame.
-
-        Parameters
-        ----------
-        backend : {"pandas", "polars", "pyarrow"}, optional
-            By default the first of these that is installed.
-
-        Returns
-        -------
-        DataFrame or Table of ``backend``
-            One row per row; ``baseline``, a column for every input column,
-            ``clipping``, ``prediction``, ``leaf`` and ``path``. Of classes the sum is
-            called ``score``, ``prediction`` is the class, and there is a
-            ``probability of ...`` each. An underscore is added to those of these names
-            that an input column has.
-        """
-        contributions = self.contributions
-        own = {name: contributions[:, i] for i, name in enumerate(self.names)}
-
-        def free(name: str) -> str:
-            while name in own:
-                name += "_"
-            return name
-
-        baseline = np.broadcast_to(self.baseline, len(self))
-        columns = {free("baseline"): baseline, **own}
-        columns[free("clipping")] = self.clipping
-        if self.classes:
-            columns[free("score")] = self.prediction
-        columns[free("prediction")] = self.predicted
-        for label, chance in zip(self.classes, self.probability.T, strict=True):
-            columns[free(f"probability of {label}")] = chance
-        columns[free("leaf")] = self.leaf
-        data = {name: values.tolist() for name, values in columns.items()}
-        data[free("path")] = list(self.path)
-        return nw.from_dict(data, backend=installed_backend(backend)).to_native()
 
 
 def explain(
-    tree: Tree,
+    model: Any,
+    X: Any,
+    *,
+    precision: int | None = None,
+    background: Any = None,
+    output: int | str | None = None,
+) -> Explanation:
+    """Take predictions apart: paths in words and additive contributions.
+
+    On the way down every split moves the level, what a node's equation says at the
+    center of its own rows and usually their mean, and that step is due to the columns
+    that the split asks for. From the center of the leaf the equation is then moved to
+    the row, column by column (its *linear* part). Of a soft tree the terms of all
+    leaves are mixed by their shares of the row.
+
+    Parameters
+    ----------
+    X : array-like or DataFrame of shape (n_rows, n_features)
+    precision : int, optional
+        Significant digits of the words; see `export_text`.
+    background : array-like or DataFrame of shape (n_others, n_features), optional
+        Contributions are then interventional Shapley values against these rows, as SHAP
+        means them (`secret_jax.inspect.shapley`), all of them in ``linear``. All of
+        these rows are used: the time grows with their number.
+    output : int or str, optional
+        Which of several outputs of numbers. Of several classes each row tells of its
+        predicted class, unless one is named here.
+
+    Returns
+    -------
+    secret_jax.inspect.explanation.Explanation
+        Of classes with their probabilities; what is taken apart are log-odds.
+
+    Examples
+    --------
+    >>> from secret_jax import SecretRegressor
+    >>> from secret_jax.datasets import make_fried
+    >>> X, y = make_fried(500, random_state=0)
+    >>> why = SecretRegressor(random_state=0).fit(X, y).explain(X[:3])
+    >>> total = why.baseline + why.contributions.sum(axis=1) + why.clipping
+    >>> bool(abs(total - why.prediction).max() < 1e-9)
+    True
+    """
+    view = as_view(model, output)
+    tree, table = model._tree_and_rows(X)
+    others = None
+    if background is not None:
+        others = model._tree_and_rows(background)[1].on_host()
+    values = tree.schema.as_written(tree.schema.columns_of(X))
+    return explain_rows(
+        view, table.on_host(), values, precision=precision, background=others
+    )
+
+
+def explain_rows(
+    source: TreeView | Tree,
     table: Table,
     values: np.ndarray,
     *,
     precision: int | None = None,
     background: Table | None = None,
 ) -> Explanation:
-    """Take the predictions for some rows apart.
+    """Take the predictions for encoded rows apart.
 
     Parameters
     ----------
-    table : Table
-        Rows encoded with ``tree.schema``.
+    source : TreeView or Tree
+        A tree is read as the one equation that it has in a leaf. Of several classes,
+        unless the view reads one, each row tells of the one that is predicted.
     values : ndarray of shape (n_rows, n_columns), object
         The rows as they were given, for the words.
-    precision : int, optional
-        Significant digits of the words, as in `secret_jax.inspect.text.export_text`.
     background : Table, optional
-        Rows against which the contributions are measured, as Shapley values
-        (`secret_jax.inspect.shapley`); all of them are then in ``linear``.
-
-    Notes
-    -----
-    On the way down every split moves the level, what a node's equation says at the
-    center of its own rows and usually their mean, and that step is due to the columns
-    that the split asks for. From the center of the leaf the equation is then moved to
-    the row, column by column (its *linear* part; what curves in front of the tree say
-    of columns counts there as well). Of a soft tree the terms of all
-    leaves are mixed by their shares of the row.
+        See `explain`.
     """
-    require_equations(tree)
-    if tree.additive is not None:
-        rest = explain(
-            rest_of(tree), table, values, precision=precision, background=background
-        )
-        return _with_curves(tree, rest, table, background)
+    equations = [source] if isinstance(source, Tree) else source.equations
+    schema, n_rows = equations[0].schema, len(table.x)
+    of_row = np.zeros(n_rows, int)
+    classes, probability, predicted = (), np.zeros((n_rows, 0)), None
+    if isinstance(source, ClassView):
+        classes = source.classes.labels
+        probability = replace(source, only=None).said(table)
+        chosen = source.classes.chosen(probability)
+        of_row = chosen if len(equations) > 1 else of_row
+        labels = np.empty(len(classes), object)
+        labels[:] = classes
+        predicted = labels[chosen]
+    baseline, clipping, share = np.zeros((3, n_rows))
+    linear, splits = np.zeros((2, n_rows, len(schema.names)))
+    leaf = np.zeros(n_rows, np.int32)
+    shown = np.unique(of_row).tolist() or [0]
+    for which in shown:
+        rows = np.flatnonzero(of_row == which)
+        part = _contributions(equations[which], table.take(rows))
+        if background is not None:
+            part = _shapley(equations[which], table.take(rows), background, part)
+        baseline[rows], linear[rows], splits[rows] = part[:3]
+        clipping[rows], leaf[rows], share[rows] = part[3:]
+    words = {n: path_sentence(equations[0], n, precision) for n in {*leaf.tolist()}}
+    prediction = baseline + (linear + splits).sum(axis=1) + clipping
+    targets = [tree.schema.target_name for tree in equations]
+    alike = len(shown) == 1
+    return Explanation(
+        target=targets[shown[0]] if alike else tuple(targets[i] for i in of_row),
+        names=schema.names,
+        values=values,
+        baseline=part.baseline if alike else baseline,
+        linear=linear,
+        splits=splits,
+        clipping=clipping,
+        prediction=prediction,
+        leaf=leaf,
+        share=share,
+        path=tuple(words[node] for node in leaf.tolist()),
+        classes=classes,
+        predicted=prediction if predicted is None else predicted,
+        probability=probability,
+    )
+
+
+class _Part(NamedTuple):
+    """Predictions of one equation taken apart; see `Explanation`."""
+
+    baseline: float
+    linear: np.ndarray
+    splits: np.ndarray
+    clipping: np.ndarray
+    leaf: np.ndarray
+    share: np.ndarray
+
+
+def _contributions(tree: Tree, table: Table) -> _Part:
+    """Take the predictions of a tree of one output apart along the rows' paths."""
     schema, inputs = tree.schema, np.array(tree.schema.input_columns, int)
     n_rows, n_columns = len(table.x), len(schema.names)
-    scale = schema.target_scale
     leaves = np.flatnonzero(tree.is_leaf)
     coefficient = np.asarray(tree.coefficient[:, 0], np.float64)
     slope, level = coefficient[leaves, 1:], node_levels(tree)
@@ -298,84 +187,16 @@ def explain(
         largest = np.argmax(shares, axis=1)
         leaf[block] = leaves[largest]
         share[block] = shares[np.arange(len(x)), largest]
-    baseline = float(schema.restore_target(level[0]))
-    linear, splits, clipping = linear * scale, splits * scale, clipping * scale
-    if background is not None:
-        found = shapley_values(partial(said, tree), schema, table, background)
-        linear, baseline = found[0][0], float(found[1][0])
-        splits, clipping = np.zeros_like(linear), np.zeros(n_rows)
-    words = {node: path_sentence(tree, node, precision) for node in set(leaf.tolist())}
-    return Explanation(
-        target=schema.target_name,
-        names=schema.names,
-        values=values,
-        baseline=baseline,
-        linear=linear,
-        splits=splits,
-        clipping=clipping,
-        prediction=baseline + (linear + splits).sum(axis=1) + clipping,
-        leaf=leaf,
-        share=share,
-        path=tuple(words[node] for node in leaf.tolist()),
+    scale, baseline = schema.target_scale, float(schema.restore_target(level[0]))
+    return _Part(
+        baseline, linear * scale, splits * scale, clipping * scale, leaf, share
     )
 
 
-def _with_curves(
-    tree: Tree, rest: Explanation, table: Table, background: Table | None
-) -> Explanation:
-    """What a tree adds to curves, explained, with the curves: each is one column's."""
-    stage, schema = tree.additive, tree.schema
-    assert stage is not None
-    each = stage.contributions(table) * schema.target_scale
-    baseline = float(schema.restore_target(stage.intercept))
-    if background is not None:  # of a sum Shapley's values are exact
-        usual = stage.contributions(background).mean(axis=0) * schema.target_scale
-        each, baseline = each - usual, baseline + float(usual.sum())
-    linear = rest.linear.copy()
-    for which, curve in enumerate(stage.curves):
-        linear[:, curve.input_column(schema)] += each[:, which]
-    return replace(
-        rest,
-        target=schema.target_name,
-        baseline=rest.baseline + baseline,
-        linear=linear,
-        prediction=rest.prediction + baseline + each.sum(axis=1),
+def _shapley(tree: Tree, table: Table, background: Table, part: _Part) -> _Part:
+    """Replace contributions by Shapley values."""
+    linear, baseline = shapley_values(
+        partial(said, tree), tree.schema, table, background
     )
-
-
-def path_sentence(tree: Tree, node: int, precision: int | None = None) -> str:
-    """The conditions on the way to a node, in words.
-
-    Of several bounds on one column in one direction only the tightest is told.
-
-    Examples
-    --------
-    ``"length <= 3.1 and sex in {F, M}"``; of the root ``"all rows"``.
-    """
-    said: dict[Any, tuple[float, str]] = {}
-    steps: list[tuple[int, Side]] = []
-    while node:
-        parent = int(tree.parent[node])
-        steps.append((parent, "left" if tree.left[parent] == node else "right"))
-        node = parent
-    for parent, side in reversed(steps):
-        sentence = split_sentence(
-            tree, parent, precision=precision, max_terms=_TERMS_SHOWN, side=side
-        )
-        split = split_in_original_units(tree, parent)
-        key, bound = (parent, False, False), 0.0
-        # Where missing values have a side of their own, a looser bound is not implied
-        # by a tighter one.
-        if (
-            isinstance(split, LinearSplit)
-            and len(split.terms) == 1
-            and split.missing_left is None
-        ):
-            below = split.at_most == (side == "left")
-            key = (split.names[0], below, split.width > 0)
-            bound = split.threshold if below else -split.threshold
-        if key in said and bound > said[key][0]:
-            continue
-        said.pop(key, None)
-        said[key] = (bound, sentence)
-    return " and ".join(sentence for _, sentence in said.values()) or "all rows"
+    nothing = np.zeros_like(part.splits), np.zeros_like(part.clipping)
+    return _Part(baseline, linear, *nothing, part.leaf, part.share)

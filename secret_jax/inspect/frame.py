@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import narwhals as nw
@@ -17,6 +17,7 @@ from secret_jax.inspect.equations import (
     split_in_original_units,
 )
 from secret_jax.inspect.rounding import rounded_split
+from secret_jax.inspect.views import Readable, outputs_of
 from secret_jax.inspect.words import model_equation, split_sentence
 from secret_jax.tree.structure import SplitKind, StopReason, Tree
 
@@ -49,19 +50,23 @@ _OF_OUTPUT = {
 
 
 def to_dataframe(
-    tree: Tree, *, backend: str | None = None, precision: int | None = None
+    tree: Readable,
+    *,
+    backend: str | None = None,
+    precision: int | None = None,
+    output: int | str | None = None,
 ) -> Any:
-    """The nodes of a tree as a DataFrame.
+    """Make a DataFrame of the nodes of a tree.
 
     Parameters
     ----------
-    tree : Tree
-        Of one output or of several.
     backend : {"pandas", "polars", "pyarrow"}, optional
         By default the first of these that is installed.
     precision : int, optional
         Significant digits of the words, as in `export_text`. Columns of numbers are
         not rounded.
+    output : int or str, optional
+        Which of several outputs; by default all.
 
     Returns
     -------
@@ -97,37 +102,19 @@ def to_dataframe(
     ValueError
         If there is no such backend or ``precision`` is below 1.
     """
-    columns = node_columns(tree, precision=precision)
-    several = tree.n_outputs > 1
-    types = dict(_OF_NODE)
-    for name in tree.schema.target_names:
-        types |= {_column(what, name, several): of for what, of in _OF_OUTPUT.items()}
-    return made_table(columns, types, backend)
-
-
-def _column(what: str, output: str, several: bool) -> str:
-    return f"{what} of {output}" if several else what
-
-
-def node_columns(tree: Tree, *, precision: int | None = None) -> dict[str, list[Any]]:
-    """The columns of `to_dataframe` as lists, without any DataFrame library.
-
-    Returns
-    -------
-    dict of str to list
-        All of length ``n_nodes``; None where words are missing.
-    """
     checked_precision(precision)
+    tree = outputs_of(tree, output)
     nodes = range(tree.n_nodes)
     rows = [_row(tree, node, precision) for node in nodes]
-    columns = {name: [row[name] for row in rows] for name in _OF_NODE}
-    several = tree.n_outputs > 1
+    types = dict(_OF_NODE)
     for which, name in enumerate(tree.schema.target_names):
-        own = tree.output(which) if several else tree
-        rows = [_row_of_output(own, node, precision) for node in nodes]
-        for what in _OF_OUTPUT:
-            columns[_column(what, name, several)] = [row[what] for row in rows]
-    return columns
+        several = tree.n_outputs > 1
+        one, suffix = (tree.output(which), f" of {name}") if several else (tree, "")
+        types |= {what + suffix: kind for what, kind in _OF_OUTPUT.items()}
+        for node in nodes:
+            facts = _row_of_output(one, node, precision)
+            rows[node] |= {what + suffix: fact for what, fact in facts.items()}
+    return made_table(rows, types, backend)
 
 
 def _row(tree: Tree, node: int, precision: int | None) -> dict[str, Any]:
@@ -162,14 +149,12 @@ def _row(tree: Tree, node: int, precision: int | None) -> dict[str, Any]:
 
 
 def _row_of_output(tree: Tree, node: int, precision: int | None) -> dict[str, Any]:
-    """What a tree of one output says of it."""
+    """Describe the model of a node of one output."""
     low, high = range_of_node(tree, node)
-    error = max(float(tree.train_error[node, 0]), 0.0)
-    if tree.loss is None:
-        error = math.sqrt(error) * tree.schema.target_scale
+    mean_loss = max(float(tree.train_error[node, 0]), 0.0)
     return {
         "mean": float(tree.schema.restore_target(tree.mean[node, 0])),
-        "error": error,
+        "error": tree.loss.reported(mean_loss, tree.schema.target_scale),
         "model": model_equation(tree, node, precision=precision),
         "low": low,
         "high": high,
@@ -177,9 +162,10 @@ def _row_of_output(tree: Tree, node: int, precision: int | None) -> dict[str, An
 
 
 def made_table(
-    columns: Mapping[str, list[Any]], types: Mapping[str, Any], backend: str | None
+    rows: Sequence[Mapping[str, Any]], types: Mapping[str, Any], backend: str | None
 ) -> Any:
-    """Columns of given types as a table of a library; see `to_dataframe`."""
+    """Make a table of a library from rows, with the columns of given types."""
+    columns = {name: [row[name] for row in rows] for name in types}
     chosen = installed_backend(backend)
     if chosen != "pandas":
         return nw.from_dict(columns, dict(types), backend=chosen).to_native()
@@ -196,7 +182,7 @@ def made_table(
 
 
 def installed_backend(backend: str | None) -> Any:
-    """The library that makes tables: the one asked for or the first there is."""
+    """Choose the library that makes tables: the one asked for or the first there is."""
     if backend is None:
         for name in BACKENDS:
             if importlib.util.find_spec(name) is not None:

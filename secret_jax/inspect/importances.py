@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from secret_jax.inspect.rest import rest_of
 from secret_jax.inspect.shares import in_proportion, split_columns, sum_variances
-from secret_jax.tree.kept import require_equations
 from secret_jax.tree.structure import Tree
 
 # The share of the variance that rounding leaves of a constant target.
@@ -42,9 +40,6 @@ def feature_importances(tree: Tree, output: int = 0) -> np.ndarray:
       its column in the child, is an interaction of these with the column of the slope;
       as in Shapley's value, half of it goes to either.
 
-    Curves in front of the tree explain the first part, which is shared in proportion to
-    their variances.
-
     So the sum over the columns is exact, but the shares of columns that say the same
     are as arbitrary as their slopes, and permuting such a column may cost little. A
     soft tree is judged by the models of its inner nodes, and in its leaves by the error
@@ -59,15 +54,11 @@ def feature_importances(tree: Tree, output: int = 0) -> np.ndarray:
     >>> bool(model.feature_importances_[5:].sum() < 0.1)  # only the first five count
     True
     """
-    require_equations(tree)
     weight = tree.weight
     if weight[0] <= 0:
         return np.zeros(len(tree.schema.names))
-    if tree.additive is None:
-        square = float(weight[0] * _without_root(tree, output))
-        importance = savings(tree.output(output), square)
-    else:
-        importance = _with_curves(tree)
+    square = float(weight[0] * _without_root(tree, output))
+    importance = savings(tree.output(output), square)
     total = importance.sum()
     explained = total > _ROUNDING * weight[0]
     return importance / total if explained else np.zeros_like(importance)
@@ -114,23 +105,8 @@ def savings(tree: Tree, square: float) -> np.ndarray:
     return importance
 
 
-def _with_curves(tree: Tree) -> np.ndarray:
-    """Squared error that curves save, by their variances, and that the tree saves."""
-    stage, schema = tree.additive, tree.schema
-    assert stage is not None
-    weight = float(tree.weight[0])
-    left = weight * float(tree.deviation[0, 0]) ** 2
-    variance = np.zeros(len(schema.names))
-    for curve, deviation in zip(stage.curves, stage.deviation, strict=True):
-        variance[curve.input_column(schema)] += deviation**2
-    saved = max(weight - left, 0.0) * in_proportion(variance)
-    return saved + savings(rest_of(tree), left)
-
-
 def _without_root(tree: Tree, output: int) -> float:
     """Mean error of an output if the root said the same of all rows."""
-    if tree.loss is None:
-        return 1.0
     constant = tree.loss.of_constant(tree.mean[0])
     if constant is not None:
         return float(constant[output])

@@ -28,18 +28,13 @@ _FAR_FROM_ZERO = 5.0
 
 
 def rounded_split(split: LinearSplit, precision: int | None = None) -> LinearSplit:
-    """The split with the numbers that are printed.
+    """Round the numbers of a split, and leave out the terms that round to zero.
 
     Parameters
     ----------
     precision : int, optional
         Significant digits of a gate's numbers, 3 by default. A hard split has numbers
         of few digits already, and gets as many as it needs: no row may change sides.
-
-    Returns
-    -------
-    LinearSplit
-        Without the terms that round to zero.
     """
     if not split.terms:
         return split
@@ -65,7 +60,7 @@ def rounded_split(split: LinearSplit, precision: int | None = None) -> LinearSpl
 
 
 def _written_out(split: LinearSplit) -> LinearSplit:
-    """A hard split, its numbers without what float32 has added to them."""
+    """Remove from the numbers of a hard split what float32 has added."""
     factors = [float(f"{term.factor:.{_SINGLE_DIGITS}g}") for term in split.terms]
     factors[0] = 1.0
     centers = [term.center for term in split.terms]
@@ -89,7 +84,7 @@ def _written_out(split: LinearSplit) -> LinearSplit:
 
 
 def _on_its_side(split: LinearSplit, threshold: float, step: float) -> float | None:
-    """What a missing value counts as, rounded if that does not move it across."""
+    """Round what a missing value counts as, unless that moves it across."""
     missing = split.missing_value
     if missing is None:
         return None
@@ -99,17 +94,12 @@ def _on_its_side(split: LinearSplit, threshold: float, step: float) -> float | N
 
 
 def rounded_model(model: LinearModel, precision: int | None = None) -> LinearModel:
-    """The model with the numbers that are printed.
+    """Round the numbers of a model, and leave out the terms that round to zero.
 
     Parameters
     ----------
     precision : int, optional
         Significant digits relative to the effect; 3 by default.
-
-    Returns
-    -------
-    LinearModel
-        Without the terms that round to zero.
     """
     step = _step(model.target_spread, precision)
     factors = [_rounded(term.factor, step / term.spread) for term in model.terms]
@@ -122,14 +112,37 @@ def rounded_model(model: LinearModel, precision: int | None = None) -> LinearMod
     )
 
 
+class PrintedTerm(NamedTuple):
+    """A number times a column, or times being in a set of categories.
+
+    Attributes
+    ----------
+    at : float
+        Subtracted from the column first; 0 for nothing.
+    here, effect : float
+        Mean of the column in the node, and what one standard deviation there moves.
+    main : Term
+        The term, or that of the most frequent category of several.
+    categories : tuple
+        Of the set; empty where a number is multiplied.
+    """
+
+    factor: float
+    at: float
+    here: float
+    effect: float
+    main: Term
+    categories: tuple[Any, ...] = ()
+
+
 def printed_model(
     model: LinearModel,
     precision: int | None = None,
     max_terms: int | None = None,
     *,
     merged: bool = True,
-) -> tuple[float, tuple[PrintedTerm, ...], tuple[PrintedTerm, ...]]:
-    """What is printed of an equation: constant, terms, and those that are left out.
+) -> tuple[float, list[PrintedTerm], list[PrintedTerm]]:
+    """Constant, terms and left out terms of an equation as they are printed.
 
     A column whose zero is far from its values is counted from a round number near those
     of the node. The constant is the same however many terms are left out.
@@ -141,79 +154,40 @@ def printed_model(
     max_terms : int, optional
         Most terms that are shown, the ones that move most in the node.
     merged : bool
-        Whether categories of one column with the same number are one term.
+        Whether categories of one column with the same factor are one term.
     """
-    rounded = rounded_model(model, precision)
-    alike = _alike(rounded.terms) if merged else [[term] for term in rounded.terms]
-    printed = [_printed(group) for group in alike]
-    printed.sort(key=lambda term: -term.effect)  # stable
-    shown, hidden = printed[:max_terms], printed[len(printed[:max_terms]) :]
-    constant = rounded.intercept + sum(term.factor * term.at for term in printed)
-    step = _step(model.target_spread, precision)
-    return _rounded(constant, step), tuple(shown), tuple(hidden)
-
-
-class PrintedTerm(NamedTuple):
-    """A term as it is printed: a number times a column, or times being in a set.
-
-    Attributes
-    ----------
-    name : str
-        Of the column.
-    at : float
-        What is subtracted from the column first; 0 for nothing.
-    here, effect : float
-        Its mean in the node, and what one standard deviation there moves.
-    asks : {"number", "category", "missing"}
-    categories : tuple
-        That it asks for.
-    """
-
-    factor: float
-    name: str
-    at: float
-    here: float
-    effect: float
-    asks: str
-    categories: tuple[Any, ...] = ()
-
-
-def _alike(terms: Sequence[Term]) -> list[list[Term]]:
-    """Terms, those of categories of one column with the same factor together."""
+    model = rounded_model(model, precision)
     groups: dict[Any, list[Term]] = {}
-    for term in terms:
-        if term.asks == "category":
-            groups.setdefault((term.column, term.factor), []).append(term)
-        else:
-            groups[term.position] = [term]
-    return list(groups.values())
+    for term in model.terms:
+        same = merged and term.asks == "category"
+        key = (term.column, term.factor) if same else (term.position,)
+        groups.setdefault(key, []).append(term)
+    printed = [_printed(group) for group in groups.values()]
+    printed.sort(key=lambda term: -term.effect)  # stable
+    constant = model.intercept + sum(term.factor * term.at for term in printed)
+    constant = _rounded(constant, _step(model.target_spread, precision))
+    n_shown = len(printed[:max_terms])
+    return constant, printed[:n_shown], printed[n_shown:]
 
 
 def _printed(group: list[Term]) -> PrintedTerm:
-    first = group[0]
-    if first.asks == "category":
+    """Merge the terms of some categories, or print one term."""
+    main = max(group, key=lambda term: term.here)
+    if main.asks == "category":
         share = sum(term.here for term in group)
         moves = math.sqrt(max(share * (1.0 - share), 0.0))
-        categories = tuple(term.category for term in sorted(group, key=_position))
-        return PrintedTerm(
-            *(first.factor, first.name, 0.0, share, abs(first.factor) * moves),
-            asks="category",
-            categories=categories,
-        )
+        in_order = sorted(group, key=lambda term: term.position)
+        categories = tuple(term.category for term in in_order)
+        effect = abs(main.factor) * moves
+        return PrintedTerm(main.factor, 0.0, share, effect, main, categories)
     at = 0.0
-    if first.asks == "number" and abs(first.center) > _FAR_FROM_ZERO * first.spread:
-        at = _rounded(first.here, 10.0 ** math.floor(math.log10(first.spread)))
-    return PrintedTerm(
-        *(first.factor, first.name, at, first.here, first.effect), asks=first.asks
-    )
-
-
-def _position(term: Term) -> int:
-    return term.position
+    if main.asks == "number" and abs(main.center) > _FAR_FROM_ZERO * main.spread:
+        at = _rounded(main.here, 10.0 ** math.floor(math.log10(main.spread)))
+    return PrintedTerm(main.factor, at, main.here, main.effect, main)
 
 
 def rounded_output(value: float, target_spread: float, precision: int | None) -> float:
-    """A value of the target, rounded as a model's intercept is."""
+    """Round a value of the target as a model's intercept."""
     return _rounded(value, _step(target_spread, precision))
 
 
@@ -222,17 +196,17 @@ def _step(target_spread: float, precision: int | None) -> float:
 
 
 def _moved(terms: Sequence[Term], factors: Sequence[float]) -> float:
-    """What the sum of the terms gains at the means when it gets these factors."""
+    """Gain of the sum of the terms at the means by these factors."""
     change = [f - term.factor for term, f in zip(terms, factors, strict=True)]
     return float(np.dot(change, [term.center for term in terms]))
 
 
 def _with_factors(terms: Iterable[Term], factors: Iterable[float]) -> tuple[Term, ...]:
-    """The terms with other factors, without those whose factor is zero."""
+    """Replace the factors, and drop the terms whose factor is zero."""
     pairs = zip(terms, factors, strict=True)
     return tuple(term._replace(factor=factor) for term, factor in pairs if factor)
 
 
 def _rounded(value: float, step: float) -> float:
-    """A value rounded to the power of ten that is nearest to the step."""
+    """Round to the power of ten that is nearest to the step."""
     return round(value, round(-math.log10(step))) if math.isfinite(value) else value

@@ -18,8 +18,8 @@ def shapley_values(
     schema: TableSchema,
     table: Table,
     background: Table,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Contributions of the columns to predictions, against those of background rows.
+) -> tuple[np.ndarray, float]:
+    """Compute contributions of the columns to predictions, against background rows.
 
     The value of a set of columns is the mean prediction of the background rows with
     these columns replaced by those of the row; a column's Shapley value is the mean of
@@ -30,7 +30,7 @@ def shapley_values(
     Parameters
     ----------
     predict : callable
-        Of a table: predictions of shape (n_rows,) or (n_rows, n_outputs).
+        Of a table: predictions of shape (n_rows,).
     schema : TableSchema
         With which the tables are encoded.
     table, background : Table
@@ -38,9 +38,9 @@ def shapley_values(
 
     Returns
     -------
-    contributions : ndarray of shape (n_outputs, n_rows, n_columns), float64
+    contributions : ndarray of shape (n_rows, n_columns), float64
         With the baseline they sum to the prediction of each row.
-    baseline : ndarray of shape (n_outputs,), float64
+    baseline : float
         Mean prediction of the background rows.
 
     References
@@ -52,33 +52,30 @@ def shapley_values(
     others = Table(*(np.asarray(part) for part in background))
     encoded, discrete = np.array(schema.input_columns), np.array(schema.discrete, int)
     n_rows, n_columns, n_others = len(x), len(schema.names), len(others.x)
-    alone = predict(others).reshape(n_others, -1).astype(np.float64)
-    baseline = alone.mean(axis=0)
-    contributions = np.zeros((alone.shape[1], n_rows, n_columns))
+    alone = np.asarray(predict(others), np.float64)
+    contributions = np.zeros((n_rows, n_columns))
     random = np.random.default_rng(0)
     n_times = -(-_FEWEST_ORDERS // n_others)
     at_once = max(1, _MOST_AT_ONCE // max(n_rows, 1))
     for first in range(0, n_others * n_times if n_rows else 0, at_once):
-        which = np.arange(first, min(first + at_once, n_others * n_times)) % n_others
-        n_mixed = len(which) * n_rows
-        forward = np.array([random.permutation(n_columns) for _ in which])
+        rows = np.arange(first, min(first + at_once, n_others * n_times)) % n_others
+        forward = np.array([random.permutation(n_columns) for _ in rows])
         for orders in (forward, forward[:, ::-1]):
             # A block for each background row: the rows, its values put in their place.
-            mixed = np.repeat(others.x[which][:, None], n_rows, axis=1)
-            mixed_codes = np.repeat(others.codes[which][:, None], n_rows, axis=1)
-            before = np.repeat(alone[which][:, None], n_rows, axis=1)
+            mixed = np.repeat(others.x[rows][:, None], n_rows, axis=1)
+            mixed_codes = np.repeat(others.codes[rows][:, None], n_rows, axis=1)
+            before = np.repeat(alone[rows][:, None], n_rows, axis=1)
             for column in orders.T:
                 of_column = encoded == column[:, None]
                 of_code = discrete == column[:, None]
                 mixed = np.where(of_column[:, None], x, mixed)
                 mixed_codes = np.where(of_code[:, None], codes, mixed_codes)
+                n_mixed = len(rows) * n_rows
                 flat = Table(
-                    mixed.reshape(n_mixed, -1),
+                    mixed.reshape(n_mixed, x.shape[1]),
                     mixed_codes.reshape(n_mixed, codes.shape[1]),
                 )
-                after = predict(flat).reshape(before.shape)
-                moved = (after - before).transpose(2, 1, 0)
-                for output, own in enumerate(moved):
-                    np.add.at(contributions[output].T, column, own.T)
+                after = np.asarray(predict(flat), np.float64).reshape(before.shape)
+                np.add.at(contributions.T, column, after - before)
                 before = after
-    return contributions / (2 * n_others * n_times), baseline
+    return contributions / (2 * n_others * n_times), float(alone.mean())

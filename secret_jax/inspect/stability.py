@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.data.validation import copies_of, validated_weight
 from secret_jax.inspect.arguments import check_choice, check_count
@@ -165,8 +166,6 @@ def stability(
 
     Parameters
     ----------
-    model : SecretRegressor or SecretClassifier
-        Fitted; it stays as it is.
     X : array-like or DataFrame of shape (n_rows, n_features)
     y : array-like of shape (n_rows,) or (n_rows, n_outputs)
         The rows that the model was fitted on, or others like them.
@@ -187,6 +186,7 @@ def stability(
     ValueError
         If a parameter means nothing, or the rows cannot be used.
     """
+    check_is_fitted(model)
     _check(n_resamples, method, fraction)
     targets = model._targets(y, X, np.ones(len(X))).values
     if targets.shape[1] != model.tree_.n_outputs:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from secret_jax.inspect.arguments import (
@@ -11,20 +12,17 @@ from secret_jax.inspect.arguments import (
     check_count,
     checked_precision,
 )
-from secret_jax.inspect.curves import curves_text
 from secret_jax.inspect.equations import Side
-from secret_jax.inspect.one_leaf import one_leaf_sentence
-from secret_jax.inspect.printing import counted, counted_leaves, counted_rows
-from secret_jax.inspect.shortening import shortening_facts
-from secret_jax.inspect.tree_view import TreeView
-from secret_jax.inspect.views import as_view
-from secret_jax.inspect.words import (
+from secret_jax.inspect.notes import (
     missing_facts,
     mixture_facts,
-    model_parts,
-    split_parts,
+    one_leaf_sentence,
+    shortening_facts,
 )
-from secret_jax.tree.structure import SplitKind, Tree
+from secret_jax.inspect.printing import counted, counted_leaves, counted_rows
+from secret_jax.inspect.views import Readable, as_view
+from secret_jax.inspect.words import model_parts, split_parts
+from secret_jax.tree.structure import SplitKind
 from secret_jax.tree.totals import leaves_below
 
 _WIDTH = 100  # characters in a line
@@ -34,15 +32,17 @@ _BRANCHES: tuple[tuple[str, Side], ...] = (("if", "left"), ("else", "right"))
 
 
 def export_text(
-    tree: Tree | TreeView,
+    tree: Readable,
     *,
     max_depth: int | None = None,
     precision: int | None = None,
     show_models: Literal["leaves", "all", "none"] = "leaves",
     max_terms: int | None = None,
     max_categories: int | None = MOST_CATEGORIES,
+    feature_names: Sequence[str] | None = None,
+    output: int | str | None = None,
 ) -> str:
-    """The tree as indented text, in the units and column names of the data.
+    """Write the tree as indented text, in the units and column names of the data.
 
     Parameters
     ----------
@@ -61,6 +61,10 @@ def export_text(
     max_categories : int or None
         Longer lists of categories are replaced by the other side's, if that is short,
         or abbreviated; None: never.
+    feature_names : sequence of str, optional
+        Other names for the columns, one for each.
+    output : int or str, optional
+        Which of several outputs, or which class against all others.
 
     Returns
     -------
@@ -81,10 +85,8 @@ def export_text(
     check_count("max_categories", max_categories)
     checked_precision(precision)
     check_choice("show_models", show_models, ("leaves", "all", "none"))
-    view = as_view(tree)
-    curves, view = curves_text(view.tree), view.without_curves()
+    view = as_view(tree, output, feature_names)
     tree = view.tree
-    equations = view.equations
     head = (
         f"{view.title}: a tree of {counted_leaves(tree.n_leaves)}, depth "
         f"{tree.max_depth}, {counted(view.n_numbers(precision), 'number', 'numbers')} "
@@ -96,7 +98,7 @@ def export_text(
     if tree.is_soft:
         clipped = mixture_facts(tree)
         mixed = "the prediction is the mixture of the leaves by these shares"
-        if tree.loss is not None:
+        if tree.loss.link != "identity":
             mixed = "what the leaves say is mixed by these shares"
         lines += [
             "soft splits send a row both ways: half and half at the threshold, 73 % to "
@@ -115,11 +117,9 @@ def export_text(
         cut = not leaf and tree.depth[node] == max_depth
         label = f"[{node}] "
         if show_models == "all" or ((leaf or cut) and show_models == "leaves"):
-            for which, one in enumerate(equations):
-                if not view.tells(node, which):
-                    continue
+            for equation in view.equations_of(node):
                 parts = model_parts(
-                    one,
+                    equation,
                     node,
                     precision=precision,
                     max_terms=max_terms,
@@ -148,11 +148,11 @@ def export_text(
                 write(int(getattr(tree, side)[node]), indent + "|   ")
 
     write(0, "")
-    return curves + "\n".join(lines) + "\n"
+    return "\n".join(lines) + "\n"
 
 
 def _listed(facts: list[str], indent: str, label: str) -> list[str]:
-    """Facts one after the other, in lines that begin below each other."""
+    """List facts in lines that begin below each other."""
     hanging = indent + " " * len(label)
     lines = [indent + label + facts[0]]
     for fact in facts[1:]:
@@ -165,7 +165,7 @@ def _listed(facts: list[str], indent: str, label: str) -> list[str]:
 
 
 def _wrapped(parts: list[str], indent: str, label: str) -> list[str]:
-    """Lines of at most the text width, broken between parts."""
+    """Break a sum or condition into lines between its parts."""
     number = label.index(" ") + 1 if label.strip() else len(label)
     hanging = indent + " " * (number + 2)
     room = max(_WIDTH - len(hanging), _WIDTH // 2)

@@ -1,4 +1,4 @@
-"""A tree as it is read: what its nodes are about, for numbers and for classes.
+"""A tree as it is read: the content of its nodes, for numbers and for classes.
 
 Text, Graphviz, pictures and pages ask a view for the words and equations of a node, so
 none of them has to know what the target is.
@@ -6,6 +6,7 @@ none of them has to know what the target is.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,11 +18,19 @@ from secret_jax.data.rows import Table
 from secret_jax.data.validation import validated_targets
 from secret_jax.inspect.colors import Scale
 from secret_jax.inspect.cost import reading_cost
-from secret_jax.inspect.other_names import renamed
-from secret_jax.inspect.rest import rest_of
-from secret_jax.inspect.words import clip_facts, node_facts
+from secret_jax.inspect.equations import model_in_original_units
+from secret_jax.inspect.notes import clipped_to
+from secret_jax.inspect.printing import counted_rows, number
+from secret_jax.inspect.rounding import rounded_model
+from secret_jax.losses.numbers import SquaredError
 from secret_jax.tree import routing
 from secret_jax.tree.structure import Tree
+from secret_jax.tree.walk import values_at
+
+# The mean of a node is told in steps of this share of the target's deviation.
+_STEP_OF_MEAN = 1e-2
+# A standardised error below it is what float32 leaves of an exact fit.
+_EXACT = 1e-7
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -36,41 +45,20 @@ class TreeView(ABC):
 
     tree: Tree
 
-    def named(self, feature_names: Sequence[str] | None) -> Self:
-        """The view with other names for the columns, if any are given."""
-        return replace(self, tree=renamed(self.tree, feature_names))
-
     @property
     @abstractmethod
     def title(self) -> str:
-        """What the tree predicts."""
+        """Name of what the tree predicts."""
 
     @property
     @abstractmethod
     def target(self) -> str:
-        """What a number that is predicted is called."""
-
-    @property
-    @abstractmethod
-    def equations(self) -> list[Tree]:
-        """The tree as it predicts one output, for every equation of a leaf."""
+        """Name of a number that is predicted."""
 
     @property
     @abstractmethod
     def keys(self) -> list[str]:
-        """What the marks of the text mean, in lines."""
-
-    @abstractmethod
-    def fact_parts(self, node: int) -> list[str]:
-        """Rows of a node, what they are like, and last the error of its model."""
-
-    def facts(self, node: int) -> str:
-        """`fact_parts` in one line."""
-        return ", ".join(self.fact_parts(node))
-
-    @abstractmethod
-    def range_facts(self, node: int, precision: int | None = None) -> str:
-        """Between which values a node predicts; empty where nothing bounds them."""
+        """Lines that explain the marks of the text."""
 
     @property
     @abstractmethod
@@ -78,39 +66,79 @@ class TreeView(ABC):
         """Colours of the nodes, by what their rows are like."""
 
     @abstractmethod
-    def targets(self, table: Table, X: Any, y: Any) -> np.ndarray:
-        """The targets of rows as the equations mean them, shape (n_rows,).
+    def fact_parts(self, node: int) -> list[str]:
+        """Rows of a node, what they are like, and last the error of its model."""
 
-        Numbers less what curves say; of classes their positions.
-        """
+    @abstractmethod
+    def range_facts(self, node: int, precision: int | None = None) -> str:
+        """Range of the predictions of a node; empty where nothing bounds them."""
+
+    @abstractmethod
+    def targets(self, table: Table, X: Any, y: Any) -> np.ndarray:
+        """Targets of rows, shape (n_rows,): numbers, or positions of classes."""
 
     @abstractmethod
     def said(self, table: Table, node: int | None = None) -> np.ndarray:
-        """What is predicted for rows, by the tree or by one of its nodes."""
+        """Predictions for rows, by the tree or by one of its nodes."""
+
+    @property
+    @abstractmethod
+    def equations(self) -> list[Tree]:
+        """The tree restricted to one output, for every equation of a leaf."""
+
+    def equations_of(self, node: int) -> list[Tree]:
+        """Those of the `equations` that are shown in a node."""
+        del node
+        return self.equations
 
     def bar(self, node: int) -> list[tuple[float, str]]:
         """Shares of a node with their colours, for a stacked bar; empty of numbers."""
         del node
         return []
 
-    def tells(self, node: int, equation: int) -> bool:
-        """Whether an equation says anything in a node."""
-        del node, equation
-        return True
-
-    def without_curves(self) -> Self:
-        """The view of what curves in front of the tree leave, if there are any."""
-        return self.of(rest_of(self.tree))
+    def facts(self, node: int) -> str:
+        """`fact_parts` in one line."""
+        return ", ".join(self.fact_parts(node))
 
     def of(self, tree: Tree) -> Self:
         """Another tree for the same targets, read in the same way."""
         return replace(self, tree=tree)
 
+    def named(self, feature_names: Sequence[Any] | None) -> Self:
+        """The view with other names for the columns, if any are given.
+
+        Raises
+        ------
+        ValueError
+            If there are more or fewer names than columns, or two are equal.
+        """
+        if feature_names is None:
+            return self
+        schema = self.tree.schema
+        names, n_columns = tuple(map(str, feature_names)), len(schema.names)
+        if isinstance(feature_names, str) or len(names) != n_columns:
+            text = isinstance(feature_names, str)
+            raise ValueError(
+                f"feature_names should hold a name for each of the {n_columns} columns "
+                "that the tree was fitted on, got "
+                f"{repr(feature_names) if text else len(names)}."
+            )
+        if len(set(names)) < n_columns:
+            twice = next(name for name in names if names.count(name) > 1)
+            raise ValueError(
+                f"feature_names holds {twice!r} twice; give distinct names."
+            )
+        return self.of(replace(self.tree, schema=replace(schema, names=names)))
+
     def n_numbers(self, precision: int | None = None) -> int:
-        """Numbers to read in the splits, equations and curves."""
-        costs = [reading_cost(tree, precision) for tree in self.equations]
-        # The splits are the same for all of them.
-        return costs[0].splits + sum(cost.leaves + cost.curves for cost in costs)
+        """Numbers to read in the splits and equations."""
+        (first, *others) = self.equations
+        return reading_cost(self.tree if others else first, precision)
+
+    def row_facts(self, node: int) -> str:
+        """Number of training rows in a node, with their share."""
+        tree = self.tree
+        return f"{counted_rows(tree.weight[node])} ({share_of_rows(tree, node)})"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -119,14 +147,13 @@ class NumberView(TreeView):
 
     Attributes
     ----------
-    output, n_outputs : int
-        Which one it is of how many that were fitted.
     name : str
         Of the target; equations may say something else, its logarithm for example.
+    output, n_outputs : int
+        Which one it is of how many that were fitted.
     """
 
     name: str
-
     output: int = 0
     n_outputs: int = 1
 
@@ -137,7 +164,7 @@ class NumberView(TreeView):
     @property
     def target(self) -> str:
         """See `TreeView`."""
-        return self.name if self.tree.loss is not None else self.title
+        return self.name
 
     @property
     def equations(self) -> list[Tree]:
@@ -145,23 +172,36 @@ class NumberView(TreeView):
 
     @property
     def keys(self) -> list[str]:
-        tree = self.tree
-        error = (
-            "error: root mean squared error" if tree.loss is None else "loss: mean loss"
-        )
-        where = "both on the training rows"
-        if tree.kept is not None:
-            where = "of training rows left out in turn"
-        return [f"[n]: node n; mean: of the target; {error}; {where}"]
+        name = self.tree.loss.error_name
+        error = f"{name.split()[-1]}: {name}"
+        return [f"[n]: node n; mean: of the target; {error}; both on the training rows"]
 
     def fact_parts(self, node: int) -> list[str]:
-        return node_facts(self.tree, node).split(", ")
+        tree, mean = self.tree, float(self.means[node])
+        rows = self.row_facts(node)
+        if not isinstance(tree.loss, SquaredError):
+            loss = number(float(tree.train_error[node].sum()), digits=3)
+            return [rows, f"mean {number(mean, digits=3)}", f"loss {loss}"]
+        scale = tree.schema.target_scale
+        error = math.sqrt(max(float(tree.train_error[node, 0]), 0.0))
+        error = 0.0 if error < _EXACT else error * scale
+        mean = round(mean, round(-math.log10(_STEP_OF_MEAN * scale)))
+        return [rows, f"mean {number(mean)}", f"error {number(error, digits=3)}"]
 
     def range_facts(self, node: int, precision: int | None = None) -> str:
-        return clip_facts(self.tree, node, precision)
+        model = rounded_model(model_in_original_units(self.tree, node), precision)
+        return clipped_to(model.low, model.high) if model.terms else ""
 
-    def actual(self, X: Any, y: Any) -> np.ndarray:
-        """The target of rows, shape (n_rows,); ``y`` may hold all that were fitted."""
+    def bounds(self, node: int) -> str:
+        """`range_facts` for whoever does not know of clipping."""
+        model = rounded_model(model_in_original_units(self.tree, node))
+        if not model.terms or math.isinf(model.low):
+            return ""
+        return f"predicts at least {number(model.low)} and at most {number(model.high)}"
+
+    def targets(self, table: Table, X: Any, y: Any) -> np.ndarray:
+        """See `TreeView`; ``y`` may hold all outputs that were fitted."""
+        del table
         values = validated_targets(y, X)
         if values.shape[1] not in (1, self.n_outputs):
             raise ValueError(
@@ -170,23 +210,13 @@ class NumberView(TreeView):
             )
         return values[:, self.output if values.shape[1] > 1 else 0]
 
-    def targets(self, table: Table, X: Any, y: Any) -> np.ndarray:
-        """See `TreeView`."""
-        actual = self.actual(X, y)
-        if self.tree.additive is None:
-            return actual
-        curves = self.tree.additive.predict(table)[:, None]
-        return actual - self.tree.schema.restore_targets(curves)
-
     def said(self, table: Table, node: int | None = None) -> np.ndarray:
         """See `TreeView`."""
         tree = self.tree
         if node is None:
             return np.asarray(routing.predict(tree, table), np.float64)
-        value = routing.values_at(tree, table, np.full(len(table.x), node))
-        if tree.loss is not None:
-            value = tree.loss.prediction(value)
-        return tree.schema.restore_targets(value)
+        value = values_at(tree, table, np.full(len(table.x), node))
+        return tree.schema.restore_targets(tree.loss.prediction(value))
 
     @property
     def means(self) -> np.ndarray:
@@ -198,3 +228,9 @@ class NumberView(TreeView):
         means = self.means.tolist()
         scale = Scale(means)
         return [scale.color(mean) for mean in means]
+
+
+def share_of_rows(tree: Tree, node: int) -> str:
+    """Share of the training rows that are in a node, in percent."""
+    share = float(tree.weight[node] / tree.weight[0]) if tree.weight[0] > 0 else 0.0
+    return f"{number(100 * share, digits=3)} %"

@@ -1,52 +1,102 @@
-"""How a tree is read, by what it predicts."""
+"""Choice of how a tree is read, by what it predicts."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.classes import Classes
 from secret_jax.inspect.tree_view import NumberView, TreeView
 from secret_jax.tree.structure import Tree
 
+Readable: TypeAlias = Any
+"""A tree, a view of it, or a fitted estimator of one."""
+
+
+def as_view(
+    tree: Readable,
+    output: int | str | None = None,
+    feature_names: Sequence[Any] | None = None,
+) -> TreeView:
+    """Choose how a tree is read, if it is not a view already.
+
+    Parameters
+    ----------
+    output : int or str, optional
+        Which of several outputs, or which class against all others.
+    feature_names : sequence of str, optional
+        Other names for the columns, one for each that the tree was fitted on.
+
+    Raises
+    ------
+    ValueError
+        If several numbers are predicted and ``output`` is not given, or there is none
+        of that name, or the names do not fit.
+    """
+    if isinstance(tree, TreeView):
+        view = tree
+    elif isinstance(tree, Tree):
+        view = view_of(tree, output=output)
+    else:
+        check_is_fitted(tree)
+        view = view_of(tree.tree_, Classes.of_estimator(tree), output)
+    return view.named(feature_names)
+
 
 def view_of(
     tree: Tree, classes: Classes | None = None, output: int | str | None = None
 ) -> TreeView:
-    """A tree as it is read.
+    """Choose how a tree is read; see `as_view`.
 
     Parameters
     ----------
     classes : Classes, optional
         By default those that the outputs are named for; of two classes the first one
         has no name there, and is called "not ...".
-    output : int or str, optional
-        Which of several outputs, or which class against all others.
+    """
+    names = tree.schema.target_names
+    known = Classes.of_tree(tree)
+    if known is not None:
+        classes = classes or known
+        only = None if output is None else classes.position(output)
+        only = only if len(names) > 1 else None
+        return ClassView(tree=tree, classes=classes, only=only)
+    if output is None and len(names) > 1:
+        raise ValueError(
+            f"The tree has {len(names)} outputs: {', '.join(map(repr, names))}. "
+            "Say which one to read with output=."
+        )
+    one = tree.output(0 if output is None else output)
+    which = names.index(output) if isinstance(output, str) else int(output or 0)
+    return NumberView(tree=one, name=names[which], output=which, n_outputs=len(names))
+
+
+def outputs_of(tree: Readable, output: int | str | None = None) -> Tree:
+    """Choose a tree with all outputs, or one that is named.
 
     Raises
     ------
     ValueError
-        If several numbers are predicted and ``output`` is not given, or there is none
-        of that name.
+        As in `as_view`, or if the first of two classes is asked for.
     """
-    names = tree.schema.target_names
-    known = Classes.of_tree(tree)
-    if known is None:
-        if output is None and len(names) > 1:
+    if isinstance(tree, Tree):
+        whole = tree
+        if output is None:
+            return tree
+    else:
+        check_is_fitted(tree)
+        whole = tree.tree_
+    if output is None and whole.n_outputs > 1:
+        return whole
+    view = as_view(tree, output)
+    if isinstance(view, ClassView) and output is not None and whole.n_outputs == 1:
+        second = view.classes.labels[1]
+        if view.classes.position(output) == 0:
             raise ValueError(
-                f"The tree has {len(names)} outputs: {', '.join(map(repr, names))}. "
-                "Say which one to read with output=."
+                f"Of two classes the tree has the equation of the second, {second!r}; "
+                f"leave output={output!r} out."
             )
-        one = tree.output(0 if output is None else output)
-        which = names.index(output) if isinstance(output, str) else int(output or 0)
-        if len(names) == 1 and tree.loss is None:
-            one = tree
-        return NumberView(
-            tree=one, name=names[which], output=which, n_outputs=len(names)
-        )
-    classes = classes or known
-    only = None if output is None else classes.position(output)
-    return ClassView(tree=tree, classes=classes, only=only if len(names) > 1 else None)
-
-
-def as_view(tree: Tree | TreeView) -> TreeView:
-    """A tree as it is read, if it is not that already."""
-    return view_of(tree) if isinstance(tree, Tree) else tree
+    return view.equations[0]

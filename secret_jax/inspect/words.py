@@ -1,7 +1,4 @@
-"""Splits, models and sizes of the nodes in words.
-
-The picture and the explanations say the same as the text because all of them ask here.
-"""
+"""Splits, equations and paths in words, for text, pictures and explanations."""
 
 from __future__ import annotations
 
@@ -9,39 +6,40 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from secret_jax.inspect.arguments import MOST_CATEGORIES
 from secret_jax.inspect.equations import (
     CategorySplit,
-    LinearModel,
     LinearSplit,
     Side,
-    mixture_range,
     model_in_original_units,
-    range_of_node,
     split_in_original_units,
 )
-from secret_jax.inspect.printing import counted, counted_rows, number, quoted
+from secret_jax.inspect.printing import counted, number, quoted
 from secret_jax.inspect.rounding import (
     PrintedTerm,
     printed_model,
-    rounded_model,
     rounded_output,
     rounded_split,
 )
-from secret_jax.tree.kept import KINDS
 from secret_jax.tree.structure import SplitKind, Tree
 
-# The mean of a node is told in steps of this share of the target's deviation.
-_DIGITS_OF_MEAN = 1e-2
-_DIGITS_OF_RANGE = 5  # of leaves that keep rows
 _MOVING = 5  # columns that are named where equations have no room
-_COLUMNS_SHOWN = 8  # of those with missing values, in the head of the text
-# A standardised error below it is what float32 leaves of an exact fit.
-_EXACT = 1e-7
+_TERMS_OF_PATH = 4  # of each condition on the way to a node
 
 
-def split_sentence(
+def split_sentence(tree: Tree, node: int, **options: Any) -> str:
+    """Write the condition of a split in one line; see `split_parts`."""
+    return " ".join(split_parts(tree, node, **options))
+
+
+def model_equation(tree: Tree, node: int, **options: Any) -> str:
+    """Write the equation of a node in one line; see `model_parts`."""
+    return " ".join(model_parts(tree, node, **options))
+
+
+def split_parts(
     tree: Tree,
     node: int,
     *,
@@ -49,8 +47,8 @@ def split_sentence(
     max_terms: int | None = None,
     max_categories: int | None = MOST_CATEGORIES,
     side: Side = "left",
-) -> str:
-    """The condition under which a row goes to one side of a split.
+) -> list[str]:
+    """Write the condition under which a row goes to one side of a split.
 
     Parameters
     ----------
@@ -67,77 +65,26 @@ def split_sentence(
 
     Returns
     -------
-    str
-        For example ``"length - 2.26 weight <= 3.1"`` or ``"sex in {F, M}"``, of a gate
-        ``"length <= 3.1 (soft, width 0.2)"``, and where values were missing ``"length
-        <= 3.1 or missing"`` or ``"length is missing"``.
+    list of str
+        Parts between which a line may break, for example of ``"length - 2.26 weight <=
+        3.1"`` or ``"sex in {F, M}"``, of a gate ``"length <= 3.1 (soft, width 0.2)"``,
+        and where values were missing ``"length <= 3.1 or missing"`` or ``"length is
+        missing"``.
 
     Raises
     ------
     ValueError
         If the node does not exist or is a leaf.
     """
-    return " ".join(
-        split_parts(
-            tree,
-            node,
-            precision=precision,
-            max_terms=max_terms,
-            max_categories=max_categories,
-            side=side,
-        )
-    )
-
-
-def model_equation(
-    tree: Tree,
-    node: int,
-    *,
-    precision: int | None = None,
-    max_terms: int | None = None,
-) -> str:
-    """The equation of a node's model, its terms sorted by the size of their effect.
-
-    Parameters
-    ----------
-    node : int
-        A leaf or an inner node.
-    precision : int, optional
-        Significant digits relative to the effect; 3 by default.
-    max_terms : int, optional
-        Terms that are shown; of the others their mean in the node is told.
-
-    Returns
-    -------
-    str
-        For example ``"rings = 2.31 + 12.1 shell_weight - 3.2 height"``.
-
-    Raises
-    ------
-    ValueError
-        If the node does not exist.
-    """
-    return " ".join(model_parts(tree, node, precision=precision, max_terms=max_terms))
-
-
-def split_parts(
-    tree: Tree,
-    node: int,
-    *,
-    precision: int | None = None,
-    max_terms: int | None = None,
-    max_categories: int | None = MOST_CATEGORIES,
-    side: Side = "left",
-) -> list[str]:
-    """The words of `split_sentence` in parts between which a line may break."""
     if side not in ("left", "right"):
         raise ValueError(f"side is {side!r}; choose 'left' or 'right'.")
     split = split_in_original_units(tree, node)
     if isinstance(split, CategorySplit):
         sides = (split.left, split.right)
-        own, other = sides if side == "left" else sides[::-1]
-        return list(_membership(quoted(split.name), own, other, max_categories))
-    if _asks_whether_missing(tree, node, split):
+        listed, other = sides if side == "left" else sides[::-1]
+        return list(_membership(quoted(split.name), listed, other, max_categories))
+    hard_axis = tree.kind[node] == SplitKind.AXIS and split.width == 0
+    if hard_axis and split.terms[0].asks == "missing":
         # The indicator is 1 where the value is missing.
         missing = (side == "left") == (not split.at_most)
         return [f"{quoted(split.terms[0].name)} is {'' if missing else 'not '}missing"]
@@ -156,10 +103,7 @@ def split_parts(
 
 
 def _place(tree: Tree, split: LinearSplit) -> tuple[str, str] | None:
-    """The ordered column of a hard split, and the place that is compared with.
-
-    None where the split is on anything else than places: they say more by name.
-    """
+    """Name and level of a hard split on an ordered category or date, if it is one."""
     if split.width > 0 or len(split.terms) != 1 or split.terms[0].asks != "number":
         return None
     threshold = split.threshold
@@ -168,56 +112,27 @@ def _place(tree: Tree, split: LinearSplit) -> tuple[str, str] | None:
 
 
 def _remark(split: LinearSplit, side: Side) -> str:
-    """What there is to say of missing values and of a gate's width."""
+    """Write where missing values go, and the width of a gate."""
     if split.width > 0:
-        known = split.missing_value
-        missing = "" if known is None else f", missing as {number(known)}"
+        filled = split.missing_value
+        missing = "" if filled is None else f", missing as {number(filled)}"
         return f" (soft, width {number(split.width)}{missing})"
     if split.missing_left is None:
         return ""
     return " or missing" if split.missing_left == (side == "left") else ""
 
 
-def _asks_whether_missing(tree: Tree, node: int, split: LinearSplit) -> bool:
-    """Whether a split tells the missing values of one column from the others."""
-    hard_axis = tree.kind[node] == SplitKind.AXIS and split.width == 0
-    return bool(hard_axis and split.terms[0].asks == "missing")
-
-
-def missing_facts(tree: Tree) -> str:
-    """What missing numbers count as in sums, and which columns hold none; or empty."""
-    schema = tree.schema
-    means, nothing = [], []
-    for column, share in schema.missing_shares:
-        if share >= 1:
-            nothing.append(quoted(schema.names[column]))
-            continue
-        mean = number(schema.center[schema.position_of(column)], digits=4)
-        percent = number(100 * share, digits=2)
-        means.append(f"{quoted(schema.names[column])} {mean} ({percent} % missing)")
-    facts = []
-    for fact, columns in (
-        ("missing numbers count as means in sums", means),
-        ("left out, without any value", nothing),
-    ):
-        hidden = len(columns) - _COLUMNS_SHOWN
-        more = f" and {hidden} more" if hidden > 0 else ""
-        if columns:
-            facts.append(f"{fact}: {', '.join(columns[:_COLUMNS_SHOWN])}{more}")
-    return "; ".join(facts)
-
-
 def _membership(
-    name: str, own: tuple, other: tuple, max_categories: int | None
+    name: str, listed: tuple, other: tuple, max_categories: int | None
 ) -> Iterator[str]:
-    most = len(own) if max_categories is None else max_categories
-    inverted = len(own) > most >= len(other)
-    listed = other if inverted else own
-    if len(listed) == most + 1:  # its name takes no more room than a count
+    most = len(listed) if max_categories is None else max_categories
+    inverted = len(listed) > most >= len(other)
+    shown = other if inverted else listed
+    if len(shown) == most + 1:  # its name takes no more room than a count
         most += 1
-    items = [quoted(category) for category in listed[:most]]
-    if len(listed) > most:
-        items.append(f"... {len(listed) - most} more")
+    items = [quoted(category) for category in shown[:most]]
+    if len(shown) > most:
+        items.append(f"... {len(shown) - most} more")
     yield f"{name} {'not in' if inverted else 'in'}"
     for i, item in enumerate(items or [""]):
         first, last = i == 0, i >= len(items) - 1
@@ -243,10 +158,30 @@ def model_parts(
     max_terms: int | None = None,
     max_categories: int | None = MOST_CATEGORIES,
 ) -> list[str]:
-    """The words of `model_equation` in parts between which a line may break."""
-    kept = _kept_facts(tree, node)
-    if kept:
-        return [f"{quoted(tree.schema.target_name)} =", *kept]
+    """Write the equation of a node, its terms sorted by the size of their effect.
+
+    Parameters
+    ----------
+    node : int
+        A leaf or an inner node.
+    precision : int, optional
+        Significant digits relative to the effect; 3 by default.
+    max_terms : int, optional
+        Terms that are shown; of the others their mean in the node is told.
+    max_categories : int or None
+        As in `split_parts`.
+
+    Returns
+    -------
+    list of str
+        Parts between which a line may break, for example of ``"rings = 2.31 + 12.1
+        shell_weight - 3.2 height"``.
+
+    Raises
+    ------
+    ValueError
+        If the node does not exist.
+    """
     model = model_in_original_units(tree, node)
     constant, terms, hidden = printed_model(model, precision, max_terms)
     summands = [(term.factor, term_words(term, max_categories)) for term in terms]
@@ -254,23 +189,31 @@ def model_parts(
         summands.insert(0, (constant, ""))
     parts = [f"{quoted(model.target)} =", *_sum(summands)]
     if hidden:
-        parts += _of_hidden(model, hidden, precision)
+        mean = sum(term.factor * (term.here - term.at) for term in hidden)
+        mean = rounded_output(mean, model.target_spread, precision)
+        count = counted(len(hidden), "smaller term", "smaller terms")
+        sign = "-" if mean < 0 else "+"
+        parts.append(f"{sign} {number(abs(mean))} (mean of {count})")
     return parts
 
 
-def _of_hidden(
-    model: LinearModel, hidden: Sequence[PrintedTerm], precision: int | None
-) -> list[str]:
-    """What terms that are not shown add on average in the node."""
-    mean = sum(term.factor * (term.here - term.at) for term in hidden)
-    mean = rounded_output(mean, model.target_spread, precision)
-    sign = "-" if mean < 0 else "+"
-    terms = counted(len(hidden), "smaller term", "smaller terms")
-    return [f"{sign} {number(abs(mean))} (mean of {terms})"]
+def term_words(term: PrintedTerm, max_categories: int | None = MOST_CATEGORIES) -> str:
+    """Write what the factor of a term is multiplied by."""
+    name, categories = term.main.name, term.categories
+    if term.main.asks == "missing" or categories == (None,):
+        return f"[{name} is missing]"
+    if not categories:
+        if term.at == 0:
+            return quoted(name)
+        return f"({quoted(name)} {'-' if term.at > 0 else '+'} {number(abs(term.at))})"
+    if len(categories) == 1:
+        return f"[{name} = {categories[0]}]"
+    # There is no other side to list instead.
+    return f"[{' '.join(_membership(name, categories, categories, max_categories))}]"
 
 
 def most_moving(equations: Sequence[Tree], node: int) -> list[str]:
-    """How many equations a node has, and the columns that move them most, in parts."""
+    """Count the equations of a node, and name the columns that move them most."""
     effects: defaultdict[str, float] = defaultdict(float)
     for tree in equations:
         for term in model_in_original_units(tree, node).terms:
@@ -281,37 +224,8 @@ def most_moving(equations: Sequence[Tree], node: int) -> list[str]:
     return [f"{words}, moved most by {most[0]}", *most[1:]] if most else [words]
 
 
-def _kept_facts(tree: Tree, node: int) -> list[str]:
-    """What a leaf does with rows that it keeps; empty if it keeps none."""
-    kept = tree.kept
-    if kept is None or not kept.n_rows_of(node):
-        return []
-    rows = counted(kept.n_rows_of(node), "row", "rows")
-    bandwidth = number(float(kept.bandwidth[node]), digits=2)
-    return [f"{KINDS[kept.degree]} of {rows},", f"bandwidth {bandwidth}"]
-
-
-def term_words(term: PrintedTerm, max_categories: int | None = MOST_CATEGORIES) -> str:
-    """What the factor of a term is multiplied by, in words."""
-    if term.asks == "missing":
-        return f"[{term.name} is missing]"
-    if term.asks == "number":
-        name = quoted(term.name)
-        if term.at == 0:
-            return name
-        sign = "-" if term.at > 0 else "+"
-        return f"({name} {sign} {number(abs(term.at))})"
-    if len(term.categories) == 1:
-        (category,) = term.categories
-        if category is None:
-            return f"[{term.name} is missing]"
-        return f"[{term.name} = {category}]"
-    own = term.categories  # there is no other side to list instead
-    return f"[{' '.join(_membership(term.name, own, own, max_categories))}]"
-
-
 def _sum(summands: Sequence[tuple[float, str]], *, bare: bool = False) -> list[str]:
-    """A sum in parts; a factor of one is only left out of a ``bare`` sum."""
+    """Write a sum in parts; a factor of one is only left out of a ``bare`` sum."""
     parts = []
     for value, name in summands:
         sign = ("-" if value < 0 else "") if not parts else "- " if value < 0 else "+ "
@@ -322,62 +236,38 @@ def _sum(summands: Sequence[tuple[float, str]], *, bare: bool = False) -> list[s
     return parts or ["0"]
 
 
-def node_facts(tree: Tree, node: int) -> str:
-    """Rows, their share, mean of the target, and error of a node."""
-    rows = f"{counted_rows(tree.weight[node])} ({share_of_rows(tree, node)})"
-    mean = float(tree.schema.restore_target(tree.mean[node, 0]))
-    if tree.loss is not None:
-        loss = number(float(tree.train_error[node].sum()), digits=3)
-        return f"{rows}, mean {number(mean, digits=3)}, loss {loss}"
-    error = number(_root_mean_squared_error(tree, node), digits=3)
-    step = _DIGITS_OF_MEAN * tree.schema.target_scale
-    mean = number(round(mean, round(-math.log10(step))))
-    return f"{rows}, mean {mean}, error {error}"
+def path_sentence(tree: Tree, node: int, precision: int | None = None) -> str:
+    """Write the conditions on the way to a node.
 
+    Of several bounds on one column in one direction only the tightest is told.
 
-def share_of_rows(tree: Tree, node: int) -> str:
-    """Share of the training rows that are in a node, in percent."""
-    share = float(tree.weight[node] / tree.weight[0]) if tree.weight[0] > 0 else 0.0
-    return f"{number(100 * share, digits=3)} %"
-
-
-def _root_mean_squared_error(tree: Tree, node: int) -> float:
-    """Training error of a node in units of the target."""
-    error = math.sqrt(max(float(tree.train_error[node, 0]), 0.0))
-    return 0.0 if error < _EXACT else error * tree.schema.target_scale
-
-
-def clip_facts(tree: Tree, node: int, precision: int | None = None) -> str:
-    """The range to which a node's predictions are clipped; empty if it has none."""
-    if tree.kept is not None and tree.kept.n_rows_of(node):
-        return _clipped_to(*range_of_node(tree, node), digits=_DIGITS_OF_RANGE)
-    model = rounded_model(model_in_original_units(tree, node), precision)
-    return _clipped_to(model.low, model.high) if model.terms else ""
-
-
-def bounds_in_words(tree: Tree, node: int) -> str:
-    """Between which values a node predicts, for whoever does not know of clipping."""
-    low, high = range_of_node(tree, node)
-    if tree.kept is None or not tree.kept.n_rows_of(node):
-        model = rounded_model(model_in_original_units(tree, node))
-        if not model.terms:
-            return ""
-        low, high = model.low, model.high
-    if math.isinf(low):
-        return ""
-    return f"predicts at least {number(low)} and at most {number(high)}"
-
-
-def mixture_facts(tree: Tree) -> str:
-    """The range to which mixtures of leaves are clipped; empty if each leaf is."""
-    if tree.n_outputs == 1:
-        return _clipped_to(*mixture_range(tree), digits=5)
-    each = [tree.output(which) for which in range(tree.n_outputs)]
-    clipped = [(one.schema.target_name, mixture_facts(one)) for one in each]
-    return ", ".join(f"{name} {facts}" for name, facts in clipped if facts)
-
-
-def _clipped_to(low: float, high: float, digits: int | None = None) -> str:
-    if math.isinf(low):
-        return ""
-    return f"clipped to [{number(low, digits)}, {number(high, digits)}]"
+    Examples
+    --------
+    ``"length <= 3.1 and sex in {F, M}"``; of the root ``"all rows"``.
+    """
+    conditions: dict[Any, tuple[float, str]] = {}
+    steps: list[tuple[int, Side]] = []
+    while node:
+        parent = int(tree.parent[node])
+        steps.append((parent, "left" if tree.left[parent] == node else "right"))
+        node = parent
+    for parent, side in reversed(steps):
+        options = {"precision": precision, "max_terms": _TERMS_OF_PATH, "side": side}
+        sentence = split_sentence(tree, parent, **options)
+        split = split_in_original_units(tree, parent)
+        key, bound = (parent, False, False), 0.0
+        # Where missing values have a side of their own, a looser bound is not implied
+        # by a tighter one.
+        if (
+            isinstance(split, LinearSplit)
+            and len(split.terms) == 1
+            and split.missing_left is None
+        ):
+            below = split.at_most == (side == "left")
+            key = (split.terms[0].label, below, split.width > 0)
+            bound = split.threshold if below else -split.threshold
+        if key in conditions and bound > conditions[key][0]:
+            continue
+        conditions.pop(key, None)
+        conditions[key] = (bound, sentence)
+    return " and ".join(words for _, words in conditions.values()) or "all rows"

@@ -24,7 +24,7 @@ from secret_jax.learners.thresholds import (
     cuts_of,
 )
 from secret_jax.models.interface import LeafModel
-from secret_jax.models.least_squares import Constant, LeastSquares
+from secret_jax.models.linear import Constant, LeastSquares
 from secret_jax.runtime.values import at_least, real
 from secret_jax.splits.axis import Projections, projections, split_of
 from secret_jax.splits.interface import Node, Split, SplitFinder

@@ -9,8 +9,8 @@ import numpy as np
 from jaxtyping import Bool, Float
 from sklearn.utils._param_validation import StrOptions
 
-from secret_jax.models.interface import LeafModel, Models
-from secret_jax.models.least_squares import means
+from secret_jax.models.interface import LeafModel, Levels, Models
+from secret_jax.models.linear import means
 from secret_jax.models.statistics import NodeStatistics
 from secret_jax.runtime.progress import UNTOLD, Stage
 from secret_jax.runtime.values import real
@@ -74,11 +74,10 @@ class M5Linear(LeafModel):
         "smoothing": [real(0.0)],
         "attributes": [StrOptions({"all", "tested"})],
     }
-    corrects_parent: ClassVar[bool] = False
 
-    def toward(self, statistics: NodeStatistics, base: np.ndarray) -> Models:
-        """Fit the nodes' own models after elimination, not smoothed yet: see `fit`."""
-        del base
+    def fit(self, statistics: NodeStatistics, parent: np.ndarray) -> Models:
+        """Fit the nodes' own models after elimination, not smoothed yet."""
+        del parent
         model, spent = means(statistics), np.ones(len(statistics.weight))
         for which in range(statistics.n_outputs):
             own = statistics.output(which)
@@ -87,15 +86,19 @@ class M5Linear(LeafModel):
             model[:, which, 0] -= np.einsum("ni,ni->n", slopes, own.mean[:, :-1])
             used = np.count_nonzero(slopes, axis=1)
             spent += used / statistics.n_outputs
-        return Models(model, np.minimum(statistics.weight, spent))
+        return Models(model, np.minimum(statistics.weight, spent), False)
 
-    def fit(
-        self, statistics: NodeStatistics, tree: Tree, stage: Stage = UNTOLD
+    def fit_tree(
+        self,
+        tree: Tree,
+        statistics: NodeStatistics,
+        levels: Levels,
+        stage: Stage = UNTOLD,
     ) -> Models:
         """Fit the nodes' own models and smooth them; the degrees are those before."""
         if self.attributes == "tested":
             statistics = _without(statistics, ~asked_below(tree))
-        own = super().fit(statistics, tree, stage)
+        own = super().fit_tree(tree, statistics, levels, stage)
         coefficient = own.coefficient.copy()
         # A prediction is a share of the node's own, plus a model from above.
         share = np.ones(len(tree.parent))

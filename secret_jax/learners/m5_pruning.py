@@ -7,8 +7,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from secret_jax.learners.m5_leaves import M5Linear
-from secret_jax.models.attach import attach_one
+from secret_jax.losses.classes import ClassLoss
+from secret_jax.losses.numbers import SquaredError
+from secret_jax.losses.quantile import Quantile
 from secret_jax.models.errors import node_errors
+from secret_jax.models.fitting import fit_models
 from secret_jax.prune.interface import Evidence, Pruned, PruningRule
 from secret_jax.prune.path import TIE
 from secret_jax.tree.degrees import model_degrees
@@ -52,13 +55,14 @@ class M5Pruning(PruningRule):
         """Prune; the value is the estimated error, summed over the rows."""
         if isinstance(evidence.leaf, M5Linear):
             own_models = replace(evidence.leaf, smoothing=0.0)
-            judged = attach_one(tree, evidence.training, own_models)
+            judged = fit_models([tree], [evidence.training], own_models)[0]
         else:
             judged = tree
         spent, n = model_degrees(judged), judged.weight
-        if tree.loss is not None and tree.loss.of_classes:  # which share their rows
+        if isinstance(tree.loss, ClassLoss):  # classes share their rows
             spent = spent * tree.loss.n_free(tree.n_outputs)
-        error = node_errors(judged, evidence.training, absolute=tree.loss is None)
+        absolute = Quantile() if isinstance(tree.loss, SquaredError) else None
+        error = node_errors(judged, evidence.training, loss=absolute)
         best = np.array(list(map(_estimated, error, spent, n)))
         keep = np.zeros(tree.n_nodes, bool)
         for node in np.flatnonzero(~tree.is_leaf)[::-1]:  # children before parents

@@ -15,7 +15,7 @@ from secret_jax.learners.thresholds import (
     best_threshold,
     cuts_of,
 )
-from secret_jax.models.least_squares import LeastSquares
+from secret_jax.models.linear import LeastSquares
 from secret_jax.runtime.linalg import matmul, unit_vectors
 from secret_jax.runtime.values import at_least, real
 from secret_jax.splits.axis import Candidates, projections, roles_of, split_of

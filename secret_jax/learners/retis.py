@@ -15,7 +15,7 @@ from secret_jax.learners.thresholds import (
     best_threshold,
     cuts_of,
 )
-from secret_jax.models.least_squares import LeastSquares
+from secret_jax.models.linear import LeastSquares
 from secret_jax.runtime.values import real
 from secret_jax.splits.axis import projections, split_of
 from secret_jax.splits.interface import Node, Split, SplitFinder

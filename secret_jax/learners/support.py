@@ -18,7 +18,7 @@ from secret_jax.learners.sign_tests import (
     t_statistics,
 )
 from secret_jax.models.interface import LeafModel
-from secret_jax.models.least_squares import Constant, LeastSquares
+from secret_jax.models.linear import Constant, LeastSquares
 from secret_jax.runtime.linalg import matmul
 from secret_jax.runtime.values import real
 from secret_jax.splits.axis import projections, split_of

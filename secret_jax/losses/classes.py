@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import expit, log_expit, log_softmax, softmax
+from scipy.special import log_expit, log_softmax
 
-from secret_jax.losses.interface import Loss
+from secret_jax.losses.interface import Loss, Pair
 
 # A class that is not there has this share: its logarithm is a number.
 _LEAST_SHARE = 1e-12
@@ -31,14 +31,22 @@ def class_in_words(name: str) -> str:
     return f"class {name}"
 
 
+class ClassLoss(Loss):
+    """Base of the losses whose targets indicate classes, or are shares of them."""
+
+    def scaling(self, targets: np.ndarray, weight: np.ndarray) -> tuple[float, float]:
+        """Identity: indicators and frequencies are not scaled."""
+        del targets, weight
+        return 0.0, 1.0
+
+
 @dataclass(frozen=True, kw_only=True)
-class CrossEntropy(Loss):
+class CrossEntropy(ClassLoss):
     """Negative log-likelihood of classes, in nats.
 
-    The targets indicate classes, or are shares of them. Of two classes there is one
-    output, the second: its value is the log-odds. Of more there is one output for each
-    class, and probabilities are proportional to the exponentials of the values
-    (symmetric multinomial logistic regression).
+    Of two classes there is one output, the second: its value is the log-odds. Of more
+    there is one output for each class, and probabilities are proportional to the
+    exponentials of the values (symmetric multinomial logistic regression).
 
     Examples
     --------
@@ -51,18 +59,7 @@ class CrossEntropy(Loss):
     """
 
     is_likelihood: ClassVar[bool] = True
-    of_classes: ClassVar[bool] = True
     link: ClassVar = "softmax"
-
-    def scaling(
-        self,
-        measured: tuple[float, float],
-        targets: np.ndarray,
-        weight: np.ndarray,
-    ) -> tuple[float, float]:
-        """Identity: indicators and frequencies are not scaled."""
-        del measured, targets, weight
-        return 0.0, 1.0
 
     def n_free(self, n_outputs: int) -> int:
         """Number of free outputs: all but one of several, as shifts cancel."""
@@ -73,9 +70,9 @@ class CrossEntropy(Loss):
         name = class_in_words(target)
         return f"score of {name}" if several else f"log-odds of {name}"
 
-    def prediction(self, value: np.ndarray) -> np.ndarray:
-        """Probabilities of the outputs' classes."""
-        return expit(value) if value.shape[1] == 1 else softmax(value, axis=1)
+    def name_of_regression(self, n_outputs: int) -> str:
+        """Logistic."""
+        return "logistic" if n_outputs == 1 else "multinomial logistic"
 
     def losses(self, targets: np.ndarray, value: np.ndarray) -> np.ndarray:
         """Cross-entropy of each row, split over the outputs; see `Loss`."""
@@ -83,13 +80,11 @@ class CrossEntropy(Loss):
             return -targets * log_expit(value) - (1.0 - targets) * log_expit(-value)
         return -targets * log_softmax(value, axis=1)
 
-    def working(
-        self, targets: np.ndarray, value: np.ndarray, output: int
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def working(self, targets: np.ndarray, value: np.ndarray) -> Pair:
         """See `Loss`: for one class at a time, with the others fixed."""
-        probability = self.prediction(value)[:, output]
+        probability = self.prediction(value)
         curvature = np.maximum(probability * (1.0 - probability), _LEAST_CURVATURE)
-        return targets[:, output] - probability, curvature
+        return targets - probability, curvature
 
     def constant(self, targets: np.ndarray, weight: np.ndarray) -> np.ndarray:
         """Log-odds, or logarithms, of the class frequencies."""
@@ -109,11 +104,11 @@ class CrossEntropy(Loss):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Brier(Loss):
+class Brier(ClassLoss):
     """Squared errors of the probabilities of all classes (Brier 1950).
 
-    Models predict the class frequencies themselves. The training loss of the best
-    constant is the Gini impurity.
+    Models predict the class frequencies themselves; a single output stands for two
+    classes. The training loss of the best constant is the Gini impurity.
 
     Examples
     --------
@@ -122,38 +117,21 @@ class Brier(Loss):
     array([0.5])
     """
 
-    of_classes: ClassVar[bool] = True
     link: ClassVar = "clip"
-
-    def scaling(
-        self,
-        measured: tuple[float, float],
-        targets: np.ndarray,
-        weight: np.ndarray,
-    ) -> tuple[float, float]:
-        """Identity: indicators and frequencies are not scaled."""
-        del measured, targets, weight
-        return 0.0, 1.0
 
     def name_of_value(self, target: str, several: bool) -> str:
         """Name of the class frequency."""
         del several
         return f"share of {class_in_words(target)}"
 
-    def prediction(self, value: np.ndarray) -> np.ndarray:
-        """Class frequencies, clipped to [0, 1]."""
-        return np.clip(value, 0.0, 1.0)
-
     def losses(self, targets: np.ndarray, value: np.ndarray) -> np.ndarray:
-        """See `Loss`; a single output stands for two classes."""
+        """See `Loss`."""
         return (2.0 if value.shape[1] == 1 else 1.0) * (targets - value) ** 2
 
-    def working(
-        self, targets: np.ndarray, value: np.ndarray, output: int
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def working(self, targets: np.ndarray, value: np.ndarray) -> Pair:
         """See `Loss`."""
-        curvature = np.full(len(value), 4.0 if value.shape[1] == 1 else 2.0)
-        return curvature * (targets - value)[:, output], curvature
+        curvature = np.full(value.shape, 4.0 if value.shape[1] == 1 else 2.0)
+        return curvature * (targets - value), curvature
 
     def constant(self, targets: np.ndarray, weight: np.ndarray) -> np.ndarray:
         """Class frequencies."""

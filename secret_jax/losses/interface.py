@@ -1,186 +1,177 @@
 """Interface of losses: the meaning of raw predictions, and the cost of errors.
 
-Without a loss a tree predicts the values of its models, and errors are squared. With
-one, the models give raw predictions such as log-odds, and are fitted by iterated
-weighted least squares.
+A tree's models give raw predictions, such as log-odds; the loss says what they mean,
+and how they are fitted by iterated weighted least squares.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
 from jaxtyping import Float
+from scipy.special import expit, softmax
 
 from secret_jax.runtime.values import Value
+
+Link = Literal["identity", "exponential", "softmax", "clip"]
+Rows = Float[np.ndarray, "n_rows n_outputs"]
+Weights = Float[np.ndarray, " n_rows"]
+Outputs = Float[np.ndarray, " n_outputs"]
+Pair = tuple[np.ndarray, np.ndarray]
+
+# Logarithms of counts stay below this: exponentials are numbers.
+_HIGHEST = 30.0
+# Maximum Newton step of a row, reached where a prediction is confidently wrong:
+# parabolas hold nearby only.
+LONGEST_STEP = 4.0
+# Maximum weight of a row relative to the mean: where most rows are sure, the others
+# would dominate.
+_MOST_SHARE = 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Loss(Value, ABC):
-    """Base of the losses; a new one is a subclass with the methods below.
+    """Base of the losses; a new one is a subclass with the abstract methods below.
 
     ``value`` holds the raw predictions of a tree's models, one column for each output;
-    ``targets`` are in the units in which the rows are encoded.
+    ``targets`` are in the units in which the rows are encoded. Both, and what is
+    returned for every row, have the shape (n_rows, n_outputs).
     """
 
     predicts_means: ClassVar[bool] = True
     """Whether it leads to means of the targets: others cannot learn from means."""
     is_likelihood: ClassVar[bool] = False
     """Whether it is a negative log-likelihood up to a constant."""
-    of_classes: ClassVar[bool] = False
-    """Whether its targets are indicators or shares of classes."""
-    has_corners: ClassVar[bool] = False
-    """Whether its slope jumps, as that of absolute errors: see `rounded`."""
-    link: ClassVar[Literal["identity", "exponential", "softmax", "clip"] | None] = None
-    """Inverse link that `prediction` applies, for exported programs: "softmax" is the
-    logistic function of a single output, "clip" cuts at 0 and 1. None: another one."""
+    link: ClassVar[Link | None] = None
+    """Inverse link from raw predictions to units of the encoded targets: "softmax" is
+    the logistic function of a single output, "clip" cuts at 0 and 1. None: one of its
+    own, in an own `prediction`, which no exported program knows."""
+    error_name: ClassVar[str] = "mean loss"
+    """Name of what `reported` returns."""
 
-    def check_targets(self, targets: Float[np.ndarray, "n_rows n_outputs"]) -> None:
+    def check_targets(self, targets: Rows) -> None:
         """Refuse targets, in original units, for which the loss is undefined."""
         del targets
 
-    def scaling(
-        self,
-        measured: tuple[float, float],
-        targets: Float[np.ndarray, " n_rows"],
-        weight: Float[np.ndarray, " n_rows"],
-    ) -> tuple[float, float]:
-        """Center and scale for encoding a target.
+    def scaling(self, targets: Weights, weight: Weights) -> tuple[float, float] | None:
+        """Center and scale for encoding a target, given all rows or a sample.
 
-        Parameters
-        ----------
-        measured : tuple of float
-            Its mean and standard deviation: what is taken unless a loss knows better.
-        targets, weight : ndarray of shape (n_rows,)
-            In its own units, of all rows or of a sample.
+        None: its mean and standard deviation.
         """
         del targets, weight
-        return measured
 
     def n_free(self, n_outputs: int) -> int:
         """Number of outputs with free models, which determine the others."""
         return n_outputs
 
     def name_of_value(self, target: str, several: bool) -> str:
-        """Name of the raw prediction of an output.
-
-        Parameters
-        ----------
-        target : str
-            Name of the output.
-        several : bool
-            Whether there are other outputs.
-        """
+        """Name of the raw prediction of an output, one of ``several`` or the only."""
         del several
         return target
 
-    @abstractmethod
-    def prediction(
-        self, value: Float[np.ndarray, "n_rows n_outputs"]
-    ) -> Float[np.ndarray, "n_rows n_outputs"]:
+    def name_of_regression(self, n_outputs: int) -> str:
+        """Name of a single model of this loss."""
+        del n_outputs
+        return "generalised linear"
+
+    def prediction(self, value: Rows) -> Rows:
         """Apply the inverse link: raw predictions to units of the encoded targets."""
+        if self.link == "exponential":
+            return np.exp(np.minimum(value, _HIGHEST))
+        if self.link == "softmax":
+            return expit(value) if value.shape[1] == 1 else softmax(value, axis=1)
+        return np.clip(value, 0.0, 1.0) if self.link == "clip" else value
 
     @abstractmethod
-    def losses(
-        self,
-        targets: Float[np.ndarray, "n_rows n_outputs"],
-        value: Float[np.ndarray, "n_rows n_outputs"],
-    ) -> Float[np.ndarray, "n_rows n_outputs"]:
+    def losses(self, targets: Rows, value: Rows) -> Rows:
         """Loss of every row, split into addends per output."""
 
     @abstractmethod
-    def working(
-        self,
-        targets: Float[np.ndarray, "n_rows n_outputs"],
-        value: Float[np.ndarray, "n_rows n_outputs"],
-        output: int,
-    ) -> tuple[Float[np.ndarray, " n_rows"], Float[np.ndarray, " n_rows"]]:
-        """Negative gradient and curvature of the loss in one output's raw prediction.
+    def working(self, targets: Rows, value: Rows) -> tuple[Rows, Rows]:
+        """Negative gradient and curvature of the loss in each raw prediction.
 
         The step of weighted least squares fits ``slope / curvature`` with weights
-        ``curvature``; both may be those of a parabola above the loss.
+        ``curvature``, one output at a time; both may be those of a parabola above the
+        loss.
         """
 
-    def derivatives(
-        self,
-        targets: Float[np.ndarray, "n_rows n_outputs"],
-        value: Float[np.ndarray, "n_rows n_outputs"],
-        output: int,
-    ) -> tuple[Float[np.ndarray, " n_rows"], Float[np.ndarray, " n_rows"]]:
+    def derivatives(self, targets: Rows, value: Rows) -> tuple[Rows, Rows]:
         """Negative gradient and true second derivative, for standard errors.
 
         They differ from `working` where that has the curvature of a parabola above the
         loss.
         """
-        return self.working(targets, value, output)
+        return self.working(targets, value)
 
-    def corner_width(
+    def steps(
+        self, targets: Rows, value: Rows, weight: Weights
+    ) -> tuple[Rows, Weights]:
+        """Newton steps of the rows, and weights, for trees that all outputs share.
+
+        The weights are those of the rows in other shares, less where the curvature is
+        small; their sum stays. Of several outputs the curvature is a bound of that in
+        any direction: sums of the rows of the Hessian diag(p) - p p' are at most
+        2 p (1 - p), and so are its eigenvalues (Gershgorin).
+        """
+        slope, own = self.working(targets, value)
+        curvature = own[:, 0] if own.shape[1] == 1 else 2.0 * own.max(axis=1)
+        step = np.clip(slope / curvature[:, None], -LONGEST_STEP, LONGEST_STEP)
+        total = weight.sum()
+        share = np.minimum(curvature / (weight @ curvature / total), _MOST_SHARE)
+        weight = weight * share
+        return step, weight * (total / weight.sum())
+
+    def smoothed(
         self,
-        targets: Float[np.ndarray, " n_rows"],
-        value: Float[np.ndarray, " n_rows"],
-        weight: Float[np.ndarray, " n_rows"],
+        targets: Rows,
+        value: Rows,
+        weight: Weights,
+        nodes: Sequence[slice],
         share: float,
         least: float,
-    ) -> float:
-        """Width over which a corner is rounded, for rows of one node and output.
+    ) -> Loss:
+        """Loss near this one whose slope has no jumps; itself if it has none anyway.
 
         Parameters
         ----------
-        targets, value, weight : ndarray of shape (n_rows,)
+        nodes : sequence of slice
+            The rows of each node.
         share : float
-            Share, of the rows that determine the minimum, to lie within the width.
+            Share, of the rows that determine a node's minimum, that are smoothed over,
         least : float
-            Rows of so much weight at least are within it.
+            and at least of so much weight.
         """
-        raise NotImplementedError(f"{type(self).__name__} has no corners.")
+        del targets, value, weight, nodes, share, least
+        return self
 
-    def rounded(self, width: Float[np.ndarray, "n_rows n_outputs"]) -> Loss:
-        """Smooth loss that replaces one with corners, nearly equal away from them.
-
-        Parameters
-        ----------
-        width : ndarray of shape (n_rows, n_outputs)
-            Width for every row.
-        """
-        raise NotImplementedError(f"{type(self).__name__} has no corners.")
+    def take(self, row: np.ndarray) -> Loss:
+        """Select rows of a loss that is smoothed differently for each."""
+        del row
+        return self
 
     @abstractmethod
-    def constant(
-        self,
-        targets: Float[np.ndarray, "n_rows n_outputs"],
-        weight: Float[np.ndarray, " n_rows"],
-    ) -> Float[np.ndarray, " n_outputs"]:
+    def constant(self, targets: Rows, weight: Weights) -> Outputs:
         """Raw prediction of least loss that is the same for all rows."""
 
-    def of_constant(
-        self, mean: Float[np.ndarray, " n_outputs"]
-    ) -> Float[np.ndarray, " n_outputs"] | None:
+    def of_constant(self, mean: Outputs) -> Outputs | None:
         """Loss of the best constant, if the means of the targets determine it."""
         del mean
 
     @abstractmethod
     def noise(
-        self,
-        error: Float[np.ndarray, "*shape"],
-        mean: Float[np.ndarray, "*shape"],
+        self, error: Float[np.ndarray, "*shape"], mean: Float[np.ndarray, "*shape"]
     ) -> Float[np.ndarray, "*shape"]:
-        """Variance of the raw prediction that corresponds to a loss above the best.
+        """Variance of raw predictions that costs a mean loss, at a mean of targets."""
 
-        Parameters
-        ----------
-        error : ndarray
-            Mean loss.
-        mean : ndarray of the same shape
-            Mean of the targets.
-        """
-
-    def typical(
-        self,
-        targets: Float[np.ndarray, "n_rows n_outputs"],
-        value: Float[np.ndarray, "n_rows n_outputs"],
-        weight: Float[np.ndarray, " n_rows"],
-    ) -> Float[np.ndarray, " n_outputs"]:
+    def typical(self, targets: Rows, value: Rows, weight: Weights) -> Outputs:
         """Typical loss of a row that is no outlier; by default the mean of all rows."""
         return weight @ self.losses(targets, value) / weight.sum()
+
+    def reported(self, error: float, scale: float) -> float:
+        """Mean loss as readers are told it, given the scale of the target."""
+        del scale
+        return error

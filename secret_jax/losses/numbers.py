@@ -1,4 +1,4 @@
-"""Losses of numeric targets: Huber and Poisson; see also `quantile`."""
+"""Losses of numeric targets: squared error, Huber and Poisson; see also `quantile`."""
 
 from __future__ import annotations
 
@@ -8,14 +8,65 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import xlogy
 
-from secret_jax.losses.interface import Loss
+from secret_jax.losses.interface import Loss, Pair
 from secret_jax.losses.robust import quantile, robust_scale, robust_units
 from secret_jax.runtime.values import real
 
 # Expected counts, and weights of rows by them, are at least these.
 _RAREST, _LEAST_CURVATURE = 1e-9, 1e-6
-# Logarithms of counts stay below this: exponentials are numbers.
-_HIGHEST = 30.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class SquaredError(Loss):
+    """Squared error of targets that are standardised: models predict their means.
+
+    Its models are least squares, in closed form from sufficient statistics.
+
+    Examples
+    --------
+    >>> SquaredError().losses(np.array([[1.0]]), np.array([[3.0]]))
+    array([[4.]])
+    """
+
+    link: ClassVar = "identity"
+    error_name: ClassVar[str] = "root mean squared error"
+
+    def name_of_regression(self, n_outputs: int) -> str:
+        """Linear."""
+        del n_outputs
+        return "linear"
+
+    def losses(self, targets: np.ndarray, value: np.ndarray) -> np.ndarray:
+        """Squared residuals."""
+        return (targets - value) ** 2
+
+    def working(self, targets: np.ndarray, value: np.ndarray) -> Pair:
+        """Slopes and curvatures of the squares."""
+        return 2.0 * (targets - value), np.full(value.shape, 2.0)
+
+    def steps(self, targets: np.ndarray, value: np.ndarray, weight: np.ndarray) -> Pair:
+        """Residuals of any length, and the weights as they are."""
+        return targets - value, weight
+
+    def constant(self, targets: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        """Means."""
+        return weight @ targets / weight.sum()
+
+    def of_constant(self, mean: np.ndarray) -> np.ndarray:
+        """Variance of standardised targets: one."""
+        return np.ones_like(mean)
+
+    def noise(self, error: np.ndarray, mean: np.ndarray) -> np.ndarray:
+        """See `Loss`."""
+        del mean
+        return error
+
+    def reported(self, error: float, scale: float) -> float:
+        """Root mean squared error in units of the target."""
+        return max(error, 0.0) ** 0.5 * scale
+
+
+SQUARED_ERROR = SquaredError()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,19 +91,9 @@ class Huber(Loss):
 
     _parameter_constraints: ClassVar[dict] = {"delta": [real(0.0, closed="neither")]}
 
-    def scaling(
-        self,
-        measured: tuple[float, float],
-        targets: np.ndarray,
-        weight: np.ndarray,
-    ) -> tuple[float, float]:
+    def scaling(self, targets: np.ndarray, weight: np.ndarray) -> tuple[float, float]:
         """Median and robust scale, so that outliers do not set the units."""
-        del measured
         return robust_units(targets, weight)
-
-    def prediction(self, value: np.ndarray) -> np.ndarray:
-        """Identity link."""
-        return value
 
     def losses(self, targets: np.ndarray, value: np.ndarray) -> np.ndarray:
         """See `Loss`."""
@@ -60,19 +101,15 @@ class Huber(Loss):
         small = np.minimum(size, self.delta)
         return small * (size - 0.5 * small)
 
-    def working(
-        self, targets: np.ndarray, value: np.ndarray, output: int
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def working(self, targets: np.ndarray, value: np.ndarray) -> Pair:
         """See `Loss`."""
-        residual = (targets - value)[:, output]
+        residual = targets - value
         curvature = self.delta / np.maximum(np.abs(residual), self.delta)
         return curvature * residual, curvature
 
-    def derivatives(
-        self, targets: np.ndarray, value: np.ndarray, output: int
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def derivatives(self, targets: np.ndarray, value: np.ndarray) -> Pair:
         """See `Loss`."""
-        residual = (targets - value)[:, output]
+        residual = targets - value
         inside = np.abs(residual) <= self.delta
         return np.clip(residual, -self.delta, self.delta), inside.astype(np.float64)
 
@@ -80,8 +117,7 @@ class Huber(Loss):
         """Minimise the loss by 50 steps of weighted means, from the medians."""
         value = np.array([quantile(y, weight, 0.5) for y in targets.T])
         for _ in range(50):
-            size = np.maximum(np.abs(targets - value), self.delta)
-            share = weight[:, None] * self.delta / size
+            share = weight[:, None] * self.working(targets, value)[1]
             value = (share * targets).sum(axis=0) / share.sum(axis=0)
         return value
 
@@ -110,14 +146,9 @@ class Poisson(Loss):
     is_likelihood: ClassVar[bool] = True
     link: ClassVar = "exponential"
 
-    def scaling(
-        self,
-        measured: tuple[float, float],
-        targets: np.ndarray,
-        weight: np.ndarray,
-    ) -> tuple[float, float]:
+    def scaling(self, targets: np.ndarray, weight: np.ndarray) -> tuple[float, float]:
         """Identity: counts are not scaled."""
-        del measured, targets, weight
+        del targets, weight
         return 0.0, 1.0
 
     def check_targets(self, targets: np.ndarray) -> None:
@@ -137,21 +168,15 @@ class Poisson(Loss):
         del several
         return f"log of {target}"
 
-    def prediction(self, value: np.ndarray) -> np.ndarray:
-        """Expected counts."""
-        return np.exp(np.minimum(value, _HIGHEST))
-
     def losses(self, targets: np.ndarray, value: np.ndarray) -> np.ndarray:
         """See `Loss`."""
         expected = self.prediction(value)
         return xlogy(targets, targets) - targets * value - targets + expected
 
-    def working(
-        self, targets: np.ndarray, value: np.ndarray, output: int
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def working(self, targets: np.ndarray, value: np.ndarray) -> Pair:
         """See `Loss`."""
-        expected = self.prediction(value)[:, output]
-        return targets[:, output] - expected, np.maximum(expected, _LEAST_CURVATURE)
+        expected = self.prediction(value)
+        return targets - expected, np.maximum(expected, _LEAST_CURVATURE)
 
     def constant(self, targets: np.ndarray, weight: np.ndarray) -> np.ndarray:
         """Logarithm of the mean."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -9,13 +10,15 @@ import numpy as np
 from scipy.special import expit
 from scipy.stats import norm
 
-from secret_jax.losses.interface import Loss
+from secret_jax.losses.interface import Loss, Pair
 from secret_jax.losses.robust import quantile, robust_scale, robust_units
 from secret_jax.runtime.values import real
 
 # A rounded corner is straight far away from it; a small share of the curvature of a
 # parabola above the loss keeps steps finite where all rows are.
 _LEAST_SHARE = 0.01
+# Least width of a rounded corner: the resolution of float32.
+_NARROWEST = 1e-6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,56 +48,48 @@ class Quantile(Loss):
     level: float = 0.5
     predicts_means: ClassVar[bool] = False
     link: ClassVar = "identity"
-    has_corners: ClassVar[bool] = True
 
     _parameter_constraints: ClassVar[dict] = {
         "level": [real(0.0, 1.0, closed="neither")]
     }
 
-    def scaling(
-        self,
-        measured: tuple[float, float],
-        targets: np.ndarray,
-        weight: np.ndarray,
-    ) -> tuple[float, float]:
+    def scaling(self, targets: np.ndarray, weight: np.ndarray) -> tuple[float, float]:
         """Median and robust scale, so that outliers do not set the units."""
-        del measured
         return robust_units(targets, weight)
-
-    def prediction(self, value: np.ndarray) -> np.ndarray:
-        """Identity link."""
-        return value
 
     def losses(self, targets: np.ndarray, value: np.ndarray) -> np.ndarray:
         """See `Loss`."""
         residual = targets - value
         return np.maximum(self.level * residual, (self.level - 1.0) * residual)
 
-    def working(
-        self, targets: np.ndarray, value: np.ndarray, output: int
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def working(self, targets: np.ndarray, value: np.ndarray) -> Pair:
         """See `Loss`: for a corner that is hardly rounded."""
-        width = np.full(value.shape, 1e-3)
-        return self.rounded(width).working(targets, value, output)
+        rounded = RoundedQuantile(level=self.level, width=np.full(value.shape, 1e-3))
+        return rounded.working(targets, value)
 
-    def corner_width(
+    def smoothed(
         self,
         targets: np.ndarray,
         value: np.ndarray,
         weight: np.ndarray,
+        nodes: Sequence[slice],
         share: float,
         least: float,
-    ) -> float:
-        """Distance from the residuals' quantile within which a share of rows lies."""
-        near = 2.0 * self.level * (1.0 - self.level) * share
-        near = min(max(near, least / weight.sum()), 1.0)
-        residual = targets - value
-        residual = residual - quantile(residual, weight, self.level)
-        return quantile(np.abs(residual), weight, near)
+    ) -> RoundedQuantile:
+        """See `Loss`: convolved with a logistic distribution.
 
-    def rounded(self, width: np.ndarray) -> RoundedQuantile:
-        """See `Loss`: convolved with a logistic distribution."""
-        return RoundedQuantile(level=self.level, width=width)
+        Its scale is the distance from the residuals' quantile within which the share of
+        the rows lies.
+        """
+        near = 2.0 * self.level * (1.0 - self.level) * share
+        width = np.empty(value.shape)
+        for rows in nodes:
+            part = min(max(near, least / weight[rows].sum()), 1.0)
+            for output in range(value.shape[1]):
+                residual = targets[rows, output] - value[rows, output]
+                residual = residual - quantile(residual, weight[rows], self.level)
+                width[rows, output] = quantile(np.abs(residual), weight[rows], part)
+        return RoundedQuantile(level=self.level, width=np.maximum(width, _NARROWEST))
 
     def constant(self, targets: np.ndarray, weight: np.ndarray) -> np.ndarray:
         """Weighted quantile of the targets."""
@@ -127,7 +122,10 @@ class RoundedQuantile(Quantile):
     """
 
     width: np.ndarray
-    has_corners: ClassVar[bool] = False
+
+    def take(self, row: np.ndarray) -> RoundedQuantile:
+        """See `Loss`."""
+        return RoundedQuantile(level=self.level, width=self.width[row])
 
     def losses(self, targets: np.ndarray, value: np.ndarray) -> np.ndarray:
         """See `Loss`."""
@@ -135,19 +133,13 @@ class RoundedQuantile(Quantile):
         over = np.logaddexp(0.0, -residual / self.width)
         return self.level * residual + self.width * over
 
-    def working(
-        self, targets: np.ndarray, value: np.ndarray, output: int
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def working(self, targets: np.ndarray, value: np.ndarray) -> Pair:
         """See `Loss`."""
-        residual = (targets - value)[:, output]
-        slope, curvature = self.derivatives(targets, value, output)
-        parabola = 0.5 / np.maximum(np.abs(residual), self.width[:, output])
+        slope, curvature = self.derivatives(targets, value)
+        parabola = 0.5 / np.maximum(np.abs(targets - value), self.width)
         return slope, np.maximum(curvature, _LEAST_SHARE * parabola)
 
-    def derivatives(
-        self, targets: np.ndarray, value: np.ndarray, output: int
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def derivatives(self, targets: np.ndarray, value: np.ndarray) -> Pair:
         """See `Loss`."""
-        width = self.width[:, output]
-        above = expit((targets - value)[:, output] / width)
-        return above - (1.0 - self.level), above * (1.0 - above) / width
+        above = expit((targets - value) / self.width)
+        return above - (1.0 - self.level), above * (1.0 - above) / self.width

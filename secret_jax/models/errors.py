@@ -1,7 +1,4 @@
-"""Errors of trees: per row, per tree, per node.
-
-Errors are squared, or those of the tree's loss.
-"""
+"""Errors of trees by their losses: per row, per tree, per node."""
 
 from __future__ import annotations
 
@@ -10,36 +7,26 @@ from jaxtyping import Float
 
 from secret_jax.data.rows import Rows
 from secret_jax.losses.interface import Loss
-from secret_jax.models.attach import node_statistics
-from secret_jax.models.interface import squared_errors
+from secret_jax.models.statistics import NodeStatistics
 from secret_jax.tree.routing import values, walk
 from secret_jax.tree.structure import Tree
 
 
 def weighted_errors(
-    value: Float[np.ndarray, "n_rows n_outputs"], rows: Rows, loss: Loss | None
+    value: Float[np.ndarray, "n_rows n_outputs"], rows: Rows, loss: Loss
 ) -> Float[np.ndarray, " n_rows"]:
-    """Weighted error of raw predictions for each row, summed over the outputs.
+    """Weighted loss of raw predictions for each row, summed over the outputs."""
+    return rows.weight * loss.losses(rows.targets, value).sum(axis=1)
 
-    Parameters
-    ----------
-    value : ndarray of shape (n_rows, n_outputs)
-        In standardised units.
-    loss : Loss or None
-        None: the squared error.
 
-    Returns
-    -------
-    ndarray of shape (n_rows,), float64
-    """
-    if loss is not None:
-        return rows.weight * loss.losses(rows.targets, value).sum(axis=1)
-    return rows.weight * np.sum((value - rows.targets) ** 2, axis=1)
+def row_errors(tree: Tree, rows: Rows) -> Float[np.ndarray, " n_rows"]:
+    """Weighted loss of a tree for each row, summed over the outputs."""
+    return weighted_errors(values(tree, rows.table), rows, tree.loss)
 
 
 def total_error(tree: Tree, rows: Rows) -> float:
-    """Total weighted error of a tree over rows, in standardised units."""
-    return float(weighted_errors(values(tree, rows.table), rows, tree.loss).sum())
+    """Total weighted loss of a tree over rows, in standardised units."""
+    return float(row_errors(tree, rows).sum())
 
 
 def node_errors(
@@ -47,40 +34,43 @@ def node_errors(
     rows: Rows,
     output_weight: Float[np.ndarray, " n_outputs"] | None = None,
     *,
-    absolute: bool = False,
+    loss: Loss | None = None,
 ) -> Float[np.ndarray, " n_nodes"]:
-    """Error of every node's model on the rows that reach it.
-
-    It is the squared error, or that of the tree's loss.
-
-    Without clipping the rows' sufficient statistics at the leaves give it for all
-    nodes; with clipping each row is predicted by every node of its path.
+    """Total loss of every node's model on the rows that reach it.
 
     Parameters
     ----------
     output_weight : ndarray of shape (n_outputs,), optional
-        Weight of a squared standardised unit of each output; by default one.
-    absolute : bool, default=False
-        Absolute errors in place of squared ones.
+        Weight of each output; by default one.
+    loss : Loss, optional
+        Another one than the tree's.
 
     Returns
     -------
     ndarray of shape (n_nodes,), float64
         Summed over the weighted rows and the outputs.
     """
-    if output_weight is None:
-        output_weight = np.ones(tree.n_outputs)
-    if tree.clip_margin is None and tree.loss is None and not absolute:
-        statistics = node_statistics(tree, rows)
-        return squared_errors(statistics, tree.coefficient) @ output_weight
+    loss = loss or tree.loss
     path, prediction = walk(tree, rows.table)
-    if absolute:
-        error = np.abs(prediction - rows.targets.T)
-    elif tree.loss is None:
-        error = (prediction - rows.targets.T) ** 2
-    else:
-        error = [tree.loss.losses(rows.targets, value.T).T for value in prediction]
-    error = rows.weight * np.einsum("dor,o->dr", error, output_weight)
+    error = np.stack([loss.losses(rows.targets, value.T) for value in prediction])
+    weight = np.ones(tree.n_outputs) if output_weight is None else output_weight
+    error = rows.weight * (error @ weight)
     # Below its leaf a row repeats the leaf: count it once.
     error[1:][path[1:] == path[:-1]] = 0.0
     return np.bincount(path.ravel(), error.ravel(), tree.n_nodes)
+
+
+def squared_errors(
+    statistics: NodeStatistics, coefficient: Float[np.ndarray, "n_nodes n_outputs _"]
+) -> Float[np.ndarray, "n_nodes n_outputs"]:
+    """Sum of squared errors of the nodes' models on the rows of any statistics."""
+    errors = np.empty(coefficient.shape[:2])
+    for output in range(coefficient.shape[1]):
+        _, mean, scatter, *_ = statistics.output(output)
+        model = coefficient[:, output]
+        # The residual as a sum of the regressors and the output.
+        residual = np.concatenate([-model[:, 1:], np.ones((len(model), 1))], axis=1)
+        bias = np.einsum("ni,ni->n", residual, mean) - model[:, 0]
+        spread = np.einsum("ni,nij,nj->n", residual, scatter, residual)
+        errors[:, output] = np.maximum(spread, 0.0) + statistics.weight * bias**2
+    return errors

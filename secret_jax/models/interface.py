@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
-from secret_jax.data.rows import Rows
 from secret_jax.losses.interface import Loss
+from secret_jax.losses.numbers import SQUARED_ERROR
+from secret_jax.models.row_groups import RowGroups
 from secret_jax.models.statistics import NodeStatistics
 from secret_jax.runtime.progress import UNTOLD, Stage
 from secret_jax.runtime.values import Value, at_least, real
 from secret_jax.tree.structure import Tree
+
+# The rows of the nodes of each level, from the roots down.
+Levels = Callable[[], Iterator[RowGroups]]
 
 
 class Models(NamedTuple):
@@ -25,16 +30,19 @@ class Models(NamedTuple):
     coefficient : ndarray of shape (n_nodes, n_outputs, 1 + n_regressors), float64
         Intercept and slopes, in standardised units.
     degrees : ndarray of shape (n_nodes,), float64
-        Effective degrees of freedom that each of them spent on an output.
+        Effective degrees of freedom that each of them spent on an output,
+    corrects_parent : bool, default=True
+        on a correction of the parent's model. False: on all of the model.
     """
 
     coefficient: np.ndarray
     degrees: np.ndarray
+    corrects_parent: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
 class LeafModel(Value, ABC):
-    """Base of the leaf models; a new one is a subclass with a method `toward`.
+    """Base of the leaf models; a new one is a subclass with a method `fit`.
 
     Attributes
     ----------
@@ -54,23 +62,17 @@ class LeafModel(Value, ABC):
     }
     uses_regressors: ClassVar[bool] = True
     """False makes every continuous attribute split-only."""
-    needs_implied_models: ClassVar[bool] = False
-    """Whether it takes models that the split finder implies for the children."""
-    corrects_parent: ClassVar[bool] = True
-    """Whether its degrees of freedom are those of corrections of parents' models."""
-    needs_rows: ClassVar[bool] = False
-    """Whether it is fitted to rows, by `from_rows`: statistics are not enough."""
-    keeps_rows: ClassVar[bool] = False
-    """Whether leaves of the finished tree predict from their own rows: `keeping`."""
 
     @property
-    def loss(self) -> Loss | None:
-        """Loss that it minimises; None: squared errors."""
-        return None
+    def loss(self) -> Loss:
+        """Loss that it minimises."""
+        return SQUARED_ERROR
 
     @abstractmethod
-    def toward(
-        self, statistics: NodeStatistics, base: Float[np.ndarray, "n_nodes n_outputs _"]
+    def fit(
+        self,
+        statistics: NodeStatistics,
+        parent: Float[np.ndarray, "n_nodes n_outputs _"],
     ) -> Models:
         """Fit models of several nodes, given those of their parents.
 
@@ -78,103 +80,35 @@ class LeafModel(Value, ABC):
         ----------
         statistics : NodeStatistics
             Statistics of any nodes; pruning needs a model in every node of a tree.
-        base : ndarray of shape (n_nodes, n_outputs, 1 + n_regressors)
+        parent : ndarray of shape (n_nodes, n_outputs, 1 + n_regressors)
             Models of their parents; zero at a root.
-
-        Returns
-        -------
-        Models
         """
 
-    def fit(
-        self, statistics: NodeStatistics, tree: Tree, stage: Stage = UNTOLD
+    def fit_tree(
+        self,
+        tree: Tree,
+        statistics: NodeStatistics,
+        levels: Levels,
+        stage: Stage = UNTOLD,
     ) -> Models:
         """Fit models of all nodes of one or several trees, from the roots down.
 
         Parameters
         ----------
-        statistics : NodeStatistics
-        tree : Tree
-            Its links are read.
+        levels : callable
+            Yields the rows of the nodes of each level, if statistics are not enough.
         stage : Stage, optional
             Receives the number of nodes that have models.
-
-        Returns
-        -------
-        Models
         """
-        n_nodes, width = len(tree.parent), 1 + statistics.n_regressors
+        del levels
+        n_nodes, width = tree.n_nodes, 1 + statistics.n_regressors
         coefficient = np.zeros((n_nodes, statistics.n_outputs, width))
-        degrees = np.zeros(n_nodes)
-        done = 0
+        degrees, corrects, done = np.zeros(n_nodes), True, 0
         for level in range(tree.depth.max() + 1):
             node = np.flatnonzero(tree.depth == level)
-            base = coefficient[tree.parent[node]] if level else coefficient[node]
-            found = self.toward(statistics.take(node), base)
-            coefficient[node], degrees[node] = found
+            parent = coefficient[tree.parent[node]] if level else coefficient[node]
+            models = self.fit(statistics.take(node), parent)
+            coefficient[node], degrees[node], corrects = models
             done += len(node)
             stage.at(done, n_nodes)
-        return Models(coefficient, degrees)
-
-    def from_rows(
-        self, tree: Tree, rows: Rows, root: np.ndarray, stage: Stage = UNTOLD
-    ) -> Tree:
-        """Fit the models of a tree, or of concatenated trees, to rows.
-
-        Parameters
-        ----------
-        tree : Tree
-        rows : Rows
-        root : ndarray of shape (n_rows,), int
-            The node where each row begins.
-        stage : Stage, optional
-            Receives the number of nodes that have models.
-
-        Returns
-        -------
-        Tree
-        """
-        raise NotImplementedError(f"{type(self).__name__} needs no rows.")
-
-    def keeping(self, tree: Tree, rows: Rows) -> Tree:
-        """Store the rows of a finished tree in its leaves.
-
-        Parameters
-        ----------
-        tree : Tree
-            With the models of its nodes.
-        rows : Rows
-            Rows that trained them.
-
-        Returns
-        -------
-        Tree
-        """
-        raise NotImplementedError(f"{type(self).__name__} keeps no rows.")
-
-
-def squared_errors(
-    statistics: NodeStatistics, coefficient: Float[np.ndarray, "n_nodes n_outputs _"]
-) -> Float[np.ndarray, "n_nodes n_outputs"]:
-    """Sum of squared errors of the nodes' models on the rows of the statistics.
-
-    Parameters
-    ----------
-    statistics : NodeStatistics
-        Statistics of any rows, not only those that trained the models.
-    coefficient : ndarray of shape (n_nodes, n_outputs, 1 + n_regressors)
-
-    Returns
-    -------
-    ndarray of shape (n_nodes, n_outputs), float64
-    """
-    errors = np.empty(coefficient.shape[:2])
-    for output in range(coefficient.shape[1]):
-        _, mean, scatter, *_ = statistics.output(output)
-        model = coefficient[:, output]
-        # The residual as a sum of the regressors and the output.
-        residual = np.concatenate([-model[:, 1:], np.ones((len(model), 1))], axis=1)
-        bias = np.einsum("ni,ni->n", residual, mean) - model[:, 0]
-        spread = np.einsum("ni,nij,nj->n", residual, scatter, residual)
-        errors[:, output] = np.maximum(spread, 0.0) + statistics.weight * bias**2
-    return errors
+        return Models(coefficient, degrees, corrects)

@@ -70,18 +70,18 @@ class Ridge(LeafModel):
         "gcv_factor": [real(0.0)],
     }
 
-    def toward(self, statistics: NodeStatistics, base: np.ndarray) -> Models:
-        """Fit the ridge correction of a given model for each node.
+    def fit(self, statistics: NodeStatistics, parent: np.ndarray) -> Models:
+        """Fit the ridge correction of the parent's model for each node.
 
         Several outputs are regressed one by one, each with its own strength; the
         degrees of freedom are their mean.
         """
-        found = [
-            shrunken(statistics.output(which), base[:, which], self.gcv_factor)
-            for which in range(statistics.n_outputs)
+        outputs = [
+            shrunken(statistics.output(i), parent[:, i], self.gcv_factor)
+            for i in range(statistics.n_outputs)
         ]
-        coefficient = np.stack([one.model for one in found], axis=1)
-        degrees = np.mean([one.degrees for one in found], axis=0)
+        coefficient = np.stack([output.model for output in outputs], axis=1)
+        degrees = np.mean([output.degrees for output in outputs], axis=0)
         return Models(coefficient, degrees)
 
 

@@ -35,11 +35,21 @@ class RowGroups(NamedTuple):
     targets: np.ndarray
     weight: np.ndarray
 
+    @property
+    def rows(self) -> list[slice]:
+        """The rows of each node."""
+        return list(map(slice, self.start, self.stop))
+
+    @property
+    def total(self) -> np.ndarray:
+        """Weight of each node."""
+        return np.add.reduceat(self.weight, self.start)
+
     def values(self, coefficient: np.ndarray) -> np.ndarray:
         """Raw predictions of the nodes' models for their rows, (n_rows, n_outputs)."""
         value = np.empty((len(self.slot), coefficient.shape[1]))
-        for model, first, last in zip(coefficient, self.start, self.stop, strict=True):
-            value[first:last] = model[:, 0] + self.x[first:last] @ model[:, 1:].T
+        for model, rows in zip(coefficient, self.rows, strict=True):
+            value[rows] = model[:, 0] + self.x[rows] @ model[:, 1:].T
         return value
 
     def take(self, which: np.ndarray) -> tuple[RowGroups, np.ndarray]:
@@ -47,7 +57,7 @@ class RowGroups(NamedTuple):
         start, stop = self.start[which], self.stop[which]
         row, length = slice_positions(start, stop), stop - start
         last = np.cumsum(length)
-        found = RowGroups(
+        groups = RowGroups(
             node=self.node[which],
             start=last - length,
             stop=last,
@@ -56,24 +66,16 @@ class RowGroups(NamedTuple):
             targets=self.targets[row],
             weight=self.weight[row],
         )
-        return found, row
+        return groups, row
 
     def sums(self, values: np.ndarray) -> np.ndarray:
         """Weighted sum over the rows of each node."""
         weight = self.weight.reshape((-1,) + (1,) * (values.ndim - 1))
         return np.add.reduceat(weight * values, self.start)
 
-    def with_centers(self, said: np.ndarray, weight: float) -> RowGroups:
-        """Add a row per node: its mean row, with the mean prediction as target.
-
-        Parameters
-        ----------
-        said : ndarray of shape (n_rows, n_outputs)
-        weight : float
-            Weight of the added rows.
-        """
-        total = np.add.reduceat(self.weight, self.start)[:, None]
-        further = np.arange(len(self.node))
+    def with_centers(self, prediction: np.ndarray, weight: float) -> RowGroups:
+        """Add a row of some weight per node: its mean row, and mean prediction."""
+        total, further = self.total[:, None], np.arange(len(self.node))
 
         def joined(own: np.ndarray, more: np.ndarray) -> np.ndarray:
             return np.insert(own, self.stop, more, axis=0)
@@ -84,13 +86,13 @@ class RowGroups(NamedTuple):
             stop=self.stop + further + 1,
             slot=joined(self.slot, further),
             x=joined(self.x, self.sums(self.x) / total),
-            targets=joined(self.targets, self.sums(said) / total),
+            targets=joined(self.targets, self.sums(prediction) / total),
             weight=joined(self.weight, np.full(len(further), weight)),
         )
 
 
 def groups_of_levels(tree: Tree, rows: Rows, root: np.ndarray) -> Iterator[RowGroups]:
-    """Group rows by the nodes of each level, from the roots down."""
+    """Group rows by the nodes of each level, from the node where each begins down."""
     n_regressors = tree.schema.n_regressors
     table, node = rows.table.on_host(), np.array(root)
     for level in range(int(tree.depth.max()) + 1):

@@ -1,9 +1,4 @@
-"""Leaf statistics and predictions of rows in shards on several devices.
-
-Each device encodes, routes and adds up its own rows, a tile at a time; one `psum` per
-fit brings the sums together. They are sums of products about the leaf's mean in the
-sample, which float32 holds to six digits, with their rounding errors beside them.
-"""
+"""Leaf statistics and predictions of rows in shards on several devices."""
 
 from __future__ import annotations
 
@@ -12,24 +7,16 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh, PartitionSpec
 
-from secret_jax.data.device import FAR
-from secret_jax.data.sharded import (
-    ShardedRows,
-    multiplied,
-    n_tiles,
-    plus,
-    tile_size,
-    tiles,
-)
+from secret_jax.data.device import in_64_bits, standardised
+from secret_jax.data.sharded import RUN, ShardedRows, over_tiles
 from secret_jax.data.shards import RowShards
 from secret_jax.models.statistics import ROUNDING_32, NodeStatistics
-from secret_jax.runtime.devices import in_32_bits
 from secret_jax.runtime.linalg import AnyArray, matmul
 from secret_jax.runtime.programs import program
 from secret_jax.runtime.shapes import next_power_of_two, padded
-from secret_jax.tree.routing import leaf_place, routing_of, value_of_leaf
+from secret_jax.tree.packed import leaf_of, value_of
+from secret_jax.tree.routing import packed_of
 from secret_jax.tree.structure import Tree
 
 
@@ -38,10 +25,13 @@ def sharded_statistics(
 ) -> tuple[np.ndarray, NodeStatistics]:
     """Compute statistics of the leaves in one pass over the shards.
 
+    They are sums of products about the means of the sample, which float32 holds to six
+    digits in a tile; tiles and shards are added up in float64.
+
     Parameters
     ----------
     tree : Tree
-        Its models are those of a sample: sums are taken about its means.
+        Its models are those of a sample.
 
     Returns
     -------
@@ -51,26 +41,22 @@ def sharded_statistics(
     """
     schema, shards = tree.schema, source.shards
     leaves = np.flatnonzero(tree.is_leaf)
-    n_leaves = next_power_of_two(len(leaves))
     number = np.cumsum(tree.is_leaf) - 1
     shift = np.concatenate([tree.center, tree.mean], axis=1)[leaves]
     shift = np.nan_to_num(shift).astype(np.float32)
-    targets = schema.scale_targets(source.targets).astype(np.float32)
-    routing = routing_of(tree)
-    with in_32_bits():
-        found = _sums(
+    packed = packed_of(tree)
+    with in_64_bits():
+        found = _leaf_sums(
             shards.x,
-            shards.beside(targets),
+            shards.beside(schema.scale_targets(source.targets).astype(np.float32)),
             shards.beside(source.weight.astype(np.float32)),
-            _scaling(tree, shards),
-            routing,
-            number[np.asarray(routing.node_id)].astype(np.int32),
-            padded(shift, n_leaves, 0),
-            np.int32(tree.max_depth),
-            np.int32(shards.n_rows),
-            mesh=shards.mesh,
+            (schema.center - shards.center, schema.scale),
+            packed,
+            number[packed.node].astype(np.int32),
+            padded(shift, next_power_of_two(len(leaves)), 0),
+            n_shards=shards.mesh.size,
         )
-        sums, low, high = (np.asarray(array, np.float64) for array in found)
+    sums, low, high = map(np.asarray, found)
     sums = sums.sum(axis=0)[: len(leaves)]
     occupied = np.flatnonzero(sums[:, 0, 0] > 0)
     sums, shift = sums[occupied], shift[occupied].astype(np.float64)
@@ -81,140 +67,74 @@ def sharded_statistics(
         weight=weight,
         mean=shift + offset,
         scatter=0.5 * (scatter + scatter.transpose(0, 2, 1)),
-        lower=low[occupied],
-        upper=high[occupied],
+        lower=low.min(axis=0)[occupied].astype(np.float64),
+        upper=high.max(axis=0)[occupied].astype(np.float64),
         rounding=np.full(len(occupied), ROUNDING_32),
     )
 
 
-def _scaling(tree: Tree, shards: RowShards) -> tuple[np.ndarray, ...]:
-    """Centers relative to the shards, and inverse scales of the columns.
-
-    Each in two parts, float32.
-    """
-    parts = []
-    for whole in (tree.schema.center - shards.center, 1.0 / tree.schema.scale):
-        coarse = whole.astype(np.float32)
-        parts += [coarse, (whole - coarse).astype(np.float32)]
-    return tuple(parts)
-
-
-def _encoded(x: Any, scaling: Any) -> Any:
-    """Standardise columns with the accuracy of float64 rounded to float32.
-
-    Else a few of many rows would go to the other side of a split.
-    """
-    center, center_rest, inverse, inverse_rest = scaling
-    value = x.astype(jnp.float32)
-    offset, rest = plus((value, jnp.zeros_like(value)), -center)
-    rest = rest - center_rest
-    product, error = multiplied(offset, jnp.broadcast_to(inverse, offset.shape))
-    encoded = product + (error + (offset * inverse_rest + rest * inverse))
-    return jnp.clip(encoded, -FAR, FAR)
-
-
-@program(static_argnames=("mesh",))
-def _sums(
+@program(static_argnames=("n_shards",))
+def _leaf_sums(
     x: AnyArray,
     targets: AnyArray,
     weight: AnyArray,
-    scaling: tuple[AnyArray, ...],
-    routing: Any,
+    scaling: tuple[AnyArray, AnyArray],
+    packed: Any,
     number: AnyArray,
     shift: AnyArray,
-    depth: AnyArray,
-    n_rows: AnyArray,
     *,
-    mesh: Mesh,
+    n_shards: int,
 ) -> tuple[jax.Array, ...]:
     """Sums of products of [1, x, y] about the leaf's shift, and ranges of targets.
 
     Returns
     -------
-    sums : Array of shape (2, n_leaves, 1 + n_regressors + n_outputs, the same)
-        The sums, and their rounding errors.
-    low, high : Array of shape (n_leaves, n_outputs)
+    sums : Array of shape (n_shards, n_leaves, 1 + width, 1 + width), float64
+    low, high : Array of shape (n_shards, n_leaves, n_outputs), float32
     """
-    axis = mesh.axis_names[0]
-    spec, whole = PartitionSpec(axis), PartitionSpec()
+    n_leaves, width = shift.shape
+    n_outputs = targets.shape[1]
 
-    def on_shard(x: Any, targets: Any, weight: Any, given: Any) -> Any:
-        scaling, routing, number, shift, depth, n_rows = given
-        n_local = len(x)
-        n_leaves, width = shift.shape
-        size = tile_size(n_local, mesh, (1 + width) ** 2)
-        tile = tiles(n_local, n_rows, jax.lax.axis_index(axis), size)
-        n_regressors = width - targets.shape[1]
-
-        def add(index: Any, state: Any) -> Any:
-            total, low, high = state
-            begin, inside = tile(index)
-            raw, y, w = (
-                jax.lax.dynamic_slice_in_dim(array, begin, size)
-                for array in (x, targets, weight)
-            )
-            z = _encoded(raw, scaling)
-            codes = jnp.zeros((size, 0), jnp.int32)
-            leaf = number[leaf_place(routing, z, codes, depth)]
-            member = (leaf[:, None] == jnp.arange(n_leaves)) & inside[:, None]
-            joint = jnp.concatenate([z[:, :n_regressors], y], axis=1) - shift[leaf]
-            ones = jnp.ones((size, 1))
-            joint = jnp.concatenate([ones, jnp.where(inside[:, None], joint, 0.0)], 1)
-            products = joint[:, :, None] * joint[:, None, :] * w[:, None, None]
-            sums = matmul(member.T.astype(jnp.float32), products.reshape(size, -1))
-            its = member[:, :, None]
-            low = jnp.minimum(low, jnp.where(its, y[:, None], jnp.inf).min(axis=0))
-            high = jnp.maximum(high, jnp.where(its, y[:, None], -jnp.inf).max(axis=0))
-            return plus(total, sums), low, high
-
-        nothing = jnp.zeros((n_leaves, (1 + width) ** 2))
-        edge = jnp.zeros((n_leaves, targets.shape[1]))
-        state = (nothing, nothing), edge + jnp.inf, edge - jnp.inf
-        total, low, high = jax.lax.fori_loop(0, n_tiles(n_local, size), add, state)
-        # Sums of the shards differ in size: their rounding is kept by a second psum.
-        sums = jax.lax.psum(jnp.stack(total), axis)
-        return (
-            sums.reshape(2, n_leaves, 1 + width, 1 + width),
-            jax.lax.pmin(low, axis),
-            jax.lax.pmax(high, axis),
+    def of_tile(raw: Any, y: Any, w: Any) -> tuple[Any, Any, Any]:
+        z = standardised(raw, *scaling)
+        codes = jnp.zeros((len(z), 0), jnp.int32)
+        leaf = number[leaf_of(packed, z, codes)]
+        member = leaf[:, None] == jnp.arange(n_leaves, dtype=leaf.dtype)
+        joint = jnp.concatenate([z[:, : width - n_outputs], y], axis=1) - shift[leaf]
+        joint = jnp.concatenate([jnp.ones((len(z), 1), jnp.float32), joint], axis=1)
+        products = joint[:, :, None] * joint[:, None, :] * w[:, None, None]
+        run = min(RUN, len(z))
+        member_of_run = member.astype(jnp.float32).reshape(-1, run, n_leaves)
+        sums = matmul(
+            member_of_run.transpose(0, 2, 1),
+            products.reshape(-1, run, (1 + width) ** 2),
         )
+        sums = sums.astype(jnp.float64).sum(axis=0)
+        inside = (member & (w > 0)[:, None])[:, :, None]
+        low = jnp.where(inside, y[:, None], jnp.inf).min(axis=0)
+        high = jnp.where(inside, y[:, None], -jnp.inf).max(axis=0)
+        return sums.reshape(n_leaves, 1 + width, 1 + width), low, high
 
-    given = scaling, routing, number, shift, depth, n_rows
-    return jax.shard_map(
-        on_shard,
-        mesh=mesh,
-        in_specs=(spec, spec, spec, whole),
-        out_specs=whole,
-        check_vma=False,
-    )(x, targets, weight, given)
+    def step(state: Any, new: Any, raw: Any, y: Any, w: Any) -> Any:
+        total, low, high = state
+        w = jnp.where(new, w, jnp.zeros_like(w))
+        sums, lowest, highest = jax.vmap(of_tile)(raw, y, w)
+        return total + sums, jnp.minimum(low, lowest), jnp.maximum(high, highest)
+
+    shape = n_shards, n_leaves, 1 + width, 1 + width
+    edge = jnp.full((n_shards, n_leaves, n_outputs), jnp.inf, jnp.float32)
+    state = jnp.zeros(shape, jnp.float64), edge, -edge
+    return over_tiles(step, state, (x, targets, weight), n_shards)
 
 
-@program(static_argnames=("mesh",))
+@program()
 def _predicted(
-    x: AnyArray,
-    scaling: tuple[AnyArray, ...],
-    routing: Any,
-    depth: AnyArray,
-    *,
-    mesh: Mesh,
+    x: AnyArray, scaling: tuple[AnyArray, AnyArray], packed: Any
 ) -> tuple[jax.Array, jax.Array]:
-    """Predict every row on its device; return also whether shards are finite.
-
-    Shapes (n_rows, n_outputs) and (n_shards,).
-    """
-    spec, whole = PartitionSpec(mesh.axis_names[0]), PartitionSpec()
-
-    def on_shard(x: Any, given: Any) -> Any:
-        scaling, routing, depth = given
-        z = _encoded(x, scaling)
-        codes = jnp.zeros((len(x), 0), jnp.int32)
-        finite = jnp.isfinite(x).all()[None]
-        return value_of_leaf(routing, z, codes, depth).T, finite
-
-    given = scaling, routing, depth
-    return jax.shard_map(
-        on_shard, mesh=mesh, in_specs=(spec, whole), out_specs=spec, check_vma=False
-    )(x, given)
+    """Predict every row in standardised units; return also whether x is finite."""
+    codes = jnp.zeros((len(x), 0), jnp.int32)
+    value = value_of(packed, standardised(x, *scaling), codes)
+    return value.T, jnp.isfinite(x).all()
 
 
 @program()
@@ -231,27 +151,21 @@ def predict_where_they_lie(tree: Tree, shards: RowShards) -> jax.Array:
     ValueError
         If there is a value that is no finite number.
     """
-    with in_32_bits():
-        found, finite = _predicted_by(tree, shards)
-        if not np.asarray(finite).all():
-            raise ValueError(
-                "X holds values that are no finite numbers; say output='host'."
-            )
-        center, scale = (
-            np.asarray(values, np.float32)
-            for values in (tree.schema.target_centers, tree.schema.target_scales)
+    value = _value(tree, shards)
+    if value is None:
+        raise ValueError(
+            "X holds values that are no finite numbers; say output='host'."
         )
-        own = _restored(found, center, scale)[: shards.n_rows]
-        return own[:, 0] if tree.n_outputs == 1 else own
+    center, scale = (
+        np.asarray(values, np.float32)
+        for values in (tree.schema.target_centers, tree.schema.target_scales)
+    )
+    restored = _restored(value, center, scale)[: shards.n_rows]
+    return restored[:, 0] if tree.n_outputs == 1 else restored
 
 
 def predict_shards(tree: Tree, shards: RowShards) -> np.ndarray | None:
-    """Predict every row of shards, in the units of the target.
-
-    Parameters
-    ----------
-    tree : Tree
-        Hard, and of numbers only.
+    """Predict every row of shards with a hard tree of numbers.
 
     Returns
     -------
@@ -259,18 +173,14 @@ def predict_shards(tree: Tree, shards: RowShards) -> np.ndarray | None:
     None
         If there is a value that is no finite number: the host knows what to do.
     """
-    with in_32_bits():
-        found, finite = _predicted_by(tree, shards)
-    if not np.asarray(finite).all():
+    value = _value(tree, shards)
+    if value is None:
         return None
-    return tree.schema.restore_targets(np.asarray(found)[: shards.n_rows])
+    return tree.schema.restore_targets(np.asarray(value)[: shards.n_rows])
 
 
-def _predicted_by(tree: Tree, shards: RowShards) -> tuple[jax.Array, jax.Array]:
-    return _predicted(
-        shards.x,
-        _scaling(tree, shards),
-        routing_of(tree),
-        np.int32(tree.max_depth),
-        mesh=shards.mesh,
-    )
+def _value(tree: Tree, shards: RowShards) -> jax.Array | None:
+    scaling = tree.schema.center - shards.center, tree.schema.scale
+    with in_64_bits():
+        value, finite = _predicted(shards.x, scaling, packed_of(tree))
+    return value if bool(finite) else None

@@ -15,9 +15,9 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from secret_jax.data.schema import TableSchema
-from secret_jax.models.interface import squared_errors
+from secret_jax.models.errors import squared_errors
 from secret_jax.models.statistics import NodeStatistics
-from secret_jax.tree.noise import Spread
+from secret_jax.tree.noise import noise_variance
 from secret_jax.tree.structure import SplitKind, Tree
 
 # Rows for which the parent's second moments count in those of a node: without them an
@@ -35,8 +35,8 @@ _COPIES = (1e-3, 1e-6, 1e-9)
 def shortened(
     tree: Tree,
     statistics: NodeStatistics,
-    tau: float,
-    spread: Spread | None = None,
+    tolerance: float,
+    spread: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> Tree:
     """Shorten the equations of all nodes, and compute their standard errors.
 
@@ -46,12 +46,13 @@ def shortened(
         A single tree with models; gates are taken as hard splits.
     statistics : NodeStatistics
         Statistics of the rows that the standard errors describe.
-    tau : float
+    tolerance : float
         By so much, times the share of the variance that the tree explains, a node's
         short equation may differ from the full one: a share of the node's noise
         variance, in the mean over rows like those of the node. 0: none is shortened.
-    spread : Spread, optional
-        Noise, and what the tree explains; by default from the tree's squared errors.
+    spread : tuple of ndarray of shape (n_nodes, n_outputs) and (n_outputs,), optional
+        Noise, and the share of the variance that the tree explains; by default from the
+        tree's squared errors, which are then measured again.
 
     Returns
     -------
@@ -66,18 +67,21 @@ def shortened(
     The second moments C of a node are blended with those of its parent, which count as
     thirty rows. With b the slopes of the full model, s² the noise and R² the share that
     the tree explains, columns enter by pivoted partial Cholesky, the most useful first,
-    until the part of b'Cb that they leave unsaid is at most ``tau R² s²``: where all
-    that can be said is little, little of it is left out. Those that can be spared go
-    again. The slopes
-    are those of the projection, C_AA⁻¹ (C b)_A. Levels of an attribute with like
-    coefficients may enter together as one term. What splits above have fixed is part of
-    the constant. Where rounding keeps all columns together from saying enough, the full
-    model stays.
+    until the part of b'Cb that they leave unsaid is at most ``tolerance R² s²``: where
+    all that can be said is little, little of it is left out. Those that can be spared
+    go again. The slopes are those of the projection, C_AA⁻¹ (C b)_A. Levels of an
+    attribute with like coefficients may enter together as one term. What splits above
+    have fixed is part of the constant. Where rounding keeps all columns together from
+    saying enough, the full model stays.
     """
     n = statistics.n_regressors
     weight = np.maximum(tree.weight, 1e-300)
-    noise, explained = spread or Spread.of_squares(tree)
-    allowed = tau * explained * noise
+    if spread is None:  # of targets of variance 1
+        noise = noise_variance(tree)
+        explained = np.maximum(1.0 - noise[0], 0.0)
+    else:
+        noise, explained = spread
+    allowed = tolerance * explained * noise
     varying = _varying(tree, statistics)
     coefficient = tree.coefficient.copy()
     standard_error = np.full(coefficient.shape, np.nan)
@@ -97,17 +101,17 @@ def shortened(
         mean = statistics.mean[node, :n]
         for output in range(tree.n_outputs):
             full = coefficient[node, output, 1:]
-            terms = _terms(tree.schema, full) if tau > 0 else np.eye(n)
-            limit = allowed[node, output] if tau > 0 else -1.0
+            terms = _terms(tree.schema, full) if tolerance > 0 else np.eye(n)
+            limit = allowed[node, output] if tolerance > 0 else -1.0
             slopes, variance = _short(covariance, full, terms, limit)
             error = noise[node, output] / weight[node]
             standard_error[node, output, 0] = np.sqrt(error)
             standard_error[node, output, 1:] = np.sqrt(error * variance)
             coefficient[node, output, 0] += (full - slopes) @ mean
             coefficient[node, output, 1:] = slopes
-    if tau > 0:
+    if tolerance > 0:
         tree = replace(tree, coefficient=coefficient)
-    if tau > 0 and tree.loss is None:
+    if tolerance > 0 and spread is None:
         measured = squared_errors(statistics, coefficient)
         count = np.where(statistics.weight > 0, statistics.weight, 1.0)
         tree = replace(tree, train_error=measured / count[:, None])

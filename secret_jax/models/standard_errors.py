@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 from jaxtyping import Float
 
-from secret_jax.data.rows import Rows
 from secret_jax.data.schema import TableSchema
-from secret_jax.losses.interface import Loss
-from secret_jax.models.loss_steps import rounding_widths
-from secret_jax.models.row_groups import RowGroups, groups_of_levels
+from secret_jax.losses.interface import Loss, Pair
+from secret_jax.models.newton import smoothed
+from secret_jax.models.row_groups import RowGroups
 from secret_jax.tree.structure import Tree
 
 # Minimum share of a term that others do not explain, for its error to be determined.
@@ -22,7 +22,7 @@ _ROUNDING = 0.15
 _FEWEST = 5.0
 
 
-def with_standard_errors(tree: Tree, rows: Rows) -> Tree:
+def with_standard_errors(tree: Tree, levels: Iterator[RowGroups]) -> Tree:
     """Compute the standard errors of the equations of a tree with a loss.
 
     For a likelihood they are those of the inverse information. For any other loss they
@@ -31,11 +31,6 @@ def with_standard_errors(tree: Tree, rows: Rows) -> Tree:
     of a logistic kernel about it (Powell 1991). Where few rows say what a coefficient
     is, as far out in a tail, and of the scores of several classes, which are fixed up
     to a common term only, there are none: NaN.
-
-    Parameters
-    ----------
-    rows : Rows
-        Rows that trained it.
 
     References
     ----------
@@ -46,14 +41,14 @@ def with_standard_errors(tree: Tree, rows: Rows) -> Tree:
     In Nonparametric and Semiparametric Methods in Econometrics, 1991.
     """
     loss = tree.loss
-    assert loss is not None
     found = np.full(tree.coefficient.shape, np.nan)
     if loss.n_free(tree.n_outputs) < tree.n_outputs:
         return replace(tree, standard_error=found)
-    for group in groups_of_levels(tree, rows, np.zeros(rows.n_rows, int)):
+    for group in levels:
         value = group.values(tree.coefficient[group.node])
+        derivatives = _derivatives(loss, group, value)
         for output in range(tree.n_outputs):
-            slope, curvature = _derivatives(loss, group, value, output)
+            slope, curvature = (of_rows[:, output] for of_rows in derivatives)
             for place, node in enumerate(group.node):
                 rows_of = slice(group.start[place], group.stop[place])
                 slopes = tree.coefficient[node, output, 1:]
@@ -68,15 +63,13 @@ def with_standard_errors(tree: Tree, rows: Rows) -> Tree:
     return replace(tree, standard_error=found)
 
 
-def _derivatives(
-    loss: Loss, group: RowGroups, value: np.ndarray, output: int
-) -> tuple[np.ndarray, np.ndarray]:
+def _derivatives(loss: Loss, group: RowGroups, value: np.ndarray) -> Pair:
     """First derivatives (negative) and second derivatives for all rows."""
-    if not loss.has_corners:
-        return loss.derivatives(group.targets, value, output)
-    width = rounding_widths(loss, group, value, _ROUNDING)
-    _, curvature = loss.rounded(width).derivatives(group.targets, value, output)
-    return loss.working(group.targets, value, output)[0], curvature
+    slope, curvature = loss.derivatives(group.targets, value)
+    smooth = smoothed(loss, group, value, _ROUNDING)
+    if smooth is not loss:
+        _, curvature = smooth.derivatives(group.targets, value)
+    return slope, curvature
 
 
 def _members(

@@ -9,8 +9,9 @@ import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
 from secret_jax.losses.interface import Loss
-from secret_jax.models.attach import node_statistics
+from secret_jax.losses.numbers import SquaredError
 from secret_jax.models.errors import node_errors
+from secret_jax.models.fitting import node_statistics
 from secret_jax.models.statistics import NodeStatistics
 from secret_jax.prune.interface import Evidence, Pruned, PruningRule
 from secret_jax.prune.path import PruningPath, weakest_links
@@ -79,9 +80,10 @@ class InformationCriterion(PruningRule):
         "criterion": [StrOptions({"aic", "bic", "icomp"})]
     }
 
-    def knows(self, loss: Loss | None) -> bool:
-        """Whether the criterion is defined for a loss; None: for squared errors."""
-        return loss is None or (loss.is_likelihood and self.criterion != "icomp")
+    def knows(self, loss: Loss) -> bool:
+        """Whether the criterion is defined for a loss."""
+        normal = isinstance(loss, SquaredError)
+        return normal or (loss.is_likelihood and self.criterion != "icomp")
 
     def __call__(self, tree: Tree, evidence: Evidence) -> Pruned:
         """Choose from the weakest-link path, with the number of parameters as size.
@@ -92,15 +94,13 @@ class InformationCriterion(PruningRule):
         error = node_errors(tree, rows)
         n = float(np.sum(rows.weight))
         splits = _splits_above(tree)
-        if tree.loss is None:
-            # Outputs are independent, with one variance in standardised units.
-            n, n_models = n * tree.n_outputs, tree.n_outputs
-        else:
-            n_models = tree.loss.n_free(tree.n_outputs)
-        degrees = model_degrees(tree) * n_models
+        normal = isinstance(tree.loss, SquaredError)
+        if normal:  # outputs are independent, with one variance in standardised units
+            n = n * tree.n_outputs
+        degrees = model_degrees(tree) * tree.loss.n_free(tree.n_outputs)
         path = weakest_links(tree, error, degrees + splits)
         variance = np.maximum(path.totals(error) / n, _ROUNDING)
-        parameters = path.totals(degrees + splits) + (tree.loss is None)
+        parameters = path.totals(degrees + splits) + normal
         if self.criterion == "aic":
             # With as many parameters as rows nothing is left to estimate the noise.
             spare = n - parameters - 1.0
@@ -114,10 +114,8 @@ class InformationCriterion(PruningRule):
             statistics = node_statistics(tree, rows)
             complexity = covariance_complexity(path, statistics, variance)
             penalty = 2.0 * complexity + 2.0 * path.totals(splits)
-        if tree.loss is None:
-            value = n * np.log(variance) + penalty
-        else:
-            value = 2.0 * path.totals(error) + penalty
+        deviance = n * np.log(variance) if normal else 2.0 * path.totals(error)
+        value = deviance + penalty
         best = len(value) - 1 - int(np.argmin(value[::-1]))  # of equals the smallest
         return Pruned(path.subtree(tree, best), float(value[best]))
 

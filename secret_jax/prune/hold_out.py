@@ -16,7 +16,7 @@ from secret_jax.tree.structure import Tree, compact
 
 @dataclass(frozen=True, kw_only=True)
 class HoldOut(PruningRule):
-    """Subtree with the least error on held-out rows, or on those of ``prune_set``.
+    """Subtree with the least error on held-out rows, or on those of ``eval_set``.
 
     Quinlan's reduced-error pruning (section 5.2 of Dobra & Gehrke 2002): bottom-up, a
     node becomes a leaf where its own model errs no more than its subtree.
@@ -24,7 +24,7 @@ class HoldOut(PruningRule):
     Attributes
     ----------
     fraction : float, default=0.25
-        Share of the rows to hold out where no ``prune_set`` is given.
+        Share of the rows to hold out where no ``eval_set`` is given.
     refit : bool, default=True
         Grow the tree again on training and held-out rows together, and cut it to the
         size that was found. False: keep the tree of the training rows.

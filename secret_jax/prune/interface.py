@@ -38,10 +38,6 @@ class Evidence(NamedTuple):
         Increase of the error allowed for halving the leaves, see `priced`.
     leaf : LeafModel or None
         Leaf model of the trees.
-    unseen_targets : sequence of ndarray of shape (n_rows_of_part, n_outputs)
-        Targets of the parts, where trees of the folds have targets of their own.
-    further_leaves : float
-        Size of the additive curves, in leaves.
     """
 
     training: Rows
@@ -51,15 +47,10 @@ class Evidence(NamedTuple):
     error_of_constant: float | None = None
     tolerance: float = 0.0
     leaf: LeafModel | None = None
-    unseen_targets: Sequence[np.ndarray] = ()
-    further_leaves: float = 0.0
 
     def held_out_of(self, fold: int) -> Rows:
-        """Held-out rows of a fold, with the targets that its tree has to predict."""
-        rows = self.training.take(np.flatnonzero(self.unseen[fold]))
-        if not len(self.unseen_targets):
-            return rows
-        return rows._replace(targets=self.unseen_targets[fold])
+        """Rows of a fold."""
+        return self.training.take(np.flatnonzero(self.unseen[fold]))
 
     def priced(self, error: np.ndarray, n_leaves: np.ndarray) -> np.ndarray:
         """Penalise the errors of subtrees by their size: the least is the best.
@@ -85,8 +76,7 @@ class Evidence(NamedTuple):
         alone = self.error_of_constant or rows.targets.shape[1]
         total = (counted or rows.weight.sum()) * alone
         unexplained = min(float(np.min(error)) / total, 1.0)
-        leaves = n_leaves + self.further_leaves
-        doublings = np.log2(np.maximum(leaves / _AT_A_GLANCE, 1.0))
+        doublings = np.log2(np.maximum(n_leaves / _AT_A_GLANCE, 1.0))
         return error * (1.0 + self.tolerance * unexplained**0.5) ** doublings
 
 

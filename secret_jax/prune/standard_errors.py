@@ -7,11 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from secret_jax.models.errors import node_errors, weighted_errors
+from secret_jax.models.errors import node_errors, row_errors
 from secret_jax.prune.interface import Evidence, Pruned, PruningRule
 from secret_jax.prune.path import TIE, PruningPath, training_errors, weakest_links
 from secret_jax.runtime.values import at_least, real
-from secret_jax.tree.routing import values
 from secret_jax.tree.structure import Tree
 
 
@@ -84,7 +83,7 @@ class StandardErrors(PruningRule):
             ]
 
         losses = [
-            weighted_errors(values(subtree, rows.table), rows, subtree.loss)
+            row_errors(subtree, rows)
             for subtree, rows in zip(subtrees(least), held_out, strict=True)
         ]
         spread = 0.0

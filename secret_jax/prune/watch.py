@@ -23,24 +23,25 @@ class Watch:
     Parameters
     ----------
     judge : callable
-        From a kind and its trees to the same trees with models, and what pruning keeps.
+        From a kind and its trees to the first of them with models, and what pruning
+        keeps.
     n_kinds : int
         Trees come from each kind in turn.
 
     Attributes
     ----------
-    found : dict of int to (list of Tree, Pruned)
+    judged : dict of int to (Tree, Pruned)
         Last result for every kind that was deep enough.
     """
 
     def __init__(
         self,
-        judge: Callable[[int, Sequence[Tree]], tuple[list[Tree], Pruned]],
+        judge: Callable[[int, Sequence[Tree]], tuple[Tree, Pruned]],
         n_kinds: int,
     ):
         self._judge = judge
-        self._next_look = np.full(n_kinds, LEVELS_BELOW + 1)
-        self.found: dict[int, tuple[list[Tree], Pruned]] = {}
+        self._next_look = [LEVELS_BELOW + 1] * n_kinds
+        self.judged: dict[int, tuple[Tree, Pruned]] = {}
 
     def __call__(
         self, depth: int, so_far: Callable[[], Sequence[Tree]]
@@ -56,11 +57,11 @@ class Watch:
         """
         done: list[int] = []
         n_kinds = len(self._next_look)
-        for kind in np.flatnonzero(self._next_look == depth).tolist():
+        for kind in np.flatnonzero(np.equal(self._next_look, depth)).tolist():
             trees = so_far()
-            judged = self._judge(kind, trees[kind::n_kinds])
-            self._next_look[kind] = judged[1].tree.max_depth + LEVELS_BELOW
+            result = self._judge(kind, trees[kind::n_kinds])
+            self._next_look[kind] = result[1].tree.max_depth + LEVELS_BELOW
             if self._next_look[kind] <= depth:
-                self.found[kind] = judged
+                self.judged[kind] = result
                 done += range(kind, len(trees), n_kinds)
         return done

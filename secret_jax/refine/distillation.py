@@ -18,17 +18,16 @@ from secret_jax.data.sampling import ROW_ORDER
 from secret_jax.data.schema import TableSchema
 from secret_jax.grow.grower import ROUNDING
 from secret_jax.grow.trees import Recipe
-from secret_jax.models.attach import described, node_statistics
-from secret_jax.models.by_loss import measured
 from secret_jax.models.errors import weighted_errors
-from secret_jax.models.interface import LeafModel, Models
+from secret_jax.models.fitting import remeasured
+from secret_jax.models.interface import LeafModel
 from secret_jax.prune.path import of_size, training_errors
 from secret_jax.prune.watch import LEVELS_BELOW
 from secret_jax.refine.interface import Fitted
 from secret_jax.runtime.parallel import in_blocks
 from secret_jax.runtime.values import Value, at_least, real
-from secret_jax.tree.routing import descend, values_at
 from secret_jax.tree.structure import StopReason, Tree, compact
+from secret_jax.tree.walk import descend, values_at
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,11 +211,8 @@ def mean_prediction(trees: Sequence[Tree], table: Table) -> np.ndarray:
     -------
     ndarray of shape (n_rows, n_outputs), float64
     """
-
-    loss = trees[0].loss
     values = _values(trees, table)
-    meant = values if loss is None else [loss.prediction(value) for value in values]
-    return np.mean(meant, axis=0)
+    return np.mean([trees[0].loss.prediction(value) for value in values], axis=0)
 
 
 def _values(trees: Sequence[Tree], table: Table) -> list[np.ndarray]:
@@ -245,10 +241,7 @@ def measured_on(tree: Tree, rows: Rows, leaf: LeafModel, min_weight: float) -> T
     min_weight : float
         Splits with a child of less weight are taken back.
     """
-    models = Models(tree.coefficient, tree.degrees)
-    found = described(tree, node_statistics(tree, rows), models, leaf)
-    if tree.loss is not None:
-        found = measured(found, rows, np.zeros(rows.n_rows, int), leaf)
+    found = remeasured(tree, rows, leaf)
     inner = ~tree.is_leaf
     left, right = (np.where(inner, side, 0) for side in (tree.left, tree.right))
     least = (1 - ROUNDING) * min_weight

@@ -10,6 +10,7 @@ from secret_jax.data.rows import Rows, join, shuffled
 from secret_jax.data.sampling import ROW_ORDER
 from secret_jax.grow.trees import Recipe
 from secret_jax.losses.interface import Loss
+from secret_jax.losses.numbers import SquaredError
 from secret_jax.runtime.values import Value
 from secret_jax.tree.structure import Tree
 
@@ -116,9 +117,9 @@ class Refinement(Value, ABC):
     """Whether it trains the models of the leaves together, so that they stay as they
     are."""
 
-    def knows(self, loss: Loss | None) -> bool:
-        """Whether it supports trees of a loss; None: of squared errors."""
-        return loss is None or not self.trains_models
+    def knows(self, loss: Loss) -> bool:
+        """Whether it supports trees of a loss."""
+        return isinstance(loss, SquaredError) or not self.trains_models
 
     @property
     def held_out_share(self) -> float:

@@ -18,8 +18,8 @@ from secret_jax.grow.batches import Search
 from secret_jax.grow.frontier import Level, Places
 from secret_jax.grow.grower import ROUNDING
 from secret_jax.grow.trees import Recipe
-from secret_jax.models.attach import attach_one
-from secret_jax.models.errors import weighted_errors
+from secret_jax.models.errors import row_errors, weighted_errors
+from secret_jax.models.fitting import fit_models
 from secret_jax.prune.path import training_errors
 from secret_jax.refine.distillation import mean_error, measured_on
 from secret_jax.refine.hyperplanes import PreferenceSplits
@@ -28,8 +28,8 @@ from secret_jax.runtime.linalg import safe_divide
 from secret_jax.runtime.values import at_least, real
 from secret_jax.splits.interface import Split
 from secret_jax.tree.degrees import model_degrees, split_degrees
-from secret_jax.tree.routing import descend, values, values_at
 from secret_jax.tree.structure import SplitKind, Tree
+from secret_jax.tree.walk import descend, values_at
 
 # A drop of the objective below this share of it is rounding.
 _LEAST_DROP = 1e-6
@@ -171,7 +171,7 @@ def improve(
     if trained.n_rows == 0 or check.n_rows == 0:
         return Alternated(tree, 0, ())
     smaller = recipe.min_leaf_weight * trained.weight.sum() / rows.weight.sum()
-    start = attach_one(tree, trained, recipe.leaf)
+    start = fit_models([tree], [trained], recipe.leaf)[0]
     on_part = replace(recipe, min_leaf_weight=smaller)
     trial = alternate(start, trained, check, on_part, options)
     if trial.n_sweeps == 0:
@@ -198,7 +198,7 @@ def alternate(
     """
     used = rows.take(slice(options.most_rows))
     sampled = used.n_rows < rows.n_rows
-    current = attach_one(tree, used, recipe.leaf)
+    current = fit_models([tree], [used], recipe.leaf)[0]
     least = recipe.min_leaf_weight * used.weight.sum() / rows.weight.sum()
     costs = subtree_costs(current, options.gcv_factor)
     objectives = [float(costs[0])]
@@ -233,7 +233,7 @@ def alternate(
         best, n_sweeps = tree, 0
     else:
         factor = options.gcv_factor
-        best = attach_one(best, rows, recipe.leaf)
+        best = fit_models([best], [rows], recipe.leaf)[0]
         if sampled and subtree_costs(best, factor)[0] > subtree_costs(tree, factor)[0]:
             best, n_sweeps = tree, 0
     return Alternated(best, n_sweeps, tuple(objectives))
@@ -241,9 +241,7 @@ def alternate(
 
 def _errors(tree: Tree, rows: Rows | None) -> np.ndarray:
     """Weighted error of each row's (clipped) prediction."""
-    if rows is None:
-        return np.zeros(1)
-    return weighted_errors(values(tree, rows.table), rows, tree.loss)
+    return np.zeros(1) if rows is None else row_errors(tree, rows)
 
 
 def _clearly_positive(differences: np.ndarray, margin: float) -> bool:
@@ -287,7 +285,7 @@ def _improve_level(
     changed = proposed(tree, nodes, rows, least, options.node_rows)
     if changed is tree:
         return tree, costs
-    changed = attach_one(changed, rows, recipe.leaf)
+    changed = fit_models([changed], [rows], recipe.leaf)[0]
     new_costs = subtree_costs(changed, options.gcv_factor)
     top = _ancestors(tree, level)
     too_light = np.zeros(tree.n_nodes, bool)

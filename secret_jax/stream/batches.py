@@ -1,18 +1,20 @@
 """Batches of rows of a stream, normalised to one form.
 
-A batch is a table with the target among its columns, or a tuple of arrays. All batches
-of a stream have the same columns, of the same kinds.
+All batches of a stream have the same columns, of the same kinds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from secret_jax.data.columns import (
     OrderedText,
+    ReadTable,
     is_index,
     is_missing,
     listed,
@@ -20,6 +22,13 @@ from secret_jax.data.columns import (
     read_columns,
     read_target,
 )
+
+_WORDS = {
+    "number": "numbers",
+    "category": "text or truth values",
+    "ordered": "ordered categories",
+    "date": "dates",
+}
 
 
 class StreamError(ValueError):
@@ -32,17 +41,37 @@ def sentence(words: str) -> str:
 
 
 class Wanted(NamedTuple):
-    """Names of the target, weight and feature columns of a stream.
-
-    Attributes
-    ----------
-    features : tuple of str or None
-        None: all others.
-    """
+    """Names of the target, weight and feature columns of a stream; None: all others."""
 
     targets: tuple[str, ...]
     weight: str | None = None
     features: tuple[str, ...] | None = None
+
+    @property
+    def special(self) -> tuple[str, ...]:
+        """Columns that are no features."""
+        return (*self.targets, *([self.weight] if self.weight else []))
+
+    def columns(self, names: Sequence[str], where: str, targets: bool) -> list[str]:
+        """Features, and targets and weight if ``targets``, among the columns there are.
+
+        Raises
+        ------
+        StreamError
+            If one is lacking.
+        """
+        features = self.features
+        if features is None:
+            others = (name for name in names if name not in self.special)
+            features = tuple(name for name in others if not is_index(name))
+        wanted = [*features, *(self.special if targets else ())]
+        lacking = [name for name in wanted if name not in names]
+        if lacking:
+            raise StreamError(
+                f"{sentence(where)} has no column {listed(lacking)}; its columns are "
+                f"{listed(list(names))}."
+            )
+        return wanted
 
     @property
     def identity(self) -> str:
@@ -52,7 +81,7 @@ class Wanted(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Batch of rows of a stream.
+    """Consecutive rows of a stream.
 
     Attributes
     ----------
@@ -62,61 +91,86 @@ class Batch(NamedTuple):
         Whether the names came with the data.
     targets : ndarray of shape (n_rows, n_outputs), float64
     weight : ndarray of shape (n_rows,), float64
-    where : str
-        Where it is from, in words.
-    offset : int
-        Its first row there.
+    marks : tuple of (int, str)
+        Files or batches in words, and the rows here at which they begin.
+    start : int
+        Row of the stream where it begins.
     """
 
     columns: dict[str, np.ndarray]
     named: bool
     targets: np.ndarray
     weight: np.ndarray
-    where: str
-    offset: int = 0
+    marks: tuple[tuple[int, str], ...]
+    start: int = 0
 
     @property
     def n_rows(self) -> int:
         """Number of rows."""
         return len(self.weight)
 
-    def take(self, rows: slice) -> Batch:
-        """Select a slice of rows."""
-        columns = {name: column[rows] for name, column in self.columns.items()}
+    @property
+    def stop(self) -> int:
+        """Index in the stream of the row after the last one."""
+        return self.start + self.n_rows
+
+    @property
+    def table(self) -> ReadTable:
+        """Columns, with names if they came with the data."""
+        return self.columns if self.named else list(self.columns.values())
+
+    def take(self, rows: slice | np.ndarray) -> Batch:
+        """Select rows; marks are moved by a slice."""
+        begin = rows.start or 0 if isinstance(rows, slice) else 0
         return self._replace(
-            columns=columns,
+            columns={name: column[rows] for name, column in self.columns.items()},
             targets=self.targets[rows],
             weight=self.weight[rows],
-            offset=self.offset + (rows.start or 0),
+            marks=tuple((row - begin, where) for row, where in self.marks),
         )
 
-    def choose(self, index: np.ndarray) -> Batch:
-        """Select rows by their positions."""
-        columns = {name: column[index] for name, column in self.columns.items()}
-        return self._replace(
-            columns=columns, targets=self.targets[index], weight=self.weight[index]
-        )
+    @contextmanager
+    def placing(self) -> Iterator[None]:
+        """Rewrite row numbers in error messages to positions in the stream."""
+        try:
+            yield
+        except StreamError:
+            raise
+        except ValueError as error:
+            message = re.sub(r"\brow (\d+)", self._place, str(error))
+            where = f"rows {self.start} to {self.stop - 1} of the stream"
+            raise StreamError(f"In {where}: {message}") from None
+
+    def _place(self, match: re.Match[str]) -> str:
+        row = int(match[1])
+        begin, where = max(mark for mark in self.marks if mark[0] <= row)
+        return f"row {self.start + row} (row {row - begin} of {where})"
 
 
-class Layout(NamedTuple):
-    """Columns, kinds and number of outputs shared by all batches of a stream.
+def joined(batches: Sequence[Batch], start: int) -> Batch:
+    """Concatenate batches of one layout."""
+    begins = np.cumsum([0, *(batch.n_rows for batch in batches[:-1])]).tolist()
+    several = zip(begins, batches, strict=True)
+    return Batch(
+        {
+            name: _concatenated([batch.columns[name] for batch in batches])
+            for name in batches[0].columns
+        },
+        batches[0].named,
+        np.concatenate([batch.targets for batch in batches]),
+        np.concatenate([batch.weight for batch in batches]),
+        tuple((begin + row, where) for begin, b in several for row, where in b.marks),
+        start,
+    )
 
-    Attributes
-    ----------
-    kinds : tuple of str
-        "number", "category", "ordered" or "date" for each column.
-    """
 
-    names: tuple[str, ...]
-    named: bool
-    kinds: tuple[str, ...]
-    n_outputs: int
-
-    @classmethod
-    def of(cls, batch: Batch) -> Layout:
-        """Derive the layout from the first batch."""
-        kinds = tuple(map(kind_of, batch.columns.values()))
-        return cls(tuple(batch.columns), batch.named, kinds, batch.targets.shape[1])
+def _concatenated(parts: list[np.ndarray]) -> np.ndarray:
+    whole = np.concatenate(parts)
+    ordered = next((part for part in parts if isinstance(part, OrderedText)), None)
+    if ordered is not None:
+        whole = np.asarray(whole, object).view(OrderedText)
+        whole.levels = ordered.levels
+    return whole
 
 
 def as_batch(item: Any, wanted: Wanted, where: str, targets: bool = True) -> Batch:
@@ -138,8 +192,7 @@ def as_batch(item: Any, wanted: Wanted, where: str, targets: bool = True) -> Bat
     try:
         if isinstance(item, tuple | list):
             return _of_arrays(item, where)
-        columns = _columns_of(item)
-        return _of_table(columns, wanted, where, targets)
+        return _of_table(_columns_of(item), wanted, where, targets)
     except StreamError:
         raise
     except (ValueError, TypeError) as error:
@@ -152,18 +205,17 @@ def _of_arrays(item: Sequence[Any], where: str) -> Batch:
             f"{sentence(where)} is a tuple of {len(item)}; give (X, y) or "
             "(X, y, sample_weight)."
         )
-    read = read_columns(item[0])
+    X, y, weight = (*item, None)[:3]
+    read = read_columns(X)
     columns = (
         read
         if isinstance(read, dict)
         else dict(zip(made_up_names(len(read)), read, strict=True))
     )
     n_rows = len(next(iter(columns.values()), ()))
-    y = np.full(n_rows, np.nan) if item[1] is None else read_target(item[1])
+    y = np.full(n_rows, np.nan) if y is None else read_target(y)
     y = y[:, None] if y.ndim == 1 else y
-    weight = np.ones(len(y))
-    if len(item) == 3 and item[2] is not None:
-        weight = np.asarray(item[2], np.float64)
+    weight = np.ones(len(y)) if weight is None else np.asarray(weight, np.float64)
     if y.ndim != 2 or weight.ndim != 1:
         raise StreamError(
             f"In {where}: y has the shape {y.shape} and sample_weight {weight.shape}; "
@@ -174,37 +226,33 @@ def _of_arrays(item: Sequence[Any], where: str) -> Batch:
 
 def _columns_of(item: Any) -> dict[str, np.ndarray]:
     if isinstance(item, dict):
-        return {str(name): _one(np.asarray(its)) for name, its in item.items()}
-    of_arrow = type(item).__module__.partition(".")[0] == "pyarrow"
-    if of_arrow:
-        import pyarrow as pa
-
-        if isinstance(item, pa.RecordBatch):
-            item = pa.Table.from_batches([item])
+        return {str(name): _one(np.asarray(column)) for name, column in item.items()}
+    if type(item).__module__.partition(".")[0] == "pyarrow":
+        return _of_arrow(item)
     read = read_columns(item)
     if isinstance(read, list):
         raise StreamError(
             "a batch without names of columns holds no target that could be found; "
             "give tuples (X, y)"
         )
-    if of_arrow:
-        for field in item.schema:
-            column = read[field.name]
-            # Of nothing but nulls NumPy cannot tell the type, and Arrow can.
-            if column.dtype.kind == "f" and not _is_number(field.type):
-                read[field.name] = np.full(len(column), None, object)
     return read
 
 
-def _is_number(kind: Any) -> bool:
-    import pyarrow.types as types
+def _of_arrow(item: Any) -> dict[str, np.ndarray]:
+    import pyarrow as pa
+    from pyarrow import types
 
-    return (
-        types.is_integer(kind)
-        or types.is_floating(kind)
-        or types.is_decimal(kind)
-        or types.is_null(kind)
-    )
+    if isinstance(item, pa.RecordBatch):
+        item = pa.Table.from_batches([item])
+    read = read_columns(item)
+    assert isinstance(read, dict)
+    numbers = types.is_integer, types.is_floating, types.is_decimal, types.is_null
+    for field in item.schema:
+        column = read[field.name]
+        # Of nothing but nulls NumPy cannot tell the type, and Arrow can.
+        if column.dtype.kind == "f" and not any(is_a(field.type) for is_a in numbers):
+            read[field.name] = np.full(len(column), None, object)
+    return read
 
 
 def _one(column: np.ndarray) -> np.ndarray:
@@ -218,36 +266,18 @@ def _one(column: np.ndarray) -> np.ndarray:
 def _of_table(
     columns: dict[str, np.ndarray], wanted: Wanted, where: str, targets: bool
 ) -> Batch:
-    special = [*wanted.targets] + ([wanted.weight] if wanted.weight else [])
-    asked = [*(special if targets else []), *(wanted.features or ())]
-    lacking = [name for name in asked if name not in columns]
-    if lacking:
-        raise StreamError(
-            f"{sentence(where)} has no column {listed(lacking)}; its columns are "
-            f"{listed(list(columns))}."
-        )
-    features = wanted.features
-    if features is None:
-        features = tuple(
-            name for name in columns if name not in special and not is_index(name)
-        )
+    used = wanted.columns(list(columns), where, targets)
+    features = used[: -len(wanted.special)] if targets else used
     if not features:
         raise StreamError(f"{sentence(where)} has no columns but the target.")
     n_rows = len(columns[features[0]])
-    used = [*special, *features] if targets else features
-    sizes = {name: len(columns[name]) for name in used}
-    if len(set(sizes.values())) > 1:
-        raise StreamError(
-            f"{sentence(where)} has columns of different lengths: {sizes}."
-        )
-    y, weight = np.full((n_rows, len(wanted.targets)), np.nan), np.ones(n_rows)
+    y = np.full((n_rows, len(wanted.targets)), np.nan)
+    weight = np.ones(n_rows)
     if targets:
-        for output, name in enumerate(wanted.targets):
-            y[:, output] = _target(columns[name], name)
+        y = np.column_stack([_target(columns[name], name) for name in wanted.targets])
         if wanted.weight:
             weight = np.asarray(columns[wanted.weight], np.float64)
-    chosen = {name: columns[name] for name in features}
-    return _checked(chosen, True, y, weight, where)
+    return _checked({n: columns[n] for n in features}, True, y, weight, where)
 
 
 def _target(column: np.ndarray, name: str) -> np.ndarray:
@@ -269,24 +299,34 @@ def _checked(
         raise StreamError(
             f"{sentence(where)} has columns of different lengths: {sorted(sizes)}."
         )
-    return Batch(columns, named, targets, weight, where)
+    return Batch(columns, named, targets, weight, ((0, where),))
 
 
-def kind_of(column: np.ndarray) -> str:
-    """Kind of a column: "number", "category", "ordered" or "date"."""
+class Layout(NamedTuple):
+    """Columns, their kinds (see `_WORDS`) and number of outputs of a stream."""
+
+    names: tuple[str, ...]
+    kinds: tuple[str, ...]
+    n_outputs: int
+
+    @classmethod
+    def of(cls, batch: Batch) -> Layout:
+        """Derive the layout from the first batch."""
+        kinds = tuple(map(_kind_of, batch.columns.values()))
+        return cls(tuple(batch.columns), kinds, batch.targets.shape[1])
+
+    def described(self) -> str:
+        """Write the columns and their kinds."""
+        pairs = zip(self.names, self.kinds, strict=True)
+        return listed([f"{name} ({kind})" for name, kind in pairs])
+
+
+def _kind_of(column: np.ndarray) -> str:
     if isinstance(column, OrderedText):
         return "ordered"
     if column.dtype.kind == "M":
         return "date"
     return "number" if column.dtype.kind in "fiu" else "category"
-
-
-_WORDS = {
-    "number": "numbers",
-    "category": "text or truth values",
-    "ordered": "ordered categories",
-    "date": "dates",
-}
 
 
 def conformed(batch: Batch, layout: Layout) -> Batch:
@@ -297,35 +337,33 @@ def conformed(batch: Batch, layout: Layout) -> Batch:
     StreamError
         If it has other columns, or columns of other kinds.
     """
+    where = sentence(batch.marks[0][1])
     lacking = [name for name in layout.names if name not in batch.columns]
     extra = [name for name in batch.columns if name not in layout.names]
     if lacking or extra:
-        words = [
-            f"{what} {listed(which)}"
-            for what, which in (("lacks", lacking), ("has the further", extra))
-            if which
-        ]
+        lacks, has = f"lacks {listed(lacking)}", f"has the further {listed(extra)}"
+        problem = " and ".join([lacks] * bool(lacking) + [has] * bool(extra))
         raise StreamError(
-            f"{sentence(batch.where)} {' and '.join(words)}: its columns are not "
-            f"those of the first batch, {listed(list(layout.names))}. Write it again "
-            "with these columns, or name those to use in columns=."
+            f"{where} {problem}: its columns are not those of the first batch, "
+            f"{listed(list(layout.names))}. Write it again with these columns, or name "
+            "those to use in columns=."
         )
     if batch.targets.shape[1] != layout.n_outputs:
         raise StreamError(
-            f"{sentence(batch.where)} has {batch.targets.shape[1]} target(s), and "
-            f"the first batch has {layout.n_outputs}."
+            f"{where} has {batch.targets.shape[1]} target(s), and the first batch has "
+            f"{layout.n_outputs}."
         )
-    columns = {}
-    for name, kind in zip(layout.names, layout.kinds, strict=True):
-        column = batch.columns[name]
-        if kind_of(column) != kind:
-            column = _of_kind(column, kind, name, batch.where)
-        columns[name] = column
+    columns = {
+        name: _of_kind(batch.columns[name], kind, name, where)
+        for name, kind in zip(layout.names, layout.kinds, strict=True)
+    }
     return batch._replace(columns=columns)
 
 
 def _of_kind(column: np.ndarray, kind: str, name: str, where: str) -> np.ndarray:
-    """Convert a column of missing values to a kind; raise an error for any other."""
+    """Convert a column of missing values to a kind; raise an error for other kinds."""
+    if _kind_of(column) == kind:
+        return column
     if all(map(is_missing, column.tolist())):
         if kind == "number":
             return np.full(len(column), np.nan)
@@ -333,7 +371,7 @@ def _of_kind(column: np.ndarray, kind: str, name: str, where: str) -> np.ndarray
             return np.full(len(column), np.datetime64("NaT"), "datetime64[s]")
         return np.full(len(column), None, object)
     raise StreamError(
-        f"{sentence(where)}: column {name!r} holds {_WORDS[kind_of(column)]}, and "
-        f"held {_WORDS[kind]} in the first batch. Write the batch again with the type "
-        "of the others, or leave the column out with columns=."
+        f"{where}: column {name!r} holds {_WORDS[_kind_of(column)]}, and held "
+        f"{_WORDS[kind]} in the first batch. Write the batch again with the type of "
+        "the others, or leave the column out with columns=."
     )

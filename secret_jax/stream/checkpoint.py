@@ -1,26 +1,24 @@
 """Checkpoints: the progress of a fit in a folder, in files that are never partial.
 
 Every file is written beside its place, forced onto the disk and renamed; one that was
-cut short has another name and is never read.
+cut short has another name and is never read. The files are pickles: the folder must be
+the user's own.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import zipfile
+import pickle
 from pathlib import Path
 from time import monotonic
 from typing import Any
-
-import numpy as np
 
 from secret_jax.stream.batches import StreamError
 from secret_jax.tree.archive import replacing
 
 # Maximum time of a pass that a killed fit loses, in seconds.
 USUAL_PAUSE = 60.0
-_HEADER = "header"
 
 
 class Checkpoint:
@@ -36,11 +34,6 @@ class Checkpoint:
         Seconds between two states, of which the last one is kept.
     suffix : str
         Suffix of the file names of this process.
-
-    Raises
-    ------
-    OSError
-        If the folder cannot be made.
     """
 
     def __init__(
@@ -60,7 +53,7 @@ class Checkpoint:
         """Whether a state should be saved."""
         return self._folder is not None and monotonic() - self._last >= self._pause
 
-    def load(self, name: str) -> tuple[dict[str, Any], dict[str, np.ndarray]] | None:
+    def load(self, name: str) -> Any:
         """Load a saved state; None if there is none.
 
         Raises
@@ -72,11 +65,8 @@ class Checkpoint:
         if path is None or not path.exists():
             return None
         try:
-            with open(path, "rb") as file, np.load(file) as archive:
-                header = json.loads(archive[_HEADER].item())
-                arrays = {key: archive[key] for key in archive.files if key != _HEADER}
-                identity, state = header["identity"], header["state"]
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+            identity, state = pickle.loads(path.read_bytes())
+        except Exception as error:  # damage shows in many ways
             raise StreamError(
                 f"The checkpoint {str(path)!r} is damaged: {error}. Remove the file "
                 "to begin again."
@@ -88,11 +78,9 @@ class Checkpoint:
                     f"is {identity.get(key)!r}, and now {value!r}. Name another "
                     "folder, or remove this one."
                 )
-        return state, arrays
+        return state
 
-    def save(
-        self, name: str, state: dict[str, Any], arrays: dict[str, np.ndarray]
-    ) -> None:
+    def save(self, name: str, state: Any) -> None:
         """Save a state, replacing the last one of that name.
 
         Raises
@@ -103,12 +91,9 @@ class Checkpoint:
         path = self._path(name)
         if path is None:
             return
-        header = json.dumps({"identity": self._identity, "state": state})
-        members: dict[str, Any] = {_HEADER: np.array(header), **arrays}
         try:
             with replacing(path) as file:
-                np.savez(file, **members)
-            _force(path.parent)
+                pickle.dump((self._identity, state), file)
         except OSError as error:
             raise OSError(
                 error.errno,
@@ -119,20 +104,4 @@ class Checkpoint:
         self._last = monotonic()
 
     def _path(self, name: str) -> Path | None:
-        if self._folder is None:
-            return None
-        return self._folder / f"{name}{self._suffix}.npz"
-
-
-def _force(folder: Path) -> None:
-    """Flush the entries of a folder to disk, where the system allows it."""
-    try:
-        handle = os.open(folder, os.O_RDONLY)
-    except OSError:  # folders cannot be opened on Windows
-        return
-    try:
-        os.fsync(handle)
-    except OSError:
-        pass
-    finally:
-        os.close(handle)
+        return self._folder and self._folder / f"{name}{self._suffix}.state"

@@ -1,29 +1,31 @@
-"""Exchange of bytes between processes, each of which receives those of all."""
+"""Exchange of values between processes, each of which receives those of all."""
 
 from __future__ import annotations
 
-import io
-import json
+import pickle
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 
 from secret_jax.stream.batches import StreamError
 
+_Value = TypeVar("_Value")
+
 
 class Exchange(Protocol):
-    """Group of processes that run one script, each on rows of its own."""
+    """Group of processes that run one script, each on rows of its own.
+
+    Attributes
+    ----------
+    n_processes, rank : int
+        Number of processes, and index of this one, counted from 0.
+    """
 
     @property
-    def n_processes(self) -> int:
-        """Number of processes."""
-        ...
-
+    def n_processes(self) -> int: ...
     @property
-    def rank(self) -> int:
-        """Index of this process, counted from 0."""
-        ...
+    def rank(self) -> int: ...
 
     def gathered(self, content: bytes) -> list[bytes]:
         """Collect the bytes of every process, by rank; every process has to call it."""
@@ -43,19 +45,10 @@ class Alone:
 class JaxProcesses:
     """Group of the processes that ``jax.distributed.initialize`` connected."""
 
-    @property
-    def n_processes(self) -> int:
-        """See `Exchange`."""
+    def __init__(self):
         import jax
 
-        return jax.process_count()
-
-    @property
-    def rank(self) -> int:
-        """See `Exchange`."""
-        import jax
-
-        return jax.process_index()
+        self.n_processes, self.rank = jax.process_count(), jax.process_index()
 
     def gathered(self, content: bytes) -> list[bytes]:
         """See `Exchange`."""
@@ -67,12 +60,10 @@ class JaxProcesses:
         padded = np.zeros(max(int(lengths.max()), 1), np.uint8)
         padded[: len(content)] = np.frombuffer(content, np.uint8)
         found = np.asarray(process_allgather(padded)).reshape(len(lengths), -1)
-        return [
-            row[:n].tobytes() for row, n in zip(found, lengths.tolist(), strict=True)
-        ]
+        return [row[:n].tobytes() for row, n in zip(found, lengths, strict=True)]
 
 
-def told(exchange: Exchange, work: Callable[[], bytes]) -> list[bytes]:
+def of_all(exchange: Exchange, work: Callable[[], _Value]) -> list[_Value]:
     """Run a piece of work and collect its results from all processes.
 
     Raises
@@ -85,28 +76,13 @@ def told(exchange: Exchange, work: Callable[[], bytes]) -> list[bytes]:
         return [work()]
     failure: Exception | None = None
     try:
-        content = b"\1" + work()
+        content = pickle.dumps((None, work()))
     except Exception as error:
-        failure, content = error, b"\0" + str(error).encode()
-    found = exchange.gathered(content)
+        failure, content = error, pickle.dumps((str(error), None))
+    found = [pickle.loads(part) for part in exchange.gathered(content)]
     if failure is not None:
         raise failure
-    for rank, its in enumerate(found):
-        if its[:1] == b"\0":
-            raise StreamError(f"In process {rank}: {its[1:].decode()}")
-    return [its[1:] for its in found]
-
-
-def to_bytes(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> bytes:
-    """Serialise a JSON header and arrays to bytes."""
-    file = io.BytesIO()
-    members: dict[str, Any] = {"header": np.array(json.dumps(header)), **arrays}
-    np.savez(file, **members)
-    return file.getvalue()
-
-
-def from_bytes(content: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Read the header and arrays that `to_bytes` wrote."""
-    with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-        arrays = {key: archive[key] for key in archive.files if key != "header"}
-        return json.loads(archive["header"].item()), arrays
+    for rank, (message, _) in enumerate(found):
+        if message is not None:
+            raise StreamError(f"In process {rank}: {message}")
+    return [value for _, value in found]

@@ -12,12 +12,12 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.data.validation import fitted_names, restore_names
-from secret_jax.fit.pipeline import Finished
+from secret_jax.fit.pipeline import FitResult
 from secret_jax.fit.plan import Plan
 from secret_jax.runtime.devices import computing_on
 from secret_jax.runtime.parallel import one_thread_for_products
 from secret_jax.runtime.progress_line import shown
-from secret_jax.runtime.values import is_integer, is_real, refuse
+from secret_jax.runtime.values import is_integer, is_real
 from secret_jax.stream.batches import Wanted
 from secret_jax.stream.checkpoint import USUAL_PAUSE
 from secret_jax.stream.sources import BatchSource
@@ -39,7 +39,7 @@ class StreamMixin:
         raise NotImplementedError
 
     def _finish(
-        self, plan: Plan, finished: Finished, computing: AbstractContextManager[None]
+        self, plan: Plan, finished: FitResult, computing: AbstractContextManager[None]
     ) -> Any:
         raise NotImplementedError
 
@@ -133,7 +133,7 @@ class StreamMixin:
         >>> bool((model.predict(X) == whole.predict(X)).all())
         True
         """
-        from secret_jax.stream.exchange import Alone, JaxProcesses, told
+        from secret_jax.stream.exchange import Alone, JaxProcesses, of_all
         from secret_jax.stream.fit import StreamOptions, fit_stream
         from secret_jax.stream.sources import opened
 
@@ -141,20 +141,13 @@ class StreamMixin:
         targets = (target,) if isinstance(target, str) else tuple(target)
         names = None if columns is None else tuple(columns)
         plan = self._plan()
-        if plan.leaf.keeps_rows:
-            allowed = "one that keeps no rows: a stream has too many of them"
-            refuse("leaf", type(self).__name__, allowed, plan.leaf)
-        if plan.additive is not None:
-            allowed = "None in fit_stream: curves are fitted to rows in memory, by fit"
-            refuse("additive", type(self).__name__, allowed, plan.additive)
         exchange = JaxProcesses() if processes else Alone()
         sources: list[BatchSource] = []
 
-        def opening() -> bytes:
+        def opening() -> None:
             sources.append(opened(source, Wanted(targets, sample_weight, names)))
-            return b""
 
-        told(exchange, opening)
+        of_all(exchange, opening)
         rows = sources[0]
         options = StreamOptions(
             target_names=targets,

@@ -6,8 +6,8 @@ same rows in memory would give. While rows come in, the share that is kept only 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,14 +15,12 @@ from secret_jax.data.encoding import ReadColumns
 from secret_jax.data.rows import Rows
 from secret_jax.data.sampling import content_hash, sampling_limit
 from secret_jax.data.schema import TableSchema
-from secret_jax.data.source import EncodedRows, HostRows, few_copies
+from secret_jax.data.source import HostRows
 
 # The pool may grow by this before the rows of larger hashes are dropped.
 _SLACK = 1.25
 # With fewer distinct rows among them copies become one row of their common weight.
 _FEW_DISTINCT = 0.9
-# Larger than every hash.
-EVERY_HASH = 1 << 32
 
 
 class PoolRows(NamedTuple):
@@ -30,10 +28,8 @@ class PoolRows(NamedTuple):
 
     Attributes
     ----------
-    values : list of ndarray of shape (n_rows,)
-        Continuous attributes.
-    codes : ndarray of shape (n_rows, n_discrete), int32
-        Places of categories in the order in which they came up.
+    columns : ReadColumns
+        With codes in the order in which categories came up.
     targets : ndarray of shape (n_rows, n_outputs), float64
     weight : ndarray of shape (n_rows,), float64
     number : ndarray of shape (n_rows,), int64
@@ -41,8 +37,7 @@ class PoolRows(NamedTuple):
     hashed : ndarray of shape (n_rows,), uint32
     """
 
-    values: list[np.ndarray]
-    codes: np.ndarray
+    columns: ReadColumns
     targets: np.ndarray
     weight: np.ndarray
     number: np.ndarray
@@ -55,29 +50,20 @@ class PoolRows(NamedTuple):
 
     def take(self, index: np.ndarray) -> PoolRows:
         """Select rows."""
-        values = [column[index] for column in self.values]
-        return PoolRows(values, *(array[index] for array in self[1:]))
+        return PoolRows(self.columns.take(index), *(array[index] for array in self[1:]))
 
     @classmethod
     def joined(cls, parts: Sequence[PoolRows]) -> PoolRows:
         """Concatenate the rows of several parts."""
         if len(parts) == 1:
             return parts[0]
-        values = [
-            np.concatenate(columns)
-            for columns in zip(*(part.values for part in parts), strict=True)
-        ]
+        columns = ReadColumns.joined([part.columns for part in parts])
         others = zip(*(part[1:] for part in parts), strict=True)
-        return cls(values, *map(np.concatenate, others))
+        return cls(columns, *map(np.concatenate, others))
 
 
 class Pool:
     """Rows with a hash below a limit, which falls as more rows are seen.
-
-    Parameters
-    ----------
-    enough : callable
-        Maps a number of rows to the size of their sample; its share never rises.
 
     Attributes
     ----------
@@ -87,59 +73,53 @@ class Pool:
         Whether copies were made one row.
     """
 
-    def __init__(self, enough: Callable[[int], int]):
-        self._enough = enough
+    def __init__(self):
         self._parts: list[PoolRows] = []
-        self.limit, self.merged = EVERY_HASH, False
+        # Larger than every hash.
+        self.limit, self.merged = 1 << 32, False
 
     @property
-    def n_rows(self) -> int:
-        """Number of rows kept."""
-        return sum(part.n_rows for part in self._parts)
-
-    def rows(self) -> PoolRows | None:
-        """Rows of the pool; None if none was added."""
-        if not self._parts:
-            return None
+    def rows(self) -> PoolRows:
+        """Rows of the pool."""
         self._parts = [PoolRows.joined(self._parts)]
         return self._parts[0]
 
-    def put(self, rows: PoolRows) -> None:
-        """Replace the content of the pool, as when a saved state is restored."""
-        self._parts = [rows]
-
-    def add(self, rows: PoolRows, n_seen: int) -> None:
-        """Add rows below the limit, of ``n_seen`` rows seen so far."""
-        if rows.n_rows or not self._parts:
-            self._parts.append(rows)
-        most = _SLACK * self._enough(n_seen)
-        if self.n_rows <= most:
+    def add(self, rows: PoolRows, n_seen: int, n_wanted: int) -> None:
+        """Add rows below the limit; ``n_wanted`` of ``n_seen`` rows make the sample."""
+        self._parts.append(rows)
+        most = _SLACK * n_wanted
+        if sum(part.n_rows for part in self._parts) <= most:
             return
-        whole = self.rows()
-        assert whole is not None
-        single = _copies_as_one(whole)
-        if single.n_rows < _FEW_DISTINCT * whole.n_rows:
-            self.merged, whole = True, single
-        if whole.n_rows > most:
-            share = self._enough(n_seen) / n_seen
-            self.limit = min(self.limit, int(sampling_limit(share)))
-            whole = whole.take(whole.hashed < self.limit)
-        self._parts = [whole]
+        whole = self.rows
+        if len(np.unique(whole.hashed)) < _FEW_DISTINCT * whole.n_rows:
+            single = _copies_as_one(whole)
+            if single.n_rows < _FEW_DISTINCT * whole.n_rows:
+                self.merged, self._parts = True, [single]
+        if self.rows.n_rows > most:
+            self.shrink(n_seen, n_wanted)
 
-    def shrink(self, n_seen: int) -> None:
+    def shrink(self, n_seen: int, n_wanted: int) -> None:
         """Drop rows outside the sample of ``n_seen`` rows, other pools included."""
-        whole, n_wanted = self.rows(), self._enough(n_seen)
-        if whole is not None and n_wanted < n_seen:
+        if n_wanted < n_seen:
             self.limit = min(self.limit, int(sampling_limit(n_wanted / n_seen)))
-            self._parts = [whole.take(whole.hashed < self.limit)]
+            self._parts = [self.rows.take(self.rows.hashed < self.limit)]
+
+    def merge(self, other: Pool, places: Sequence[np.ndarray]) -> None:
+        """Add another pool, whose codes are mapped by ``places``."""
+        self.limit = min(self.limit, other.limit)
+        self.merged |= other.merged
+        rows = other.rows
+        self._parts.append(rows._replace(columns=rows.columns.recoded(places)))
+        self._parts = [part.take(part.hashed < self.limit) for part in self._parts]
 
     def sample(
         self,
         schema: TableSchema,
         places: Sequence[np.ndarray],
         n_seen: int,
-        factor: float,
+        n_wanted: int,
         seed: int,
+        factor: float,
         *,
         counts: bool,
     ) -> Rows:
@@ -152,46 +132,28 @@ class Pool:
             schema.
         factor : float
             Factor of the weights.
-        seed : int
-            Seed of the order of the rows.
         counts : bool
             Whether the weights are numbers of rows.
         """
-        whole, n_wanted = self.rows(), self._enough(n_seen)
-        assert whole is not None
+        columns, targets, weight, number, hashed = self.rows
         self._parts = []
-        copies = whole.weight.astype(np.int64) if counts else whole.number
+        copies = weight.astype(np.int64) if counts else number
+        columns = columns.recoded(places)
+        source = HostRows(schema, columns, targets, weight * factor, copies)
+        below = None
         if n_wanted < n_seen and not self.merged:
-            below = np.flatnonzero(whole.hashed < sampling_limit(n_wanted / n_seen))
-            chosen = _encoded(schema, whole.take(below), places, factor)
-            found = few_copies(chosen, copies[below], n_wanted, seed)
-            if found is not None:
-                return found
-        everything = _encoded(schema, whole, places, factor)
-        return EncodedRows(everything, copies).sample(n_wanted, seed)
-
-
-def _encoded(
-    schema: TableSchema,
-    rows: PoolRows,
-    places: Sequence[np.ndarray],
-    factor: float,
-) -> Rows:
-    codes = np.empty_like(rows.codes)
-    for attribute, place in enumerate(places):
-        codes[:, attribute] = place[rows.codes[:, attribute]]
-    columns = ReadColumns(rows.values, codes)
-    return HostRows(schema, columns, rows.targets, rows.weight * factor).take(None)
+            below = np.flatnonzero(hashed < sampling_limit(n_wanted / n_seen))
+        return source.sample_of(below, n_wanted, seed)
 
 
 def _copies_as_one(rows: PoolRows) -> PoolRows:
     """Merge identical rows, in the order of their first copies."""
-    columns: list[Any] = [*rows.values, *rows.codes.T, *rows.targets.T]
-    content = content_hash(columns, 0)
+    values, codes = rows.columns
+    content = content_hash([*values, *codes.T, *rows.targets.T], 0)
     _, first, which = np.unique(content, return_index=True, return_inverse=True)
     order = np.argsort(first)
     weight, number = (
-        np.bincount(which, each)[order] for each in (rows.weight, rows.number)
+        np.bincount(which, array)[order] for array in (rows.weight, rows.number)
     )
     single = rows.take(first[order])
     return single._replace(weight=weight, number=number.astype(np.int64))

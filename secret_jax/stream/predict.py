@@ -7,8 +7,7 @@ from typing import Any
 
 from secret_jax.data.encoding import encoded, matched
 from secret_jax.runtime.progress import Progress
-from secret_jax.stream.chunks import Chunks
-from secret_jax.stream.rates import Rate
+from secret_jax.stream.chunks import chunks_of, reported
 from secret_jax.stream.sources import BatchSource
 from secret_jax.tree import routing
 from secret_jax.tree.archive import replacing
@@ -49,11 +48,11 @@ def predict_stream(
     names = [_NAME]
     if tree.n_outputs > 1:
         names = [f"{_NAME} of {name}" for name in tree.schema.target_names]
-    rate = Rate("predicting", progress, source.n_rows)
+    chunks = chunks_of(source, targets=False)
     n_rows, writer = 0, None
     with replacing(out) as file:
         try:
-            for chunk in Chunks(source, targets=False):
+            for chunk in reported(chunks, "predicting", progress, source.n_rows):
                 with chunk.placing():
                     predicted = _predicted(tree, chunk.columns, keep)
                 columns = {name: pa.array(chunk.columns[name]) for name in keep}
@@ -63,7 +62,6 @@ def predict_stream(
                     writer = parquet.ParquetWriter(file, block.schema)
                 writer.write_table(block.cast(writer.schema))
                 n_rows = chunk.stop
-                rate.at(n_rows)
             if writer is None:
                 nothing = {name: pa.array([], pa.float64()) for name in names}
                 writer = parquet.ParquetWriter(file, pa.table(nothing).schema)

@@ -13,7 +13,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from secret_jax.data.columns import is_index, listed
+from secret_jax.data.columns import factorised
+from secret_jax.data.sampling import (
+    category_numbers,
+    sampling_factors,
+    sampling_hash,
+    sampling_limit,
+)
 from secret_jax.stream.batches import Batch, StreamError, Wanted, as_batch, sentence
 
 # Rows that a reader is asked for at a time.
@@ -121,18 +127,17 @@ class ArrowBatches:
     def __init__(self, dataset: Any, wanted: Wanted):
         self._dataset, self._wanted = dataset, wanted
         self._parts: list[tuple[Any, str, int]] = []
-        for number, fragment in enumerate(dataset.get_fragments()):
-            path = getattr(fragment, "path", "")
+        for number, part in enumerate(dataset.get_fragments()):
+            path = getattr(part, "path", "")
             where = f"part file {path!r}" if path else f"part {number}"
-            with _told_of(where):
-                if hasattr(fragment, "split_by_row_group"):
-                    for group in fragment.split_by_row_group():
-                        number = group.row_groups[0].id
-                        place = f"{where}, row group {number}"
-                        n_rows = group.row_groups[0].num_rows
-                        self._parts.append((group, place, n_rows))
-                else:
-                    self._parts.append((fragment, where, fragment.count_rows()))
+            with _naming(where):
+                if not hasattr(part, "split_by_row_group"):
+                    self._parts.append((part, where, part.count_rows()))
+                    continue
+                for group in part.split_by_row_group():
+                    row_group = group.row_groups[0]
+                    place = f"{where}, row group {row_group.id}"
+                    self._parts.append((group, place, row_group.num_rows))
 
     @property
     def n_rows(self) -> int:
@@ -142,48 +147,35 @@ class ArrowBatches:
     @property
     def identity(self) -> str:
         """Digest of names (without folder), row counts and state of the part files."""
-        states = [_state_of(fragment) for fragment, _, _ in self._parts]
-        counts = [n_rows for _, _, n_rows in self._parts]
-        digest = _digest(list(zip(states, counts, strict=True)))
-        return f"{len(self._parts)} parts, {digest}, {self._wanted.identity}"
+        states = [(_state_of(part), n_rows) for part, _, n_rows in self._parts]
+        return f"{len(states)} parts, {_digest(states)}, {self._wanted.identity}"
 
     def batches(self, start: int, targets: bool = True) -> Iterator[Batch]:
         """See `BatchSource`."""
         begin = 0
-        for fragment, where, n_rows in self._parts:
+        for part, where, n_rows in self._parts:
             skipped = min(max(start - begin, 0), n_rows)
             begin += n_rows
             if skipped < n_rows:
-                yield from self._of_part(fragment, where, skipped, targets)
+                yield from self._of_part(part, where, skipped, targets)
 
     def _of_part(
-        self, fragment: Any, where: str, skipped: int, targets: bool
+        self, part: Any, where: str, skipped: int, targets: bool
     ) -> Iterator[Batch]:
         import pyarrow as pa
+        import pyarrow.dataset as ds
 
-        with _told_of(where):
-            physical = fragment.physical_schema
+        with _naming(where):
+            physical = part.physical_schema
         # Columns that stand in the names of folders are no columns of the files.
-        virtual = [f for f in self._dataset.schema if f.name not in physical.names]
-        partition = _keys_of(fragment)
-        present = [*physical, *(f for f in virtual if f.name in partition)]
-        wanted, names = self._wanted, [field.name for field in present]
-        special = (*wanted.targets, *([wanted.weight] if wanted.weight else []))
-        columns = list(
-            wanted.features
-            or [n for n in names if n not in special and not is_index(n)]
-        )
-        columns += special if targets else ()
-        lacking = [name for name in columns if name not in names]
-        if lacking:
-            raise StreamError(
-                f"{sentence(where)} has no column {listed(lacking)}; its columns "
-                f"are {listed(names)}."
-            )
-        with _told_of(where):
-            read = fragment.to_batches(
+        keys = ds.get_partition_keys(part.partition_expression)
+        virtual = [f for f in self._dataset.schema if f.name in keys]
+        present = [*physical, *(f for f in virtual if f.name not in physical.names)]
+        names = [field.name for field in present]
+        with _naming(where):
+            read = part.to_batches(
                 schema=pa.schema(present),
-                columns=columns,
+                columns=self._wanted.columns(names, where, targets),
                 batch_size=_BATCH_ROWS,
                 # More would be decoded, and held, long before it is looked at.
                 batch_readahead=2,
@@ -191,25 +183,24 @@ class ArrowBatches:
             )
         offset = 0
         while True:
-            with _told_of(where):
-                found = next(read, None)
-            if found is None:
+            with _naming(where):
+                rows = next(read, None)
+            if rows is None:
                 return
-            inside = found.slice(skipped)
+            inside = rows.slice(max(skipped - offset, 0))
+            offset += rows.num_rows
             if inside.num_rows:
-                batch = as_batch(inside, wanted, where, targets)
-                yield batch._replace(offset=offset + skipped)
-            offset += found.num_rows
-            skipped = max(skipped - found.num_rows, 0)
+                batch = as_batch(inside, self._wanted, where, targets)
+                yield batch._replace(marks=((inside.num_rows - offset, where),))
 
 
-def _state_of(fragment: Any) -> tuple[Any, ...]:
+def _state_of(part: Any) -> tuple[Any, ...]:
     """Fingerprint of a part: file name, size and time, or its first rows in memory."""
-    path = getattr(fragment, "path", "")
+    path = getattr(part, "path", "")
     if not path:
-        return (fragment.head(_SAMPLED_ROWS).to_pydict(),)
-    with _told_of(f"part file {path!r}"):
-        info = fragment.filesystem.get_file_info(path)
+        return (part.head(_SAMPLED_ROWS).to_pydict(),)
+    with _naming(f"part file {path!r}"):
+        info = part.filesystem.get_file_info(path)
     return os.path.basename(path), info.size, info.mtime_ns
 
 
@@ -217,17 +208,8 @@ def _digest(content: Any) -> str:
     return hashlib.sha256(repr(content).encode()).hexdigest()[:16]
 
 
-def _keys_of(fragment: Any) -> dict[str, Any]:
-    import pyarrow.dataset as ds
-
-    try:
-        return ds.get_partition_keys(fragment.partition_expression)
-    except (AttributeError, TypeError):
-        return {}
-
-
 @contextmanager
-def _told_of(where: str) -> Iterator[None]:
+def _naming(where: str) -> Iterator[None]:
     """Translate errors of Arrow inside the block to a `StreamError` naming the file."""
     try:
         yield
@@ -241,13 +223,7 @@ def _told_of(where: str) -> Iterator[None]:
 
 
 class ArrayBatches:
-    """Batches of arrays, in memory or mapped from disk.
-
-    Parameters
-    ----------
-    arrays : tuple (X,), (X, y) or (X, y, sample_weight)
-        Arrays of NumPy, ``numpy.load(..., mmap_mode="r")``, or of the same manners.
-    """
+    """Batches of arrays (X,), (X, y) or (X, y, sample_weight), maybe mapped files."""
 
     def __init__(self, arrays: tuple[Any, ...], wanted: Wanted):
         self._arrays = tuple(array for array in arrays if array is not None)
@@ -289,13 +265,7 @@ def _rows_of(array: Any, rows: slice) -> Any:
 
 
 class IterableBatches:
-    """Batches of something that can be iterated repeatedly.
-
-    Parameters
-    ----------
-    iterable : iterable, or callable that returns an iterable
-        Items that `as_batch` accepts; the same batches in the same order every time.
-    """
+    """Batches of items that `as_batch` accepts, in the same order every time."""
 
     n_rows = None
 
@@ -312,10 +282,70 @@ class IterableBatches:
     def batches(self, start: int, targets: bool = True) -> Iterator[Batch]:
         """See `BatchSource`; batches before ``start`` are read and dropped."""
         made = self._iterable() if callable(self._iterable) else self._iterable
-        begin = 0
-        for number, item in enumerate(made):
-            batch = as_batch(item, self._wanted, f"batch {number}", targets)
-            skipped = min(max(start - begin, 0), batch.n_rows)
-            begin += batch.n_rows
-            if skipped < batch.n_rows:
-                yield batch.take(slice(skipped, None))
+        items = enumerate(made)
+        return _from_row(
+            (as_batch(item, self._wanted, f"batch {k}", targets) for k, item in items),
+            start,
+        )
+
+
+class PartOfRows:
+    """Rows of a source whose hash is below (or not below) a limit.
+
+    Parameters
+    ----------
+    share : float
+        In (0, 1).
+    inside : bool
+        Whether this is the part of that share, or the rest.
+    seed : int
+        Another seed gives other parts.
+    """
+
+    n_rows = None
+
+    def __init__(self, source: BatchSource, share: float, *, inside: bool, seed: int):
+        self._source, self._share, self._inside = source, share, inside
+        self._seed = seed
+
+    @property
+    def identity(self) -> str:
+        """See `BatchSource`."""
+        side = "below" if self._inside else "above"
+        chosen = f"{side} {self._share} by seed {self._seed}"
+        return f"{self._source.identity}, {chosen}"
+
+    def batches(self, start: int, targets: bool = True) -> Iterator[Batch]:
+        """See `BatchSource`; reads the rows before too."""
+        limit = sampling_limit(self._share)
+        # An odd seed: with that of the sample it would lie in one part.
+        seed = 1 + 2 * self._seed
+
+        def chosen(batch: Batch) -> Batch:
+            columns = [*map(_hashed, batch.columns.values()), *batch.targets.T]
+            values = np.column_stack(columns).astype(np.float32)
+            hashed = sampling_hash(values, sampling_factors(len(columns), seed))
+            return batch.take(np.flatnonzero((hashed < limit) == self._inside))
+
+        return _from_row(map(chosen, self._source.batches(0, targets)), start)
+
+
+def _hashed(column: np.ndarray) -> np.ndarray:
+    """Convert a column of any kind to numbers for hashing."""
+    if column.dtype.kind == "M":
+        return column.astype("datetime64[s]").astype(np.int64) / 86400
+    if column.dtype.kind in "fiu":
+        with np.errstate(over="ignore"):
+            return column.astype(np.float32)
+    distinct, codes = factorised(column, "", True)
+    return category_numbers(distinct)[codes]
+
+
+def _from_row(batches: Iterator[Batch], start: int) -> Iterator[Batch]:
+    """Drop the rows of batches before a row."""
+    begin = 0
+    for batch in batches:
+        skipped = min(max(start - begin, 0), batch.n_rows)
+        begin += batch.n_rows
+        if skipped < batch.n_rows:
+            yield batch.take(slice(skipped, None))

@@ -25,13 +25,11 @@ def bounded(
     Parameters
     ----------
     tree : Tree
-        Tree that predicts the targets, not residuals of curves, nor logarithms.
+        Tree that predicts the targets, not logarithms.
     lower, upper : ndarray of shape (n_outputs,)
         Range of all targets, in standardised units.
     """
-    if tree.additive is not None or (
-        tree.loss is not None and tree.loss.link != "identity"
-    ):
+    if tree.loss.link != "identity":
         return tree
     schema = tree.schema
     center, scale = np.array(schema.target_centers), np.array(schema.target_scales)

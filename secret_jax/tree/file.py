@@ -1,8 +1,8 @@
 """Model files: a compressed NumPy archive with a JSON header, without pickle.
 
-The archive holds the arrays of the tree, the scaling of its table, and ``header``: a
-JSON text with the format's name and version, the rest of the table's schema, an
-estimator's parameters and a checksum of all of it. ``numpy.load`` opens it as well.
+The archive holds arrays, and ``header``: a JSON text with the format's name and
+version, a checksum, and everything else (`secret_jax.tree.state`). ``numpy.load`` opens
+it as well.
 """
 
 from __future__ import annotations
@@ -10,51 +10,31 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import os
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from secret_jax.additive.stage import STAGE_ARRAYS, AdditiveStage
 from secret_jax.runtime.warning import warn
 from secret_jax.tree.archive import Archive, ModelFileError, checksum_of, replacing
-from secret_jax.tree.header import (
-    SCALING,
-    from_json,
-    loss_to_json,
-    schema_from_json,
-    schema_to_json,
-    to_json,
-)
-from secret_jax.tree.kept import KeptRows
 from secret_jax.tree.sound import flaw_of
-from secret_jax.tree.structure import ARRAY_FIELDS, Tree, joined, separated
+from secret_jax.tree.state import array_names, from_json, to_json
+from secret_jax.tree.structure import Tree
 
 FORMAT = "secret_jax model"
 # Raised when older files can no longer be read; those before the first release are not.
-FORMAT_VERSION = 5
+FORMAT_VERSION = 6
 
 _HEADER = "header"
-# Of leaves that keep their rows; the header says the degree of their models.
-_KEPT = ("x", "residual", "weight", "first", "bandwidth")
-# Of curves in front of the tree, in the header.
-_CURVE_NUMBERS = ("intercept", "degrees")
-# Nodes of each tree, in the header of a file that holds several.
-_SIZES = "nodes_of_trees"
+_Path = str | os.PathLike[str]
 
 
-def save_tree(
-    tree: Tree, path: str | os.PathLike[str], *, extra: dict[str, Any] | None = None
-) -> None:
+def save_tree(tree: Tree, path: _Path) -> None:
     """Write a tree to a file, atomically.
 
     Parameters
     ----------
     path : path-like
         An existing file is replaced. No suffix is added.
-    extra : dict, optional
-        Anything JSON can hold; kept in the header. `save_model` keeps the estimator's
-        parameters there.
 
     Raises
     ------
@@ -64,43 +44,10 @@ def save_tree(
     OSError
         If the file cannot be written.
     """
-    schema = tree.schema
-    loss = {} if tree.loss is None else {"loss": loss_to_json(tree.loss)}
-    arrays = {name: np.asarray(getattr(tree, name)) for name in ARRAY_FIELDS}
-    arrays |= {f"column_{name}": np.asarray(getattr(schema, name)) for name in SCALING}
-    kept = {}
-    if tree.kept is not None:
-        arrays |= {f"kept_{name}": getattr(tree.kept, name) for name in _KEPT}
-        kept = {"kept": tree.kept.degree}
-    curves = {}
-    if tree.additive is not None:
-        arrays |= {f"curves_{n}": getattr(tree.additive, n) for n in STAGE_ARRAYS}
-        curves = {
-            "curves": {name: getattr(tree.additive, name) for name in _CURVE_NUMBERS}
-        }
-    header = {
-        "format": FORMAT,
-        "format_version": FORMAT_VERSION,
-        "package_version": _package_version(),
-        "schema": schema_to_json(schema),
-        "clip_margin": tree.clip_margin,
-        "clip_leaves": tree.clip_leaves,
-        "extra": extra or {},
-        **({} if tree.corrects_parent else {"corrects_parent": False}),
-        **({} if tree.bounds is None else {"bounds": tree.bounds}),
-        **({} if tree.full_error is None else {"full_error": tree.full_error}),
-        **loss,
-        **kept,
-        **curves,
-    }
-    header["checksum"] = checksum_of(header, arrays)
-    with replacing(path) as file:
-        # The header goes in as text: np.load(path)["header"] reads well.
-        members: dict[str, Any] = {_HEADER: np.array(json.dumps(header)), **arrays}
-        np.savez_compressed(file, **members)
+    write({"tree": tree}, path)
 
 
-def load_tree(path: str | os.PathLike[str]) -> Tree:
+def load_tree(path: _Path) -> Tree:
     """Read the tree of a model file.
 
     Parameters
@@ -116,21 +63,15 @@ def load_tree(path: str | os.PathLike[str]) -> Tree:
     OSError
         If the file cannot be opened.
     """
-    trees, extra = _read(path)
-    _refuse_several(path, extra)
-    return trees[0]
+    content = _decoded(path, "tree", *_read(path))
+    if "tree" not in content:
+        content = content["fitted"]
+        _check_kind(path, content, "tree_")
+    return _checked(path, content.get("tree", content.get("tree_")))
 
 
-def _refuse_several(path: str | os.PathLike[str], extra: dict[str, Any]) -> None:
-    if _SIZES in extra:
-        raise ModelFileError(
-            f"{os.fspath(path)!r} holds the {len(extra[_SIZES])} trees of a booster. "
-            "Read it with SecretBoostingRegressor.load."
-        )
-
-
-def save_model(model: Any, path: str | os.PathLike[str]) -> None:
-    """Write a fitted estimator: tree, parameters and other fitted state.
+def save_model(model: Any, path: _Path) -> None:
+    """Write a fitted estimator: parameters and fitted attributes.
 
     Parameters
     ----------
@@ -154,41 +95,33 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     """
     from sklearn.utils.validation import check_is_fitted
 
-    check_is_fitted(model, "tree_")
-    save_tree(model.tree_, path, extra=state_of(model, leave_out="tree_"))
-
-
-def state_of(model: Any, leave_out: str) -> dict[str, Any]:
-    """Collect an estimator's parameters and fitted attributes for a file header.
-
-    Parameters
-    ----------
-    leave_out : str
-        The fitted attribute that the arrays of the file hold.
-    """
+    check_is_fitted(model, _attribute_of(type(model)))
     parameters = {}
     for name, value in model.get_params(deep=False).items():
         try:
-            parameters[name] = to_json(value)
+            parameters[name] = to_json(value, {})
         except TypeError:
             warn(
                 f"The parameter {name}={value!r} cannot be kept in a model file; the "
                 "loaded model will have the default. Predictions do not depend on it."
             )
+        else:
+            parameters[name] = value
     fitted = {}
     for name, value in vars(model).items():
-        if name.endswith("_") and not name.startswith("_") and name != leave_out:
+        if name.endswith("_") and not name.startswith("_"):
+            fitted[name] = value.saved() if hasattr(value, "saved") else value
             try:
-                fitted[name] = to_json(value)
+                to_json(fitted[name], {})
             except TypeError as error:
                 raise ModelFileError(
                     f"The fitted attribute {name} cannot be kept in a model file: "
                     f"{error}."
                 ) from None
-    return {"parameters": parameters, "fitted": fitted}
+    write({"parameters": parameters, "fitted": fitted}, path)
 
 
-def load_model(path: str | os.PathLike[str], model_class: type) -> Any:
+def load_model(path: _Path, model_class: type) -> Any:
     """Read an estimator that `save_model` wrote.
 
     Parameters
@@ -209,83 +142,53 @@ def load_model(path: str | os.PathLike[str], model_class: type) -> Any:
     OSError
         If the file cannot be opened.
     """
-    trees, extra = _read(path)
-    _refuse_several(path, extra)
-    model = with_state(path, extra, model_class, "tree_")
-    model.tree_ = trees[0]
-    return model
-
-
-def holds_classes(path: str | os.PathLike[str]) -> bool:
-    """Whether a model file holds a classifier; raises errors as `load_tree` does."""
-    _, extra = _read(path)
-    return "classes_" in extra.get("fitted", {})
-
-
-def load_trees(path: str | os.PathLike[str]) -> tuple[list[Tree], dict[str, Any]]:
-    """Read the trees of a booster's file, and the extra part of its header.
-
-    Raises
-    ------
-    ModelFileError
-        See `load_tree`; also if the file holds a single tree.
-    OSError
-        If the file cannot be opened.
-    """
-    trees, extra = _read(path)
-    if _SIZES not in extra:
+    name, header, arrays = repr(os.fspath(path)), *_read(path)
+    if "parameters" not in header["content"]:
         raise ModelFileError(
-            f"{os.fspath(path)!r} holds a single tree, no booster. Read it with "
-            "SecretRegressor.load."
+            f"{name} holds a tree without its estimator. Read it with load_tree."
         )
-    return trees, extra
-
-
-def save_trees(
-    trees: Sequence[Tree],
-    path: str | os.PathLike[str],
-    *,
-    extra: dict[str, Any],
-) -> None:
-    """Write several trees of one schema to one file; see `save_tree`."""
-    sizes = [tree.n_nodes for tree in trees]
-    save_tree(joined(trees), path, extra={**extra, _SIZES: sizes})
-
-
-def with_state(
-    path: str | os.PathLike[str],
-    extra: dict[str, Any],
-    model_class: type,
-    left_out: str,
-) -> Any:
-    """Restore an estimator from parameters and fitted attributes (`state_of`)."""
-    if "parameters" not in extra:
-        raise ModelFileError(
-            f"{os.fspath(path)!r} holds a tree without its estimator. "
-            "Read it with load_tree."
-        )
+    wanted = _attribute_of(model_class)
+    _check_kind(path, header["content"]["fitted"], wanted)
+    content = _decoded(path, model_class.__name__, header, arrays)
     try:
-        model = model_class(**from_json(extra["parameters"]))
-        fitted = from_json(extra["fitted"])
-    except (AttributeError, TypeError) as error:
-        raise ModelFileError(
-            f"{os.fspath(path)!r} fits no {model_class.__name__} of version "
-            f"{_package_version()}: {error}. Load it with the version that wrote it."
-        ) from None
-    for name, value in fitted.items():
-        fitted_name = name.endswith("_") and not name.startswith("_")
-        if not fitted_name or hasattr(model_class, name) or name == left_out:
-            raise ModelFileError(
-                f"{os.fspath(path)!r} sets {name!r}, which is no fitted attribute."
-            )
-        setattr(model, name, value)
+        model = model_class(**content["parameters"])
+    except TypeError as error:
+        raise _unfit(path, model_class.__name__, error) from None
+    for key, value in content["fitted"].items():
+        fitted = key.endswith("_") and not key.startswith("_")
+        if not fitted or hasattr(model_class, key):
+            raise ModelFileError(f"{name} sets {key!r}, which is no fitted attribute.")
+        setattr(model, key, value)
+    if wanted == "tree_":
+        _checked(path, model.tree_)
     return model
 
 
-def _read(path: str | os.PathLike[str]) -> tuple[list[Tree], dict[str, Any]]:
-    """Read and check the trees and the extra header of a model file."""
-    name = repr(os.fspath(path))
-    archive = Archive(path)
+def holds_classes(path: _Path) -> bool:
+    """Whether a model file holds a classifier; raises errors as `load_tree` does."""
+    header, _ = _read(path)
+    return "classes_" in header["content"].get("fitted", {})
+
+
+def write(content: dict[str, Any], path: _Path) -> None:
+    """Write parameters, attributes and trees to a file, atomically."""
+    arrays: dict[str, np.ndarray] = {}
+    header = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "package_version": _package_version(),
+        "content": to_json(content, arrays),
+    }
+    header["checksum"] = checksum_of(header, arrays)
+    with replacing(path) as file:
+        # The header goes in as text: np.load(path)["header"] reads well.
+        members: dict[str, Any] = {_HEADER: np.array(json.dumps(header)), **arrays}
+        np.savez_compressed(file, **members)
+
+
+def _read(path: _Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Read and check the header and the arrays of a model file."""
+    name, archive = repr(os.fspath(path)), Archive(path)
     if _HEADER not in archive:
         raise ModelFileError(
             f"{name} is not a secret_jax model file: it is an archive without the "
@@ -293,77 +196,70 @@ def _read(path: str | os.PathLike[str]) -> tuple[list[Tree], dict[str, Any]]:
         )
     try:
         header = json.loads(archive.text(_HEADER))
-        found = header["format"], header["format_version"]
+        kind, version = header["format"], header["format_version"]
     except Exception:  # NumPy, JSON: damage shows in many ways
         raise archive.altered from None
-    if found[0] != FORMAT:
+    if kind != FORMAT:
         raise ModelFileError(
-            f"{name} is not a secret_jax model file: its format is {found[0]!r}."
+            f"{name} is not a secret_jax model file: its format is {kind!r}."
         )
-    if found[1] != FORMAT_VERSION:
+    if version != FORMAT_VERSION:
         raise ModelFileError(
-            f"{name} has format version {found[1]!r}, and secret_jax "
+            f"{name} has format version {version!r}, and secret_jax "
             f"{_package_version()} reads version {FORMAT_VERSION}. Use the version "
-            "of the package that wrote it: "
-            f"{header.get('package_version')}."
+            f"of the package that wrote it: {header.get('package_version')}."
         )
     try:
-        members = [*ARRAY_FIELDS, *(f"column_{name}" for name in SCALING)]
-        if "kept" in header:
-            members += [f"kept_{name}" for name in _KEPT]
-        if "curves" in header:
-            members += [f"curves_{name}" for name in STAGE_ARRAYS]
-        arrays = {key: archive.array(key) for key in members}
-        expected = header.pop("checksum")
-        if expected != checksum_of(header, arrays):
+        arrays = {key: archive.array(key) for key in array_names(header["content"])}
+        if header.pop("checksum") != checksum_of(header, arrays):
             raise archive.altered
-        scaling = {name: arrays[f"column_{name}"] for name in SCALING}
-        schema = schema_from_json(header["schema"], scaling)
     except Exception:
         raise archive.altered from None
-    kept = None
-    if "kept" in header:
-        rows = {key: arrays[f"kept_{key}"] for key in _KEPT}
-        kept = KeptRows(degree=header["kept"], **rows)
-    stage = None
-    if "curves" in header:
-        stage = AdditiveStage(
-            **{key: arrays[f"curves_{key}"] for key in STAGE_ARRAYS},
-            **header["curves"],
-        )
-    tree = Tree(
-        **{key: arrays[key] for key in ARRAY_FIELDS},
-        schema=schema,
-        clip_margin=header["clip_margin"],
-        bounds=_bounds_of(header),
-        full_error=_full_error_of(header),
-        clip_leaves=header["clip_leaves"],
-        corrects_parent=header.get("corrects_parent", True),
-        loss=from_json(header.get("loss")),
-        kept=kept,
-        additive=stage,
-    )
-    sizes = header["extra"].get(_SIZES)
+    return header, arrays
+
+
+def _decoded(
+    path: _Path, kind: str, header: dict[str, Any], arrays: dict[str, np.ndarray]
+) -> dict[str, Any]:
     try:
-        trees = [tree] if sizes is None else separated(tree, sizes)
-        flaw = next(filter(None, map(flaw_of, trees)), "")
-        if sizes is not None and (min(sizes) < 1 or sum(sizes) != tree.n_nodes):
-            flaw = "its trees have another number of nodes"
-    except (IndexError, KeyError, TypeError, ValueError):
+        return from_json(header["content"], arrays)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise _unfit(path, kind, error) from None
+
+
+def _unfit(path: _Path, kind: str, error: Exception) -> ModelFileError:
+    return ModelFileError(
+        f"{os.fspath(path)!r} fits no {kind} of version {_package_version()}: {error}. "
+        "Load it with the version that wrote it."
+    )
+
+
+def _attribute_of(model_class: type) -> str:
+    """Name of the fitted attribute that predicts."""
+    return getattr(model_class, "_predicts_with", "tree_")
+
+
+def _check_kind(path: _Path, fitted: dict[str, Any], wanted: str) -> None:
+    if wanted in fitted:
+        return
+    holds, reader = "a single tree, no booster", "SecretRegressor"
+    if wanted == "tree_":
+        holds, reader = "the trees of a booster", "SecretBoostingRegressor"
+    raise ModelFileError(
+        f"{os.fspath(path)!r} holds {holds}. Read it with {reader}.load."
+    )
+
+
+def _checked(path: _Path, tree: Any) -> Tree:
+    try:
+        flaw = flaw_of(tree)
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError):
         flaw = "its schema or an array is of another kind"
     if flaw:
-        raise ModelFileError(f"{name} holds no sound tree: {flaw}. Save it again.")
-    return trees, header["extra"]
-
-
-def _bounds_of(header: dict[str, Any]) -> Any:
-    bounds = header.get("bounds")
-    return None if bounds is None else tuple(map(tuple, bounds))
-
-
-def _full_error_of(header: dict[str, Any]) -> tuple[float, ...] | None:
-    error = header.get("full_error")
-    return None if error is None else tuple(error)
+        raise ModelFileError(
+            f"{os.fspath(path)!r} holds no sound tree: {flaw}. Save it again."
+        )
+    return tree
 
 
 def _package_version() -> str:

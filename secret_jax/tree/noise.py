@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
+from secret_jax.losses.numbers import SquaredError
 from secret_jax.tree.degrees import model_degrees
 from secret_jax.tree.structure import Tree
 from secret_jax.tree.totals import leaf_totals
@@ -36,7 +35,7 @@ def noise_variance(tree: Tree) -> np.ndarray:
     error = leaf_totals(tree, tree.train_error * tree.weight[:, None])
     free = leaf_totals(tree, tree.weight - degrees)
     per_degree = error / np.maximum(free, 1.0)[:, None]
-    if tree.loss is not None:
+    if not isinstance(tree.loss, SquaredError):
         overall = np.broadcast_to(per_degree[0], tree.mean.shape)
         return np.maximum(tree.loss.noise(overall, tree.mean), ROUNDING**2)
     noise = np.empty(error.shape)
@@ -47,24 +46,3 @@ def noise_variance(tree: Tree) -> np.ndarray:
         own = above * (own / above) ** (free[node] / (free[node] + _BORROWED))
         noise[node] = np.maximum(own, ROUNDING**2)
     return noise
-
-
-class Spread(NamedTuple):
-    """Noise variance of the nodes, and variance explained by the tree.
-
-    Attributes
-    ----------
-    noise : ndarray of shape (n_nodes, n_outputs)
-        Variance about the true mean in every node.
-    explained : ndarray of shape (n_outputs,)
-        Share of the variance that the tree explains, in [0, 1].
-    """
-
-    noise: np.ndarray
-    explained: np.ndarray
-
-    @classmethod
-    def of_squares(cls, tree: Tree) -> Spread:
-        """Estimate from squared errors on training rows, whose variance is 1."""
-        noise = noise_variance(tree)
-        return cls(noise, np.maximum(1.0 - noise[0], 0.0))

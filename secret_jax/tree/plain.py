@@ -14,7 +14,7 @@ import numpy as np
 
 from secret_jax.data.rows import Table
 from secret_jax.data.schema import TableSchema
-from secret_jax.tree.routing import walk
+from secret_jax.tree.routing import paths_of
 from secret_jax.tree.structure import SplitKind, Tree
 
 # A threshold keeps this share of the gap between the rows on its two sides from both.
@@ -53,7 +53,7 @@ def with_plain_splits(tree: Tree, table: Table) -> Tree:
     if tree.n_leaves == 1:
         return tree
     threshold, direction = tree.threshold.copy(), tree.direction.copy()
-    path = walk(tree, table)[0]
+    path = paths_of(tree, table)
     for node in np.flatnonzero(~tree.is_leaf):
         rows = np.flatnonzero(path[tree.depth[node]] == node)
         here = x[rows]

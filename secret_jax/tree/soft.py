@@ -17,7 +17,9 @@ from jaxtyping import Array, Bool, Float, Int
 
 from secret_jax.runtime.linalg import AnyArray, matmul
 from secret_jax.runtime.programs import program
+from secret_jax.runtime.shapes import next_power_of_two, padded
 from secret_jax.tree.decision import goes_left as decide
+from secret_jax.tree.structure import SplitKind, Tree
 
 # Beyond it a gate is as good as hard: exp(-100) is nothing beside any other leaf.
 HARD_LOGIT = 100.0
@@ -71,15 +73,15 @@ def paths(
     return Paths(to_left, to_right, absent)
 
 
-def leaf_shares(
-    logit: Float[Array, "n_rows n_inner"], along: Paths
-) -> Float[Array, "n_rows n_leaves"]:
+def leaf_shares(logit: AnyArray, along: Paths, xp: Any = jnp) -> Any:
     """Compute the share of every row that reaches every leaf.
 
     Parameters
     ----------
     logit : Array of shape (n_rows, n_inner)
         Positive where the larger share goes left; within ``±HARD_LOGIT``.
+    xp : module
+        `numpy` or `jax.numpy`.
 
     Returns
     -------
@@ -88,10 +90,10 @@ def leaf_shares(
     """
     # Sums of logarithms: products of many gates would underflow in the gradient. The
     # logarithm of the right share is that of the left one minus the logit.
-    log_left = jax.nn.log_sigmoid(logit)
+    log_left = -xp.logaddexp(0.0, -logit)
     through = (along.left + along.right).T
     log_share = matmul(log_left, through) - matmul(logit, along.right.T)
-    return jnp.exp(log_share + along.absent)
+    return xp.exp(log_share + along.absent)
 
 
 def discrete_logits(
@@ -170,10 +172,51 @@ class SoftRouting(NamedTuple):
     highest: AnyArray
 
 
-def _shares(routing: SoftRouting, x: jax.Array, codes: jax.Array) -> jax.Array:
-    beyond = routing.threshold - matmul(x, routing.direction.T)
-    logit = _logits(routing, beyond, codes, jnp)
-    return leaf_shares(logit, routing.along)
+# Leaves that are not clipped: infinity times a share of 0 would be no number.
+_UNBOUNDED = 1e30
+# Minimum number of leaves after padding: one program for all smaller trees.
+_FEWEST = 16
+
+
+def soft_routing(tree: Tree) -> SoftRouting:
+    """Pad the arrays of a soft tree."""
+    inner, leaf = np.flatnonzero(~tree.is_leaf), np.flatnonzero(tree.is_leaf)
+    n_leaves = next_power_of_two(max(len(leaf), _FEWEST))
+    n_categories = next_power_of_two(max(tree.goes_left.shape[1], 1))
+
+    def pad(array: np.ndarray, chosen: np.ndarray, dtype: type, fill: int = 0) -> Any:
+        return padded(array[chosen].astype(dtype), n_leaves, fill)
+
+    low, high = tree.clip_range()
+    lowest = np.full(tree.n_outputs, -np.inf)
+    highest = -lowest
+    if not tree.clip_leaves:
+        lowest, highest = low[0], high[0]
+        low, high = np.full_like(low, -_UNBOUNDED), np.full_like(low, _UNBOUNDED)
+    discrete = np.where(tree.kind == SplitKind.DISCRETE, tree.attribute, -1)
+    more = [(0, 0), (0, n_categories - tree.goes_left.shape[1])]
+    return SoftRouting(
+        direction=pad(tree.direction, inner, np.float32),
+        threshold=pad(tree.threshold, inner, np.float32),
+        width=pad(tree.gate_width, inner, np.float32),
+        discrete_attribute=pad(discrete, inner, np.int32, -1),
+        goes_left=pad(np.pad(tree.goes_left, more), inner, bool),
+        larger_left=pad(tree.larger_left, inner, bool),
+        along=paths(tree.left, tree.parent, n_inner=n_leaves, n_leaves=n_leaves),
+        coefficient=pad(tree.coefficient, leaf, np.float32),
+        low=pad(low, leaf, np.float32),
+        high=pad(high, leaf, np.float32),
+        lowest=lowest.astype(np.float32),
+        highest=highest.astype(np.float32),
+    )
+
+
+def shares_of_rows(routing: SoftRouting, x: AnyArray, codes: AnyArray, xp: Any) -> Any:
+    """Compute the shares of the leaves, shape (n_rows, n_leaves)."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        beyond = routing.threshold - matmul(x, routing.direction.T)
+        logit = _logits(routing, beyond, codes, xp)
+    return leaf_shares(logit, routing.along, xp)
 
 
 def _logits(routing: SoftRouting, beyond: AnyArray, codes: AnyArray, xp: Any) -> Any:
@@ -199,60 +242,33 @@ def _logits(routing: SoftRouting, beyond: AnyArray, codes: AnyArray, xp: Any) ->
     return xp.where(is_gate, xp.clip(soft, -HARD_LOGIT, HARD_LOGIT), hard)
 
 
-@program()
-def shares_of_rows(
-    routing: SoftRouting, x: jax.Array, codes: jax.Array
-) -> tuple[jax.Array]:
-    """Compute the shares of the leaves, shape (n_leaves, n_rows)."""
-    return (_shares(routing, x, codes).T,)
+def mixed(routing: SoftRouting, x: AnyArray, codes: AnyArray, xp: Any) -> Any:
+    """Predict the mean of the leaves weighted by share, (n_outputs, n_rows).
+
+    Parameters
+    ----------
+    x : Array of shape (n_rows, n_columns)
+        Predictions have its precision.
+    xp : module
+        `numpy` or `jax.numpy`.
+    """
+    shares = shares_of_rows(routing, x, codes, xp)
+    regressors = x[:, : routing.coefficient.shape[2] - 1]
+    outputs = []
+    for output in range(routing.coefficient.shape[1]):
+        coefficient = routing.coefficient[:, output]
+        with np.errstate(over="ignore", invalid="ignore"):
+            value = matmul(regressors, coefficient[:, 1:].T) + coefficient[:, 0]
+        # fmax and fmin also replace what an overflowing sum left of a number.
+        value = xp.fmin(xp.fmax(value, routing.low[:, output]), routing.high[:, output])
+        total = xp.sum(shares * value, axis=1)
+        outputs.append(xp.clip(total, routing.lowest[output], routing.highest[output]))
+    return xp.stack(outputs)
 
 
 @program()
 def mixed_prediction(
     routing: SoftRouting, x: jax.Array, codes: jax.Array
 ) -> tuple[jax.Array]:
-    """Predict the mean of the leaves weighted by share, (n_outputs, n_rows)."""
-    shares = _shares(routing, x, codes)
-    regressors = x[:, : routing.coefficient.shape[2] - 1]
-
-    def of_output(coefficient, low, high, lowest, highest):
-        value = matmul(regressors, coefficient[:, 1:].T) + coefficient[:, 0]
-        # fmax and fmin also replace what an overflowing sum left of a number.
-        value = jnp.fmin(jnp.fmax(value, low), high)
-        return jnp.clip(jnp.sum(shares * value, axis=1), lowest, highest)
-
-    of_outputs = jax.vmap(of_output, in_axes=(1, 1, 1, 0, 0))
-    return (
-        of_outputs(
-            routing.coefficient,
-            routing.low,
-            routing.high,
-            routing.lowest,
-            routing.highest,
-        ),
-    )
-
-
-def few_rows(
-    routing: SoftRouting, x: np.ndarray, codes: np.ndarray
-) -> Float[np.ndarray, "n_rows n_outputs"]:
-    """Predict like `mixed_prediction`, on the host without compiling.
-
-    Returns
-    -------
-    ndarray of shape (n_rows, n_outputs), float64
-    """
-    with np.errstate(over="ignore", invalid="ignore"):
-        x = x.astype(np.float64)
-        beyond = routing.threshold - x @ routing.direction.T
-        logit = _logits(routing, beyond, codes, np)
-        regressors = x[:, : routing.coefficient.shape[2] - 1]
-        # (n_rows, n_outputs, n_leaves)
-        value = regressors @ routing.coefficient[:, :, 1:].transpose(1, 2, 0)
-    value = value.transpose(1, 0, 2) + routing.coefficient[:, :, 0].T
-    left, right, absent = routing.along
-    log_left = -np.logaddexp(0.0, -logit)
-    shares = np.exp(log_left @ (left + right).T - logit @ right.T + absent)
-    value = np.fmin(np.fmax(value, routing.low.T), routing.high.T)
-    mixed = np.einsum("rl,rol->ro", shares, value)
-    return np.clip(mixed, routing.lowest, routing.highest)
+    """Predict as `mixed`, compiled."""
+    return (mixed(routing, x, codes, jnp),)

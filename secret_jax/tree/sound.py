@@ -14,13 +14,7 @@ def flaw_of(tree: Tree) -> str:
     A sound tree can be traversed: every index is valid, and every path from the
     root ends in a leaf.
     """
-    return (
-        _flaw_of_schema(tree.schema)
-        or _flaw_of_shapes(tree)
-        or _flaw_of_nodes(tree)
-        or _flaw_of_kept(tree)
-        or _flaw_of_curves(tree)
-    )
+    return _flaw_of_schema(tree.schema) or _flaw_of_shapes(tree) or _flaw_of_nodes(tree)
 
 
 def _flaw_of_schema(schema: TableSchema) -> str:
@@ -103,63 +97,6 @@ def _flaw_of_nodes(tree: Tree) -> str:
         if not _within(tree.attribute[tree.kind == kind], most):
             return "a split asks for an attribute that is not there"
     return ""
-
-
-def _flaw_of_kept(tree: Tree) -> str:
-    """Check the rows kept in the leaves."""
-    kept = tree.kept
-    if kept is None:
-        return ""
-    if kept.degree not in (0, 1):
-        return "its leaves keep rows for models that are unknown"
-    first, n_rows = kept.first, len(kept.weight)
-    if first.shape != (tree.n_nodes + 1,) or first.dtype.kind != "i":
-        return "its rows belong to other nodes"
-    steps = np.diff(first)
-    if first[0] != 0 or first[-1] != n_rows or (steps < 0).any():
-        return "its rows belong to other nodes"
-    shapes = {
-        "x": (n_rows, tree.schema.n_regressors),
-        "residual": (n_rows, tree.n_outputs),
-        "weight": (n_rows,),
-        "bandwidth": (tree.n_nodes,),
-    }
-    for name, wanted in shapes.items():
-        if getattr(kept, name).shape != wanted:
-            return f"the {name} of its rows has another shape than {wanted}"
-    positive = (kept.weight > 0).all() and (kept.bandwidth[steps > 0] > 0).all()
-    return "" if positive else "a row has no weight, or a leaf no bandwidth"
-
-
-def _flaw_of_curves(tree: Tree) -> str:
-    """Check the curves in front of the tree."""
-    stage, schema = tree.additive, tree.schema
-    if stage is None:
-        return ""
-    n_curves = len(stage.column)
-    each = ("column", "attribute", "indicator", "missing", "deviation")
-    if any(getattr(stage, name).shape != (n_curves,) for name in each):
-        return "a curve lacks a number"
-    first, n_points = stage.first, len(stage.at)
-    if first.shape != (n_curves + 1,) or first.dtype.kind != "i":
-        return "its points belong to other curves"
-    if first[0] != 0 or first[-1] != n_points or (np.diff(first) < 1).any():
-        return "its points belong to other curves"
-    if stage.at.shape != (n_points,) or stage.value.shape != (n_points,):
-        return "a point of a curve has no value"
-    discrete = stage.attribute >= 0
-    inside = (
-        _within(stage.attribute[discrete], len(schema.discrete))
-        and _within(stage.column[~discrete], schema.n_columns)
-        and _within(stage.indicator[stage.indicator >= 0], schema.n_columns)
-    )
-    for curve in stage.curves if inside else []:
-        if (np.diff(curve.at) <= 0).any():
-            return "the points of a curve are in no order"
-        if curve.attribute >= 0:
-            its = schema.categories[curve.attribute]
-            inside = inside and _within(curve.at.astype(np.int64), len(its))
-    return "" if inside else "a curve has a column that is not there"
 
 
 def _within(positions: object, most: int) -> bool:

@@ -15,10 +15,9 @@ from functools import cached_property
 
 import numpy as np
 
-from secret_jax.additive.stage import AdditiveStage
 from secret_jax.data.schema import TableSchema
 from secret_jax.losses.interface import Loss
-from secret_jax.tree.kept import KeptRows, require_equations
+from secret_jax.losses.numbers import SQUARED_ERROR
 
 
 class SplitKind(IntEnum):
@@ -129,16 +128,9 @@ class Tree:
         of the root.
     corrects_parent : bool
         Whether ``degrees`` are those of corrections of the parents' models.
-    loss : Loss or None
-        Meaning of the raw predictions, and cost of errors: ``train_error`` is then a
-        mean loss, and ranges are of values. None: they predict, and errors are squared.
-    kept : KeptRows or None
-        Rows in the leaves that correct the predictions of the leaves' models;
-        ``train_error`` is then that of rows left out one at a time, for which no
-        ``degrees`` were spent. None: nothing is kept.
-    additive : AdditiveStage or None
-        Curves whose sum is predicted first: everything else here is of what they leave
-        of the target. None: of the target itself.
+    loss : Loss
+        Meaning of the raw predictions, and cost of errors: ``train_error`` is a mean
+        loss. Ranges are of targets with squared errors, and else of raw predictions.
     """
 
     left: np.ndarray
@@ -171,9 +163,7 @@ class Tree:
     full_error: tuple[float, ...] | None = None
     clip_leaves: bool = True
     corrects_parent: bool = True
-    loss: Loss | None = None
-    kept: KeptRows | None = None
-    additive: AdditiveStage | None = None
+    loss: Loss = SQUARED_ERROR
 
     def __post_init__(self) -> None:
         for name in ARRAY_FIELDS:
@@ -219,21 +209,19 @@ class Tree:
 
     @cached_property
     def asked_attributes(self) -> frozenset[int]:
-        """Discrete attributes that a split, leaf equation or curve uses."""
+        """Discrete attributes that a split or a leaf equation uses."""
         discrete = self.attribute[self.kind == SplitKind.DISCRETE]
         first = self.schema.n_regressors - self.schema.n_indicators
         slopes = self.coefficient[self.is_leaf][:, :, 1:]
         read = (slopes != 0).any(axis=(0, 1))
         in_sums = (self.direction != 0).any(axis=0)
-        in_sums[: len(read)] |= read | (self.kept is not None)
+        in_sums[: len(read)] |= read
         indicated = [
             attribute
             for position, (attribute, _) in enumerate(self.schema.indicators, first)
             if in_sums[position]
         ]
-        stage = self.additive
-        first_asked = [] if stage is None else stage.attribute[stage.attribute >= 0]
-        return frozenset([*discrete.tolist(), *indicated, *map(int, first_asked)])
+        return frozenset([*discrete.tolist(), *indicated])
 
     def clip_range(self) -> tuple[np.ndarray, np.ndarray]:
         """Lowest and highest prediction of each node, shape (n_nodes, n_outputs)."""
@@ -269,10 +257,9 @@ class Tree:
                 f"{', '.join(map(repr, names))}, or a position below {len(names)}."
             )
         part = slice(int(which), int(which) + 1)
-        named = names[part]
-        if self.loss is not None:
-            several = len(names) > 1
-            named = tuple(self.loss.name_of_value(name, several) for name in named)
+        named = tuple(self.loss.name_of_value(n, len(names) > 1) for n in names[part])
+        if named == names:  # the only one
+            return self
         schema = replace(
             self.schema,
             target_names=named,
@@ -280,13 +267,12 @@ class Tree:
             target_scales=self.schema.target_scales[part],
         )
         arrays = {name: getattr(self, name)[:, part] for name in OUTPUT_FIELDS}
-        kept = None if self.kept is None else self.kept.output(part)
         bounds = full = None
         if self.bounds is not None:
             bounds = self.bounds[0][part], self.bounds[1][part]
         if self.full_error is not None:
             full = self.full_error[part]
-        found = replace(self, schema=schema, kept=kept, bounds=bounds, **arrays)
+        found = replace(self, schema=schema, bounds=bounds, **arrays)
         return replace(found, full_error=full)
 
 
@@ -328,13 +314,7 @@ def compact(
     -------
     Tree
         Without the nodes that can no longer be reached, renumbered in order.
-
-    Raises
-    ------
-    NoEquationsError
-        If the leaves keep rows: what becomes a leaf has none.
     """
-    require_equations(tree)
     kept = ~tree.is_leaf & keep_children
     pruned = ~tree.is_leaf & ~kept
     reachable = _reachable(tree, kept)
@@ -376,8 +356,6 @@ def joined(trees: Sequence[Tree]) -> Tree:
     """Concatenate trees of one schema into one set of arrays, with several roots."""
     if len(trees) == 1:
         return trees[0]
-    for tree in trees:
-        require_equations(tree)
     arrays = {
         name: np.concatenate([getattr(tree, name) for tree in trees])
         for name in ARRAY_FIELDS

@@ -502,7 +502,7 @@ def test_boosters_and_their_students_train_on_all_rows_but_the_tests():
     experiment = Experiment(
         *(Part(X.iloc[part], y[part]) for part in rows), discrete=[], seed=0
     )
-    small = {"size": 4, "n_rounds": 3, "n_folds": 2}
+    small = {"max_leaf_nodes": 4, "max_iter": 3, "early_stopping": False, "n_folds": 2}
     booster = accuracy_ours.Setting(small, booster=True)
     outcome = accuracy_ours.run_setting(booster, experiment)
     assert outcome.leaves == 3 * (1 + 3 * 4)
@@ -556,8 +556,8 @@ def test_an_ablation_changes_one_option_and_nothing_else(name):
 def test_held_out_rows_prune_where_the_rule_asks_for_them(monkeypatch):
     asked = {}
 
-    def fit(self, X, y, sample_weight=None, *, prune_set=None):
-        asked[len(y)] = prune_set
+    def fit(self, X, y, sample_weight=None, *, eval_set=None):
+        asked[len(y)] = eval_set
         raise InterruptedError
 
     monkeypatch.setattr(SecretRegressor, "fit", fit)

@@ -203,8 +203,10 @@ def test_only_splits_that_all_models_have_count():
 def test_settings_differ_and_fit_all_rows_but_those_of_the_test(monkeypatch):
     asked = []
 
-    def fit(self, X, y, sample_weight=None, *, prune_set=None):
-        asked.append((len(y), prune_set, self.tau, self.tolerance))
+    def fit(self, X, y, sample_weight=None, *, eval_set=None):
+        asked.append(
+            (len(y), eval_set, self.equation_tolerance, self.pruning_tolerance)
+        )
         raise InterruptedError
 
     monkeypatch.setattr(SecretRegressor, "fit", fit)
@@ -216,12 +218,14 @@ def test_settings_differ_and_fit_all_rows_but_those_of_the_test(monkeypatch):
         with pytest.raises(InterruptedError):
             candidate.run(experiment)
     assert {rows for rows, *_ in asked} == {80}
-    assert {prune_set for _, prune_set, *_ in asked} == {None}
+    assert {eval_set for _, eval_set, *_ in asked} == {None}
     default = SecretRegressor()
-    taus = sorted({0.0, 0.01, 0.03, 0.05, 0.1, default.tau})
-    shares = sorted({0.0, 0.01, 0.02, 0.05, 0.1, default.tolerance})
-    along = [(tau, default.tolerance) for tau in taus]
-    along += [(default.tau, share) for share in shares]
+    taus = sorted({0.0, 0.01, 0.03, 0.05, 0.1, default.equation_tolerance})
+    shares = sorted({0.0, 0.01, 0.02, 0.05, 0.1, default.pruning_tolerance})
+    along = [
+        (equation_tolerance, default.pruning_tolerance) for equation_tolerance in taus
+    ]
+    along += [(default.equation_tolerance, share) for share in shares]
     # The default is on both lines, and fitted once.
     assert len(asked) == len(along) - 1
     assert [found[2:] for found in asked] == list(dict.fromkeys(along))

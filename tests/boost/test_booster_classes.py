@@ -12,10 +12,10 @@ from sklearn.metrics import log_loss
 
 from secret_jax import SecretBoostingClassifier, SecretClassifier
 from secret_jax.data.rows import Rows, Table
-from secret_jax.ensemble.working import total_error, working
+from secret_jax.ensemble.working import total_error
 from secret_jax.losses.classes import CrossEntropy
 
-SMALL = {"size": 4, "n_rounds": 4, "n_folds": 2}
+SMALL = {"max_leaf_nodes": 4, "max_iter": 4, "early_stopping": False, "n_folds": 2}
 NAMES = np.array(["low", "middle", "top"])
 
 
@@ -52,7 +52,7 @@ def test_steps_are_newtons_by_numerical_derivatives(n_outputs):
     def total(flat):
         return total_error(loss, rows, flat.reshape(n, n_outputs))
 
-    step, new_weight = working(loss, rows, value)
+    step, new_weight = loss.steps(member, value, weight)
     slope = approx_fprime(value.ravel(), total, 1e-7).reshape(n, n_outputs)
     curvature = -slope / (step * weight[:, None])
     for i in range(n):
@@ -92,18 +92,20 @@ def test_scores_are_sums_and_probabilities_follow(three, two):
 
 def test_without_rounds_it_is_logistic_regression():
     X, y = rings(n_classes=2)
-    alone = SecretBoostingClassifier(n_rounds=0, average=False, size=4).fit(X, y)
-    leaf = SecretClassifier(max_depth=0, tau=0.0, prune=None).fit(X, y)
+    alone = SecretBoostingClassifier(
+        max_iter=0, early_stopping=False, ensemble=False, max_leaf_nodes=4
+    ).fit(X, y)
+    leaf = SecretClassifier(max_depth=0, equation_tolerance=0.0, prune=None).fit(X, y)
     np.testing.assert_allclose(alone.predict_proba(X), leaf.predict_proba(X), atol=1e-5)
 
 
 def test_the_cross_entropy_says_when_to_stop():
     X, y = rings()
     more, its = rings(200, seed=9)
-    model = SecretBoostingClassifier(size=4, patience=3, max_rounds=40)
+    model = SecretBoostingClassifier(max_leaf_nodes=4, n_iter_no_change=3, max_iter=40)
     model.fit(X, y, eval_set=(more, its))
     errors = model.validation_errors_
-    assert model.n_rounds_ == np.argmin(errors)
+    assert model.n_iter_ == np.argmin(errors)
     own = log_loss(its, model.predict_proba(more), labels=model.classes_)
     np.testing.assert_allclose(errors.min(), own, rtol=1e-4)
     assert own < 0.6 * errors[0]
@@ -118,8 +120,10 @@ def test_the_cross_entropy_says_when_to_stop():
 
 def test_warm_starts_weights_and_files(three, tmp_path):
     X, y = rings()
-    going = SecretBoostingClassifier(**SMALL | {"n_rounds": 2}, warm_start=True)
-    going.fit(X, y).set_params(n_rounds=4).fit(X, y)
+    going = SecretBoostingClassifier(
+        **SMALL | {"max_iter": 2, "early_stopping": False}, warm_start=True
+    )
+    going.fit(X, y).set_params(max_iter=4, early_stopping=False).fit(X, y)
     np.testing.assert_allclose(
         going.predict_proba(X), three.predict_proba(X), atol=1e-4
     )
@@ -170,7 +174,9 @@ def test_missing_values_and_categories():
     size = np.where(rng.random(200) < 0.2, np.nan, rng.normal(size=200))
     y = (colour == "red") ^ (np.nan_to_num(size) > 0.5)
     frame = pd.DataFrame({"colour": colour, "size": size})
-    model = SecretBoostingClassifier(**SMALL | {"n_rounds": 12}).fit(frame, y)
+    model = SecretBoostingClassifier(
+        **SMALL | {"max_iter": 12, "early_stopping": False}
+    ).fit(frame, y)
     assert model.score(frame, y) > 0.85
     assert model.classes_.dtype == bool
 

@@ -18,7 +18,7 @@ from secret_jax.prune.cross_validation import parts_of
 from secret_jax.tree import routing
 from secret_jax.tree.file import ModelFileError, load_tree
 
-SMALL = {"size": 4, "n_rounds": 4, "n_folds": 2}
+SMALL = {"max_leaf_nodes": 4, "max_iter": 4, "early_stopping": False, "n_folds": 2}
 
 
 def wave(n_rows=300, seed=0):
@@ -112,13 +112,13 @@ def test_rounds_and_size_are_chosen_by_rows_left_out():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("secret_jax.ensemble.base.SIZES", sizes)
         model = SecretBoostingRegressor(
-            learning_rate=0.5, n_folds=2, patience=3, max_rounds=30
+            learning_rate=0.5, n_folds=2, n_iter_no_change=3, max_iter=30
         ).fit(X, y)
     least = dict((size.max_leaf_nodes, error) for size, error in model.size_errors_)
     assert model.size_.max_leaf_nodes == min(least, key=least.get)
     errors = model.validation_errors_
-    assert model.n_rounds_ == errors.argmin()
-    assert len(errors) in (model.n_rounds_ + 4, 31)
+    assert model.n_iter_ == errors.argmin()
+    assert len(errors) in (model.n_iter_ + 4, 31)
 
 
 def test_sizes_that_cannot_catch_up_leave_the_race():
@@ -142,26 +142,30 @@ def test_sizes_that_cannot_catch_up_leave_the_race():
 
 def test_no_program_is_compiled_per_round(model):
     before = find_splits.n_compiled
-    SecretBoostingRegressor(**SMALL | {"n_rounds": 9}).fit(*wave(280, seed=4))
+    SecretBoostingRegressor(**SMALL | {"max_iter": 9, "early_stopping": False}).fit(
+        *wave(280, seed=4)
+    )
     assert find_splits.n_compiled == before
 
 
 def test_warm_start_goes_on_where_the_last_fit_stopped(model):
     X, y = wave()
     going = SecretBoostingRegressor(**SMALL, warm_start=True)
-    going.set_params(n_rounds=2).fit(X, y)
-    assert going.n_rounds_ == 2
-    going.set_params(n_rounds=4).fit(X, y)
+    going.set_params(max_iter=2, early_stopping=False).fit(X, y)
+    assert going.n_iter_ == 2
+    going.set_params(max_iter=4, early_stopping=False).fit(X, y)
     np.testing.assert_allclose(going.predict(X), model.predict(X), atol=1e-5)
-    with refusal("n_rounds=3", "4 rounds", "warm_start"):
-        going.set_params(n_rounds=3).fit(X, y)
+    with refusal("max_iter=3", "4 rounds", "warm_start"):
+        going.set_params(max_iter=3, early_stopping=False).fit(X, y)
     for name, other in {
-        **{"learning_rate": 0.3, "size": 16, "subsample": 0.5, "n_folds": 3},
-        **{"average": False, "random_state": 7, "missing_values": "mean"},
+        **{"learning_rate": 0.3, "max_leaf_nodes": 16, "subsample": 0.5, "n_folds": 3},
+        **{"ensemble": False, "random_state": 7, "missing_values": "mean"},
     }.items():
         before = getattr(going, name)
         with refusal(f"{name} is {other!r}", f"with {before!r}", "warm_start=False"):
-            going.set_params(n_rounds=5, **{name: other}).fit(X, y)
+            going.set_params(max_iter=5, early_stopping=False, **{name: other}).fit(
+                X, y
+            )
         going.set_params(**{name: before})
     with refusal("not what it was", "same rows", "warm_start=False"):
         going.fit(X + 0.01, y)
@@ -189,11 +193,13 @@ def interrupted_at(number, monkeypatch):
 @pytest.mark.parametrize("number", [1, 3, 5])
 def test_an_interrupted_fit_changes_nothing(number, monkeypatch):
     X, y = wave()
-    model = SecretBoostingRegressor(**SMALL | {"n_rounds": 1}).fit(X[:, :2], y)
+    model = SecretBoostingRegressor(
+        **SMALL | {"max_iter": 1, "early_stopping": False}
+    ).fit(X[:, :2], y)
     before = model.predict(X[:, :2])
     interrupted_at(number, monkeypatch)
     with pytest.raises(KeyboardInterrupt):
-        model.set_params(n_rounds=4).fit(X, y)
+        model.set_params(max_iter=4, early_stopping=False).fit(X, y)
     assert model.n_features_in_ == 2
     np.testing.assert_array_equal(model.predict(X[:, :2]), before)
 
@@ -206,7 +212,7 @@ def test_warm_start_keeps_the_rounds_so_far(number, model, monkeypatch):
         interrupted_at(number, patch)
         with pytest.raises(KeyboardInterrupt):
             going.fit(X, y)
-    assert going.n_rounds_ == number - 2
+    assert going.n_iter_ == number - 2
     assert going.score(X, y) > 0.5
     going.fit(X, y)
     np.testing.assert_allclose(going.predict(X), model.predict(X), atol=1e-5)
@@ -215,14 +221,16 @@ def test_warm_start_keeps_the_rounds_so_far(number, model, monkeypatch):
 def test_an_evaluation_set_says_when_to_stop(model):
     X, y = wave()
     more, its = wave(200, seed=9)
-    alone = SecretBoostingRegressor(size=4, patience=2, max_rounds=12)
+    alone = SecretBoostingRegressor(max_leaf_nodes=4, n_iter_no_change=2, max_iter=12)
     alone.fit(X, y, eval_set=(more, its))
     assert len(alone.ensemble_.boosters) == 1
     scale = alone.ensemble_.schema.target_scale
     error = np.mean((alone.predict(more) - its) ** 2) / scale**2
     np.testing.assert_allclose(alone.validation_errors_.min(), error, rtol=1e-3)
     # None of its rows train the trees.
-    fixed = SecretBoostingRegressor(size=4, n_rounds=alone.n_rounds_, average=False)
+    fixed = SecretBoostingRegressor(
+        max_leaf_nodes=4, max_iter=alone.n_iter_, early_stopping=False, ensemble=False
+    )
     np.testing.assert_allclose(fixed.fit(X, y).predict(X), alone.predict(X), atol=1e-5)
     for bad in ((more,), "rows", (more[:, :2], its), (more, its[:5])):
         with refusal("eval_set"):
@@ -233,7 +241,7 @@ def test_an_evaluation_set_may_have_new_categories(holed):
     frame, price = gaps()
     more, its = gaps(60, seed=5)
     more["colour"] = "violet"
-    model = SecretBoostingRegressor(size=4, n_rounds=2)
+    model = SecretBoostingRegressor(max_leaf_nodes=4, max_iter=2, early_stopping=False)
     with pytest.warns(UserWarning, match="violet"):
         model.fit(frame, price, eval_set=(more, its))
     with refusal("eval_set", "unknown 'depth'"):
@@ -245,34 +253,36 @@ def test_rows_that_say_nothing():
     constant = SecretBoostingRegressor(**SMALL).fit(X, np.full(20, 7.0))
     np.testing.assert_allclose(constant.predict(X), 7.0, rtol=1e-6)
     one = SecretBoostingRegressor().fit(X[:1], [3.0])
-    assert one.n_rounds_ == 0
+    assert one.n_iter_ == 0
     np.testing.assert_allclose(one.predict(X), 3.0)
     missing = np.full((20, 1), np.nan)
     unknown = SecretBoostingRegressor(**SMALL).fit(missing, np.arange(20.0))
     # Trees of some of the rows see another mean.
     np.testing.assert_allclose(unknown.predict(missing), 9.5, atol=1.0)
     X, y = wave()
-    linear = SecretBoostingRegressor(n_rounds=0, average=False, size=4).fit(X, y)
-    leaf = SecretRegressor(max_depth=0, tau=0.0, prune=None).fit(X, y)
+    linear = SecretBoostingRegressor(
+        max_iter=0, early_stopping=False, ensemble=False, max_leaf_nodes=4
+    ).fit(X, y)
+    leaf = SecretRegressor(max_depth=0, equation_tolerance=0.0, prune=None).fit(X, y)
     np.testing.assert_allclose(linear.predict(X), leaf.predict(X), atol=1e-5)
 
 
 @pytest.mark.parametrize(
     "bad",
     [
-        {"size": 0},
-        {"size": TreeSize(max_leaf_nodes=0)},
+        {"max_leaf_nodes": 0},
+        {"max_leaf_nodes": TreeSize(max_leaf_nodes=0)},
         {"learning_rate": 0.0},
-        {"n_rounds": -1},
+        {"max_iter": -1, "early_stopping": False},
         {"subsample": 1.5},
         {"n_folds": 1},
-        {"average": "mean"},
+        {"ensemble": "mean"},
         {"missing_values": "drop"},
     ],
     ids=lambda bad: next(iter(bad)),
 )
 def test_parameters_that_mean_nothing_are_refused(bad):
-    with refusal(next(iter(bad)).replace("size", "")):
+    with refusal(next(iter(bad))):
         SecretBoostingRegressor(**bad).fit(*wave(20))
 
 

@@ -34,7 +34,13 @@ def _two_sizes():
 
 
 def booster(**parameters):
-    options = {"learning_rate": 0.5, "n_rounds": 6, "n_folds": 2, "warm_start": True}
+    options = {
+        "learning_rate": 0.5,
+        "max_iter": 6,
+        "early_stopping": False,
+        "n_folds": 2,
+        "warm_start": True,
+    }
     return SecretBoostingRegressor(**options | parameters)
 
 
@@ -103,16 +109,16 @@ def test_a_mixture_predicts_the_weighted_mean_and_survives_a_file(mixed, tmp_pat
 
 def test_warm_start_goes_on_with_both(mixed):
     X, y = steps()
-    going = booster(n_rounds=3).fit(X, y)
+    going = booster(max_iter=3, early_stopping=False).fit(X, y)
     assert len(going._boosted.members) == 2
-    going.set_params(n_rounds=6).fit(X, y)
+    going.set_params(max_iter=6, early_stopping=False).fit(X, y)
     np.testing.assert_allclose(going.predict(X), mixed.predict(X), atol=1e-5)
     same = going.validation_error_
     assert going.fit(X, y).validation_error_ == pytest.approx(same)
     assert going.shares_[1] == [CONSTANTS, pytest.approx(going.shares_[1][1])]
     # Other rows judge from here on.
     more, its = steps(seed=5)
-    going.set_params(n_rounds=7).fit(X, y, eval_set=(more, its))
+    going.set_params(max_iter=7, early_stopping=False).fit(X, y, eval_set=(more, its))
     scale = going.ensemble_.schema.target_scale
     error = np.mean((going.predict(more) - its) ** 2) / scale**2
     assert going.validation_error_ == pytest.approx(error, rel=1e-3)
@@ -136,7 +142,7 @@ def test_an_interrupted_mixture_goes_on_to_what_it_would_have_been(mixed, monkey
         with pytest.raises(KeyboardInterrupt):
             going.fit(X, y)
     assert [size for size, _ in going.shares_] == [LINES, CONSTANTS]
-    assert going.n_rounds_ == 3
+    assert going.n_iter_ == 3
     going.fit(X, y)
     np.testing.assert_allclose(going.predict(X), mixed.predict(X), atol=1e-5)
 
@@ -161,7 +167,9 @@ def test_the_best_of_each_kind_leads_but_the_mean_does_not():
 def test_constants_of_classes_take_a_share():
     X, y = steps()
     labels = (y > 0.5).astype(int)
-    model = SecretBoostingClassifier(learning_rate=0.5, n_rounds=4, n_folds=2)
+    model = SecretBoostingClassifier(
+        learning_rate=0.5, max_iter=4, early_stopping=False, n_folds=2
+    )
     model.fit(X, labels)
     rows, shares = model._rows, [member.share for member in model._boosted.members]
     assert sum(shares) == pytest.approx(1.0)
@@ -186,4 +194,4 @@ def test_a_tree_learns_from_a_mixture(mixed):
 def test_constants_do_not_split_obliquely():
     size = TreeSize(leaf="constant", oblique=True)
     with pytest.raises(ValueError, match="set oblique=False"):
-        SecretBoostingRegressor(size=size).fit(*steps())
+        SecretBoostingRegressor(max_leaf_nodes=size).fit(*steps())

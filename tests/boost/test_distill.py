@@ -27,7 +27,9 @@ def wave(n_rows=300, seed=0):
 
 @pytest.fixture(scope="module")
 def booster():
-    return SecretBoostingRegressor(size=4, n_rounds=12, n_folds=2).fit(*wave())
+    return SecretBoostingRegressor(
+        max_leaf_nodes=4, max_iter=12, early_stopping=False, n_folds=2
+    ).fit(*wave())
 
 
 def test_the_student_says_what_the_boosters_say(booster, tmp_path):
@@ -109,7 +111,9 @@ def test_a_tree_of_classes_learns_probabilities(n_classes, tmp_path):
         names = np.array(["low", "middle", "top"])
         return X, names[np.digitize(radius, [0.8, 1.5][: n_classes - 1])]
 
-    booster = SecretBoostingClassifier(size=4, n_rounds=12, n_folds=2)
+    booster = SecretBoostingClassifier(
+        max_leaf_nodes=4, max_iter=12, early_stopping=False, n_folds=2
+    )
     booster.fit(*rings(300, 0))
     tree = booster.distill(max_leaf_nodes=6)
     assert isinstance(tree, SecretClassifier)

@@ -8,7 +8,7 @@ import pytest
 from node_batches import mixed_nodes, with_targets
 from sklearn.tree import DecisionTreeClassifier
 
-from secret_jax import CartSplits, CostComplexity, SecretClassifier, Shares
+from secret_jax import CartSplits, ClassFrequencies, CostComplexity, SecretClassifier
 from secret_jax.tree.structure import SplitKind
 
 # Large leaves: counts of few rows tie, and either split would be right.
@@ -26,7 +26,7 @@ def rows(seed, cuts=(-0.7, 0.6)):
 
 
 def cart(criterion, **parameters):
-    leaf = Shares(
+    leaf = ClassFrequencies(
         prior=0.0,
         clip_margin=None,
         impurity="gini" if criterion == "gini" else "entropy",

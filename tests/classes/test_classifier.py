@@ -13,10 +13,10 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
 
 from secret_jax import (
+    ClassFrequencies,
     ClassSplits,
     SecretClassifier,
     SecretRegressor,
-    Shares,
     SoftGates,
 )
 
@@ -139,11 +139,11 @@ def test_text_and_missing_values_are_columns_like_any_other():
 def test_a_pruning_set_has_the_same_classes(iris):
     X, new, y, expected = iris
     model = SecretClassifier(splits="cart", prune="holdout", leaf="constant")
-    model.fit(X, y, prune_set=(new, expected))
+    model.fit(X, y, eval_set=(new, expected))
     assert model.score(X, y) > 0.9
-    with pytest.raises(ValueError, match="In prune_set: its y holds the class 'rose'"):
+    with pytest.raises(ValueError, match="In eval_set: its y holds the class 'rose'"):
         model.fit(
-            X, y, prune_set=(new, np.where(expected == "setosa", "rose", expected))
+            X, y, eval_set=(new, np.where(expected == "setosa", "rose", expected))
         )
 
 
@@ -313,14 +313,18 @@ def test_gates_are_trained_by_cross_entropy(n_classes, tmp_path):
 
 
 def test_gates_are_refused_where_shares_are_the_models(iris):
-    options = {"refine": "soft", "prune": "holdout", "leaf": Shares(impurity="gini")}
+    options = {
+        "refine": "soft",
+        "prune": "holdout",
+        "leaf": ClassFrequencies(impurity="gini"),
+    }
     refused("cannot train gates by Brier", iris[0], iris[2], **options)
 
 
 def test_weights_are_copies_of_rows(iris):
     X, _, y, _ = iris
     weight = np.arange(len(y)) % 3
-    options = {**CHEAP, "min_samples_leaf": 10, "tau": 0.0}
+    options = {**CHEAP, "min_samples_leaf": 10, "equation_tolerance": 0.0}
     weighted = SecretClassifier(**options).fit(X, y, sample_weight=weight)
     copies = np.repeat(np.arange(len(y)), weight)
     copied = SecretClassifier(**options).fit(X.iloc[copies], y[copies])

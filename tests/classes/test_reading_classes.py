@@ -23,7 +23,8 @@ ALL = {
     "shares": lambda k: SecretClassifier.cart(max_leaf_nodes=5),
     # As it is by default, but for three rounds; of three classes small.
     "booster": lambda k: SecretBoostingClassifier(
-        max_rounds=3, **({} if k == 2 else {"size": 4, "average": False, "n_folds": 2})
+        max_iter=3,
+        **({} if k == 2 else {"max_leaf_nodes": 4, "ensemble": False, "n_folds": 2}),
     ),
 }
 
@@ -89,7 +90,7 @@ def by_duckdb(frame: pd.DataFrame, query: str) -> pd.DataFrame:
 
 
 @pytest.mark.parametrize("run", [by_sqlite, by_duckdb])
-@every
+@pytest.mark.parametrize("kind", ["logistic", "costs", "shares"])
 @both
 def test_a_query_has_a_column_for_each_probability(fitted, kind, n_classes, run):
     model, (frame, _) = fitted(kind, n_classes), rings(n_classes)
@@ -99,7 +100,7 @@ def test_a_query_has_a_column_for_each_probability(fitted, kind, n_classes, run)
     expected = model.predict_proba(frame)
     np.testing.assert_allclose(found[columns], expected, atol=1e-5)
     assert found["prediction"].tolist() == model.predict(frame).tolist()
-    if kind in ("logistic", "booster"):
+    if kind == "logistic":
         said = model.decision_function(frame).reshape(len(frame), -1)
         np.testing.assert_allclose(
             found.iloc[:, 3 : 3 + said.shape[1]], said, atol=1e-4
@@ -182,7 +183,9 @@ def table(n_rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 def test_sets_hold_the_class_as_often_as_is_promised(kind):
     model = {
         "shares": SecretClassifier.cart(max_leaf_nodes=8),
-        "booster": SecretBoostingClassifier(size=4, n_rounds=3, n_folds=2),
+        "booster": SecretBoostingClassifier(
+            max_leaf_nodes=4, max_iter=3, early_stopping=False, n_folds=2
+        ),
     }[kind].fit(*table(200, 0))
     new, its = table(4000, 2)
     if kind == "shares":

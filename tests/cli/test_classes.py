@@ -10,9 +10,10 @@ import pandas as pd
 import pytest
 from sklearn.datasets import load_iris
 from sklearn.metrics import log_loss
+from sklearn.tree import DecisionTreeClassifier
 
 from secret_jax import SecretClassifier
-from secret_jax.cli.classes import measured_classes
+from secret_jax.cli.evaluation import measured
 from secret_jax.cli.main import main
 
 QUICK = ("--splits", "cart", "--leaf", "constant", "--prune", "none")
@@ -48,9 +49,7 @@ def run(capsys, *arguments):
 
 def test_a_target_of_text_fits_a_classifier(flowers, capsys):
     path, _ = flowers
-    code, out, said = run(
-        capsys, "fit", path, "--target", "kind", "--drop", "number", *QUICK
-    )
+    code, out, said = run(capsys, "fit", path, "kind", "--drop", "number", *QUICK)
     assert code == 0
     assert "3 classes, so the tree is a classifier" in said
     assert "1 row has no kind and is left out: line 5" in said
@@ -75,7 +74,7 @@ def test_a_saved_classifier_predicts_and_is_measured(flowers, fitted, capsys):
     assert code == 0
     there = frame["kind"] != "NA"
     wrong = np.mean(model.predict(X[there]) != frame["kind"][there])
-    assert out.split()[:5] == ["Rows", "149", "Wrong", f"{100 * wrong:.1f}", "%"]
+    assert out.split()[:5] == ["rows", "149", "wrong", f"{100 * wrong:.1f}", "%"]
     expected = log_loss(frame["kind"][there], model.predict_proba(X[there]))
     assert float(out.split()[-1]) == pytest.approx(expected, rel=1e-3)
     scores = json.loads((fitted[1] / "errors.json").read_text())["errors"]
@@ -103,7 +102,7 @@ def test_numbers_are_classes_where_that_is_said(flowers, capsys):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--paper",), "--paper goes with a target of numbers"),
+        (("--preset", "paper"), "--preset paper goes with a target of numbers"),
         (("--calibrate", "0.2"), "--calibrate goes with a target of numbers"),
         (("--leaf", "ridge"), "'leaf' parameter of SecretClassifier"),
     ],
@@ -127,8 +126,8 @@ def test_names_and_mixtures_are_no_classes(tmp_path, capsys):
 
 
 def test_a_class_that_training_never_saw_is_wrong():
-    said, classes = np.array([[1.0, 0.0], [0.2, 0.8]]), np.array(["a", "b"])
-    found = measured_classes(said, classes, np.array(["a", "c"]))
+    model = DecisionTreeClassifier().fit([[0], [1]], ["a", "b"])
+    found = measured(model, [[0], [1]], np.array(["a", "c"]))
     assert found["error"] == 0.5
     assert found["log_loss"] == pytest.approx(-np.log(1e-15) / 2)
 

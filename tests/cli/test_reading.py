@@ -9,8 +9,10 @@ import io
 import json
 import os
 import sys
+from argparse import Namespace
 from pathlib import Path
 from threading import Thread
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -20,11 +22,11 @@ from secret_jax.cli.reading import files
 from secret_jax.cli.reading.columns import Texts
 from secret_jax.cli.reading.dates import DateFormat, find_dates
 from secret_jax.cli.reading.files import read_file
-from secret_jax.cli.reading.learning import Learned, ReadingOptions, learn_reading
+from secret_jax.cli.reading.learning import learn_reading
 from secret_jax.cli.reading.numbers import NumberFormat, find_numbers
 from secret_jax.cli.reading.problems import TableFileError
 from secret_jax.cli.reading.table import Reading
-from secret_jax.cli.reading.targets import target_rows
+from secret_jax.cli.reading.targets import read_target
 
 # What people write, what it is, and how it is written.
 NUMBERS = {
@@ -129,14 +131,28 @@ def learned(
     return learned_of(path, target, **options)
 
 
-def learned_of(path: Path, target: str = "y", **options):
-    table = read_file(str(path))
+class Learned(NamedTuple):
+    reading: Reading
+    left_out: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+_OPTIONS = dict.fromkeys(("text", "number", "categorical", "split_only"), ())
+_OPTIONS |= dict.fromkeys(("id", "ignore_case", "na"), ())
+
+
+def learned_of(
+    path: Path, target: str = "y", **options
+) -> tuple[pd.DataFrame, np.ndarray, Learned]:
+    table = read_file(str(path), {*options.get("text", ()), *options.get("dates", ())})
+    given = _OPTIONS | {"dates": {}, "thousands": None, "decimal": None} | options
     names = [name for name in table.frame.columns if name != target]
-    found = learn_reading(table, target, names, ReadingOptions(**options))
-    rows, y, notes = target_rows(table, target, found.reading)
-    kept = [name for name in names if name not in found.left_out]
-    X = found.reading.apply(rows, kept)
-    return X, y, found._replace(notes=(*table.notes, *found.notes, *notes))
+    reading, found = learn_reading(table, target, names, Namespace(**given))
+    rows, y, notes = read_target(table, target, reading)
+    kept = [name for name in names if name in reading.formats]
+    left_out = tuple(name for name in names if name not in kept)
+    X = reading.apply(rows, kept)
+    return X, y, Learned(reading, left_out, (*table.notes, *found, *notes))
 
 
 def lines(*columns: list, header: str, separator: str = ",") -> str:
@@ -214,26 +230,28 @@ def test_names_of_rows_are_left_out_unless_they_are_wanted(tmp_path):
     )
     assert list(X.columns) == ["t", "width"]
     X, _, found = learned(
-        tmp_path, content, numbers=("id", "code"), texts=("name",), ids=("t",)
+        tmp_path, content, number=("id", "code"), text=("name",), id=("t",)
     )
     assert found.left_out == ("Unnamed: 0", "customer_id", "t")
     assert X["code"].tolist() == [7000.0 + i for i in range(N)]
     assert X["name"].tolist()[:2] == ["house 0", "house 1"]
-    _, _, found = learned(tmp_path, content, used=("id", "code"), discrete=("code",))
+    _, _, found = learned(
+        tmp_path, content, split_only=("id", "code"), categorical=("code",)
+    )
     assert found.left_out == ("Unnamed: 0", "name", "customer_id")
 
 
 def test_the_usual_marks_are_missing_and_said_and_others_can_be_named(tmp_path):
     marks = ["?", "-", "NA", "n/a", "null", "", "-999", "3"]
     content = lines(marks, ["a", "?", "b", "c"] * 2, range(8), header="x,k,y")
-    X, _, found = learned(tmp_path, content, missing=("-999",))
+    X, _, found = learned(tmp_path, content, na=("-999",))
     assert X["x"].isna().tolist() == [True] * 7 + [False]
     assert X["k"].isna().tolist() == [False, True, False, False] * 2
     assert found.notes == (
         "counted as missing: '?' (x 1 and k 2), '-' (x 1), 'NA' (x 1), 'n/a' (x 1), "
         "'null' (x 1), '-999' (x 1)",
     )
-    X, _, _ = learned(tmp_path, content, texts=("k", "x"))
+    X, _, _ = learned(tmp_path, content, text=("k", "x"))
     assert X["k"].tolist() == ["a", "?", "b", "c"] * 2
     assert X["x"].isna().tolist() == [False] * 5 + [True, False, False]
 
@@ -316,7 +334,7 @@ def test_most_numbers_or_dates_but_not_all_are_refused_with_the_options(tmp_path
         r"of its values are numbers; mend it, .*--na 'unknown'.*--text 'x'",
     ):
         learned(tmp_path, lines(wrong, Y, header="x,y"))
-    X, _, _ = learned(tmp_path, lines(wrong, Y, header="x,y"), missing=("unknown",))
+    X, _, _ = learned(tmp_path, lines(wrong, Y, header="x,y"), na=("unknown",))
     assert X["x"].isna().sum() == 1
     wrong = [f"2020-01-{1 + i % 28:02}" for i in range(N - 1)] + ["soon"]
     with pytest.raises(TableFileError, match=r"\('soon', .* are dates; .*--na 'soon'"):
@@ -329,7 +347,7 @@ def test_eight_digits_are_dates_only_if_all_of_them_are(tmp_path):
     assert X["x"].dt.year.tolist() == [2020] * N
     X, _, _ = learned(tmp_path, lines([*dates[1:], "20201399"], Y, header="x,y"))
     assert X["x"].dtype == np.float64
-    X, _, _ = learned(tmp_path, lines(dates, Y, header="x,y"), numbers=("x",))
+    X, _, _ = learned(tmp_path, lines(dates, Y, header="x,y"), number=("x",))
     assert X["x"].iloc[0] == 20200101
 
 

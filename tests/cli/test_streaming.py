@@ -12,10 +12,9 @@ from stream_tables import mixed_table, write_parts
 from secret_jax import SecretRegressor
 from secret_jax.cli.main import main
 from secret_jax.stream.batches import Wanted
-from secret_jax.stream.parts import PartOfRows
-from secret_jax.stream.sources import opened
+from secret_jax.stream.sources import PartOfRows, opened
 
-FIT = ("--target", "y", "--stream", "--drop", "w,b", "--max-depth", "1", "--quiet")
+FIT = ("y", "--stream", "--drop", "w,b", "--max-depth", "1", "--quiet")
 SEARCH = ("--max-split-samples", "64", "--oblique", "no")
 
 
@@ -82,11 +81,11 @@ def test_predictions_of_a_folder(folder, table, saved, tmp_path):
     [
         (["--refit-all"], "--refit-all does not go with --stream"),
         (["--drop", "nothing"], "nothing"),
-        (["--target", "z"], "has no column 'z'"),
+        (["z"], "has no column 'z'"),
     ],
 )
 def test_what_does_not_go_together(folder, arguments, message, capsys):
-    given = ["fit", str(folder), "--target", "y", "--stream", *arguments]
+    given = ["fit", str(folder), "y", "--stream", *arguments]
     assert main(given) == 2
     assert message in capsys.readouterr().err
 

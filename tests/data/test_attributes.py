@@ -13,7 +13,8 @@ import pytest
 from secret_jax import SecretRegressor
 from secret_jax.data.attributes import calendar, day_written
 from secret_jax.data.columns import UnseenCategoryWarning, read_columns
-from secret_jax.data.roles import ColumnOptions, learn_schema
+from secret_jax.data.learning import learn_schema
+from secret_jax.data.roles import ColumnOptions
 from secret_jax.data.schema import Role, TableSchema
 
 SIZES = ["small", "medium", "large"]
@@ -72,22 +73,21 @@ def test_parts_are_those_of_the_calendar():
     assert written == stamps.strftime("%Y-%m-%d").tolist()
 
 
-def test_hours_are_there_if_there_are_times_and_only_days_are_regressors():
+def test_only_the_days_of_dates_are_regressors():
     frame = pd.DataFrame({"t": pd.date_range("2020-01-01", periods=40, freq="D")})
     schema = schema_of(frame)
-    parts = ("t (year)", "t (month)", "t (weekday)", "t (days since 1970)")
-    assert schema.names == parts
+    parts = ("year", "month", "weekday", "hour", "days since 1970")
+    assert schema.names == tuple(f"t ({part})" for part in parts)
     assert schema.input_names == ("t",)
-    assert schema.roles == (*[Role.SPLIT] * 3, Role.REGRESSOR)
-    schema = schema_of(frame + pd.Timedelta("90min"))
-    assert schema.names == (*parts[:3], "t (hour)", parts[3])
+    assert schema.roles == (*[Role.SPLIT] * 4, Role.REGRESSOR)
+    assert [schema.origin(i).part for i in range(5)] == list(parts)
 
 
 def test_a_column_of_dates_is_chosen_as_a_whole_or_by_its_parts():
     frame = make_table(40)[0]
     assert set(schema_of(frame, split_features=["sold"]).roles[:4]) == {Role.SPLIT}
-    assert schema_of(frame, split_features=[0]).roles[3] is Role.SPLIT
-    schema = schema_of(frame, discrete_features=["sold (month)", "size"])
+    assert schema_of(frame, split_features=[0]).roles[4] is Role.SPLIT
+    schema = schema_of(frame, categorical_features=["sold (month)", "size"])
     assert schema.roles[1] is Role.DISCRETE
     assert schema.categories[1] == ("large", "medium", "small")
     with pytest.raises(ValueError, match=r"unknown column 'sale'.* 'sold', 'a', 'size"):
@@ -129,7 +129,7 @@ def test_the_same_dates_and_levels_of_any_kind_fit_the_same(fitted, kind):
     frame, y = make_table()
     again = SecretRegressor(**fitted.get_params(deep=False))
     again.fit(SAME[kind](frame), y.to_numpy())
-    assert np.array_equal(again.predict(frame), fitted.predict(frame))
+    np.testing.assert_allclose(again.predict(frame), fitted.predict(frame), rtol=1e-6)
 
 
 def test_dates_without_names_and_in_arrays():

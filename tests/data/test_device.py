@@ -9,7 +9,8 @@ import pytest
 
 from secret_jax import SecretRegressor
 from secret_jax.data.device import block_of, encode_on_device
-from secret_jax.data.sharded import ShardedRows, moments_of_shards
+from secret_jax.data.scaling import moments_of
+from secret_jax.data.sharded import ShardedRows, sums_of_shards
 from secret_jax.data.shards import as_they_lie
 from secret_jax.datasets import make_fried
 from secret_jax.fit import pipeline as fit
@@ -33,15 +34,15 @@ def resident(monkeypatch):
 def test_moments_on_the_device(rng):
     x = (rng.normal(size=(5000, 4)) * [1, 10, 0, 1e-3] + [0, 5, 7, 1e3]).astype("f4")
     for weight in (np.ones(len(x)), rng.uniform(0.1, 9, len(x))):
-        center, scale = moments_of_shards(as_they_lie(jnp.asarray(x)), weight)
+        sums = sums_of_shards(as_they_lie(jnp.asarray(x)), weight)
+        center, scale, *_ = moments_of([sums], "abcd")
         expected = np.average(x.astype(np.float64), axis=0, weights=weight)
         variance = np.average((x - expected) ** 2, axis=0, weights=weight)
-        # By weights that float32 has rounded.
-        np.testing.assert_allclose(center, expected, rtol=1e-8, atol=1e-9)
+        np.testing.assert_allclose(center, expected, rtol=1e-13, atol=1e-12)
         variance[2] = 1.0
-        np.testing.assert_allclose(scale, np.sqrt(variance), rtol=1e-7)
+        np.testing.assert_allclose(scale, np.sqrt(variance), rtol=1e-9)
     bad = jnp.asarray(x).at[17, 2].set(np.nan)
-    assert moments_of_shards(as_they_lie(bad), np.ones(len(x))) is None
+    assert sums_of_shards(as_they_lie(bad), np.ones(len(x))) is None
 
 
 def test_encoding_on_the_device(rng):
@@ -76,13 +77,13 @@ def test_rows_on_a_device_stay_there(data, resident, monkeypatch):
     options = SMALL | {"max_split_samples": 128}
     expected = SecretRegressor(**options).fit(X, y)
     seen = []
-    source_statistics = fit.source_statistics
+    node_statistics = fit.node_statistics
 
     def statistics(tree, sources):
         seen.extend(sources)
-        return source_statistics(tree, sources)
+        return node_statistics(tree, sources)
 
-    monkeypatch.setattr(fit, "source_statistics", statistics)
+    monkeypatch.setattr(fit, "node_statistics", statistics)
     model = SecretRegressor(**options).fit(jnp.asarray(X), y)
     assert [type(source) for source in seen] == [ShardedRows]
     assert isinstance(seen[0].shards.x, jax.Array)

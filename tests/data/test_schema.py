@@ -11,7 +11,8 @@ from configurations import refusal
 
 from secret_jax.data.columns import UnseenCategoryWarning, read_columns
 from secret_jax.data.encoding import encode
-from secret_jax.data.roles import ColumnOptions, learn_schema
+from secret_jax.data.learning import learn_schema
+from secret_jax.data.roles import ColumnOptions
 from secret_jax.data.schema import Role, TableSchema
 
 N_ROWS = 6
@@ -93,12 +94,12 @@ def test_arrow_tables_are_tables():
     [["count"], "count", [3], 3, [False, False, False, True], np.array([3])],
     ids=["name", "bare name", "position", "bare position", "mask", "array"],
 )
-@pytest.mark.parametrize("argument", ["discrete_features", "split_features"])
+@pytest.mark.parametrize("argument", ["categorical_features", "split_features"])
 def test_arguments_override_the_dtypes(argument, chosen):
     frame = shuffled_frame()
     roles = schema_of(frame, **{argument: chosen}).roles
     expected = list(schema_of(frame).roles)
-    expected[3] = Role.DISCRETE if argument == "discrete_features" else Role.SPLIT
+    expected[3] = Role.DISCRETE if argument == "categorical_features" else Role.SPLIT
     assert roles == tuple(expected)
 
 
@@ -152,7 +153,7 @@ def test_categories_go_by_name_not_by_the_code_of_the_frame():
 
 
 def test_discrete_numbers_are_categories_whatever_their_dtype():
-    schema = schema_of(np.array([[3.0], [1.0], [2.0]]), discrete_features=[0])
+    schema = schema_of(np.array([[3.0], [1.0], [2.0]]), categorical_features=[0])
     assert encode(schema, np.array([[1], [2], [3]], np.int8)).codes[:, 0].tolist() == [
         0,
         1,
@@ -323,9 +324,11 @@ def test_infinity_is_named_with_column_and_row(value):
 
 def test_a_word_among_numbers_is_damage_unless_the_column_is_declared_discrete():
     frame = pd.DataFrame({"length": [1.0, 2.0, "n/a", 4.0]})
-    with pytest.raises(ValueError, match=r"'length'.*row 2 \('n/a'\).*discrete_feat"):
+    with pytest.raises(
+        ValueError, match=r"'length'.*row 2 \('n/a'\).*categorical_feat"
+    ):
         schema_of(frame)
-    schema = schema_of(frame, discrete_features=["length"])
+    schema = schema_of(frame, categorical_features=["length"])
     assert schema.roles == (Role.DISCRETE,)
 
 
@@ -371,4 +374,4 @@ def test_unknown_columns_in_roles_are_named(chosen):
 
 def test_a_column_has_one_role():
     with pytest.raises(ValueError, match="'count' is named in both"):
-        schema_of(shuffled_frame(), discrete_features=[3], split_features=["count"])
+        schema_of(shuffled_frame(), categorical_features=[3], split_features=["count"])

@@ -28,12 +28,14 @@ from secret_jax import SecretRegressor, shard_rows
 from secret_jax.data import sharded as data
 from secret_jax.data.columns import read_columns
 from secret_jax.data.encoding import matched
+from secret_jax.data.scaling import moments_of
 from secret_jax.data.source import HostRows
 from secret_jax.datasets import load, make_fried
 from secret_jax.models import sharded as models
 
 SMALL = dict(
-    max_split_samples=64, max_leaf_nodes=8, oblique=False, random_state=0, tau=0.0
+    max_split_samples=64, max_leaf_nodes=8, oblique=False, random_state=0,
+    equation_tolerance=0.0,
 )
 found = {"devices": jax.device_count()}
 
@@ -61,7 +63,7 @@ def fried(n_rows):
 
 
 # Sorted: the rows of many nodes lie on one shard. Uneven: the last one is padded.
-X, y = fried(70_003)
+X, y = fried(40_003)
 order = np.argsort(X[:, 3])
 X, y = X[order], y[order]
 expected = SecretRegressor(**SMALL).fit(X, y)
@@ -77,10 +79,10 @@ compared(
 
 # An array that is sharded already, over four of the devices in another order.
 mesh = Mesh(np.array(jax.devices())[[5, 1, 7, 2]], ("batch",))
-there = jax.device_put(X[:70_000], NamedSharding(mesh, PartitionSpec("batch", None)))
-four = SecretRegressor(**SMALL).fit(X[:70_000], y[:70_000])
+there = jax.device_put(X[:20_000], NamedSharding(mesh, PartitionSpec("batch", None)))
+four = SecretRegressor(**SMALL).fit(X[:20_000], y[:20_000])
 compared(
-    "as they lie", SecretRegressor(**SMALL).fit(there, y[:70_000]), four, X[:70_000],
+    "as they lie", SecretRegressor(**SMALL).fit(there, y[:20_000]), four, X[:20_000],
     there,
 )
 
@@ -141,7 +143,8 @@ found["same sample"] = all(
     )
 )
 shifted = X + np.float32([0, 1e4, 0, 0, -3e3, 0])
-center, scale = data.moments_of_shards(shard_rows(shifted), np.ones(len(y)))
+sums = data.sums_of_shards(shard_rows(shifted), np.ones(len(y)))
+center, scale, *_ = moments_of([sums], "abcdef")
 exact = shifted.astype(np.float64)
 found["center"] = float((np.abs(center - exact.mean(axis=0)) / exact.std(axis=0)).max())
 found["scale"] = float(np.abs(scale / exact.std(axis=0) - 1).max())
@@ -164,8 +167,8 @@ def bytes_moved(text):
 def moved(n_rows):
     total, seen = {}, []
     for module, name in (
-        (data, "_moments"), (data, "_bits_below"), (data, "_chosen"),
-        (models, "_sums"), (models, "_predicted"),
+        (data, "_column_sums"), (data, "_bits_below"), (data, "_chosen"),
+        (models, "_leaf_sums"), (models, "_predicted"),
     ):
         program = getattr(module, name)
 
@@ -184,7 +187,7 @@ def moved(n_rows):
     return total
 
 
-found["moved"] = [moved(n_rows) for n_rows in (20_000, 80_000)]
+found["moved"] = [moved(n_rows) for n_rows in (8_000, 16_000)]
 print(json.dumps(found))
 """
 
@@ -220,7 +223,7 @@ def test_shards_give_the_tree_of_one_device(found, name):
     assert its["leaves"] > 2
     assert its["same splits"]
     assert its["threshold"] < 1e-5
-    assert its["coefficient"] < 1e-5
+    assert its["coefficient"] < 3e-5
     assert its["range"] < 1e-5
     assert its["prediction"] < 1e-4
 
@@ -244,8 +247,7 @@ def test_moments_and_sample_are_those_of_the_host(found):
 def test_bytes_between_devices_do_not_grow_with_the_rows(found):
     few, many = found["moved"]
     assert few == many
-    # Of six columns a number near them, and the range.
-    assert few["_moments"] == 4 * 6 * (1 + 2)
-    # Products of [1, x, y] in eight leaves, and the range of the output.
-    assert few["_sums"] == 4 * 8 * (2 * 8 * 8 + 2)
-    assert few["_bits_below"] == few["_chosen"] == few["_predicted"] == 0
+    # Of six columns a number near them; whether all numbers are finite.
+    assert few.pop("_column_sums") == 4 * 6
+    assert few.pop("_predicted") <= 1
+    assert not any(few.values())

@@ -10,7 +10,8 @@ import pytest
 from secret_jax import LeastSquares, SecretRegressor
 from secret_jax.data.columns import read_columns
 from secret_jax.data.encoding import ReadColumns, matched
-from secret_jax.data.roles import ColumnOptions, learn_schema
+from secret_jax.data.learning import learn_schema
+from secret_jax.data.roles import ColumnOptions
 from secret_jax.data.rows import Rows, merged, shuffled
 from secret_jax.data.sharded import ShardedRows
 from secret_jax.data.shards import as_they_lie
@@ -143,7 +144,7 @@ def test_rows_with_missing_values_and_categories_are_chosen_without_slant(rng):
     x = np.column_stack([rng.normal(size=5000), rng.integers(0, 3, 5000)])
     x[rng.uniform(size=5000) < 1 / 3, 0] = np.nan
     targets, weight = rng.normal(size=(5000, 1)), np.ones(5000)
-    options = ColumnOptions(discrete_features=[1], missing="learn")
+    options = ColumnOptions(categorical_features=[1], missing="learn")
     schema = learn_schema(read_columns(x), targets, weight, options)
     source = HostRows(schema, matched(schema, read_columns(x)), targets, weight)
     found = source.sample(1000, seed=0)
@@ -212,7 +213,7 @@ def test_many_copies_of_few_rows_give_the_tree_of_weights():
 def test_all_rows_give_the_models_of_a_tree_that_a_sample_grew():
     X, y = make_fried(6000, random_state=0)
     leaf = LeastSquares(clip_margin=None)
-    model = SecretRegressor(prune=None, leaf=leaf, tau=0, **SMALL)
+    model = SecretRegressor(prune=None, leaf=leaf, equation_tolerance=0, **SMALL)
     tree = model.fit(X, y).tree_
     assert tree.weight[0] == 6000
     leaf = model.apply(X)

@@ -153,7 +153,7 @@ def test_fields_of_values(parameter, kind, field):
     check_junk(field, fit)
 
 
-@pytest.mark.parametrize("argument", ["X", "y", "sample_weight", "prune_set"])
+@pytest.mark.parametrize("argument", ["X", "y", "sample_weight", "eval_set"])
 def test_fit(argument):
     X, y = shop(20)
 
@@ -291,7 +291,12 @@ def test_constructors():
 @pytest.mark.parametrize("estimator", [SecretRegressor, SecretClassifier])
 def test_what_beginners_turn_comes_first_and_rows_have_a_name(estimator):
     parameters = list(inspect.signature(estimator).parameters)
-    assert parameters[:4] == ["max_leaf_nodes", "max_depth", "tolerance", "tau"]
+    assert parameters[:4] == [
+        "max_leaf_nodes",
+        "max_depth",
+        "pruning_tolerance",
+        "equation_tolerance",
+    ]
     assert parameters[-4:] == ["random_state", "device", "max_memory", "verbose"]
     if estimator is SecretRegressor:  # the other refers to its text
         text = inspect.getdoc(estimator)

@@ -79,7 +79,7 @@ BAD_TABLES = {
     ),
     "word among numbers": (
         lambda f: holding(f, "width", 2, "wide"),
-        ["'width'", "row 2", "'wide'", "discrete_features"],
+        ["'width'", "row 2", "'wide'", "categorical_features"],
     ),
     "no rows": (lambda f: f[:0], ["0 sample(s)", "empty"]),
     "no rows in an array": (lambda f: np.empty((0, 3)), ["0 sample(s)"]),
@@ -130,8 +130,8 @@ def test_other_columns_are_named_at_predict_and_in_the_pruning_set(
 ):
     with refusal(*fragments):
         model.predict(change(frame))
-    with refusal("prune_set", *fragments):
-        regressor("paper").fit(frame, price, prune_set=(change(frame), price))
+    with refusal("eval_set", *fragments):
+        regressor("paper").fit(frame, price, eval_set=(change(frame), price))
 
 
 BAD_PRUNING_SETS = {
@@ -149,17 +149,17 @@ BAD_PRUNING_SETS = {
 @pytest.mark.parametrize("case", BAD_PRUNING_SETS)
 def test_a_bad_pruning_set_is_named_as_such(case, frame, price):
     spoil, fragments = BAD_PRUNING_SETS[case]
-    with refusal("prune_set", *fragments):
+    with refusal("eval_set", *fragments):
         regressor("paper", missing_values="error").fit(
-            frame, price, prune_set=spoil(frame, price)
+            frame, price, eval_set=spoil(frame, price)
         )
 
 
 def test_an_array_with_other_columns_is_refused_as_a_pruning_set():
     X = np.eye(60, 3)
     y = np.arange(60.0)
-    with pytest.raises(ValueError, match=r"prune_set.*2 features.*3 features"):
-        regressor("paper").fit(X, y, prune_set=(X[:, :2], y))
+    with pytest.raises(ValueError, match=r"eval_set.*2 features.*3 features"):
+        regressor("paper").fit(X, y, eval_set=(X[:, :2], y))
 
 
 BAD_TARGETS = {
@@ -212,7 +212,7 @@ def test_the_target_among_the_features_is_noticed(frame, price):
     assert len(caught) == 1
 
 
-@pytest.mark.parametrize("argument", ["discrete_features", "split_features"])
+@pytest.mark.parametrize("argument", ["categorical_features", "split_features"])
 @pytest.mark.parametrize("chosen", [["hue"], [3], [True], 1.5])
 def test_unknown_columns_in_roles_are_refused(argument, chosen, frame, price):
     with pytest.raises(ValueError, match=argument):
@@ -220,7 +220,7 @@ def test_unknown_columns_in_roles_are_refused(argument, chosen, frame, price):
 
 
 def test_a_column_with_two_roles_is_refused(frame, price):
-    roles = {"discrete_features": ["width"], "split_features": ["width"]}
+    roles = {"categorical_features": ["width"], "split_features": ["width"]}
     with pytest.raises(ValueError, match="'width' is named in both"):
         regressor("paper", **roles).fit(frame, price)
 
@@ -378,8 +378,8 @@ def test_gates_need_rows_that_did_not_grow_the_tree(refine, prune):
 
 @pytest.mark.parametrize("prune", [None, "bic", "cross-validation", CostComplexity()])
 def test_rows_to_prune_on_need_a_rule_that_uses_them(prune, frame, price):
-    with refusal("prune_set", f"prune={prune!r} uses no such rows", "'holdout'"):
-        SecretRegressor(prune=prune).fit(frame, price, prune_set=(frame, price))
+    with refusal("eval_set", f"prune={prune!r} uses no such rows", "'holdout'"):
+        SecretRegressor(prune=prune).fit(frame, price, eval_set=(frame, price))
 
 
 def test_a_failed_fit_leaves_the_old_one(frame, price, model):
@@ -447,6 +447,6 @@ def test_complex_numbers_are_named_and_not_printed():
 def test_unseen_categories_in_the_pruning_set_are_only_a_warning(frame, price):
     with pytest.warns(UnseenCategoryWarning, match="'violet'"):
         model = regressor("paper", max_depth=0).fit(
-            frame, price, prune_set=(frame.assign(colour="violet"), price)
+            frame, price, eval_set=(frame.assign(colour="violet"), price)
         )
     assert model.n_leaves_ == 1

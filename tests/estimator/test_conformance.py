@@ -166,10 +166,10 @@ def test_weights_and_pruning_rows_are_routed():
     pruning = (X[:20], y[:20])
     model = SecretRegressor(max_depth=0, random_state=0)
     with sklearn.config_context(enable_metadata_routing=True):
-        routed = clone(model).set_fit_request(sample_weight=True, prune_set=True)
+        routed = clone(model).set_fit_request(sample_weight=True, eval_set=True)
         request = routed.get_metadata_routing().fit.requests
-        assert request == {"sample_weight": True, "prune_set": True}
-        chain = make_pipeline(routed).fit(X, y, sample_weight=weight, prune_set=pruning)
+        assert request == {"sample_weight": True, "eval_set": True}
+        chain = make_pipeline(routed).fit(X, y, sample_weight=weight, eval_set=pruning)
         scores = cross_validate(
             clone(model)
             .set_fit_request(sample_weight=True)
@@ -179,8 +179,8 @@ def test_weights_and_pruning_rows_are_routed():
             cv=2,
             params={"sample_weight": weight},
         )
-    alone = clone(model).fit(X, y, sample_weight=weight, prune_set=pruning)
+    alone = clone(model).fit(X, y, sample_weight=weight, eval_set=pruning)
     np.testing.assert_array_equal(chain.predict(X), alone.predict(X))
     assert np.isfinite(scores["test_score"]).all()
-    unweighted = clone(model).fit(X, y, prune_set=pruning)
+    unweighted = clone(model).fit(X, y, eval_set=pruning)
     assert np.abs(unweighted.predict(X) - alone.predict(X)).max() > 0.1

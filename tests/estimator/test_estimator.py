@@ -195,7 +195,7 @@ def test_roles_come_from_dtypes_and_arguments():
     model = regressor("paper", max_depth=0).fit(X, y)
     assert model.tree_.schema.roles == (Role.REGRESSOR, Role.DISCRETE, Role.REGRESSOR)
     assert model.tree_.coefficient.shape == (1, 1, 3)
-    model.set_params(split_features=["height"], discrete_features=[1]).fit(X, y)
+    model.set_params(split_features=["height"], categorical_features=[1]).fit(X, y)
     assert model.tree_.schema.roles == (Role.REGRESSOR, Role.DISCRETE, Role.SPLIT)
     assert model.tree_.coefficient.shape == (1, 1, 2)
 
@@ -239,9 +239,9 @@ def test_leaves_from_the_mixture_are_its_own_and_survive_pruning():
     X, y = planes(64)
     y = y + 0.5 * np.random.default_rng(1).normal(size=64)
     models = {
-        leaf: regressor("secret", leaf=leaf, max_depth=1, tau=0.0, distill=False).fit(
-            X, y, prune_set=(X, y)
-        )
+        leaf: regressor(
+            "secret", leaf=leaf, max_depth=1, equation_tolerance=0.0, distill=False
+        ).fit(X, y, eval_set=(X, y))
         for leaf in ("linear", "implied")
     }
     linear, mixture = models["linear"].tree_, models["implied"].tree_

@@ -11,6 +11,8 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from secret_jax import (
+    KernelTreeRegressor,
+    SecretAdditiveRegressor,
     SecretBoostingClassifier,
     SecretBoostingRegressor,
     SecretClassifier,
@@ -22,8 +24,9 @@ from secret_jax import (
 _SMALL: dict[str, Any] = {"max_leaf_nodes": 3, "prune": StandardErrors(n_folds=2)}
 _STUMP: dict[str, Any] = {"max_depth": 1, "oblique": False, "distill": False}
 _FEW: dict[str, Any] = {
-    "size": 4,
-    "n_rounds": 3,
+    "max_leaf_nodes": 4,
+    "max_iter": 3,
+    "early_stopping": False,
     "n_folds": 2,
     "learning_rate": 0.5,
 }
@@ -36,10 +39,10 @@ EVERY = [
     SecretRegressor.retis(**_SMALL),
     SecretRegressor.support(**_SMALL),
     SecretRegressor(splits="phd", leaf="linear", distill=False, **_SMALL),
-    SecretRegressor(leaf="kernel", **_STUMP),
+    KernelTreeRegressor(SecretRegressor(**_STUMP), head="local"),
     SecretRegressor(loss="absolute", **_STUMP),
     _POISSON,
-    SecretRegressor(additive="auto", **_STUMP),
+    SecretAdditiveRegressor(SecretRegressor(**_STUMP)),
     SecretForestRegressor(n_estimators=4),
     SecretBoostingRegressor(**_FEW),
     SecretClassifier(splits="cart", prune=None, distill=False),

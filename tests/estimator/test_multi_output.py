@@ -303,18 +303,18 @@ def test_rows_to_prune_on_have_all_outputs():
     X, Y = creases()
     others = creases(64, seed=3)
     rule = HoldOut(refit=False)
-    model = regressor("default", prune=rule).fit(X, Y, prune_set=others)
+    model = regressor("default", prune=rule).fit(X, Y, eval_set=others)
     assert model.tree_.weight[0] == 128
     alone = regressor("default", prune=rule).fit(X, Y)
     assert alone.tree_.weight[0] == 96
     assert model.predict(X).shape == (128, 2)
-    refit = regressor("default", prune="holdout").fit(X, Y, prune_set=others)
+    refit = regressor("default", prune="holdout").fit(X, Y, eval_set=others)
     assert refit.tree_.weight[0] == 192
     for wrong in (others[1][:, 0], np.c_[others[1], others[1]]):
-        with refusal("prune_set", "y has 2."):
-            regressor("default").fit(X, Y, prune_set=(others[0], wrong))
-    with refusal("prune_set", "2 output(s)", "y has 1."):
-        regressor("default").fit(X, Y[:, 0], prune_set=others)
+        with refusal("eval_set", "y has 2."):
+            regressor("default").fit(X, Y, eval_set=(others[0], wrong))
+    with refusal("eval_set", "2 output(s)", "y has 1."):
+        regressor("default").fit(X, Y[:, 0], eval_set=others)
 
 
 def test_every_output_has_a_say_in_pruning():
@@ -329,7 +329,7 @@ def test_every_output_has_a_say_in_pruning():
     n_leaves = []
     for told in (bent, flat):
         model = regressor("default", prune=HoldOut(refit=False))
-        n_leaves.append(model.fit(X, Y, prune_set=(P, told)).n_leaves_)
+        n_leaves.append(model.fit(X, Y, eval_set=(P, told)).n_leaves_)
     assert n_leaves[0] > n_leaves[1] == 1
 
 

@@ -187,8 +187,8 @@ class Middle(LeafModel):
 
     share: float = 1.0
 
-    def toward(self, statistics, base):
-        model = np.zeros_like(base)
+    def fit(self, statistics, parent):
+        model = np.zeros_like(parent)
         model[:, :, 0] = self.share * statistics.mean[:, statistics.n_regressors :]
         return Models(model, np.minimum(statistics.weight, 1.0))
 

@@ -92,7 +92,7 @@ def test_rows_that_prune_do_not_train_without_a_refit():
     other, outcome = make_fried(300, random_state=1)
     model = SecretRegressor(
         prune=HoldOut(refit=False), max_split_samples=16, oblique=False, random_state=0
-    ).fit(X, y, prune_set=(other, outcome))
+    ).fit(X, y, eval_set=(other, outcome))
     assert model.tree_.weight[0] == 6000  # though a sample of them grew it
 
 

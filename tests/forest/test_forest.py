@@ -87,7 +87,8 @@ def test_one_tree_of_all_rows_and_attributes_is_a_tree():
     np.testing.assert_array_equal(one.threshold, other.threshold)
     tree = SecretRegressor(
         splits=forest_splits(), oblique=False, max_leaf_nodes=6, min_samples_leaf=12,
-        min_samples_split=24, min_gain=0.0, prune=None, distill=False, tau=0.0,
+        min_samples_split=24, min_gain=0.0, prune=None, distill=False,
+        equation_tolerance=0.0,
     )  # fmt: skip
     np.testing.assert_allclose(forest.predict(X), tree.fit(X, y).predict(X), atol=1e-4)
     assert not hasattr(forest, "oob_score_")

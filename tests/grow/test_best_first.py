@@ -10,14 +10,15 @@ import pytest
 from secret_jax import CartSplits, RssSplits
 from secret_jax.data.columns import read_columns
 from secret_jax.data.encoding import encode
-from secret_jax.data.roles import ColumnOptions, learn_schema
+from secret_jax.data.learning import learn_schema
+from secret_jax.data.roles import ColumnOptions
 from secret_jax.data.rows import Rows
 from secret_jax.grow import batches
 from secret_jax.grow.frontier import Root
 from secret_jax.grow.grower import GrowOptions, grow, grown
-from secret_jax.models.attach import attach, attach_at
+from secret_jax.models.fitting import fit_models
 from secret_jax.models.ridge import Ridge
-from secret_jax.tree.routing import descend
+from secret_jax.tree.walk import descend
 
 N_ROWS = 400
 OPTIONS = GrowOptions(finder=CartSplits(), min_gain=0.0)
@@ -88,11 +89,13 @@ def test_rows_know_their_leaves_and_models_need_no_routing(finder, table):
         expected = descend(tree, part.table, start, tree.max_depth)
         np.testing.assert_array_equal(leaves - before, expected)
         before += tree.n_nodes
-    routed = attach(found.trees, parts, Ridge())
+    routed = fit_models(found.trees, parts, Ridge())
     # The search of the second finder has fitted most of the models itself.
-    assert (len(found.fitted.node) > 10) == (finder.node_model is not None)
+    assert (found.fitted is not None) == (finder.node_model is not None)
     for fitted in (None, found.fitted):
-        known = attach_at(found.trees, parts, found.leaves, Ridge(), fitted)
+        known = fit_models(
+            found.trees, parts, Ridge(), leaves=found.leaves, fitted=fitted
+        )
         for one, other in zip(routed, known, strict=True):
             np.testing.assert_array_equal(one.left, other.left)
             for name in ("coefficient", "weight", "train_error", "lower", "degrees"):

@@ -175,7 +175,7 @@ def test_a_mixture_that_always_collapses_leaves_no_usable_split():
 @every_configuration
 def test_pruned_leaves_say_so(configuration):
     X, y = crease()
-    model = regressor(configuration).fit(X, y, prune_set=crease(seed=7))
+    model = regressor(configuration).fit(X, y, eval_set=crease(seed=7))
     assert model.n_leaves_ < model.n_leaves_grown_
     assert StopReason.PRUNED in reasons(model.tree_)
 

@@ -12,7 +12,8 @@ from sklearn.tree import DecisionTreeRegressor
 from secret_jax import CartSplits, SecretRegressor
 from secret_jax.data.columns import read_columns
 from secret_jax.data.encoding import encode
-from secret_jax.data.roles import ColumnOptions, learn_schema
+from secret_jax.data.learning import learn_schema
+from secret_jax.data.roles import ColumnOptions
 from secret_jax.data.rows import Rows
 from secret_jax.fit.plan import features_of_node
 from secret_jax.grow.attributes import AttributeDraw, n_inputs

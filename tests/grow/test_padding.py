@@ -18,7 +18,8 @@ from secret_jax import (
     SecretSplits,
 )
 from secret_jax.data.columns import read_columns
-from secret_jax.data.roles import ColumnOptions, learn_schema
+from secret_jax.data.learning import learn_schema
+from secret_jax.data.roles import ColumnOptions
 from secret_jax.grow.padding import Padding, width_of
 from secret_jax.grow.program import find_splits
 from secret_jax.splits.interface import Columns, Roles

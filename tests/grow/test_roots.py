@@ -13,7 +13,8 @@ from configurations import assert_same_tree, tree_bytes
 from secret_jax import CartSplits, GuideSplits, Ridge, RssSplits, SecretSplits
 from secret_jax.data.columns import read_columns
 from secret_jax.data.encoding import encode
-from secret_jax.data.roles import ColumnOptions, learn_schema
+from secret_jax.data.learning import learn_schema
+from secret_jax.data.roles import ColumnOptions
 from secret_jax.data.rows import Rows
 from secret_jax.grow.frontier import Root
 from secret_jax.grow.grower import GrowOptions, grow

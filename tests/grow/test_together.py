@@ -33,7 +33,7 @@ def test_the_tree_is_that_of_nodes_one_after_the_other(parameters, monkeypatch):
         X[::7, 1] = np.nan
     if parameters.pop("categories", False):
         X[:, 4] = np.floor(4 * X[:, 4])
-        parameters["discrete_features"] = [4]
+        parameters["categorical_features"] = [4]
     model = SecretRegressor(**SMALL, **parameters)
     one_by_one = model.fit(X, y)
     expected, prediction = one_by_one.tree_, one_by_one.predict(X)

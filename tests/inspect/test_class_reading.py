@@ -31,7 +31,7 @@ from secret_jax.inspect.class_errors import (
 from secret_jax.inspect.class_table import class_table
 from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.plot.picture import Picture
-from secret_jax.inspect.views import view_of
+from secret_jax.inspect.views import as_view, view_of
 from secret_jax.inspect.words import model_equation
 from secret_jax.tree.routing import apply
 
@@ -408,7 +408,7 @@ def test_a_class_that_was_never_seen_is_wrong():
     assert losses[1] > 30
     counts = confusion(np.array([0, 1]), np.array([1, -1]), 2)
     np.testing.assert_array_equal(counts, [[0, 0], [1, 0], [0, 1]])
-    view = fitted(["no", "yes"])._view_of(None)
+    view = as_view(fitted(["no", "yes"]))
     assert isinstance(view, ClassView)
     X = random_rows(0, 3)[0]
     found = view.targets(encode(random_rows(0, 3)), X, ["yes", "maybe", "no"])

@@ -17,12 +17,13 @@ from test_report import Reader
 from secret_jax.inspect.report.class_rows import class_lines
 from secret_jax.inspect.report.error_lines import ErrorLine
 from secret_jax.inspect.report.page import held_out_rows
+from secret_jax.inspect.views import as_view
 from secret_jax.tree.routing import said
 
 
 def known(model, X, y):
     """The view of a model, and rows as its page has them."""
-    view = model._view_of(None)
+    view = as_view(model)
     _, table = model._tree_and_rows(X)
     columns = model.tree_.schema.columns_of(X)
     return view, held_out_rows(view, table.on_host(), columns, X, y)

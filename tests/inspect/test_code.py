@@ -133,7 +133,7 @@ def test_abalone(data_home):
     data = load("abalone", data_home)
     X, y = data.X, data.y
     model = SecretRegressor(random_state=0, prune=None, max_leaf_nodes=12)
-    model.set_params(discrete_features=data.discrete).fit(X, y)
+    model.set_params(categorical_features=data.discrete).fit(X, y)
     expected = model.predict(X)
     for run in (by_python, by_sql):
         assert_predicts(run(model.tree_, X), expected, model.tree_)

@@ -13,7 +13,8 @@ from random_trees import random_tree
 
 from secret_jax import SecretRegressor
 from secret_jax.inspect.dot import export_dot
-from secret_jax.inspect.words import model_equation, node_facts, split_sentence
+from secret_jax.inspect.views import as_view
+from secret_jax.inspect.words import model_equation, split_sentence
 from secret_jax.tree.structure import StopReason
 
 STRING = r'"((?:[^"\\]|\\.)*)"'
@@ -71,7 +72,7 @@ def test_every_node_and_every_link_is_there(n_leaves):
             words = split_sentence(tree, node, max_categories=None)
         label = attributes["label"]
         assert in_one_line(label) == f"[{node}] {words}"
-        assert label.split("\n")[-1] == node_facts(tree, node)
+        assert label.split("\n")[-1] == as_view(tree).facts(node)
         assert max(map(len, label.split("\n"))) < 80
     for (parent, child), attributes in edges.items():
         left = tree.left[parent] == child

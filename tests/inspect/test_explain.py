@@ -16,16 +16,18 @@ from random_trees import NAMES, encode, random_rows, random_tree, with_gates
 from secret_jax import SecretRegressor
 from secret_jax.data.rows import Table
 from secret_jax.inspect.equations import model_in_original_units
-from secret_jax.inspect.explain import Explanation, explain, path_sentence
+from secret_jax.inspect.explain import explain_rows
+from secret_jax.inspect.explanation import Explanation
 from secret_jax.inspect.shapley import shapley_values
 from secret_jax.inspect.shares import split_levels
+from secret_jax.inspect.words import path_sentence
 from secret_jax.tree.routing import apply, predict
 from secret_jax.tree.structure import SplitKind, Tree
 
 
 def explained(tree: Tree, table) -> Explanation:
     n_columns = len(tree.schema.names)
-    return explain(tree, table, np.zeros((len(table.x), n_columns), object))
+    return explain_rows(tree, table, np.zeros((len(table.x), n_columns), object))
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -187,12 +189,12 @@ def test_names_of_the_table_give_way_to_those_of_the_columns():
 def test_shapley_values_use_every_background_row_and_meet_the_exact_ones():
     tree, n = random_tree(3, 8, kinds=(SplitKind.AXIS,)), len(NAMES)
     table, others = encode(random_rows(1, 6)), encode(random_rows(2, 200))
-    found, (baseline,) = shapley_values(
+    found, baseline = shapley_values(
         lambda rows: predict(tree, rows), tree.schema, table, others
     )
     assert baseline == pytest.approx(predict(tree, others).mean())
     np.testing.assert_allclose(
-        baseline + found[0].sum(axis=1), predict(tree, table), rtol=1e-6
+        baseline + found.sum(axis=1), predict(tree, table), rtol=1e-6
     )
     encoded, discrete = (
         np.array(columns, int)
@@ -212,4 +214,4 @@ def test_shapley_values_use_every_background_row_and_meet_the_exact_ones():
             more = tuple(c or i == column for i, c in enumerate(chosen))
             share = factorial(size) * factorial(n - size - 1) / factorial(n)
             exact[:, column] += share * (mean[more] - value)
-    assert np.abs(found[0] - exact).max() < 0.1 * exact.std()
+    assert np.abs(found - exact).max() < 0.1 * exact.std()

@@ -10,16 +10,20 @@ import pytest
 from random_trees import encode, random_rows, random_tree
 
 from secret_jax import SecretRegressor
-from secret_jax.inspect.frame import BACKENDS, node_columns, to_dataframe
+from secret_jax.inspect.frame import BACKENDS, to_dataframe
 from secret_jax.inspect.words import model_equation, split_sentence
 from secret_jax.tree.routing import apply
 from secret_jax.tree.structure import SplitKind, StopReason
 
 
+def columns_of(tree, **options):
+    return to_dataframe(tree, backend="pandas", **options).to_dict("list")
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_all_libraries_hold_the_same_table(backend):
     tree = random_tree(3, 8)
-    columns = node_columns(tree)
+    columns = columns_of(tree)
     frame = nw.from_native(to_dataframe(tree, backend=backend), eager_only=True)
     assert frame.implementation.value == backend
     assert frame.columns == list(columns)
@@ -49,7 +53,7 @@ def test_a_single_leaf_has_columns_of_the_same_types():
 def test_following_the_table_is_following_the_tree():
     tree = random_tree(11, 12, kinds=(SplitKind.AXIS, SplitKind.DISCRETE))
     columns = random_rows(5, 200)
-    table = node_columns(tree)
+    table = columns_of(tree)
     names = list(tree.schema.names)
 
     def next_node(node, row):
@@ -75,7 +79,7 @@ def test_following_the_table_is_following_the_tree():
 
 def test_words_are_those_of_the_text_and_numbers_are_in_units_of_the_target():
     tree = random_tree(4, 10)
-    table = node_columns(tree, precision=2)
+    table = columns_of(tree, precision=2)
     scale = tree.schema.target_scale
     for node in range(tree.n_nodes):
         assert table["model"][node] == model_equation(tree, node, precision=2)

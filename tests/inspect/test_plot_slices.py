@@ -12,7 +12,6 @@ import pandas as pd
 import pytest
 from handmade import BUSHY, CHAIN, STUMP, build_tree
 from matplotlib.collections import LineCollection, PathCollection
-from matplotlib.path import Path
 from random_trees import NAMES, random_rows, random_tree, with_gates
 from scipy.spatial import cKDTree
 
@@ -21,8 +20,7 @@ from secret_jax.data.encoding import encode
 from secret_jax.data.rows import Table
 from secret_jax.inspect.plot.leaf import plot_leaf
 from secret_jax.inspect.plot.partition import plot_partition
-from secret_jax.inspect.plot.slices import pieces
-from secret_jax.inspect.plot.support import far_from_rows
+from secret_jax.inspect.plot.slices import Rows, Slice
 from secret_jax.tree.routing import apply, predict
 from secret_jax.tree.structure import SplitKind
 
@@ -37,22 +35,24 @@ def frame(seed: int, n_rows: int = 60) -> pd.DataFrame:
     return pd.DataFrame(dict(zip(NAMES, random_rows(seed, n_rows), strict=True)))
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("shape", [BUSHY, CHAIN])
-def test_polygons_are_the_leaves(shape, seed, rng):
+def test_lines_are_where_leaves_meet_and_numbers_stand_in_their_leaves(shape, seed):
     tree = build_tree(shape, seed)
-    base = Table(np.zeros((1, 2), np.float32), np.full((1, 1), seed - 1, np.int32))
-    found = list(pieces(tree, base, [0, 1], [(-3, 3), (-2, 2)]))
-    points = rng.uniform((-3, -2), (3, 2), (300, 2)).astype(np.float32)
-    leaf = apply(tree, Table(points, np.repeat(base.codes, 300, axis=0)))
-    leaves = {p.node: Path(p.corners) for p in found if tree.is_leaf[p.node]}
-    for node, polygon in leaves.items():
-        inside = polygon.contains_points(points.astype(float))
-        assert np.array_equal(inside, leaf == node)
-    for piece in found:
-        if piece.cut is not None:
-            beyond = piece.cut @ tree.direction[piece.node] - tree.threshold[piece.node]
-            np.testing.assert_allclose(beyond, 0, atol=1e-6)
+    ax = plot_partition(tree, "a", "b", at={"colour": "red"}, resolution=100).ax
+    schema = tree.schema
+    lines = [c for c in ax.collections if isinstance(c, LineCollection)]
+    corners = [p for c in lines for s in c.get_segments() for p in s]
+    x = (np.reshape(corners, (-1, 2)) - schema.center) / schema.scale
+    beyond = x @ tree.direction.T - tree.threshold
+    splits = ~tree.is_leaf & (tree.kind != SplitKind.DISCRETE)
+    assert (np.abs(beyond[:, splits]).min(axis=1) < 1e-4).all()
+    for text in ax.texts:
+        at = ax.transData.inverted().transform(
+            ax.transAxes.transform(text.get_position())
+        )
+        row = pd.DataFrame({"a": at[:1], "b": at[1:], "colour": ["red"]})
+        assert text.get_text() == f"[{apply(tree, encode(schema, row))[0]}]"
 
 
 def test_the_surface_is_the_prediction():
@@ -182,7 +182,7 @@ def apart(axis) -> bool:
     )
 
 
-@pytest.mark.parametrize("scale", [1e-7, 1.0, 3e5, 2e12])
+@pytest.mark.parametrize("scale", [1e-7, 2e12])
 def test_numbers_at_the_axes_stand_apart(scale):
     tree, rows = random_tree(3, 6), frame(0, 200)
     schema = dataclasses.replace(
@@ -250,11 +250,15 @@ def test_places_far_from_all_rows_are_pale(houses):
 
 
 def test_far_is_farther_than_rows_are_from_each_other(houses):
-    model, X, _ = houses
+    model, X, y = houses
     tree = model.tree_
     rows = encode(tree.schema, X)
     places = Table(rows.x[:50] + 4.0 * np.arange(50)[:, None] / 50, rows.codes[:50])
-    found = far_from_rows(tree, rows, places)
+    picture = Slice(
+        model._view_of(None), [0], {}, Rows.of(model._view_of(None), X, y), False
+    )
+    picture.table = lambda _: places
+    found = picture.far([np.zeros(50)])
     tree_of_rows = cKDTree(rows.x)
     limit = np.quantile(tree_of_rows.query(rows.x, 2)[0][:, 1], 0.99)
     expected = tree_of_rows.query(places.x)[0] > limit
@@ -286,7 +290,7 @@ def test_the_mean_over_rows_is_partial_dependence():
 
 
 def test_numbers_of_leaves_do_not_cover_each_other():
-    for seed in range(4):
+    for seed in range(2):
         ax = plot_partition(random_tree(seed, 30), "length", "age", resolution=10).ax
         ax.figure.canvas.draw()
         boxes = [text.get_window_extent() for text in ax.texts]

@@ -18,7 +18,7 @@ from sklearn import config_context
 
 from secret_jax import SecretRegressor
 from secret_jax.data import encoding
-from secret_jax.inspect.explain import explain
+from secret_jax.inspect.explain import explain_rows
 from secret_jax.inspect.report.drawing import histogram, ticks
 from secret_jax.inspect.report.held_out import (
     HeldOut,
@@ -29,7 +29,8 @@ from secret_jax.inspect.report.nodes import shown_nodes
 from secret_jax.inspect.report.page import report_page, tree_fragment
 from secret_jax.inspect.report.ways import example_ways
 from secret_jax.inspect.views import view_of
-from secret_jax.tree.routing import apply, predict, values_at
+from secret_jax.tree.routing import apply, predict
+from secret_jax.tree.walk import values_at
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 _VOID = {"meta", "link", "br"}
@@ -214,7 +215,7 @@ def test_ways_are_those_of_the_explanation(tree, soft):
     assert predicted == sorted(predicted)
     chosen = np.array([way["row"] for way in ways])
     values = np.array([[c[row] for c in rows.columns] for row in chosen], object)
-    why = explain(tree, rows.table.take(chosen), values)
+    why = explain_rows(tree, rows.table.take(chosen), values)
     for i, way in enumerate(ways):
         assert way["path"][0] == 0
         if not soft:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from dataclasses import replace
 from itertools import pairwise
@@ -11,18 +10,11 @@ import numpy as np
 import pytest
 from random_trees import NAMES, TOWNS, encode, random_rows, random_tree
 
-from secret_jax.inspect.code.export import export_code
-from secret_jax.inspect.dot import export_dot
 from secret_jax.inspect.equations import (
     LinearSplit,
     model_in_original_units,
     split_in_original_units,
 )
-from secret_jax.inspect.frame import to_dataframe
-from secret_jax.inspect.mixin import ReadingMixin
-from secret_jax.inspect.plot.leaf import plot_leaf
-from secret_jax.inspect.plot.partition import plot_partition
-from secret_jax.inspect.plot.tree import plot_tree
 from secret_jax.inspect.rounding import rounded_model, rounded_split
 from secret_jax.inspect.text import export_text
 from secret_jax.inspect.words import model_equation, split_sentence
@@ -154,6 +146,10 @@ def test_more_precision_prints_more_digits_and_deviates_less():
     assert all(b < a / 4 for a, b in pairwise(deviations))
 
 
+def labels(equation) -> tuple[str, ...]:
+    return tuple(term.label for term in equation.terms)
+
+
 def linear_tree(direction, threshold, coefficient=(0, 0, 0, 0, 0), **changes) -> Tree:
     """Two leaves under a split on continuous attributes."""
     tree = random_tree(0, 2, kinds=(SplitKind.OBLIQUE,))
@@ -192,9 +188,9 @@ def test_rounded_split_is_right_at_the_center(width):
     exact = split_in_original_units(tree, 0)
     assert isinstance(exact, LinearSplit)
     rounded = rounded_split(exact, 2)
-    assert "2nd (kg)" in exact.names
+    assert "2nd (kg)" in labels(exact)
     # Only of a gate a term may be left out: no row may change sides.
-    assert ("2nd (kg)" in rounded.names) == (width == 0)
+    assert ("2nd (kg)" in labels(rounded)) == (width == 0)
     slack, rounded_slack = (
         split.threshold - sum(term.factor * term.center for term in split.terms)
         for split in (exact, rounded)
@@ -207,9 +203,9 @@ def test_terms_are_sorted_by_effect_and_dropped_only_below_the_rounding():
     # In original units the third slope is the largest by far, the fourth tiny.
     tree = linear_tree([1, 0, 0, 0, 0], 0, (0.5, 0.1, 0.2, 0.05, 0.0004))
     model = model_in_original_units(tree, 1)
-    assert model.names == ("shell weight", "length", "a - b", "2nd (kg)")
-    assert rounded_model(model).names == model.names[:3]
-    assert rounded_model(model, 4).names == model.names
+    assert labels(model) == ("shell weight", "length", "a - b", "2nd (kg)")
+    assert labels(rounded_model(model)) == labels(model)[:3]
+    assert labels(rounded_model(model, 4)) == labels(model)
     # 0.5 * 3.2 + 9.9 at the center, less 2.67 * 0.52; the other two columns are far
     # from zero and counted from their means.
     assert model_equation(tree, 1) == (
@@ -229,11 +225,11 @@ def test_terms_are_sorted_by_what_they_move_in_their_node():
     tree = replace(tree, spread=spread)
     names = ("a - b", "length", "shell weight", "2nd (kg)")
     model = model_in_original_units(tree, 1)
-    assert model.names == names
+    assert labels(model) == names
     np.testing.assert_allclose(
         [term.effect for term in model.terms], [3.2 * 0.5, 3.2 * 0.1, 3.2 * 0.02, 0]
     )
-    assert model_in_original_units(tree, 2).names == (
+    assert labels(model_in_original_units(tree, 2)) == (
         *("shell weight", "length", "a - b", "2nd (kg)"),
     )
 
@@ -387,34 +383,6 @@ def test_leaves_have_no_split_and_unknown_nodes_nothing():
         model_in_original_units(tree, 3)
     with pytest.raises(ValueError, match="side is 'up'"):
         split_sentence(tree, 0, side="up")  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    "function",
-    [
-        export_text,
-        export_dot,
-        to_dataframe,
-        export_code,
-        plot_tree,
-        plot_partition,
-        plot_leaf,
-    ],
-)
-def test_the_estimator_has_the_options_of_the_functions(function):
-    method = getattr(ReadingMixin, function.__name__)
-    of_method, of_function = map(inspect.signature, (method, function))
-    _, *options, output = of_method.parameters.values()
-    tree, *expected = of_function.parameters.values()
-    assert tree.name == "tree"
-    # What an estimator knows of its classes, and which of them is asked for.
-    expected = [each for each in expected if each.name not in ("classes", "output")]
-    # Functions read a tree with the names it has; the method may give it others.
-    assert [option for option in options if option.name != "feature_names"] == expected
-    # A function reads a tree of one output; the method says which one that is.
-    assert (output.name, output.default) == ("output", None)
-    assert output.kind is inspect.Parameter.KEYWORD_ONLY
-    assert of_method.return_annotation == of_function.return_annotation
 
 
 def test_without_gates_there_is_no_mixture_to_clip():

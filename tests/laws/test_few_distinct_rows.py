@@ -21,10 +21,10 @@ MODELS = {
     "holdout": SecretClassifier(prune="holdout", oblique=False),
     "cart": SecretClassifier(prune="cart", oblique=False),
     "class weights": SecretClassifier(class_weight={0: 1.1, 1: 1.1}, oblique=False),
-    "booster": SecretBoostingClassifier(size=4),
+    "booster": SecretBoostingClassifier(max_leaf_nodes=4),
     "tree of numbers": SecretRegressor(oblique=False),
     "holdout of numbers": SecretRegressor(prune="holdout", oblique=False),
-    "booster of numbers": SecretBoostingRegressor(size=CONSTANTS),
+    "booster of numbers": SecretBoostingRegressor(max_leaf_nodes=CONSTANTS),
 }
 
 
@@ -70,8 +70,8 @@ def test_categories_and_a_single_truth_column():
     y, number = np.tile([0, 1], 3), np.array([180, 20, 100, 100, 20, 180])
     for model in (
         SecretClassifier(indicators=False),
-        SecretBoostingClassifier(size=4),
-        SecretRegressor(indicators=False, leaf="constant", additive="auto"),
+        SecretBoostingClassifier(max_leaf_nodes=4),
+        SecretRegressor(indicators=False, leaf="constant"),
     ):
         found = shares(model.fit(text, y, sample_weight=number), text[::2])
         np.testing.assert_allclose(found, [0.1, 0.5, 0.9], atol=0.03)

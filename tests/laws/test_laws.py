@@ -27,9 +27,9 @@ N_EXACT = 128  # a power of two: means of multiples of 1/64 are exact
 ALL_TRAIN: dict[str, dict] = {"default": {}, "secret": {}, "paper": {"prune": None}}
 
 
-def fitted(configuration, X, y, weight=None, prune_set=None, **changes):
+def fitted(configuration, X, y, weight=None, eval_set=None, **changes):
     model = regressor(configuration, **changes)
-    return model.fit(X, y, weight, prune_set=prune_set)
+    return model.fit(X, y, weight, eval_set=eval_set)
 
 
 def assert_same_but_for_decimals(found, expected):
@@ -100,12 +100,12 @@ def test_signs_mirror_the_tree(sign, target_sign):
     X, y = crease(N_EXACT)
     X_prune, y_prune = crease(seed=7)
     options = {"min_samples_split": 0.2, "splits__start": "component"}
-    model = fitted("paper", X, y, prune_set=(X_prune, y_prune), **options)
+    model = fitted("paper", X, y, eval_set=(X_prune, y_prune), **options)
     other = fitted(
         "paper",
         X * sign,
         y * target_sign,
-        prune_set=(X_prune * sign, y_prune * target_sign),
+        eval_set=(X_prune * sign, y_prune * target_sign),
         **options,
     )
     assert model.n_leaves_ > 1
@@ -172,7 +172,7 @@ def test_rows_of_a_prune_set_that_train_are_rows(prune):
     share = np.where(own, 0.0, 0.3)[:, None]
     X = X.mask(np.random.default_rng(5).random(X.shape) < share)
     pruning = X[~own], y[~own]
-    model = fitted("default", X[own], y[own], prune_set=pruning, prune=prune)
+    model = fitted("default", X[own], y[own], eval_set=pruning, prune=prune)
     schema = model.tree_.schema
     together = fitted("default", X, y, prune=prune).tree_
     assert schema.categories == together.schema.categories
@@ -188,13 +188,13 @@ def test_rows_of_a_prune_set_that_train_are_rows(prune):
         X[own],
         y[own],
         weight[own],
-        prune_set=(*pruning, weight[~own]),
+        eval_set=(*pruning, weight[~own]),
         prune=prune,
     )
     repeat = np.repeat(np.arange(len(X)), weight)
     X, y, own = (part.iloc[repeat] for part in (X, y, own))
     pruning = X[~own], y[~own]
-    repeated = fitted("default", X[own], y[own], prune_set=pruning, prune=prune)
+    repeated = fitted("default", X[own], y[own], eval_set=pruning, prune=prune)
     assert_same_tree(weighted.tree_, repeated.tree_)
 
 
@@ -203,7 +203,7 @@ def test_weights_of_both_parts_have_one_unit():
     weight = np.random.default_rng(4).uniform(0.5, 1.5, len(y))
     parts = (weight[:80], weight[80:]), (8 * weight[:80], 8 * weight[80:])
     trees = [
-        fitted("default", X[:80], y[:80], a, prune_set=(X[80:], y[80:], b)).tree_
+        fitted("default", X[:80], y[:80], a, eval_set=(X[80:], y[80:], b)).tree_
         for a, b in parts
     ]
     assert tree_bytes(trees[0]) == tree_bytes(trees[1])
@@ -214,7 +214,7 @@ def test_rows_that_only_prune_bring_no_category():
     X, y = shop()
     pruning = X.assign(colour="violet"), y
     with pytest.warns(UnseenCategoryWarning, match="violet"):
-        model = fitted("paper", X, y, prune_set=pruning)
+        model = fitted("paper", X, y, eval_set=pruning)
     assert "violet" not in model.tree_.schema.categories[0]
 
 

@@ -14,7 +14,8 @@ from exported_code import assert_predicts, by_python, by_sql
 from secret_jax import SecretRegressor
 from secret_jax.data.columns import UnseenCategoryWarning, read_columns
 from secret_jax.data.encoding import encode
-from secret_jax.data.roles import ColumnOptions, learn_schema
+from secret_jax.data.learning import learn_schema
+from secret_jax.data.roles import ColumnOptions
 from secret_jax.inspect.equations import split_in_original_units
 from secret_jax.inspect.words import split_sentence
 from secret_jax.refine.soft.parameters import to_parameters, to_tree, with_widths
@@ -141,7 +142,7 @@ def test_an_axis_split_learns_the_side_of_the_gaps(side):
     assert tree.kind[0] == SplitKind.AXIS
     assert tree.schema.labels[tree.attribute[0]] == "x0"
     split = split_in_original_units(tree, 0)
-    assert split.names == ("x0",)
+    assert [term.label for term in split.terms] == ["x0"]
     assert 0 < split.threshold < 0.5
     assert split.missing_left == (side == "left")
     assert (split.missing_value <= split.threshold) == (side == "left")
@@ -249,7 +250,7 @@ def test_predictions_are_finite_whatever_is_missing(configuration, seed):
 def test_gaps_only_in_the_pruning_rows(configuration):
     X, y = shop()
     pruning = holes(seed=3)
-    model = regressor(configuration).fit(X, y, prune_set=pruning)
+    model = regressor(configuration).fit(X, y, eval_set=pruning)
     assert np.isfinite(model.predict(pruning[0])).all()
     # Where the rows of both train, a gap in either is one.
     n_gaps = 2 if configuration == "default" else 0

@@ -70,7 +70,7 @@ _ANY = {
     "max_split_samples": [2048, None, 16],
     "indicators": ["auto", True, False],
     "missing_values": ["learn", "mean", "error"],
-    "discrete_features": [None, None, [0]],
+    "categorical_features": [None, None, [0]],
     "split_features": [None, None, [0]],
     "random_state": [0, 1, None],
 }

@@ -26,7 +26,7 @@ def test_shrinkage_is_the_ridge_of_least_cross_validation_error(noise):
     base = np.array([[0.5, 1.0, 0.0, -1.0, 0.0]])
     y = x @ [1.2, 0.1, -1, 0] + 0.5 + noise * rng.normal(size=60)
     statistics = statistics_of(x, y[:, None])
-    model, degrees = Ridge(gcv_factor=1.2).toward(statistics, base[:, None])
+    model, degrees, _ = Ridge(gcv_factor=1.2).fit(statistics, base[:, None])
     model = model[:, 0]
 
     residual = y - base[0, 0] - x @ base[0, 1:]
@@ -51,7 +51,7 @@ def test_fewer_rows_than_regressors_give_a_sound_model():
     rng = np.random.default_rng(4)
     x, y = rng.normal(size=(6, 20)), rng.normal(size=6)
     statistics = statistics_of(x, y[:, None])
-    model, degrees = Ridge(gcv_factor=1.2).toward(statistics, np.zeros((1, 1, 21)))
+    model, degrees, _ = Ridge(gcv_factor=1.2).fit(statistics, np.zeros((1, 1, 21)))
     model = model[:, 0]
     assert np.isfinite(model).all()
     assert 1 <= degrees[0] < 6
@@ -64,8 +64,8 @@ def test_outputs_are_shrunk_one_by_one():
     x, base = rng.normal(size=(60, 3)), rng.normal(size=(1, 2, 4))
     base[:, 1] = 0
     y = np.stack([x @ [1.0, 2.0, 0.0], 3 * rng.normal(size=60)], axis=1)
-    both = Ridge().toward(statistics_of(x, y), base)
-    each = [Ridge().toward(statistics_of(x, y[:, [i]]), base[:, [i]]) for i in (0, 1)]
+    both = Ridge().fit(statistics_of(x, y), base)
+    each = [Ridge().fit(statistics_of(x, y[:, [i]]), base[:, [i]]) for i in (0, 1)]
     for i, own in enumerate(each):
         np.testing.assert_allclose(both.coefficient[:, i], own.coefficient[:, 0])
     np.testing.assert_allclose(both.degrees, (each[0].degrees + each[1].degrees) / 2)
@@ -91,7 +91,7 @@ def test_forward_selection_is_that_of_least_squares(rng):
 def test_noise_of_many_columns_leaves_the_mean(rng):
     """The best 128 of 200 fit noise well; that they were chosen has its price."""
     X, y = rng.normal(size=(300, 200)), rng.normal(size=300)
-    model = SecretRegressor(max_depth=0, prune=None, tau=0.0).fit(X, y)
+    model = SecretRegressor(max_depth=0, prune=None, equation_tolerance=0.0).fit(X, y)
     np.testing.assert_allclose(model.tree_.coefficient[0, 0, 1:], 0)
     several = np.array([64, 128, 1000])
     # The mean of the largest squares of normal numbers, of so many.

@@ -12,7 +12,7 @@ from configurations import crease, shop
 from secret_jax import M5Linear, SecretRegressor, SimpleLinear
 from secret_jax.data.encoding import encode
 from secret_jax.data.rows import Rows
-from secret_jax.models.attach import attach_one
+from secret_jax.models.fitting import fit_models
 from secret_jax.models.statistics import slice_statistics
 from secret_jax.tree.degrees import model_degrees
 from secret_jax.tree.file import load_tree, save_tree
@@ -35,7 +35,7 @@ def statistics_of(parts, weight=None):
 def fitted(leaf, statistics):
     width = 1 + statistics.n_regressors
     base = np.zeros((len(statistics.weight), statistics.n_outputs, width))
-    return leaf.toward(statistics, base)
+    return leaf.fit(statistics, base)
 
 
 def least_squares(x, y, terms, weight=None):
@@ -61,7 +61,7 @@ def random_nodes(seed, sizes=(9, 30, 80), n_columns=5, n_outputs=2):
 def test_the_single_regressor_is_the_best_of_all_lines(seed):
     nodes = random_nodes(seed)
     weight = np.random.default_rng(seed).uniform(1, 3, sum(len(x) for x, _ in nodes))
-    model, degrees = fitted(SimpleLinear(), statistics_of(nodes, weight))
+    model, degrees, _ = fitted(SimpleLinear(), statistics_of(nodes, weight))
     first = 0
     for node, (x, targets) in enumerate(nodes):
         own = weight[first : first + len(x)]
@@ -93,7 +93,7 @@ def eliminated_by_hand(x, y):
 @pytest.mark.parametrize("seed", range(10))
 def test_terms_are_eliminated_by_the_corrected_error(seed):
     nodes = random_nodes(seed)
-    model, degrees = fitted(M5Linear(), statistics_of(nodes))
+    model, degrees, _ = fitted(M5Linear(), statistics_of(nodes))
     for node, (x, targets) in enumerate(nodes):
         spent = []
         for output, y in enumerate(targets.T):
@@ -112,7 +112,7 @@ def test_strange_nodes_have_sound_models(leaf):
     x[:, 1], x[:, 3] = 2.0 * x[:, 0], 5.0  # a copy and a constant
     y = 3.0 * x[:, :1] - 1.0
     parts = [(x, y), (x[:2], y[:2]), (x[:3], y[:3]), (x[:0], y[:0]), (x, 0 * y + 7)]
-    model, degrees = fitted(leaf, statistics_of(parts))
+    model, degrees, _ = fitted(leaf, statistics_of(parts))
     assert np.isfinite(model).all()
     said = model[0, 0, 0] + x @ model[0, 0, 1:]
     np.testing.assert_allclose(said, y[:, 0], atol=1e-6)
@@ -126,7 +126,7 @@ def test_strange_nodes_have_sound_models(leaf):
 def smoothed():
     X, y = crease()
     model = SecretRegressor(
-        leaf="m5", oblique=False, prune=None, tau=0, min_samples_split=10
+        leaf="m5", oblique=False, prune=None, equation_tolerance=0, min_samples_split=10
     )
     return model.set_params(leaf__clip_margin=None).fit(X, y), X, y
 
@@ -158,7 +158,9 @@ def test_smoothing_averages_what_the_models_of_the_path_say(smoothed):
 def test_models_have_what_is_asked_for_below_them():
     frame, price = shop()
     leaf = M5Linear(attributes="tested", smoothing=0.0, clip_margin=None)
-    model = SecretRegressor(leaf=leaf, oblique=False, splits="cart", prune=None, tau=0)
+    model = SecretRegressor(
+        leaf=leaf, oblique=False, splits="cart", prune=None, equation_tolerance=0
+    )
     tree = model.set_params(min_samples_split=30).fit(frame, price).tree_
     rows = Rows(
         encode(tree.schema, frame),
@@ -168,7 +170,7 @@ def test_models_have_what_is_asked_for_below_them():
     column = np.array(tree.schema.input_columns)[: tree.schema.n_regressors]
     used = tree.coefficient[:, 0, 1:] != 0
     assert not used[tree.is_leaf].any()
-    everything = attach_one(tree, rows, replace(leaf, attributes="all"))
+    everything = fit_models([tree], [rows], replace(leaf, attributes="all"))[0]
     fewer = 0
     for node in np.flatnonzero(~tree.is_leaf):
         asked = {_column(tree, below) for below in _below(tree, node)}
@@ -182,7 +184,7 @@ def test_models_have_what_is_asked_for_below_them():
     # What pruning made a leaf keeps its model, though what was asked below is gone.
     pruned = compact(tree, tree.depth < 2)
     assert (pruned.coefficient[pruned.is_leaf, :, 1:] != 0).any()
-    again = attach_one(pruned, rows, leaf)
+    again = fit_models([pruned], [rows], leaf)[0]
     np.testing.assert_allclose(
         again.coefficient[pruned.is_leaf], pruned.coefficient[pruned.is_leaf], atol=1e-9
     )

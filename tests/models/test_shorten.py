@@ -9,10 +9,11 @@ import pytest
 from handmade import SHAPES, build_tree
 
 from secret_jax import LeastSquares, Ridge
-from secret_jax.data.roles import numeric_schema
+from secret_jax.data.learning import learn_schema
+from secret_jax.data.roles import ColumnOptions
 from secret_jax.data.rows import Rows, Table
 from secret_jax.data.schema import Role
-from secret_jax.models.attach import attach_one, node_statistics
+from secret_jax.models.fitting import fit_models, node_statistics
 from secret_jax.models.shorten import _backward, shortened
 from secret_jax.tree.noise import noise_variance
 from secret_jax.tree.routing import values, walk
@@ -29,13 +30,12 @@ def tree_of(shape: str, seed: int, n_columns: int = P, n_outputs: int = 1) -> Tr
     tree = build_tree(SHAPES[shape], seed, n_outputs=n_outputs)
     rng, inner = np.random.default_rng(seed), ~tree.is_leaf
     attribute = np.where(inner, rng.integers(0, n_columns, tree.n_nodes), -1)
-    schema = numeric_schema(
-        np.zeros(n_columns),
-        np.ones(n_columns),
+    schema = learn_schema(
+        [np.array([-1.0, 1.0])] * n_columns,
         np.ones((2, n_outputs)) * [[-1.0], [1.0]],
         np.ones(2),
-        allow_missing=True,
-        target_names=tuple(f"y{i}" for i in range(n_outputs)),
+        ColumnOptions(missing="learn"),
+        tuple(f"y{i}" for i in range(n_outputs)),
     )
     wide = np.zeros((tree.n_nodes, n_columns))
     return dataclasses.replace(
@@ -69,10 +69,10 @@ def noisy_rows(seed: int = 0, n_rows: int = 600, n_columns: int = P) -> Rows:
     return rows_of(x, (y - y.mean()) / y.std())
 
 
-def both(tree: Tree, rows: Rows, tau: float, leaf=FULL) -> tuple[Tree, Tree]:
+def both(tree: Tree, rows: Rows, tolerance: float, leaf=FULL) -> tuple[Tree, Tree]:
     """With full and with short equations."""
-    full = attach_one(tree, rows, leaf)
-    return full, shortened(full, node_statistics(full, rows), tau)
+    full = fit_models([tree], [rows], leaf)[0]
+    return full, shortened(full, node_statistics(full, rows), tolerance)
 
 
 def second_moments(tree: Tree, rows: Rows) -> list[np.ndarray]:
@@ -92,17 +92,17 @@ def second_moments(tree: Tree, rows: Rows) -> list[np.ndarray]:
 
 @pytest.mark.parametrize("leaf", [FULL, Ridge(clip_margin=None)], ids=repr)
 @pytest.mark.parametrize("shape", ["root", "bushy"])
-@pytest.mark.parametrize("tau", [0.003, 0.03, 0.3])
-def test_what_is_left_unsaid_is_a_small_share_of_the_noise(tau, shape, leaf):
+@pytest.mark.parametrize("tolerance", [0.003, 0.03, 0.3])
+def test_what_is_left_unsaid_is_a_small_share_of_the_noise(tolerance, shape, leaf):
     rows = noisy_rows()
-    full, short = both(tree_of(shape, 0), rows, tau, leaf)
+    full, short = both(tree_of(shape, 0), rows, tolerance, leaf)
     noise = noise_variance(full)
-    tau *= 1.0 - noise[0, 0]  # what the tree explains
+    tolerance *= 1.0 - noise[0, 0]  # what the tree explains
     spared = 0
     for node, moments in enumerate(second_moments(full, rows)):
         b, a = full.coefficient[node, 0, 1:], short.coefficient[node, 0, 1:]
         unsaid = (b - a) @ moments @ (b - a)
-        assert unsaid <= tau * noise[node, 0] * (1 + 1e-6)
+        assert unsaid <= tolerance * noise[node, 0] * (1 + 1e-6)
         # The slopes are those of the projection on the columns that are left.
         chosen = np.flatnonzero(a)
         inside = moments[np.ix_(chosen, chosen)]
@@ -114,7 +114,7 @@ def test_what_is_left_unsaid_is_a_small_share_of_the_noise(tau, shape, leaf):
             slopes = np.zeros(P)
             inside = moments[np.ix_(rest, rest)]
             slopes[rest] = np.linalg.solve(inside, (moments @ b)[rest])
-            assert (b - slopes) @ moments @ (b - slopes) > tau * noise[node, 0]
+            assert (b - slopes) @ moments @ (b - slopes) > tolerance * noise[node, 0]
         spared += P - len(chosen)
     assert spared > 0
 
@@ -161,12 +161,12 @@ def test_no_tau_keeps_the_models():
     assert np.isfinite(same.standard_error).all()
 
 
-@pytest.mark.parametrize("tau", [0.03, 0.5])
-def test_what_is_exactly_linear_stays_exact(tau):
+@pytest.mark.parametrize("tolerance", [0.03, 0.5])
+def test_what_is_exactly_linear_stays_exact(tolerance):
     rng = np.random.default_rng(5)
     x = rng.normal(size=(300, P)).astype(np.float32).astype(float)
     rows = rows_of(x, x @ [1.0, 0.0, -0.01, 0.0, 1e-3, 0.5] + 2.0)
-    _, short = both(tree_of("stump", 0), rows, tau)
+    _, short = both(tree_of("stump", 0), rows, tolerance)
     prediction = values(short, rows.table)
     np.testing.assert_allclose(prediction, rows.targets, atol=2e-5)
 

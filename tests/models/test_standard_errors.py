@@ -32,7 +32,9 @@ def error_by_hand(X, curvature, squares=None):
 def test_of_two_classes_they_are_those_of_the_information(slope):
     X, random = draw(0)
     chance = 1 / (1 + np.exp(-slope * (X[:, 0] - X[:, 1] + 0.5 * X[:, 2])))
-    model = SecretClassifier(tau=0.0, **ROOT).fit(X, random.random(len(X)) < chance)
+    model = SecretClassifier(equation_tolerance=0.0, **ROOT).fit(
+        X, random.random(len(X)) < chance
+    )
     share = model.predict_proba(X)[:, 1]
     expected = error_by_hand(X, share * (1 - share))
     np.testing.assert_allclose(
@@ -45,7 +47,7 @@ def test_of_two_classes_they_are_those_of_the_information(slope):
 def test_of_counts_they_are_those_of_the_information():
     X, random = draw(1)
     y = random.poisson(np.exp(0.5 + 0.5 * X[:, 0] - 0.3 * X[:, 1] + 0.2 * X[:, 2]))
-    model = SecretRegressor(loss="poisson", tau=0.0, **ROOT).fit(X, y)
+    model = SecretRegressor(loss="poisson", equation_tolerance=0.0, **ROOT).fit(X, y)
     expected = error_by_hand(X, model.predict(X))
     found = by_columns(model).standard_error[["x0", "x1", "x2"]]
     np.testing.assert_allclose(found, expected[1:], rtol=0.01)
@@ -54,7 +56,7 @@ def test_of_counts_they_are_those_of_the_information():
 def test_of_hubers_loss_they_are_those_of_the_sandwich():
     X, random = draw(2)
     y = X @ [1.0, -1.0, 0.5] + random.standard_t(2, size=len(X))
-    model = SecretRegressor(loss="huber", tau=0.0, **ROOT).fit(X, y)
+    model = SecretRegressor(loss="huber", equation_tolerance=0.0, **ROOT).fit(X, y)
     delta = 0.3 * 1.4826 * np.median(np.abs(y - np.median(y)))
     residual = y - model.predict(X)
     inside = (np.abs(residual) <= delta).astype(float)
@@ -69,7 +71,9 @@ def test_intervals_of_quantiles_hold_the_truth_as_often_as_they_say(level):
     for seed in range(40):
         X, random = draw(seed)
         y = X @ [1.0, -1.0, 0.5] + random.normal(size=len(X))
-        model = SecretRegressor(loss=Quantile(level=level), tau=0.0, **ROOT).fit(X, y)
+        model = SecretRegressor(
+            loss=Quantile(level=level), equation_tolerance=0.0, **ROOT
+        ).fit(X, y)
         found = by_columns(model).loc[["x0", "x1", "x2"]]
         inside.append((found.low <= [1, -1, 0.5]) & (found.high >= [1, -1, 0.5]))
     assert 0.88 <= np.mean(inside) <= 0.99
@@ -78,7 +82,9 @@ def test_intervals_of_quantiles_hold_the_truth_as_often_as_they_say(level):
 def test_there_are_none_where_few_rows_tell_or_scores_are_not_fixed():
     X, random = draw(3, 300)
     y = X[:, 0] + random.normal(size=300)
-    far = SecretRegressor(loss=Quantile(level=0.99), tau=0.0, **ROOT).fit(X, y)
+    far = SecretRegressor(
+        loss=Quantile(level=0.99), equation_tolerance=0.0, **ROOT
+    ).fit(X, y)
     assert far.coefficients(0)["standard_error"].isna().all()
     labels = np.argmax(X + random.gumbel(size=X.shape), axis=1)
     several = SecretClassifier(**ROOT).fit(X, labels)
@@ -89,7 +95,7 @@ def test_columns_without_a_term_and_copies_are_no_trouble():
     X, random = draw(4)
     X[:, 2] = X[:, 0]
     labels = random.random(len(X)) < 1 / (1 + np.exp(-2 * X[:, 0]))
-    full = SecretClassifier(tau=0.0, **ROOT).fit(X, labels)
+    full = SecretClassifier(equation_tolerance=0.0, **ROOT).fit(X, labels)
     assert np.isnan(full.tree_.standard_error[0, 0, [1, 3]]).sum() == 1
     nothing = SecretClassifier(leaf="constant", **ROOT).fit(X, labels)
     share = labels.mean()

@@ -88,7 +88,7 @@ def test_a_pruning_rule_chooses_the_subtree(rng):
     X = rng.uniform(size=(400, 3))
     y = np.abs(X[:, 0] - 0.5) * 4 + np.abs(X[:, 1] - 0.5) + 0.1 * rng.normal(size=400)
     full = clone(small).set_params(
-        random_state=0, tau=0.0
+        random_state=0, equation_tolerance=0.0
     )  # the path is of full models
     model = clone(full).fit(X, y)
     path = SecretRegressor(oblique=False, random_state=0).cost_complexity_pruning_path(

@@ -142,7 +142,9 @@ def test_the_path_is_that_of_scikit_learn():
 @every_configuration
 def test_each_penalty_of_the_path_gives_its_error(configuration):
     X, y = crease()
-    model = regressor(configuration, prune=None, tau=0)  # the path is of full models
+    model = regressor(
+        configuration, prune=None, equation_tolerance=0
+    )  # the path is of full models
     path = model.cost_complexity_pruning_path(X, y)
     assert not hasattr(model, "tree_")
     grown = model.fit(X, y).n_leaves_
@@ -171,8 +173,8 @@ def test_penalties_are_in_units_of_the_target_squared():
 
 @every_rule
 def test_pruning_rows_are_refused_where_none_are_used(rule):
-    with refusal("prune_set", repr(rule), "'holdout'"):
-        SecretRegressor(prune=rule).fit(*crease(), prune_set=crease(seed=1))
+    with refusal("eval_set", repr(rule), "'holdout'"):
+        SecretRegressor(prune=rule).fit(*crease(), eval_set=crease(seed=1))
 
 
 @every_rule

@@ -176,9 +176,9 @@ def test_a_pruned_model_is_never_worse_on_the_pruning_set(
     # Refitted on the pruning rows, a model would no longer be the one that was pruned.
     kept = HoldOut(refit=False)
     # What is pruned has full models, and a size has no price.
-    full = {"tau": 0.0, "tolerance": 0.0, "oblique": True}
+    full = {"equation_tolerance": 0.0, "pruning_tolerance": 0.0, "oblique": True}
     model = regressor(configuration).set_params(prune=kept, **full)
-    pruned = model.fit(*make(), prune_set=(X, y))
+    pruned = model.fit(*make(), eval_set=(X, y))
     error = np.mean((pruned.predict(X) - y) ** 2)
     for changes in ({"prune": None}, {"prune": kept, "max_depth": 0}):
         other = regressor(configuration, **full, **changes)
@@ -190,10 +190,10 @@ def test_a_pruned_model_is_never_worse_on_the_pruning_set(
 def test_a_pruned_model_is_a_subtree_of_the_grown_one(configuration):
     X, y = crease()
     # The noise by which equations are shortened is that of the pruned tree.
-    full = {"oblique": True, "tau": 0}
+    full = {"oblique": True, "equation_tolerance": 0}
     grown = regressor(configuration, prune=None, **full).fit(X, y)
     pruned = regressor(configuration, prune=HoldOut(refit=False), **full)
-    pruned.fit(X, y, prune_set=pruning_set(crease))
+    pruned.fit(X, y, eval_set=pruning_set(crease))
     assert pruned.n_leaves_grown_ == grown.n_leaves_
     assert pruned.n_leaves_ < grown.n_leaves_
     whole, part = grown.tree_, pruned.tree_
@@ -222,7 +222,7 @@ def test_noise_is_pruned_to_a_single_leaf_or_close(configuration):
     X, _ = crease()
     noise = np.round(np.random.default_rng(5).normal(size=len(X)) * 64) / 64
     other = np.round(np.random.default_rng(6).normal(size=len(X)) * 64) / 64
-    model = regressor(configuration).fit(X, noise, prune_set=(X, other))
+    model = regressor(configuration).fit(X, noise, eval_set=(X, other))
     assert model.n_leaves_ <= 3
     assert model.score(X, other) < 0.2
 
@@ -239,24 +239,24 @@ def two_planes():
 
 def test_auto_keeps_the_better_of_both_trees(two_planes):
     X, y, output = two_planes
-    prune_set = (X[:100] + 0.01, output(X[:100] + 0.01))
+    eval_set = (X[:100] + 0.01, output(X[:100] + 0.01))
     errors = {}
     for oblique in (False, True, "auto"):
         model = SecretRegressor(
             oblique=oblique, prune=HoldOut(refit=False), random_state=0
         )
-        model.fit(X, y, prune_set=prune_set)
-        errors[oblique] = np.mean((model.predict(prune_set[0]) - prune_set[1]) ** 2)
+        model.fit(X, y, eval_set=eval_set)
+        errors[oblique] = np.mean((model.predict(eval_set[0]) - eval_set[1]) ** 2)
     assert errors[True] < 0.5 * errors[False]
     assert errors["auto"] == errors[True]
 
 
 def test_refitting_uses_the_pruning_rows(two_planes):
     X, y, _ = two_planes
-    prune_set = (X + 0.01, y + 10)
+    eval_set = (X + 0.01, y + 10)
     models = [
         SecretRegressor(max_depth=0, prune=HoldOut(refit=refit), random_state=0).fit(
-            X, y, prune_set=prune_set
+            X, y, eval_set=eval_set
         )
         for refit in (False, True)
     ]

@@ -47,13 +47,13 @@ def looks(kept_depth, n_kinds=2):
         assert list(trees) == [f"tree {i}" for i in range(6)][kind::n_kinds]
         looked.append((kind, depth))
         kept: Tree = Kept(kept_depth[kind](depth))  # pyright: ignore
-        return list(trees), Pruned(kept, 0.0)
+        return trees[0], Pruned(kept, 0.0)
 
     ends = watch.Watch(judge, n_kinds)
     for depth in range(1, 13):
         for tree in ends(depth, lambda: [f"tree {i}" for i in range(6)]):  # pyright: ignore
             ended[tree] = depth
-    return looked, ended, ends.found
+    return looked, ended, ends.judged
 
 
 def test_a_kind_ends_three_levels_below_what_is_kept():

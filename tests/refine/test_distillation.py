@@ -8,7 +8,8 @@ import pytest
 from secret_jax import Distillation, Ridge, SecretRegressor
 from secret_jax.data.columns import read_columns
 from secret_jax.data.encoding import encode
-from secret_jax.data.roles import ColumnOptions, learn_schema
+from secret_jax.data.learning import learn_schema
+from secret_jax.data.roles import ColumnOptions
 from secret_jax.datasets import make_fried
 from secret_jax.refine.distillation import between, mean_prediction
 

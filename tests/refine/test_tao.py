@@ -15,7 +15,7 @@ from secret_jax.datasets import make_3dsin, make_fried
 from secret_jax.estimators.parameters import value_of
 from secret_jax.grow.grower import GrowOptions
 from secret_jax.grow.trees import Recipe
-from secret_jax.models.attach import attach_one
+from secret_jax.models.fitting import fit_models
 from secret_jax.refine import tao as tao_module
 from secret_jax.refine.tao import alternate, improve, subtree_costs
 from secret_jax.tree.routing import apply, predict
@@ -61,7 +61,7 @@ def grown(table, leaf="ridge", **changes):
     order = np.random.default_rng(0).permutation(len(y))
     training = Rows(encode(tree.schema, X), targets, np.ones(len(y))).take(order)
     recipe = recipe_of(tree, leaf)
-    return attach_one(tree, training, recipe.leaf), training, recipe
+    return fit_models([tree], [training], recipe.leaf)[0], training, recipe
 
 
 @every_table
@@ -91,7 +91,7 @@ def test_what_stays_as_it_is(table):
     assert np.array_equal(children, np.stack([tree.left, tree.right])[:, inner])
     assert (found.parent[found.left[inner]] == inner).all()
     # The models are those that the rule of the leaves gives for these splits.
-    again = attach_one(found, training, recipe.leaf)
+    again = fit_models([found], [training], recipe.leaf)[0]
     assert_same_tree(again, found)
 
 
@@ -124,7 +124,7 @@ def test_a_split_that_was_spoilt_is_mended():
             spoilt = {"direction": direction}
         kind = np.where(tree.is_leaf, tree.kind, SplitKind.OBLIQUE).astype(np.int32)
         start = dataclasses.replace(tree, kind=kind, **spoilt)
-        start = attach_one(start, training, recipe.leaf)
+        start = fit_models([start], [training], recipe.leaf)[0]
         assert subtree_costs(start, 0.0)[0] > 10 * good + 1
         mended = alternate(start, training, None, recipe, EAGER)
         assert mended.n_sweeps > 0
@@ -222,7 +222,7 @@ def test_splits_of_several_outputs_are_chosen_for_their_sum(leaf):
     targets = tree.schema.scale_targets(targets)
     order = np.random.default_rng(0).permutation(len(y))
     training = Rows(encode(tree.schema, X), targets, np.ones(len(y))).take(order)
-    tree = attach_one(tree, training, recipe.leaf)
+    tree = fit_models([tree], [training], recipe.leaf)[0]
     costs = subtree_costs(tree, FACTOR)[0]
     each = [subtree_costs(tree.output(i), FACTOR)[0] for i in (0, 1)]
     assert costs == pytest.approx(sum(each))
@@ -231,4 +231,4 @@ def test_splits_of_several_outputs_are_chosen_for_their_sum(leaf):
     assert found.objectives[-1] < found.objectives[0]
     reached = subtree_costs(found.tree, FACTOR)[0]
     assert reached == pytest.approx(found.objectives[-1])
-    assert_same_tree(attach_one(found.tree, training, recipe.leaf), found.tree)
+    assert_same_tree(fit_models([found.tree], [training], recipe.leaf)[0], found.tree)

@@ -177,7 +177,7 @@ def test_discrete_attributes_get_the_best_subset():
     level = np.array([0.0, 5.0, 0.1, 5.2, -0.2, 4.9])
     y = level[code] + 0.1 * random.normal(size=300)
     X = np.column_stack([code, random.normal(size=300)])
-    model = cart(max_depth=1).set_params(discrete_features=[0]).fit(X, y)
+    model = cart(max_depth=1).set_params(categorical_features=[0]).fit(X, y)
     tree = model.tree_
     assert tree.kind[0] == SplitKind.DISCRETE
     sides = tree.goes_left[0]

@@ -140,6 +140,6 @@ def test_categories_that_only_pruning_rows_have_follow_the_larger_side(prune):
     target = np.repeat([1.0, 1.0, -3.0], [20, 40, 20])
     prune = "auto" if prune == "cross-validation" else prune  # few rows: the same
     model = SecretRegressor(prune=prune, random_state=0)
-    model.fit(X, y, prune_set=(other, target))
+    model.fit(X, y, eval_set=(other, target))
     np.testing.assert_allclose(model.predict(other), target, atol=0.1)
     assert model.tree_.weight[model.tree_.is_leaf].sum() == 480

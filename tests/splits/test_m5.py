@@ -106,7 +106,7 @@ def test_categories_are_divided_by_their_means():
     code = random.integers(0, 6, 300)
     y = np.array([0.0, 5.0, 0.1, 5.2, -0.2, 4.9])[code] + 0.1 * random.normal(size=300)
     X = np.column_stack([code, random.normal(size=(300, 2))])
-    tree = m5(max_depth=1, discrete_features=[0]).fit(X, y).tree_
+    tree = m5(max_depth=1, categorical_features=[0]).fit(X, y).tree_
     assert tree.kind[0] == SplitKind.DISCRETE
     assert set(np.flatnonzero(tree.goes_left[0])) in ({0, 2, 4}, {1, 3, 5})
 

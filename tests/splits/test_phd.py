@@ -77,7 +77,7 @@ def test_single_attributes_and_categories_take_the_place_of_no_direction():
     code = np.random.default_rng(1).integers(0, 4, len(y))
     jump = 20.0 * np.isin(code, [1, 2])
     model = SecretRegressor(
-        oblique=True, splits="phd", prune=None, max_depth=1, discrete_features=[0]
+        oblique=True, splits="phd", prune=None, max_depth=1, categorical_features=[0]
     )
     tree = model.fit(np.column_stack([code, X]), y + jump).tree_
     assert tree.kind[0] == SplitKind.DISCRETE

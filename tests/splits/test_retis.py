@@ -25,7 +25,7 @@ def retis(**parameters):
         "leaf": LeastSquares(clip_margin=None),
         "prune": None,
         "min_gain": 0.0,
-        "tau": 0.0,
+        "equation_tolerance": 0.0,
         "min_samples_split": 0.05,
         "min_samples_leaf": 12,
         "max_split_samples": None,
@@ -110,6 +110,6 @@ def test_categories_are_divided_by_their_mean_residuals():
     x = random.normal(size=(400, 2))
     y = x @ [2.0, -1.0] + 4.0 * np.isin(code, [1, 4]) + 0.1 * random.normal(size=400)
     X = np.column_stack([code, x])
-    tree = retis(max_depth=1, discrete_features=[0]).fit(X, y).tree_
+    tree = retis(max_depth=1, categorical_features=[0]).fit(X, y).tree_
     assert tree.kind[0] == SplitKind.DISCRETE
     assert set(np.flatnonzero(tree.goes_left[0])) in ({1, 4}, {0, 2, 3})

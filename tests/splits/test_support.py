@@ -85,6 +85,6 @@ def test_categories_take_part():
     code = random.integers(0, 4, 400)
     x = random.normal(size=(400, 2))
     y = x @ [2.0, -1.0] + 2.0 * np.isin(code, [0, 3]) + 0.3 * random.normal(size=400)
-    model = support(discrete_features=[0]).fit(np.column_stack([code, x]), y)
+    model = support(categorical_features=[0]).fit(np.column_stack([code, x]), y)
     assert model.tree_.kind[0] == SplitKind.DISCRETE
     assert set(np.flatnonzero(model.tree_.goes_left[0])) in ({0, 3}, {1, 2})

@@ -83,7 +83,7 @@ def table():
 def test_a_damaged_checkpoint_of_one_process_ends_all(table, tmp_path):
     halves = [[table.head(300)], [table.tail(300)]]
     fit_together(halves, tmp_path, max_depth=0)
-    (own,) = tmp_path.glob("seed-1*")
+    (own,) = tmp_path.glob("first-pass-1*")
     own.write_bytes(b"no archive")
     first, second = fit_together(halves, tmp_path, max_depth=0)
     assert isinstance(second, StreamError)
@@ -154,14 +154,11 @@ def launch(folder: Path, out: Path, n_processes: int) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("n_processes", [2, 4])
-def test_processes_of_jax_come_to_one_file(with_violet, tmp_path, n_processes):
-    # Of four processes one has no file.
+def test_processes_of_jax_come_to_one_file(with_violet, tmp_path):
     folder = write_parts(tmp_path / "parts", with_violet, [45_000, 14_000])
     out = tmp_path / "model"
-    launch(folder, out, n_processes)
-    paths = [out, *(tmp_path / f"model-{rank}" for rank in range(1, n_processes))]
-    assert len({path.read_bytes() for path in paths}) == 1
+    launch(folder, out, 2)
+    assert out.read_bytes() == (tmp_path / "model-1").read_bytes()
     expected = SecretRegressor(**SMALL).fit(
         with_violet.drop(columns="y"), with_violet["y"]
     )
@@ -175,7 +172,7 @@ import jax
 jax.config.update("jax_cpu_collectives_implementation", "gloo")
 rank = int(sys.argv[2])
 jax.distributed.initialize(
-    sys.argv[1], 2, rank, heartbeat_timeout_seconds=10, shutdown_timeout_seconds=10
+    sys.argv[1], 2, rank, heartbeat_timeout_seconds=5, shutdown_timeout_seconds=5
 )
 import numpy as np
 from secret_jax import SecretRegressor

@@ -31,6 +31,7 @@ from secret_jax.tree.file import (
     load_tree,
     save_model,
     save_tree,
+    write,
 )
 from secret_jax.tree.routing import predict
 from secret_jax.tree.structure import ARRAY_FIELDS, SplitKind, StopReason, Tree
@@ -128,6 +129,12 @@ def rewrite(path: Path, **changes) -> None:
 def rewrite_header(path: Path, **changes) -> None:
     header = json.loads(np.load(path)["header"].item())
     rewrite(path, header=np.array(json.dumps(header | changes)))
+
+
+def crafted(path: Path, *, parameters=None, **fitted) -> None:
+    """A file with a checksum of its own and fitted attributes that nobody fitted."""
+    fitted = {"tree_": example_tree()} | fitted
+    write({"parameters": parameters or {}, "fitted": fitted}, path)
 
 
 @pytest.mark.parametrize("clip_margin", [None, 0.1])
@@ -292,12 +299,10 @@ def test_no_altered_byte_changes_the_tree(saved):
 @pytest.mark.parametrize(
     "changes",
     [
-        {"coefficient": np.zeros((5, 1, 2))},
-        {"threshold": np.zeros(5)},
-        {"center": np.zeros((5, 1))},
-        {"standard_error": np.zeros((5, 1, 2))},
-        {"column_center": np.zeros(2)},
-        {"left": np.array([{}] * 5, object)},
+        {"tree.coefficient": np.zeros((5, 1, 2))},
+        {"tree.threshold": np.zeros(5)},
+        {"tree.schema.center": np.zeros(2)},
+        {"tree.left": np.array([{}] * 5, object)},
     ],
 )
 def test_an_altered_array_is_noticed(saved, changes):
@@ -308,7 +313,7 @@ def test_an_altered_array_is_noticed(saved, changes):
 
 @pytest.mark.parametrize(
     "changes",
-    [{"clip_margin": 0.2}, {"schema": {}}, {"checksum": "0" * 64}, {"extra": 1}],
+    [{"content": {}}, {"checksum": "0" * 64}, {"package_version": 1}],
 )
 def test_an_altered_header_is_noticed(saved, changes):
     rewrite_header(saved, **changes)
@@ -323,7 +328,7 @@ def zeros(n_bytes: int) -> np.ndarray:
 @pytest.mark.parametrize(
     "bomb",
     [
-        lambda path: rewrite(path, coefficient=zeros(400_000_000)),
+        lambda path: rewrite(path, **{"tree.coefficient": zeros(400_000_000)}),
         lambda path: rewrite(path, another=zeros(400_000_000)),
         lambda path: rewrite(path, header=np.array("[" * 6_000_000)),
     ],
@@ -343,7 +348,7 @@ def test_a_small_file_takes_little_memory_before_it_is_refused(saved, bomb):
 
 
 def test_a_member_that_is_longer_than_it_says_is_unpacked_no_further(saved):
-    rewrite(saved, coefficient=zeros(50_000_000))
+    rewrite(saved, **{"tree.coefficient": zeros(50_000_000)})
     content = bytearray(saved.read_bytes())
     long = 50_000_128
     for position in range(len(content) - 4):
@@ -361,11 +366,7 @@ def test_a_member_that_is_longer_than_it_says_is_unpacked_no_further(saved):
 
 
 def test_an_array_of_the_header_takes_little_memory_before_it_is_refused(tmp_path):
-    extra = {
-        "parameters": {},
-        "fitted": {"names_": {"dtype": "<U100000000", "array": ["a"]}},
-    }
-    save_tree(example_tree(), tmp_path / "model", extra=extra)
+    crafted(tmp_path / "model", names_={"dtype": "<U100000000", "items": ["a"]})
     with pytest.raises(ModelFileError, match="is too long"):
         load_model(tmp_path / "model", Model)
 
@@ -373,9 +374,9 @@ def test_an_array_of_the_header_takes_little_memory_before_it_is_refused(tmp_pat
 class Model(BaseEstimator):
     """An estimator as far as a model file knows one."""
 
-    def __init__(self, leaf="linear", discrete_features=None, random_state=None):
+    def __init__(self, leaf="linear", categorical_features=None, random_state=None):
         self.leaf = leaf
-        self.discrete_features = discrete_features
+        self.categorical_features = categorical_features
         self.random_state = random_state
 
     def fit(self, X, y):
@@ -393,12 +394,12 @@ def fitted_model(**parameters) -> Model:
 
 def test_an_estimator_comes_back(tmp_path):
     path = tmp_path / "model"
-    model = fitted_model(leaf="constant", discrete_features=("sex",), random_state=7)
+    model = fitted_model(leaf="constant", categorical_features=("sex",), random_state=7)
     save_model(model, path)
     found = load_model(path, Model)
     assert found.get_params() == {
         "leaf": "constant",
-        "discrete_features": ["sex"],
+        "categorical_features": ["sex"],
         "random_state": 7,
     }
     assert_same_tree(found.tree_, model.tree_)
@@ -436,8 +437,8 @@ def test_a_bare_tree_is_no_estimator(saved):
 
 def test_unknown_parameters_are_named(tmp_path):
     class Younger(Model):
-        def __init__(self, leaf="linear", discrete_features=None):
-            super().__init__(leaf, discrete_features)
+        def __init__(self, leaf="linear", categorical_features=None):
+            super().__init__(leaf, categorical_features)
 
     save_model(fitted_model(), tmp_path / "model")
     with pytest.raises(ModelFileError, match=r"fits no Younger .*'random_state'"):
@@ -446,7 +447,7 @@ def test_unknown_parameters_are_named(tmp_path):
 
 VALUES = {
     "leaf": Ridge(gcv_factor=1.0, clip_margin=None, clip_min_samples=7),
-    "discrete_features": SecretSplits(n_starts=4, gain="counted", tol=1e-3),
+    "categorical_features": SecretSplits(n_starts=4, gain="counted", tol=1e-3),
     "random_state": HoldOut(fraction=1 / 3, refit=False),
 }
 
@@ -485,7 +486,7 @@ def test_an_estimator_with_values_comes_back(tmp_path):
 class OwnLeaf(LeafModel):
     """A leaf model that no other program can find."""
 
-    def toward(self, statistics, base):
+    def fit(self, statistics, parent):
         raise NotImplementedError
 
 
@@ -517,8 +518,20 @@ def test_a_value_of_ones_own_cannot_be_kept_and_is_announced(tmp_path, value):
 )
 @pytest.mark.parametrize("where", ["parameters", "fitted"])
 def test_what_is_no_value_is_refused(tmp_path, leaf, reason, where):
-    extra = {"parameters": {"random_state": 0}, "fitted": {"n_iter_": 3}}
-    extra[where]["leaf"] = leaf
-    save_tree(example_tree(), tmp_path / "model", extra=extra)
+    others = {"parameters": {"leaf": leaf}} if where == "parameters" else {"n_": leaf}
+    crafted(tmp_path / "model", **others)
     with pytest.raises(ModelFileError, match=rf"fits no Model .*{reason}.*Load it"):
         load_model(tmp_path / "model", Model)
+
+
+@pytest.mark.parametrize("name", ["predict", "n_leaves_", "_plan", "leaf"])
+def test_only_fitted_attributes_are_set(tmp_path, name):
+    crafted(tmp_path / "crafted", **{name: 1})
+    with pytest.raises(ModelFileError, match=f"sets '{name}', which is no fitted"):
+        SecretRegressor.load(tmp_path / "crafted")
+
+
+def test_what_predicts_must_be_a_tree(tmp_path):
+    crafted(tmp_path / "crafted", tree_=1)
+    with pytest.raises(ModelFileError, match="no sound tree"):
+        SecretRegressor.load(tmp_path / "crafted")

@@ -21,16 +21,9 @@ from handmade import (
 
 from secret_jax.data.rows import Table
 from secret_jax.tree import routing
-from secret_jax.tree.routing import (
-    apply,
-    descend,
-    left_of_splits,
-    predict,
-    values,
-    values_at,
-    walk,
-)
+from secret_jax.tree.routing import apply, predict, values, walk
 from secret_jax.tree.structure import SplitKind, compact
+from secret_jax.tree.walk import descend, left_of_splits, values_at
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -9,7 +9,6 @@ import pytest
 from handmade import SHAPES, build_tree
 from random_trees import random_tree, with_gates
 
-from secret_jax import SecretRegressor
 from secret_jax.tree.file import ModelFileError, load_tree, save_tree
 from secret_jax.tree.sound import flaw_of
 from secret_jax.tree.structure import SplitKind, Tree
@@ -56,14 +55,6 @@ def test_an_index_that_points_nowhere_is_found(tmp_path, name, kind, value, flaw
     save_tree(tree, tmp_path / "crafted")  # with a checksum of its own
     with pytest.raises(ModelFileError, match=f"crafted' holds no sound tree: .*{flaw}"):
         load_tree(tmp_path / "crafted")
-
-
-@pytest.mark.parametrize("name", ["predict", "n_leaves_", "tree_", "_plan", "leaf"])
-def test_only_fitted_attributes_are_set(tmp_path, name):
-    extra = {"parameters": {}, "fitted": {name: 1}}
-    save_tree(random_tree(5, 12), tmp_path / "crafted", extra=extra)
-    with pytest.raises(ModelFileError, match=f"sets '{name}', which is no fitted"):
-        SecretRegressor.load(tmp_path / "crafted")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from configurations import refusal
 from handmade import BUSHY, CHAIN, LEAF, SHAPES, STUMP, build_tree, rows
 
-from secret_jax.tree.routing import apply, descend, predict
+from secret_jax.tree.routing import apply, predict
 from secret_jax.tree.structure import (
     ARRAY_FIELDS,
     SplitKind,
@@ -19,6 +19,7 @@ from secret_jax.tree.structure import (
     joined,
     separated,
 )
+from secret_jax.tree.walk import descend
 
 
 def assert_same_arrays(found: Tree, expected: Tree) -> None:

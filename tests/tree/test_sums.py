@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from secret_jax.data.rows import Table
-from secret_jax.tree.routing import descend, values_at
-from secret_jax.tree.sums import TreeSum
+from secret_jax.tree.routing import TreeSum
+from secret_jax.tree.walk import descend, values_at
 from tests.random_trees import random_tree
 
 N_ROWS, N_CATEGORIES = 700, 70

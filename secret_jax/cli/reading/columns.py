@@ -1,4 +1,4 @@
-"""What a column of cells means: numbers, dates, truth values or categories."""
+"""Formats of columns, and columns as their different cells."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class Truths:
     """True and False, in any case."""
 
     def parse(self, texts: Sequence[str]) -> np.ndarray:
-        """Texts as objects: a boolean, or None where one is neither."""
+        """Read texts as booleans; None where one is neither."""
         known = {"true": True, "false": False}
         return np.array([known.get(text.casefold()) for text in texts], object)
 
     def sentence(self) -> str:
-        """What a person is told of it."""
+        """Describe the format."""
         return "true or false"
 
 
@@ -49,12 +49,12 @@ class Texts:
     folded: bool = False
 
     def parse(self, texts: Sequence[str]) -> np.ndarray:
-        """The texts, as objects."""
-        found = [folded(text) for text in texts] if self.folded else texts
-        return np.array([*found, None], object)[:-1]
+        """Return the texts, as objects."""
+        words = [folded(text) for text in texts] if self.folded else texts
+        return np.array([*words, None], object)[:-1]
 
     def sentence(self) -> str:
-        """What a person is told of it."""
+        """Describe the format."""
         return "categories"
 
 
@@ -88,56 +88,38 @@ class Cells(NamedTuple):
     def of(
         cls, column: pd.Series, missing: Sequence[str], *, stripped: bool = True
     ) -> Cells:
-        """The cells of a column of text; numbers and dates in it are written out.
-
-        Blanks around a text are never more than nothing; ``stripped``: nor do they
-        tell it from others.
-        """
+        """Take a column apart; ``stripped``: blanks around a text mean nothing."""
         import pandas as pd
 
         codes, distinct = pd.factorize(column)
-        kept = [written(value) for value in distinct.tolist()]
-        texts = [text.strip() for text in kept]
-        nothing = set(missing)
-        gone = np.array([text in nothing for text in texts], bool)
-        found: dict[str, int] = {}
-        if gone.any():
-            counts = np.bincount(codes[codes >= 0], minlength=len(texts))
-            for place in np.flatnonzero(gone).tolist():
-                text = texts[place]
-                found[text] = found.get(text, 0) + int(counts[place])
-        position: dict[str, int] = {}
-        target = [
-            -1 if is_gone else position.setdefault(text, len(position))
-            for text, is_gone in zip(
-                texts if stripped else kept, gone.tolist(), strict=True
-            )
-        ]
-        recoded = np.array([*target, -1], np.intp)[codes]
-        return cls(list(position), recoded, found)
+        written = [as_written(value) for value in distinct.tolist()]
+        bare = [text.strip() for text in written]
+        is_missing = np.array([text in set(missing) for text in bare], bool)
+        counts = np.bincount(codes[codes >= 0], minlength=len(bare))
+        gone: dict[str, int] = {}
+        for place in np.flatnonzero(is_missing).tolist():
+            gone[bare[place]] = gone.get(bare[place], 0) + int(counts[place])
+        texts = pd.Series(bare if stripped else written, dtype=object)
+        recoded, known = pd.factorize(texts.mask(is_missing))
+        return cls(known.tolist(), np.append(recoded, -1)[codes], gone)
+
+    @property
+    def n_known(self) -> int:
+        """Number of rows with a value."""
+        return int((self.codes >= 0).sum())
 
     def first_row(self, text: int) -> int:
         """The first row in which a text stands."""
         return int(np.argmax(self.codes == text))
 
-    def share(self, wanted: np.ndarray) -> float:
-        """Share of the rows with a value in which one of some texts stands."""
-        there = self.codes[self.codes >= 0]
-        return float(wanted[there].mean()) if len(there) else 0.0
-
     def spread(self, values: np.ndarray) -> np.ndarray:
         """Values of the texts as a column, with nothing where a cell is missing."""
-        kind = values.dtype.kind
-        nothing: Any = np.nan if kind == "f" else None
-        if kind == "M":
-            nothing = np.datetime64("NaT")
-        filler = np.empty(1, values.dtype)
-        filler[0] = nothing
-        return np.concatenate([values, filler])[self.codes]
+        nothing = {"f": np.nan, "M": np.datetime64("NaT")}.get(values.dtype.kind)
+        return np.append(values, np.array([nothing], values.dtype))[self.codes]
 
 
 def folded(text: str) -> str:
-    """A text in small letters, with single blanks inside and none around it.
+    """Write a text in small letters, with single blanks inside and none around it.
 
     Examples
     --------
@@ -147,28 +129,27 @@ def folded(text: str) -> str:
     return " ".join(text.split()).casefold()
 
 
-def written(value: Any) -> str:
-    """A cell as text, as it would stand in a CSV file.
+def as_written(value: Any) -> str:
+    """Write a cell as it would stand in a CSV file.
 
     Examples
     --------
-    >>> written(5.0), written(0.5), written(" a "), written(True)
+    >>> as_written(5.0), as_written(0.5), as_written(" a "), as_written(True)
     ('5', '0.5', ' a ', 'True')
     """
-    if isinstance(value, str):
-        return value
     if isinstance(value, float | np.floating) and float(value).is_integer():
         value = int(value)
     return str(value)
 
 
 def format_to_json(chosen: ColumnFormat) -> dict[str, Any]:
-    """A format as JSON can hold it."""
-    (kind,) = [name for name, one in _KINDS.items() if type(chosen) is one]
+    """Convert a format to what JSON can hold."""
+    kind = next(name for name, one in _KINDS.items() if type(chosen) is one)
     return {"kind": kind, **asdict(chosen)}
 
 
 def format_from_json(content: dict[str, Any]) -> ColumnFormat:
-    """The format that `format_to_json` wrote."""
-    its = dict(content)
-    return _KINDS[its.pop("kind")](**its)
+    """Convert back what `format_to_json` wrote."""
+    return _KINDS[content["kind"]](
+        **{name: value for name, value in content.items() if name != "kind"}
+    )

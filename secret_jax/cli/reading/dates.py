@@ -16,98 +16,78 @@ _NUMERIC = re.compile(rf"(\d{{1,2}})([/.-])(\d{{1,2}})\2(\d{{4}}|\d{{2}}){_CLOCK
 _ZONED = r"[T ]\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[-+]\d{2}:?\d{2})?"
 _ISO = re.compile(rf"\d{{4}}-\d{{1,2}}(-\d{{1,2}}({_ZONED})?)?")
 _NAMED = ("%d %b %Y", "%d %B %Y", "%d-%b-%Y", "%d-%b-%y", "%b %d, %Y", "%B %d, %Y")
-_COMPACT = "%Y%m%d"
 _TRIED = 10  # texts of which one must look like a date
 
 
 @dataclass(frozen=True, kw_only=True)
 class DateFormat:
-    """How the dates of a column are written.
-
-    Attributes
-    ----------
-    format : str
-        As `time.strptime` knows it, or "ISO8601".
-    """
+    """How the dates of a column are written: as `time.strptime` knows it, or ISO."""
 
     format: str = ISO
 
     def parse(self, texts: Sequence[str]) -> np.ndarray:
-        """Texts as datetime64[s], shape (n_texts,), NaT where one is no such date.
-
-        Times with a zone become those of Greenwich.
-        """
+        """Read texts as datetime64[s] at Greenwich; NaT where one is no such date."""
         import pandas as pd
 
-        found = pd.to_datetime(
-            pd.Series(texts, dtype=object),
-            format=self.format,
-            errors="coerce",
-            utc=True,
-        )
-        return found.dt.tz_localize(None).to_numpy().astype("datetime64[s]")
+        series = pd.Series(texts, dtype=object)
+        dates = pd.to_datetime(series, format=self.format, errors="coerce", utc=True)
+        return dates.dt.tz_localize(None).to_numpy().astype("datetime64[s]")
 
     def sentence(self) -> str:
-        """What a person is told of it."""
+        """Describe the format."""
         how = "year-month-day" if self.format == ISO else self.format
         return f"dates ({how}): year, month, weekday and days"
 
 
 class FoundDates(NamedTuple):
-    """What dates a column may hold.
+    """Dates that a column may hold.
 
     Attributes
     ----------
+    formats : tuple of DateFormat
+        Formats that fit all texts: two if day and month may be exchanged.
     n_dates : int
-        How many of the texts look like dates.
+        Number of texts that look like dates.
     first_bad : int or None
         The first one that does not.
-    formats : tuple of DateFormat
-        Those that fit all texts: two if day and month may be exchanged.
     """
 
-    n_dates: int
-    first_bad: int | None
-    formats: tuple[DateFormat, ...]
+    formats: tuple[DateFormat, ...] = ()
+    n_dates: int = 0
+    first_bad: int | None = 0
 
 
 def find_dates(texts: Sequence[str]) -> FoundDates:
-    """The formats in which all texts are dates.
-
-    Parameters
-    ----------
-    texts : sequence of str
-        The different cells of a column, without missing ones.
-    """
-    best = FoundDates(0, 0, ())
+    """Find the formats in which all texts, the cells of a column, are dates."""
+    best = FoundDates()
     first = next((text for text in texts[:_TRIED] if _families(text)), "")
     for family in _families(first):
         formats = []
-        for chosen in family:
-            good = ~np.isnat(DateFormat(format=chosen).parse(texts))
+        for chosen in (DateFormat(format=one) for one in family):
+            good = ~np.isnat(chosen.parse(texts))
             if good.all():
-                formats.append(DateFormat(format=chosen))
+                formats.append(chosen)
             elif good.sum() > best.n_dates:
-                best = FoundDates(int(good.sum()), int(np.argmin(good)), ())
+                best = FoundDates((), int(good.sum()), int(np.argmin(good)))
         if formats:
-            return FoundDates(len(texts), None, tuple(formats))
+            return FoundDates(tuple(formats), len(texts), None)
     return best
 
 
-def _families(first: str) -> list[list[str]]:
-    """Formats that the first text may have; those of a family exclude each other."""
-    if re.fullmatch(r"(19|20)\d{6}", first):
-        return [[_COMPACT]]
-    if _ISO.fullmatch(first):
+def _families(text: str) -> list[list[str]]:
+    """Formats that a text may have; those of a family exclude each other."""
+    if re.fullmatch(r"(19|20)\d{6}", text):
+        return [["%Y%m%d"]]
+    if _ISO.fullmatch(text):
         return [[ISO]]
-    if re.fullmatch(r"\d{4}/\d{1,2}/\d{1,2}", first):
+    if re.fullmatch(r"\d{4}/\d{1,2}/\d{1,2}", text):
         return [["%Y/%m/%d"]]
-    match = _NUMERIC.fullmatch(first)
+    match = _NUMERIC.fullmatch(text)
     if match is not None:
         mark, year = match[2], "%Y" if len(match[4]) == 4 else "%y"
-        time = _TIMES[(match[5] or "").count(":")] if match[5] else ""
+        time = _TIMES[(match[5] or "").count(":")]
         orders = [["%d", "%m"], ["%m", "%d"]][: 1 if mark == "." else 2]
         return [[mark.join([*order, year]) + time for order in orders]]
-    if re.search(r"[^\W\d]", first) and re.search(r"\d{2}", first):
+    if re.search(r"[^\W\d]", text) and re.search(r"\d{2}", text):
         return [[chosen] for chosen in _NAMED]
     return []

@@ -6,33 +6,18 @@ import importlib.util
 import io
 import zipfile
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from secret_jax.cli.reading.layout import header_row, preface_note, preface_of
+from secret_jax.cli.reading.layout import (
+    LINES_LOOKED_AT,
+    header_row,
+    preface_note,
+    preface_of,
+)
 from secret_jax.cli.reading.problems import TableFileError, did_you_mean, some
 
 if TYPE_CHECKING:
     import pandas as pd
-
-# Rows of a sheet in which the header is looked for.
-_LOOKED_AT = 40
-
-
-class Sheet(NamedTuple):
-    """A table of an Excel file.
-
-    Attributes
-    ----------
-    skip : int
-        Lines before the header.
-    hint : str
-        What to say where a column is not there.
-    """
-
-    frame: pd.DataFrame
-    skip: int
-    notes: tuple[str, ...]
-    hint: str
 
 
 def read_excel(
@@ -41,70 +26,55 @@ def read_excel(
     sheet: str | None,
     skip: int | None,
     columns: Collection[str],
-) -> Sheet:
-    """Read a sheet of an Excel file.
+) -> tuple[pd.DataFrame, int, tuple[str, ...], str]:
+    """Read a sheet: by default the first with all columns, or the widest.
 
-    Parameters
-    ----------
-    name : str
-        Of the file, for messages.
-    sheet : str or None
-        None: the first one whose header has all ``columns``, or the first one.
-    skip : int or None
-        Lines before the header; None: found out.
-
-    Raises
-    ------
-    TableFileError
-        If it is no Excel file, or has no such sheet.
+    Returns
+    -------
+    frame : DataFrame
+    before : int
+        Lines before the header.
+    notes : tuple of str
+    hint : str
+        What to say where a column is not there.
     """
     import pandas as pd
 
     _check(name, source)
+    cells: dict[str, Any] = {"dtype": object, "keep_default_na": False}
     book: Any
     with pd.ExcelFile(source, engine="openpyxl") as book:
-        names = [str(one) for one in book.sheet_names]
-        starts = {}
-        if sheet is None:
-            for one in names:
-                starts[one] = _start(book, one, skip)
-                if set(columns) <= set(starts[one][1]):
-                    sheet = one
-                    break
-        # A name was misspelt, then, and nothing is as wide as a table.
-        widest = max(starts or names, key=lambda one: len(starts.get(one, ("", ""))[1]))
-        chosen = widest if sheet is None else sheet
-        if chosen not in names:
+        sheets = [str(one) for one in book.sheet_names]
+        if sheet is not None and sheet not in sheets:
             raise TableFileError(
-                f"{name!r} has no sheet {chosen!r}{did_you_mean(chosen, names) or '.'} "
-                f"Its sheets are {some([repr(one) for one in names], most=12)}"
+                f"{name!r} has no sheet {sheet!r}{did_you_mean(sheet, sheets) or '.'} "
+                f"Its sheets are {some([repr(one) for one in sheets], most=12)}"
             )
-        before, _, preface = starts.get(chosen) or _start(book, chosen, skip)
-        frame = pd.read_excel(
-            book, chosen, skiprows=before, dtype=object, keep_default_na=False
-        )
+        starts = {}
+        for one in sheets if sheet is None else [sheet]:
+            head = pd.read_excel(book, one, header=None, nrows=LINES_LOOKED_AT, **cells)
+            rows = [[str(cell) for cell in row] for row in head.to_numpy().tolist()]
+            before = header_row(rows) if skip is None else skip
+            header = [cell.strip() for cell in rows[before]] if rows[before:] else []
+            preface = preface_of([" ".join(row) for row in rows[:before]])
+            starts[one] = header, before, preface
+            if set(columns) <= set(header):
+                chosen = one
+                break
+        else:  # a name was misspelt, then, and nothing is as wide as a table
+            chosen = max(starts, key=lambda one: len(starts[one][0]))
+        _, before, preface = starts[chosen]
+        frame = pd.read_excel(book, chosen, skiprows=before, **cells)
     frame = frame.where(frame.map(lambda cell: cell != ""), None).infer_objects()
     notes = () if skip is not None else preface_note(name, before, preface)
-    hint = ""
-    if len(names) > 1:
-        others = [f"--sheet {one!r}" for one in names if one != chosen]
-        hint = f"; this is the sheet {chosen!r}, {some(others)} reads another"
-        if sheet is None or starts:
-            said = f"{name}: the sheet {chosen!r} of {len(names)}"
-            notes = (f"{said} ({some(others)} reads another)", *notes)
-    return Sheet(frame, before, notes, hint)
-
-
-def _start(book: Any, sheet: str, skip: int | None) -> tuple[int, list[str], str]:
-    """Lines before the header of a sheet, its names, and what stands before it."""
-    import pandas as pd
-
-    cells: dict[str, Any] = {"dtype": object, "keep_default_na": False}
-    head = pd.read_excel(book, sheet_name=sheet, header=None, nrows=_LOOKED_AT, **cells)
-    rows = [[str(cell) for cell in row] for row in head.to_numpy().tolist()]
-    before = header_row(rows) if skip is None else skip
-    names = [cell.strip() for cell in rows[before]] if before < len(rows) else []
-    return before, names, preface_of([" ".join(row) for row in rows[:before]])
+    if len(sheets) == 1:
+        return frame, before, notes, ""
+    others = some([f"--sheet {one!r}" for one in sheets if one != chosen])
+    hint = f"; this is the sheet {chosen!r}, {others} reads another"
+    if sheet is None:
+        told = f"{name}: the sheet {chosen!r} of {len(sheets)} ({others} reads another)"
+        notes = (told, *notes)
+    return frame, before, notes, hint
 
 
 def _check(name: str, source: str | io.BytesIO) -> None:

@@ -14,22 +14,17 @@ import sys
 import warnings
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
 from secret_jax.cli.reading.excel import read_excel
 from secret_jax.cli.reading.layout import preface_note, start_of
-from secret_jax.cli.reading.problems import (
-    TableFileError,
-    did_you_mean,
-    known_column,
-)
+from secret_jax.cli.reading.problems import TableFileError, check_exists, known_column
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_STANDARD_INPUT = "-"
 _START = 65536  # bytes that say what a file is
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _OLD_EXCEL = b"\xd0\xcf\x11\xe0"
@@ -62,14 +57,12 @@ class TableFile(NamedTuple):
     notes: tuple[str, ...] = ()
     hint: str = ""
 
-    def column(self, name: str, what: str) -> str:
-        """The name, if there is such a column; or an error that begins with ``what``.
+    def series(self, name: str) -> pd.Series:
+        """The cells of a column."""
+        return cast("pd.Series", self.frame[name])
 
-        Raises
-        ------
-        TableFileError
-            With the columns that there are.
-        """
+    def column(self, name: str, what: str) -> str:
+        """Return the name of a column, or raise an error that begins with ``what``."""
         columns = [str(column) for column in self.frame.columns]
         hint = self.hint
         if self.lines and any(re.fullmatch(r"Unnamed: \d+", one) for one in columns):
@@ -91,6 +84,17 @@ class TableFile(NamedTuple):
                 r"\brow (\d+)", lambda match: self.place(int(match[1])), str(error)
             )
             raise TableFileError(message) from None
+
+    def refuse_infinity(self, X: pd.DataFrame, remedy: str) -> None:
+        """Raise if a value of the columns read from this file is infinite."""
+        for name, values in X.select_dtypes("floating").items():
+            infinite = np.isinf(values.to_numpy())
+            if infinite.any():
+                more = f" and {infinite.sum() - 1} more" if infinite.sum() > 1 else ""
+                place = self.place(int(infinite.argmax()))
+                raise TableFileError(
+                    f"column {name!r} holds infinity in {place}{more}; {remedy}"
+                )
 
 
 def read_file(
@@ -117,15 +121,10 @@ def read_file(
     columns : collection of str
         Columns that the table should have.
 
-    Returns
-    -------
-    TableFile
-        With at least one row.
-
     Raises
     ------
     TableFileError
-        If there is no such file, or no table in it; the message says why.
+        If there is no such file, or no table with a row in it; the message says why.
     OSError
         If the file cannot be opened.
     """
@@ -136,9 +135,8 @@ def read_file(
     if start.startswith(b"PAR1"):
         table = TableFile(_read_parquet(name, source), name, lines=0)
     elif is_excel:
-        found = read_excel(name, source, sheet, skip, columns)
-        lines, hint = 2 + found.skip, found.hint
-        table = TableFile(found.frame, name, lines, notes=found.notes, hint=hint)
+        frame, before, notes, hint = read_excel(name, source, sheet, skip, columns)
+        table = TableFile(frame, name, 2 + before, notes=notes, hint=hint)
     elif start.startswith(_OLD_EXCEL):
         raise TableFileError(
             f"{name!r} is an Excel file of the old kind (.xls); save it as .xlsx or CSV"
@@ -157,18 +155,14 @@ def read_file(
 
 
 def _opened(path: str) -> tuple[str, str | io.BytesIO, bytes]:
-    """What to call a file, where to read it, and how it begins.
+    """Name a file, say where to read it, and read its beginning.
 
     What can be read only once (standard input, a pipe) comes as its content.
     """
-    if path == _STANDARD_INPUT:
+    if path == "-":
         content = sys.stdin.buffer.read()
         return "standard input", io.BytesIO(content), content[:_START]
-    if not os.path.exists(path):
-        folder = os.path.dirname(path) or "."
-        siblings = os.listdir(folder) if os.path.isdir(folder) else []
-        hint = did_you_mean(os.path.basename(path), siblings)
-        raise TableFileError(f"there is no file {path!r}{hint}")
+    check_exists(path)
     if os.path.isdir(path):
         raise TableFileError(f"{path!r} is a folder; give a CSV, Parquet or Excel file")
     with open(path, "rb") as file:
@@ -198,33 +192,26 @@ def _read_text(
     text_columns: Collection[str],
     skip: int | None,
 ) -> TableFile:
+    """Read CSV in UTF-8, UTF-16, or what Windows writes."""
     encoding = "utf-16" if start.startswith(_UTF16) else "utf-8-sig"
-    begin = start_of(start.decode(encoding, "replace"), skip)
-    notes = [] if skip is not None else [*preface_note(name, *begin[1:])]
-    how = {"sep": begin.separator, "skiprows": begin.skip}
-    try:
-        frame = _read_csv(name, source, text_columns, how | {"encoding": encoding})
-    except UnicodeDecodeError as error:
-        byte = error.object[error.start : error.start + 1]
+    separator, before, preface = start_of(start.decode(encoding, "replace"), skip)
+    notes = [] if skip is not None else [*preface_note(name, before, preface)]
+    called = {encoding: "", "cp1252": "Windows-1252", "latin-1": "Latin-1"}
+    for encoding, other in called.items():
+        how = {"sep": separator, "skiprows": before, "encoding": encoding}
         try:
-            _whole_text(source).decode("cp1252")
-            encoding, called = "cp1252", "Windows-1252"
-        except UnicodeDecodeError:
-            encoding = called = "Latin-1"
-        frame = _read_csv(name, source, text_columns, how | {"encoding": encoding})
-        notes.append(
-            f"{name} is not UTF-8 and is read as {called}: the byte {byte[0]:#x} is "
-            f"{byte.decode(encoding)!r}"
-        )
-    lines = 2 + begin.skip
-    return TableFile(frame, name, lines, separator=begin.separator, notes=tuple(notes))
-
-
-def _whole_text(source: str | io.BytesIO) -> bytes:
-    if isinstance(source, io.BytesIO):
-        return source.getvalue()
-    with open(source, "rb") as file:
-        return file.read()
+            frame = _read_csv(name, source, text_columns, how)
+        except UnicodeDecodeError as error:
+            if not other:
+                odd = error.object[error.start : error.start + 1]
+            continue
+        if other:
+            notes.append(
+                f"{name} is not UTF-8 and is read as {other}: the byte {odd[0]:#x} is "
+                f"{odd.decode(encoding)!r}"
+            )
+        return TableFile(frame, name, 2 + before, separator, tuple(notes))
+    raise AssertionError("Latin-1 has a character for every byte")
 
 
 def _read_csv(
@@ -233,18 +220,15 @@ def _read_csv(
     text_columns: Collection[str],
     how: dict[str, Any],
 ) -> pd.DataFrame:
-    """Cells as text, but for what commas keep apart and no text says more of.
+    """Read cells as text, but for numbers with decimals that commas keep apart.
 
     Text takes ten times as long as numbers.
     """
     if how["sep"] != ",":
         return _parsed(name, source, dtype=str, na_filter=False, **how)
+    types = dict.fromkeys(text_columns, str)
     frame = _parsed(
-        *(name, source),
-        dtype=dict.fromkeys(text_columns, str),
-        keep_default_na=False,
-        na_values=[""],
-        **how,
+        name, source, dtype=types, keep_default_na=False, na_values=[""], **how
     )
     # Of whole numbers the text knows more: leading zeros, dates, names of rows.
     whole = [
@@ -255,8 +239,7 @@ def _read_csv(
     ]
     if whole:
         text = _parsed(name, source, dtype=str, na_filter=False, usecols=whole, **how)
-        for column in text:
-            frame[column] = text[column]
+        frame[text.columns] = text
     return frame
 
 
@@ -283,17 +266,3 @@ def _parsed(name: str, source: str | io.BytesIO, **options: Any) -> pd.DataFrame
             f"must have as many values as the header, separated by "
             f"{options['sep']!r}; --skip N says that the header stands N lines down"
         ) from None
-
-
-def refuse_infinity(table: TableFile, frame: pd.DataFrame, remedy: str) -> None:
-    """Raise if a value is infinite, with its place and the remedy."""
-    for name, values in frame.items():
-        if values.dtype.kind != "f":
-            continue
-        infinite = np.isinf(values.to_numpy())
-        if infinite.any():
-            more = f" and {infinite.sum() - 1} more" if infinite.sum() > 1 else ""
-            place = table.place(int(infinite.argmax()))
-            raise TableFileError(
-                f"column {name!r} holds infinity in {place}{more}; {remedy}"
-            )

@@ -6,43 +6,18 @@ import csv
 import re
 from collections.abc import Sequence
 from itertools import islice
-from typing import NamedTuple
 
-# So many rows are looked at; people write shorter prefaces.
-_LOOKED_AT = 40
+LINES_LOOKED_AT = 40  # people write shorter prefaces
 # A preface fills no larger share of the columns, and no more than this.
 _PREFACE = 1 / 3
 _SEPARATORS = ",;\t|"
 
 
-class Start(NamedTuple):
-    """Where the table of a text begins.
-
-    Attributes
-    ----------
-    separator : str
-        Between the cells.
-    skip : int
-        Lines before the header.
-    preface : str
-        What stands in them, shortened.
-    """
-
-    separator: str
-    skip: int
-    preface: str
-
-
 def header_row(rows: Sequence[Sequence[str]]) -> int:
-    """The row of the header among the first rows of a sheet.
+    """Find the row of the header among the first rows of a sheet.
 
     It is the first one, unless all rows before another one are empty or hold a title,
     and that one has a different text in every column that is used below it.
-
-    Parameters
-    ----------
-    rows : sequence of sequences of str
-        Cells, empty where there is nothing.
 
     Examples
     --------
@@ -62,8 +37,8 @@ def header_row(rows: Sequence[Sequence[str]]) -> int:
     return 0
 
 
-def start_of(text: str, skip: int | None = None) -> Start:
-    """Where the table of a CSV file begins.
+def start_of(text: str, skip: int | None = None) -> tuple[str, int, str]:
+    """Find where the table of a CSV file begins.
 
     Parameters
     ----------
@@ -74,38 +49,42 @@ def start_of(text: str, skip: int | None = None) -> Start:
 
     Returns
     -------
-    Start
-        With the separator that makes most columns of the header.
+    separator : str
+        The one that makes most columns of the header.
+    before : int
+        Lines before the header.
+    preface : str
+        What stands in them, shortened.
     """
     lines = text.splitlines(keepends=True)
-    found = []
+    starts = []
     for separator in _SEPARATORS:
         reader = csv.reader(lines[skip or 0 :], delimiter=separator)
         rows, ends = [], [0]
         try:
-            for row in islice(reader, _LOOKED_AT):
+            for row in islice(reader, LINES_LOOKED_AT):
                 rows.append(row)
                 ends.append(reader.line_num)
         except csv.Error:  # pandas will say what is wrong
             pass
         first = header_row(rows) if skip is None else 0
         width = len(rows[first]) if rows else 0
-        found.append((width, ends[first] + (skip or 0), separator))
-    _, before, separator = max(found, key=lambda one: one[0])
-    return Start(separator, before, preface_of(lines[:before]))
+        starts.append((width, ends[first] + (skip or 0), separator))
+    _, before, separator = max(starts, key=lambda start: start[0])
+    return separator, before, preface_of(lines[:before])
 
 
 def preface_of(lines: Sequence[str]) -> str:
-    """What stands before a header, on one line."""
+    """Write what stands before a header on one line."""
     words = " ".join(" ".join(lines).split()).strip(_SEPARATORS)
     return words if len(words) <= 40 else f"{words[:37]}..."
 
 
-def preface_note(name: str, skip: int, preface: str) -> tuple[str, ...]:
-    """What is said where lines before the header were left out unasked."""
+def preface_note(name: str, before: int, preface: str) -> tuple[str, ...]:
+    """Tell that lines before the header were left out unasked."""
     if not preface:
         return ()
     return (
-        f"{name}: the header is in line {skip + 1}, below {preface!r} (--skip 0: it is "
-        "in line 1)",
+        f"{name}: the header is in line {before + 1}, below {preface!r} (--skip 0: it "
+        "is in line 1)",
     )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
+from argparse import Namespace
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import NamedTuple, NoReturn
 
 import numpy as np
 
@@ -18,12 +18,14 @@ from secret_jax.cli.reading.columns import (
 )
 from secret_jax.cli.reading.dates import DateFormat, find_dates
 from secret_jax.cli.reading.files import TableFile
-from secret_jax.cli.reading.numbers import Found, NumberFormat, find_numbers
-from secret_jax.cli.reading.problems import TableFileError
-from secret_jax.cli.reading.table import Reading, fits_as_it_is, missing_sentence
-
-if TYPE_CHECKING:
-    import pandas as pd
+from secret_jax.cli.reading.numbers import (
+    FoundNumbers,
+    NumberFormat,
+    are_numbers,
+    find_numbers,
+)
+from secret_jax.cli.reading.problems import TableFileError, some
+from secret_jax.cli.reading.table import Reading, fits_as_it_is
 
 # A column of which more is of one kind is meant to be of it.
 _MOST = 0.5
@@ -40,63 +42,6 @@ _ID = re.compile(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReadingOptions:
-    """What the owner of a table says of it.
-
-    Attributes
-    ----------
-    thousands, decimal : str or None
-        Marks in numbers; None: found out.
-    dates : dict of str to (str or None)
-        Columns of dates, with their format or None.
-    missing : tuple of str
-        Cells that are missing values, beside `MISSING`.
-    ids : tuple of str
-        Columns that only name the rows.
-    texts, numbers : tuple of str
-        Columns of categories and of numbers, whatever they look like.
-    discrete : tuple of str
-        Columns of categories, which may be numbers.
-    ignore_case : tuple of str
-        Columns of categories in which case and blanks mean nothing.
-    used : tuple of str
-        Columns that are named for a use: none is taken for one that names the rows.
-    classes : bool
-        Whether the target is a class.
-    """
-
-    thousands: str | None = None
-    decimal: str | None = None
-    dates: dict[str, str | None] = field(default_factory=dict)
-    missing: tuple[str, ...] = ()
-    ids: tuple[str, ...] = ()
-    texts: tuple[str, ...] = ()
-    numbers: tuple[str, ...] = ()
-    discrete: tuple[str, ...] = ()
-    ignore_case: tuple[str, ...] = ()
-    used: tuple[str, ...] = ()
-    classes: bool = False
-
-
-class Learned(NamedTuple):
-    """What was found out of a table.
-
-    Attributes
-    ----------
-    reading : Reading
-        Of every column but those that are left out.
-    left_out : tuple of str
-        Columns that only name the rows.
-    notes : tuple of str
-        What is not plain to see, a line each.
-    """
-
-    reading: Reading
-    left_out: tuple[str, ...]
-    notes: tuple[str, ...]
-
-
 class _Candidates(NamedTuple):
     """What a column may be, before the others are asked."""
 
@@ -106,8 +51,12 @@ class _Candidates(NamedTuple):
 
 
 def learn_reading(
-    table: TableFile, target: str, names: Sequence[str], options: ReadingOptions
-) -> Learned:
+    table: TableFile,
+    target: str,
+    names: Sequence[str],
+    options: Namespace,
+    classes: bool = False,
+) -> tuple[Reading, list[str]]:
     """Find out how the columns of a table are to be read.
 
     Parameters
@@ -116,6 +65,18 @@ def learn_reading(
         Is read as numbers, or as classes.
     names : sequence of str
         The columns to learn from.
+    options : argparse.Namespace
+        What the owner says: the options of `secret_jax.cli.parser.add_reading_options`,
+        and the columns that are ``categorical`` or ``split_only``.
+    classes : bool
+        Whether the target is a class.
+
+    Returns
+    -------
+    reading : Reading
+        Of every column but those that only name the rows.
+    notes : list of str
+        What is not plain to see, a line each.
 
     Raises
     ------
@@ -123,47 +84,59 @@ def learn_reading(
         If a column may be read in two ways, or most of it in one but not all; the
         message names the option that settles it.
     """
-    reading = Reading(missing=(*MISSING, *options.missing))
-    found = {
-        name: _candidates(table, name, reading, options, name == target)
-        for name in (*names, target)
-    }
+    reading = Reading(missing=(*MISSING, *options.na))
+    found = {n: _candidates(table, n, reading, options) for n in names}
+    found[target] = _target_candidates(table, target, reading, options, classes)
     decimals = {
         one.formats[0].decimal
         for one in found.values()
         if one.tells_decimal and isinstance(one.formats[0], NumberFormat)
     }
-    formats, notes, left_out = {}, [], []
-    missing: dict[str, dict[str, int]] = {}
+    formats, notes = {}, []
+    missing: dict[str, list[str]] = {}
     for name, one in found.items():
         chosen = _chosen(name, one, decimals, table.separator)
         why = "" if name == target else _names_rows(name, one, chosen, options)
         if why:
-            left_out.append(name)
             notes.append(f"{name}: left out, {why}")
             continue
         formats[name] = chosen
-        if one.cells is not None:
-            missing[name] = one.cells.missing
-        notes += _notes(name, one, chosen, name == target)
-    notes += filter(None, [missing_sentence(missing)])
-    learned = Reading(formats=formats, missing=reading.missing)
-    return Learned(learned, tuple(left_out), tuple(notes))
+        if one.cells is None:
+            continue
+        for text, count in one.cells.missing.items():
+            missing.setdefault(text, []).append(f"{name} {count}")
+        notes += _notes(name, one.cells, chosen, name == target)
+    marks = [f"{text!r} ({some(m, most=3)})" for text, m in missing.items() if text]
+    notes += [f"counted as missing: {', '.join(marks)}"] if marks else []
+    return Reading(formats=formats, missing=reading.missing), notes
+
+
+def _target_candidates(
+    table: TableFile, name: str, reading: Reading, options: Namespace, classes: bool
+) -> _Candidates:
+    if classes:
+        return _Candidates(reading.cells(table, name, Texts()), (Texts(),))
+    if fits_as_it_is(table.series(name), NumberFormat()):
+        return _Candidates(None, (NumberFormat(),))
+    cells = reading.cells(table, name, NumberFormat())
+    numbers = find_numbers(cells.texts, options.thousands, options.decimal)
+    if numbers.mixed:
+        _refuse_scales(table, name, cells, numbers, "")
+    # What is no number is refused by `read_target`, which knows what else to say.
+    formats = numbers.formats or (NumberFormat(),)
+    return _Candidates(cells, formats, numbers.tells_decimal)
 
 
 def _candidates(
-    table: TableFile, name: str, reading: Reading, options: ReadingOptions, is_y: bool
+    table: TableFile, name: str, reading: Reading, options: Namespace
 ) -> _Candidates:
-    """Formats that fit all cells of a column."""
-    column = cast("pd.Series", table.frame[name])
-    if is_y and options.classes:
-        return _Candidates(reading.cells(table, name, Texts()), (Texts(),))
-    if name in (*options.texts, *options.ignore_case):
-        is_text = name in options.texts
-        chosen = Texts(verbatim=is_text, folded=name in options.ignore_case)
+    """Find formats that fit all cells of a column."""
+    if name in (*options.text, *options.ignore_case):
+        folded = name in options.ignore_case
+        chosen = Texts(verbatim=name in options.text, folded=folded)
         return _Candidates(reading.cells(table, name, chosen), (chosen,))
     for kind in (NumberFormat(), DateFormat(), Truths()):
-        if fits_as_it_is(column, kind) and name not in options.dates:
+        if fits_as_it_is(table.series(name), kind) and name not in options.dates:
             return _Candidates(None, (kind,))
     cells = reading.cells(table, name, NumberFormat())
     if name in options.dates:
@@ -171,25 +144,31 @@ def _candidates(
     if not cells.texts:  # nothing but missing values
         return _Candidates(cells, (NumberFormat(),))
     numbers = find_numbers(cells.texts, options.thousands, options.decimal)
-    wanted = is_y or name in options.numbers
-    if numbers.mixed and name not in (*options.numbers, *options.discrete):
-        _refuse_scales(table, name, cells, numbers, is_y)
-    if numbers.formats and not (_has_leading_zeros(cells) and not wanted):
-        compact = () if wanted or name in options.discrete else _compact_dates(cells)
-        return _Candidates(cells, compact or numbers.formats, numbers.tells_decimal)
-    if wanted:
-        # Refused where the target is read, which knows what else to say.
-        return _Candidates(cells, numbers.formats or (NumberFormat(),))
+    wanted, discrete = name in options.number, name in options.categorical
+    if numbers.mixed and not (wanted or discrete):
+        as_they_stand = f", read the numbers as they stand (--number {name!r})"
+        remedy = as_they_stand if numbers.formats else ""
+        remedy += f", or read the column as categories (--text {name!r})"
+        _refuse_scales(table, name, cells, numbers, remedy)
+    if wanted or (numbers.formats and not _has_leading_zeros(cells)):
+        days = all(re.fullmatch(r"(19|20)\d{6}", text) for text in cells.texts)
+        compact = days and not wanted and not discrete
+        dates = find_dates(cells.texts).formats if compact else ()
+        formats = dates or numbers.formats or (NumberFormat(),)
+        return _Candidates(cells, formats, numbers.tells_decimal)
     if {text.casefold() for text in cells.texts} <= {"true", "false"}:
         return _Candidates(cells, (Truths(),))
-    if numbers.formats or name in options.discrete:
+    if numbers.formats or discrete:
         return _Candidates(cells, (Texts(),))
     dates = find_dates(cells.texts)
     if dates.formats:
         return _Candidates(cells, dates.formats)
-    _refuse_mixtures(table, name, cells, numbers)
+    if numbers.first_bad is not None and numbers.n_numbers:
+        rows = are_numbers(cells.texts)[cells.codes[cells.codes >= 0]]
+        if rows.mean() > _MOST:
+            _refuse_mixture(table, name, cells, numbers.first_bad, "numbers")
     if dates.first_bad is not None and dates.n_dates > _MOST * len(cells.texts):
-        _refuse(table, name, cells, dates.first_bad, "dates")
+        _refuse_mixture(table, name, cells, dates.first_bad, "dates")
     return _Candidates(cells, (Texts(),))
 
 
@@ -199,174 +178,141 @@ def _has_leading_zeros(cells: Cells) -> bool:
     return zeros and all(text.isdigit() for text in texts)
 
 
-def _compact_dates(cells: Cells) -> tuple[ColumnFormat, ...]:
-    """Dates without anything between year, month and day: only all of them are some."""
-    if not all(re.fullmatch(r"(19|20)\d{6}", text) for text in cells.texts):
-        return ()
-    return find_dates(cells.texts).formats
-
-
 def _as_dates(
     table: TableFile, name: str, cells: Cells, given: str | None
 ) -> tuple[ColumnFormat, ...]:
-    """The format that the owner gave, or the only one there is."""
+    """Return the format that the owner gave, or the only one there is."""
     if given is None:
-        dates = find_dates(cells.texts) if cells.texts else None
-        if dates is None or dates.formats:
-            return dates.formats if dates else (DateFormat(),)
+        dates = find_dates(cells.texts)
+        if dates.formats or not cells.texts:
+            return dates.formats or (DateFormat(),)
         bad = dates.first_bad or 0
+        how = f" that is known; give --dates '{name}:FORMAT', for example %d.%m.%Y"
     else:
-        chosen = DateFormat(format=given)
-        unread = np.isnat(chosen.parse(cells.texts))
+        unread = np.isnat(DateFormat(format=given).parse(cells.texts))
         if not unread.any():
-            return (chosen,)
-        bad = int(np.argmax(unread))
-    how = f" of the form {given}" if given else " that is known; give --dates"
-    how += "" if given else f" '{name}:FORMAT', for example %d.%m.%Y"
+            return (DateFormat(format=given),)
+        bad, how = int(np.argmax(unread)), f" of the form {given}"
     raise TableFileError(
         f"column {name!r} holds {cells.texts[bad]!r} in "
         f"{table.place(cells.first_row(bad))}, which is no date{how}"
     )
 
 
-def _refuse_mixtures(table: TableFile, name: str, cells: Cells, found: Found) -> None:
-    """Raise if most of a column are numbers, but not all of it."""
-    bad = found.first_bad
-    if bad is not None and found.n_numbers:
-        good = ~np.isnan(_numbers_in_any_format(cells))
-        if cells.share(good) > _MOST:
-            _refuse(table, name, cells, bad, "numbers")
-
-
-def _numbers_in_any_format(cells: Cells) -> np.ndarray:
-    """A number for each text that is one in some format, NaN for others."""
-    values = [0.0 if find_numbers([t]).n_numbers else np.nan for t in cells.texts]
-    return np.array(values)
-
-
 def _refuse_scales(
-    table: TableFile, name: str, cells: Cells, found: Found, is_y: bool
-) -> None:
+    table: TableFile, name: str, cells: Cells, numbers: FoundNumbers, remedy: str
+) -> NoReturn:
     """Raise since numbers stand there with and without what scales them."""
-    with_unit, bare = (cells.texts[place] for place in found.mixed)
-    places = [table.place(cells.first_row(place)) for place in found.mixed]
-    remedy = "write all of them alike"
-    if not is_y:
-        as_numbers = f", read the numbers as they stand (--number {name!r})"
-        remedy += as_numbers if found.formats else ""
-        remedy += f", or read the column as categories (--text {name!r})"
+    with_unit, bare = (cells.texts[place] for place in numbers.mixed)
+    places = [table.place(cells.first_row(place)) for place in numbers.mixed]
     raise TableFileError(
         f"column {name!r} holds {with_unit!r} in {places[0]} and {bare!r} in "
-        f"{places[1]}, which may be of two scales; {remedy}"
+        f"{places[1]}, which may be of two scales; write all of them alike{remedy}"
     )
 
 
-def _refuse(table: TableFile, name: str, cells: Cells, bad: int, kind: str) -> None:
-    text = cells.texts[bad]
-    n_rows = int((cells.codes >= 0).sum())
-    n_bad = int((cells.codes == bad).sum())
+def _refuse_mixture(
+    table: TableFile, name: str, cells: Cells, bad: int, kind: str
+) -> NoReturn:
+    """Raise since most of a column is of one kind, but not all of it."""
+    text, n_bad = cells.texts[bad], int((cells.codes == bad).sum())
     raise TableFileError(
         f"column {name!r} holds text in {table.place(cells.first_row(bad))} "
-        f"({text!r}, {n_bad} of {n_rows} values), but most of its values are "
+        f"({text!r}, {n_bad} of {cells.n_known} values), but most of its values are "
         f"{kind}; mend it, count it as missing (--na {text!r}), or read the column as "
-        "categories "
-        f"(--text {name!r})"
+        f"categories (--text {name!r})"
     )
 
 
 def _chosen(
     name: str, one: _Candidates, decimals: set[str], separator: str
 ) -> ColumnFormat:
-    """The only format that is left once other columns were asked."""
-    formats = one.formats
-    if len(formats) == 1 or one.cells is None:
-        return formats[0]
-    if isinstance(formats[0], DateFormat):
-        dates = [form for form in formats if isinstance(form, DateFormat)]
+    """Choose the only format that is left once other columns were asked."""
+    if len(one.formats) == 1 or one.cells is None:
+        return one.formats[0]
+    dates = [form for form in one.formats if isinstance(form, DateFormat)]
+    if dates:
         forms = " or ".join(f"'{name}:{form.format}'" for form in dates)
-        shown = one.cells.texts[0]
         raise TableFileError(
-            f"column {name!r} holds dates such as {shown!r}, whose day may come before "
-            f"or after the month; give --dates {forms}"
+            f"column {name!r} holds dates such as {one.cells.texts[0]!r}, whose day "
+            f"may come before or after the month; give --dates {forms}"
         )
-    numbers = [form for form in formats if isinstance(form, NumberFormat)]
+    numbers = [form for form in one.formats if isinstance(form, NumberFormat)]
     agreeing = [form for form in numbers if {form.decimal} == decimals]
     if agreeing:
         return agreeing[0]
-    comma = [form for form in numbers if form.decimal == ","]
-    doubtful = next(
-        text
-        for i, text in enumerate(one.cells.texts)
-        if len({form.parse([text])[0] for form in numbers}) > 1
-    )
+    values = np.array([form.parse(one.cells.texts) for form in numbers])
+    doubtful = int(np.argmax((values != values[0]).any(axis=0)))
     # Between semicolons a comma is as often the one as the other; elsewhere decimal
     # commas are rare, and so are dots between thousands.
-    if separator == ";" and comma and "," in doubtful:
-        ways = " or ".join(f"{form.parse([doubtful])[0]:.12g}" for form in numbers)
+    comma = any(form.decimal == "," for form in numbers)
+    if separator == ";" and comma and "," in one.cells.texts[doubtful]:
+        ways = " or ".join(f"{value:.12g}" for value in values[:, doubtful])
         raise TableFileError(
-            f"column {name!r} holds {doubtful!r}, which may be {ways}; give "
-            "--thousands , or --decimal ,"
+            f"column {name!r} holds {one.cells.texts[doubtful]!r}, which may be "
+            f"{ways}; give --thousands , or --decimal ,"
         )
     return next(form for form in numbers if form.decimal == ".")
 
 
 def _names_rows(
-    name: str, one: _Candidates, chosen: ColumnFormat, options: ReadingOptions
+    name: str, one: _Candidates, chosen: ColumnFormat, options: Namespace
 ) -> str:
-    """Why a column is taken to name the rows; empty if it is not."""
-    if name in options.ids:
+    """Say why a column is taken to name the rows; empty if it is not."""
+    if name in options.id:
         return "as --id says"
-    if one.cells is not None and not one.cells.texts:
-        return "it holds nothing"
-    if one.cells is None or name in (*options.numbers, *options.texts, *options.used):
-        return ""
     cells = one.cells
-    n_there, n_different = int((cells.codes >= 0).sum()), len(cells.texts)
-    if n_there < _FEWEST_NAMED:
+    if cells is not None and not cells.texts:
+        return "it holds nothing"
+    named = (*options.number, *options.text, *options.categorical, *options.split_only)
+    if cells is None or name in named or cells.n_known < _FEWEST_NAMED:
         return ""
+    n_different = len(cells.texts)
     use = f"--number {name!r} or --text {name!r} keeps it"
-    many = n_different > max(_FEWEST_NAMED, _NAMES_GROUPS * n_there)
-    if isinstance(chosen, Texts) and many and _has_leading_zeros(cells):
-        return f"its {n_different} codes with leading zeros name things; {use}"
-    if isinstance(chosen, Texts) and n_different >= _NAMES_ROWS * n_there:
-        return f"it has {n_different} different values in {n_there} rows; {use}"
-    whole = all(text.isdigit() for text in cells.texts)
     # Rows that were entered twice have one name.
-    many = n_different >= _NAMES_ROWS * n_there
-    if _ID.fullmatch(name.strip()) and whole and many:
+    differ = n_different >= _NAMES_ROWS * cells.n_known
+    if isinstance(chosen, Texts):
+        if _many(cells) and _has_leading_zeros(cells):
+            return f"its {n_different} codes with leading zeros name things; {use}"
+        if differ:
+            return (
+                f"it has {n_different} different values in {cells.n_known} rows; {use}"
+            )
+    whole = all(text.isdigit() for text in cells.texts)
+    if _ID.fullmatch(name.strip()) and whole and differ:
         return f"it numbers the rows; {use}"
     return ""
 
 
-def _notes(name: str, one: _Candidates, chosen: ColumnFormat, is_y: bool) -> list[str]:
-    """What is said of a column that is used: nothing where all is plain."""
-    cells = one.cells
-    if cells is None or not cells.texts:
+def _many(cells: Cells) -> bool:
+    """Whether a column has categories of few rows each."""
+    return len(cells.texts) > max(_FEWEST_NAMED, _NAMES_GROUPS * cells.n_known)
+
+
+def _notes(name: str, cells: Cells, chosen: ColumnFormat, is_y: bool) -> list[str]:
+    """Tell how a column is used; nothing where all is plain."""
+    if not cells.texts:
         return []
+    note = ""
     if isinstance(chosen, NumberFormat) and not chosen.is_plain:
         # The longest cell shows most of what there is.
         shown = max(cells.texts, key=len)
         value = chosen.parse([shown])[0]
-        return [f"{name}: {chosen.sentence()}; {shown!r} is {value:.12g}"]
-    if isinstance(chosen, DateFormat):
-        return [f"{name}: {chosen.sentence()}; {cells.texts[0]!r} is one"]
-    n_there, n_different = int((cells.codes >= 0).sum()), len(cells.texts)
-    if isinstance(chosen, Texts) and is_y:
+        note = f"{chosen.sentence()}; {shown!r} is {value:.12g}"
+    elif isinstance(chosen, DateFormat):
+        note = f"{chosen.sentence()}; {cells.texts[0]!r} is one"
+    elif is_y:
         return []
-    if isinstance(chosen, Texts):
-        if _has_leading_zeros(cells):
-            return [f"{name}: codes with leading zeros, {n_different} categories"]
-        if n_different > max(_FEWEST_NAMED, _NAMES_GROUPS * n_there):
-            return [
-                f"{name}: {n_different} categories in {n_there} rows; if it only names "
-                f"the rows, leave it out (--id {name!r})"
-            ]
-    if isinstance(chosen, NumberFormat) and not is_y and _counts_rows(cells):
-        return [
-            f"{name}: counts the rows; if it only names them, leave it out "
-            f"(--id {name!r})"
-        ]
-    return []
+    elif isinstance(chosen, Texts) and _has_leading_zeros(cells):
+        note = f"codes with leading zeros, {len(cells.texts)} categories"
+    elif isinstance(chosen, Texts) and _many(cells):
+        note = (
+            f"{len(cells.texts)} categories in {cells.n_known} rows; if it only names "
+            f"the rows, leave it out (--id {name!r})"
+        )
+    elif isinstance(chosen, NumberFormat) and _counts_rows(cells):
+        note = f"counts the rows; if it only names them, leave it out (--id {name!r})"
+    return [f"{name}: {note}"] if note else []
 
 
 def _counts_rows(cells: Cells) -> bool:

@@ -10,16 +10,16 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 _CURRENCY = r"US\$|CHF|EUR|USD|GBP|[$€£¥₹]"
 _UNIT = r"[^\W\d_][^\d]{0,15}|[%‰°$€£¥₹\"][^\d]{0,15}"
-_DECORATED = re.compile(
-    rf"(?P<sign>[-+]?)\s*(?P<before>{_CURRENCY})?\s*(?P<again>[-+]?)"
-    r"(?P<body>\d[\d.,' ]*|[.,]\d+)(?P<exponent>[eE][-+]?\d+)?"
-    rf"\s*(?P<after>{_UNIT})?"
+_DECORATED = (
+    rf"\A(?P<sign>[-+]?)\s*(?P<before>{_CURRENCY})?\s*(?P<inner_sign>[-+]?)"
+    r"(?P<body>[0-9][0-9.,' ]*|[.,][0-9]+)(?P<exponent>[eE][-+]?[0-9]+)?"
+    rf"\s*(?P<after>{_UNIT})?\Z"
 )
 # Blanks, apostrophes and signs as text programs and other languages have them.
 _SAME = str.maketrans("\u2019\u00a0\u2009\u202f\u2212", "'   -")
@@ -28,7 +28,7 @@ _CONVENTIONS = [("", "."), (",", "."), ("", ","), (".", ",")]
 _CONVENTIONS += [(mark, decimal) for mark in "' " for decimal in ".,"]
 # What multiplies: a number without it is of another size.
 _MAGNITUDE = re.compile(rf"(k|K|m|M|B|T|bn|[mM]io|[mM]rd|[tT]sd)\.?\s*({_CURRENCY})?")
-_SHARE = re.compile("[%‰].*")
+_SIGNS = ["%", "‰", "$", "€", "£", "¥", "₹"]
 # Of fewer different numbers with a unit ("2WD", "4WD") one cannot say that they are.
 _FEWEST_WITH_UNIT = 3
 
@@ -54,24 +54,19 @@ class NumberFormat:
     bare: bool = True
 
     def parse(self, texts: Sequence[str]) -> np.ndarray:
-        """Texts as numbers, float64, shape (n_texts,); NaN where one is none."""
+        """Read texts as numbers, float64, shape (n_texts,); NaN where one is none."""
+        values = np.full(len(texts), np.nan)
         if self.decimal == "." and self.bare:
-            found = plain_numbers(texts)
-        else:
-            found = np.full(len(texts), np.nan)
-        for place in np.flatnonzero(np.isnan(found)).tolist():
-            parts = _parts(texts[place])
-            if (
-                parts is not None
-                and parts.before in ("", self.before)
-                and (parts.after == self.after or self._may_lack_unit(parts))
-            ):
-                value = _value(parts, self.thousands, self.decimal)
-                found[place] = np.nan if value is None else value
-        return found
-
-    def _may_lack_unit(self, parts: _Parts) -> bool:
-        return not parts.after and (self.bare or parts.is_zero)
+            values = plain_numbers(texts)
+        left = np.flatnonzero(np.isnan(values)).tolist()
+        parts = _taken_apart([texts[place] for place in left])
+        lacks_unit = (parts["after"] == "") & (self.bare | _is_zero(parts))
+        fits = parts["before"].isin(["", self.before])
+        fits &= (parts["after"] == self.after) | lacks_unit
+        values[left] = np.where(
+            fits, _values(parts, self.thousands, self.decimal), np.nan
+        )
+        return values
 
     @property
     def is_plain(self) -> bool:
@@ -84,28 +79,28 @@ class NumberFormat:
         return " ".join(filter(None, [self.before, self.after]))
 
     def sentence(self) -> str:
-        """What a person is told of it."""
+        """Describe the format."""
         marks = {" ": "blanks", ",": "commas", ".": "dots", "'": "apostrophes"}
-        said = []
+        words = []
         if self.thousands:
-            said.append(f"{marks[self.thousands]} between thousands")
+            words.append(f"{marks[self.thousands]} between thousands")
         if self.decimal == ",":
-            said.append("a decimal comma")
-        said += [f"the unit {sign!r}" for sign in (self.before, self.after) if sign]
-        return f"numbers{' with ' if said else ''}{' and '.join(said)}"
+            words.append("a decimal comma")
+        words += [f"the unit {sign!r}" for sign in (self.before, self.after) if sign]
+        return f"numbers{' with ' if words else ''}{' and '.join(words)}"
 
 
-class Found(NamedTuple):
-    """What numbers a column may hold.
+class FoundNumbers(NamedTuple):
+    """Numbers that a column may hold.
 
     Attributes
     ----------
+    formats : tuple of NumberFormat
+        Formats that fit all texts; the first one of those that say the same.
     n_numbers : int
-        How many of the texts are numbers in some convention.
+        Number of texts that are numbers in some convention.
     first_bad : int or None
         The first text that is none.
-    formats : tuple of NumberFormat
-        Those that fit all texts; the first one of those that say the same.
     tells_decimal : bool
         Whether there are decimals whose mark is beyond doubt.
     mixed : tuple of int
@@ -113,15 +108,15 @@ class Found(NamedTuple):
         both.
     """
 
-    n_numbers: int
-    first_bad: int | None
-    formats: tuple[NumberFormat, ...]
-    tells_decimal: bool
+    formats: tuple[NumberFormat, ...] = ()
+    n_numbers: int = 0
+    first_bad: int | None = 0
+    tells_decimal: bool = False
     mixed: tuple[int, ...] = ()
 
 
 def plain_numbers(texts: Sequence[str]) -> np.ndarray:
-    """Numbers as programs write them, float64; NaN for other texts."""
+    """Read numbers as programs write them, float64; NaN for other texts."""
     import pandas as pd
 
     series = pd.Series(texts, dtype=object)
@@ -130,8 +125,8 @@ def plain_numbers(texts: Sequence[str]) -> np.ndarray:
 
 def find_numbers(
     texts: Sequence[str], thousands: str | None = None, decimal: str | None = None
-) -> Found:
-    """The formats in which all texts are numbers.
+) -> FoundNumbers:
+    """Find the formats in which all texts are numbers.
 
     Parameters
     ----------
@@ -149,7 +144,7 @@ def find_numbers(
     return found._replace(formats=agreeing or found.formats)
 
 
-def _find_numbers(texts: Sequence[str]) -> Found:
+def _find_numbers(texts: Sequence[str]) -> FoundNumbers:
     plain = ~np.isnan(plain_numbers(texts))
     if plain.all():
         formats = [NumberFormat()]
@@ -157,83 +152,81 @@ def _find_numbers(texts: Sequence[str]) -> Found:
         grouped = all(re.fullmatch(r"[-+]?\d{1,3}(\.\d{3})+", text) for text in dotted)
         if dotted and grouped:
             formats.append(NumberFormat(thousands=".", decimal=","))
-        return Found(len(texts), None, tuple(formats), bool(dotted) and not grouped)
-    parts = [_parts(text) for text in texts]
-    is_number = np.array([part is not None for part in parts], bool) | plain
-    first_bad = None if is_number.all() else int(np.argmin(is_number))
+        tells = bool(dotted) and not grouped
+        return FoundNumbers(tuple(formats), len(texts), None, tells)
+    parts = _taken_apart(texts)
+    is_number = plain | parts["body"].ne("").to_numpy()
     n_numbers = int(is_number.sum())
-    if first_bad is not None:
-        return Found(n_numbers, first_bad, (), False)
-    known = [part for part in parts if part is not None]
-    before = {part.before for part in known} - {""}
-    after = {part.after for part in known} - {""}
-    if len(before) > 1 or len(after) > 1:
-        return Found(0, 0, (), False)
-    bare = [not (part.after or part.is_zero) for part in known]
-    unit = "".join(after)
+    if n_numbers < len(texts):
+        return FoundNumbers((), n_numbers, int(np.argmin(is_number)))
+    parts = parts[parts["body"] != ""]
+    has_unit = parts["after"] != ""
+    units, before = (set(parts[one]) - {""} for one in ("after", "before"))
+    if len(before) > 1 or len(units) > 1:
+        return FoundNumbers()
+    unit = "".join(units)
+    bare = ~(has_unit | _is_zero(parts))
     magnitude = bool(_MAGNITUDE.fullmatch(unit))
-    scales = magnitude or bool(_SHARE.fullmatch(unit))
-    several = len({part.body for part in known if part.after}) >= _FEWEST_WITH_UNIT
+    scales = magnitude or unit.startswith(("%", "‰"))
+    several = parts["body"][has_unit].nunique() >= _FEWEST_WITH_UNIT
     mixed: tuple[int, ...] = ()
-    if scales and any(bare) and (several or not magnitude):
-        mixed = [bool(part.after) for part in known].index(True), bare.index(True)
-    if magnitude and any(bare):
-        return Found(0, 0, (), False, mixed)
-    word = after and not before and after.isdisjoint("%‰$€£¥₹")
-    if word and len({part.body for part in known}) < _FEWEST_WITH_UNIT:
-        return Found(0, 0, (), False)
+    if scales and bare.any() and (several or not magnitude):
+        mixed = int(np.argmax(has_unit)), int(np.argmax(bare))
+    if magnitude and bare.any():
+        return FoundNumbers(mixed=mixed)
+    is_word = bool(unit) and not before and unit not in _SIGNS
+    if is_word and parts["body"].nunique() < _FEWEST_WITH_UNIT:
+        return FoundNumbers()
     base = NumberFormat(
         before="".join(before), after=unit, bare=not scales or bool(mixed)
     )
-    formats, seen = [], []
+    formats: list[NumberFormat] = []
+    seen: list[list[float]] = []
     for mark, point in _CONVENTIONS:
-        values = [_value(part, mark, point) for part in known]
-        if None not in values and values not in seen:
-            seen.append(values)
+        values = _values(parts, mark, point)
+        if not np.isnan(values).any() and values.tolist() not in seen:
+            seen.append(values.tolist())
             formats.append(replace(base, thousands=mark, decimal=point))
     if not formats:
-        return Found(0, 0, (), False)
-    only = formats[0]
-    tells = len(formats) == 1 and any(only.decimal in part.body for part in known)
-    return Found(n_numbers, None, tuple(formats), tells, mixed)
+        return FoundNumbers()
+    tells = len(formats) == 1 and any(formats[0].decimal in b for b in parts["body"])
+    return FoundNumbers(tuple(formats), n_numbers, None, tells, mixed)
 
 
-class _Parts(NamedTuple):
-    sign: float
-    before: str
-    body: str
-    exponent: str
-    after: str
-
-    @property
-    def is_zero(self) -> bool:
-        """Whether it is nothing on every scale."""
-        return not re.search("[1-9]", self.body)
+def are_numbers(texts: Sequence[str]) -> np.ndarray:
+    """Tell which texts are numbers in some convention, without a word behind, bool."""
+    parts = _taken_apart(texts)
+    values = [_values(parts, mark, decimal) for mark, decimal in _CONVENTIONS]
+    wordless = parts["after"].isin(["", *_SIGNS]) | (parts["before"] != "")
+    written = ~np.isnan(values).all(axis=0) & wordless.to_numpy()
+    return ~np.isnan(plain_numbers(texts)) | written
 
 
-def _parts(text: str) -> _Parts | None:
-    """A text as a decorated number, None if it is none."""
-    match = _DECORATED.fullmatch(text.translate(_SAME))
-    if match is None or (match["sign"] and match["again"]):
-        return None
-    negative = (match["sign"] or match["again"]) == "-"
-    return _Parts(
-        -1.0 if negative else 1.0,
-        match["before"] or "",
-        match["body"].rstrip(),
-        match["exponent"] or "",
-        (match["after"] or "").strip(),
-    )
+def _taken_apart(texts: Sequence[str]) -> Any:
+    """Take decorated numbers apart, a column each; no text has an empty body."""
+    import pandas as pd
+
+    parts = pd.Series(texts, dtype=object).str.translate(_SAME).str.extract(_DECORATED)
+    parts = parts.astype(object).fillna("")
+    parts["body"] = parts["body"].str.rstrip()
+    parts["after"] = parts["after"].str.strip()
+    parts.loc[(parts["sign"] != "") & (parts["inner_sign"] != ""), "body"] = ""
+    return parts
 
 
-def _value(parts: _Parts, thousands: str, decimal: str) -> float | None:
-    """A number in a convention, None if it is not written so."""
-    whole, _, rest = parts.body.partition(decimal)
-    if thousands and thousands in whole:
-        if not re.fullmatch(rf"\d{{1,3}}({re.escape(thousands)}\d{{3}})+", whole):
-            return None
-        whole = whole.replace(thousands, "")
-    digits = whole + rest
-    if not (digits.isascii() and digits.isdigit()):
-        return None
-    return parts.sign * float(f"{whole or '0'}.{rest or '0'}{parts.exponent}")
+def _is_zero(parts: Any) -> Any:
+    """Tell which numbers are nothing on every scale, bool."""
+    return ~parts["body"].str.contains("[1-9]")
+
+
+def _values(parts: Any, thousands: str, decimal: str) -> np.ndarray:
+    """Values of numbers in a convention, NaN where one is not written so."""
+    mark = re.escape(thousands)
+    grouped = rf"[0-9]{{1,3}}(?:{mark}[0-9]{{3}})+|" if thousands else ""
+    written = rf"\A(?=.*[0-9])({grouped}[0-9]*)(?:{re.escape(decimal)}([0-9]*))?\Z"
+    digits = parts["body"].str.extract(written).astype(object)
+    fits = digits[0].notna()
+    whole = digits[0].fillna("").str.replace(thousands or " ", "", regex=False)
+    text = whole + "." + digits[1].fillna("") + parts["exponent"]
+    negative = (parts["sign"] + parts["inner_sign"]) == "-"
+    return text.where(fits, "nan").to_numpy(np.float64) * np.where(negative, -1.0, 1.0)

@@ -1,8 +1,9 @@
-"""What is wrong with a table, in its owner's words."""
+"""Errors in tables, in their owner's words."""
 
 from __future__ import annotations
 
 import difflib
+import os
 import re
 from collections.abc import Iterable, Sequence
 
@@ -11,38 +12,45 @@ class TableFileError(ValueError):
     """A file that holds no table, or not the table that was asked for."""
 
 
-def known_column(
-    name: str, columns: Sequence[str], what: str, further: str = ""
-) -> str:
-    """The name, if there is such a column; or an error that begins with ``what``."""
+def check_exists(path: str) -> None:
+    """Refuse a file that is not there; a misspelt name is guessed."""
+    if not os.path.exists(path):
+        folder = os.path.dirname(path) or "."
+        siblings = os.listdir(folder) if os.path.isdir(folder) else []
+        hint = did_you_mean(os.path.basename(path), siblings)
+        raise TableFileError(f"there is no file {path!r}{hint}")
+
+
+def known_column(name: str, columns: Sequence[str], what: str, hint: str = "") -> str:
+    """Return the name of a column, or raise an error that begins with ``what``."""
     if name in columns:
         return name
-    shown = ", ".join(repr(str(column)) for column in list(columns)[:12])
+    shown = ", ".join(repr(column) for column in columns[:12])
     more = f" and {len(columns) - 12} more" if len(columns) > 12 else ""
-    headless = all(re.fullmatch(r"[-+.\deE]+", str(column)) for column in columns)
+    headless = all(re.fullmatch(r"[-+.\deE]+", column) for column in columns)
     header = "; the first line must be a header with names" if headless else ""
-    hint = did_you_mean(name, columns) or "."
+    guess = did_you_mean(name, columns) or "."
     raise TableFileError(
-        f"{what} {name!r}, but there is no such column{hint} The columns are "
-        f"{shown}{more}{header}{further}"
+        f"{what} {name!r}, but there is no such column{guess} The columns are "
+        f"{shown}{more}{header}{hint}"
     )
 
 
 def did_you_mean(name: str, candidates: Iterable[str]) -> str:
-    """A question that names the candidate most like ``name``; empty if none is.
+    """Ask for the candidate most like a name; empty if none is.
 
     Examples
     --------
     >>> did_you_mean("Ringz", ["sex", "rings"])
     "; did you mean 'rings'?"
     """
-    folded = {str(candidate).casefold(): str(candidate) for candidate in candidates}
-    near = difflib.get_close_matches(name.casefold(), folded, n=1)
-    return f"; did you mean {folded[near[0]]!r}?" if near else ""
+    by_case = {candidate.casefold(): candidate for candidate in candidates}
+    near = difflib.get_close_matches(name.casefold(), by_case, n=1)
+    return f"; did you mean {by_case[near[0]]!r}?" if near else ""
 
 
 def some(items: Sequence[object], most: int = 5) -> str:
-    """The first of several things, and how many more there are.
+    """List the first of several things, and how many more there are.
 
     Examples
     --------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from secret_jax.cli.reading.columns import (
 from secret_jax.cli.reading.dates import DateFormat
 from secret_jax.cli.reading.files import TableFile
 from secret_jax.cli.reading.numbers import NumberFormat
-from secret_jax.cli.reading.problems import TableFileError, some
+from secret_jax.cli.reading.problems import TableFileError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,18 +45,9 @@ class Reading:
     missing: tuple[str, ...] = MISSING
 
     def apply(self, table: TableFile, names: Iterable[str]) -> pd.DataFrame:
-        """Some columns of a table, read.
+        """Read columns of a table: numbers as float64, dates as datetime64.
 
-        Parameters
-        ----------
-        names : iterable of str
-            Columns that the table has and that this reading knows.
-
-        Returns
-        -------
-        pandas.DataFrame
-            Numbers as float64, dates as datetime64, truth values and categories as
-            objects; with the index of the table.
+        Truth values and categories are objects; the index is that of the table.
 
         Raises
         ------
@@ -65,30 +56,29 @@ class Reading:
         """
         import pandas as pd
 
-        read = {n: self._column(table, n, self.formats[n]) for n in names}
+        read = {name: self._column(table, name) for name in names}
         return pd.DataFrame(read, index=table.frame.index)
 
     def cells(self, table: TableFile, name: str, chosen: ColumnFormat) -> Cells:
-        """The cells of a column in a format."""
+        """Take a column apart into the cells of a format."""
         is_text = isinstance(chosen, Texts)
         missing = ("",) if is_text and chosen.verbatim else self.missing
-        return Cells.of(
-            cast("pd.Series", table.frame[name]), missing, stripped=not is_text
-        )
+        return Cells.of(table.series(name), missing, stripped=not is_text)
 
-    def _column(
-        self, table: TableFile, name: str, chosen: ColumnFormat
-    ) -> pd.Series | np.ndarray:
-        column = cast("pd.Series", table.frame[name])
-        if fits_as_it_is(column, chosen):
-            return column
+    def _column(self, table: TableFile, name: str) -> pd.Series | np.ndarray:
+        chosen = self.formats[name]
+        if fits_as_it_is(table.series(name), chosen):
+            return table.series(name)
         cells = self.cells(table, name, chosen)
         values = chosen.parse(cells.texts)
         bad = np.array([value is None or value != value for value in values], bool)
         if bad.any():
             text = int(np.argmax(bad))
-            shown, rows = cells.texts[text], np.append(bad, False)[cells.codes]
-            others = f" (and {rows.sum() - 1} more like it)" if rows.sum() > 1 else ""
+            shown, n_bad = (
+                cells.texts[text],
+                int(np.append(bad, False)[cells.codes].sum()),
+            )
+            others = f" (and {n_bad - 1} more like it)" if n_bad > 1 else ""
             raise TableFileError(
                 f"column {name!r} holds {shown!r} in "
                 f"{table.place(cells.first_row(text))}{others}, where "
@@ -97,25 +87,25 @@ class Reading:
             )
         return cells.spread(values)
 
-    def label(self, name: str) -> str:
-        """A column's name for people: with the unit of its numbers, if they have one.
+    @property
+    def labels(self) -> dict[str, str]:
+        """Names of the columns for people: with the unit of their numbers.
 
         Not where the name says it already, or that would be the name of another one.
         """
-        chosen = self.formats[name]
-        unit = chosen.unit if isinstance(chosen, NumberFormat) else ""
-        said = re.search(rf"(?<!\w){re.escape(unit)}(?!\w)", name, re.IGNORECASE)
-        label = f"{name} ({unit})"
-        return name if not unit or said or label in self.formats else label
-
-    @property
-    def labels(self) -> dict[str, str]:
-        """The labels of all columns, by their names."""
-        return {name: self.label(name) for name in self.formats}
+        labels = {}
+        for name, chosen in self.formats.items():
+            unit = chosen.unit if isinstance(chosen, NumberFormat) else ""
+            named = rf"(?<!\w){re.escape(unit)}(?!\w)"
+            label = f"{name} ({unit})"
+            plain = not unit or label in self.formats
+            plain = plain or re.search(named, name, re.IGNORECASE) is not None
+            labels[name] = name if plain else label
+        return labels
 
     def name_of(self, label: str) -> str:
-        """The column that has a label; the label itself if none has."""
-        return {its: name for name, its in self.labels.items()}.get(label, label)
+        """Find the column that has a label; the label itself if none has."""
+        return {it: name for name, it in self.labels.items()}.get(label, label)
 
     @property
     def text_columns(self) -> set[str]:
@@ -124,7 +114,7 @@ class Reading:
         return {name for name, one in self.formats.items() if one != plain}
 
     def only(self, names: Iterable[str]) -> Reading:
-        """The reading of some columns."""
+        """Keep the reading of some columns."""
         return replace(self, formats={name: self.formats[name] for name in names})
 
     def to_json(self) -> dict[str, Any]:
@@ -134,13 +124,13 @@ class Reading:
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Reading:
-        """The reading that `to_json` wrote."""
+        """Read back what `to_json` wrote."""
         formats = {n: format_from_json(one) for n, one in content["formats"].items()}
         return cls(formats=formats, missing=tuple(content["missing"]))
 
     @classmethod
     def of_schema(cls, schema: TableSchema) -> Reading:
-        """What a model that came without a reading says of its columns."""
+        """Derive the reading of a model that came without one."""
         categories = {
             schema.names[column]: values
             for column, values in zip(schema.discrete, schema.categories, strict=True)
@@ -171,14 +161,3 @@ def fits_as_it_is(column: pd.Series, chosen: ColumnFormat) -> bool:
     if isinstance(chosen, DateFormat):
         return types.is_datetime64_any_dtype(column)
     return types.is_bool_dtype(column) and not isinstance(chosen, Texts)
-
-
-def missing_sentence(found: Mapping[str, Mapping[str, int]]) -> str:
-    """Which texts counted as missing, and where; empty if only empty cells did."""
-    by_text: dict[str, list[str]] = {}
-    for name, texts in found.items():
-        for text, count in texts.items():
-            if text:
-                by_text.setdefault(text, []).append(f"{name} {count}")
-    said = [f"{text!r} ({some(where, most=3)})" for text, where in by_text.items()]
-    return f"counted as missing: {', '.join(said)}" if said else ""

@@ -9,32 +9,30 @@ from dataclasses import replace
 from typing import Literal
 
 from secret_jax.inspect.arguments import check_choice, check_text, checked_precision
+from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.classes import Classes
-from secret_jax.inspect.code.answer import Answer, Summands, link_of
-from secret_jax.inspect.code.python import python_code
-from secret_jax.inspect.code.python_phrases import TAKEN
+from secret_jax.inspect.code.program import ExportedModel, program_of
+from secret_jax.inspect.code.python import TAKEN, python_code
 from secret_jax.inspect.code.sql import sql_code
-from secret_jax.inspect.rest import rest_of
+from secret_jax.inspect.views import Readable, as_view
 from secret_jax.losses.interface import Loss
+from secret_jax.losses.numbers import SQUARED_ERROR
 from secret_jax.tree.structure import Tree
 
 
 def export_code(
-    tree: Tree,
+    tree: Readable,
     language: Literal["python", "sql"] = "python",
     *,
     function_name: str | None = None,
     precision: int | None = None,
     table: str | None = None,
-    classes: Classes | None = None,
     output: int | str | None = None,
 ) -> str:
-    """The tree as Python functions, or as an SQL expression or query.
+    """Write the tree as Python functions, or as an SQL expression or query.
 
     Parameters
     ----------
-    tree : Tree
-        Of a single output of numbers, or with the outputs of all classes.
     language : {"python", "sql"}
     function_name : str, optional
         Name of the Python function, "predict" by default, or of the column of a query,
@@ -45,10 +43,9 @@ def export_code(
     table : str, optional
         Only with SQL: the table of the rows. The result is then a query that gives all
         of its columns and the prediction, otherwise an expression to use in one's own.
-    classes : Classes, optional
-        The labels of the classes; by default the names of the outputs.
     output : int or str, optional
-        Of classes the one whose probability alone is said, in place of a class.
+        Which of several outputs of numbers; of classes the one whose probability alone
+        is predicted, in place of a class.
 
     Returns
     -------
@@ -107,36 +104,35 @@ def export_code(
     ...
     FROM "rows"
     """
-    summands = Summands(
-        trees=(_outputs(rest_of(tree)),),
-        constants=(0.0,) * tree.n_outputs,
-        names=_names(tree, language),
-        curved=None if tree.additive is None else tree,
+    name = _checked_name(language, function_name, precision, table)
+    view, classes, only = as_view(tree, output), None, None
+    if isinstance(view, ClassView):
+        view, classes = replace(view, only=None), view.classes
+        only = None if output is None else classes.position(output)
+    model = ExportedModel(
+        title=view.title,
+        trees=[[program_of(one, precision) for one in view.equations]],
+        constants=(0.0,) * len(view.equations),
+        loss=view.tree.loss,
+        classes=classes,
+        only=only,
     )
-    known = classes or Classes.of_tree(tree)
-    return _exported(
-        summands,
-        _answer(tree.loss, known, output),
-        language,
-        function_name=function_name,
-        precision=precision,
-        table=table,
-    )
+    if language == "python":
+        return python_code(model, name)
+    return sql_code(model, name, table)
 
 
 def export_sum(
     trees: Sequence[Tree],
     steps: Sequence[float],
-    language: Literal["python", "sql"] = "python",
     *,
     function_name: str | None = None,
     precision: int | None = None,
-    table: str | None = None,
-    loss: Loss | None = None,
+    loss: Loss = SQUARED_ERROR,
     classes: Classes | None = None,
     output: int | str | None = None,
 ) -> str:
-    """A weighted sum of hard trees as Python functions, or as SQL.
+    """Write a weighted sum of hard trees as Python functions.
 
     Parameters
     ----------
@@ -144,92 +140,34 @@ def export_sum(
         Of one schema; of a single output of numbers, or with the outputs of all
         classes.
     steps : sequence of float
-        What each counts.
-    language, function_name, precision, table
-        As in `export_code`.
+        Factors of the trees.
     loss : Loss, optional
-        That says what the sums mean; None: they predict.
-    classes, output
-        As in `export_code`.
-
-    Returns
-    -------
-    str
-        See `export_code`.
+        Meaning of the sums.
     """
+    name = _checked_name("python", function_name, precision, None)
     schema = trees[0].schema
-    each = zip(map(_outputs, trees), steps, strict=True)
-    summands = Summands(
-        trees=tuple(tuple(_scaled(tree, step) for tree in its) for its, step in each),
+    parts = []
+    for tree, step in zip(trees, steps, strict=True):
+        scales = tuple(step * scale for scale in schema.target_scales)
+        centers = (0.0,) * len(scales)
+        scaled = replace(schema, target_centers=centers, target_scales=scales)
+        outputs = [replace(tree, schema=scaled).output(i) for i in range(len(scales))]
+        parts.append([program_of(one, precision) for one in outputs])
+    model = ExportedModel(
+        title=" / ".join(schema.target_names),
+        trees=parts,
         constants=tuple(map(float, schema.target_centers)),
-        names=_names(replace(trees[0], loss=loss), language),
+        loss=loss,
+        classes=classes,
+        only=None if output is None or classes is None else classes.position(output),
     )
-    return _exported(
-        summands,
-        _answer(loss, classes, output),
-        language,
-        function_name=function_name,
-        precision=precision,
-        table=table,
-    )
+    return python_code(model, name)
 
 
-def _exported(
-    summands: Summands,
-    answer: Answer,
-    language: str,
-    *,
-    function_name: str | None,
-    precision: int | None,
-    table: str | None,
-) -> str:
-    name = checked_export(language, function_name, precision, table)
-    several = answer.classes is not None and len(summands.constants) > 1
-    if language == "python":
-        return python_code(summands, answer, name, precision)
-    if several and answer.which is None and table is None:
-        raise ValueError(
-            "An SQL expression has one value, and each of several classes has a "
-            "probability. Name a table with table= for a query that has a column for "
-            "each and the class, or one class with output=."
-        )
-    return sql_code(summands, answer, name, precision, table)
-
-
-def _answer(
-    loss: Loss | None, classes: Classes | None, output: int | str | None
-) -> Answer:
-    """What sums of a loss mean."""
-    if classes is None:
-        return Answer(link_of(loss))
-    which = None if output is None else classes.position(output)
-    return Answer(link_of(loss), classes, which)
-
-
-def _outputs(tree: Tree) -> tuple[Tree, ...]:
-    """Every output as a tree of that output alone."""
-    return tuple(tree.output(which) for which in range(tree.n_outputs))
-
-
-def _names(tree: Tree, language: str) -> tuple[str, ...]:
-    """What is predicted; in SQL the sums have columns, with names of their own."""
-    check_choice("language", language, ("python", "sql"))
-    if language == "python":
-        return tree.schema.target_names
-    return tuple(each.schema.target_name for each in _outputs(tree))
-
-
-def _scaled(tree: Tree, step: float) -> Tree:
-    """A tree that says its part of a sum, in the units of the target."""
-    scale = (step * tree.schema.target_scale,)
-    schema = replace(tree.schema, target_centers=(0.0,), target_scales=scale)
-    return replace(tree, schema=schema)
-
-
-def checked_export(
+def _checked_name(
     language: str, function_name: str | None, precision: int | None, table: str | None
 ) -> str:
-    """The name of the function or the column; errors for what cannot be."""
+    """Check the options, and choose the name of the function or column."""
     if precision is not None:
         checked_precision(precision)
     check_choice("language", language, ("python", "sql"))

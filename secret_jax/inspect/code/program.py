@@ -1,15 +1,17 @@
-"""What a program is made of in any language: conditions, values and their order."""
+"""Content of exported programs in any language: splits, models, order of nodes."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from secret_jax.inspect.code.threshold import exact_threshold
+from secret_jax.data.device import FAR
+from secret_jax.data.schema import TableSchema
+from secret_jax.inspect.classes import Classes
 from secret_jax.inspect.equations import (
     CategorySplit,
     LinearModel,
@@ -20,32 +22,86 @@ from secret_jax.inspect.equations import (
     split_in_original_units,
 )
 from secret_jax.inspect.rounding import rounded_model, rounded_output, rounded_split
+from secret_jax.losses.interface import Loss
 from secret_jax.tree.structure import Tree
 from secret_jax.tree.totals import leaves_below
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Program:
-    """A tree in the units of the data, with the numbers that are written.
+    """Splits and models of a tree of one output, with the numbers that are written.
 
     Attributes
     ----------
-    splits : dict of int to LinearSplit or CategorySplit
-        Of the inner nodes.
     models : dict of int to LinearModel
         Of the leaves. One without terms is a plain number, already clipped.
     low, high : float
         To which the mixture of the leaves is clipped; infinite where each leaf is.
     """
 
+    tree: Tree
     splits: dict[int, LinearSplit | CategorySplit]
     models: dict[int, LinearModel]
     low: float
     high: float
 
 
+class ExportedModel(NamedTuple):
+    """Trees that add up, and the meaning of their sums.
+
+    Attributes
+    ----------
+    title : str
+        Names of what is predicted.
+    trees : list of list of Program
+        For each tree its outputs.
+    constants : tuple of float
+        Added to each output.
+    loss : Loss
+        Its link gives the prediction.
+    classes : Classes or None
+        Of which the probabilities are predicted; None: numbers are.
+    only : int or None
+        The class whose probability alone is asked for.
+    """
+
+    title: str
+    trees: list[list[Program]]
+    constants: tuple[float, ...]
+    loss: Loss
+    classes: Classes | None
+    only: int | None
+
+    @property
+    def schema(self) -> TableSchema:
+        """Columns, which all trees share."""
+        return self.trees[0][0].tree.schema
+
+    @property
+    def programs(self) -> list[Program]:
+        """Programs of all trees and outputs."""
+        return [program for outputs in self.trees for program in outputs]
+
+    @property
+    def link(self) -> str:
+        """How predictions follow from the sums; see `Loss`."""
+        if self.loss.link is None:
+            raise ValueError(
+                f"{type(self.loss).__name__} does not say how predictions follow from "
+                "what its models say. Set its class attribute link to one of "
+                "'identity', 'exponential', 'softmax' and 'clip', if it is one of them."
+            )
+        return self.loss.link
+
+    @property
+    def labels(self) -> list[Any]:
+        """Classes as plain values."""
+        assert self.classes is not None
+        return [plain_category(label, "y") for label in self.classes.labels]
+
+
 class Step(NamedTuple):
-    """A line of a program of nested decisions.
+    """Line of a program of nested decisions.
 
     Attributes
     ----------
@@ -64,7 +120,7 @@ class Step(NamedTuple):
 
 
 def program_of(tree: Tree, precision: int | None = None) -> Program:
-    """What is written down of a tree.
+    """Convert a tree of one output to the numbers that are written.
 
     Parameters
     ----------
@@ -77,10 +133,12 @@ def program_of(tree: Tree, precision: int | None = None) -> Program:
     if precision is not None:
         spread = tree.schema.target_scale
         low, high = (rounded_output(v, spread, precision) for v in (low, high))
-    nodes = range(tree.n_nodes)
+    leaves = np.flatnonzero(tree.is_leaf).tolist()
+    inner = np.flatnonzero(~tree.is_leaf).tolist()
     return Program(
-        splits={n: _split(tree, n, precision) for n in nodes if not tree.is_leaf[n]},
-        models={n: _model(tree, n, precision) for n in nodes if tree.is_leaf[n]},
+        tree=tree,
+        splits={node: _split(tree, node, precision) for node in inner},
+        models={node: _model(tree, node, precision) for node in leaves},
         low=low,
         high=high,
     )
@@ -95,10 +153,10 @@ def _split(tree: Tree, node: int, precision: int | None) -> LinearSplit | Catego
     first, *others = split.terms
     if others or split.width > 0:
         return split
-    printed = rounded_split(split)
-    if first.whole and printed.threshold.is_integer():
-        return replace(split, threshold=printed.threshold)
-    return replace(split, threshold=exact_threshold(tree, node, split))
+    threshold = rounded_split(split).threshold
+    if not (first.whole and threshold.is_integer()):
+        threshold = exact_threshold(tree, node, split)
+    return replace(split, threshold=threshold)
 
 
 def _model(tree: Tree, node: int, precision: int | None) -> LinearModel:
@@ -111,8 +169,37 @@ def _model(tree: Tree, node: int, precision: int | None) -> LinearModel:
     return replace(model, intercept=constant, low=-math.inf, high=math.inf)
 
 
+def exact_threshold(tree: Tree, node: int, split: LinearSplit) -> float:
+    """Find the last float64 value of a split's one column that the tree sends left."""
+    (term,) = split.terms
+    direction = tree.direction[node, term.position]
+    sign = 1.0 if split.at_most else -1.0
+
+    def goes_left(value: float) -> bool:
+        with np.errstate(over="ignore"):
+            scaled = np.clip((sign * value - term.center) / term.spread, -FAR, FAR)
+            return bool(direction * np.float32(scaled) <= tree.threshold[node])
+
+    return sign * _last(goes_left)
+
+
+def _last(holds: Callable[[float], bool]) -> float:
+    """Largest float for which a condition holds that holds for all smaller ones."""
+
+    def value(rank: int) -> float:
+        # The bits of a float, read as an integer, are in the order of its size.
+        return math.copysign(float(np.int64(abs(rank)).view(np.float64)), rank)
+
+    most = int(np.finfo(np.float64).max.view(np.int64))
+    low, high = -most, most
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if holds(value(middle)) else (low, middle - 1)
+    return value(low)
+
+
 def decisions(tree: Tree) -> Iterator[Step]:
-    """The nodes in the order of a program: of two sides the smaller one is nested.
+    """Order the nodes for nested decisions: of two sides the smaller one is nested.
 
     The larger side follows it, at the depth of its parent. So the nesting grows with
     the logarithm of the number of leaves at most.
@@ -133,7 +220,7 @@ def decisions(tree: Tree) -> Iterator[Step]:
 
 
 def plain_category(category: Any, name: str) -> str | bool | int | float | None:
-    """A category as a plain value that can be written in any language.
+    """Convert a category to a plain value that can be written in any language.
 
     Raises
     ------

@@ -1,402 +1,346 @@
-"""Trees and what they add up to as Python functions that need nothing but Python."""
+"""Trees and their sums as Python functions that need nothing but Python."""
 
 from __future__ import annotations
 
+import keyword
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+import re
+import textwrap
+import unicodedata
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from secret_jax.data.attributes import DAYS
 from secret_jax.data.schema import TableSchema
-from secret_jax.inspect.code.answer import Answer, Summands
-from secret_jax.inspect.code.curves import WrittenCurve, written_curves
-from secret_jax.inspect.code.program import Program, decisions
-from secret_jax.inspect.code.python_phrases import (
-    clipped,
-    condition,
-    enclosed,
-    local_names,
-    share_left,
-    wrapped,
+from secret_jax.inspect.code.dialect import FIXED_SPACE, Dialect, added
+from secret_jax.inspect.code.program import (
+    ExportedModel,
+    Program,
+    decisions,
+    plain_category,
 )
 from secret_jax.inspect.equations import CategorySplit, LinearSplit
-from secret_jax.inspect.printing import counted, counted_leaves
+from secret_jax.inspect.printing import counted_leaves
 from secret_jax.tree.soft import HARD_LOGIT
-from secret_jax.tree.structure import Tree
 
-# What a part of a date is in Python; `secret_jax.data.attributes` makes the same parts.
-_PARTS = {
-    "year": "value.year",
-    "month": "value.month",
-    "weekday": "value.isoweekday()",
-    "hour": "value.hour + value.minute / 60 + value.second / 3600",
-    DAYS: "value.toordinal() - 719163",
-}
-_CURVE = (
-    "def curve(value, points):",
-    "    before, low = points[0]",
-    "    if value <= before:",
-    "        return low",
-    "    for place, high in points[1:]:",
-    "        if value <= place:",
-    "            return low + (value - before) / (place - before) * (high - low)",
-    "        before, low = place, high",
-    "    return low",
-    "",
-    "",
-)
+_WIDTH = 88  # characters in a line, as most formatters have it
+# Names that the functions use: neither they nor a variable may have such a name.
+TAKEN = {"row", "columns", "min", "max", "float", "exp", "gate", "clip", "total"}
+TAKEN |= {"missing", "number", "calendar", "datetime", "dict", "zip", "sum", "score"}
+TAKEN |= {"scores", "odds", "chance", "chances", "isinstance", "getattr"}
 # Log-odds beyond are chances of 0 and 1; expected counts stay below e^30, as in
 # `secret_jax.losses.numbers.Poisson`.
 _MOST_LOG_ODDS, _MOST_LOG_COUNT = 700.0, 30.0
+# The parts of a date are those that `secret_jax.data.attributes` makes.
+_HELPERS = {
+    "calendar": f"""\
+def calendar(value, part):
+    if value is None or value != value:
+        return None
+    if isinstance(value, str):
+        value = datetime.fromisoformat(value)
+    if part == "hour":
+        if not isinstance(value, datetime):
+            return 0.0
+        return value.hour + value.minute / 60 + value.second / 3600
+    if part == "weekday":
+        return value.isoweekday()
+    if part == {DAYS!r}:
+        return value.toordinal() - 719163
+    return getattr(value, part)  # year, month
+""",
+    "gate": f"""\
+def gate(distance):
+    return 1.0 / (1.0 + exp(-clip(distance, -{HARD_LOGIT!r}, {HARD_LOGIT!r})))
+""",
+    "clip": """\
+def clip(value, low, high):
+    return min(max(value, low), high)
+""",
+    "number": """\
+def number(value, mean):
+    return mean if missing(value) else float(value)
+""",
+    "missing": """\
+def missing(value):
+    return value is None or value != value
+""",
+}
 
 
-def python_code(
-    summands: Summands, answer: Answer, function_name: str, precision: int | None
-) -> str:
-    """The source of the functions; see `secret_jax.inspect.code.export.export_code`."""
-    start, curves = (
-        (0.0, [])
-        if summands.curved is None
-        else written_curves(summands.curved, precision)
-    )
-    programs = summands.programs(precision)
-    schema = summands.trees[0][0].schema
-    every = [_columns_used(its) for its in programs]
-    used = _all_used(every, curves)
-    any_used = bool(used.numbers or used.categories or used.missing)
-    names = local_names(schema.names, (function_name, function_name + "_proba"))
-    lines = list(_helpers(summands, programs, answer, used, any_used))
-    if any(curve.points for curve in curves):
-        lines += _CURVE
-    trees = [its[0] for its in summands.trees]
-    own = len(trees) > 1 or curves or answer != Answer()
-    calls = []
-    for i, (tree, its, columns) in enumerate(zip(trees, programs, every, strict=True)):
-        calls.append(f"tree_{i}({', '.join(_arguments(schema, names, columns))})")
-        if own:
-            lines += [f"def {calls[-1]}:", *_body(tree, its, names), "", ""]
-    with_all = answer.classes is not None and answer.which is None
+def python_code(model: ExportedModel, function_name: str) -> str:
+    """Write the functions; see `secret_jax.inspect.code.export.export_code`."""
+    functions = (function_name, function_name + "_proba")
+    python = _Python(model.schema, functions)
+    variables = _variables(python, model.programs)
+    arguments = ", ".join(variable for variable, _ in variables)
+    whole = len(model.trees) == 1 and model.link == "identity" and not model.classes
+    lines: list[str] = []
+    calls = [f"tree_{i}({arguments})" for i in range(0 if whole else len(model.trees))]
+    for call, outputs in zip(calls, model.trees, strict=False):
+        lines += [f"def {call}:", *_body(python, outputs), "", ""]
+    with_all = model.classes is not None and model.only is None
     lines += [
-        f"def {function_name}{'_proba' if with_all else ''}(row=None, /, **columns):",
-        f"    # {_summary(summands, curves)}",
+        f"def {functions[with_all]}(row=None, /, **columns):",
+        f"    # {_summary(model)}",
         "    # Columns come as keyword arguments or as one dict; others are ignored.",
     ]
-    if any_used:
+    if variables:
         lines.append("    row = columns if row is None else row")
-    lines += _variables(trees[0], names, used)
-    if not own:
-        return "\n".join([*lines, *_body(trees[0], programs[0], names)]) + "\n"
-    constants = [start + constant for constant in summands.constants]
-    lines += _total(constants, curves, calls, names)
-    lines += _answered(answer, len(constants))
+    lines += [f"    {variable} = {value}" for variable, value in variables]
+    if whole:
+        lines += _body(python, model.trees[0])
+    else:
+        lines += [*_total(model.constants, calls), *_answer(model)]
     if with_all:
-        lines += ["", "", *_class_of(answer, function_name)]
-    return "\n".join(lines) + "\n"
+        lines += ["", "", *_class_function(model, function_name)]
+    code = "\n".join(lines) + "\n"
+    return (_helpers(code) + code).replace(FIXED_SPACE, " ")
 
 
-def _summary(summands: Summands, curves: Sequence[WrittenCurve]) -> str:
-    """What is predicted, and by what, on one line."""
-    n_trees, first = len(summands.trees), summands.trees[0][0]
-    by = f"a tree of {counted_leaves(first.n_leaves)}"
-    if n_trees > 1:
-        by = f"{n_trees} trees that add up"
-    if curves:
-        by = f"{counted(len(curves), 'curve', 'curves')} and {by}"
-    return " ".join(f"{' / '.join(summands.names)}: {by}.".split())
+class _Python(Dialect):
+    """Python with a variable for every column."""
+
+    logical_or, logical_and, logical_not = "or", "and", "not"
+
+    def __init__(self, schema: TableSchema, functions: Sequence[str]):
+        self.schema = schema
+        self.names = _local_names(schema.names, functions)
+
+    def number(self, value: float) -> str:
+        return repr(value)
+
+    def column(self, name: str, mean: float | None = None) -> str:
+        del mean  # in the variable already
+        return self.names[name]
+
+    def filled(self, name: str, missing_as: float) -> str:
+        return f"({missing_as!r} if {self.missing(name)} else {self.column(name)})"
+
+    def missing(self, name: str) -> str:
+        return f"{self.names[name]}_missing"
+
+    def member(
+        self, name: str, categories: Sequence[Any], inside: bool, or_missing: bool
+    ) -> str:
+        del or_missing  # None is one of the categories
+        listed = [_literal(category, name) for category in categories]
+        if len(listed) == 1:
+            return f"{self.column(name)} {'==' if inside else '!='} {listed[0]}"
+        word = "in" if inside else "not in"
+        return f"{self.column(name)} {word} ({', '.join(listed)})"
+
+    def indicator(self, condition: str) -> str:
+        return f"({condition})"
+
+    def sigmoid(self, distance: str) -> str:
+        return f"gate({distance})"
+
+    def clip(self, value: str, low: float, high: float) -> str:
+        return f"clip({value}, {low!r}, {high!r})"
 
 
-def _total(
-    constants: list[float],
-    curves: Sequence[WrittenCurve],
-    calls: Sequence[str],
-    names: dict[str, str],
-) -> Iterator[str]:
-    """The sum, or of several outputs the list of their sums."""
-    if len(constants) > 1:
-        first, *others = calls
-        if any(constants):
-            yield f"    scores = {constants!r}"
-            others = calls
+def _literal(category: Any, name: str) -> str:
+    return repr(plain_category(category, name)).replace(" ", FIXED_SPACE)
+
+
+def _variables(python: _Python, programs: Sequence[Program]) -> list[tuple[str, str]]:
+    """Variables of the columns that are used, with their values."""
+    schema = python.schema
+    numbers: dict[str, float | None] = {}
+    categories, missing = set(), set()
+    for program in programs:
+        for part in (*program.splits.values(), *program.models.values()):
+            if isinstance(part, CategorySplit):
+                categories.add(part.name)
+                continue
+            for term in part.terms:
+                if term.asks == "number":
+                    numbers[term.name] = term.missing_as
+                else:
+                    (categories if term.asks == "category" else missing).add(term.name)
+            if isinstance(part, LinearSplit) and part.missing_left is not None:
+                missing.add(part.terms[0].name)
+    variables = []
+    for position, name in enumerate(schema.names):
+        held, value = _held(schema, position), None
+        if name in numbers:
+            mean = numbers[name]
+            value = f"float({held})" if mean is None else f"number({held}, {mean!r})"
+        elif name in categories:
+            value = f"None if missing({held}) else {held}"
+            value = value if schema.allow_missing else held
+        if value is not None:
+            variables.append((python.column(name), value))
+        if name in missing:
+            variables.append((python.missing(name), f"missing({held})"))
+    return variables
+
+
+def _held(schema: TableSchema, position: int) -> str:
+    """Write what a row holds: a part of a date, the place of a category, or a value."""
+    column, part, levels = schema.origin(position)
+    if part:
+        return f"calendar(row[{column!r}], {part!r})"
+    if levels:
+        places = {level: float(place) for place, level in enumerate(levels)}
+        return f"{places!r}.get(row[{column!r}])"
+    return f"row[{column!r}]"
+
+
+def _body(python: _Python, outputs: Sequence[Program]) -> Iterator[str]:
+    """Write the lines that return the value of a tree, or one for each output."""
+    tree = outputs[0].tree
+    if tree.is_soft:
+        yield from _mixture(python, outputs)
+        return
+    for step in decisions(tree):
+        indent = "    " * (step.depth + 1)
+        if step.nested is None:
+            values = [
+                python.clipped(
+                    python.equation(program, step.node),
+                    program.models[step.node].low,
+                    program.models[step.node].high,
+                )
+                for program in outputs
+            ]
+            yield from _wrapped(indent, "return ", ", ".join(values))
         else:
-            yield f"    scores = {first}"
-        for call in others:
-            yield f"    scores = [a + b for a, b in zip(scores, {call})]"
+            asked = python.condition(outputs[0].splits[step.node], step.nested)
+            yield from _wrapped(indent, "if ", asked, ":")
+
+
+def _mixture(python: _Python, outputs: Sequence[Program]) -> Iterator[str]:
+    """Write the gates, then the sums over the leaves."""
+    for node, split in outputs[0].splits.items():
+        yield from _wrapped("    ", f"left_{node} = ", python.share_left(split))
+    totals = []
+    for output, program in enumerate(outputs):
+        values = []
+        for leaf, model in program.models.items():
+            value = python.equation(program, leaf)
+            value = f"({value})" if math.isinf(model.low) and model.terms else value
+            values.append((leaf, python.clipped(value, model.low, model.high)))
+        total, sign = f"total_{output}", "="
+        for product in python.mixture_terms(program, "left_", values):
+            yield from _wrapped("    ", f"{total} {sign} ", product)
+            sign = "+="
+        totals.append(python.clipped(total, program.low, program.high))
+    yield f"    return {', '.join(totals)}"
+
+
+def _summary(model: ExportedModel) -> str:
+    """Write what is predicted, and by what, on one line."""
+    by = f"{len(model.trees)} trees that add up"
+    if len(model.trees) == 1:
+        by = f"a tree of {counted_leaves(model.trees[0][0].tree.n_leaves)}"
+    return " ".join(f"{model.title}: {by}.".split())
+
+
+def _total(constants: Sequence[float], calls: Sequence[str]) -> Iterator[str]:
+    """Write the sum, or of several outputs the list of their sums."""
+    if len(constants) == 1:
+        yield f"    total = {float(constants[0])!r}"
+        yield from (f"    total += {call}" for call in calls)
         return
-    yield f"    total = {constants[0]!r}"
-    for curve in curves:
-        yield from wrapped(["total +=", *_curve(curve, names[curve.name])], "    ")
+    yield f"    scores = {[*map(float, constants)]!r}"
     for call in calls:
-        yield f"    total += {call}"
+        yield f"    scores = [a + b for a, b in zip(scores, {call})]"
 
 
-def _curve(curve: WrittenCurve, column: str) -> list[str]:
-    """What a curve adds, in parts."""
-    if not curve.points:
-        listed = [f"{each!r}: {value!r}," for each, value in curve.categories]
-        return enclosed("{", listed, f"}}.get({column}, 0.0)")
-    points = [f"({place!r}, {value!r})," for place, value in curve.points]
-    parts = [f"curve({column},", *enclosed("(", points, "))")]
-    if curve.missing is not None:
-        parts = [f"({curve.missing!r} if {column}_missing else", *parts]
-        parts[-1] += ")"
-    return parts
-
-
-def _answered(answer: Answer, n_outputs: int) -> Iterator[str]:
-    """What is made of the sums, and returned."""
-    if answer.classes is None:
+def _answer(model: ExportedModel) -> Iterator[str]:
+    """Write the prediction that follows from the sums."""
+    if model.classes is None:
         limited = f"exp(min(total, {_MOST_LOG_COUNT}))"
-        yield f"    return {limited if answer.link == 'exponential' else 'total'}"
+        yield f"    return {limited if model.link == 'exponential' else 'total'}"
         return
-    labels, soft = answer.labels, answer.link == "softmax"
-    if n_outputs == 1:
+    if len(model.constants) == 1:
         most = _MOST_LOG_ODDS
-        logistic = f"1.0 / (1.0 + exp(-min(max(total, -{most}), {most})))"
-        yield f"    chance = {logistic if soft else 'min(max(total, 0.0), 1.0)'}"
-        chances = ["1.0 - chance", "chance"]
-        if answer.which is not None:
-            yield f"    return {chances[answer.which]}"
-            return
-        pairs = zip(labels, chances, strict=True)
-        inside = ", ".join(f"{label!r}: {chance}" for label, chance in pairs)
-        yield f"    return {{{inside}}}"
-        return
-    if soft:
+        chance = "clip(total, 0.0, 1.0)"
+        if model.link == "softmax":
+            chance = f"1.0 / (1.0 + exp(-clip(total, -{most}, {most})))"
+        yield f"    chance = {chance}"
+        yield "    chances = [1.0 - chance, chance]"
+    elif model.link == "softmax":
         yield "    odds = [exp(score - max(scores)) for score in scores]"
         yield "    chances = [each / sum(odds) for each in odds]"
     else:
-        yield "    chances = [min(max(score, 0.0), 1.0) for score in scores]"
-    if answer.which is not None:
-        yield f"    return chances[{answer.which}]"
+        yield "    chances = [clip(score, 0.0, 1.0) for score in scores]"
+    if model.only is not None:
+        yield f"    return chances[{model.only}]"
         return
-    listed = enclosed("(", [f"{label!r}," for label in labels], "),")
-    yield from wrapped(["return dict(zip(", *listed, "chances))"], "    ")
+    labels = ", ".join(_literal(label, "y") for label in model.labels)
+    yield from _wrapped("    ", "return ", f"dict(zip(({labels}), chances))")
 
 
-def _class_of(answer: Answer, function_name: str) -> Iterator[str]:
-    """The function that says a class."""
-    assert answer.classes is not None
+def _class_function(model: ExportedModel, function_name: str) -> Iterator[str]:
+    """Write the function that predicts a class."""
+    assert model.classes is not None
     yield f"def {function_name}(row=None, /, **columns):"
     yield f"    chances = {function_name}_proba(row, **columns)"
-    if answer.classes.costs is None:
+    if model.classes.costs is None:
         yield "    return max(chances, key=chances.get)"
         return
     yield "    # What each class costs on average if it is named."
     yield "    costs = {"
-    for column, label in enumerate(answer.labels):
+    for label, costs in zip(model.labels, model.classes.costs.T.tolist(), strict=True):
         terms = [
-            f"{cost!r} * chances[{other!r}]"
-            for other, cost in zip(
-                answer.labels, answer.classes.costs[:, column].tolist(), strict=True
-            )
+            f"{cost!r} * chances[{_literal(other, 'y')}]"
+            for other, cost in zip(model.labels, costs, strict=True)
             if cost
         ]
-        yield f"        {label!r}: {' + '.join(terms) or '0.0'},"
+        yield f"        {label!r}: {added(terms or ['0.0'])},"
     yield from ("    }", "    return min(costs, key=costs.get)")
 
 
-def _arguments(schema: TableSchema, names: dict[str, str], used: _Used) -> list[str]:
-    """The variables that a part of the function reads."""
-    return [
-        names[name] + ending
-        for name in schema.names
-        for ending, columns in (
-            ("", {*used.numbers, *used.categories}),
-            ("_missing", used.missing),
+def _helpers(code: str) -> str:
+    """Write the imports and functions that code calls."""
+    helpers = ""
+    for name, text in _HELPERS.items():
+        if f"{name}(" in code + helpers:
+            helpers += text + "\n\n"
+    imports = [
+        line
+        for name, line in (
+            ("exp(", "from math import exp"),
+            ("datetime.", "from datetime import datetime"),
         )
-        if name in columns
+        if name in helpers + code
     ]
+    return "".join(f"{line}\n" for line in imports) + "\n\n" * bool(imports) + helpers
 
 
-class _Used(NamedTuple):
-    """Columns that the function reads.
-
-    Attributes
-    ----------
-    numbers : dict of str to float or None
-        Columns of numbers, with what missing ones count as.
-    categories : set of str
-        Columns of categories.
-    missing : set of str
-        Columns that are asked whether they are missing.
-    """
-
-    numbers: dict[str, float | None]
-    categories: set[str]
-    missing: set[str]
-
-
-def _columns_used(programs: Iterable[Program]) -> _Used:
-    """Those of a tree; its programs have the same splits."""
-    used = _Used({}, set(), set())
-    for program in programs:
-        for part in (*program.splits.values(), *program.models.values()):
-            if isinstance(part, CategorySplit):
-                used.categories.add(part.name)
-                continue
-            for term in part.terms:
-                if term.asks == "number":
-                    used.numbers[term.name] = term.missing_as
-                else:
-                    asked = used.categories if term.asks == "category" else used.missing
-                    asked.add(term.name)
-            if isinstance(part, LinearSplit) and part.missing_left is not None:
-                used.missing.add(part.terms[0].name)
-    return used
+def _local_names(names: Sequence[str], functions: Sequence[str]) -> dict[str, str]:
+    """Choose a variable for every column."""
+    taken = TAKEN | {*functions}
+    local = {}
+    for name in names:
+        # Python itself reads names in this form: others would become one variable.
+        plain = unicodedata.normalize("NFKC", name)
+        # A letter, digit or mark may follow a letter; what else \w takes may not.
+        variable = "".join(c if f"x{c}".isidentifier() else "_" for c in plain)
+        if not variable.isidentifier() or keyword.iskeyword(variable):
+            variable = "x_" + variable
+        while {variable, f"{variable}_missing"} & taken or re.fullmatch(
+            r"(left|tree|total)_\d+", variable
+        ):
+            variable += "_"
+        taken |= {variable, f"{variable}_missing"}
+        local[name] = variable
+    return local
 
 
-def _all_used(every: Iterable[_Used], curves: Iterable[WrittenCurve]) -> _Used:
-    used = _Used({}, set(), set())
-    for own in every:
-        used.numbers.update(own.numbers)
-        used.categories.update(own.categories)
-        used.missing.update(own.missing)
-    for curve in curves:
-        if curve.points:
-            used.numbers[curve.name] = curve.missing_as
-            used.missing.update({curve.name} if curve.missing is not None else ())
-        else:
-            used.categories.add(curve.name)
-    return used
-
-
-def _helpers(
-    summands: Summands,
-    programs: Sequence[Sequence[Program]],
-    answer: Answer,
-    used: _Used,
-    any_used: bool,
-) -> Iterator[str]:
-    """The functions that the function calls."""
-    schema = summands.trees[0][0].schema
-    soft = any(its[0].is_soft for its in summands.trees)
-    ranges = [
-        part.low
-        for its in programs
-        for program in its
-        for part in (program, *program.models.values())
-    ]
-    parts = {
-        part[len(name) + 2 : -1]
-        for name, its in schema.dates
-        for part in its
-        if part in used.numbers or part in used.missing
-    }
-    if parts:
-        yield from ("from datetime import datetime", "", "")
-        yield from (
-            "def calendar(value, part):",
-            "    if value is None or value != value:",
-        )
-        yield "        return None"
-        yield "    if isinstance(value, str):"
-        yield "        value = datetime.fromisoformat(value)"
-        for part, text in _PARTS.items():
-            if part == "hour":
-                text = f"{text} if isinstance(value, datetime) else 0.0"
-            if part in parts:
-                yield from (f"    if part == {part!r}:", f"        return {text}")
-        yield from ("", "")
-    if soft or answer.link in ("softmax", "exponential"):
-        yield from ("from math import exp", "", "")
-    if soft:
-        limit = repr(HARD_LOGIT)
-        share = f"1.0 / (1.0 + exp(-min(max(distance, -{limit}), {limit})))"
-        yield from ("def gate(distance):", f"    return {share}", "", "")
-    if any(map(math.isfinite, ranges)):
-        clipped = "min(max(value, low), high)"
-        yield from ("def clip(value, low, high):", f"    return {clipped}", "", "")
-    if schema.allow_missing and any_used:
-        missing = "value is None or value != value"
-        yield from ("def missing(value):", f"    return {missing}", "", "")
-        if used.numbers:
-            number = "mean if missing(value) else float(value)"
-            yield from ("def number(value, mean):", f"    return {number}", "", "")
-
-
-def _variables(tree: Tree, names: dict[str, str], used: _Used) -> Iterator[str]:
-    """What the row holds in the columns that are used."""
-    for position, name in enumerate(tree.schema.names):
-        held = _held(tree.schema, position)
-        if name in used.numbers:
-            mean = used.numbers[name]
-            value = f"float({held})" if mean is None else f"number({held}, {mean!r})"
-            yield f"    {names[name]} = {value}"
-        elif name in used.categories:
-            if tree.schema.allow_missing:
-                yield f"    {names[name]} = None if missing({held}) else {held}"
-            else:
-                yield f"    {names[name]} = {held}"
-        if name in used.missing:
-            yield f"    {names[name]}_missing = missing({held})"
-
-
-def _held(schema: TableSchema, position: int) -> str:
-    """What a row holds in a column: a part of a date, or the place of a category."""
-    name = schema.names[position]
-    for column, parts in schema.dates:
-        if name in parts:
-            return f"calendar(row[{column!r}], {name[len(column) + 2 : -1]!r})"
-    levels = dict(schema.levels).get(position)
-    if levels is not None:
-        places = {level: float(place) for place, level in enumerate(levels)}
-        return f"{places!r}.get(row[{name!r}])"
-    return f"row[{name!r}]"
-
-
-def _body(
-    tree: Tree, programs: Sequence[Program], names: dict[str, str]
-) -> Iterator[str]:
-    """The lines that return what a tree says: a number, or one for each output."""
-    return (_mixture if tree.is_soft else _decisions)(tree, programs, names)
-
-
-def _decisions(
-    tree: Tree, programs: Sequence[Program], names: dict[str, str]
-) -> Iterator[str]:
-    """If, return, if, return ..."""
-    for step in decisions(tree):
-        indent = "    " * (step.depth + 1)
-        if step.nested is None:
-            each = [clipped(program.models[step.node], names) for program in programs]
-            yield from wrapped(["return", *_together(each)], indent)
-        else:
-            parts = condition(programs[0].splits[step.node], step.nested, names)
-            yield from wrapped(["if", *parts[:-1], parts[-1] + ":"], indent)
-
-
-def _together(each: Sequence[list[str]]) -> list[str]:
-    """One value, or several as a tuple, in parts."""
-    if len(each) == 1:
-        return each[0]
-    listed = [part for value in each for part in enclosed("", value, ",")]
-    return enclosed("(", listed, ")")
-
-
-def _mixture(
-    tree: Tree, programs: Sequence[Program], names: dict[str, str]
-) -> Iterator[str]:
-    """Shares of the nodes, from the root down, then the sums over the leaves."""
-
-    def share(node: int) -> str:
-        parent = int(tree.parent[node])
-        goes_left = tree.left[parent] == node
-        way = f"left_{parent}" if goes_left else f"(1.0 - left_{parent})"
-        return f"share_{parent} * {way}" if parent else way
-
-    for node, split in programs[0].splits.items():
-        if node:
-            yield f"    share_{node} = {share(node)}"
-        yield from wrapped([f"left_{node} =", *share_left(split, names)], "    ")
-    totals = []
-    for output, program in enumerate(programs):
-        total, sign = "total" if len(programs) == 1 else f"total_{output}", "="
-        for node, model in program.models.items():
-            value = clipped(model, names)
-            if len(value) > 1 and not value[0].startswith("clip("):
-                value = enclosed("(", value, ")")
-            yield from wrapped([f"{total} {sign} {share(node)} *", *value], "    ")
-            sign = "+="
-        bounded = f"clip({total}, {program.low!r}, {program.high!r})"
-        totals.append([total if math.isinf(program.low) else bounded])
-    yield f"    return {' '.join(_together(totals))}"
+def _wrapped(indent: str, before: str, text: str, after: str = "") -> list[str]:
+    """Write a statement in lines; brackets let a long one end within it."""
+    line = f"{indent}{before}{text}{after}"
+    if len(line) <= _WIDTH:
+        return [line]
+    return textwrap.wrap(
+        f"{before}({text}){after}",
+        max(_WIDTH, len(indent) + _WIDTH // 2),
+        initial_indent=indent,
+        subsequent_indent=indent + "    ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

@@ -23,7 +23,6 @@ from secret_jax.inspect.printing import counted, number, quoted
 _SIGNS = "PuOr"  # colours of effects, from below zero to above it
 _MOST_NUMBERS = 12  # classes beside each other whose coefficients are written out
 _MOST_CLASSES = 16  # of which bars are drawn
-_PALEST = 0.25  # strength of a colour where no class is likelier than others
 _LEAST_SHARE = 0.005  # of a class whose bar is drawn
 
 
@@ -126,35 +125,3 @@ def _draw_shares(
     ax.set_ylim(len(order) - 0.4, -0.6)
     ax.set_xlabel("share of the rows, and mean probability", fontsize=FONT_SIZE)
     ax.legend(fontsize=TICK_SIZE, frameon=False, loc="lower right")
-
-
-def draw_legend(ax: Any, colors: list[str], names: list[str], **options: Any) -> None:
-    """Which colour is which class."""
-    from matplotlib.patches import Patch
-
-    patches = [
-        Patch(facecolor=color, edgecolor="0.15", linewidth=0.4, label=name)
-        for color, name in zip(colors, names, strict=True)
-    ]
-    options = {"frameon": False, **options}
-    legend = ax.legend(handles=patches, fontsize=TICK_SIZE, **options)
-    for text in legend.get_texts():
-        text.set_parse_math(False)
-
-
-BESIDE: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}
-
-
-def class_image(view: ClassView, probability: np.ndarray) -> np.ndarray:
-    """Colours of the likeliest classes, the paler the less likely, (..., 3)."""
-    likeliest = probability.argmax(axis=-1)
-    n_classes = len(view.names)
-    sure = (probability.max(axis=-1) - 1 / n_classes) / (1 - 1 / n_classes)
-    colors = np.array([channels(color) for color in view.colors])
-    strength = _PALEST + (1 - _PALEST) * sure[..., None]
-    return 1.0 + strength * (colors[likeliest] - 1.0)
-
-
-def channels(color: str) -> list[float]:
-    """Red, green and blue of "#rrggbb", from 0 to 1."""
-    return [int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)]

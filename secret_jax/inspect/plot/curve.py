@@ -1,4 +1,4 @@
-"""The fitted curve over one column of numbers."""
+"""The fitted curve over one column of numbers, or marks over categories."""
 
 from __future__ import annotations
 
@@ -8,146 +8,160 @@ from typing import Any
 import numpy as np
 
 from secret_jax.inspect.class_view import ClassView
-from secret_jax.inspect.plot.classes import BESIDE, draw_legend
 from secret_jax.inspect.plot.layout import with_short_names
-from secret_jax.inspect.plot.paint import FAINT
-from secret_jax.inspect.plot.shown import Slice
-from secret_jax.inspect.plot.slices import Strip
+from secret_jax.inspect.plot.paint import FAINT, draw_legend
+from secret_jax.inspect.plot.slices import MOST_POINTS, Slice
 from secret_jax.inspect.plot.style import (
     DARK_COLOR,
     FONT_SIZE,
     MIDDLE_COLOR,
+    evenly_spaced,
     open_frame,
+    round_marks,
 )
 from secret_jax.inspect.tree_view import TreeView
+from secret_jax.tree.routing import apply
+from secret_jax.tree.structure import Tree
 
-_CURVE_POINTS = 1001  # between two jumps
-_AVERAGED_POINTS = 201  # for all rows of the mean
-_JUMP = 1e-4  # of the way between two jumps: where a curve ends before one
-_FAR_STRIDE = 25  # of the points whose distance from rows is measured
-_SHORTEST_SIDE = 0.04  # below which a leaf has no room for its number
-_LABEL_HEIGHT, _LABEL_WIDTH = 0.985, 0.07  # of the axes
-_BELOW_TICKS = 0.05  # of the axes: what ticks of rows at the upper edge take
+_POINTS, _AVERAGED_POINTS = 1001, 201
+_SHORTEST_SIDE, _LABEL_WIDTH = 0.04, 0.07  # of a leaf's number, of the axes
 
 
-def draw_curve(axes: Any, picture: Slice) -> bool:
-    """Draw a slice of one column; whether parts of it are far from all rows."""
-    tree, rows, side = picture.tree, picture.rows, picture.box[0]
-    center, scale = picture.center[0], picture.scale[0]
-    draw_values, draw_rows = drawers(picture.view)
+def draw_curve(axes: Any, picture: Slice) -> list[str]:
+    """Draw a slice of one column of numbers; what is to be said of it."""
+    (side,), rows, tree = picture.sides, picture.rows, picture.tree
+    view = picture.view
+    of_classes = isinstance(view, ClassView)
     if rows is not None:
-        chosen, at, lacks = picture.points()
+        chosen = evenly_spaced(len(rows.target), MOST_POINTS)
         alpha = np.where(picture.elsewhere()[chosen], 0.4 * FAINT, 0.6)
-        for those, marker in ((~lacks, "o"), (lacks, "^")):
-            if those.any():
-                own = rows.target[chosen][those]
-                draw_rows(axes, at[those, 0], own, alpha[those], marker)
-    # Over a strip of no height, every split is a point.
-    strip = Strip(tree, picture.base, picture.positions[0], side)
-    cuts = strip.cuts if picture.averaged is None else []
-    for place, soft in cuts:
-        axes.axvline(
-            center + scale * place,
-            color="0.65",
-            lw=0.9,
-            ls="--" if soft else "-",
-            zorder=0,
-        )
-    n_points = _CURVE_POINTS if picture.averaged is None else _AVERAGED_POINTS
-    ends = [side[0], *sorted(place for place, soft in cuts if not soft), side[1]]
-    any_far = False
-    for low, high in pairwise(ends):
-        # Not quite to the ends: a hard split is a jump, not a steep line.
-        inside = low + (high - low) * np.linspace(_JUMP, 1 - _JUMP, n_points)
-        value = picture.predict(inside[:, None])
-        coarse = np.arange(0, n_points, _FAR_STRIDE)
-        far = picture.far(inside[coarse, None])
-        far = far[np.arange(n_points) // _FAR_STRIDE]
-        any_far |= bool(far.any())
-        for hidden, line in ((far, "-"), (~far, ":")):
+        _draw_rows(axes, picture, chosen, alpha)
+    place = side.places(_POINTS if picture.averaged is None else _AVERAGED_POINTS)
+    value, far = picture.predicted([place]), picture.far([place])
+    ends = [0, len(place)]
+    if picture.averaged is None:
+        leaf = apply(tree, picture.table([place]))
+        changes = np.flatnonzero(leaf[1:] != leaf[:-1]) + 1
+        parts = [(tree, leaf[at - 1], leaf[at]) for at in changes]
+        soft = np.array([tree.gate_width[_parting(*one)] > 0 for one in parts], bool)
+        for at, gate in zip(changes, soft, strict=True):
+            style: dict[str, Any] = {"ls": "--" if gate else "-", "zorder": 0}
+            axes.axvline(place[at - 1 : at + 1].mean(), color="0.65", lw=0.9, **style)
+        _number_intervals(axes, place, leaf, changes, of_classes and rows is not None)
+        # A hard split is a jump, not a steep line.
+        ends = [0, *changes[~soft].tolist(), len(place)]
+    for first, last in pairwise(ends):
+        part = slice(first, last)
+        for hidden, line in ((far[part], "-"), (~far[part], ":")):
             if not hidden.all():
-                shown = value.copy()
+                shown = value[part].astype(float)
                 shown[hidden] = np.nan
-                draw_values(axes, center + scale * inside, shown, line)
-    top, height = axes.get_xaxis_transform(), _LABEL_HEIGHT
-    if rows is not None and isinstance(picture.view, ClassView):
-        height -= _BELOW_TICKS
-    reached = -np.inf
-    for node, low, high in sorted(strip.leaves, key=lambda leaf: leaf[1]):
-        middle = (low + high) / 2
-        room = _LABEL_WIDTH * np.ptp(side)
-        if (
-            picture.averaged is None
-            and high - low > _SHORTEST_SIDE * np.ptp(side)
-            and middle - reached > room
-        ):
-            reached = middle
-            axes.text(
-                center + scale * middle,
-                height,
-                f"[{node}]",
-                transform=top,
-                fontsize=FONT_SIZE,
-                color="0.35",
-                ha="center",
-                va="top",
-            )
-    axes.set_xlim(*(center + scale * side))
-    axes.set_ylabel(picture.view.target, fontsize=FONT_SIZE, parse_math=False)
-    if isinstance(picture.view, ClassView):
+                _draw_values(axes, view, place[part], shown, line)
+    axes.set_xlim(*side.ends)
+    axes.set_ylabel(view.target, fontsize=FONT_SIZE, parse_math=False)
+    round_marks(axes.yaxis, 7)
+    if isinstance(view, ClassView):
         axes.set_ylim(0.0, None)
-        if not picture.view.of_two:
-            view = with_short_names(picture.view)
-            draw_legend(axes, view.colors, list(view.names), **BESIDE)
+        if not view.of_two:
+            draw_legend(axes, with_short_names(view), beside=True)
     open_frame(axes)
-    return any_far
+    return ["dotted: far from every row given"] if far.any() else []
 
 
-def drawers(view: TreeView) -> tuple[Any, Any]:
-    """What draws predictions along a curve, and what draws rows at their places."""
+def _parting(tree: Tree, one: int, other: int) -> int:
+    """Find the node where the ways to two leaves part."""
+    while one != other:
+        if tree.depth[one] >= tree.depth[other]:
+            one = tree.parent[one]
+        else:
+            other = tree.parent[other]
+    return int(one)
 
-    def number_rows(
-        axes: Any, place: Any, target: Any, alpha: Any, marker: str
-    ) -> None:
-        axes.scatter(
-            place,
-            target,
-            s=10 if marker == "o" else 16,
-            marker=marker,
-            color="0.6",
-            linewidths=0,
-            alpha=alpha,
-            clip_on=marker == "o",
-        )
 
-    def number_values(axes: Any, place: Any, value: Any, line: str) -> None:
-        axes.plot(place, value, line, color=MIDDLE_COLOR, lw=2)
+def _number_intervals(
+    axes: Any, place: np.ndarray, leaf: np.ndarray, changes: np.ndarray, lower: bool
+) -> None:
+    """Write the numbers of leaves above a curve, where there is room for them."""
+    top, reached = axes.get_xaxis_transform(), -np.inf
+    ends = [0, *changes.tolist(), len(place)]
+    for first, last in pairwise(ends):
+        middle = (first + last - 1) / 2
+        room = (middle - reached) > _LABEL_WIDTH * len(place)
+        if room and last - first > _SHORTEST_SIDE * len(place):
+            reached = middle
+            at = np.interp(middle, np.arange(len(place)), place)
+            style = {"fontsize": FONT_SIZE, "color": "0.35", "ha": "center"}
+            height = 0.935 if lower else 0.985  # below the ticks of rows
+            axes.text(at, height, f"[{leaf[first]}]", transform=top, va="top", **style)
 
-    if not isinstance(view, ClassView):
-        return number_values, number_rows
-    colors = view.colors
 
-    def class_rows(axes: Any, place: Any, target: Any, alpha: Any, marker: str) -> None:
-        # Ticks along the lower edge; of two classes the second along the upper one.
-        of_two, known = view.of_two, target >= 0
-        height = np.where(of_two & (target == 1), 0.97, 0.015)
-        ink = np.array([DARK_COLOR] * 2 if of_two else colors)[np.maximum(target, 0)]
-        axes.scatter(
-            place[known],
-            height[known],
-            s=30,
-            marker="|" if marker == "o" else marker,
-            color=ink[known],
-            alpha=alpha[known],
-            transform=axes.get_xaxis_transform(),
-            zorder=0.5,
-        )
+def _draw_rows(
+    axes: Any, picture: Slice, chosen: np.ndarray, alpha: np.ndarray
+) -> None:
+    """Draw rows of a curve: at their targets, or classes as ticks along the edges."""
+    (side,), rows = picture.sides, picture.rows
+    assert rows is not None
+    at, target = side.of_rows(rows, chosen), rows.target[chosen]
+    lacks = np.isnan(at)
+    at = np.where(lacks, side.ends[0], at)
+    style: dict[str, Any] = {"s": 12, "linewidths": 0}
+    color, height = np.full(len(at), "0.6"), target
+    view, known = picture.view, np.ones(len(at), bool)
+    if isinstance(view, ClassView):
+        # Of two classes the second along the upper edge; none of one never seen.
+        known = target >= 0
+        colors = [DARK_COLOR] * 2 if view.of_two else view.colors
+        color = np.array(colors)[np.maximum(target, 0)]
+        height = np.where(view.of_two & (target == 1), 0.97, 0.015)
+        style = {"s": 30, "transform": axes.get_xaxis_transform(), "zorder": 0.5}
+    for those, marker in ((known & ~lacks, "o"), (known & lacks, "^")):
+        if those.any():
+            ticks = marker == "o" and isinstance(view, ClassView)
+            axes.scatter(
+                at[those],
+                height[those],
+                marker="|" if ticks else marker,
+                color=color[those],
+                alpha=alpha[those],
+                clip_on=marker == "o",
+                **style,
+            )
 
-    def class_values(axes: Any, place: Any, value: Any, line: str) -> None:
-        if view.of_two:
-            axes.plot(place, value[:, 1], line, color=MIDDLE_COLOR, lw=2)
-            return
-        for color, one in zip(colors, value.T, strict=True):
+
+def _draw_values(
+    axes: Any, view: TreeView, place: np.ndarray, value: np.ndarray, line: str
+) -> None:
+    """Draw predictions along a curve, of several classes one for each."""
+    if isinstance(view, ClassView) and not view.of_two:
+        for color, one in zip(view.colors, value.T, strict=True):
             axes.plot(place, one, line, color=color, lw=2)
+        return
+    one = value[:, 1] if isinstance(view, ClassView) else value
+    axes.plot(place, one, line, color=MIDDLE_COLOR, lw=2)
 
-    return class_values, class_rows
+
+def draw_categories(axes: Any, picture: Slice) -> list[str]:
+    """Draw a bar of probabilities for each category, or a mark of the number."""
+    (side,), view, rows = picture.sides, picture.view, picture.rows
+    place = side.places(0)
+    value = picture.predicted([place])
+    if isinstance(view, ClassView):
+        below = np.zeros(len(place))
+        for share, color in zip(value.T, view.colors, strict=True):
+            axes.bar(place, share, 0.7, bottom=below, color=color)
+            below = below + share
+        axes.set_ylim(0, 1)
+        axes.set_ylabel("probability", fontsize=FONT_SIZE)
+        draw_legend(axes, with_short_names(view), beside=True)
+    else:
+        if rows is not None:
+            chosen = evenly_spaced(len(rows.target), MOST_POINTS)
+            at = side.of_rows(rows, chosen)
+            points: dict[str, Any] = {"s": 10, "linewidths": 0, "alpha": 0.6}
+            axes.scatter(at, rows.target[chosen], color="0.6", **points)
+        axes.hlines(value, place - 0.4, place + 0.4, color=MIDDLE_COLOR, lw=2.5)
+        axes.set_ylabel(view.target, fontsize=FONT_SIZE, parse_math=False)
+        round_marks(axes.yaxis, 7)
+    axes.set_xlim(*side.ends)
+    open_frame(axes)
+    return []

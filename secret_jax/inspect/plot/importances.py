@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,9 +12,8 @@ from secret_jax.inspect.plot.style import (
     FONT_SIZE,
     MIDDLE_COLOR,
     TICK_SIZE,
-    check_axes,
-    import_matplotlib,
     in_short,
+    new_axes,
     open_frame,
 )
 from secret_jax.inspect.printing import number
@@ -27,33 +25,27 @@ _WIDTH, _BAR, _REST = 6.0, 0.28, 0.9  # inches
 
 
 def plot_importances(
-    names: Sequence[Any],
-    shares: np.ndarray,
+    model: Any,
     *,
     max_columns: int | None = MOST_BARS,
     ax: Axes | None = None,
 ) -> Picture:
-    """Draw the shares of columns as bars, the largest first.
+    """Draw ``feature_importances_`` as bars, the largest first.
 
     Parameters
     ----------
-    names : sequence
-        Of the columns.
-    shares : ndarray of shape (n_columns,)
     max_columns : int or None
         Most columns that are drawn, without those of share zero; None: all.
     ax : matplotlib Axes, optional
         By default a new figure is made.
     """
     check_count("max_columns", max_columns)
-    pyplot, _ = import_matplotlib()
+    shares, names = model.feature_importances_, model._schema.input_names
     order = np.argsort(-shares, kind="stable")
     order = order[shares[order] > 0]
     shown = order[:max_columns]
-    if ax is not None:
-        check_axes(ax)
     size = _WIDTH, _REST + _BAR * max(len(shown), 2)
-    axes: Any = ax or pyplot.subplots(figsize=size, layout="constrained")[1]
+    axes = new_axes(ax, size)
     place, percent = np.arange(len(shown)), 100 * shares[shown]
     bars = axes.barh(place, percent, color=MIDDLE_COLOR, height=0.7)
     labels = [f"{number(float(one), digits=2)} %" for one in percent]

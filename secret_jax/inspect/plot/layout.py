@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from secret_jax.inspect.class_view import ClassView
-from secret_jax.inspect.one_leaf import one_leaf_sentence
+from secret_jax.inspect.notes import one_leaf_sentence
 from secret_jax.inspect.plot.style import FONT_SIZE
 from secret_jax.inspect.printing import counted_leaves
 from secret_jax.inspect.tree_view import TreeView
@@ -198,9 +198,7 @@ def _end_lines(
     facts = _joined([f"[{node}] {first}", *facts])
     if view.tree.n_leaves == 1:
         facts.append(one_leaf_sentence(view.tree))
-    shown = [
-        tree for which, tree in enumerate(view.equations) if view.tells(node, which)
-    ]
+    shown = view.equations_of(node)
     if len(shown) == 1:
         named = isinstance(view, ClassView)
         return (*_equation(shown[0], node, precision, n_lines, named), *facts)

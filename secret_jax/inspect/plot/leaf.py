@@ -18,7 +18,6 @@ from secret_jax.inspect.equations import (
     model_in_original_units,
     range_of_node,
 )
-from secret_jax.inspect.explain import path_sentence
 from secret_jax.inspect.plot.classes import draw_class_table, draw_classes
 from secret_jax.inspect.plot.layout import with_short_names
 from secret_jax.inspect.plot.picture import Picture
@@ -37,9 +36,9 @@ from secret_jax.inspect.plot.style import (
 from secret_jax.inspect.printing import counted, number, quoted
 from secret_jax.inspect.rounding import PrintedTerm, printed_model
 from secret_jax.inspect.tree_view import TreeView
-from secret_jax.inspect.views import as_view
-from secret_jax.inspect.words import term_words
-from secret_jax.tree.routing import walk
+from secret_jax.inspect.views import Readable, as_view
+from secret_jax.inspect.words import path_sentence, term_words
+from secret_jax.tree.routing import paths_of
 from secret_jax.tree.structure import Tree
 
 _UP, _DOWN = MIDDLE_COLOR, DARK_COLOR  # bars to the right and to the left
@@ -51,13 +50,14 @@ _TITLE_CHARACTERS, _TITLE_LINES = 58, 3
 
 
 def plot_leaf(
-    tree: Tree | TreeView,
+    tree: Readable,
     node: int,
     X: TableLike = None,
     y: ArrayLike = None,
     *,
     max_terms: int | None = MOST_BARS,
     ax: Any = None,
+    output: int | str | None = None,
 ) -> Picture:
     """Draw the equation of a node, and its predictions against the targets.
 
@@ -72,6 +72,8 @@ def plot_leaf(
         Columns that are shown; None: all.
     ax : matplotlib Axes or sequence of two, optional
         By default a new figure is made.
+    output : int or str, optional
+        Which one, of several.
 
     Returns
     -------
@@ -106,12 +108,12 @@ def plot_leaf(
     """
     pyplot, _ = import_matplotlib()
     check_count("max_terms", max_terms)
-    view = as_view(tree)
+    view = as_view(tree, output)
     check_node(view.tree, node)
     if (X is None) != (y is None):
         raise ValueError("Give both X and y, or neither of them.")
     rows = None if X is None else _Reached.of(view, node, X, y)
-    view = with_short_names(view.without_curves())
+    view = with_short_names(view)
     if len(view.equations) == 1:
         bars = _Bars.of(view, node)
         n_lines = len(bars.terms[:max_terms])
@@ -141,9 +143,8 @@ class _Reached(NamedTuple):
     def of(cls, view: TreeView, node: int, X: Any, y: Any) -> _Reached:
         table = encode(view.tree.schema, X)
         actual = view.targets(table, X, y)
-        view = view.without_curves()
         tree = view.tree
-        path, _ = walk(tree, table)
+        path = paths_of(tree, table)
         reached = path[tree.depth[node]] == node
         if not reached.any():
             raise ValueError(
@@ -260,7 +261,7 @@ def _place(tree: Tree, node: int) -> str:
 
 def _draw_fit(ax: Any, view: TreeView, node: int, rows: _Reached) -> None:
     tree, (value, actual) = view.tree, rows
-    bounds = range_of_node(tree, node) if tree.loss is None else ()
+    bounds = range_of_node(tree, node) if tree.loss.link == "identity" else ()
     drawn = evenly_spaced(len(value), _MOST_POINTS)
     both = np.r_[value, actual]
     ends = np.array([both.min(), both.max()])

@@ -7,14 +7,8 @@ from typing import Any
 import numpy as np
 
 from secret_jax.inspect.class_view import ClassView
-from secret_jax.inspect.plot.classes import (
-    BESIDE,
-    channels,
-    class_image,
-    draw_legend,
-)
-from secret_jax.inspect.plot.held import Rows
 from secret_jax.inspect.plot.layout import with_short_names
+from secret_jax.inspect.plot.slices import Rows
 from secret_jax.inspect.plot.style import (
     COLORS,
     FONT_SIZE,
@@ -27,10 +21,8 @@ from secret_jax.inspect.tree_view import TreeView
 FAINT = 0.25  # opacity of a row that reaches another leaf
 _TARGETS_COLOURED = 0.01, 0.99  # quantiles of the targets that the colours reach
 _OPACITY = 0.85
-_OF_TWO: tuple[str, str] = (
-    "#ffffff",
-    "#000000",
-)  # rows of two classes, on colours of a probability
+_OF_TWO = ["#ffffff", "#000000"]  # rows of two classes, on colours of a probability
+_PALEST = 0.25  # strength of a colour where no class is likelier than others
 
 
 class Paint:
@@ -44,33 +36,30 @@ class Paint:
     def __init__(
         self, view: TreeView, value: np.ndarray, rows: Rows | None, of_slice: bool
     ):
-        self.view = view
+        self.view, self.with_rows = view, rows is not None
         self.several = isinstance(view, ClassView) and not view.of_two
         self.of_two = isinstance(view, ClassView) and view.of_two
-        self.with_rows = rows is not None
         self.mapped: dict[str, Any] = {}
         if self.several:
             return
-        value = self._scalar(value)
-        self._ends = lowest, highest = float(value.min()), float(value.max())
+        value = value[..., 1] if self.of_two else value
+        self._ends = self._limits = float(value.min()), float(value.max())
         if rows is not None and of_slice and not self.of_two:
-            lowest, highest = np.quantile(rows.target, _TARGETS_COLOURED)
-        self._limits = lowest, highest
+            self._limits = tuple(np.quantile(rows.target, _TARGETS_COLOURED))
         if not self.of_two:
+            lowest, highest = self._limits
             self.mapped = {"cmap": COLORS, "vmin": lowest, "vmax": highest}
 
-    def _scalar(self, value: np.ndarray) -> np.ndarray:
-        return value[..., 1] if self.of_two else value
-
     def draw_image(
-        self, axes: Any, value: np.ndarray, extent: Any, *, smooth: bool = False
+        self, axes: Any, value: np.ndarray, extent: Any, *, smooth: bool
     ) -> None:
-        """Cells with their colours."""
-        if self.several:
-            assert isinstance(self.view, ClassView)
-            options: dict[str, Any] = {"X": class_image(self.view, value)}
+        """Draw predictions of shape (n_across, n_up) as cells with their colours."""
+        value = np.swapaxes(value, 0, 1)
+        if isinstance(self.view, ClassView) and self.several:
+            options: dict[str, Any] = {"X": _class_image(self.view, value)}
         else:
-            options = {"X": self._scalar(value), "cmap": COLORS, "clim": self._limits}
+            value = value[..., 1] if self.of_two else value
+            options = {"X": value, "cmap": COLORS, "clim": self._limits}
             options["alpha"] = _OPACITY
         axes.imshow(
             **options,
@@ -86,15 +75,14 @@ class Paint:
             return target
         # A class that training has not seen is grey.
         colors = [*(_OF_TWO if self.of_two else self.view.colors), "#808080"]
-        return np.array([channels(color) for color in colors])[target]
+        return np.array([_channels(color) for color in colors])[target]
 
     def draw_key(self, axes: Any) -> None:
-        """A bar of the scale, or a legend of the classes."""
+        """Draw a bar of the scale, or a legend of the classes."""
         if isinstance(self.view, ClassView) and (self.several or self.with_rows):
-            short = with_short_names(self.view)
-            colors = [*_OF_TWO] if self.of_two else short.colors
-            place = BESIDE if self.several else {"loc": "upper right", "frameon": True}
-            draw_legend(axes, colors, list(short.names), **place)
+            colors = _OF_TWO if self.of_two else None
+            view = with_short_names(self.view)
+            draw_legend(axes, view, colors, beside=self.several)
         if self.several:
             return
         _, ScalarMappable = import_matplotlib()
@@ -107,3 +95,35 @@ class Paint:
         bar.set_label(self.view.target, fontsize=FONT_SIZE, parse_math=False)
         bar.ax.tick_params(labelsize=TICK_SIZE)
         round_marks(bar.ax.yaxis, 7)
+
+
+def draw_legend(
+    axes: Any, view: ClassView, colors: list[str] | None = None, *, beside: bool
+) -> None:
+    """Say which colour is which class, beside the picture or on it."""
+    from matplotlib.patches import Patch
+
+    patches = [
+        Patch(facecolor=color, edgecolor="0.15", linewidth=0.4, label=name)
+        for color, name in zip(colors or view.colors, view.names, strict=True)
+    ]
+    place: dict[str, Any] = {"loc": "upper right"}
+    if beside:
+        place = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0), "frameon": False}
+    legend = axes.legend(handles=patches, fontsize=TICK_SIZE, **place)
+    for text in legend.get_texts():
+        text.set_parse_math(False)
+
+
+def _class_image(view: ClassView, probability: np.ndarray) -> np.ndarray:
+    """Colours of the likeliest classes, the paler the less likely, (..., 3)."""
+    n_classes = len(view.names)
+    sure = (probability.max(axis=-1) - 1 / n_classes) / (1 - 1 / n_classes)
+    colors = np.array([_channels(color) for color in view.colors])
+    strength = _PALEST + (1 - _PALEST) * sure[..., None]
+    return 1.0 + strength * (colors[probability.argmax(axis=-1)] - 1.0)
+
+
+def _channels(color: str) -> list[float]:
+    """Red, green and blue of "#rrggbb", from 0 to 1."""
+    return [int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)]

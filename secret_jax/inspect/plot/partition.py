@@ -2,46 +2,44 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from secret_jax.data.encoding import encode
-from secret_jax.data.schema import Role
 from secret_jax.inspect.arguments import check_count
 from secret_jax.inspect.class_view import percent
-from secret_jax.inspect.plot.categories import CategoryGrid, draw_categories
-from secret_jax.inspect.plot.curve import draw_curve
-from secret_jax.inspect.plot.held import (
-    Rows,
-    average_title,
-    column_position,
-    held_values,
-    slice_title,
-)
+from secret_jax.inspect.plot.curve import draw_categories, draw_curve
 from secret_jax.inspect.plot.picture import Picture
-from secret_jax.inspect.plot.shown import Slice
+from secret_jax.inspect.plot.slices import (
+    MOST_CATEGORIES,
+    Rows,
+    Side,
+    Slice,
+    column_position,
+)
 from secret_jax.inspect.plot.style import (
     FONT_SIZE,
     TICK_SIZE,
-    check_axes,
     import_matplotlib,
+    new_axes,
     round_marks,
 )
 from secret_jax.inspect.plot.surface import draw_surface
-from secret_jax.inspect.tree_view import TreeView
-from secret_jax.inspect.views import as_view
-from secret_jax.tree.structure import Tree
+from secret_jax.inspect.printing import counted_rows, entry, quoted
+from secret_jax.inspect.views import Readable, as_view
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _FIGURE = 7, 5.2  # inches
+_TITLE_CHARACTERS, _TITLE_LINES = 90, 3
+_LONGEST, _ROOM = 16, 40  # characters of a category, and of those below a picture
 
 
 def plot_partition(
-    tree: Tree | TreeView,
+    tree: Readable,
     x: Any,
     y: Any = None,
     *,
@@ -50,6 +48,7 @@ def plot_partition(
     average: bool = False,
     resolution: int = 400,
     ax: Axes | None = None,
+    output: int | str | None = None,
 ) -> Picture:
     """Draw the prediction over one or two columns, with the splits.
 
@@ -75,6 +74,8 @@ def plot_partition(
         Points of the surface along each side.
     ax : matplotlib Axes, optional
         By default a new figure is made.
+    output : int or str, optional
+        Which one, of several.
 
     Raises
     ------
@@ -90,10 +91,10 @@ def plot_partition(
     the slice: their other columns differ, and those that reach another leaf than the
     one that is shown there are faint. Colours then cover 98 % of the targets. Of two
     classes the probability of the second is drawn, of more the likeliest, paler where
-    it is less likely. Rows
-    without a value stand as triangles at the lower end of its axis. Places that are
-    farther from every row than 99 % of the rows are from all others are drawn pale
-    (a curve dotted): there are no rows there, and the tree only guesses.
+    it is less likely. Rows without a value stand as triangles at the lower end of its
+    axis. Places that are farther from every row than 99 % of the rows are from all
+    others are drawn pale (a curve dotted): there are no rows there, and the tree only
+    guesses.
 
     Examples
     --------
@@ -105,8 +106,8 @@ def plot_partition(
     >>> picture.ax.get_xlabel(), picture.ax.get_ylabel()
     ('x0', 'x1')
     """
-    pyplot, _ = import_matplotlib()
-    view = as_view(tree)
+    import_matplotlib()
+    view = as_view(tree, output)
     schema = view.tree.schema
     columns = [column_position(schema, one) for one in (x, y) if one is not None]
     if len(set(columns)) < len(columns):
@@ -118,60 +119,70 @@ def plot_partition(
         raise TypeError(f"at is {at!r}; give a dict from columns to values.")
     if data is not None and (not isinstance(data, tuple | list) or len(data) != 2):
         raise ValueError(f"data should be a pair (X, y), got a {type(data).__name__}.")
-    if ax is not None:
-        check_axes(ax)
     if average and data is None:
         raise ValueError("average=True takes the mean over rows: give data=(X, y).")
+    axes = new_axes(ax, _FIGURE)
     rows = None if data is None else Rows.of(view, *data)
-    held = held_values(view.tree, at or {}, rows)
-    row = np.empty((1, len(held)), object)
-    row[0] = held
-    given = {column_position(schema, column) for column in at or {}}
-    averaged = given if average and rows is not None else None
-    axes: Axes = ax or pyplot.subplots(figsize=_FIGURE, layout="constrained")[1]
-    axes.tick_params(labelsize=TICK_SIZE)
-    if any(schema.roles[column] is Role.DISCRETE for column in columns):
-        grid = CategoryGrid(view, row, columns, rows, averaged)
-        notes, n_averaged = draw_categories(axes, grid), grid.n_averaged
+    picture = Slice(view, columns, at or {}, rows, average)
+    if len(columns) == 2:
+        notes = draw_surface(axes, picture, resolution)
+    elif picture.sides[0].is_discrete:
+        notes = draw_categories(axes, picture)
     else:
-        positions = [schema.input_columns.index(column) for column in columns]
-        picture = Slice(view, encode(schema, row), positions, rows, averaged)
-        notes, n_averaged = _draw_numbers(axes, picture, resolution), picture.n_averaged
-    target = view.target
-    title = slice_title(target, schema, columns, at or {}, held, rows is not None)
-    if average:
-        title = average_title(target, schema, at or {}, n_averaged)
-    title = "\n".join([title, *notes])
-    axes.set_title(title, fontsize=FONT_SIZE, loc="left", parse_math=False)
-    return Picture.of([axes])
-
-
-def _draw_numbers(axes: Any, picture: Slice, resolution: int) -> list[str]:
-    """Draw a slice of one or two columns of numbers; what is to be said of it."""
-    surface = len(picture.positions) == 2
-    far = (
-        draw_surface(axes, picture, resolution)
-        if surface
-        else draw_curve(axes, picture)
-    )
-    round_marks(axes.xaxis, 7)
-    schema = picture.tree.schema
-    labels = [
-        schema.names[schema.input_columns[position]] + picture.missing_words(position)
-        for position in picture.positions
-    ]
-    axes.set_xlabel(labels[0], fontsize=FONT_SIZE, parse_math=False)
-    round_marks(axes.yaxis, 7)
-    if surface:
-        axes.set_ylabel(labels[1], fontsize=FONT_SIZE, parse_math=False)
-    notes = []
-    if far:
-        notes.append(f"{'pale' if surface else 'dotted'}: far from every row given")
-    if picture.rows is not None:
+        notes = draw_curve(axes, picture)
+    axes.tick_params(labelsize=TICK_SIZE)
+    for side, axis in zip(picture.sides, (axes.xaxis, axes.yaxis), strict=False):
+        _label(side, axis, rows)
+        if side.is_discrete and side.n_categories > MOST_CATEGORIES:
+            first = "first" if rows is None else "most frequent"
+            of_many = f"{MOST_CATEGORIES} of {side.n_categories} categories"
+            notes.append(f"the {first} {side.name}: {of_many}")
+    if rows is not None and not any(side.is_discrete for side in picture.sides):
         elsewhere = float(picture.elsewhere().mean())
         if elsewhere > 0:
             notes.append(
                 f"faint points: {percent(elsewhere)} of the rows reach another leaf "
                 "than the one shown"
             )
-    return notes
+    title = "\n".join([_title(picture), *notes])
+    axes.set_title(title, fontsize=FONT_SIZE, loc="left", parse_math=False)
+    return Picture.of([axes])
+
+
+def _label(side: Side, axis: Any, rows: Rows | None) -> None:
+    """Write the name of a column beside its axis, and round numbers or categories."""
+    label = side.name
+    if side.is_discrete:
+        words = ["missing" if one is None else str(one) for one in side.categories]
+        words = [w if len(w) <= _LONGEST else w[: _LONGEST - 1] + "…" for w in words]
+        turned = axis.axis_name == "x" and sum(map(len, words)) > _ROOM
+        angle: dict[str, Any] = {"rotation": 40, "ha": "right"} if turned else {}
+        axis.set_ticks(range(len(words)), words, parse_math=False, **angle)
+    else:
+        round_marks(axis, 7)
+        if rows is not None:
+            missing = np.isnan(side.of_rows(rows, np.arange(len(rows.target)))).sum()
+            label += f" (triangles: missing, {counted_rows(missing)})" * bool(missing)
+    axis.set_label_text(label, fontsize=FONT_SIZE, parse_math=False)
+
+
+def _title(picture: Slice) -> str:
+    """Say what the other columns are held at, or averaged over."""
+    schema, held = picture.tree.schema, picture.held
+    title = picture.view.target
+    own = {side.column for side in picture.sides}
+    told = picture.given
+    if picture.averaged is None:
+        told = (told | set(schema.discrete)) - own
+    words = ", ".join(
+        f"{quoted(schema.names[c])} = {entry(held[c])}" for c in sorted(told)
+    )
+    if picture.averaged is not None:
+        title += f", mean prediction for {len(picture.averaged.x)} of the rows"
+        title += f" with {words}" if words else ""
+    else:
+        title += f" where {words}" if words else ""
+        if len(schema.names) > len(told) + len(own):
+            level = "means" if picture.rows is None else "medians"
+            title += f", the other columns at their {level}"
+    return textwrap.fill(title, _TITLE_CHARACTERS, max_lines=_TITLE_LINES)

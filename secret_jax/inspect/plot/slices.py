@@ -1,137 +1,293 @@
-"""Slices through a tree: what its splits become where most columns are held fixed.
-
-Every split on numbers is then a straight line, and every leaf a convex polygon.
-"""
+"""Slices through a tree: one or two columns vary, the others are held or averaged."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+import itertools
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.neighbors import NearestNeighbors
 
+from secret_jax.data.encoding import encode
 from secret_jax.data.rows import Table
+from secret_jax.data.schema import Role, TableSchema
+from secret_jax.inspect.plot.style import evenly_spaced
+from secret_jax.inspect.tree_view import TreeView
+from secret_jax.runtime.values import is_integer
+from secret_jax.tree.routing import apply
 from secret_jax.tree.structure import SplitKind, Tree
 
-
-class Piece(NamedTuple):
-    """A node's part of the slice.
-
-    Attributes
-    ----------
-    corners : ndarray of shape (n_corners, 2), float64
-        Of its polygon, in encoded units, in order.
-    cut : ndarray of shape (2, 2), float64, or None
-        End points of the line of its split; None for leaves and where the split does
-        not cut the polygon in two.
-    """
-
-    node: int
-    corners: np.ndarray
-    cut: np.ndarray | None
+MOST_CATEGORIES, MOST_POINTS = 24, 800
+_COLUMNS_NAMED = 8  # in a message
+_MOST_AVERAGED = 200
+_MOST_NEIGHBOURS, _MOST_JUDGED = 4000, 400
+_USUAL = 0.99  # share of the rows that are no farther from the others than is usual
+_DEVIATIONS = 2.0  # to either side of the mean, where nothing says how far to draw
+_EVEN = 3.0**0.5  # deviations from the middle to the ends of an even spread
+_ROUNDING = 1e-3  # of the margin: zero in encoded units is rounded
+_CLEARLY = 0.2  # deviations from zero to a mean that is on one side of it
+_MARGIN = 0.02  # of the range of the rows, beyond them
+_HALF = 0.3  # of a category's width: how far rows are scattered over it
 
 
-def pieces(tree: Tree, base: Table, positions: list[int], box: Any) -> Iterator[Piece]:
-    """The polygons of all nodes that the slice meets, parents before children.
+class Rows(NamedTuple):
+    """Rows that are drawn as points."""
+
+    columns: list[np.ndarray]
+    table: Table
+    target: np.ndarray
+
+    @classmethod
+    def of(cls, view: TreeView, X: Any, y: Any) -> Rows:
+        """Encode rows and their targets; a ValueError if they do not match."""
+        schema = view.tree.schema
+        table = encode(schema, X).on_host()
+        return cls(schema.columns_of(X), table, view.targets(table, X, y))
+
+
+class Side:
+    """One axis: a column, its places in units of the column, and its ends."""
+
+    def __init__(self, tree: Tree, column: int, rows: Rows | None):
+        schema = tree.schema
+        self.column, self.name = column, schema.names[column]
+        self.is_discrete = schema.roles[column] is Role.DISCRETE
+        if self.is_discrete:
+            every = list(schema.categories[schema.discrete.index(column)])
+            values = [] if rows is None else rows.columns[column].tolist()
+            most = sorted(every, key=lambda one: -values.count(one))[:MOST_CATEGORIES]
+            self.n_categories = len(every)
+            self.categories = [one for one in every if one in most]
+            self.ends = -0.5, len(most) - 0.5
+            return
+        self.position = schema.input_columns.index(column)
+        self.center = float(schema.center[self.position])
+        self.scale = float(schema.scale[self.position])
+        ends = _drawn_range(tree, self.position, rows)
+        self.ends = tuple(self.center + self.scale * end for end in ends)
+
+    def places(self, n_places: int) -> np.ndarray:
+        """Coordinates of middles of cells; categories stand at whole numbers."""
+        if self.is_discrete:
+            return np.arange(len(self.categories), dtype=float)
+        low, high = self.ends
+        return low + (high - low) * (np.arange(n_places) + 0.5) / n_places
+
+    def of_rows(self, rows: Rows, chosen: np.ndarray) -> np.ndarray:
+        """Coordinates of rows; NaN where they have no value, or a rare category."""
+        values = rows.columns[self.column][chosen]
+        if not self.is_discrete:
+            return values.astype(np.float64)
+        place = {value: i for i, value in enumerate(self.categories)}
+        at = np.array([place.get(value, np.nan) for value in values.tolist()], float)
+        return at + np.random.default_rng(self.column).uniform(-_HALF, _HALF, len(at))
+
+
+class Slice:
+    """A slice through a tree: what varies, what is held, and what is averaged.
 
     Parameters
     ----------
-    base : Table
-        One row: what the columns are held at.
-    positions : list of two int
-        The encoded columns that vary.
-    box : array-like of shape (2, 2)
-        Lowest and highest value of each, in encoded units.
-    """
-    (left, right), (low, high) = np.asarray(box, np.float64)
-    corners = np.array([[left, low], [right, low], [right, high], [left, high]])
-    stack = [(0, corners)]
-    fixed = base.x[0].astype(np.float64)
-    fixed[positions] = 0.0
-    while stack:
-        node, corners = stack.pop()
-        if tree.is_leaf[node]:
-            yield Piece(node, corners, None)
-            continue
-        children = int(tree.left[node]), int(tree.right[node])
-        if tree.kind[node] == SplitKind.DISCRETE:
-            code = int(base.codes[0, tree.attribute[node]])
-            known = tree.goes_left[node, code] if code >= 0 else tree.larger_left[node]
-            yield Piece(node, corners, None)
-            stack.append((children[0 if known else 1], corners))
-            continue
-        direction = tree.direction[node].astype(np.float64)
-        threshold = tree.threshold[node] - direction @ fixed
-        beyond = corners @ direction[positions] - threshold
-        cut = _crossings(corners, beyond)
-        yield Piece(node, corners, cut if len(cut) == 2 else None)
-        # The right side first, so that the left one is drawn first.
-        if (beyond > 0).any():
-            stack.append((children[1], _clipped(corners, -beyond)))
-        if (beyond < 0).any() or not beyond.any():
-            stack.append((children[0], _clipped(corners, beyond)))
-
-
-def _crossings(corners: np.ndarray, beyond: np.ndarray) -> np.ndarray:
-    """Where a line crosses the sides of a polygon, shape (0 or 2, 2)."""
-    following, later = np.roll(corners, -1, axis=0), np.roll(beyond, -1)
-    crossed = (beyond > 0) != (later > 0)
-    share = beyond[crossed] / (beyond[crossed] - later[crossed])
-    return corners[crossed] + share[:, None] * (following[crossed] - corners[crossed])
-
-
-def _clipped(corners: np.ndarray, beyond: np.ndarray) -> np.ndarray:
-    """The part of a convex polygon that is not beyond (Sutherland & Hodgman 1974)."""
-    kept = []
-    for i in range(len(corners)):
-        j = (i + 1) % len(corners)
-        if beyond[i] <= 0:
-            kept.append(corners[i])
-        if (beyond[i] > 0) != (beyond[j] > 0):
-            share = beyond[i] / (beyond[i] - beyond[j])
-            kept.append(corners[i] + share * (corners[j] - corners[i]))
-    return np.array(kept).reshape(-1, 2)
-
-
-class Strip:
-    """Splits and leaves along one column.
-
-    Attributes
-    ----------
-    cuts : list of (float, bool)
-        Where a split lies, in encoded units, and whether it is a gate.
-    leaves : list of (int, float, float)
-        Node and ends of its interval.
+    columns : list of int
+        One or two that vary.
+    at : dict
+        Values of others, by column or name.
+    average : bool
+        Whether the others are those of the rows.
     """
 
-    def __init__(self, tree: Tree, base: Table, position: int, side: np.ndarray):
-        self.cuts, self.leaves = [], []
-        # A second column that no split looks at makes a slice of two of one.
-        one_more = np.concatenate([base.x, np.zeros((1, 1), np.float32)], axis=1)
-        direction = np.pad(tree.direction, [(0, 0), (0, 1)])
-        wide = replace(tree, direction=direction)
-        places = [position, base.x.shape[1]]
-        for piece in pieces(wide, Table(one_more, base.codes), places, [side, (0, 1)]):
-            if piece.cut is not None:
-                self.cuts.append(
-                    (piece.cut[0, 0], bool(tree.gate_width[piece.node] > 0))
-                )
-            if tree.is_leaf[piece.node]:
-                along = piece.corners[:, 0]
-                self.leaves.append((piece.node, along.min(), along.max()))
+    def __init__(
+        self,
+        view: TreeView,
+        columns: list[int],
+        at: Mapping[Any, Any],
+        rows: Rows | None,
+        average: bool,
+    ):
+        self.view, self.tree, self.rows = view, view.tree, rows
+        schema = self.tree.schema
+        self.held = _held_values(self.tree, at, rows)
+        self.given = {column_position(schema, column) for column in at}
+        self.sides = [Side(self.tree, column, rows) for column in columns]
+        self.averaged: Table | None = None
+        if average and rows is not None:
+            chosen = evenly_spaced(len(rows.target), _MOST_AVERAGED)
+            self.averaged = rows.table.take(chosen)
+
+    def table(self, places: list[np.ndarray]) -> Table:
+        """Rows for all combinations of places, in order, the others held."""
+        sizes = [len(one) for one in places]
+        index = np.indices(sizes).reshape(len(sizes), -1)
+        discrete = [side for side in self.sides if side.is_discrete]
+        combinations = [*itertools.product(*(side.categories for side in discrete))]
+        rows = np.empty((len(combinations), len(self.held)), object)
+        rows[:] = self.held
+        for i, side in enumerate(discrete):
+            rows[:, side.column] = [values[i] for values in combinations]
+        which = np.zeros(index.shape[1], int)
+        for side, own in zip(self.sides, index, strict=True):
+            if side.is_discrete:
+                which = which * len(side.categories) + own
+        table = encode(self.tree.schema, rows).on_host().take(which)
+        for side, own, at in zip(self.sides, index, places, strict=True):
+            if not side.is_discrete:
+                table.x[:, side.position] = (at[own] - side.center) / side.scale
+        return table
+
+    def predicted(self, places: list[np.ndarray]) -> np.ndarray:
+        """Predictions, or their means over rows, for all combinations of places."""
+        table, shape = self.table(places), [len(one) for one in places]
+        if self.averaged is None:
+            value = self.view.said(table)
+        else:
+            value: Any = 0.0
+            held = self.given | {side.column for side in self.sides}
+            for row in range(len(self.averaged.x)):
+                one = self.averaged.take(slice(row, row + 1))
+                value = value + self.view.said(self._mixed(table, one, held))
+            value = value / len(self.averaged.x)
+        return value.reshape(*shape, *value.shape[1:])
+
+    def elsewhere(self) -> np.ndarray:
+        """Whether each row reaches another leaf than the one drawn at its place.
+
+        None of a soft tree, whose leaves mix, nor where predictions are averaged.
+        """
+        assert self.rows is not None
+        rows = self.rows.table
+        if self.tree.is_soft or self.averaged is not None:
+            return np.zeros(len(rows.x), bool)
+        held = np.empty((1, len(self.held)), object)
+        held[0] = self.held
+        base = encode(self.tree.schema, held).on_host()
+        there = self._mixed(rows, base, {side.column for side in self.sides})
+        return apply(self.tree, rows) != apply(self.tree, there)
+
+    def _mixed(self, table: Table, others: Table, columns: set[int]) -> Table:
+        """Rows with some columns of a table, and all others of another one."""
+        schema = self.tree.schema
+        x = np.array([column in columns for column in schema.input_columns], bool)
+        codes = np.array([column in columns for column in schema.discrete], bool)
+        return Table(
+            np.where(x, table.x, others.x), np.where(codes, table.codes, others.codes)
+        )
+
+    def far(self, places: list[np.ndarray]) -> np.ndarray:
+        """Whether places are farther from all rows than nearly every row is, bool.
+
+        Distances are Euclidean over the encoded columns that the tree uses:
+        standardised numbers, indicators, and one for a category that a split asks for
+        and that differs.
+        """
+        shape = [len(one) for one in places]
+        if self.rows is None or self.averaged is not None or len(self.rows.target) < 3:
+            return np.zeros(shape, bool)
+        chosen = evenly_spaced(len(self.rows.target), _MOST_NEIGHBOURS)
+        known = self._coordinates(self.rows.table.take(chosen))
+        nearest = NearestNeighbors().fit(known)
+        judged = known[evenly_spaced(len(known), _MOST_JUDGED)]
+        between, _ = nearest.kneighbors(judged, 2)
+        usual = np.quantile(between[:, 1], _USUAL)
+        found, _ = nearest.kneighbors(self._coordinates(self.table(places)), 1)
+        return (found[:, 0] > usual).reshape(shape)
+
+    def _coordinates(self, table: Table) -> np.ndarray:
+        """Encoded columns that the tree uses, one-hot codes that splits ask for."""
+        tree, schema = self.tree, self.tree.schema
+        used = (tree.direction != 0).any(axis=0)
+        slopes = (tree.coefficient[:, :, 1:] != 0).any(axis=(0, 1))
+        used[: schema.n_regressors] |= slopes
+        parts = [table.x[:, used].astype(np.float64)]
+        asked = np.unique(tree.attribute[tree.kind == SplitKind.DISCRETE])
+        for attribute in asked.tolist():
+            codes = np.arange(len(schema.categories[attribute]))
+            # Two rows that differ are then one apart.
+            parts.append((table.codes[:, [attribute]] == codes) / np.sqrt(2.0))
+        return np.concatenate(parts, axis=1)
 
 
-def varied(base: Table, positions: list[int], values: np.ndarray) -> Table:
-    """Copies of one row in which some encoded columns take the given values."""
-    table = Table(*(np.repeat(array, len(values), axis=0) for array in base))
-    table.x[:, positions] = values
-    return table
-
-
-def area(corners: np.ndarray) -> float:
-    """Area of a polygon."""
-    following = np.roll(corners, -1, axis=0)
-    return 0.5 * abs(
-        np.sum(corners[:, 0] * following[:, 1] - corners[:, 1] * following[:, 0])
+def column_position(schema: TableSchema, column: Any) -> int:
+    """Find a column, by name or position."""
+    if isinstance(column, str) and column in schema.names:
+        return schema.names.index(column)
+    if is_integer(column) and 0 <= column < len(schema.names):
+        return int(column)
+    raise ValueError(
+        f"There is no column {column!r}. The columns are "
+        f"{', '.join(map(repr, schema.names[:_COLUMNS_NAMED]))}"
+        + (" and others." if len(schema.names) > _COLUMNS_NAMED else ".")
     )
+
+
+def _held_values(tree: Tree, at: Mapping[Any, Any], rows: Rows | None) -> list[Any]:
+    """Choose what each column is held at."""
+    schema = tree.schema
+    held: list[Any] = [None] * len(schema.names)
+    for position, column in enumerate(schema.input_columns):
+        # The number comes before the indicator of its missing values.
+        if schema.roles[column] is not Role.DISCRETE and held[column] is None:
+            held[column] = float(schema.center[position])
+            if rows is not None:
+                held[column] = float(np.nanmedian(rows.columns[column].astype(float)))
+    for attribute, column in enumerate(schema.discrete):
+        held[column] = _commonest(tree, attribute)
+        if rows is not None:
+            values = rows.columns[column].tolist()
+            held[column] = max(schema.categories[attribute], key=values.count)
+    for column, value in at.items():
+        held[column_position(schema, column)] = value
+    return held
+
+
+def _commonest(tree: Tree, attribute: int) -> Any:
+    """Find the most frequent category in training, as far as models know the shares.
+
+    Categories without an indicator share the remaining rows; of an attribute that has
+    no indicators at all it is the first category.
+    """
+    schema, first = tree.schema, tree.schema.n_regressors - tree.schema.n_indicators
+    shares = {
+        code: float(tree.center[0, first + i])
+        for i, (of, code) in enumerate(schema.indicators)
+        if of == attribute
+    }
+    codes = range(len(schema.categories[attribute]))
+    rest = (1.0 - sum(shares.values())) / max(len(codes) - len(shares), 1)
+    return schema.categories[attribute][max(codes, key=lambda c: shares.get(c, rest))]
+
+
+def _drawn_range(tree: Tree, position: int, rows: Rows | None) -> tuple[float, float]:
+    """Choose how far to draw an encoded column, in encoded units.
+
+    Without rows as far as the leaves and the thresholds say that there were some: a
+    range of even spread has a half-width of 1.7 deviations. A column whose mean is
+    clearly on one side of zero is not drawn beyond zero: the spread of a skewed column,
+    an age or a price, reaches further down than its values do.
+    """
+    schema = tree.schema
+    zero = -float(schema.center[position] / schema.scale[position])
+    low, high = -_DEVIATIONS, _DEVIATIONS
+    if rows is not None:
+        given = rows.columns[schema.input_columns[position]].astype(np.float64)
+        values = rows.table.x[:, position][~np.isnan(given)]
+        if not len(values):
+            return low, high
+        low, high = float(values.min()), float(values.max())
+        margin = _MARGIN * (high - low) or 1.0
+        lowest = zero if low - margin < zero <= low + margin * _ROUNDING else -np.inf
+        return max(low - margin, lowest), high + margin
+    if position < schema.n_regressors:
+        leaf = tree.is_leaf & (tree.weight > 0)
+        center, reach = tree.center[leaf, position], tree.spread[leaf, position]
+        ends = (center - _EVEN * reach).min(initial=0.0), (center + _EVEN * reach)
+        if ends[1].max(initial=0.0) > ends[0]:
+            low, high = float(ends[0]), float(ends[1].max(initial=0.0))
+    cuts = tree.threshold[(tree.kind == SplitKind.AXIS) & (tree.attribute == position)]
+    low, high = float(cuts.min(initial=low)), float(cuts.max(initial=high))
+    whole = schema.input_columns[position] in schema.whole
+    if -zero > (0.0 if whole else _CLEARLY):
+        low = max(low, zero)
+    elif -zero < -_CLEARLY:
+        high = min(high, zero)
+    return low, high

@@ -34,6 +34,15 @@ def import_matplotlib() -> tuple[Any, Any]:
     return pyplot, ScalarMappable
 
 
+def new_axes(ax: Any, size: tuple[float, float]) -> Any:
+    """Check axes that are given, or make a figure of a size in inches."""
+    pyplot, _ = import_matplotlib()
+    if ax is None:
+        return pyplot.subplots(figsize=size, layout="constrained")[1]
+    check_axes(ax)
+    return ax
+
+
 def check_axes(ax: Any) -> None:
     """Refuse what is no matplotlib Axes."""
     from matplotlib.axes import Axes

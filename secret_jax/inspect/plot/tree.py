@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
@@ -37,7 +38,7 @@ from secret_jax.inspect.printing import (
     short_number,
 )
 from secret_jax.inspect.tree_view import NumberView, TreeView
-from secret_jax.inspect.views import as_view
+from secret_jax.inspect.views import Readable, as_view
 from secret_jax.tree.structure import Tree
 
 if TYPE_CHECKING:
@@ -59,11 +60,13 @@ _BRIGHTNESS = 0.299, 0.587, 0.114  # of red, green and blue (ITU-R BT.601)
 
 
 def plot_tree(
-    tree: Tree | TreeView,
+    tree: Readable,
     *,
     ax: Axes | None = None,
     max_depth: int | Literal["auto"] | None = "auto",
     precision: int | None = None,
+    feature_names: Sequence[str] | None = None,
+    output: int | str | None = None,
 ) -> Picture:
     """Draw the tree, with the splits and equations in the units of the data.
 
@@ -78,6 +81,10 @@ def plot_tree(
         None: all.
     precision : int, optional
         Significant digits relative to the effect, 3 by default; see `export_text`.
+    feature_names : sequence of str, optional
+        Other names for the columns, one for each.
+    output : int or str, optional
+        Which one, of several.
 
     Raises
     ------
@@ -95,9 +102,7 @@ def plot_tree(
     far as there is room, with the numbers of `export_text`, which shows all.
     """
     pyplot, ScalarMappable = import_matplotlib()
-    view = as_view(tree)
-    n_curves = 0 if view.tree.additive is None else view.tree.additive.n_curves
-    view = view.without_curves()
+    view = as_view(tree, output, feature_names)
     tree = view.tree
     if isinstance(max_depth, str) and max_depth == "auto":
         max_depth = readable_depth(tree)
@@ -106,7 +111,7 @@ def plot_tree(
     checked_precision(precision)
     boxes = boxes_of(view, depth, precision)
     right = max(box.right for box in boxes.values())
-    lines = _title_lines(view, depth, n_curves, right - 2 * MARGIN)
+    lines = _title_lines(view, depth, right - 2 * MARGIN)
     width = max(right, MARGIN + max(map(_title_width, lines))) + MARGIN
     above = LINE_HEIGHT * _TITLE * (len(lines) - 1)
     lowest = max(box.middle + box.height / 2 for box in boxes.values())
@@ -154,16 +159,12 @@ class _Fills:
         return _ALONE if self.color is None else self.color.to_rgba(self._level[node])
 
 
-def _title_lines(
-    view: TreeView, depth: int | None, n_curves: int, width: float
-) -> list[str]:
+def _title_lines(view: TreeView, depth: int | None, width: float) -> list[str]:
     """What the tree is, in as many lines as it is wide."""
     tree = view.tree
     soft = "soft splits, " if tree.is_soft else ""
     leaves = counted_leaves(tree.n_leaves)
     title = f"{view.title}: {leaves}, {soft}{counted_rows(tree.weight[0])}"
-    if n_curves:
-        title += f", behind {counted(n_curves, 'curve', 'curves')}"
     if depth is not None and depth < tree.max_depth:
         title += f"; the upper {depth} of {counted(tree.max_depth, 'level', 'levels')}"
     letters = len(title) * max(width, _TITLE_WIDTH) / _title_width(title)

@@ -10,7 +10,6 @@ import numpy as np
 from secret_jax.data.rows import Table
 from secret_jax.inspect.class_errors import ClassErrors, class_errors, confusion, roc
 from secret_jax.inspect.class_view import ClassView
-from secret_jax.inspect.one_leaf import kind_of_regression
 from secret_jax.inspect.printing import number
 from secret_jax.inspect.report.error_lines import (
     ErrorLine,
@@ -102,7 +101,8 @@ def class_lines(view: ClassView, rows: ClassRows) -> list[ErrorLine]:
 
     root = "the shares of all rows"
     if view.tree.coefficient[0, :, 1:].any():
-        root = f"one {kind_of_regression(view.tree)} regression"
+        kind = view.tree.loss.name_of_regression(view.tree.n_outputs)
+        root = f"one {kind} regression"
     return lines_by_size(view, figures, root)
 
 

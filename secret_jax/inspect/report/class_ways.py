@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from secret_jax.inspect.class_view import ClassView, percent
-from secret_jax.inspect.explain import Explanation, explain
+from secret_jax.inspect.explain import explain_rows
+from secret_jax.inspect.explanation import Explanation
 from secret_jax.inspect.printing import quoted
 from secret_jax.inspect.report.class_rows import ClassRows
 from secret_jax.inspect.report.ways import Added, chosen_rows, way
@@ -32,7 +33,7 @@ def class_ways(view: ClassView, rows: ClassRows) -> list[dict[str, Any]]:
     columns = [np.asarray(column)[chosen] for column in rows.columns]
     values = view.tree.schema.as_written(columns)
     table = rows.table.take(chosen)
-    whys = [explain(tree, table, values) for tree in view.equations]
+    whys = [explain_rows(tree, table, values) for tree in view.equations]
     names = [quoted(name) for name in view.names]
     ways = []
     for i, row in enumerate(chosen.tolist()):

@@ -16,7 +16,6 @@ from secret_jax.inspect.report.error_lines import (
     compared_lines,
     lines_by_size,
 )
-from secret_jax.inspect.rest import rest_of
 from secret_jax.inspect.tree_view import NumberView
 from secret_jax.tree.routing import apply, predict
 from secret_jax.tree.structure import Tree
@@ -32,10 +31,7 @@ class HeldOut(NamedTuple):
     columns : list of ndarray of shape (n_rows,)
         As they were given.
     actual, prediction : ndarray of shape (n_rows,), float64
-        Less what curves in front of the tree say.
     leaf : ndarray of shape (n_rows,), int32
-    variance : float
-        Of the outputs with what the curves say: what R² is a share of.
     """
 
     table: Table
@@ -43,21 +39,20 @@ class HeldOut(NamedTuple):
     actual: np.ndarray
     prediction: np.ndarray
     leaf: np.ndarray
-    variance: float
 
     @classmethod
     def of(
         cls, tree: Tree, table: Table, columns: list[np.ndarray], actual: np.ndarray
     ) -> HeldOut:
-        """Rows through a tree of a single output; less its curves, if it has any."""
-        variance = float(np.var(actual))
-        if tree.additive is not None:
-            less = tree.additive.predict(table)[:, None]
-            actual = actual - tree.schema.restore_targets(less)
-            tree = rest_of(tree)
+        """Rows through a tree of a single output."""
         prediction = np.asarray(predict(tree, table), np.float64)
         leaf = np.asarray(apply(tree, table))
-        return cls(table, columns, actual, prediction, leaf, variance)
+        return cls(table, columns, actual, prediction, leaf)
+
+    @property
+    def variance(self) -> float:
+        """Variance of the outputs, of which R² is a share."""
+        return float(np.var(self.actual))
 
     @property
     def residual(self) -> np.ndarray:
@@ -100,8 +95,7 @@ def errors_by_size(tree: Tree, rows: HeldOut) -> list[ErrorLine]:
 
 
 def compared(scores: Mapping[str, Mapping[str, Any]] | None) -> list[ErrorLine]:
-    """Errors of other methods, from a mapping of names to ``rmse``, ``r2``, ``leaves``.
-    """
+    """Errors of other methods, named, by ``rmse``, ``r2`` and ``leaves``."""
 
     def figures(score: Mapping[str, Any]) -> tuple[list[Figure], float]:
         return _figures(score["rmse"], None, score.get("r2")), score["rmse"]

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
 from secret_jax.inspect.class_view import ClassView
-from secret_jax.inspect.explain import path_sentence
-from secret_jax.inspect.one_leaf import one_leaf_sentence
+from secret_jax.inspect.notes import one_leaf_sentence
 from secret_jax.inspect.printing import counted_leaves, counted_rows, number
 from secret_jax.inspect.report.words import in_steps
-from secret_jax.inspect.tree_view import NumberView, TreeView
+from secret_jax.inspect.tree_view import NumberView, TreeView, share_of_rows
 from secret_jax.inspect.words import (
-    bounds_in_words,
     model_parts,
     most_moving,
-    share_of_rows,
+    path_sentence,
     split_sentence,
 )
+from secret_jax.losses.numbers import SquaredError
 from secret_jax.tree.structure import StopReason, Tree
 from secret_jax.tree.totals import leaves_below
 
@@ -151,11 +149,9 @@ class _NumberFacts:
             ("mean", in_steps(self._means[node], target)),
             ("sd", number(deviation * target, digits=_DIGITS)),
         ]
-        if tree.loss is not None:
-            return [*known, ("loss", number(squared_error, digits=_DIGITS))]
-        error = number(math.sqrt(squared_error) * target, digits=_DIGITS)
-        known.append(("error", error))
-        if deviation > 0:
+        error = number(tree.loss.reported(squared_error, target), digits=_DIGITS)
+        known.append((tree.loss.error_name.split()[-1], error))
+        if deviation > 0 and isinstance(tree.loss, SquaredError):
             known.append(("R²", f"{1 - squared_error / deviation**2:.2f}"))
         return known
 
@@ -168,7 +164,7 @@ class _NumberFacts:
         return [model_parts(self.view.tree, node, max_terms=_MOST_TERMS)]
 
     def bounds(self, node: int) -> str:
-        return bounds_in_words(self.view.tree, node)
+        return self.view.bounds(node)
 
 
 class _ClassFacts:
@@ -186,11 +182,7 @@ class _ClassFacts:
         return self.view.bar(node)
 
     def equations(self, node: int) -> list[list[str]]:
-        shown = [
-            tree
-            for which, tree in enumerate(self.view.equations)
-            if self.view.tells(node, which)
-        ]
+        shown = self.view.equations_of(node)
         if len(shown) > 1:  # the leaf's own table has them
             first, *others = most_moving(shown, node)
             return [[", ".join([first, *others])]]

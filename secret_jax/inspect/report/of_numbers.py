@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -25,6 +24,7 @@ from secret_jax.inspect.report.terms import term_lines
 from secret_jax.inspect.report.ways import example_ways
 from secret_jax.inspect.report.words import in_steps
 from secret_jax.inspect.tree_view import NumberView
+from secret_jax.losses.numbers import SquaredError
 
 _BINS = 41  # odd: one of them is around zero
 STANDARD_ERRORS = (
@@ -50,8 +50,8 @@ class NumberParts:
         self.view, self.tree = view, view.tree
 
     def rows(self, table: Table, columns: list[np.ndarray], X: Any, y: Any) -> HeldOut:
-        """Rows through the tree, before curves in front of it are taken off."""
-        return HeldOut.of(self.tree, table, columns, self.view.actual(X, y))
+        """Rows through the tree."""
+        return HeldOut.of(self.tree, table, columns, self.view.targets(table, X, y))
 
     @property
     def line_words(self) -> str:
@@ -61,7 +61,7 @@ class NumberParts:
             f"deviation of {self.view.target} (colour of the bar: the mean), "
             + (
                 "error and R² of the node's own equation on them"
-                if self.tree.loss is None
+                if isinstance(self.tree.loss, SquaredError)
                 else "mean loss of the node's own equation on them"
             )
         )
@@ -102,10 +102,9 @@ class NumberParts:
         """Figures of quality: label, value, remark."""
         if rows is None:
             error = max(_training_error(self.view), 0.0)
-            what = "training loss"
-            if self.tree.loss is None:
-                what = "training error"
-                error = math.sqrt(error) * self.tree.schema.target_scale
+            loss = self.tree.loss
+            what = f"training {loss.error_name.split()[-1]}"
+            error = loss.reported(error, self.tree.schema.target_scale)
             return [(what, number(error, digits=3), "no held-out rows were given")]
         error, uncertainty = error_and_uncertainty(rows.residual)
         explained = r_squared(error, rows.variance)

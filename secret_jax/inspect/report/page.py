@@ -11,7 +11,7 @@ import numpy as np
 from secret_jax.data.rows import Table
 from secret_jax.inspect.arguments import check_count
 from secret_jax.inspect.class_view import ClassView
-from secret_jax.inspect.curves import curves_note
+from secret_jax.inspect.notes import missing_facts, mixture_facts, shortening_facts
 from secret_jax.inspect.printing import counted, counted_leaves, counted_rows
 from secret_jax.inspect.report.class_rows import ClassRows
 from secret_jax.inspect.report.error_lines import with_bars
@@ -19,10 +19,9 @@ from secret_jax.inspect.report.held_out import HeldOut
 from secret_jax.inspect.report.nodes import NodeView, shown_nodes
 from secret_jax.inspect.report.of_classes import ClassParts, shade
 from secret_jax.inspect.report.of_numbers import NumberParts
-from secret_jax.inspect.shortening import shortening_facts
 from secret_jax.inspect.tree_view import NumberView, TreeView
 from secret_jax.inspect.views import as_view
-from secret_jax.inspect.words import cuts_a_list, missing_facts, mixture_facts
+from secret_jax.inspect.words import cuts_a_list
 from secret_jax.tree.structure import Tree
 
 # What a page has room for; the notes on it say what was left out.
@@ -62,13 +61,12 @@ def report_page(
     """
     check_count("max_points", max_points)
     view = as_view(tree)
-    note, view = curves_note(view.tree), view.without_curves()
     parts: Any = _parts(view)
     depth = _deepest(view.tree, _MOST_NODES)
     nodes = shown_nodes(view, depth)
     notes = (
-        *(note, shortening_facts(view.tree)),
-        *(missing_facts(view.tree), mixture_facts(view.tree)),
+        *(shortening_facts(view.tree), missing_facts(view.tree)),
+        mixture_facts(view.tree),
         *(_cut(view.tree, depth), _abbreviated(nodes)),
     )
     content: dict[str, Any] = {
@@ -119,14 +117,12 @@ def tree_fragment(trees: Sequence[Tree | TreeView], limit: int) -> str:
     """
     template = _templates().get_template("fragment.html")
     views = [as_view(tree) for tree in trees]
-    curves = [curves_note(view.tree) for view in views]
-    views = [view.without_curves() for view in views]
     depth = max(_deepest(v.tree, _MOST_NODES) or v.tree.max_depth for v in views)
     while True:
         parts = []
-        for view, note in zip(views, curves, strict=True):
+        for view in views:
             nodes = shown_nodes(view, depth)
-            notes = (note, _cut(view.tree, depth), _abbreviated(nodes))
+            notes = (_cut(view.tree, depth), _abbreviated(nodes))
             parts.append(
                 {
                     "head": _head(view),

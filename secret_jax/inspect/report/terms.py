@@ -51,19 +51,15 @@ def term_lines(tree: Tree, node: int) -> tuple[list[TermLine], int]:
     errors = tree.standard_error[node, 0] * scale
     model = model_in_original_units(tree, node)
     level = model.intercept + sum(term.factor * term.here for term in model.terms)
-    known = {
-        (term.name, term.asks, term.category): (term.here, term) for term in model.terms
-    }
     _, terms, hidden = printed_model(model, max_terms=_MOST)
     lines = [TermLine(CENTER, in_steps(level, scale), _error(errors[0]), "")]
     for term in terms:
-        keys = [(term.name, term.asks, one) for one in term.categories or (None,)]
-        _, own = max((known[key] for key in keys), key=lambda found: found[0])
+        position = term.main.position
         lines.append(
             TermLine(
                 term_words(term),
                 number(term.factor),
-                _error(errors[1 + own.position] / tree.schema.scale[own.position]),
+                _error(errors[1 + position] / tree.schema.scale[position]),
                 number(math.copysign(term.effect, term.factor), digits=_DIGITS),
             )
         )

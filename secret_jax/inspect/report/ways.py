@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from secret_jax.inspect.explain import Explanation, explain
+from secret_jax.inspect.explain import explain_rows
+from secret_jax.inspect.explanation import Explanation
 from secret_jax.inspect.printing import entry, number, quoted
 from secret_jax.inspect.report.held_out import HeldOut
 from secret_jax.inspect.report.words import in_steps
@@ -56,7 +57,7 @@ def example_ways(tree: Tree, rows: HeldOut) -> list[dict[str, Any]]:
     chosen = chosen_rows(rows.prediction)
     columns = [np.asarray(column)[chosen] for column in rows.columns]
     values = tree.schema.as_written(columns)
-    why = explain(tree, rows.table.take(chosen), values)
+    why = explain_rows(tree, rows.table.take(chosen), values)
     scale = tree.schema.target_scale
     baseline = np.broadcast_to(why.baseline, len(why))
     return [

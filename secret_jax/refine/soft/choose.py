@@ -14,7 +14,8 @@ import numpy as np
 from secret_jax.data.rows import Rows
 from secret_jax.data.sampling import ROW_ORDER
 from secret_jax.grow.trees import Recipe
-from secret_jax.models.attach import attach_one
+from secret_jax.losses.numbers import SquaredError
+from secret_jax.models.fitting import fit_models
 from secret_jax.models.interface import LeafModel
 from secret_jax.prune.path import penalised
 from secret_jax.refine.interface import Candidate, Fitted, Refined
@@ -114,19 +115,14 @@ class SoftGates(SoftOptions):
         tree = committee[0].tree
         if len(committee) > 1:
             tree = distilled(trainer, committee, recipe.stage("training one for all"))
-        return Refined(measured(tree, rows, recipe.leaf), best.best_step)
+        return Refined(with_mixture_errors(tree, rows, recipe.leaf), best.best_step)
 
 
 def _refusal(tree: Tree, soft_error: float, hard_error: float) -> str:
-    if tree.loss is not None:
-        return (
-            "on rows that did not choose it the mean loss of the soft tree was "
-            f"{soft_error:.4g}, that of the hard tree {hard_error:.4g}"
-        )
-    scale = np.sqrt(np.mean(np.square(tree.schema.target_scales)))
-    soft, hard = (scale * error**0.5 for error in (soft_error, hard_error))
+    scale = float(np.sqrt(np.mean(np.square(tree.schema.target_scales))))
+    soft, hard = (tree.loss.reported(e, scale) for e in (soft_error, hard_error))
     return (
-        "on rows that did not choose it the root mean squared error of the soft tree "
+        f"on rows that did not choose it the {tree.loss.error_name} of the soft tree "
         f"was {soft:.4g}, that of the hard tree {hard:.4g}"
     )
 
@@ -154,7 +150,7 @@ def start_trees(candidates: tuple[Candidate, ...], options: SoftOptions) -> list
     return trees
 
 
-def measured(tree: Tree, rows: Rows, leaf: LeafModel) -> Tree:
+def with_mixture_errors(tree: Tree, rows: Rows, leaf: LeafModel) -> Tree:
     """Measure weights, ranges and errors where the hard splits send the rows.
 
     Inner nodes get models of their own; the error of a leaf is that of the mixture.
@@ -166,13 +162,11 @@ def measured(tree: Tree, rows: Rows, leaf: LeafModel) -> Tree:
     rows : Rows
         Rows that trained it.
     """
-    hard = attach_one(tree, rows, leaf)
+    hard = fit_models([tree], [rows], leaf)[0]
     value = values(tree, rows.table)
     lower, upper = hard.lower.copy(), hard.upper.copy()
-    if hard.loss is None:
-        losses = (value - rows.targets) ** 2
-    else:
-        losses = hard.loss.losses(rows.targets, value)
+    losses = hard.loss.losses(rows.targets, value)
+    if not isinstance(hard.loss, SquaredError):  # whose ranges are of targets
         lower[0], upper[0] = value.min(axis=0), value.max(axis=0)
     node = apply(tree, rows.table)
     error = np.zeros_like(hard.train_error)

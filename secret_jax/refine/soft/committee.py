@@ -79,9 +79,7 @@ def _student_data(trainer: Trainer, teachers: list[Tree]) -> TrainingData:
 
 def _mean_prediction(trees: list[Tree], table: Table) -> np.ndarray:
     """Average predictions; for classes probabilities, since log-odds overstate them."""
-    found = [values(tree, table) for tree in trees]
-    loss = trees[0].loss
-    return np.mean(found if loss is None else list(map(loss.prediction, found)), axis=0)
+    return np.mean([t.loss.prediction(values(t, table)) for t in trees], axis=0)
 
 
 def _distance(tree: Tree, data: TrainingData) -> float:

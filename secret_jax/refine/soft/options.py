@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from secret_jax.losses.classes import CrossEntropy
 from secret_jax.losses.interface import Loss
+from secret_jax.losses.numbers import SquaredError
 from secret_jax.refine.interface import Refinement
 from secret_jax.runtime.values import TupleOf, at_least, real, refuse
 
@@ -130,9 +131,9 @@ class SoftOptions(Refinement):
         if self.chunk > self.max_steps:
             refuse("chunk", type(self).__name__, "at most max_steps", self.chunk)
 
-    def knows(self, loss: Loss | None) -> bool:
+    def knows(self, loss: Loss) -> bool:
         """Whether gradients of a loss are known: squared errors and cross-entropy."""
-        return loss is None or isinstance(loss, CrossEntropy)
+        return isinstance(loss, SquaredError | CrossEntropy)
 
     @property
     def held_out_share(self) -> float:

@@ -74,12 +74,10 @@ def with_widths(tree: Tree, relative: float, deviation: np.ndarray) -> Tree:
 
 
 def with_range_of_nodes(tree: Tree) -> Tree:
-    """Widen the clipping range of a tree with a loss to that of all nodes.
+    """Widen the clipping range of a tree to that of all nodes.
 
     Log-odds of leaves may lie far beyond those of the root.
     """
-    if tree.loss is None:
-        return tree
     lower, upper = tree.lower.copy(), tree.upper.copy()
     lower[0], upper[0] = lower.min(axis=0), upper.max(axis=0)
     return replace(tree, lower=lower, upper=upper)

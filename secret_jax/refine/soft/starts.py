@@ -8,8 +8,8 @@ import jax
 import numpy as np
 
 from secret_jax.data.rows import Rows, join
-from secret_jax.models.attach import attach_one
 from secret_jax.models.errors import total_error
+from secret_jax.models.fitting import fit_models
 from secret_jax.models.interface import LeafModel
 from secret_jax.prune.hold_out import HoldOut
 from secret_jax.prune.interface import Evidence
@@ -219,7 +219,7 @@ class Trainer:
 
     def trained_again(self, start: Start, stage: Stage = UNTOLD) -> Start:
         """Train a start again on all rows; return the old one if that diverges."""
-        tree = attach_one(start.origin, self.all_rows, self.leaf)
+        tree = fit_models([start.origin], [self.all_rows], self.leaf)[0]
         again = self.start(tree, self.all_rows, start.width)
         n_steps = min(
             start.best_step * self.n_rows / self.n_training, self.options.max_steps

@@ -16,6 +16,7 @@ import optax
 from jaxtyping import Array, Float
 
 from secret_jax.losses.interface import Loss
+from secret_jax.losses.numbers import SQUARED_ERROR, SquaredError
 from secret_jax.refine.soft.parameters import Parameters, Structure, forward
 from secret_jax.runtime.linalg import AnyArray
 from secret_jax.runtime.programs import program
@@ -75,10 +76,10 @@ def initial_state(parameters: Parameters) -> TrainingState:
 def row_losses(
     value: Float[Array, "n_rows n_outputs"],
     targets: Float[Array, "n_rows n_outputs"],
-    kind: Loss | None,
+    kind: Loss,
 ) -> Float[Array, " n_rows"]:
-    """Cross-entropies of log-odds, or squared errors where ``kind`` is None."""
-    if kind is None:
+    """Squared errors, or cross-entropies of log-odds."""
+    if isinstance(kind, SquaredError):
         return jnp.sum((value - targets) ** 2, axis=1)
     if value.shape[1] == 1:
         together = jax.nn.softplus(value[:, 0])
@@ -93,7 +94,7 @@ def objective(
     data: TrainingData,
     row: jax.Array,
     l2: jax.Array | float,
-    kind: Loss | None = None,
+    kind: Loss = SQUARED_ERROR,
 ) -> jax.Array:
     """Mean loss of a minibatch, plus a penalty on changes of the slopes."""
     value = forward(parameters, structure, data.x[row], data.codes[row])
@@ -112,7 +113,7 @@ def train_chunk(
     rows: jax.Array,
     rates: Rates,
     *,
-    kind: Loss | None = None,
+    kind: Loss = SQUARED_ERROR,
 ) -> tuple[TrainingState, jax.Array]:
     """Run some steps of Adam for a batch of starts.
 
@@ -122,7 +123,7 @@ def train_chunk(
         Both with the starts as their first axis.
     rows : Array of shape (n_steps, batch_size), int32
         Minibatches, the same for all starts.
-    kind : Loss or None
+    kind : Loss
         See `row_losses`.
 
     Returns

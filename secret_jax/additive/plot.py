@@ -1,0 +1,95 @@
+"""Curves as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from secret_jax.additive.words import CurveView
+from secret_jax.inspect.plot.picture import Picture
+from secret_jax.inspect.plot.style import (
+    DARK_COLOR,
+    FONT_SIZE,
+    MIDDLE_COLOR,
+    TICK_SIZE,
+    import_matplotlib,
+    open_frame,
+)
+from secret_jax.inspect.printing import number
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_COLUMNS, _WIDTH, _HEIGHT = 3, 3.2, 2.3
+_MOST_TICKS = 12
+_LONGEST = 14  # characters of a category
+
+
+def plot_curves(views: Sequence[CurveView], title: str) -> Picture:
+    """Draw curves with a common scale.
+
+    Returns
+    -------
+    secret_jax.inspect.plot.picture.Picture
+        Axes for each curve: a line of numbers with a mark where its slope changes, a
+        bar for each category. A dashed line is what is added where the value is
+        missing.
+
+    Raises
+    ------
+    ImportError
+        If matplotlib is not installed.
+    """
+    pyplot, _ = import_matplotlib()
+    n_across = min(_COLUMNS, len(views))
+    n_down = -(-len(views) // n_across)
+    figure, grid = pyplot.subplots(
+        n_down,
+        n_across,
+        figsize=(_WIDTH * n_across, _HEIGHT * n_down + 0.4),
+        sharey=True,
+        squeeze=False,
+        layout="constrained",
+    )
+    every = list(grid.flat)
+    for ax in every[len(views) :]:
+        ax.remove()
+    for ax, view in zip(every, views, strict=False):
+        _draw(ax, view)
+    figure.suptitle(title, fontsize=FONT_SIZE)
+    return Picture.of(every[: len(views)])
+
+
+def _draw(ax: Axes, view: CurveView) -> None:
+    open_frame(ax)
+    ax.tick_params(labelsize=TICK_SIZE)
+    ax.axhline(0.0, color=MIDDLE_COLOR, linewidth=0.6)
+    place = np.arange(len(view.label)) if view.place is None else view.place
+    if view.place is None:
+        ax.bar(place, view.value, width=0.7, color=MIDDLE_COLOR)
+    else:
+        ax.plot(place, view.value, color=DARK_COLOR, marker="o", markersize=3)
+    if view.missing is not None:
+        ax.axhline(view.missing, color=DARK_COLOR, linestyle="--", linewidth=0.8)
+    # Numbers mark themselves; categories, weekdays and dates have words.
+    worded = view.place is None or any(not _is_number(each) for each in view.label)
+    if worded:
+        shown = np.linspace(0, len(place) - 1, min(len(place), _MOST_TICKS))
+        shown = np.unique(shown.round().astype(int))
+        labels = [view.label[i] for i in shown]
+        labels = [t if len(t) <= _LONGEST else t[: _LONGEST - 1] + "…" for t in labels]
+        turned = sum(map(len, labels)) > 30
+        ax.set_xticks(place[shown], labels, rotation=90 if turned else 0)
+    ax.set_title(
+        f"{view.name}  ± {number(view.deviation, digits=2)}", fontsize=FONT_SIZE
+    )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,200 @@
+"""The command that grows a tree on a file.
+
+A command takes the parsed arguments, prints its result to standard output and its
+progress to standard error, and imports what is slow only when it runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from secret_jax.cli.messages import (
+    PROGRAM,
+    CommandError,
+    check_output,
+    draw,
+    flags_for_parameters,
+    require,
+    say,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from secret_jax.cli.evaluation import Evaluation
+
+
+def fit(arguments: argparse.Namespace) -> None:
+    """Grow a tree on a file, measure it beside the baselines, save and report it."""
+    check_output(arguments.out)
+    if arguments.stream:
+        from secret_jax.cli.streaming import fit_streamed
+
+        fit_streamed(arguments, chosen_model(arguments))
+        return
+    if arguments.calibrate + arguments.test_fraction >= 1:
+        raise CommandError(
+            f"--calibrate {arguments.calibrate:g} and --test-fraction "
+            f"{arguments.test_fraction:g} leave no rows to grow a tree on"
+        )
+    if arguments.report is not None:
+        require("matplotlib", "plot", "draw a picture")
+        require("jinja2", "plot", "write a page")
+        os.makedirs(arguments.report, exist_ok=True)
+
+    from secret_jax.cli.evaluation import evaluate
+    from secret_jax.cli.training_table import training_table
+    from secret_jax.inspect.words import cuts_a_list
+
+    X, y, reading, classes = training_table(arguments)
+    if classes:
+        n_classes = len(set(y))
+        say(f"  {y.name}: {n_classes} classes, so the tree is a classifier")
+    model = chosen_model(arguments, classes, reading.labels)
+    aside, X, y = _set_aside(X, y, arguments)
+    with flags_for_parameters():
+        evaluation = evaluate(model, X, y, arguments.test_fraction, arguments.seed)
+    fitted = evaluation.model
+    if arguments.refit_all and evaluation.n_test:
+        say(f"growing the tree again on all {len(X)} rows")
+        fitted.fit(X, y)
+    fitted.set_params(verbose=0)
+    if aside is None and not arguments.refit_all:
+        aside = evaluation.held_out
+    if aside is not None and not classes:  # probabilities say how sure they are
+        fitted.conformalize(*aside)
+        say(f"intervals are calibrated on {len(aside[1])} rows")
+    fitted.reading_ = reading.to_json()
+    result = _result_text(evaluation, arguments.refit_all)
+    print(result)
+    if arguments.report is not None:
+        _write_report(Path(arguments.report), arguments, evaluation, result)
+        written = ", ".join(sorted(os.listdir(arguments.report)))
+        say(f"wrote {written} to {arguments.report}")
+    if arguments.out is not None:
+        fitted.save(arguments.out)
+        say(f"wrote {arguments.out}; use it: {PROGRAM} predict {arguments.out} FILE")
+    if cuts_a_list(result):
+        path = arguments.out or "MODEL"
+        say(f"lists of categories are cut short; {PROGRAM} show {path} --categories")
+    if arguments.out is None and arguments.report is None:
+        say("nothing was saved; --out MODEL keeps the tree, --report DIR a picture too")
+
+
+def chosen_model(
+    arguments: argparse.Namespace,
+    classes: bool = False,
+    labels: dict[str, str] | None = None,
+) -> Any:
+    """Build the estimator that the options ask for.
+
+    Parameters
+    ----------
+    labels : dict of str to str, optional
+        Names of the columns in the model, by those in the file.
+    """
+    from secret_jax.cli.parameters import given_parameters
+    from secret_jax.estimators.classifier import SecretClassifier
+    from secret_jax.estimators.regressor import SecretRegressor
+
+    estimator: Any = SecretClassifier if classes else SecretRegressor
+    given = given_parameters(arguments, estimator)
+    build = getattr(estimator, arguments.preset) if arguments.preset else estimator
+    label = (labels or {}).get
+    return build().set_params(
+        **given,
+        categorical_features=[label(name, name) for name in arguments.categorical]
+        or None,
+        split_features=[label(name, name) for name in arguments.split_only] or None,
+        random_state=arguments.seed,
+        verbose=not arguments.quiet,
+    )
+
+
+def _set_aside(
+    X: pd.DataFrame, y: pd.Series, arguments: argparse.Namespace
+) -> tuple[tuple[pd.DataFrame, pd.Series] | None, pd.DataFrame, pd.Series]:
+    """Separate rows for the widths of intervals alone from the others."""
+    import numpy as np
+
+    n_aside = round(len(X) * arguments.calibrate)
+    if n_aside == 0:
+        return None, X, y
+    order = np.random.default_rng([arguments.seed, 1]).permutation(len(X))
+    aside, kept = np.sort(order[:n_aside]), np.sort(order[n_aside:])
+    return (X.iloc[aside], y.iloc[aside]), X.iloc[kept], y.iloc[kept]
+
+
+def _result_text(evaluation: Evaluation, refitted: bool) -> str:
+    from secret_jax.cli.evaluation import score_table
+
+    parts = [evaluation.model.export_text().rstrip("\n")]
+    if evaluation.scores:
+        parts.append(score_table(evaluation))
+        if refitted:
+            parts.append(
+                "The tree above was grown again on all rows. The errors are those of\n"
+                f"the tree grown before on the {evaluation.n_training:,} training rows."
+            )
+    return "\n\n".join(parts)
+
+
+def _write_report(
+    folder: Path, arguments: argparse.Namespace, evaluation: Evaluation, result: str
+) -> None:
+    """Write a text, the errors, a picture and a page to a folder."""
+    from secret_jax import __version__
+    from secret_jax.cli.evaluation import TREE
+
+    model, scores = evaluation.model, evaluation.scores
+    parameters = {name: repr(value) for name, value in model.get_params().items()}
+    options = {
+        name: repr(value)
+        for name, value in vars(arguments).items()
+        if name not in ("run", "command") and value not in (None, [], {}, False)
+    }
+    lines = [
+        f"{PROGRAM} {__version__}: {arguments.target} from {arguments.file}",
+        f"{evaluation.n_training} training rows, {evaluation.n_test} held-out rows, "
+        f"{evaluation.seconds:.1f} s",
+        f"\n{result}\n",
+        "Options of the command",
+        *(f"  {name} = {value}" for name, value in options.items()),
+        "\nParameters of the estimator",
+        *(f"  {name} = {value}" for name, value in parameters.items()),
+        "",
+    ]
+    content = {
+        "version": __version__,
+        "file": arguments.file,
+        "target": arguments.target,
+        "n_training": evaluation.n_training,
+        "n_test": evaluation.n_test,
+        "refitted_on_all_rows": arguments.refit_all,
+        "errors": scores,
+        "seconds": evaluation.seconds,
+        "parameters": model.get_params(),
+    }
+    # After growing again, the held-out rows are no longer held out.
+    held_out = None if arguments.refit_all else evaluation.held_out
+    before = f"the tree of the {evaluation.n_training:,} training rows"
+    comparison = {
+        before if name == TREE else name: score
+        for name, score in scores.items()
+        if name != TREE or arguments.refit_all
+    }
+    title = f"{arguments.target} from {Path(arguments.file).name}"
+    page = model.to_html(
+        *(held_out or (None, None)), comparison=comparison, title=title
+    )
+    for name, text in (
+        ("report.txt", "\n".join(lines)),
+        ("errors.json", json.dumps(content, indent=2, default=repr) + "\n"),
+        ("report.html", page),
+    ):
+        (folder / name).write_text(text, encoding="utf-8")
+    draw(model, folder / "tree.png")

@@ -1,0 +1,235 @@
+"""Learn a schema from rows that come in one chunk (memory) or in many (a stream)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from secret_jax.data.attributes import Attributes, Role, with_calendars
+from secret_jax.data.columns import (
+    OrderedText,
+    ReadTable,
+    factorised,
+    made_up_names,
+    numbers,
+    sorted_categories,
+)
+from secret_jax.data.encoding import ReadColumns
+from secret_jax.data.roles import ColumnOptions, roles_of, schema_of
+from secret_jax.data.scaling import ColumnSums, column_sums, joint_sums, moments_of
+from secret_jax.data.schema import TableSchema
+from secret_jax.runtime.warning import warn
+
+# More categories would take gigabytes in the search, and carry no information.
+_MOST_CATEGORIES = 4096
+# Number of rows that nearly always show that a column is not the target.
+_FIRST_ROWS = 64
+# Maximum number of sums of blocks before they are added up: a megabyte of sums for a
+# gigabyte of rows.
+_MOST_SUMS = 1 << 16
+
+
+class Learner:
+    """Roles, moments and categories of columns, learned chunk by chunk.
+
+    The result is the same, to the bit, however rows are cut into chunks, if all chunks
+    but the last are multiples of `secret_jax.runtime.parallel.ROW_BLOCK`.
+
+    Attributes
+    ----------
+    attributes : Attributes or None
+        None before the first chunk.
+    sums, target_sums : list of ColumnSums
+        Sums of blocks of rows.
+    categories : list of dict
+        For each discrete attribute the weight of every category, in the order in which
+        they came up.
+    alike : set of (int, int)
+        Attributes and targets that have been equal in every row.
+    """
+
+    def __init__(self, options: ColumnOptions, target_names: tuple[str, ...] = ("y",)):
+        self.options, self.target_names = options, target_names
+        self.attributes: Attributes | None = None
+        self.sums: list[ColumnSums] = []
+        self.target_sums: list[ColumnSums] = []
+        self.categories: list[dict[Any, float]] = []
+        self.alike: set[tuple[int, int]] = set()
+
+    def begin(self, table: ReadTable) -> Attributes:
+        """Decide the roles of the columns from the first rows."""
+        named = isinstance(table, dict)
+        if not isinstance(table, dict):
+            table = dict(zip(made_up_names(len(table)), table, strict=True))
+        attributes, dates = with_calendars(table)
+        columns, names = list(attributes.values()), tuple(attributes)
+        roles = roles_of(columns, names, dates, self.options)
+        levels = tuple(
+            (i, column.levels)
+            for i, (column, role) in enumerate(zip(columns, roles, strict=True))
+            if isinstance(column, OrderedText) and role is not Role.DISCRETE
+        )
+        self.attributes = Attributes(
+            names=names, named=named, roles=roles, dates=dates, levels=levels
+        )
+        self.categories = [{} for role in roles if role is Role.DISCRETE]
+        numeric = self.attributes.of_role(Role.REGRESSOR, Role.SPLIT)
+        self.alike = {(i, k) for i in numeric for k in range(len(self.target_names))}
+        return self.attributes
+
+    def add(
+        self, table: ReadTable, targets: np.ndarray, weight: np.ndarray
+    ) -> ReadColumns:
+        """Add rows, and return those of positive weight.
+
+        Parameters
+        ----------
+        table : dict or list of ndarray of shape (n_rows,)
+            As `secret_jax.data.columns.read_columns` gives it.
+        targets : ndarray of shape (n_rows, n_outputs), float64
+        weight : ndarray of shape (n_rows,), float64
+            Rows of weight zero count for nothing.
+
+        Returns
+        -------
+        ReadColumns
+            With codes in the order in which categories came up, see `places`.
+        """
+        attributes = self.attributes or self.begin(table)
+        names, allow_missing = attributes.names, self.options.missing != "error"
+        columns = attributes.matching(table)
+        continuous = attributes.of_role(Role.REGRESSOR, Role.SPLIT)
+        for i in continuous:
+            if columns[i].dtype == object:
+                columns[i] = numbers(columns[i], names[i], allow_missing)
+        values = [columns[i] for i in continuous]
+        self.sums += column_sums(
+            values, [names[i] for i in continuous], weight, allow_missing=allow_missing
+        )
+        self.target_sums += column_sums(
+            list(targets.T), self.target_names, weight, allow_missing=False
+        )
+        if len(self.target_sums) > _MOST_SUMS:
+            self.condense()
+        self.alike = {
+            (i, k)
+            for i, k in self.alike
+            if all(
+                (columns[i][:n] == targets[:n, k]).all() for n in (_FIRST_ROWS, None)
+            )
+        }
+        discrete = [columns[i] for i in attributes.of_role(Role.DISCRETE)]
+        if not weight.all():
+            used = weight > 0
+            values, discrete = ([c[used] for c in part] for part in (values, discrete))
+            weight = weight[used]
+        codes = np.empty((len(weight), len(discrete)), np.int32)
+        for k, i in enumerate(attributes.of_role(Role.DISCRETE)):
+            distinct, code = factorised(discrete[k], names[i], allow_missing)
+            counts = np.bincount(code, weight, minlength=len(distinct))
+            place = self._count(k, dict(zip(distinct, counts.tolist(), strict=True)))
+            codes[:, k] = place[code]
+        return ReadColumns(values, codes)
+
+    def measure(
+        self, sums: ColumnSums, targets: np.ndarray, weight: np.ndarray
+    ) -> None:
+        """Add numbers that were measured where they lie, without columns of dates."""
+        self.sums.append(sums)
+        self.target_sums += column_sums(
+            list(targets.T), self.target_names, weight, allow_missing=False
+        )
+
+    def _count(self, attribute: int, counts: dict[Any, float]) -> np.ndarray:
+        """Add weights of categories; return their places in order of appearance."""
+        known = self.categories[attribute]
+        for value, count in counts.items():
+            known[value] = known.get(value, 0.0) + count
+        if len(known) > _MOST_CATEGORIES:
+            assert self.attributes is not None
+            column = self.attributes.of_role(Role.DISCRETE)[attribute]
+            name = self.attributes.names[column]
+            raise ValueError(
+                f"Column {name!r} has more than {_MOST_CATEGORIES} different "
+                "categories. Group the rare ones, or leave the column out if it only "
+                "names the rows."
+            )
+        place = {value: code for code, value in enumerate(known)}
+        return np.array([place[value] for value in counts], np.int32)
+
+    def condense(self) -> None:
+        """Add up the sums of blocks."""
+        self.sums = [joint_sums(self.sums)] if self.sums else []
+        self.target_sums = [joint_sums(self.target_sums)]
+
+    def merge(self, other: Learner) -> list[np.ndarray]:
+        """Add the rows of another learner of the same attributes.
+
+        Returns
+        -------
+        list of ndarray of int32
+            For each discrete attribute from the codes of the other to those here.
+        """
+        self.sums += other.sums
+        self.target_sums += other.target_sums
+        self.alike &= other.alike
+        return [self._count(k, counts) for k, counts in enumerate(other.categories)]
+
+    def places(self) -> list[np.ndarray]:
+        """Map the codes of `add` to those of the schema, per discrete attribute."""
+        found = []
+        for known in self.categories:
+            place = {value: code for code, value in enumerate(sorted_categories(known))}
+            found.append(np.array([place[value] for value in known], np.int32))
+        return found
+
+    def schema(self, factor: float = 1.0) -> TableSchema:
+        """Make the schema; weights are multiplied by ``factor``."""
+        attributes = self.attributes
+        assert attributes is not None
+        continuous = attributes.of_role(Role.REGRESSOR, Role.SPLIT)
+        measured = moments_of(self.sums, [attributes.names[i] for i in continuous])
+        measured = measured._replace(
+            mass=measured.mass * factor, missing_mass=measured.missing_mass * factor
+        )
+        targets = moments_of(self.target_sums, self.target_names, of_target=True)
+        categories = [sorted_categories(known) for known in self.categories]
+        counts = [
+            np.array([known[value] for value in values]) * factor
+            for known, values in zip(self.categories, categories, strict=True)
+        ]
+        return schema_of(
+            attributes,
+            measured,
+            categories,
+            counts,
+            targets,
+            self.options,
+            self.target_names,
+        )
+
+    def warn_of_targets(self) -> None:
+        """Warn of columns equal to a target in every row."""
+        assert self.attributes is not None
+        total = joint_sums(self.target_sums)
+        for i, k in sorted(self.alike):
+            if total.lowest[k] < total.highest[k]:
+                warn(
+                    f"Column {self.attributes.names[i]!r} equals the target in every "
+                    "row, so the tree only repeats it. Drop the column if it is the "
+                    "target itself."
+                )
+
+
+def learn_schema(
+    table: ReadTable,
+    targets: np.ndarray,
+    weight: np.ndarray,
+    options: ColumnOptions,
+    target_names: tuple[str, ...] = ("y",),
+) -> TableSchema:
+    """Learn a schema from one table; arguments as of `Learner.add`."""
+    learner = Learner(options, target_names)
+    learner.add(table, targets, weight)
+    return learner.schema()

@@ -1,0 +1,136 @@
+"""Phrases of exported programs: conditions, sums and gates, in one of two languages."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar
+
+from secret_jax.inspect.code.program import Program
+from secret_jax.inspect.equations import CategorySplit, LinearSplit, Side, Term
+
+# A space within a name or literal: no line is broken and no sign is moved there.
+FIXED_SPACE = "\0"
+# Parsers refuse sums of more than about a thousand terms without brackets.
+_LONGEST_SUM = 64
+
+
+class Dialect(ABC):
+    """A language; subclasses say how it writes the smallest parts."""
+
+    logical_or: ClassVar[str]
+    logical_and: ClassVar[str]
+    logical_not: ClassVar[str]
+
+    @abstractmethod
+    def number(self, value: float) -> str:
+        """Write a float."""
+
+    @abstractmethod
+    def column(self, name: str, mean: float | None = None) -> str:
+        """Write what a row holds in a column, a mean in place of missing numbers."""
+
+    @abstractmethod
+    def filled(self, name: str, missing_as: float) -> str:
+        """Write a column of numbers with another value in place of missing ones."""
+
+    @abstractmethod
+    def missing(self, name: str) -> str:
+        """Write the condition that a column is missing."""
+
+    @abstractmethod
+    def member(
+        self, name: str, categories: Sequence[Any], inside: bool, or_missing: bool
+    ) -> str:
+        """Write the condition that a column holds one of some categories, or none."""
+
+    @abstractmethod
+    def indicator(self, condition: str) -> str:
+        """Write what is 1 in a product where a condition holds, and 0 elsewhere."""
+
+    @abstractmethod
+    def sigmoid(self, distance: str) -> str:
+        """Write the share of a gate."""
+
+    @abstractmethod
+    def clip(self, value: str, low: float, high: float) -> str:
+        """Write a value, cut at bounds of which one may be infinite."""
+
+    def clipped(self, value: str, low: float, high: float) -> str:
+        """Write a value, cut at its bounds if it has any."""
+        return value if math.isinf(low) else self.clip(value, low, high)
+
+    def term(self, term: Term) -> str:
+        """Write a term; a number's factor of one is left out."""
+        factor = f"{self.number(term.factor)} * "
+        if term.asks == "missing":
+            return factor + self.indicator(self.missing(term.name))
+        if term.asks == "category":
+            missing = term.category is None
+            holds = self.member(term.name, [term.category], True, missing)
+            return factor + self.indicator(holds)
+        value = self.column(term.name, term.missing_as)
+        return value if term.factor == 1 else factor + value
+
+    def sum_of(self, terms: Iterable[Term], constant: float | None = None) -> str:
+        """Write a sum of terms."""
+        parts = [] if constant is None else [self.number(constant)]
+        parts += map(self.term, terms)
+        return added(parts or [self.number(0.0)])
+
+    def equation(self, program: Program, leaf: int) -> str:
+        """Write the equation of a leaf, before it is clipped."""
+        model = program.models[leaf]
+        return self.sum_of(model.terms, model.intercept)
+
+    def condition(self, split: LinearSplit | CategorySplit, side: Side) -> str:
+        """Write a condition under which a row goes to a side."""
+        or_missing = split.missing_left == (side == "left")
+        if isinstance(split, CategorySplit):
+            inside = side == split.listed_side
+            return self.member(split.name, split.listed, inside, or_missing)
+        threshold = self.number(split.threshold)
+        text = f"{self.sum_of(split.terms)} {split.sign(side)} {threshold}"
+        if split.missing_left is None:
+            return text
+        missing = self.missing(split.terms[0].name)
+        if or_missing:
+            return f"({missing} {self.logical_or} {text})"
+        return f"({self.logical_not} {missing} {self.logical_and} {text})"
+
+    def share_left(self, split: LinearSplit | CategorySplit) -> str:
+        """Write the share of a row that goes left."""
+        if isinstance(split, CategorySplit) or split.width == 0:
+            return self.indicator(self.condition(split, "left"))
+        total = self.sum_of(split.terms)
+        if split.missing_value is not None:
+            total = self.filled(split.terms[0].name, split.missing_value)
+        ends = self.number(split.threshold), f"({total})"
+        end, start = ends if split.at_most else ends[::-1]
+        return self.sigmoid(f"({end} - {start}) / {self.number(split.width)}")
+
+    def mixture_terms(
+        self, program: Program, gate: str, values: Iterable[tuple[int, str]]
+    ) -> list[str]:
+        """Write values of leaves times their shares, products of named gates."""
+        tree, products = program.tree, []
+        for leaf, value in values:
+            factors, node = [value], leaf
+            while node:
+                parent = int(tree.parent[node])
+                share = f"{gate}{parent}"
+                if tree.left[parent] != node:
+                    share = f"({self.number(1.0)} - {share})"
+                factors.insert(0, share)
+                node = parent
+            products.append(" * ".join(factors))
+        return products
+
+
+def added(parts: list[str], plus: str = " + ") -> str:
+    """Write a sum, in brackets of brackets if it is very long."""
+    while len(parts) > _LONGEST_SUM:
+        starts = range(0, len(parts), _LONGEST_SUM)
+        parts = [f"({added(parts[i : i + _LONGEST_SUM], plus)})" for i in starts]
+    return plus.join(parts).replace("+ -", "- ")

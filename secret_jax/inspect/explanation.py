@@ -1,0 +1,207 @@
+"""Predictions taken apart: arrays, words, tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+
+from secret_jax.inspect.frame import installed_backend
+from secret_jax.inspect.printing import entry, quoted
+
+# What a screen has room for.
+_ROWS_SHOWN = 5
+_CLASSES_SHOWN, _LEAST = 4, 5e-4  # the likeliest, and what rounds to 0.1 %
+_DIGITS_SHOWN = 4  # of the largest figure of a row
+# Clipping and missing shares that float64 rounding makes out of nothing.
+_EXACT, _WHOLE = 1e-12, 1e-9
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Explanation:
+    """Predictions taken apart; `str` shows the first rows.
+
+    For every row ``baseline + contributions.sum(axis=1) + clipping == prediction``, to
+    float64 rounding.
+
+    Attributes
+    ----------
+    target : str, or tuple of str
+        Name of what is taken apart: the target, of classes their log-odds. Of several
+        classes it is of each row the score of its predicted class, whose exponential
+        the probability is in proportion to.
+    names : tuple of str
+        The input columns.
+    values : ndarray of shape (n_rows, n_columns), object
+        What the rows hold.
+    baseline : float, or ndarray of shape (n_rows,) where the targets differ
+        Where the root starts: its equation at the mean of the training rows, which is
+        the mean of the target; with ``background``, the mean prediction of those rows.
+    linear : ndarray of shape (n_rows, n_columns), float64
+        Slope of the leaf's equation times the deviation of the column from its mean in
+        the leaf (of categories: of their indicators).
+    splits : ndarray of shape (n_rows, n_columns), float64
+        What the splits on the column change on the way to the leaf: the step from the
+        level of a node, its equation at the center of its own rows, to that of its
+        child. A split on several columns is shared by the squares of their standardised
+        coefficients.
+    clipping : ndarray of shape (n_rows,), float64
+        What clipping to the range of the leaf's outputs adds.
+    prediction : ndarray of shape (n_rows,), float64
+        What is taken apart: as `predict` gives it, without its float32 rounding; of
+        classes as `decision_function` does.
+    leaf : ndarray of shape (n_rows,), int32
+        Node id of the leaf, of a soft tree the one with the largest share.
+    share : ndarray of shape (n_rows,), float64
+        Share of that leaf in the prediction; 1 of a hard tree.
+    path : tuple of str
+        The conditions on the way to that leaf, in words.
+    classes : tuple
+        Labels; empty where numbers are predicted.
+    predicted : ndarray of shape (n_rows,)
+        Of classes their labels as `predict` gives them; of numbers ``prediction``.
+    probability : ndarray of shape (n_rows, n_classes), float64
+        As `predict_proba` gives it.
+    """
+
+    target: str | tuple[str, ...]
+    names: tuple[str, ...]
+    values: np.ndarray = field(repr=False)
+    baseline: float | np.ndarray
+    linear: np.ndarray = field(repr=False)
+    splits: np.ndarray = field(repr=False)
+    clipping: np.ndarray = field(repr=False)
+    prediction: np.ndarray = field(repr=False)
+    leaf: np.ndarray = field(repr=False)
+    share: np.ndarray = field(repr=False)
+    path: tuple[str, ...] = field(repr=False)
+    classes: tuple[Any, ...]
+    predicted: np.ndarray = field(repr=False)
+    probability: np.ndarray = field(repr=False)
+
+    @property
+    def contributions(self) -> np.ndarray:
+        """``linear + splits``: what every column adds, shape (n_rows, n_columns)."""
+        return self.linear + self.splits
+
+    def __len__(self) -> int:
+        return len(self.prediction)
+
+    def __str__(self) -> str:
+        shown = [self.row_text(row) for row in range(min(len(self), _ROWS_SHOWN))]
+        more = len(self) - len(shown)
+        return "\n\n".join(shown + ([f"... {more} more rows"] if more else []))
+
+    def row_text(self, row: int) -> str:
+        """Write one row in words, its largest contributions first."""
+        contributions, prediction = self.contributions[row], self.prediction[row]
+        step = max(abs(prediction), np.abs(contributions).max(initial=0.0))
+        digits = 0
+        if step > 0:
+            digits = max(0, _DIGITS_SHOWN - 1 - int(np.floor(np.log10(step))))
+        share = self.share[row]
+        part = "" if share > 1 - _WHOLE else f" ({100 * share:.0f} % of the mixture)"
+        target = self.target if isinstance(self.target, str) else self.target[row]
+        value = f"{quoted(target)} = {prediction:.{digits}f}"
+        lines = [
+            f"row {row}: {self._in_chances(row) if self.classes else value}",
+            f"  leaf [{self.leaf[row]}]{part}: {self.path[row]}",
+        ]
+        if self.classes:
+            lines.append(f"  {value}")
+        baseline = float(np.broadcast_to(self.baseline, len(self))[row])
+        terms = [("baseline", baseline)]
+        for column in np.argsort(-np.abs(contributions), kind="stable"):
+            if contributions[column] != 0:
+                value = self.values[row, column]
+                missing = value is None or value != value
+                held = "missing" if missing else entry(value)
+                words = f"{quoted(self.names[column])} = {held}"
+                terms.append((words, contributions[column]))
+        if abs(self.clipping[row]) > _EXACT * step:
+            terms.append(("clipping to the outputs of the leaf", self.clipping[row]))
+        figures = [f"{value:+.{digits}f}" for _, value in terms]
+        figures[0] = f"{baseline:.{digits}f}"
+        width = max(map(len, figures))
+        lines += [
+            f"  {figure:>{width}}  {words}"
+            for figure, (words, _) in zip(figures, terms, strict=True)
+        ]
+        return "\n".join(lines)
+
+    def _in_chances(self, row: int) -> str:
+        """Write the class of a row, and the probabilities of the likeliest ones."""
+        chance = self.probability[row]
+        order = [i for i in np.argsort(-chance, kind="stable") if chance[i] >= _LEAST]
+        chances = [
+            f"{quoted(self.classes[i])} {100 * chance[i]:.1f} %"
+            for i in order[:_CLASSES_SHOWN]
+        ]
+        if len(order) > _CLASSES_SHOWN:
+            chances.append("...")
+        label = self.predicted.tolist()[row]
+        return f"predicted {quoted(label)} ({', '.join(chances)})"
+
+    def to_shap(self) -> Any:
+        """Convert to a ``shap.Explanation``, for that library's pictures.
+
+        Returns
+        -------
+        shap.Explanation
+            Clipping is part of the base values, so that each row adds up.
+
+        Raises
+        ------
+        ImportError
+            If shap is not installed.
+        """
+        try:
+            import shap  # pyright: ignore[reportMissingImports]
+        except ImportError:
+            raise ImportError("to_shap needs shap: pip install shap.") from None
+        return shap.Explanation(
+            values=self.contributions,
+            base_values=self.baseline + self.clipping,
+            data=self.values,
+            feature_names=list(self.names),
+        )
+
+    def to_dataframe(self, *, backend: str | None = None) -> Any:
+        """Make a DataFrame of the contributions.
+
+        Parameters
+        ----------
+        backend : {"pandas", "polars", "pyarrow"}, optional
+            By default the first of these that is installed.
+
+        Returns
+        -------
+        DataFrame or Table of ``backend``
+            One row per row; ``baseline``, a column for every input column,
+            ``clipping``, ``prediction``, ``leaf`` and ``path``. Of classes the sum is
+            called ``score``, ``prediction`` is the class, and there is a
+            ``probability of ...`` each. An underscore is added to those of these names
+            that an input column has.
+        """
+        before = {"baseline": np.broadcast_to(self.baseline, len(self))}
+        after: dict[str, Any] = {"clipping": self.clipping}
+        if self.classes:
+            after["score"] = self.prediction
+        after["prediction"] = self.predicted
+        for label, chance in zip(self.classes, self.probability.T, strict=True):
+            after[f"probability of {label}"] = chance
+        after |= {"leaf": self.leaf, "path": np.array(self.path, object)}
+
+        def free(columns: dict[str, Any]) -> dict[str, list[Any]]:
+            named = {}
+            for name, values in columns.items():
+                while name in self.names:
+                    name += "_"
+                named[name] = values.tolist()
+            return named
+
+        columns = dict(zip(self.names, self.contributions.T.tolist(), strict=True))
+        data = free(before) | columns | free(after)
+        return nw.from_dict(data, backend=installed_backend(backend)).to_native()

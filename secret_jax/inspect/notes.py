@@ -1,0 +1,87 @@
+"""Sentences about a whole tree: one leaf, short equations, missing values, gates."""
+
+from __future__ import annotations
+
+import math
+
+from secret_jax.inspect.equations import mixture_range
+from secret_jax.inspect.printing import number, quoted
+from secret_jax.losses.numbers import SquaredError
+from secret_jax.tree.structure import StopReason, Tree
+
+_TRIED = (StopReason.PRUNED, StopReason.MIN_GAIN, StopReason.NO_USABLE_SPLIT)
+# A smaller share of the error is not worth a line.
+_NOTICEABLE = 0.005
+_COLUMNS_SHOWN = 8  # of those with missing values
+_DIGITS_OF_RANGE = 5
+
+
+def one_leaf_sentence(tree: Tree) -> str:
+    """Say why a tree has one leaf, and what it is then; empty if it has more."""
+    if tree.n_leaves > 1:
+        return ""
+    what = "a constant"
+    if tree.coefficient[0, :, 1:].any():
+        what = f"a {tree.loss.name_of_regression(tree.n_outputs)} regression"
+    reason = StopReason(int(tree.stop_reason[0]))
+    why = "no split pays" if reason in _TRIED else reason.sentence
+    return f"{why}: this is {what}"
+
+
+def shortening_facts(tree: Tree) -> str:
+    """Compare short equations with the full ones; empty if these explain little more.
+
+    Both by the training rows, which flatter full equations most.
+    """
+    if tree.full_error is None or tree.is_soft:
+        return ""
+    short, full = float(tree.leaf_error.sum()), float(sum(tree.full_error))
+    if not full > 0 or short / full - 1.0 < _NOTICEABLE:
+        return ""
+    what = tree.loss.error_name
+    if isinstance(tree.loss, SquaredError):
+        variance = float((tree.deviation[0] ** 2).sum())
+        what, short, full = "R²", 1.0 - short / variance, 1.0 - full / variance
+    return (
+        f"{what} on the training rows: {number(short, digits=3)} with these short "
+        f"equations, {number(full, digits=3)} with full ones (equation_tolerance=0)"
+    )
+
+
+def missing_facts(tree: Tree) -> str:
+    """Say what missing numbers count as in sums, and which columns hold no number."""
+    schema = tree.schema
+    means, nothing = [], []
+    for column, share in schema.missing_shares:
+        name = quoted(schema.names[column])
+        if share >= 1:
+            nothing.append(name)
+            continue
+        mean = number(schema.center[schema.position_of(column)], digits=4)
+        means.append(f"{name} {mean} ({number(100 * share, digits=2)} % missing)")
+    facts = []
+    for fact, columns in (
+        ("missing numbers count as means in sums", means),
+        ("left out, without any value", nothing),
+    ):
+        hidden = len(columns) - _COLUMNS_SHOWN
+        more = f" and {hidden} more" if hidden > 0 else ""
+        if columns:
+            facts.append(f"{fact}: {', '.join(columns[:_COLUMNS_SHOWN])}{more}")
+    return "; ".join(facts)
+
+
+def mixture_facts(tree: Tree) -> str:
+    """Say to which range mixtures of leaves are clipped; empty if each leaf is."""
+    if tree.n_outputs == 1:
+        return clipped_to(*mixture_range(tree), digits=_DIGITS_OF_RANGE)
+    outputs = [tree.output(which) for which in range(tree.n_outputs)]
+    facts = [(one.schema.target_name, mixture_facts(one)) for one in outputs]
+    return ", ".join(f"{name} {fact}" for name, fact in facts if fact)
+
+
+def clipped_to(low: float, high: float, digits: int | None = None) -> str:
+    """Say to which range predictions are clipped; empty if it is infinite."""
+    if math.isinf(low):
+        return ""
+    return f"clipped to [{number(low, digits)}, {number(high, digits)}]"

@@ -1,0 +1,1 @@
+"""Kernel regression over the leaves of a fitted tree."""

@@ -1,0 +1,169 @@
+"""Leaf models without shrinkage: least squares, means, lines, models of a mixture."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from jaxtyping import Float
+
+from secret_jax.models.interface import LeafModel, Levels, Models
+from secret_jax.models.statistics import NodeStatistics
+from secret_jax.runtime.progress import UNTOLD, Stage
+from secret_jax.tree.structure import Tree
+
+# Regressors are standardised over the table: a smaller variance is rounding.
+_CONSTANT_VARIANCE = 1e-12
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeastSquares(LeafModel):
+    """Least squares on the rows of the node (Dobra & Gehrke 2002, section 4.2.3).
+
+    Examples
+    --------
+    >>> from secret_jax import LeastSquares, SecretRegressor
+    >>> from secret_jax.datasets import make_fried
+    >>> X, y = make_fried(500, random_state=0)
+    >>> model = SecretRegressor(leaf=LeastSquares(clip_margin=None)).fit(X, y)
+    >>> model.tree_.clip_margin is None
+    True
+    """
+
+    def fit(self, statistics: NodeStatistics, parent: np.ndarray) -> Models:
+        """Fit least squares, of least norm if ambiguous; see `least_squares`."""
+        del parent
+        coefficient = least_squares(statistics)
+        width = float(coefficient.shape[2])
+        return Models(coefficient, np.minimum(statistics.weight, width))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Constant(LeafModel):
+    """Mean of the node; every continuous attribute is split-only."""
+
+    uses_regressors: ClassVar[bool] = False
+
+    def fit(self, statistics: NodeStatistics, parent: np.ndarray) -> Models:
+        """Return the mean of the outputs."""
+        del parent
+        return Models(means(statistics), np.minimum(statistics.weight, 1.0))
+
+
+@dataclass(frozen=True, kw_only=True)
+class MixtureLeaf(LeastSquares):
+    """Linear model implied by the finder's Gaussian mixture; least squares in the root.
+
+    Dobra & Gehrke 2002, section 4.2.3, second method. Only finders that fit a mixture
+    imply models: ``splits="secret"``.
+    """
+
+    def fit_tree(
+        self,
+        tree: Tree,
+        statistics: NodeStatistics,
+        levels: Levels,
+        stage: Stage = UNTOLD,
+    ) -> Models:
+        """Return the models that growing stored in the tree; fit those of the roots."""
+        fitted = super().fit_tree(tree, statistics, levels, stage)
+        coefficient = tree.coefficient.astype(np.float64)
+        root = tree.parent < 0
+        coefficient[root] = fitted.coefficient[root]
+        return fitted._replace(coefficient=coefficient)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimpleLinear(LeafModel):
+    """Least squares on the regressor of least squared error.
+
+    Treed regression of Alexander & Grimshaw: a line in every leaf, which can be drawn.
+    Each output takes the regressor that is best for it.
+
+    References
+    ----------
+    W. P. Alexander and S. D. Grimshaw. Treed Regression. Journal of Computational and
+    Graphical Statistics 5, 1996.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from secret_jax import SecretRegressor
+    >>> X = np.random.default_rng(0).normal(size=(100, 3))
+    >>> model = SecretRegressor(leaf="simple", max_depth=0).fit(X, X[:, 1] ** 3)
+    >>> (model.tree_.coefficient[0, 0, 1:] != 0).tolist()
+    [False, True, False]
+    """
+
+    def fit(self, statistics: NodeStatistics, parent: np.ndarray) -> Models:
+        """Fit the mean, and the slope of the regressor that explains most variance.
+
+        Where none varies, or two rows or fewer could only be joined, it is the mean; of
+        equals the first regressor is taken.
+        """
+        del parent
+        model, n = means(statistics), statistics.n_regressors
+        spent = np.ones(model.shape[:2])
+        if n > 0:
+            square = np.einsum("nii->ni", statistics.scatter)[:, :n]
+            least = _CONSTANT_VARIANCE * statistics.weight
+            usable = (square > least[:, None]) & (statistics.weight > 2)[:, None]
+            safe = np.where(usable, square, 1.0)
+            node = np.arange(len(model))
+            for output in range(statistics.n_outputs):
+                product = statistics.scatter[:, :n, n + output]
+                explained = np.where(usable, product**2 / safe, -1.0)
+                best = np.argmax(explained, axis=1)
+                helps = explained[node, best] > 0
+                slope = np.where(helps, product[node, best] / safe[node, best], 0.0)
+                model[node, output, 1 + best] = slope
+                model[:, output, 0] -= slope * statistics.mean[node, best]
+                spent[:, output] += helps
+        degrees = np.minimum(statistics.weight, spent.mean(axis=1))
+        return Models(model, degrees, corrects_parent=False)
+
+
+def means(statistics: NodeStatistics) -> np.ndarray:
+    """Mean of each node as a model, (n_nodes, n_outputs, 1 + n_regressors)."""
+    n_nodes, n_regressors = len(statistics.weight), statistics.n_regressors
+    model = np.zeros((n_nodes, statistics.n_outputs, 1 + n_regressors))
+    model[:, :, 0] = statistics.mean[:, n_regressors:]
+    return model
+
+
+def least_squares(
+    statistics: NodeStatistics,
+) -> Float[np.ndarray, "n_nodes n_outputs _"]:
+    """Fit a least-squares model for each node.
+
+    The solution is the one of least norm, with every regressor in units of its standard
+    deviation in the node: dependent and constant columns, and nodes with fewer rows
+    than regressors, need no special treatment.
+
+    Returns
+    -------
+    ndarray of shape (n_nodes, n_outputs, 1 + n_regressors), float64
+        Intercept and slopes.
+    """
+    model = means(statistics)
+    n = statistics.n_regressors
+    if n == 0:
+        return model
+    variance = np.einsum("nii->ni", statistics.scatter)[:, :n]
+    weight = np.where(statistics.weight > 0, statistics.weight, 1.0)
+    per_row = variance / weight[:, None]
+    scale = np.where(per_row > _CONSTANT_VARIANCE, np.sqrt(variance), np.inf)
+    correlation = statistics.scatter[:, :n, :n] / (scale[:, :, None] * scale[:, None])
+    moment = statistics.scatter[:, :n, n:] / scale[:, :, None]
+    values, vectors = np.linalg.eigh(correlation)
+    # Directions with less of the largest variance are treated as dependent.
+    kept = values > statistics.rounding[:, None] * np.maximum(values[:, -1:], 0.0)
+    kept &= values > 0
+    coordinate = np.einsum("nij,nio->njo", vectors, moment)
+    inverse = np.where(kept, 1.0 / np.where(kept, values, 1.0), 0.0)
+    slopes = np.einsum("nij,njo->noi", vectors, coordinate * inverse[:, :, None])
+    slopes /= scale[:, None, :]
+    model[:, :, 1:] = slopes
+    model[:, :, 0] -= np.einsum("noi,ni->no", slopes, statistics.mean[:, :n])
+    return model

@@ -1,0 +1,95 @@
+"""Short equations of a tree with any loss, and their standard errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from secret_jax.data.rows import Rows
+from secret_jax.losses.interface import LONGEST_STEP
+from secret_jax.losses.numbers import SquaredError
+from secret_jax.models.fitting import with_losses
+from secret_jax.models.interface import LeafModel
+from secret_jax.models.row_groups import RowGroups, groups_of_levels
+from secret_jax.models.shorten import shortened
+from secret_jax.models.standard_errors import with_standard_errors
+from secret_jax.models.statistics import NodeStatistics
+from secret_jax.tree.degrees import model_degrees
+from secret_jax.tree.noise import ROUNDING
+from secret_jax.tree.routing import values
+from secret_jax.tree.structure import Tree
+from secret_jax.tree.totals import leaf_totals
+
+
+def with_short_equations(
+    tree: Tree,
+    statistics: NodeStatistics,
+    rows: Rows,
+    leaf: LeafModel,
+    tolerance: float,
+) -> Tree:
+    """Shorten the equations of a tree and compute their standard errors.
+
+    Parameters
+    ----------
+    tree : Tree
+        With full models.
+    rows : Rows
+        Rows that trained the models; not needed for squared errors.
+    tolerance : float
+        See `shortened`.
+    """
+    full_error = tuple(tree.leaf_error.tolist()) if tolerance > 0 else None
+    if isinstance(tree.loss, SquaredError):
+        short = shortened(tree, statistics, tolerance)
+        return replace(short, full_error=full_error)
+
+    def levels() -> Iterator[RowGroups]:
+        return groups_of_levels(tree, rows, np.zeros(rows.n_rows, int))
+
+    short = shortened(tree, statistics, tolerance, _spread(tree, rows))
+    if tolerance > 0:
+        if tree.loss.predicts_means:  # others keep their level
+            short = _recentred(short, tree, levels())
+        short = with_losses(short, levels(), leaf)
+    return replace(with_standard_errors(short, levels()), full_error=full_error)
+
+
+def _spread(tree: Tree, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+    """Noise of all nodes, and the share of the variance that the tree explains.
+
+    The loss of outliers does not count. The explained variance is the variance of the
+    tree's raw predictions, less the part that is due to chance.
+    """
+    loss, weight = tree.loss, rows.weight
+    value = values(tree, rows.table).astype(np.float64)
+    degrees = leaf_totals(tree, np.minimum(model_degrees(tree), tree.weight))[0]
+    used = min(degrees / max(tree.weight[0], 1e-300), 0.5)
+    error = loss.typical(rows.targets, value, weight) / (1.0 - used)
+    noise = loss.noise(np.broadcast_to(error, tree.mean.shape), tree.mean)
+    noise = np.maximum(noise, ROUNDING**2)
+    mean = weight @ value / weight.sum()
+    variance = weight @ (value - mean) ** 2 / weight.sum()
+    explained = np.maximum(variance - used * noise[0], 0.0)
+    return noise, explained / (explained + noise[0])
+
+
+def _recentred(short: Tree, full: Tree, levels: Iterator[RowGroups]) -> Tree:
+    """Adjust the constants of short equations to the full ones.
+
+    Two steps of weighted least squares for the constants bring the mean prediction in
+    every node back to that of the full model.
+    """
+    loss, coefficient = short.loss, short.coefficient.copy()
+    for group in levels:
+        wanted = loss.prediction(group.values(full.coefficient[group.node]))
+        for _ in range(2):
+            for output in range(short.n_outputs):
+                value = group.values(coefficient[group.node])
+                slope, curvature = map(group.sums, loss.working(wanted, value))
+                step = slope[:, output] / curvature[:, output]
+                step = np.clip(step, -LONGEST_STEP, LONGEST_STEP)
+                coefficient[group.node, output, 0] += step
+    return replace(short, coefficient=coefficient)

@@ -1,0 +1,241 @@
+"""First pass over a stream: a schema, weights and a sample, chunk by chunk.
+
+The result is the same, to the bit, as for the same rows in memory.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from secret_jax.data.learning import Learner
+from secret_jax.data.roles import ColumnOptions
+from secret_jax.data.rows import Rows
+from secret_jax.data.sampling import ROW_ORDER
+from secret_jax.data.scaling import joint_sums
+from secret_jax.data.schema import TableSchema
+from secret_jax.data.source import hashed_columns, rows_below
+from secret_jax.fit.prepare import with_units_of
+from secret_jax.losses.interface import Loss
+from secret_jax.stream.batches import Batch, Layout, StreamError
+from secret_jax.stream.pool import Pool, PoolRows
+
+# Beyond, whole numbers have gaps between them and are weights like any others.
+_MOST_COPIES = 2.0**53
+
+
+class Weights(NamedTuple):
+    """Summary of the weights of rows.
+
+    Attributes
+    ----------
+    n_used : int
+        Number of rows of positive weight.
+    whole : bool
+        Whether all are whole numbers.
+    """
+
+    n_rows: int = 0
+    n_used: int = 0
+    total: float = 0.0
+    largest: float = 0.0
+    whole: bool = True
+
+    @classmethod
+    def of(cls, weight: np.ndarray) -> Weights:
+        """Check and summarise weights."""
+        n_rows = len(weight)
+        if (weight == 1).all():
+            return cls(n_rows, n_rows, float(n_rows), 1.0)
+        bad = ~(np.isfinite(weight) & (weight >= 0))
+        if bad.any():
+            row = int(bad.argmax())
+            raise ValueError(
+                f"Bad sample weights: row {row} has {weight[row]}. Give finite numbers "
+                "that are not negative."
+            )
+        whole = bool(np.equal(np.mod(weight, 1), 0).all())
+        largest = float(weight.max(initial=0.0))
+        return cls(
+            n_rows, int(np.count_nonzero(weight)), float(weight.sum()), largest, whole
+        )
+
+    def plus(self, other: Weights) -> Weights:
+        """Merge with another `Weights`."""
+        return Weights(
+            self.n_rows + other.n_rows,
+            self.n_used + other.n_used,
+            self.total + other.total,
+            max(self.largest, other.largest),
+            self.whole and other.whole,
+        )
+
+    @property
+    def are_counts(self) -> bool:
+        """Whether all weights are integers whose sum is exact."""
+        return self.whole and self.largest <= _MOST_COPIES / max(self.n_rows, 1)
+
+    @property
+    def factor(self) -> float:
+        """Factor that scales weights to a mean of one; 1 for integer weights."""
+        return 1.0 if self.are_counts or not self.total else self.n_used / self.total
+
+
+class FirstPass:
+    """State of the first pass, which a checkpoint keeps and processes exchange.
+
+    Attributes
+    ----------
+    seed : int
+        Seed of the fit that began it.
+    layout : Layout or None
+        None before the first chunk.
+    digest : int
+        Checksum of the targets and weights, see `digest_of`.
+    is_done : bool
+        Whether all rows were read.
+    """
+
+    def __init__(self, options: ColumnOptions, target_names: tuple[str, ...], seed=0):
+        self.seed, self.is_done = seed, False
+        self.layout: Layout | None = None
+        self.learner = Learner(options, target_names)
+        self.weights, self.pool = Weights(), Pool()
+        self.digest = 1
+
+    def add(self, chunk: Batch, enough: Callable[[int], int]) -> None:
+        """Add the rows of a chunk.
+
+        Parameters
+        ----------
+        enough : callable
+            Maps a number of rows to the size of their sample; its share never rises.
+
+        Raises
+        ------
+        StreamError
+            If a value cannot be used, or a column has too many categories.
+        """
+        self.layout = self.layout or Layout.of(chunk)
+        learner, targets, weight = self.learner, chunk.targets, chunk.weight
+        with chunk.placing():
+            _refuse_targets(targets, learner.target_names)
+            self.weights = self.weights.plus(Weights.of(weight))
+            columns = learner.add(chunk.table, targets, weight)
+        self.digest = digest_of(chunk, self.digest)
+        if not weight.all():
+            targets, weight = targets[weight > 0], weight[weight > 0]
+        index, hashed = rows_below(
+            hashed_columns(columns, learner.categories, targets),
+            self.pool.limit,
+            ROW_ORDER,
+        )
+        rows = PoolRows(
+            columns.take(index),
+            targets[index],
+            weight[index],
+            np.ones(len(index), np.int64),
+            hashed,
+        )
+        n_used = self.weights.n_used
+        self.pool.add(rows, n_used, enough(n_used))
+
+    def reduce(self, n_used: int, enough: Callable[[int], int], merged: bool) -> None:
+        """Shrink the state to what the joint sample and sums of all processes need.
+
+        Parameters
+        ----------
+        n_used : int
+            Rows of all processes.
+        merged : bool
+            Whether a pool has made copies one row: then the share of the rows does not
+            say how many are wanted.
+        """
+        if self.layout is not None:
+            self.learner.condense()
+            if not merged:
+                self.pool.shrink(n_used, enough(n_used))
+
+    def finished(
+        self, loss: Loss, enough: Callable[[int], int]
+    ) -> tuple[TableSchema, Rows]:
+        """Schema and sample of all rows that were added.
+
+        Parameters
+        ----------
+        loss : Loss
+            Targets are in its units.
+        """
+        learner, weights = self.learner, self.weights
+        if not weights.n_rows:
+            raise StreamError("The stream is empty: there is no row to fit.")
+        if not weights.n_used:
+            raise StreamError(
+                "Sample weights must contain at least one non-zero number: all are "
+                "zero."
+            )
+        schema = learner.schema(weights.factor)
+        learner.warn_of_targets()
+        pool = self.pool.rows
+        # Of the rows beyond the sample, the most extreme targets are known.
+        total = joint_sums(learner.target_sums)
+        extremes = np.stack([total.lowest, total.highest])
+        loss.check_targets(np.concatenate([pool.targets, extremes]))
+        schema = with_units_of(loss, schema, pool.targets, pool.weight)
+        rows = self.pool.sample(
+            schema,
+            learner.places(),
+            weights.n_used,
+            enough(weights.n_used),
+            ROW_ORDER,
+            weights.factor,
+            counts=weights.are_counts,
+        )
+        return schema, rows
+
+
+def digest_of(chunk: Batch, before: int) -> int:
+    """Update a running checksum with the targets and weights of a chunk."""
+    return zlib.adler32(chunk.weight.data, zlib.adler32(chunk.targets.data, before))
+
+
+def together(parts: Sequence[FirstPass]) -> FirstPass:
+    """Merge the first passes of several processes, in their order.
+
+    Raises
+    ------
+    StreamError
+        If they have other columns, or columns of other kinds.
+    """
+    seen = [part for part in parts if part.layout is not None]
+    if not seen:
+        return parts[0]
+    first = seen[0]
+    for number, part in enumerate(seen):
+        if part.layout != first.layout or (
+            vars(part.learner.attributes) != vars(first.learner.attributes)
+        ):
+            assert part.layout is not None
+            assert first.layout is not None
+            raise StreamError(
+                f"The rows of process {number} have other columns, or columns of other "
+                f"kinds, than those of the first: {part.layout.described()}, and "
+                f"{first.layout.described()}."
+            )
+    for part in seen[1:]:
+        first.weights = first.weights.plus(part.weights)
+        first.pool.merge(part.pool, first.learner.merge(part.learner))
+    return first
+
+
+def _refuse_targets(targets: np.ndarray, names: Sequence[str]) -> None:
+    good = np.isfinite(targets)
+    if not good.all():
+        row, output = np.argwhere(~good)[0]
+        raise ValueError(
+            f"The target {names[output]!r} contains NaN or infinity: row {row} is "
+            f"{targets[row, output]}. Drop such rows before fitting."
+        )

@@ -1,0 +1,265 @@
+"""Trees as padded arrays, and the compiled functions that route rows through them.
+
+Rows are decided at all splits at once. In a tree of few leaves every split strikes out
+the leaves on the side that a row does not take: its leaf is the leftmost one that is
+left after all splits, also those that are not on its way (QuickScorer, Lucchese et al.
+2015). The leaves are bits, so that all rows of a block take the same few instructions,
+and the models of all leaves are one product of matrices. In larger trees a row follows
+the links, and takes the model of its leaf.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from secret_jax.runtime.linalg import AnyArray, matmul
+from secret_jax.runtime.programs import program
+from secret_jax.runtime.shapes import next_power_of_two, padded
+from secret_jax.tree.decision import goes_left
+from secret_jax.tree.structure import SplitKind, Tree
+
+# Leaves, and categories, of a word of bits.
+_WORD = 32
+_EVERY = (1 << _WORD) - 1
+# Maximum number of leaves that are told apart by bits; minimum number after padding.
+_MOST_BITS, _FEWEST = 64, 16
+
+
+class PackedTrees(NamedTuple):
+    """Padded arrays of several trees, or without the first axis of one.
+
+    There are as many splits as leaves, the last ones padding: rows go on to leaf 0
+    there. Leaves are numbered from left to right; a padded leaf is never reached.
+
+    Attributes
+    ----------
+    direction : Array of shape (n_trees, n_splits, n_columns), float32
+    threshold : Array of shape (n_trees, n_splits), float32
+    attribute : Array of shape (n_trees, n_splits), int32
+        Attribute of a discrete split; -1 where it is on continuous attributes.
+    subset : Array of shape (n_trees, n_splits, n_words), uint32
+        Categories that go left, 32 in a word.
+    larger_left : Array of shape (n_trees, n_splits), bool
+    child : Array of shape (n_trees, n_splits, 2), int32
+        Right and left child: a split, or ``n_splits`` plus a leaf.
+    depth : Array of shape (n_trees,), int32
+    right : Array of shape (n_trees, n_splits, n_words), uint32
+        Leaves still possible for a row that goes right: those not below the left child.
+        No words in larger trees.
+    node : Array of shape (n_trees, n_leaves), int32
+        Node ids of the leaves.
+    coefficient : Array of shape (n_trees, n_outputs, n_leaves, 1 + n_regressors)
+        float32.
+    low, high : Array of shape (n_trees, n_outputs, n_leaves), float32
+    """
+
+    direction: AnyArray
+    threshold: AnyArray
+    attribute: AnyArray
+    subset: AnyArray
+    larger_left: AnyArray
+    child: AnyArray
+    depth: AnyArray
+    right: AnyArray
+    node: AnyArray
+    coefficient: AnyArray
+    low: AnyArray
+    high: AnyArray
+
+    def of(self, which: AnyArray | int) -> PackedTrees:
+        """Take one of the trees."""
+        return PackedTrees(*(array[which] for array in self))
+
+
+def packed(trees: Sequence[Tree], n_trees: int) -> PackedTrees:
+    """Pack trees of one schema, padded to ``n_trees``."""
+    most = max(tree.n_leaves for tree in trees)
+    n_leaves = next_power_of_two(max(most, _FEWEST))
+    each = [_packed(tree, n_leaves) for tree in trees]
+    stacked = (np.stack(arrays) for arrays in zip(*each, strict=True))
+    return PackedTrees(*(padded(array, n_trees) for array in stacked))
+
+
+def _packed(tree: Tree, n_leaves: int) -> PackedTrees:
+    is_leaf = tree.is_leaf
+    inner = np.flatnonzero(~is_leaf)
+    below = is_leaf.astype(np.int64)  # leaves below every node
+    for node in inner[::-1]:  # parents come first
+        below[node] = below[tree.left[node]] + below[tree.right[node]]
+    first = np.zeros(tree.n_nodes, np.int64)  # the leftmost one
+    for node in inner:
+        left, right = tree.left[node], tree.right[node]
+        first[left], first[right] = first[node], first[node] + below[left]
+    leaf = np.flatnonzero(is_leaf)
+    leaf = leaf[np.argsort(first[leaf])]
+    place = np.where(is_leaf, n_leaves + first, np.cumsum(~is_leaf) - 1)
+    left = tree.left[inner]
+    words = np.zeros((len(inner), 0), np.uint32)
+    if n_leaves <= _MOST_BITS:
+        bit = np.arange(-(-n_leaves // _WORD) * _WORD)[None]
+        start = first[left][:, None]
+        words = _words((bit < start) | (bit >= start + below[left][:, None]))
+    discrete = tree.kind[inner] == SplitKind.DISCRETE
+    n_words = next_power_of_two(max(-(-tree.goes_left.shape[1] // _WORD), 1))
+    listed = np.zeros((len(inner), n_words * _WORD), bool)
+    listed[:, : tree.goes_left.shape[1]] = tree.goes_left[inner]
+    low, high = tree.clip_range()
+
+    def split(values: np.ndarray, dtype: type, fill: float = 0) -> np.ndarray:
+        return padded(np.asarray(values, dtype), n_leaves, fill)
+
+    def model(values: np.ndarray, fill: float = 0) -> np.ndarray:
+        return np.moveaxis(
+            padded(values[leaf].astype(np.float32), n_leaves, fill), 1, 0
+        )
+
+    return PackedTrees(
+        direction=split(tree.direction[inner], np.float32),
+        threshold=split(tree.threshold[inner], np.float32),
+        attribute=split(np.where(discrete, tree.attribute[inner], -1), np.int32, -1),
+        subset=split(_words(listed), np.uint32),
+        larger_left=split(tree.larger_left[inner], bool),
+        child=split(place[np.c_[tree.right[inner], left]], np.int32, n_leaves),
+        depth=np.int32(max(tree.max_depth, 1)),
+        right=split(words, np.uint32, _EVERY),
+        node=split(leaf, np.int32),
+        coefficient=model(tree.coefficient),
+        low=model(low, -np.inf),
+        high=model(high, np.inf),
+    )
+
+
+def _words(member: np.ndarray) -> np.ndarray:
+    """Pack masks into words of 32 bits, shape (n_splits, n_words)."""
+    bit = np.left_shift(np.uint32(1), np.arange(_WORD, dtype=np.uint32))
+    parts = member.reshape(len(member), member.shape[1] // _WORD, _WORD) * bit
+    return parts.sum(axis=2, dtype=np.uint32)
+
+
+def leaf_of(tree: PackedTrees, x: jax.Array, codes: jax.Array) -> jax.Array:
+    """Number of every row's leaf, shape (n_rows,), int32; traceable."""
+    left = _left(tree, x, codes)
+    if tree.right.shape[-1]:
+        return _at_leaf(_reached(tree, left), jnp.arange(tree.node.shape[-1]))
+    n_splits, row = len(left), jnp.arange(x.shape[0])
+
+    def step(_: jax.Array, place: jax.Array) -> jax.Array:
+        at = jnp.minimum(place, n_splits - 1)  # of a leaf it does not matter
+        below = tree.child[at, left[at, row].astype(jnp.int32)]
+        return jnp.where(place < n_splits, below, place)
+
+    root = jnp.zeros(x.shape[0], jnp.int32)
+    return jax.lax.fori_loop(0, tree.depth, step, root) - n_splits
+
+
+def value_of(tree: PackedTrees, x: jax.Array, codes: jax.Array) -> jax.Array:
+    """Predict with every row's leaf, clipped, (n_outputs, n_rows); traceable."""
+    regressors = x[:, : tree.coefficient.shape[-1] - 1]
+    if tree.right.shape[-1]:
+        reached = _reached(tree, _left(tree, x, codes))
+        design = jnp.concatenate([jnp.ones_like(x[:, :1]), regressors], axis=1).T
+        low, high = tree.low[..., None], tree.high[..., None]
+        every = [matmul(model, design) for model in tree.coefficient]
+        return jnp.stack(
+            [_at_leaf(reached, *each) for each in zip(every, low, high, strict=True)]
+        )
+    leaf = leaf_of(tree, x, codes)
+
+    def of_output(coefficient: jax.Array, low: jax.Array, high: jax.Array) -> jax.Array:
+        model = coefficient[leaf]
+        value = model[:, 0] + jnp.sum(model[:, 1:] * regressors, axis=1)
+        return jnp.clip(value, low[leaf], high[leaf])
+
+    outputs = zip(tree.coefficient, tree.low, tree.high, strict=True)
+    return jnp.stack([of_output(*each) for each in outputs])
+
+
+def _left(tree: PackedTrees, x: jax.Array, codes: jax.Array) -> jax.Array:
+    """Whether rows go left at all splits, shape (n_splits, n_rows)."""
+    projection, threshold = matmul(tree.direction, x.T), tree.threshold[:, None]
+    if not codes.shape[1]:
+        return projection <= threshold
+    attribute = tree.attribute[:, None]
+    code = codes.T[jnp.maximum(tree.attribute, 0)]
+    known = jnp.maximum(code, 0).astype(jnp.uint32)
+    listed = jnp.zeros(code.shape, bool)
+    for word, subset in enumerate(tree.subset.T):
+        bit = (subset[:, None] >> (known % _WORD)) & jnp.uint32(1)
+        listed |= (known // _WORD == word) & (bit > 0)
+    larger_left = tree.larger_left[:, None]
+    return goes_left(
+        projection, threshold, attribute >= 0, code, listed, larger_left, jnp
+    )
+
+
+def _reached(tree: PackedTrees, left: jax.Array) -> list[jax.Array]:
+    """Words with the bit of every row's leaf, (n_rows,) each."""
+    every = jnp.full(left.shape[1], _EVERY, jnp.uint32)
+    words = [every] * tree.right.shape[-1]
+    for split in range(len(left)):
+        words = [
+            jnp.where(left[split], word, word & tree.right[split, at])
+            for at, word in enumerate(words)
+        ]
+    lowest = [word & (~word + jnp.uint32(1)) for word in words]
+    for at in range(1, len(words)):
+        before = functools.reduce(jnp.bitwise_or, words[:at])
+        lowest[at] = jnp.where(before > 0, jnp.uint32(0), lowest[at])
+    return lowest
+
+
+def _at_leaf(
+    reached: list[jax.Array],
+    every: jax.Array,
+    low: jax.Array | None = None,
+    high: jax.Array | None = None,
+) -> jax.Array:
+    """Select each row's leaf from values of shape (n_leaves[, n_rows]), clipped."""
+    value = jnp.zeros(reached[0].shape, every.dtype)
+    for leaf in range(len(every)):
+        own = every[leaf]
+        if low is not None and high is not None:
+            own = jnp.clip(own, low[leaf], high[leaf])
+        word, bit = divmod(leaf, _WORD)
+        value = jnp.where(reached[word] == jnp.uint32(1 << bit), own, value)
+    return value
+
+
+@program()
+def leaf_ids(trees: PackedTrees, x: jax.Array, codes: jax.Array) -> tuple[jax.Array]:
+    """Node id of every row's leaf in the first tree, shape (n_rows,)."""
+    tree = trees.of(0)
+    return (tree.node[leaf_of(tree, x, codes)],)
+
+
+@program()
+def sum_of_trees(
+    trees: PackedTrees,
+    x: jax.Array,
+    codes: jax.Array,
+    steps: jax.Array,
+    first: jax.Array,
+    last: jax.Array,
+) -> tuple[jax.Array]:
+    """Weighted sum of the predictions of a range of trees, (n_outputs, n_rows).
+
+    Parameters
+    ----------
+    x : Array of shape (n_rows, n_columns), float32
+    codes : Array of shape (n_rows, n_discrete), int32
+    steps : Array of shape (n_trees,), float32
+    first, last : Array of shape (), int32
+        The trees from the first one up to the last one.
+    """
+
+    def add(which: jax.Array, total: jax.Array) -> jax.Array:
+        return total + steps[which] * value_of(trees.of(which), x, codes)
+
+    nothing = jnp.zeros((trees.coefficient.shape[1], x.shape[0]), x.dtype)
+    return (jax.lax.fori_loop(first, last, add, nothing),)

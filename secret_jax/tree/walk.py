@@ -1,0 +1,153 @@
+"""Walk rows down a tree, and predict with its nodes, on the host."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from secret_jax.data.rows import Table
+from secret_jax.runtime.parallel import ROW_BLOCK, in_blocks
+from secret_jax.tree.decision import goes_left
+from secret_jax.tree.structure import SplitKind, Tree
+
+# Decisions of a block of rows at all splits: they stay in a cache.
+_BLOCK_DECISIONS = 1 << 20
+
+
+def descend(tree: Tree, table: Table, node: np.ndarray, n_steps: int) -> np.ndarray:
+    """Move rows some steps down, each from given nodes.
+
+    Parameters
+    ----------
+    tree : Tree
+        Its gates count as hard splits.
+    node : ndarray of shape (n_rows,) or (n_rows, n_starts), int
+
+    Returns
+    -------
+    ndarray of the shape of ``node``, int
+        A row that has reached its leaf stays there.
+    """
+    splits = _splits_of(tree)
+    if not len(splits.node) or not n_steps:
+        return np.array(node)
+
+    def block(rows: slice) -> np.ndarray:
+        left, at = _decisions(splits, table.take(rows)), node[rows]
+        row = np.arange(len(at)).reshape(-1, *[1] * (at.ndim - 1))
+        for _ in range(n_steps):
+            at = splits.child[at, left[row, splits.number[at]]]
+        return at
+
+    size = min(max(_BLOCK_DECISIONS // len(splits.node), 1), ROW_BLOCK)
+    if len(node) <= size:
+        return block(slice(None))
+    return np.concatenate(list(in_blocks(block, len(node), size)))
+
+
+def leaves_of(tree: Tree, table: Table) -> np.ndarray:
+    """Find the leaf of every row, shape (n_rows,), int32."""
+    return descend(tree, table, np.zeros(len(table.x), np.int32), tree.max_depth)
+
+
+class _Splits(NamedTuple):
+    """Splits of a tree for decisions at all of them.
+
+    Attributes
+    ----------
+    node : ndarray of shape (n_splits,), int
+    number : ndarray of shape (n_nodes,), int
+        The split of every node, anyone of a leaf.
+    child : ndarray of shape (n_nodes, 2), int32
+        Right and left child; of a leaf the leaf itself.
+    direction : ndarray of shape (n_columns, n_splits), float32
+    listed : ndarray of int
+        Splits on discrete attributes.
+    """
+
+    tree: Any
+    node: np.ndarray
+    number: np.ndarray
+    child: np.ndarray
+    direction: np.ndarray
+    threshold: np.ndarray
+    listed: np.ndarray
+
+
+_SPLITS: weakref.WeakKeyDictionary[Tree, _Splits] = weakref.WeakKeyDictionary()
+
+
+def _splits_of(tree: Tree) -> _Splits:
+    """Splits of a tree, made when it is first asked; trees never change."""
+    splits = _SPLITS.get(tree)
+    if splits is None:
+        inner = ~tree.is_leaf
+        node = np.flatnonzero(inner)
+        child = np.stack([tree.right, tree.left], axis=1)
+        child = np.where(child < 0, np.arange(tree.n_nodes)[:, None], child)
+        splits = _SPLITS[tree] = _Splits(
+            tree=weakref.proxy(tree),
+            node=node,
+            number=np.maximum(np.cumsum(inner) - 1, 0),
+            child=child.astype(np.int32),
+            direction=np.ascontiguousarray(tree.direction[node].T),
+            threshold=tree.threshold[node],
+            listed=np.flatnonzero(tree.kind[node] == SplitKind.DISCRETE),
+        )
+    return splits
+
+
+def _decisions(splits: _Splits, table: Table) -> np.ndarray:
+    """Whether rows go left at all splits, shape (n_rows, n_splits), int8."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        left = table.x @ splits.direction <= splits.threshold
+    if len(splits.listed):
+        tree, node = splits.tree, splits.node[splits.listed]
+        code = table.codes[:, tree.attribute[node]]
+        known = tree.goes_left[node, np.maximum(code, 0)]
+        left[:, splits.listed] = np.where(code >= 0, known, tree.larger_left[node])
+    return left.view(np.int8)
+
+
+def left_of_splits(splits: Any, table: Table, at: np.ndarray) -> np.ndarray:
+    """Whether rows go left, each at a split of its own.
+
+    Parameters
+    ----------
+    at : ndarray of shape (n_rows,), int
+        The split of every row.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,), bool
+    """
+    projection = np.einsum("ij,ij->i", table.x, splits.direction[at])
+    discrete = splits.kind[at] == SplitKind.DISCRETE
+    if not (table.codes.shape[1] and discrete.any()):
+        return projection <= splits.threshold[at]
+    attribute = np.where(discrete, splits.attribute[at], 0)
+    code = table.codes[np.arange(len(at)), attribute]
+    listed = splits.goes_left[at, np.maximum(code, 0)]
+    threshold, larger_left = splits.threshold[at], splits.larger_left[at]
+    return goes_left(projection, threshold, discrete, code, listed, larger_left, np)
+
+
+def values_at(tree: Tree, table: Table, node: np.ndarray) -> np.ndarray:
+    """Predict with a given node per row, clipped.
+
+    Parameters
+    ----------
+    node : ndarray of shape (n_rows,), int
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_outputs), float64
+        In standardised units.
+    """
+    low, high = tree.clip_range()
+    regressors = table.x[:, : tree.schema.n_regressors]
+    coefficient = tree.coefficient[node]
+    value = np.einsum("ij,ikj->ik", regressors, coefficient[:, :, 1:])
+    return np.clip(coefficient[:, :, 0] + value, low[node], high[node])

@@ -1,0 +1,162 @@
+"""Kernel regression over the leaves of a tree, against sums by hand."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from configurations import crease, shop
+
+from secret_jax import KernelTreeRegressor, SecretRegressor
+from secret_jax.data.encoding import encode
+from secret_jax.kernel import smoothing
+from secret_jax.kernel.smoothing import LeafRows
+
+STUMP = SecretRegressor(splits="cart", oblique=False, prune=None, max_depth=1)
+HEADS = ["kernel", "local"]
+GRID = 2.0 ** np.arange(2.0, -5.5, -0.5)
+
+
+def waves(seed, n=150, n_outputs=1):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-3, 3, (n, 2))
+    y = np.sin(X[:, [0]]) * np.sin(X[:, [1]]) + np.arange(n_outputs) * X[:, [0]]
+    return X, (y + 0.1 * rng.normal(size=y.shape)).squeeze(1 if n_outputs == 1 else ())
+
+
+def by_hand(head, x, y, weight, query, bandwidth, spread):
+    """One prediction: a weighted mean, or penalised least squares about the row."""
+    share = weight * np.exp(-np.sum((x - query) ** 2, axis=1) / (2 * bandwidth**2))
+    share /= share.sum()
+    if head == "kernel":
+        return share @ y
+    # As rows of their own, the penalty does not touch the level.
+    n = x.shape[1]
+    penalty = np.sqrt(0.01 * min(bandwidth**2, spread) + 1e-12)
+    design = np.column_stack([np.ones(len(x)), x - share @ x])
+    design = np.sqrt(share)[:, None] * design
+    design = np.concatenate([design, penalty * np.eye(n, n + 1, 1)])
+    target = np.concatenate([np.sqrt(share)[:, None] * y, np.zeros((n, y.shape[1]))])
+    level, *slope = np.linalg.lstsq(design, target, rcond=None)[0]
+    return level + (query - share @ x) @ np.array(slope)
+
+
+@pytest.fixture(scope="module", params=HEADS)
+def case(request):
+    X, y = waves(0, n_outputs=2)
+    weight = np.random.default_rng(1).integers(0, 4, len(y)).astype(float)
+    return (
+        KernelTreeRegressor(STUMP, head=request.param).fit(X, y, weight),
+        X,
+        y,
+        weight,
+    )
+
+
+def leaf_rows(model, X, y, weight, leaf):
+    """Standardised rows of a leaf, what the tree leaves of them, and a spread."""
+    here = (model.tree_.apply(X) == leaf) & (weight > 0)
+    x = encode(model.tree_.tree_.schema, X[here]).x.astype(float)
+    rest, weight = y[here] - model.tree_.predict(X[here]), weight[here]
+    mean = np.average(x, axis=0, weights=weight)
+    return x, rest, weight, np.average((x - mean) ** 2, axis=0, weights=weight)
+
+
+def test_predictions_are_the_trees_and_of_the_rows_of_the_leaf(case):
+    model, X, y, weight = case
+    new, _ = waves(2, 40)
+    tree = model.tree_
+    assert tree.n_leaves_ == len(model.leaves_) == 2
+    x, expected = encode(tree.tree_.schema, new).x.astype(float), tree.predict(new)
+    for i, leaf in enumerate(tree.apply(new)):
+        *rows, variance = leaf_rows(model, X, y, weight, leaf)
+        width = model.leaves_[leaf].bandwidth
+        rest = by_hand(model.head, *rows, x[i], width, variance.mean())
+        expected[i] += np.clip(rest, rows[1].min(axis=0), rows[1].max(axis=0))
+    np.testing.assert_allclose(model.predict(new), expected, rtol=0, atol=2e-6)
+    far = model.predict(50 * new) - tree.predict(50 * new)
+    assert np.abs(far).max() <= np.abs(y - tree.predict(X)).max() + 1e-9
+
+
+def test_the_bandwidth_is_that_of_least_error_of_rows_left_out(case):
+    model, X, y, weight = case
+    for leaf, kept in model.leaves_.items():
+        x, rest, w, variance = leaf_rows(model, X, y, weight, leaf)
+        errors = []
+        for width in GRID * np.sqrt(2 * variance.sum()):
+            off = []
+            for i in range(len(x)):
+                others = (np.delete(array, i, axis=0) for array in (x, rest, w))
+                said = by_hand(model.head, *others, x[i], width, variance.mean())
+                off.append(rest[i] - said)
+            errors.append(np.average(np.square(off), axis=0, weights=w))
+        best = int(np.argmin(np.sum(errors, axis=1)))
+        width = GRID[best] * np.sqrt(2 * variance.sum())
+        np.testing.assert_allclose(kept.bandwidth, width, 1e-6)
+        np.testing.assert_allclose(kept.deviation**2, errors[best], rtol=1e-4)
+        _, deviation = model.predict(X, return_std=True)
+        here = model.tree_.apply(X) == leaf
+        assert (deviation[here] == kept.deviation).all()
+
+
+def test_by_default_kernel_regression_is_a_mean_of_the_targets():
+    X, y = waves(3)
+    model = KernelTreeRegressor().set_params(tree=SecretRegressor(leaf="constant"))
+    model.set_params(tree__max_depth=0).fit(X, y)
+    z = (X - X.mean(axis=0)) / X.std(axis=0)
+    square = ((z[:, None] - z) ** 2).sum(axis=2)
+    weight = np.exp(-square / (2 * model.leaves_[0].bandwidth ** 2))
+    expected = weight @ y / weight.sum(axis=1)
+    np.testing.assert_allclose(model.predict(X), expected, atol=1e-5)
+
+
+def test_copies_are_left_out_together_and_weights_are_copies():
+    X, y = waves(4, 60)
+    weight = np.random.default_rng(5).integers(1, 4, len(y))
+    one = KernelTreeRegressor(STUMP).fit(X, y, weight.astype(float))
+    other = KernelTreeRegressor(STUMP).fit(
+        np.repeat(X, weight, 0), np.repeat(y, weight)
+    )
+    for leaf, kept in one.leaves_.items():
+        assert kept.bandwidth == other.leaves_[leaf].bandwidth
+    np.testing.assert_allclose(one.predict(X), other.predict(X), atol=1e-6)
+
+
+def test_many_rows_choose_by_some_and_go_through_in_blocks(monkeypatch):
+    X, y = waves(6, 1500)
+    new, truth = waves(7, 400)
+    model = KernelTreeRegressor(SecretRegressor(max_depth=0), head="local").fit(X, y)
+    found, deviation = model.predict(new, return_std=True)
+    assert np.mean((found - truth) ** 2) < 0.013  # of which noise: .01
+    assert np.sqrt(np.mean((found - truth) ** 2)) < 1.15 * deviation[0]
+    monkeypatch.setattr(smoothing, "_BLOCK_NUMBERS", 1 << 14)
+    np.testing.assert_allclose(model.predict(new), found, atol=1e-9)
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_awkward_tables(head):
+    tree = SecretRegressor(splits="cart", prune=None, oblique=False)
+    tree.set_params(min_samples_leaf=1, min_samples_split=2)
+    model = KernelTreeRegressor(tree, head=head)
+    X, y = crease(12)
+    assert np.isfinite(model.fit(X, y).predict(X)).all()
+    table, target = shop(120)
+    assert np.isfinite(model.fit(table, target).predict(table)).all()
+    same, target = np.zeros((9, 2)), np.arange(9.0)
+    np.testing.assert_allclose(model.fit(same, target).predict(same), target.mean())
+    rows = LeafRows.of(np.ones((1, 2)), np.ones((1, 1)), np.ones(1), linear=True)
+    assert rows.predict(np.zeros((3, 2)), linear=True).tolist() == [[1.0]] * 3
+
+
+def test_pickles_keep_the_rows(case):
+    model, X, *_ = case
+    again = pickle.loads(pickle.dumps(model))
+    assert np.array_equal(again.predict(X), model.predict(X))
+
+
+def test_what_is_no_tree_is_refused():
+    with pytest.raises(ValueError, match="'tree' parameter of KernelTreeRegressor"):
+        KernelTreeRegressor("m5").fit(*waves(0))  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ValueError, match="'head' parameter of Kern"):
+        KernelTreeRegressor(head="rbf").fit(*waves(0))  # pyright: ignore[reportArgumentType]

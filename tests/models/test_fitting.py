@@ -1,0 +1,297 @@
+"""Models of the nodes of trees, from the rows that the trees send there."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from configurations import STRUCTURE_FIELDS
+from handmade import BUSHY, CHAIN, SHAPES, STUMP, build_tree
+
+from secret_jax import Constant, LeafModel, LeastSquares, Models, Ridge
+from secret_jax.data.learning import learn_schema
+from secret_jax.data.roles import ColumnOptions
+from secret_jax.data.rows import Rows, Table, join
+from secret_jax.data.source import EncodedRows
+from secret_jax.models import fitting
+from secret_jax.models.errors import total_error
+from secret_jax.models.fitting import fit_models, node_statistics
+from secret_jax.tree.routing import values, walk
+from secret_jax.tree.structure import ARRAY_FIELDS, SplitKind, Tree
+
+P = 3
+NUMBERS = (
+    *("coefficient", "lower", "upper", "weight", "train_error", "degrees"),
+    *("mean", "deviation", "center", "spread", "standard_error"),
+)
+
+
+def tree_of(shape: str, seed: int, n_outputs: int = 1) -> Tree:
+    """A tree of splits on single numbers, all of them regressors."""
+    tree = build_tree(SHAPES[shape], seed, n_outputs=n_outputs)
+    rng, inner = np.random.default_rng(seed), ~tree.is_leaf
+    attribute = np.where(inner, rng.integers(0, P, tree.n_nodes), -1)
+    targets = np.ones((2, n_outputs)) * [[-1.0], [1.0]]
+    schema = learn_schema(
+        [np.array([-1.0, 1.0])] * P,
+        targets,
+        np.ones(2),
+        ColumnOptions(missing="learn"),
+        tuple(f"y{i}" for i in range(n_outputs)),
+    )
+    return dataclasses.replace(
+        tree,
+        schema=schema,
+        kind=np.where(inner, SplitKind.AXIS, SplitKind.LEAF).astype(np.int32),
+        attribute=attribute.astype(np.int32),
+        direction=(np.eye(P)[attribute] * inner[:, None]).astype(np.float32),
+        threshold=(0.5 * rng.normal(size=tree.n_nodes) * inner).astype(np.float32),
+        goes_left=np.zeros((tree.n_nodes, 0), bool),
+        coefficient=np.zeros((tree.n_nodes, n_outputs, 1 + P)),
+    )
+
+
+def rows_of(seed: int, n_rows: int, n_outputs: int = 1) -> Rows:
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n_rows, P)).astype(np.float32)
+    targets = np.stack(
+        [np.abs(x @ rng.normal(size=P)) + x[:, 0] for _ in range(n_outputs)], axis=1
+    )
+    targets += 0.1 * rng.normal(size=targets.shape)
+    table = Table(x, np.zeros((n_rows, 0), np.int32))
+    return Rows(table, targets, rng.uniform(0.5, 2.0, n_rows))
+
+
+@pytest.fixture(params=["few rows", "many rows"])
+def tolerance(request, monkeypatch) -> float:
+    """Of many rows products are of float32 numbers."""
+    if request.param == "few rows":
+        return 1e-9
+    monkeypatch.setattr(fitting, "_FLOAT64_ROWS", 5)
+    return 1e-5
+
+
+@pytest.mark.parametrize("n_outputs", [1, 2])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_every_node_has_the_model_of_the_rows_that_reach_it(
+    tolerance, shape, n_outputs
+):
+    rows = rows_of(1, 700, n_outputs)
+    (x, _), targets, weight = rows
+    tree = fit_models(
+        [tree_of(shape, 0, n_outputs)], [rows], LeastSquares(clip_margin=None)
+    )[0]
+    path = walk(tree, rows.table)[0]
+    close = {"rtol": tolerance, "atol": tolerance}
+    for node in range(tree.n_nodes):
+        inside = (path == node).any(axis=0)
+        assert inside.sum() > 2 * P
+        root = np.sqrt(weight[inside])[:, None]
+        design = np.column_stack([np.ones(inside.sum()), x[inside].astype(float)])
+        model, *_ = np.linalg.lstsq(root * design, root * targets[inside])
+        np.testing.assert_allclose(tree.coefficient[node], model.T, **close)
+        error = (targets[inside] - design @ model) ** 2
+        np.testing.assert_allclose(
+            tree.train_error[node],
+            np.average(error, axis=0, weights=weight[inside]),
+            **close,
+        )
+        np.testing.assert_allclose(tree.weight[node], weight[inside].sum(), **close)
+        assert tree.degrees[node] == 1 + P
+        for found, given in (
+            ((tree.mean, tree.deviation), targets[inside]),
+            ((tree.center, tree.spread), x[inside].astype(float)),
+        ):
+            mean = np.average(given, axis=0, weights=weight[inside])
+            square = np.average((given - mean) ** 2, axis=0, weights=weight[inside])
+            np.testing.assert_allclose(found[0][node], mean, **close)
+            np.testing.assert_allclose(found[1][node], np.sqrt(square), **close)
+    leaf_error = tree.train_error[tree.is_leaf].sum(axis=1) @ tree.weight[tree.is_leaf]
+    assert total_error(tree, rows) == pytest.approx(leaf_error, rel=1e-4)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_of_many_dependent_columns_the_model_is_that_of_least_norm(seed):
+    """Products of float32 numbers blur the directions that do not vary."""
+    rows = rows_of(seed, 40_000)
+    x = rows.table.x.astype(np.float64)
+    x[:, 2] = x[:, 0] + x[:, 1]
+    rows = rows._replace(table=rows.table._replace(x=x.astype(np.float32)))
+    tree = fit_models([tree_of("root", 0)], [rows], LeastSquares(clip_margin=None))[0]
+    root = np.sqrt(rows.weight)[:, None]
+    deviation = np.sqrt(np.average(x**2, axis=0, weights=rows.weight))
+    design = np.column_stack([np.ones(len(x)), x / deviation])
+    expected = np.linalg.lstsq(root * design, root * rows.targets, rcond=1e-6)[0].T
+    expected[:, 1:] /= deviation
+    np.testing.assert_allclose(tree.coefficient[0], expected, atol=1e-3)
+
+
+@pytest.mark.parametrize("n_outputs", [1, 2])
+@pytest.mark.parametrize("leaf", [LeastSquares(), Ridge(), Constant()], ids=repr)
+def test_several_trees_at_once_are_as_one_by_one(tolerance, leaf, n_outputs):
+    shapes = ["bushy", "root", "chain", "stump", "bushy"]
+    schema = tree_of("root", 0, n_outputs).schema
+    trees = [
+        dataclasses.replace(tree_of(shape, seed, n_outputs), schema=schema)
+        for seed, shape in enumerate(shapes)
+    ]
+    # Parts of very unlike sizes, some of a few rows, some in common.
+    parts = [
+        rows_of(seed, n, n_outputs) for seed, n in enumerate((400, 30, 90, 7, 400))
+    ]
+    parts[4] = parts[0]
+    together = fit_models(trees, parts, leaf)
+    assert len(together) == 5
+    for found, tree, part in zip(together, trees, parts, strict=True):
+        alone = fit_models([tree], [part], leaf)[0]
+        assert found.clip_margin == alone.clip_margin == leaf.clip_margin
+        assert found.schema is alone.schema is schema
+        for name in set(ARRAY_FIELDS) - set(NUMBERS):
+            assert np.array_equal(getattr(found, name), getattr(tree, name)), name
+        for name in NUMBERS:
+            np.testing.assert_allclose(
+                getattr(found, name),
+                getattr(alone, name),
+                rtol=1e-10,
+                atol=1e-12,
+                err_msg=name,
+            )
+
+
+def test_many_rows_give_the_models_of_few(monkeypatch):
+    tree, rows = tree_of("bushy", 0, 2), rows_of(0, 5000, 2)
+    few = fit_models([tree], [rows], LeastSquares())[0]
+    monkeypatch.setattr(fitting, "_FLOAT64_ROWS", 100)
+    many = fit_models([tree], [rows], LeastSquares())[0]
+    assert not np.array_equal(many.coefficient, few.coefficient)
+    np.testing.assert_allclose(many.coefficient, few.coefficient, atol=1e-5)
+
+
+def test_sources_together_are_all_their_rows():
+    tree = tree_of("bushy", 0, 2)
+    parts = [rows_of(seed, 900, 2) for seed in range(3)]
+    statistics = node_statistics(tree, [EncodedRows(part) for part in parts])
+    (found,) = fit_models([tree], parts[:1], Ridge(), statistics=statistics)
+    expected = fit_models([tree], [join(parts)], Ridge())[0]
+    for name in STRUCTURE_FIELDS:
+        assert np.array_equal(getattr(found, name), getattr(expected, name)), name
+    for name in NUMBERS:
+        np.testing.assert_allclose(
+            getattr(found, name), getattr(expected, name), rtol=1e-5, atol=1e-5
+        )
+
+
+@pytest.mark.parametrize("leaf", [LeastSquares(), Ridge()], ids=repr)
+def test_two_outputs_are_two_fits(tolerance, leaf):
+    tree, rows = tree_of("bushy", 0, 2), rows_of(3, 600, 2)
+    both = fit_models([tree], [rows], leaf)[0]
+    degrees = []
+    for which in (0, 1):
+        one = rows._replace(targets=rows.targets[:, [which]])
+        alone = fit_models([tree.output(which)], [one], leaf)[0]
+        degrees.append(alone.degrees)
+        for name in ("coefficient", "lower", "upper", "train_error"):
+            np.testing.assert_allclose(
+                getattr(both, name)[:, which],
+                getattr(alone, name)[:, 0],
+                rtol=10 * tolerance,
+                atol=tolerance,
+                err_msg=name,
+            )
+        np.testing.assert_allclose(
+            values(both, rows.table)[:, which],
+            values(alone, rows.table)[:, 0],
+            rtol=1e-4,
+            atol=1e-4,
+        )
+    np.testing.assert_allclose(both.degrees, np.mean(degrees, axis=0), rtol=1e-4)
+
+
+def test_nodes_without_rows_take_after_their_nearest_ancestor(tolerance):
+    tree = tree_of("chain", 1)
+    rows = rows_of(0, 400)
+    # What goes left at the second split on the way down is left out.
+    path = walk(tree, rows.table)[0]
+    cut = CHAIN[2][0]
+    rows = rows.take(~(path == cut).any(axis=0))
+    found = fit_models([tree], [rows], LeastSquares(clip_min_samples=0))[0]
+    below = [node for node in range(tree.n_nodes) if _is_below(tree, node, cut)]
+    assert len(below) == 5
+    for node in below:
+        assert found.weight[node] == found.train_error[node, 0] == 0
+        assert np.array_equal(found.coefficient[node], found.coefficient[2])
+        assert found.lower[node] == found.lower[2]
+        assert found.upper[node] == found.upper[2]
+
+
+def _is_below(tree: Tree, node: int, above: int) -> bool:
+    while node >= 0 and node != above:
+        node = tree.parent[node]
+    return node == above
+
+
+@pytest.mark.parametrize("least", [0, 60, 10**6])
+def test_small_nodes_take_the_range_of_the_nearest_large_ancestor(least):
+    trees = [tree_of("stump", 1, 2), tree_of("bushy", 0, 2)]
+    parts = [rows_of(1, 15, 2), rows_of(0, 200, 2)]
+    found = fit_models(trees, parts, LeastSquares(clip_min_samples=least))
+    for tree, rows in zip(found, parts, strict=True):
+        path = walk(tree, rows.table)[0]
+        for node in range(tree.n_nodes):
+            while tree.weight[node] < least and node > 0:
+                node = tree.parent[node]
+            inside = (path == node).any(axis=0)
+            own = tree.lower[node], tree.upper[node]
+            low, high = (f(rows.targets[inside], axis=0) for f in (np.min, np.max))
+            assert np.array_equal(own, (low, high))
+        for node in range(1, tree.n_nodes):
+            if tree.weight[node] < least:
+                assert np.array_equal(tree.lower[node], tree.lower[tree.parent[node]])
+                assert np.array_equal(tree.upper[node], tree.upper[tree.parent[node]])
+
+
+def test_a_leaf_model_of_ones_own_sees_the_models_of_the_parents():
+    seen = []
+
+    @dataclasses.dataclass(frozen=True, kw_only=True)
+    class Counted(LeafModel):
+        """A model's intercept says how deep it is."""
+
+        def fit(self, statistics, parent):
+            seen.append((statistics.weight, parent))
+            return Models(parent + np.eye(1 + P)[0], np.full(len(parent), 2.5))
+
+    trees = [tree_of("bushy", 0, 2), tree_of("chain", 0, 2)]
+    parts = [rows_of(0, 300, 2), rows_of(1, 300, 2)]
+    for tree in fit_models(trees, parts, Counted(clip_margin=0.5)):
+        assert np.array_equal(tree.coefficient[:, 0, 0], tree.depth + 1)
+        assert np.array_equal(tree.coefficient[:, 1, 0], tree.depth + 1)
+        assert not tree.coefficient[:, :, 1:].any()
+        assert (tree.degrees == 2.5).all()
+        assert tree.clip_margin == 0.5
+    assert len(seen) == 5  # a call for each level of both
+    assert not seen[0][1].any()
+    for level, (weight, base) in enumerate(seen):
+        assert len(weight) == len(base)
+        assert (base[:, :, 0] == level).all()
+
+
+@pytest.mark.parametrize("links", [BUSHY, STUMP])
+def test_statistics_of_nodes_are_of_the_rows_on_their_way(tolerance, links):
+    shape = next(name for name, its in SHAPES.items() if its is links)
+    tree, rows = tree_of(shape, 0, 2), rows_of(2, 500, 2)
+    found = node_statistics(tree, rows)
+    path = walk(tree, rows.table)[0]
+    joint = np.column_stack([rows.table.x, rows.targets]).astype(np.float64)
+    for node in range(tree.n_nodes):
+        inside = (path == node).any(axis=0)
+        weight = rows.weight[inside]
+        mean = np.average(joint[inside], axis=0, weights=weight)
+        scatter = weight.sum() * np.cov(joint[inside].T, aweights=weight, ddof=0)
+        np.testing.assert_allclose(
+            found.mean[node], mean, rtol=tolerance, atol=tolerance
+        )
+        np.testing.assert_allclose(
+            found.scatter[node], scatter, rtol=100 * tolerance, atol=100 * tolerance
+        )
