@@ -31,7 +31,6 @@ from secret_jax import CartSplits, RssSplits, SecretRegressor, SecretSplits
 from secret_jax.data.rows import Rows, Table
 from secret_jax.datasets import make_fried
 from secret_jax.grow.program import find_splits
-from secret_jax.models.statistics import tile_statistics
 from secret_jax.refine.soft.parameters import to_parameters, with_widths
 from secret_jax.refine.soft.steps import (
     Rates,
@@ -136,7 +135,6 @@ def main_cases(nodes: int, rows: int, columns: int) -> dict[str, Callable[[], Ca
         ),
         "routing of a block": _through_tree(columns, apply),
         "prediction of a block": _through_tree(columns, predict),
-        "statistics of a block": lambda: _statistics(columns),
         "soft training, 64 steps": lambda: _soft(columns),
     }
 
@@ -177,11 +175,6 @@ def _through_tree(
         return seen(lambda: function(tree, table))._replace(assumed_turns=_DEPTH)
 
     return case
-
-
-def _statistics(columns: int) -> Case:
-    rows, group = _rows(columns, _BLOCK), np.arange(_BLOCK) % _N_LEAVES
-    return seen(lambda: tile_statistics(rows, columns, group, _N_LEAVES, _BLOCK))
 
 
 def _soft(columns: int) -> Case:

@@ -16,7 +16,7 @@ from secret_jax.additive.words import curve_views, curves_text
 from secret_jax.data.columns import read_columns
 from secret_jax.data.encoding import encode
 from secret_jax.data.given import ArrayLike, TableLike
-from secret_jax.data.roles import learn_schema
+from secret_jax.data.learning import learn_schema
 from secret_jax.data.rows import Table
 from secret_jax.data.validation import (
     checked_weight,
@@ -26,14 +26,16 @@ from secret_jax.data.validation import (
     validated,
     validated_targets,
 )
+from secret_jax.estimators.conformal import ConformalMixin
 from secret_jax.estimators.regressor import SecretRegressor
 from secret_jax.inspect.arguments import check_count
+from secret_jax.inspect.intervals import forget_calibration
 from secret_jax.inspect.plot.picture import Picture
 from secret_jax.inspect.printing import number, quoted
 from secret_jax.runtime.values import at_least, check_constraints, real
 
 
-class SecretAdditiveRegressor(RegressorMixin, BaseEstimator):
+class SecretAdditiveRegressor(ConformalMixin, RegressorMixin, BaseEstimator):
     """Sum of one-column curves, and a tree for what they leave.
 
     Curves are piecewise linear in numbers, and a number for each category, month and
@@ -119,6 +121,7 @@ class SecretAdditiveRegressor(RegressorMixin, BaseEstimator):
             self.get_params(deep=False),
             type(self).__name__,
         )
+        forget_calibration(self)
         tree: Any = clone(SecretRegressor() if self.tree is None else self.tree)
         X = validated(self, X, reset=True)
         weight = checked_weight(sample_weight, X)

@@ -34,7 +34,7 @@ def fit(arguments: argparse.Namespace) -> None:
     if arguments.stream:
         from secret_jax.cli.streaming import fit_streamed
 
-        fit_streamed(arguments, chosen_model(arguments))
+        fit_streamed(arguments, chosen_model(arguments, False, {}))
         return
     if arguments.calibrate + arguments.test_fraction >= 1:
         raise CommandError(
@@ -72,7 +72,7 @@ def fit(arguments: argparse.Namespace) -> None:
     result = _result_text(evaluation, arguments.refit_all)
     print(result)
     if arguments.report is not None:
-        _write_report(Path(arguments.report), arguments, evaluation, result)
+        _write_report(Path(arguments.report), arguments, evaluation)
         written = ", ".join(sorted(os.listdir(arguments.report)))
         say(f"wrote {written} to {arguments.report}")
     if arguments.out is not None:
@@ -86,17 +86,9 @@ def fit(arguments: argparse.Namespace) -> None:
 
 
 def chosen_model(
-    arguments: argparse.Namespace,
-    classes: bool = False,
-    labels: dict[str, str] | None = None,
+    arguments: argparse.Namespace, classes: bool, labels: dict[str, str]
 ) -> Any:
-    """Build the estimator that the options ask for.
-
-    Parameters
-    ----------
-    labels : dict of str to str, optional
-        Names of the columns in the model, by those in the file.
-    """
+    """Build the estimator that the options ask for, with the model's column names."""
     from secret_jax.cli.parameters import given_parameters
     from secret_jax.estimators.classifier import SecretClassifier
     from secret_jax.estimators.regressor import SecretRegressor
@@ -104,7 +96,7 @@ def chosen_model(
     estimator: Any = SecretClassifier if classes else SecretRegressor
     given = given_parameters(arguments, estimator)
     build = getattr(estimator, arguments.preset) if arguments.preset else estimator
-    label = (labels or {}).get
+    label = labels.get
     return build().set_params(
         **given,
         categorical_features=[label(name, name) for name in arguments.categorical]
@@ -144,30 +136,13 @@ def _result_text(evaluation: Evaluation, refitted: bool) -> str:
 
 
 def _write_report(
-    folder: Path, arguments: argparse.Namespace, evaluation: Evaluation, result: str
+    folder: Path, arguments: argparse.Namespace, evaluation: Evaluation
 ) -> None:
-    """Write a text, the errors, a picture and a page to a folder."""
+    """Write the errors, a picture and a page to a folder."""
     from secret_jax import __version__
     from secret_jax.cli.evaluation import TREE
 
     model, scores = evaluation.model, evaluation.scores
-    parameters = {name: repr(value) for name, value in model.get_params().items()}
-    options = {
-        name: repr(value)
-        for name, value in vars(arguments).items()
-        if name not in ("run", "command") and value not in (None, [], {}, False)
-    }
-    lines = [
-        f"{PROGRAM} {__version__}: {arguments.target} from {arguments.file}",
-        f"{evaluation.n_training} training rows, {evaluation.n_test} held-out rows, "
-        f"{evaluation.seconds:.1f} s",
-        f"\n{result}\n",
-        "Options of the command",
-        *(f"  {name} = {value}" for name, value in options.items()),
-        "\nParameters of the estimator",
-        *(f"  {name} = {value}" for name, value in parameters.items()),
-        "",
-    ]
     content = {
         "version": __version__,
         "file": arguments.file,
@@ -191,10 +166,7 @@ def _write_report(
     page = model.to_html(
         *(held_out or (None, None)), comparison=comparison, title=title
     )
-    for name, text in (
-        ("report.txt", "\n".join(lines)),
-        ("errors.json", json.dumps(content, indent=2, default=repr) + "\n"),
-        ("report.html", page),
-    ):
-        (folder / name).write_text(text, encoding="utf-8")
+    (folder / "report.html").write_text(page, encoding="utf-8")
+    errors = json.dumps(content, indent=2, default=repr)
+    (folder / "errors.json").write_text(errors + "\n", encoding="utf-8")
     draw(model, folder / "tree.png")

@@ -171,7 +171,7 @@ def _add_fit_options(parser: argparse.ArgumentParser) -> None:
     add(
         "--report",
         metavar="DIR",
-        help="write report.html, report.txt, tree.png, errors.json to this folder",
+        help="write report.html, tree.png and errors.json to this folder",
     )
 
 

@@ -102,19 +102,7 @@ class Attributes:
         return summed
 
     def matching(self, columns: ReadTable) -> list[np.ndarray]:
-        """Reorder the columns of a table as in ``names``, and convert dates and levels.
-
-        Parameters
-        ----------
-        columns : dict or list of ndarray of shape (n_rows,)
-            Found by name if names came with the data. Dates in one piece or as their
-            parts, ordered categories as text or as their places.
-
-        Raises
-        ------
-        ValueError
-            If columns are missing or unknown, or hold dates where there were none.
-        """
+        """Reorder columns as in ``names``, and convert dates and levels."""
         found = self._attributes(columns)
         for i, levels in self.levels:
             found[i] = places_in_order(self.names[i], found[i], levels)
@@ -154,25 +142,14 @@ class Attributes:
         return [columns[name] for name in names]
 
     def place_written(self, position: int, place: int) -> tuple[str, str] | None:
-        """Write a rank as level or a day since 1970 as date; None for other numbers.
-
-        Returns
-        -------
-        (str, str) or None
-            Name of the input column, and the category or the date.
-        """
+        """Write a rank as level or a day since 1970 as date; None for other numbers."""
         column, part, levels = self.origin(position)
         if levels:
             return column, levels[min(max(place, 0), len(levels) - 1)]
         return (column, day_written(place)) if part == DAYS else None
 
     def as_written(self, columns: Sequence[np.ndarray]) -> np.ndarray:
-        """Convert numbers of attributes back to categories and dates.
-
-        Returns
-        -------
-        ndarray of shape (n_rows, n_columns), object
-        """
+        """Convert numbers of attributes back to categories and dates."""
         values = np.empty((len(columns[0]), len(columns)), object)
         for position, column in enumerate(columns):
             plain = np.asarray(column).tolist()
@@ -215,10 +192,6 @@ def with_calendars(
 
 def calendar(name: str, column: np.ndarray) -> dict[str, np.ndarray]:
     """Split dates into calendar attributes, keyed by attribute name, float64.
-
-    Parameters
-    ----------
-    column : ndarray of shape (n_rows,), datetime64
 
     Examples
     --------
@@ -292,13 +265,7 @@ def day_written(days: int) -> str:
 def chosen_attributes(
     chosen: Any, names: tuple[str, ...], dates: Dates, argument: str
 ) -> set[int]:
-    """Resolve columns (by name, place or mask) or attributes named by the user.
-
-    Returns
-    -------
-    set of int
-        Positions in ``names``.
-    """
+    """Resolve columns (by name, place or mask) or attributes named by the user."""
     if chosen is None or not dates:
         return positions(chosen, names, argument)
     if isinstance(chosen, str) or not hasattr(chosen, "__iter__"):

@@ -382,13 +382,7 @@ def codes_of(
 
 
 def warn_of_unseen(unseen: Mapping[str, set[Any]]) -> None:
-    """Warn once of all columns with categories absent from training.
-
-    Parameters
-    ----------
-    unseen : dict of str to set
-        Column to these categories.
-    """
+    """Warn once of all columns with categories absent from training."""
     if not unseen:
         return
     held = "; ".join(

@@ -29,13 +29,7 @@ def is_resident(X: Any) -> TypeGuard[jax.Array]:
 
 
 def check_array(X: jax.Array) -> None:
-    """Refuse arrays that are no tables of numbers.
-
-    Raises
-    ------
-    ValueError
-        With what was given and the remedy.
-    """
+    """Refuse arrays that are no tables of numbers."""
     if X.ndim != 2:
         raise ValueError(
             f"Expected 2D array, got {X.ndim}D array instead. Reshape your data with "

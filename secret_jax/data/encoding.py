@@ -90,26 +90,7 @@ def encode(schema: TableSchema, X: Any, asked: Collection[int] | None = None) ->
 def unencoded(
     schema: TableSchema, X: Any, asked: Collection[int] | None = None
 ) -> Table | Unencoded:
-    """Read rows for a schema and match their columns.
-
-    Parameters
-    ----------
-    X : array-like or DataFrame of shape (n_rows, n_columns)
-        DataFrame columns are found by name, in any order, if training saw names.
-    asked : collection of int, optional
-        Discrete attributes whose unseen categories deserve a warning; by default all.
-
-    Returns
-    -------
-    Table or Unencoded
-        A table on a device if all columns are numbers that lie there.
-
-    Raises
-    ------
-    ValueError
-        If columns are missing or unknown, or values are not numbers (or missing, unless
-        that is allowed).
-    """
+    """Read rows for a schema and match their columns."""
     if is_resident(X):
         if schema.is_plain and X.shape[1] == schema.n_columns:
             x = encode_on_device(X, schema.center, schema.scale)
@@ -127,17 +108,7 @@ def matched(
     used: np.ndarray | None = None,
     asked: Collection[int] | None = None,
 ) -> ReadColumns:
-    """Match the columns of a table with a schema.
-
-    Parameters
-    ----------
-    table : dict or list of ndarray of shape (n_rows,)
-        As `secret_jax.data.columns.read_columns` gives it.
-    used : ndarray of shape (n_rows,), bool, optional
-        Rows to keep; by default all.
-    asked : collection of int, optional
-        As in `encode`.
-    """
+    """Match the columns of a table, as read, with a schema; ``used`` rows are kept."""
     columns = schema.matching(table)
     if used is not None and not used.all():
         columns = [column[used] for column in columns]
@@ -191,13 +162,7 @@ def _standardised(schema: TableSchema, block: np.ndarray, x: np.ndarray) -> bool
 def encode_block(
     schema: TableSchema, columns: ReadColumns, rows: slice, x: np.ndarray
 ) -> None:
-    """Encode a block of rows into ``x``, in place.
-
-    Parameters
-    ----------
-    x : ndarray of shape (n_rows_of_the_slice, n_columns), float32
-        Filled in place.
-    """
+    """Encode a block of rows into ``x``, in place."""
     first = schema.n_regressors - schema.n_indicators
     for position, (attribute, code) in enumerate(schema.indicators, first):
         x[:, position] = columns.codes[rows, attribute] == code

@@ -17,16 +17,7 @@ _PLAIN = (str, bool, int, float, np.integer, np.floating, np.bool_)
 
 
 def validated_labels(y: Any, X: Any, caller: str) -> np.ndarray:
-    """Check class labels and return them, shape (n_rows,).
-
-    Parameters
-    ----------
-    y : array-like of shape (n_rows,)
-    X : array or DataFrame
-        For its number of rows.
-    caller : str
-        Name of the estimator, for messages.
-    """
+    """Check class labels and return them, shape (n_rows,)."""
     if y is None:
         raise ValueError(
             f"This {caller} estimator requires y to be passed, but the target y is "
@@ -89,20 +80,7 @@ def classes_of(labels: np.ndarray, weight: np.ndarray, caller: str) -> np.ndarra
 
 
 def indicators(labels: np.ndarray, classes: np.ndarray, where: str) -> np.ndarray:
-    """Encode labels as indicators: a column per class, one column for two classes.
-
-    Parameters
-    ----------
-    labels : ndarray of shape (n_rows,)
-    classes : ndarray of shape (n_classes,)
-        In order.
-    where : str
-        Origin of the labels, for error messages.
-
-    Returns
-    -------
-    ndarray of shape (n_rows, n_outputs), float64
-    """
+    """Encode labels as indicators: a column per class, one column for two classes."""
     unknown = ~np.isin(labels, classes)
     if unknown.any():
         first = labels[unknown].tolist()[0]
@@ -122,21 +100,6 @@ def class_weights(
     priors: Any,
 ) -> np.ndarray:
     """Multiply row weights by class weights and by priors.
-
-    Parameters
-    ----------
-    labels : ndarray of shape (n_rows,)
-    classes : ndarray of shape (n_classes,)
-    weight : ndarray of shape (n_rows,), float64
-    class_weight : "balanced", dict or None
-        As in scikit-learn, by the weights of the rows: one of weight two is two rows.
-    priors : ndarray of shape (n_classes,) or None
-        Shares of the classes that the weights add up to.
-
-    Returns
-    -------
-    ndarray of shape (n_rows,), float64
-        Their sum is that of the weights before, which says how many rows there are.
 
     Examples
     --------

@@ -81,21 +81,7 @@ class Learner:
     def add(
         self, table: ReadTable, targets: np.ndarray, weight: np.ndarray
     ) -> ReadColumns:
-        """Add rows, and return those of positive weight.
-
-        Parameters
-        ----------
-        table : dict or list of ndarray of shape (n_rows,)
-            As `secret_jax.data.columns.read_columns` gives it.
-        targets : ndarray of shape (n_rows, n_outputs), float64
-        weight : ndarray of shape (n_rows,), float64
-            Rows of weight zero count for nothing.
-
-        Returns
-        -------
-        ReadColumns
-            With codes in the order in which categories came up, see `places`.
-        """
+        """Add rows; return those of positive weight, with codes as of `places`."""
         attributes = self.attributes or self.begin(table)
         names, allow_missing = attributes.names, self.options.missing != "error"
         columns = attributes.matching(table)
@@ -164,13 +150,7 @@ class Learner:
         self.target_sums = [joint_sums(self.target_sums)]
 
     def merge(self, other: Learner) -> list[np.ndarray]:
-        """Add the rows of another learner of the same attributes.
-
-        Returns
-        -------
-        list of ndarray of int32
-            For each discrete attribute from the codes of the other to those here.
-        """
+        """Add the rows of another learner; return where its codes are here."""
         self.sums += other.sums
         self.target_sums += other.target_sums
         self.alike &= other.alike

@@ -64,17 +64,7 @@ def schema_of(
     options: ColumnOptions,
     target_names: tuple[str, ...],
 ) -> TableSchema:
-    """Build a schema from attributes and their measured moments.
-
-    Parameters
-    ----------
-    measured : ColumnMoments
-        Of the regressors, then of what is only split on.
-    categories : sequence of tuple
-        Sorted categories of each discrete attribute.
-    counts : list of ndarray of shape (n_categories,)
-        Weight of the rows of each of them.
-    """
+    """Build a schema from attributes and their measured moments."""
     roles = attributes.roles
     regressors = attributes.of_role(Role.REGRESSOR)
     continuous = attributes.of_role(Role.REGRESSOR, Role.SPLIT)
@@ -172,11 +162,6 @@ def _indicators(
     """Choose the categories that get an indicator: pairs of attribute and code.
 
     Rare categories are pooled: the models do not tell them apart.
-
-    Parameters
-    ----------
-    counts : list of ndarray of shape (n_categories,)
-        Weight of the rows of each category, per attribute.
     """
     chosen = []
     for attribute, count in enumerate(counts):

@@ -88,9 +88,14 @@ def shuffled(rows: Rows, seed: int) -> Rows:
 
     Identical rows stand apart: any stretch of the rows holds its share of them.
     """
+    return rows.take(shuffled_order(rows, seed))
+
+
+def shuffled_order(rows: Rows, seed: int) -> np.ndarray:
+    """Order of the rows in `shuffled`, shape (n_rows,)."""
     order, hashed, first = _hash_order(rows, seed)
     number = np.diff(np.append(first, rows.n_rows))
-    return rows.take(order[_spread(hashed[first], number)])
+    return order[_spread(hashed[first], number)]
 
 
 class Merged(NamedTuple):
@@ -117,16 +122,6 @@ class Merged(NamedTuple):
         at equal distances, so that every stretch of the rows, and every fold made of
         stretches, holds its share of them: models fitted to some copies of a row are
         judged by others.
-
-        Parameters
-        ----------
-        most : int
-            Rows that there should be at most; but up to five of each may be dealt.
-
-        Returns
-        -------
-        Rows
-            The distinct rows themselves, where each one stands for one.
         """
         suitable = min(most, PLENTY) // self.rows.n_rows
         number = np.minimum(self.copies, np.clip(suitable, LEAST_DEALT, _MOST_DEALT))
@@ -138,15 +133,7 @@ class Merged(NamedTuple):
 
 
 def merged(rows: Rows, seed: int, copies: np.ndarray | None = None) -> Merged:
-    """Merge identical rows, summing their weights, and put them in hash order.
-
-    Parameters
-    ----------
-    seed : int
-        Seed of the order.
-    copies : ndarray of shape (n_rows,), int64, optional
-        Number of rows that each one stands for; by default one.
-    """
+    """Merge identical rows, summing their weights, and put them in hash order."""
     order, hashed, first = _hash_order(rows, seed)
     if copies is None:
         copies = np.ones(rows.n_rows, np.int64)
@@ -156,19 +143,7 @@ def merged(rows: Rows, seed: int, copies: np.ndarray | None = None) -> Merged:
 
 
 def _spread(hashed: np.ndarray, number: np.ndarray) -> np.ndarray:
-    """Order in which the copies of each row are evenly spaced by hash.
-
-    Parameters
-    ----------
-    hashed : ndarray of shape (n_distinct,), uint64
-        Where the first copy of each row lies, rising.
-    number : ndarray of shape (n_distinct,), int64
-        Number of copies of each row; copies are numbered row by row.
-
-    Returns
-    -------
-    ndarray of shape (n_copies,), int64
-    """
+    """Order of copies, numbered row by row, evenly spaced from each row's hash on."""
     start = np.repeat(np.cumsum(number) - number, number)
     nth = (np.arange(len(start)) - start).astype(np.uint64)
     distance = np.uint64(2**64 - 1) // number.astype(np.uint64)
@@ -178,16 +153,7 @@ def _spread(hashed: np.ndarray, number: np.ndarray) -> np.ndarray:
 
 
 def _hash_order(rows: Rows, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Order rows by a hash of their content.
-
-    Returns
-    -------
-    order : ndarray of shape (n_rows,), int64
-    hashed : ndarray of shape (n_rows,), uint64
-        Hashes in that order, of slightly rounded content unless other rows share it.
-    first : ndarray of shape (n_distinct,), int64
-        Where in that order each distinct row begins.
-    """
+    """Order rows by content hash; also the hashes, and where distinct rows begin."""
     targets = rows.targets.astype(np.float32)
     columns = [*rows.table.x.T, *rows.table.codes.T, *targets.T]
     hashed = content_hash([np.rint(_STEPS * column) for column in columns], seed)

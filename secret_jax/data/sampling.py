@@ -26,19 +26,7 @@ _ROUNDING = 1e-9
 
 
 def content_hash(columns: list[np.ndarray], seed: int) -> np.ndarray:
-    """Hash the content of every row, to put rows in order.
-
-    Parameters
-    ----------
-    columns : list of ndarray of shape (n_rows,)
-        Float or integer columns.
-    seed : int
-        Non-negative; another seed gives another order.
-
-    Returns
-    -------
-    ndarray of shape (n_rows,), uint64
-    """
+    """Hash the content of every row, to put rows in order."""
     state = np.broadcast_to(mix(np.uint64(seed)), columns[0].shape)
     for column in columns:
         # + 0.0 turns -0.0 into 0.0, which compares equal and must hash equal.
@@ -56,24 +44,15 @@ def sampling_factors(n_columns: int, seed: int) -> np.ndarray:
 def sampling_hash(values: AnyArray, factors: AnyArray) -> Any:
     """Hash rows cheaply to select a sample: the same on every device.
 
-    A sum of the columns' bits, each times an odd number of its own, mixed once.
-
-    Parameters
-    ----------
-    values : Array of shape (n_rows, n_columns), float32
-        As they were given: an encoding would differ in the last digit between devices.
-    factors : Array of shape (n_columns,), uint32
-        Result of `sampling_factors`.
-
-    Returns
-    -------
-    Array of shape (n_rows,), uint32
-        On the host for arrays of the host.
+    A sum of the columns' bits, each times an odd number of its own, mixed once. Values
+    are as they were given: an encoding would differ between devices in the last digit.
     """
     if isinstance(values, np.ndarray):
-        # + 0.0 turns -0.0 into 0.0, which compares equal and must hash equal.
-        bits = (values + np.float32(0)).view(np.uint32)
-        return _mixed(np.einsum("ij,j->i", bits, factors))
+        total = np.zeros(len(values), np.uint32)
+        for column, factor in zip(values.T, factors, strict=True):
+            # + 0.0 turns -0.0 into 0.0, which compares equal and must hash equal.
+            total += (column + np.float32(0)).view(np.uint32) * factor
+        return _mixed(total)
     # A compiler leaves out "+ 0.0", and flushes the smallest numbers to zero.
     bits = jax.lax.bitcast_convert_type(values, jnp.uint32)
     bits = jnp.where(bits == np.uint32(1 << 31), np.uint32(0), bits)
@@ -108,21 +87,7 @@ def _mixed(value: Any) -> Any:
 
 
 def hold_out(weight: np.ndarray, fraction: float) -> int:
-    """Position at which to cut rows in hash order: those after it are held out.
-
-    Parameters
-    ----------
-    weight : ndarray of shape (n_rows,)
-        Of rows as `secret_jax.data.rows.Merged.dealt` gives them: what is held out has
-        its share of the copies of every row.
-    fraction : float
-        Share of the weight to hold out.
-
-    Returns
-    -------
-    int
-        Rows ``[:cut]`` train, rows ``[cut:]`` are held out.
-    """
+    """Position at which to cut rows in hash order: those after it are held out."""
     share = np.cumsum(weight) / np.sum(weight)
     cut = int(np.searchsorted(share, 1.0 - fraction - _ROUNDING)) + 1
     return min(cut, len(share))

@@ -50,25 +50,7 @@ def column_moments(
     allow_missing: bool,
     of_target: bool = False,
 ) -> ColumnMoments:
-    """Measure the moments of columns.
-
-    Parameters
-    ----------
-    columns : sequence of ndarray of shape (n_rows,)
-        Numbers; NaN where a value is missing.
-    names : sequence of str
-        For messages.
-    weight : ndarray of shape (n_rows,), float64
-        Rows of weight zero count for nothing, but must hold numbers.
-    of_target : bool
-        Whether they are targets: one without a variance cannot be learned.
-
-    Raises
-    ------
-    ValueError
-        If a value is infinite, missing where that is not allowed, or so large that the
-        variance is no number; of a target also so small.
-    """
+    """Measure the moments of columns."""
     blocks = column_sums(columns, names, weight, allow_missing=allow_missing)
     return moments_of(blocks, names, of_target=of_target)
 

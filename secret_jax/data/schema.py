@@ -189,16 +189,7 @@ class TableSchema(Attributes):
         return ((y.T - center) / scale).T
 
     def restore_targets(self, value: np.ndarray) -> np.ndarray:
-        """Convert standardised targets back to their original units, float64.
-
-        Parameters
-        ----------
-        value : ndarray of shape (n_rows, n_outputs)
-
-        Returns
-        -------
-        ndarray of shape (n_rows, n_outputs), or (n_rows,) of a single output
-        """
+        """Convert standardised targets back to their original units, float64."""
         center, scale = self._target_columns
         own = (np.asarray(value, np.float64).T * scale + center).T
         return own[:, 0] if self.n_outputs == 1 else own

@@ -41,13 +41,8 @@ def over_tiles(
 ) -> Any:
     """Fold the rows of every shard into a state, tile by tile; traceable.
 
-    Parameters
-    ----------
-    step : callable
-        Maps a state, a mask of shape (size,) of the rows that are new, and a tile
-        (n_shards, size, ...) of every array to the next state.
-    arrays : tuple of Array of shape (n_rows, ...)
-        Sharded along their rows.
+    A step maps a state, the mask of the rows of a tile that are new, and the tiles of
+    the arrays, (n_shards, size, ...), to the next state.
     """
     split = [array.reshape(n_shards, -1, *array.shape[1:]) for array in arrays]
     n_local = split[0].shape[1]

@@ -222,15 +222,7 @@ def every_row(source: RowSource, seed: int) -> Rows:
 def few_copies(
     found: Rows, copies: np.ndarray | None, n_wanted: int, seed: int
 ) -> Rows | None:
-    """Put a hash-selected sample in order; None if many rows are identical.
-
-    Parameters
-    ----------
-    copies : ndarray of shape (n_rows,), int64, or None
-        Number of rows that each one stands for.
-    n_wanted, seed : int
-        As in `RowSource.sample`.
-    """
+    """Put a hash-selected sample in order; None if many rows are identical."""
     # Of many copies of few rows the hash takes all or none.
     if found.n_rows < _LEAST_FOUND * n_wanted:
         return None

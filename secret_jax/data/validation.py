@@ -131,14 +131,7 @@ def checked_weight(sample_weight: Any, X: Any) -> np.ndarray:
 
 
 def scaled_weight(weight: np.ndarray, copies: np.ndarray) -> np.ndarray:
-    """Scale weights to a mean of one; integer weights, which are counts, stay.
-
-    Parameters
-    ----------
-    weight : ndarray of shape (n_rows,), float64
-    copies : ndarray of shape (n_rows,), int64
-        Number of rows that each one stands for: its weight in the mean.
-    """
+    """Scale weights to a mean of one; integer weights, which are counts, stay."""
     if _are_counts(weight):
         return weight
     weight, used = weight / weight.max(), weight > 0  # the sum cannot overflow
@@ -157,10 +150,6 @@ def copies_of(weight: np.ndarray) -> np.ndarray:
     Integer weights are counts. With other weights, such as those of a survey, each row
     is one, however heavy: parts of a single observation cannot judge each other.
 
-    Returns
-    -------
-    ndarray of shape (n_rows,), int64
-
     Examples
     --------
     >>> copies_of(np.array([2.0, 1.0])), copies_of(np.array([2.5, 1.0]))
@@ -172,16 +161,7 @@ def copies_of(weight: np.ndarray) -> np.ndarray:
 def given_beside(
     model: BaseEstimator, given: Any, name: str, use: str
 ) -> tuple[Any, Any, np.ndarray]:
-    """Check further rows, not for training: table, y and unscaled weights.
-
-    Parameters
-    ----------
-    model : BaseEstimator
-        Which has noted the features.
-    given : tuple (X, y) or (X, y, sample_weight)
-    name, use : str
-        Name of the parameter and purpose of the rows, for error messages.
-    """
+    """Check further rows, not for training: table, y and unscaled weights."""
     if not isinstance(given, tuple | list) or len(given) not in (2, 3):
         raise ValueError(
             f"{name} should be a pair (X, y) of rows to {use}, or a triple "

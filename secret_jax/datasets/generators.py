@@ -24,20 +24,13 @@ def make_3dsin(
 
     Parameters
     ----------
-    n_samples : int
-        Number of rows, at least 1.
+    n_samples : int, at least 1
     random_state : None, int or numpy.random.Generator
-        Where the randomness comes from; a number makes the data reproducible.
 
     Returns
     -------
     X : ndarray of shape (n_samples, 2), float64
     y : ndarray of shape (n_samples,), float64
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of its range.
 
     Examples
     --------
@@ -66,24 +59,16 @@ def make_fried(
 
     Parameters
     ----------
-    n_samples : int
-        Number of rows, at least 1.
-    noise : float
-        Standard deviation of the noise, at least 0.
-    n_features : int
-        Number of attributes, at least 5.
+    n_samples : int, at least 1
+    noise : float, at least 0
+        Standard deviation of the noise.
+    n_features : int, at least 5
     random_state : None, int or numpy.random.Generator
-        Where the randomness comes from; a number makes the data reproducible.
 
     Returns
     -------
     X : ndarray of shape (n_samples, n_features), float64
     y : ndarray of shape (n_samples,), float64
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of its range.
 
     Examples
     --------
@@ -119,23 +104,16 @@ def make_cart(
 
     Parameters
     ----------
-    n_samples : int
-        Number of rows, at least 1.
-    noise : float
-        Standard deviation of the noise, at least 0. The paper prints a variance of 2,
+    n_samples : int, at least 1
+    noise : float, at least 0
+        Standard deviation of the noise. The paper prints a variance of 2,
         but an error below 2; with a variance of 1 the error is reached.
     random_state : None, int or numpy.random.Generator
-        Where the randomness comes from; a number makes the data reproducible.
 
     Returns
     -------
     X : ndarray of shape (n_samples, 10), float64
     y : ndarray of shape (n_samples,), float64
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of its range.
 
     Examples
     --------

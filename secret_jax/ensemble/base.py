@@ -10,12 +10,9 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.data.given import ArrayLike, TableLike
-from secret_jax.data.rows import Rows, merged
-from secret_jax.data.sampling import ROW_ORDER
+from secret_jax.data.rows import Rows
 from secret_jax.data.schema import TableSchema
-from secret_jax.data.source import every_row
 from secret_jax.data.validation import (
-    checked_weight,
     copies_of,
     fitted_names,
     given_beside,
@@ -23,18 +20,14 @@ from secret_jax.data.validation import (
     scaled_weight,
     validated,
 )
+from secret_jax.ensemble.boosting import Boosted, Boosting
 from secret_jax.ensemble.estimator import EnsembleEstimator, encoded
-from secret_jax.ensemble.fit import Boosted, BoostPlan, Interrupted, boost
-from secret_jax.ensemble.options import SIZES, TreeRecipe, TreeSize
-from secret_jax.ensemble.race import Limits
+from secret_jax.ensemble.options import SIZES, BoostOptions, TreeSize
 from secret_jax.estimators.base import Targets
 from secret_jax.fit.plan import Plan
-from secret_jax.fit.prepare import CheckedRows, read_rows
 from secret_jax.losses.interface import Loss
 from secret_jax.losses.numbers import SQUARED_ERROR
-from secret_jax.runtime.parallel import one_thread_for_products
-from secret_jax.runtime.progress import Progress
-from secret_jax.runtime.progress_line import shown
+from secret_jax.runtime.progress import Progress, Stage
 from secret_jax.runtime.values import at_least, real
 
 # Parameters that a warm start may change: number of rounds, device, verbosity.
@@ -137,23 +130,13 @@ class BoostingEstimator(EnsembleEstimator):
         with ``warm_start=True`` fitted with the rounds so far: the next `fit` goes on.
         The KeyboardInterrupt is passed on in both cases.
         """
-        reading = self._reading()
-        if isinstance(self.max_leaf_nodes, TreeSize):
-            self.max_leaf_nodes.check()
-        names_before = fitted_names(self)
+        before, names_before = vars(self).get("_boosting"), fitted_names(self)
         try:
-            with (
-                shown(self.verbose) as progress,
-                one_thread_for_products(),
-                self._computing(X),
-            ):
+            with self._fitting(X) as (reading, progress):
                 self._fit(reading, progress, X, y, sample_weight, eval_set)
-        except Interrupted as stop:
-            if not (self.warm_start and stop.so_far):
-                restore_names(self, names_before)
-            raise KeyboardInterrupt from None
         except BaseException:
-            restore_names(self, names_before)
+            if vars(self).get("_boosting") is before:
+                restore_names(self, names_before)
             raise
         return self
 
@@ -166,83 +149,67 @@ class BoostingEstimator(EnsembleEstimator):
         sample_weight: ArrayLike | None,
         eval_set: Any,
     ) -> None:
-        so_far = self.__dict__.get("_boosted") if self.warm_start else None
+        boosting = vars(self).get("_boosting") if self.warm_start else None
         parameters = self.get_params(deep=False)
-        shape = {k: v for k, v in parameters.items() if k not in _MAY_CHANGE}
-        if so_far is None:
-            seed = reading.seed
-        else:
-            shape_before, seed = self._grown_with
-            _check_same_parameters(shape_before, shape)
-        X = validated(self, X, reset=so_far is None)
-        known = None if so_far is None else so_far.ensemble.schema
-        weight = checked_weight(sample_weight, X)
-        copies, targets = copies_of(weight), self._targets(y, X, weight, known)
-        weight = scaled_weight(targets.weight, copies)
-        plan = self._plan(seed, progress, so_far)
-        if so_far is None:
-            given = CheckedRows(X, targets.values, weight, copies, targets.names)
-            schema, source, _ = read_rows(reading, given)
-            rows = every_row(source, ROW_ORDER)
-        else:
-            schema = so_far.ensemble.schema
-            given = encoded(schema, X, targets.values, weight)
-            rows = merged(given, ROW_ORDER, copies[weight > 0]).dealt()
-            _check_same_rows(self._rows, rows)
+        fixed = {k: v for k, v in parameters.items() if k not in _MAY_CHANGE}
+        seed = reading.seed
+        if boosting is not None:
+            fixed_before, seed = self._grown_with
+            _check_same_parameters(fixed_before, fixed)
+        options = self._options(seed)
+        schema = None if boosting is None else boosting.schema
+        X = validated(self, X, reset=boosting is None)
+        schema, rows, targets = self._read(reading, X, y, sample_weight, schema)
         others = self._eval_rows(eval_set, schema, targets)
+        if boosting is None:
+            boosting = Boosting(options, rows, schema, others)
+        else:
+            _check_same_rows(boosting.training, rows, "X, y or sample_weight")
+            _check_same_rows(boosting.others, others, "eval_set")
+            kept = self.n_iter_
+            if not self.early_stopping and self.max_iter < kept:
+                raise ValueError(
+                    f"max_iter={self.max_iter} is less than the {kept} rounds that "
+                    "warm_start goes on with. Ask for more, or set warm_start=False."
+                )
         try:
-            found = boost(plan, rows, schema, others, so_far)
-        except Interrupted as stop:
-            if self.warm_start and stop.so_far:
-                self._keep(stop.so_far, rows, targets)
-                self._grown_with = (shape, seed)
+            boosting.run(options, Stage("boosting", progress))
+        except KeyboardInterrupt:
+            if not (self.warm_start and boosting.n_rounds >= 0):
+                raise
+            self._keep(boosting, boosting.result(options), targets)
+            self._grown_with = fixed, seed
             raise
-        self._keep(found, rows, targets)
-        self._grown_with = (shape, seed)
+        self._keep(boosting, boosting.result(options), targets)
+        self._grown_with = fixed, seed
 
-    def _keep(self, found: Boosted, rows: Rows, targets: Targets) -> None:
+    def _keep(self, boosting: Boosting, found: Boosted, targets: Targets) -> None:
         vars(self).update(targets.learned)
         self.ensemble_ = found.ensemble
-        self.validation_errors_ = np.array(found.members[0].errors)
+        self.validation_errors_ = found.members[0].errors
         self.validation_error_ = found.error
         self.shares_ = [[member.size, member.share] for member in found.members]
-        self.size_errors_ = [[size, error] for size, error in found.sizes]
-        self._boosted, self._rows = found, rows
+        self.size_errors_ = found.sizes
+        self._boosting, self._boosted, self._rows = boosting, found, boosting.training
 
-    def _plan(self, seed: int, progress: Progress, so_far: Boosted | None) -> BoostPlan:
+    def _options(self, seed: int) -> BoostOptions:
+        sizes = SIZES
         if isinstance(self.max_leaf_nodes, TreeSize):
+            self.max_leaf_nodes.check()
             sizes = (self.max_leaf_nodes,)
-        elif isinstance(self.max_leaf_nodes, str):
-            sizes = SIZES
-        else:
+        elif not isinstance(self.max_leaf_nodes, str):
             sizes = (TreeSize(max_leaf_nodes=int(self.max_leaf_nodes)),)
-        decided = None if self.early_stopping else self.max_iter
-        if so_far is not None:
-            if decided is not None and decided < so_far.n_rounds:
-                raise ValueError(
-                    f"max_iter={decided} is less than the {so_far.n_rounds} rounds "
-                    "(of the longest booster) that warm_start goes on with. Ask for "
-                    "more, or set warm_start=False."
-                )
-            sizes = tuple(member.size for member in so_far.members)
-        recipe = TreeRecipe(
+        return BoostOptions(
+            sizes=sizes,
             learning_rate=float(self.learning_rate),
             subsample=float(self.subsample),
             loss=self._loss,
             seed=seed,
-        )
-        limits = Limits(
-            n_rounds=decided,
-            most_rounds=self.max_iter,
-            patience=self.n_iter_no_change,
-        )
-        return BoostPlan(
-            sizes=sizes,
-            recipe=recipe,
-            limits=limits,
-            n_folds=self.n_folds,
+            max_iter=int(self.max_iter),
+            early_stopping=bool(self.early_stopping),
+            patience=int(self.n_iter_no_change),
+            n_folds=int(self.n_folds),
             average=bool(self.ensemble),
-            progress=progress,
         )
 
     def _eval_rows(
@@ -310,20 +277,23 @@ def _check_same_parameters(before: dict[str, Any], now: dict[str, Any]) -> None:
             )
 
 
-def _check_same_rows(before: Rows, rows: Rows) -> None:
+def _check_same_rows(before: Rows | None, rows: Rows | None, name: str) -> None:
     """Raise an error unless rows equal those of the trees so far."""
+    if before is None and rows is None:
+        return
     counts = ""
-    if before.n_rows != rows.n_rows:
-        counts = f" (there are {rows.n_rows} rows, and there were {before.n_rows})"
-    else:
-        pairs = zip(
-            (*before.table, before.targets, before.weight),
-            (*rows.table, rows.targets, rows.weight),
-            strict=True,
-        )
-        if all(np.array_equal(*pair) for pair in pairs):
-            return
+    if before is not None and rows is not None:
+        if before.n_rows != rows.n_rows:
+            counts = f" (there are {rows.n_rows} rows, and there were {before.n_rows})"
+        else:
+            pairs = zip(
+                (*before.table, before.targets, before.weight),
+                (*rows.table, rows.targets, rows.weight),
+                strict=True,
+            )
+            if all(np.array_equal(*pair) for pair in pairs):
+                return
     raise ValueError(
-        "warm_start goes on with the rows of the last fit, but X, y or sample_weight "
-        f"is not what it was{counts}. Fit with the same rows, or set warm_start=False."
+        f"warm_start goes on with the rows of the last fit, but {name} is not what it "
+        f"was{counts}. Fit with the same rows, or set warm_start=False."
     )

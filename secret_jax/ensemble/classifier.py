@@ -16,11 +16,10 @@ from secret_jax.data.labels import (
     indicators,
     validated_labels,
 )
-from secret_jax.data.rows import Rows
 from secret_jax.data.schema import TableSchema
 from secret_jax.ensemble.base import BoostingEstimator
+from secret_jax.ensemble.boosting import Boosted, Boosting
 from secret_jax.ensemble.distilling import DistillingMixin
-from secret_jax.ensemble.fit import Boosted
 from secret_jax.ensemble.options import TreeSize
 from secret_jax.estimators.base import Targets
 from secret_jax.estimators.classifier import SecretClassifier
@@ -210,8 +209,9 @@ class SecretBoostingClassifier(ClassSetsMixin, ClassifierMixin, DistillingMixin)
         for probability in self.staged_predict_proba(X):
             yield self.classes_[np.argmax(probability, axis=1)]
 
-    def _keep(self, found: Boosted, rows: Rows, targets: Targets) -> None:
-        super()._keep(found, rows, targets)
+    def _keep(self, boosting: Boosting, found: Boosted, targets: Targets) -> None:
+        super()._keep(boosting, found, targets)
+        rows = boosting.training
         for name in ("conformity_scores_", "conformity_weight_"):
             self.__dict__.pop(name, None)
         if found.unseen is not None:

@@ -16,7 +16,7 @@ import numpy as np
 from secret_jax.data.rows import Rows, Table, shuffled
 from secret_jax.data.sampling import ROW_ORDER, hold_out
 from secret_jax.data.schema import TableSchema
-from secret_jax.ensemble.fit import Boosted
+from secret_jax.ensemble.boosting import Boosted
 from secret_jax.ensemble.model import Ensemble
 from secret_jax.fit.plan import Plan
 from secret_jax.grow.frontier import Root
@@ -258,7 +258,7 @@ def _softened(
     """Train a soft tree from students of some rows; the others stop it early."""
     most = hard.tree.n_leaves if max_leaf_nodes is None else max_leaf_nodes
     refinement = SoftGates(max_leaves=max(most, 2))
-    cut = hold_out(rows.weight, refinement.held_out_share)
+    cut = hold_out(rows.weight, refinement.validation_fraction)
     if cut >= rows.n_rows or most < 2:
         return hard._replace(refusal="there are too few rows, or leaves, for gates")
     at_rows = learned.take(slice(rows.n_rows))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Literal
 
+import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.data.given import ArrayLike, TableLike
@@ -21,7 +22,6 @@ from secret_jax.ensemble.base import BoostingEstimator
 from secret_jax.ensemble.distill import Teacher, distil, teacher_of, told_by
 from secret_jax.ensemble.estimator import OF_THE_TREE, encoded
 from secret_jax.estimators.parameters import plan_of
-from secret_jax.prune.cross_validation import parts_of
 from secret_jax.refine.distillation import Distillation
 from secret_jax.refine.interface import RefinementWarning
 from secret_jax.runtime.parallel import one_thread_for_products
@@ -146,7 +146,8 @@ class DistillingMixin(BoostingEstimator):
         ensemble = self.ensemble_
         if X is None:
             rows, boosted = self._some_rows(None), self._boosted
-            parts = parts_of(rows.weight, boosted.n_folds) if boosted.n_folds else []
+            every = np.arange(rows.n_rows)
+            parts = [np.isin(every, part) for part in boosted.parts]
             return rows, teacher_of(boosted, rows, parts, self._loss)
         X = validated(self, X, reset=False)
         weight = checked_weight(sample_weight, X)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
@@ -13,15 +14,26 @@ from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.data.encoding import encode
 from secret_jax.data.given import ArrayLike, TableLike
-from secret_jax.data.rows import Rows, Table
+from secret_jax.data.rows import Rows, Table, merged
+from secret_jax.data.sampling import ROW_ORDER
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.shards import computing_for
-from secret_jax.data.validation import validated
+from secret_jax.data.source import every_row
+from secret_jax.data.validation import (
+    checked_weight,
+    copies_of,
+    scaled_weight,
+    validated,
+)
 from secret_jax.ensemble.model import Ensemble
 from secret_jax.ensemble.reading import BoosterReading
 from secret_jax.estimators.base import Targets
 from secret_jax.estimators.parameters import CONSTRAINTS
 from secret_jax.fit.plan import Plan
+from secret_jax.fit.prepare import CheckedRows, read_rows
+from secret_jax.runtime.parallel import one_thread_for_products
+from secret_jax.runtime.progress import Progress
+from secret_jax.runtime.progress_line import shown
 from secret_jax.runtime.values import check_constraints
 from secret_jax.tree.file import ModelFileError, load_model, save_model
 
@@ -43,6 +55,7 @@ class EnsembleEstimator(BoosterReading, BaseEstimator):
     random_state: Any
     device: str | None
     max_memory: int | None
+    verbose: int
 
     def _targets(
         self,
@@ -83,6 +96,43 @@ class EnsembleEstimator(BoosterReading, BaseEstimator):
         plan = self._tree_plan({name: own[name] for name in OF_THE_TREE}, seed)
         # The trees' own search is not random: the seed is for their rows.
         return replace(plan, seed=seed)
+
+    @contextmanager
+    def _fitting(self, X: TableLike) -> Iterator[tuple[Plan, Progress]]:
+        """Plan how to read the table, and compute as the parameters say."""
+        reading = self._reading()
+        with (
+            shown(self.verbose) as progress,
+            one_thread_for_products(),
+            self._computing(X),
+        ):
+            yield reading, progress
+
+    def _read(
+        self,
+        reading: Plan,
+        X: TableLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None,
+        schema: TableSchema | None = None,
+    ) -> tuple[TableSchema, Rows, Targets]:
+        """Read training rows in hash order, by a known schema or to learn one.
+
+        Parameters
+        ----------
+        X : array or DataFrame
+            Checked.
+        """
+        weight = checked_weight(sample_weight, X)
+        copies, targets = copies_of(weight), self._targets(y, X, weight, schema)
+        weight = scaled_weight(targets.weight, copies)
+        if schema is None:
+            given = CheckedRows(X, targets.values, weight, copies, targets.names)
+            schema, source, _ = read_rows(reading, given)
+            return schema, every_row(source, ROW_ORDER), targets
+        known = encoded(schema, X, targets.values, weight)
+        rows = merged(known, ROW_ORDER, copies[weight > 0]).dealt()
+        return schema, rows, targets
 
     @property
     def n_outputs_(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -9,31 +10,27 @@ from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
-from secret_jax.data.encoding import encode
 from secret_jax.data.given import ArrayLike, TableLike
-from secret_jax.data.rows import merged
+from secret_jax.data.rows import Rows, shuffled_order
 from secret_jax.data.sampling import ROW_ORDER
-from secret_jax.data.validation import (
-    checked_weight,
-    copies_of,
-    fitted_names,
-    restore_names,
-    scaled_weight,
-    validated,
-)
-from secret_jax.ensemble.bags import ForestPlan, grow_forest, out_of_bag
-from secret_jax.ensemble.copies import Copies
+from secret_jax.data.schema import TableSchema
+from secret_jax.data.validation import fitted_names, restore_names, validated
 from secret_jax.ensemble.estimator import EnsembleEstimator, encoded
+from secret_jax.ensemble.growth import grown_with_models, key_of
 from secret_jax.ensemble.model import Ensemble
 from secret_jax.ensemble.of_numbers import OfNumbers
-from secret_jax.ensemble.options import TreeRecipe, TreeSize
+from secret_jax.ensemble.options import TreeSize
 from secret_jax.estimators.parameters import CONSTRAINTS
-from secret_jax.fit.plan import Plan
-from secret_jax.fit.prepare import CheckedRows, read_rows
-from secret_jax.runtime.parallel import one_thread_for_products
+from secret_jax.fit.plan import Plan, features_of_node
+from secret_jax.grow.attributes import n_inputs
+from secret_jax.grow.frontier import Root
 from secret_jax.runtime.progress import Progress, Stage
-from secret_jax.runtime.progress_line import shown
 from secret_jax.runtime.values import at_least
+from secret_jax.tree.routing import values
+from secret_jax.tree.structure import Tree
+
+# Maximum number of rows, over all trees that grow together.
+_MOST_PLACES = 1 << 19
 
 
 class SecretForestRegressor(OfNumbers, RegressorMixin, EnsembleEstimator):
@@ -67,9 +64,8 @@ class SecretForestRegressor(OfNumbers, RegressorMixin, EnsembleEstimator):
     ensemble_ : secret_jax.ensemble.model.Ensemble
         The trees are "boosters" of one tree each.
     oob_prediction_ : ndarray of shape (n_rows,), or (n_rows, n_outputs)
-        Mean prediction for every training row of the trees that lack it, or NaN.
-        Identical rows are in and out of bags one by one, and so are the copies that a
-        row of integer weight stands for. Only with ``bootstrap``.
+        Mean prediction for every training row of the trees that lack it, or NaN (for
+        rows without weight as well). Only with ``bootstrap``.
     oob_score_ : float
         R² of these predictions, by the rows' weights.
     n_outputs_ : int
@@ -145,7 +141,7 @@ class SecretForestRegressor(OfNumbers, RegressorMixin, EnsembleEstimator):
         X : array-like or DataFrame of shape (n_rows, n_features)
         y : array-like of shape (n_rows,) or (n_rows, n_outputs)
         sample_weight : array-like of shape (n_rows,), optional
-            Weights by which rows are drawn; integers are numbers of rows.
+            Weights by which rows are drawn.
 
         Returns
         -------
@@ -157,14 +153,9 @@ class SecretForestRegressor(OfNumbers, RegressorMixin, EnsembleEstimator):
         ValueError
             If the data or a parameter cannot be used, with what can be done about it.
         """
-        reading = self._reading()
         names_before = fitted_names(self)
         try:
-            with (
-                shown(self.verbose) as progress,
-                one_thread_for_products(),
-                self._computing(X),
-            ):
+            with self._fitting(X) as (reading, progress):
                 self._fit(reading, progress, X, y, sample_weight)
         except BaseException:
             restore_names(self, names_before)
@@ -180,47 +171,77 @@ class SecretForestRegressor(OfNumbers, RegressorMixin, EnsembleEstimator):
         sample_weight: ArrayLike | None,
     ) -> None:
         X = validated(self, X, reset=True)
-        weight = checked_weight(sample_weight, X)
-        number, targets = copies_of(weight), self._targets(y, X, weight)
-        weight = scaled_weight(targets.weight, number)
-        checked = CheckedRows(X, targets.values, weight, number, targets.names)
-        schema = read_rows(reading, checked)[0]
-        given = encoded(schema, X, targets.values, weight)
-        rows = merged(given, ROW_ORDER).rows
+        schema, _, targets = self._read(reading, X, y, sample_weight)
+        given = encoded(schema, X, targets.values, targets.weight)
+        used = np.flatnonzero(targets.weight > 0)
+        order = shuffled_order(given, ROW_ORDER)
+        rows = given.take(order)
+        bags = [self._bag(rows, reading.seed, i) for i in range(int(self.n_estimators))]
+        together = max(1, _MOST_PLACES // rows.n_rows)
+        stage, trees = Stage("growing a forest", progress), list[Tree]()
+        for first in range(0, len(bags), together):
+            stage.at(first, len(bags))
+            trees += self._grown(
+                rows, schema, reading.seed, first, bags[first:][:together]
+            )
+        outside = out_of_bag(trees, bags, rows) if self.bootstrap else None
+        for name in ("oob_prediction_", "oob_score_"):
+            vars(self).pop(name, None)
+        if outside is not None:
+            score = _score(rows.targets, outside, rows.weight)
+            value = np.full((len(targets.weight), outside.shape[1]), np.nan)
+            value[used[order]] = outside
+            self.oob_prediction_ = schema.restore_targets(value)
+            self.oob_score_ = score
         size = TreeSize(
             max_leaf_nodes=self.max_leaf_nodes or rows.n_rows,
             min_samples_leaf=self.min_samples_leaf,
             oblique=bool(self.oblique),
         )
-        plan = ForestPlan(
-            n_estimators=int(self.n_estimators),
-            size=size,
-            max_leaf_nodes=self.max_leaf_nodes,
-            max_features=self.max_features,
-            bootstrap=bool(self.bootstrap),
-            recipe=TreeRecipe(learning_rate=1.0, seed=reading.seed),
-            stage=Stage("growing a forest", progress),
-        )
-        forest = grow_forest(plan, rows, schema)
-        ensemble = Ensemble.of([[tree] for tree in forest.trees], 1.0, size)
-        found = None
-        if self.bootstrap:
-            outside = out_of_bag(
-                forest, rows, Copies.of(rows, given, number[weight > 0])
+        self.ensemble_ = Ensemble.of([[tree] for tree in trees], 1.0, size)
+        self._rows = rows
+
+    def _bag(self, rows: Rows, seed: int, number: int) -> np.ndarray:
+        """Draw how often each row is in a bag: as many rows as there are."""
+        if not self.bootstrap:
+            return np.ones(rows.n_rows, np.int32)
+        share = rows.weight / rows.weight.sum()
+        random = np.random.default_rng([seed, number])
+        return random.multinomial(rows.n_rows, share).astype(np.int32)
+
+    def _grown(
+        self,
+        rows: Rows,
+        schema: TableSchema,
+        seed: int,
+        first: int,
+        bags: list[np.ndarray],
+    ) -> list[Tree]:
+        """Grow trees on bags, side by side."""
+        size = TreeSize(min_samples_leaf=self.min_samples_leaf)
+        roots = []
+        for number, count in enumerate(bags, first):
+            bag = np.flatnonzero(count)
+            weight = count[bag].astype(float) if self.bootstrap else rows.weight
+            least = size.least_weight(float(weight.sum()))
+            roots.append(
+                Root(
+                    rows=bag,
+                    min_split_weight=2 * least,
+                    min_leaf_weight=least,
+                    oblique=bool(self.oblique),
+                    key=key_of(seed, number),
+                    weight=weight,
+                )
             )
-            score = _score(given.targets, outside, given.weight)
-            said = np.zeros((len(weight), outside.shape[1]))
-            said[weight > 0] = outside
-            never = weight == 0  # in no bag
-            if never.any():
-                table = encode(schema, X).on_host().take(never)
-                said[never] = ensemble.values(table)
-            found = schema.restore_targets(said), score
-        for name in ("oob_prediction_", "oob_score_"):
-            self.__dict__.pop(name, None)
-        if found is not None:
-            self.oob_prediction_, self.oob_score_ = found
-        self.ensemble_, self._rows = ensemble, rows
+        n_features = features_of_node(self.max_features, n_inputs(schema))
+        return grown_with_models(
+            rows,
+            schema,
+            roots,
+            max_leaf_nodes=self.max_leaf_nodes,
+            max_features=n_features,
+        )
 
     def predict(self, X: TableLike) -> np.ndarray:
         """Predict the target.
@@ -236,6 +257,18 @@ class SecretForestRegressor(OfNumbers, RegressorMixin, EnsembleEstimator):
         check_is_fitted(self)
         with self._computing(X, fall_back=True):
             return self.ensemble_.predict(self._encoded(X))
+
+
+def out_of_bag(
+    trees: Sequence[Tree], bags: Sequence[np.ndarray], rows: Rows
+) -> np.ndarray:
+    """Mean prediction for every row of the trees whose bags lack it, or NaN."""
+    total, n_trees = np.zeros_like(rows.targets), np.zeros((rows.n_rows, 1))
+    for tree, count in zip(trees, bags, strict=True):
+        out = np.flatnonzero(count == 0)
+        total[out] += values(tree, rows.table.take(out))
+        n_trees[out] += 1
+    return np.where(n_trees > 0, total / np.maximum(n_trees, 1), np.nan)
 
 
 def _score(targets: np.ndarray, said: np.ndarray, weight: np.ndarray) -> float:

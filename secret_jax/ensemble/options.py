@@ -7,15 +7,8 @@ from typing import ClassVar, Literal
 
 from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
 
-from secret_jax.learners.cart import CartSplits
 from secret_jax.losses.interface import Loss
-from secret_jax.losses.numbers import SQUARED_ERROR
-from secret_jax.models.interface import LeafModel
-from secret_jax.models.linear import Constant
-from secret_jax.models.ridge import Ridge
 from secret_jax.runtime.values import Value, at_least, is_integer
-from secret_jax.splits.interface import SplitFinder
-from secret_jax.splits.rss import RssSplits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,67 +69,44 @@ class TreeSize(Value):
         return max(1.0, least if is_integer(least) else least * total)
 
 
-# Which is best differs by table: few leaves for small ones, many for maps and
+# Which is best differs by table: few leaves for small ones, more for maps and
 # calendars, oblique ones for smooth functions of many columns. Constants are rarely
 # best, but often worth a share in the prediction.
 SIZES = (
     TreeSize(max_leaf_nodes=8, min_samples_leaf=0.01),
     TreeSize(max_leaf_nodes=16),
-    TreeSize(max_leaf_nodes=32),
     TreeSize(max_leaf_nodes=16, oblique=True),
     TreeSize(max_leaf_nodes=16, leaf="constant"),
 )
 
 
-# Cheaper than the search of a single tree: later trees mend what it misses.
-_SPLITS = RssSplits(n_hinge=1, hinge_steps=2)
-_LEAF = Ridge()
-_CONSTANT_SPLITS = CartSplits(n_thresholds=16)
-_CONSTANT_LEAF = Constant()
-
-
 @dataclass(frozen=True, kw_only=True)
-class TreeRecipe:
-    """Growth settings common to the trees of all boosters of a fit.
+class BoostOptions:
+    """Options of a fit of boosters.
 
     Attributes
     ----------
+    sizes : tuple of TreeSize
+        Sizes to choose from.
     learning_rate : float
         Share of each tree but the first in the prediction.
     subsample : float
         Share of a booster's rows that each tree sees.
-    splits : SplitFinder
-        Split finder of trees with linear models in their leaves,
-    leaf : LeafModel
-        and these models.
-    sample : int
-        Maximum number of rows of a node in a search,
-    smallest_sample : int
-        the padded size of small nodes,
-    batch_rows : int
-        and the padded rows of nodes that are searched together.
-    most_rows : int
-        Maximum number of rows of a tree.
-    min_gain : float
-        Minimum gain of a split, in noise variances for each coefficient that it adds.
-    loss : Loss
-        Squared error, or cross-entropy of classes.
+    max_iter : int
+        Maximum number of rounds, or with ``early_stopping=False`` their number.
+    patience : int
+        Rounds without a lower error on held-out rows after which a size stops.
+    average : bool
+        Whether the boosters of the folds are part of the model.
     """
 
-    learning_rate: float = 0.2
-    subsample: float = 0.7
-    splits: SplitFinder = _SPLITS
-    leaf: LeafModel = _LEAF
-    sample: int = 2048
-    smallest_sample: int = 128
-    batch_rows: int = 1 << 13
-    most_rows: int = 1 << 16
-    min_gain: float = 0.0
-    loss: Loss = SQUARED_ERROR
-    seed: int = 0
-
-    def way(self, size: TreeSize) -> tuple[SplitFinder, LeafModel]:
-        """Split finder and leaf model for trees of a size."""
-        if size.leaf == "constant":
-            return _CONSTANT_SPLITS, _CONSTANT_LEAF
-        return self.splits, self.leaf
+    sizes: tuple[TreeSize, ...]
+    learning_rate: float
+    subsample: float
+    loss: Loss
+    seed: int
+    max_iter: int
+    early_stopping: bool
+    patience: int
+    n_folds: int
+    average: bool

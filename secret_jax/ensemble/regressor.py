@@ -9,21 +9,19 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from secret_jax.data.given import ArrayLike, TableLike
-from secret_jax.data.rows import Rows
-from secret_jax.data.validation import (
-    validated_targets,
-    validated_weight,
-)
+from secret_jax.data.given import TableLike
+from secret_jax.ensemble.boosting import Boosted, Boosting
 from secret_jax.ensemble.distilling import DistillingMixin
-from secret_jax.ensemble.fit import Boosted
 from secret_jax.ensemble.of_numbers import OfNumbers
 from secret_jax.estimators.base import Targets
+from secret_jax.estimators.conformal import ConformalMixin
 from secret_jax.estimators.regressor import SecretRegressor
-from secret_jax.inspect.intervals import calibrated_factor, conformity_scores
+from secret_jax.inspect.intervals import forget_calibration
 
 
-class SecretBoostingRegressor(OfNumbers, RegressorMixin, DistillingMixin):
+class SecretBoostingRegressor(
+    ConformalMixin, OfNumbers, RegressorMixin, DistillingMixin
+):
     """Boosted trees with linear models in their leaves.
 
     The first model is linear; every round adds a small tree with linear models that
@@ -125,10 +123,10 @@ class SecretBoostingRegressor(OfNumbers, RegressorMixin, DistillingMixin):
     True
     """
 
-    def _keep(self, found: Boosted, rows: Rows, targets: Targets) -> None:
-        super()._keep(found, rows, targets)
-        for name in ("conformity_scores_", "conformity_weight_"):
-            self.__dict__.pop(name, None)
+    def _keep(self, boosting: Boosting, found: Boosted, targets: Targets) -> None:
+        super()._keep(boosting, found, targets)
+        rows = boosting.training
+        forget_calibration(self)
         schema, unseen = found.ensemble.schema, found.unseen
         said = self.ensemble_.values(rows.table) if unseen is None else unseen
         residual = np.array(schema.target_scales) * (rows.targets - said)
@@ -137,18 +135,8 @@ class SecretBoostingRegressor(OfNumbers, RegressorMixin, DistillingMixin):
         each = np.sqrt(weight @ residual**2 / weight.sum())
         self.deviation_ = float(each[0]) if len(each) == 1 else each
         if unseen is not None and schema.n_outputs == 1:
-            self._calibrated(residual[:, 0], weight)
-
-    def _calibrated(self, residual: np.ndarray, weight: np.ndarray) -> None:
-        """Store the residuals of rows not used for their predictions."""
-        deviation = np.full(len(residual), self._unit())
-        found = conformity_scores(residual, deviation, weight)
-        self.conformity_scores_, self.conformity_weight_ = found
-
-    def _unit(self) -> float:
-        """Unit of the conformity scores; 1 if predictions have no error."""
-        deviation = float(self.deviation_)
-        return deviation if deviation > np.finfo(float).tiny else 1.0
+            deviation = np.full(len(residual), self.deviation_)
+            self._calibrate(residual[:, 0], deviation, weight)
 
     @overload
     def predict(
@@ -199,67 +187,6 @@ class SecretBoostingRegressor(OfNumbers, RegressorMixin, DistillingMixin):
         ndarray of shape (n_rows,), or (n_rows, n_outputs), float64
         """
         yield from self._staged(X)
-
-    def conformalize(
-        self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None = None
-    ) -> SecretBoostingRegressor:
-        """Calibrate `predict_interval` on rows that were not used in `fit`.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_rows, n_features)
-        y : array-like of shape (n_rows,)
-        sample_weight : array-like of shape (n_rows,), optional
-
-        Returns
-        -------
-        SecretBoostingRegressor
-            Itself; another `fit` forgets the calibration.
-        """
-        prediction = self.predict(X)
-        if self.n_outputs_ > 1:
-            raise ValueError(
-                f"conformalize knows a single output, and the model has "
-                f"{self.n_outputs_}. Fit a model for each of them."
-            )
-        y = validated_targets(y, X, type(self).__name__)[:, 0]
-        self._calibrated(y - prediction, validated_weight(sample_weight, X))
-        return self
-
-    def predict_interval(
-        self, X: TableLike, coverage: float = 0.9
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Predict intervals that cover new outputs with a given probability.
-
-        The prediction plus and minus a quantile of the errors on rows left out (as the
-        jackknife and cross-validation do; Barber et al. 2021), or on the rows of
-        `conformalize`, whose promise is exact (Lei et al. 2018).
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_rows, n_features)
-        coverage : float, default=0.9
-            In (0, 1).
-
-        Returns
-        -------
-        lower, upper : ndarray of shape (n_rows,), float64
-
-        Raises
-        ------
-        ValueError
-            If the calibration rows are too few for the coverage.
-        sklearn.exceptions.NotFittedError
-            If no rows were left out and `conformalize` was not called.
-        """
-        factor = calibrated_factor(
-            self,
-            coverage,
-            "predict_interval needs rows that the boosters have not seen, and the "
-            "last fit left none out. Call conformalize(X, y) with other rows.",
-        )
-        prediction, width = self.predict(X), factor * self._unit()
-        return prediction - width, prediction + width
 
     def _student(self, **parameters: Any) -> SecretRegressor:
         """See `DistillingMixin`."""

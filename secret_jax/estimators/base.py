@@ -28,6 +28,7 @@ from secret_jax.estimators.parameters import NestedParameters, plan_of
 from secret_jax.fit.pipeline import FitResult, fit_tree, refine_tree
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import CheckedRows
+from secret_jax.inspect.intervals import forget_calibration
 from secret_jax.inspect.mixin import InspectionMixin
 from secret_jax.models.sharded import predict_shards
 from secret_jax.prune.interface import PruningRule
@@ -187,7 +188,7 @@ class TreeEstimator(InspectionMixin, NestedParameters):
         self.tree_ = finished.tree
         self.n_leaves_grown_ = finished.fitted.n_leaves_grown
         self.n_refine_steps_ = 0
-        self._forget_calibration()
+        forget_calibration(self)
         for name in ("reading_", "distillation_"):
             self.__dict__.pop(name, None)
         if plan.refine is not None:
@@ -226,7 +227,7 @@ class TreeEstimator(InspectionMixin, NestedParameters):
     def _pruning_rows(self, eval_set: Any, known: Targets) -> CheckedRows | None:
         if eval_set is None:
             return None
-        holds_out = isinstance(self.prune, PruningRule) and self.prune.held_out_share
+        holds_out = isinstance(self.prune, PruningRule) and self.prune.fraction
         if self.prune not in ("auto", "holdout") and not holds_out:
             raise ValueError(
                 f"eval_set was given, but prune={self.prune!r} uses no such rows. "
@@ -366,13 +367,8 @@ class TreeEstimator(InspectionMixin, NestedParameters):
         check_is_fitted(self)
         hard = copy.copy(self)
         hard.tree_ = hardened(self.tree_)
-        hard._forget_calibration()
+        forget_calibration(hard)
         return hard
-
-    def _forget_calibration(self) -> None:
-        """Drop the scores of `conformalize`, which belong to one tree."""
-        for name in ("conformity_scores_", "conformity_weight_"):
-            self.__dict__.pop(name, None)
 
     def save(self, path: Any) -> None:
         """Write the fitted model to one file; see `secret_jax.tree.file`."""

@@ -318,21 +318,10 @@ def plan_of(
     if isinstance(leaf, MixtureLeaf) and not splits.implies_models:
         allowed = "another one with these splits: they imply no models of the leaves"
         refuse("leaf", caller, allowed, parameters["leaf"])
-    if refine is not None and not refine.knows(leaf.loss):
-        allowed = f"'tao', 'blend' or None: it cannot train gates by {leaf.loss!r}"
-        refuse("refine", caller, allowed, parameters["refine"])
-    if isinstance(prune, InformationCriterion) and not prune.knows(leaf.loss):
-        allowed = f"another one: {leaf.loss!r} has no such criterion"
-        refuse("prune", caller, allowed, parameters["prune"])
-    unseen = prune is None or prune.held_out_share or prune.folds
-    if refine is not None and refine.needs_unseen_rows and not unseen:
-        refuse(
-            "refine",
-            caller,
-            f"'tao' or None with prune={parameters['prune']!r}: gates need rows that "
-            "did not grow the tree. Set prune='auto', 'holdout' or 'cross-validation'",
-            parameters["refine"],
-        )
+    for name, value in (("prune", prune), ("refine", refine)):
+        if value is not None and not value.knows(leaf.loss):
+            allowed = f"another one: it is not defined for {leaf.loss!r}"
+            refuse(name, caller, allowed, parameters[name])
     learned = parameters["missing_values"] != "learn" or splits.knows_indicators
     linear = leaf.uses_regressors and splits.knows_indicators
     columns = ColumnOptions(

@@ -14,16 +14,12 @@ from secret_jax.data.validation import (
     names_of,
     validated_on_device,
     validated_targets,
-    validated_weight,
 )
 from secret_jax.estimators.base import Targets, TreeEstimator
+from secret_jax.estimators.conformal import ConformalMixin
 from secret_jax.estimators.parameters import CONSTRAINTS, value_of
 from secret_jax.estimators.presets import Presets
-from secret_jax.inspect.intervals import (
-    calibrated_factor,
-    conformity_scores,
-    node_deviations,
-)
+from secret_jax.inspect.intervals import node_deviations
 from secret_jax.losses.interface import Loss
 from secret_jax.losses.numbers import SquaredError
 from secret_jax.models.interface import LeafModel
@@ -36,7 +32,9 @@ from secret_jax.stream.mixin import StreamMixin
 from secret_jax.tree import routing
 
 
-class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
+class SecretRegressor(
+    ConformalMixin, RegressorMixin, TreeEstimator, StreamMixin, Presets
+):
     """Readable regression tree with linear models in its leaves.
 
     The first parameters control how much there is to read: ``max_leaf_nodes``,
@@ -381,83 +379,6 @@ class SecretRegressor(RegressorMixin, TreeEstimator, StreamMixin, Presets):
         X = validated_on_device(self, X)
         with self._computing(X, fall_back=True):
             return predict_where_they_lie(self.tree_, as_they_lie(X))
-
-    def conformalize(
-        self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None = None
-    ) -> SecretRegressor:
-        """Calibrate `predict_interval` on rows that were not used in `fit`.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_rows, n_features)
-        y : array-like of shape (n_rows,)
-        sample_weight : array-like of shape (n_rows,), optional
-            Integers are numbers of rows.
-
-        Returns
-        -------
-        SecretRegressor
-            Itself; another `fit` forgets the calibration.
-        """
-        prediction, deviation = self.predict(X, return_std=True)
-        if self.tree_.n_outputs > 1:
-            raise ValueError(
-                f"conformalize knows a single output, and the tree has "
-                f"{self.tree_.n_outputs}. Fit a model for each of them."
-            )
-        y = validated_targets(y, X)[:, 0]
-        weight = validated_weight(sample_weight, X)
-        scores, weight = conformity_scores(y - prediction, deviation, weight)
-        self.conformity_scores_, self.conformity_weight_ = scores, weight
-        return self
-
-    def predict_interval(
-        self, X: TableLike, coverage: float = 0.9
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Predict intervals that cover new outputs with a given probability.
-
-        The prediction plus and minus a number of standard deviations (those of
-        ``predict(X, return_std=True)``) that `conformalize` found on rows of its own.
-        The probability is over new rows and calibration rows together, not one for
-        every place in X.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_rows, n_features)
-        coverage : float, default=0.9
-            In (0, 1).
-
-        Returns
-        -------
-        lower, upper : ndarray of shape (n_rows,), float64
-
-        Raises
-        ------
-        ValueError
-            If the calibration rows are too few for the coverage.
-        sklearn.exceptions.NotFittedError
-            If `conformalize` was not called since the last `fit`.
-
-        Examples
-        --------
-        >>> from secret_jax import SecretRegressor
-        >>> from secret_jax.datasets import make_fried
-        >>> X, y = make_fried(1500, random_state=0)
-        >>> model = SecretRegressor(random_state=0).fit(X[:1000], y[:1000])
-        >>> model = model.conformalize(X[1000:1300], y[1000:1300])
-        >>> lower, upper = model.predict_interval(X[1300:], coverage=0.8)
-        >>> bool(0.7 < ((lower <= y[1300:]) & (y[1300:] <= upper)).mean() < 0.9)
-        True
-        """
-        factor = calibrated_factor(
-            self,
-            coverage,
-            "predict_interval needs calibration rows, and conformalize has seen "
-            "none since the last fit. Call conformalize(X, y) with rows that fit "
-            "did not see.",
-        )
-        prediction, deviation = self.predict(X, return_std=True)
-        return prediction - factor * deviation, prediction + factor * deviation
 
     def _targets(
         self,

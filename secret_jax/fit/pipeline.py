@@ -18,7 +18,6 @@ from secret_jax.data.sampling import ROW_ORDER, hold_out
 from secret_jax.data.source import RowSource
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import CheckedRows, Prepared, prepare
-from secret_jax.grow.cost import what_takes_long
 from secret_jax.losses.interface import Loss
 from secret_jax.models.fitting import fit_models, node_statistics
 from secret_jax.models.short_models import with_short_equations
@@ -28,7 +27,7 @@ from secret_jax.prune.interface import Evidence, Pruned, PruningRule
 from secret_jax.prune.path import of_size
 from secret_jax.prune.watch import LEVELS_BELOW, Watch
 from secret_jax.refine.interface import Candidate, Fitted, FoldFit, Refined
-from secret_jax.runtime.progress import UNTOLD, Note, Stage
+from secret_jax.runtime.progress import UNTOLD, Stage
 from secret_jax.tree.bounds import bounded
 from secret_jax.tree.plain import ROWS_LOOKED_AT, with_plain_splits
 from secret_jax.tree.structure import Tree
@@ -60,15 +59,6 @@ def fit_tree(plan: Plan, given: CheckedRows, eval_set: CheckedRows | None) -> Fi
 
 def fit_prepared(plan: Plan, prepared: Prepared) -> FitResult:
     """Fit a tree as `fit_tree`, to rows that were read and measured."""
-    columns = plan.columns
-    long = what_takes_long(
-        prepared.schema,
-        prepared.rows.n_rows,
-        oblique=any(plan.kinds),
-        indicators=bool(columns.category_indicators or columns.missing_indicators),
-    )
-    if long:
-        plan.progress(Note(long))
     fitted = grown(plan, prepared, chosen_rule(plan, prepared))
     full, short = _with_final_models(plan, prepared, fitted, fitted.tree)
     return FitResult(short, fitted._replace(tree=full), prepared)
@@ -78,24 +68,23 @@ def refine_tree(plan: Plan, result: FitResult) -> Refined:
     """Refine a fitted tree as the plan says."""
     refinement, fitted, prepared = plan.refine, result.fitted, result.prepared
     assert refinement is not None
-    if refinement.needs_unseen_rows and not fitted.folds:
-        reason = "there are too few rows to hold some out; give more, or an eval_set"
-        return Refined(result.tree, 0, reason)
-    if refinement.held_out_share and fitted.held_out is None:
+    if refinement.validation_fraction and fitted.held_out is None:
         # What starts from it was not cross-validated; the tree to beat stays.
-        rule = HoldOut(fraction=refinement.held_out_share, refit=False)
+        rule = HoldOut(fraction=refinement.validation_fraction, refit=False)
         fitted = grown(plan, prepared, rule)._replace(
             tree=fitted.tree, student_rows=fitted.student_rows, refit=fitted.refit
         )
         if fitted.held_out is None:
-            reason = "there are too few rows to hold some out"
+            reason = (
+                "there are too few rows to hold some out; give more, or an eval_set"
+            )
             return Refined(result.tree, 0, reason)
     total = fitted.all_rows().weight.sum()
     recipe = plan.recipe(prepared.schema, total, prepared.sampled_share)
     refined = refinement(fitted, recipe)
     if refined.tree is fitted.tree:
         return refined._replace(tree=result.tree)
-    if refinement.trains_models:
+    if refined.has_models:
         return refined._replace(tree=replace(refined.tree, bounds=result.tree.bounds))
     _, short = _with_final_models(plan, prepared, fitted, refined.tree)
     return refined._replace(tree=short)
@@ -123,16 +112,18 @@ def divided(prepared: Prepared, rule: PruningRule) -> Evidence:
     ================== ===================== ==================== ====================
     """
     rows, others = prepared.rows, prepared.prune_rows
-    if rule.held_out_share and others is not None:
+    if rule.fraction and others is not None:
         return Evidence(rows, others)
-    if rule.held_out_share:
-        cut = hold_out(rows.weight, rule.held_out_share)
+    if rule.fraction:
+        cut = hold_out(rows.weight, rule.fraction)
         if cut < rows.n_rows:
             return Evidence(rows.take(slice(cut)), rows.take(slice(cut, None)))
     elif others is not None:
         rows = merged(join([rows, others]), ROW_ORDER).dealt()
-    if rule.folds:
-        return Evidence(rows, unseen=parts_of(rows.weight, rule.folds, rule.repeats))
+    if rule.n_folds:
+        return Evidence(
+            rows, unseen=parts_of(rows.weight, rule.n_folds, rule.n_repeats)
+        )
     return Evidence(rows)
 
 
@@ -161,7 +152,8 @@ def grown(plan: Plan, prepared: Prepared, rule: PruningRule) -> Fitted:
         return trees[0], rule(trees[0], evidence._replace(fold_trees=trees[1:]))
 
     watch = Watch(judged, n_kinds)
-    watched = rule.folds and not rule.needs_whole_trees
+    # Other rules have penalties or errors of subtrees that need the whole trees.
+    watched = isinstance(rule, CrossValidation)
     trees = recipe.grow(training, roots, enough=watch if watched else None)
     stage = recipe.stage("fitting models")
     kinds = [
@@ -190,9 +182,9 @@ def grown(plan: Plan, prepared: Prepared, rule: PruningRule) -> Fitted:
         folds=tuple(folds),
         training=training,
         held_out=held_out,
-        refit=rule.refits,
+        refit=rule.refit,
     )
-    if not rule.refits or prepared.source is not None:
+    if not rule.refit or prepared.source is not None:
         return fitted
     if held_out is not None:
         return fitted._replace(tree=_refitted(plan, prepared, fitted))

@@ -121,7 +121,7 @@ def read_rows(
         X = np.asarray(X)
     columns = learner.add(read_columns(X), targets, weight)
     learner.warn_of_targets()
-    if eval_set is not None and (plan.prune is None or plan.prune.refits):
+    if eval_set is not None and (plan.prune is None or plan.prune.refit):
         try:
             learner.add(read_columns(eval_set.X), eval_set.targets, eval_set.weight)
         except ValueError as error:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import jax
 import numpy as np
 
@@ -37,10 +35,10 @@ class AttributeDraw:
         self._input = np.unique(inputs, return_inverse=True)[1]
         self._n_inputs = n_inputs(schema)
 
-    def find(self, level: Level, after: Callable[[float], None]) -> Found:
+    def find(self, level: Level) -> Found:
         """Splits of the nodes of a level; see `Search.find`."""
         if self._most is None or self._most >= self._n_inputs or not len(level.node):
-            return self._search.find(level, after=after)
+            return self._search.find(level)
         place, n_allowed = self._order(level)
         found: Found | None = None
         todo = np.arange(len(level.node))
@@ -50,11 +48,11 @@ class AttributeDraw:
             part = level.take(todo)
             allowed = part.allowed & drawn[:, self._input]
             part = part._replace(allowed=allowed)
+            searched = self._search.find(part)
+            again = searched.splits
             if found is None:
-                found = self._search.find(part, after=after)
-                again = found.splits
+                found = searched
             else:
-                again = self._search.find(part).splits
                 for every, some in zip(
                     jax.tree.leaves(found.splits), jax.tree.leaves(again), strict=True
                 ):

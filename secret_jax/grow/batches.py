@@ -8,7 +8,7 @@ program is searched by `secret_jax.grow.in_numpy` on processors.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple
@@ -160,7 +160,6 @@ class Search:
         self,
         level: Level,
         given: Mapping[str, np.ndarray] = _NOTHING,
-        after: Callable[[float], None] = lambda weight: None,
     ) -> Found:
         """Splits of the nodes of a level.
 
@@ -169,9 +168,6 @@ class Search:
         given : dict of str to ndarray with a leading axis of nodes
             What nodes find in their ``extra`` beside the finder's own inputs; what is
             of every column made `wider` before.
-        after : callable, optional
-            Called with the weight of the nodes of each batch that was searched, in the
-            thread that did.
         """
         n_nodes = len(level.node)
         if n_nodes == 0:
@@ -207,7 +203,6 @@ class Search:
                 jax.tree.leaves(splits), jax.tree.leaves(found), strict=True
             ):
                 every[sample.index] = some
-            after(float(level.weight[sample.index].sum()))
 
         def jobs() -> Iterator[Sample]:
             yield from self._programs_to_come(level, n_rows)

@@ -22,7 +22,6 @@ from secret_jax.grow.best_first import BestFirst
 from secret_jax.grow.builder import Builder
 from secret_jax.grow.frontier import Level, Places, Root, partition
 from secret_jax.grow.in_numpy import search_by
-from secret_jax.grow.way import Way
 from secret_jax.models.fitting import FittedNodes, joined_nodes
 from secret_jax.models.interface import Models
 from secret_jax.runtime.parallel import in_blocks
@@ -143,7 +142,6 @@ def grown(
     drawn = AttributeDraw(search, schema, options.max_features)
     builder = Builder(schema, len(roots))
     level = Level.of(roots, places, schema)
-    way = Way(level, stage, options.max_depth)
     limits = [
         options.max_leaf_nodes if root.max_leaf_nodes is None else root.max_leaf_nodes
         for root in roots
@@ -157,11 +155,11 @@ def grown(
     while True:
         if len(level.node):
             depth = builder.depth(level.node)
-            way.enter(level, depth)
+            stage.at(detail=f"level {depth.max() + 1}")
             reason = _stop_before_search(level, depth, options)
             reason[(reason == StopReason.SPLIT) & full] = StopReason.MAX_LEAF_NODES
             searched = np.flatnonzero(reason == StopReason.SPLIT)
-            found = drawn.find(level.take(searched), way.searched)
+            found = drawn.find(level.take(searched))
             if found.statistics is not None:
                 seen = np.flatnonzero(found.share >= 1.0)
                 fitted.append(

@@ -6,6 +6,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from sklearn.metrics import auc, roc_curve
 
 # A class that was given no probability at all costs no more than this tells.
 _LEAST = 1e-15
@@ -36,7 +37,7 @@ class Bin(NamedTuple):
 def class_errors(
     probability: np.ndarray, predicted: np.ndarray, actual: np.ndarray
 ) -> ClassErrors:
-    """How often the predicted class is right, and what the probabilities cost.
+    """Measure how often the predicted class is right, and the cost of probabilities.
 
     Parameters
     ----------
@@ -72,12 +73,9 @@ def _error_of_mean(values: np.ndarray) -> float:
 
 
 def confusion(predicted: np.ndarray, actual: np.ndarray, n_classes: int) -> np.ndarray:
-    """Numbers of rows by their class and the one that was predicted.
+    """Count rows by class and predicted class, shape (n_classes + 1, n_classes).
 
-    Returns
-    -------
-    ndarray of shape (n_classes + 1, n_classes), int64
-        The last line is of rows whose class is none of them.
+    The last line is of rows whose class is none of them.
     """
     counts = np.zeros((n_classes + 1, n_classes), np.int64)
     np.add.at(counts, (np.where(actual < 0, n_classes, actual), predicted), 1)
@@ -87,26 +85,16 @@ def confusion(predicted: np.ndarray, actual: np.ndarray, n_classes: int) -> np.n
 def calibration(
     probability: np.ndarray, came_true: np.ndarray, most: int = _MOST_BINS
 ) -> list[Bin]:
-    """Rows in bins of about as many, by the probability that something is true.
+    """Put rows in bins of about as many, from the lowest probability on.
 
-    Parameters
-    ----------
-    probability : ndarray of shape (n_rows,)
-    came_true : ndarray of shape (n_rows,), bool
-    most : int
-        Bins at most; each has twenty rows or so.
-
-    Returns
-    -------
-    list of Bin
-        From the lowest probability on. Rows of one probability are in one bin.
+    Rows of one probability are in one bin; each bin has twenty rows or so.
     """
     n_bins = int(np.clip(len(probability) // _ROWS_OF_BIN, 1, most))
     inner = np.quantile(probability, np.arange(1, n_bins) / n_bins)
-    which = np.searchsorted(np.unique(inner), probability, side="left")
+    bin_of_row = np.searchsorted(np.unique(inner), probability, side="left")
     bins = []
-    for one in np.unique(which):
-        here = which == one
+    for one in np.unique(bin_of_row):
+        here = bin_of_row == one
         share, n_rows = float(came_true[here].mean()), int(here.sum())
         error = math.sqrt(share * (1.0 - share) / n_rows)
         bins.append(Bin(float(probability[here].mean()), share, error, n_rows))
@@ -114,27 +102,14 @@ def calibration(
 
 
 def roc(probability: np.ndarray, came_true: np.ndarray) -> tuple[np.ndarray, float]:
-    """The receiver operating characteristic, and the area under it.
-
-    Parameters
-    ----------
-    probability : ndarray of shape (n_rows,)
-    came_true : ndarray of shape (n_rows,), bool
-        Neither all true nor all false.
+    """Compute the receiver operating characteristic, and the area under it.
 
     Returns
     -------
     points : ndarray of shape (n_points, 2)
-        Shares of the false and of the true rows that are above a threshold, from
-        (0, 0) to (1, 1).
+        Shares of the false and of the true rows above a threshold, from (0, 0) to
+        (1, 1).
     area : float
-        Chance that a true row has a higher probability than a false one; ties count
-        half.
     """
-    order = np.argsort(-probability, kind="stable")
-    hit = came_true[order]
-    last_of_ties = np.append(np.diff(probability[order]) != 0, True)
-    true = np.append(0, np.cumsum(hit)[last_of_ties]) / hit.sum()
-    false = np.append(0, np.cumsum(~hit)[last_of_ties]) / (~hit).sum()
-    area = float(np.sum(np.diff(false) * (true[1:] + true[:-1]) / 2))
-    return np.stack([false, true], axis=1), area
+    false, true, _ = roc_curve(came_true, probability, drop_intermediate=False)
+    return np.stack([false, true], axis=1), float(auc(false, true))

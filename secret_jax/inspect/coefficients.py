@@ -78,14 +78,10 @@ def coefficients(
     Standard errors are ``s * sqrt(diag(inverse(C)) / n)`` with s² the noise of the node
     (`secret_jax.tree.noise.noise_variance`), n the weight of its rows, and C the second
     moments of the columns in the equation, those of the parent counting as thirty rows.
-    They take the splits and the choice of terms as given, the noise as the same
-    everywhere in the node, and the shrinkage toward the parent as no bias: the
-    intervals are too narrow where a node has few rows for its columns.
-
-    Those of a tree with a loss are those of its likelihood, two classes and counts, or
-    of the sandwich estimator, quantiles and Huber's loss
-    (`secret_jax.models.standard_errors`). There are none, NaN, of more than two
-    classes, and where few rows tell a coefficient.
+    They take the splits and the choice of terms as given and the noise as the same for
+    all rows, so intervals are too narrow where a node has few rows for its columns.
+    With a loss see `secret_jax.models.standard_errors`; of more than two classes there
+    are none.
 
     Examples
     --------

@@ -76,24 +76,20 @@ def to_dataframe(
         - ``node``, ``parent``, ``left``, ``right``: ids as `apply` gives them, -1 where
           there is none; ``depth``.
         - ``kind``: "axis", "oblique", "discrete" or "leaf".
-        - ``split``: the condition to go left, in words; missing for leaves.
-        - ``attribute``: the column that an axis or discrete split asks for.
-        - ``factors``: of axis and oblique splits, the columns of the sum in ``split``
-          and their factors, as JSON: ``{"length": 1.0, "weight": -2.26}``.
-        - ``threshold``: with which that sum is compared, as it is printed; NaN for
-          others. Numbers of gates are not rounded.
+        - ``split``: the condition to go left, in words.
+        - ``attribute``: the column of an axis or discrete split; ``factors`` of axis
+          and oblique splits as JSON, ``{"length": 1.0, "weight": -2.26}``, and the
+          ``threshold`` of their sum, as printed; numbers of gates are not rounded.
         - ``rows``: sum of the weights of the training rows; ``share`` of all.
-        - ``gain`` of the split as the search measured it, 0 for leaves; comparable
-          within a tree only.
+        - ``gain`` of the split as the search measured it; comparable within a tree.
         - ``stop_reason``: why a leaf was not split, in words.
         - ``mean`` of the target on these rows; of classes the share of the class.
         - ``error``: root mean squared error of the node's model on these rows, in units
           of the target, or with a loss its mean.
-        - ``model``: the equation of the node, of inner nodes too; what it says is
-          clipped to [``low``, ``high``].
+        - ``model``: the equation of the node, of inner nodes too; its value is clipped
+          to [``low``, ``high``].
 
-        Of several outputs the last five are there for each: ``mean of A``, ``mean of
-        B`` and so on.
+        Of several outputs the last five are there for each: ``mean of A`` and so on.
 
     Raises
     ------

@@ -23,12 +23,8 @@ def node_deviations(tree: Tree) -> np.ndarray:
 
     The square of it is ``noise * (1 + degrees / weight)``: the variance of the outputs
     about the true mean (`secret_jax.tree.noise.noise_variance`), and the model's own
-    variance, on average over the node's training rows.
-
-    Neither the choice of the splits nor the clipping of predictions is allowed for,
-    and outputs are taken to vary alike within a leaf. Since splits are chosen, the
-    deviation is usually too small: for intervals with a promise see
-    `conformal_factor`.
+    variance, on average over the node's training rows. Since splits are chosen, it is
+    usually too small: for intervals with a promise see `conformal_factor`.
 
     Returns
     -------
@@ -110,10 +106,6 @@ def calibrated_factor(model: Any, coverage: float, remedy: str) -> float:
 
     Parameters
     ----------
-    model : estimator
-        With ``conformity_scores_`` and ``conformity_weight_``, once calibrated.
-    coverage : float
-        In (0, 1).
     remedy : str
         What is missing without a calibration, and how to get it.
 
@@ -131,3 +123,9 @@ def calibrated_factor(model: Any, coverage: float, remedy: str) -> float:
         raise ValueError(f"coverage must be a float in (0, 1). Got {coverage!r}.")
     scores, weight = model.conformity_scores_, model.conformity_weight_
     return conformal_factor(scores, weight, float(coverage))
+
+
+def forget_calibration(model: Any) -> None:
+    """Drop the scores of a calibration, which belong to one fitted model."""
+    for name in ("conformity_scores_", "conformity_weight_"):
+        vars(model).pop(name, None)

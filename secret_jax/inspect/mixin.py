@@ -6,13 +6,12 @@ A method is the function of that name, which reads an estimator as well as a tre
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from secret_jax.data.given import ArrayLike, TableLike
+from secret_jax.data.given import TableLike
 from secret_jax.data.rows import Table
 from secret_jax.data.schema import TableSchema
 from secret_jax.inspect.code import export as _export
@@ -26,6 +25,8 @@ from secret_jax.inspect.plot.importances import plot_importances as _plot_import
 from secret_jax.inspect.plot.leaf import plot_leaf as _plot_leaf
 from secret_jax.inspect.plot.partition import plot_partition as _plot_partition
 from secret_jax.inspect.plot.tree import plot_tree as _plot_tree
+from secret_jax.inspect.report.page import to_html as _to_html
+from secret_jax.inspect.report.page import tree_fragment
 from secret_jax.inspect.stability import stability as _stability
 from secret_jax.inspect.text import export_text as _export_text
 from secret_jax.inspect.views import as_view
@@ -80,6 +81,7 @@ class InspectionMixin(Importances):
     plot_partition = _plot_partition
     plot_leaf = _plot_leaf
     stability = _stability
+    to_html = _to_html
 
     def _tree_and_rows(self, X: TableLike) -> tuple[Tree, Table]:
         raise NotImplementedError
@@ -100,55 +102,11 @@ class InspectionMixin(Importances):
         check_is_fitted(self)
         return reading_cost(self.tree_)
 
-    def to_html(
-        self,
-        X: TableLike = None,
-        y: ArrayLike = None,
-        *,
-        comparison: Mapping[str, Mapping[str, Any]] | None = None,
-        title: str | None = None,
-        max_points: int = 300,
-        output: int | str | None = None,
-    ) -> str:
-        """Write the tree as a page of HTML: one file that needs no network.
-
-        Parameters
-        ----------
-        X, y : optional
-            Rows that were not used in `fit`, and their targets: for errors, points in
-            the leaves, and the ways of some rows through the tree.
-        comparison, title, max_points : optional
-            See `secret_jax.inspect.report.page.report_page`.
-        output : int or str, optional
-            Which one, of several.
-
-        Raises
-        ------
-        ImportError
-            If jinja2 is not installed.
-        ValueError
-            If only one of X and y is given, or they do not match.
-        """
-        from secret_jax.inspect.report.page import held_out_rows, report_page
-
-        if (X is None) != (y is None):
-            raise ValueError("Give both X and y, or neither of them.")
-        view, rows = as_view(self, output), None
-        if X is not None:
-            _, table = self._tree_and_rows(X)
-            columns = self.tree_.schema.columns_of(X)
-            rows = held_out_rows(view, table.on_host(), columns, X, y)
-        return report_page(
-            view, rows, comparison=comparison, title=title, max_points=max_points
-        )
-
     def _repr_html_inner(self) -> str:
         """What a notebook shows: the tree that folds; unfitted, scikit-learn's box."""
         known = hasattr(self, "tree_") and importlib.util.find_spec("jinja2")
         if not known:
             return super()._repr_html_inner()  # pyright: ignore[reportAttributeAccessIssue]
-        from secret_jax.inspect.report.page import tree_fragment
-
         classes = hasattr(self, "classes_")
         outputs = [None] if classes else range(self.tree_.n_outputs)
         return tree_fragment([as_view(self, i) for i in outputs], _NOTEBOOK_BYTES)

@@ -12,12 +12,14 @@ from sklearn.utils.validation import check_is_fitted
 from secret_jax.data.encoding import encode
 from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.validation import checked_weight, validated, validated_targets
+from secret_jax.estimators.conformal import ConformalMixin
 from secret_jax.estimators.regressor import SecretRegressor
+from secret_jax.inspect.intervals import forget_calibration
 from secret_jax.kernel.smoothing import LeafRows
 from secret_jax.runtime.values import check_constraints
 
 
-class KernelTreeRegressor(RegressorMixin, BaseEstimator):
+class KernelTreeRegressor(ConformalMixin, RegressorMixin, BaseEstimator):
     """Tree whose leaves smooth what they leave of their training rows.
 
     A tree is fitted first. Every leaf then keeps its training rows and corrects the
@@ -102,6 +104,7 @@ class KernelTreeRegressor(RegressorMixin, BaseEstimator):
             self.get_params(deep=False),
             type(self).__name__,
         )
+        forget_calibration(self)
         usual = SecretRegressor(leaf="constant" if self.head == "kernel" else "ridge")
         tree: Any = clone(usual if self.tree is None else self.tree)
         self.tree_: SecretRegressor = tree.fit(X, y, sample_weight)

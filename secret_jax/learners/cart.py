@@ -14,12 +14,13 @@ from sklearn.utils._param_validation import StrOptions
 from secret_jax.runtime.linalg import matmul, safe_divide, weighted_moments
 from secret_jax.runtime.values import at_least
 from secret_jax.splits.axis import (
+    AxisGains,
+    AxisSplits,
     Projections,
     leading_component,
     projections,
-    split_of,
 )
-from secret_jax.splits.interface import Node, Split, SplitFinder
+from secret_jax.splits.interface import Node
 from secret_jax.splits.scoring import quantiles, sums_over_rows
 
 # A share below this is rounding; it has a logarithm.
@@ -33,7 +34,7 @@ _NOTHING = 1e-20
 
 
 @dataclass(frozen=True, kw_only=True)
-class CartSplits(SplitFinder):
+class CartSplits(AxisSplits):
     """Splits on one attribute by the largest drop of variance or impurity.
 
     Every threshold between two rows is tried. With ``leaf="constant"`` the trees are
@@ -70,20 +71,13 @@ class CartSplits(SplitFinder):
         "n_thresholds": [at_least(2), None],
     }
 
-    may_be_oblique: ClassVar[bool] = False
-
-    @property
-    def max_attributes(self) -> int:
-        """See `SplitFinder`."""
-        return 1
-
     @property
     def numbers_per_cell(self) -> int:
         """Numbers per cell: sorted rows and their sums, or a side per threshold."""
         return self.n_thresholds or 8
 
-    def __call__(self, node: Node) -> Split:
-        """Find the best split of a node; its gain is the drop of the sum of squares."""
+    def gains(self, node: Node) -> AxisGains:
+        """See `AxisSplits`."""
         _, mean, deviation = weighted_moments(node.targets, node.weight)
         present = (node.weight > 0)[:, None]
         centred = jnp.where(present, node.targets - mean, 0.0)
@@ -109,13 +103,7 @@ class CartSplits(SplitFinder):
             gain, threshold = jax.lax.map(cut, axis.projection)
         if self.criterion != "misclassification":
             gain = jnp.where(jnp.isfinite(gain), jnp.maximum(gain, _NOTHING), gain)
-        candidates = axis.candidates(gain, threshold)
-        return split_of(
-            candidates.take(jnp.argmax(candidates.gain)),
-            node,
-            pure=(deviation <= _PURE).all(),
-            chance_gain=jnp.zeros((), node.x.dtype),
-        )
+        return axis, gain, threshold, (deviation <= _PURE).all()
 
 
 def _squares(moment: jax.Array, weight: jax.Array) -> jax.Array:

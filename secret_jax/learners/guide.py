@@ -26,13 +26,13 @@ from secret_jax.learners.thresholds import (
 from secret_jax.models.interface import LeafModel
 from secret_jax.models.linear import Constant, LeastSquares
 from secret_jax.runtime.values import at_least, real
-from secret_jax.splits.axis import Projections, projections, split_of
-from secret_jax.splits.interface import Node, Split, SplitFinder
+from secret_jax.splits.axis import AxisGains, AxisSplits, Projections, projections
+from secret_jax.splits.interface import Node
 from secret_jax.tree.structure import SplitKind
 
 
 @dataclass(frozen=True, kw_only=True)
-class GuideSplits(SplitFinder):
+class GuideSplits(AxisSplits):
     """Splits on the attribute most associated with the signs of the residuals.
 
     Chi-squared tests of the signs against the quartiles of a continuous attribute or
@@ -95,17 +95,10 @@ class GuideSplits(SplitFinder):
         "ridge": [real(0.0, closed="neither")],
     }
 
-    may_be_oblique: ClassVar[bool] = False
-
     @property
     def node_model(self) -> LeafModel:
         """Model whose residuals are tested."""
         return LeastSquares() if self.model == "linear" else Constant()
-
-    @property
-    def max_attributes(self) -> int:
-        """See `SplitFinder`."""
-        return 1
 
     @property
     def numbers_per_cell(self) -> int:
@@ -117,8 +110,8 @@ class GuideSplits(SplitFinder):
         del n_columns
         return 2
 
-    def __call__(self, node: Node) -> Split:
-        """Find the best split of one node."""
+    def gains(self, node: Node) -> AxisGains:
+        """See `AxisSplits`."""
         left = residuals(node, linear=self.model == "linear", ridge=self.ridge)
         axis = projections(node, left.leading)
 
@@ -157,13 +150,7 @@ class GuideSplits(SplitFinder):
         n = len(axis.kind)
         at = jnp.arange(n) == chosen
         gains = jnp.where(at & usable, gain * left.unit**2, -jnp.inf)
-        candidates = axis.candidates(gains, jnp.full(n, threshold))
-        return split_of(
-            candidates.take(chosen),
-            node,
-            pure=left.pure,
-            chance_gain=jnp.zeros((), node.x.dtype),
-        )
+        return axis, gains, jnp.full(n, threshold), left.pure
 
 
 def _clearest(

@@ -12,15 +12,15 @@ import jax.numpy as jnp
 from secret_jax.learners.cart import best_cut
 from secret_jax.runtime.linalg import safe_divide, weighted_moments
 from secret_jax.runtime.values import real
-from secret_jax.splits.axis import leading_component, projections, split_of
-from secret_jax.splits.interface import Node, Split, SplitFinder
+from secret_jax.splits.axis import AxisGains, AxisSplits, leading_component, projections
+from secret_jax.splits.interface import Node
 
 # A deviation below this, in units of the whole table, is rounding.
 _PURE = 1e-6
 
 
 @dataclass(frozen=True, kw_only=True)
-class M5Splits(SplitFinder):
+class M5Splits(AxisSplits):
     """Splits on one attribute by the largest drop of the standard deviation.
 
     For a node of n rows with the standard deviation s, a split into parts of n_i rows
@@ -58,20 +58,13 @@ class M5Splits(SplitFinder):
 
     _parameter_constraints: ClassVar[dict] = {"least_deviation": [real(0.0)]}
 
-    may_be_oblique: ClassVar[bool] = False
-
-    @property
-    def max_attributes(self) -> int:
-        """See `SplitFinder`."""
-        return 1
-
     @property
     def numbers_per_cell(self) -> int:
         """Numbers per cell: sorted rows and their sums."""
         return 8
 
-    def __call__(self, node: Node) -> Split:
-        """Find the best split; its gain is the drop of weighted standard deviations."""
+    def gains(self, node: Node) -> AxisGains:
+        """See `AxisSplits`."""
         _, mean, deviation = weighted_moments(node.targets, node.weight)
         present = (node.weight > 0)[:, None]
         centred = jnp.where(present, node.targets - mean, 0.0)
@@ -85,13 +78,8 @@ class M5Splits(SplitFinder):
             return best_cut(projection, values, node.weight, node.min_weight, purity)
 
         gain, threshold = jax.lax.map(cut, axis.projection)
-        candidates = axis.candidates(gain, threshold)
-        return split_of(
-            candidates.take(jnp.argmax(candidates.gain)),
-            node,
-            pure=(deviation <= jnp.maximum(self.least_deviation, _PURE)).all(),
-            chance_gain=jnp.zeros((), node.x.dtype),
-        )
+        pure = (deviation <= jnp.maximum(self.least_deviation, _PURE)).all()
+        return axis, gain, threshold, pure
 
 
 def _less_deviation(

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import jax
-import jax.numpy as jnp
 
 from secret_jax.learners.residuals import residuals
 from secret_jax.learners.thresholds import (
@@ -17,12 +16,12 @@ from secret_jax.learners.thresholds import (
 )
 from secret_jax.models.linear import LeastSquares
 from secret_jax.runtime.values import real
-from secret_jax.splits.axis import projections, split_of
-from secret_jax.splits.interface import Node, Split, SplitFinder
+from secret_jax.splits.axis import AxisGains, AxisSplits, projections
+from secret_jax.splits.interface import Node
 
 
 @dataclass(frozen=True, kw_only=True)
-class RetisSplits(SplitFinder):
+class RetisSplits(AxisSplits):
     """Splits on one attribute by the largest drop of the error of linear models.
 
     The search that SECRET replaces (Dobra & Gehrke 2002, section 3.2): a linear model
@@ -66,17 +65,10 @@ class RetisSplits(SplitFinder):
         "ridge": [real(0.0, closed="neither")],
     }
 
-    may_be_oblique: ClassVar[bool] = False
-
     @property
     def node_model(self) -> LeastSquares:
         """Model that splits are compared with."""
         return LeastSquares()
-
-    @property
-    def max_attributes(self) -> int:
-        """See `SplitFinder`."""
-        return 1
 
     @property
     def numbers_per_cell(self) -> int:
@@ -88,8 +80,8 @@ class RetisSplits(SplitFinder):
         del n_columns
         return 1
 
-    def __call__(self, node: Node) -> Split:
-        """Find the best split of a node; its gain is the drop of the sum of squares."""
+    def gains(self, node: Node) -> AxisGains:
+        """See `AxisSplits`."""
         left = residuals(node, linear=True, ridge=self.ridge)
         axis = projections(node, left.leading)
 
@@ -102,10 +94,4 @@ class RetisSplits(SplitFinder):
             )
 
         gain, threshold = jax.lax.map(best, axis.projection)
-        candidates = axis.candidates(gain * left.unit**2, threshold)
-        return split_of(
-            candidates.take(jnp.argmax(candidates.gain)),
-            node,
-            pure=left.pure,
-            chance_gain=jnp.zeros((), node.x.dtype),
-        )
+        return axis, gain * left.unit**2, threshold, left.pure

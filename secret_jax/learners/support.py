@@ -21,14 +21,14 @@ from secret_jax.models.interface import LeafModel
 from secret_jax.models.linear import Constant, LeastSquares
 from secret_jax.runtime.linalg import matmul
 from secret_jax.runtime.values import real
-from secret_jax.splits.axis import projections, split_of
-from secret_jax.splits.interface import Node, Split, SplitFinder
+from secret_jax.splits.axis import AxisGains, AxisSplits, projections
+from secret_jax.splits.interface import Node
 from secret_jax.splits.scoring import fit_sides
 from secret_jax.tree.structure import SplitKind
 
 
 @dataclass(frozen=True, kw_only=True)
-class SupportSplits(SplitFinder):
+class SupportSplits(AxisSplits):
     """Splits midway between the means of rows above and below the node's model.
 
     The signs of the residuals make two classes. In each attribute a two-sample t test
@@ -73,25 +73,18 @@ class SupportSplits(SplitFinder):
         "ridge": [real(0.0, closed="neither")],
     }
 
-    may_be_oblique: ClassVar[bool] = False
-
     @property
     def node_model(self) -> LeafModel:
         """Model whose residuals are tested."""
         return LeastSquares() if self.model == "linear" else Constant()
 
     @property
-    def max_attributes(self) -> int:
-        """See `SplitFinder`."""
-        return 1
-
-    @property
     def numbers_per_cell(self) -> int:
         """Numbers per cell: values, distances from the means, and groups."""
         return 8
 
-    def __call__(self, node: Node) -> Split:
-        """Find the best split of a node; its gain is the drop of the sum of squares."""
+    def gains(self, node: Node) -> AxisGains:
+        """See `AxisSplits`."""
         left = residuals(node, linear=self.model == "linear", ridge=self.ridge)
         axis = projections(node, left.leading)
         above = jnp.where(left.leading > 0, node.weight, 0.0)
@@ -119,9 +112,4 @@ class SupportSplits(SplitFinder):
         ).gain[0]
         at = np.arange(len(axis.kind)) == clearest
         gain = jnp.where(at & usable, saved * left.unit**2, -jnp.inf)
-        return split_of(
-            axis.candidates(gain, threshold).take(clearest),
-            node,
-            pure=left.pure,
-            chance_gain=jnp.zeros((), node.x.dtype),
-        )
+        return axis, gain, threshold, left.pure

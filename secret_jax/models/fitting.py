@@ -19,11 +19,11 @@ from secret_jax.models.sharded import sharded_statistics
 from secret_jax.models.statistics import (
     NodeStatistics,
     add,
+    block_rows,
+    block_statistics,
     no_statistics,
     slice_statistics,
     sum_upwards,
-    tile_block,
-    tile_statistics,
 )
 from secret_jax.runtime.progress import UNTOLD, Stage
 from secret_jax.tree.routing import apply, descend
@@ -143,7 +143,7 @@ def node_statistics(tree: Tree, rows: Rows | Sequence[RowSource]) -> NodeStatist
     """Compute the statistics of every node in one pass over rows, or over sources.
 
     Those of many rows are products of float32 numbers, in blocks; see
-    `tile_statistics`.
+    `block_statistics`.
     """
     if isinstance(rows, Rows):
         if rows.n_rows <= _FLOAT64_ROWS:
@@ -154,12 +154,11 @@ def node_statistics(tree: Tree, rows: Rows | Sequence[RowSource]) -> NodeStatist
     n_regressors, n_outputs = schema.n_regressors, schema.n_outputs
     leaves = np.flatnonzero(tree.is_leaf)
     number = np.cumsum(tree.is_leaf) - 1
-    most_rows = max((source.n_rows for source in rows), default=0)
-    block = tile_block(len(leaves), n_regressors + n_outputs, most_rows)
+    block = block_rows(len(leaves))
 
     def part(rows: Rows) -> tuple[np.ndarray, NodeStatistics]:
         group = number[apply(tree, rows.table)]
-        occupied, sums = tile_statistics(rows, n_regressors, group, len(leaves), block)
+        occupied, sums = block_statistics(rows, n_regressors, group, len(leaves))
         return leaves[occupied], sums
 
     statistics = no_statistics(tree.n_nodes, n_regressors, n_outputs)

@@ -27,17 +27,6 @@ def sharded_statistics(
 
     They are sums of products about the means of the sample, which float32 holds to six
     digits in a tile; tiles and shards are added up in float64.
-
-    Parameters
-    ----------
-    tree : Tree
-        Its models are those of a sample.
-
-    Returns
-    -------
-    node : ndarray of shape (n_occupied,), int
-    statistics : NodeStatistics
-        One entry for each of them.
     """
     schema, shards = tree.schema, source.shards
     leaves = np.flatnonzero(tree.is_leaf)
@@ -85,13 +74,7 @@ def _leaf_sums(
     *,
     n_shards: int,
 ) -> tuple[jax.Array, ...]:
-    """Sums of products of [1, x, y] about the leaf's shift, and ranges of targets.
-
-    Returns
-    -------
-    sums : Array of shape (n_shards, n_leaves, 1 + width, 1 + width), float64
-    low, high : Array of shape (n_shards, n_leaves, n_outputs), float32
-    """
+    """Sums of products of [1, x, y] about the leaf's shift, and ranges of targets."""
     n_leaves, width = shift.shape
     n_outputs = targets.shape[1]
 
@@ -144,13 +127,7 @@ def _restored(value: AnyArray, center: AnyArray, scale: AnyArray) -> jax.Array:
 
 
 def predict_where_they_lie(tree: Tree, shards: RowShards) -> jax.Array:
-    """Predict like `predict_shards`, in float32 on the rows' devices.
-
-    Raises
-    ------
-    ValueError
-        If there is a value that is no finite number.
-    """
+    """Predict like `predict_shards`, in float32 on the rows' devices."""
     value = _value(tree, shards)
     if value is None:
         raise ValueError(
@@ -165,14 +142,7 @@ def predict_where_they_lie(tree: Tree, shards: RowShards) -> jax.Array:
 
 
 def predict_shards(tree: Tree, shards: RowShards) -> np.ndarray | None:
-    """Predict every row of shards with a hard tree of numbers.
-
-    Returns
-    -------
-    ndarray of shape (n_rows,), or (n_rows, n_outputs) of several outputs, float64
-    None
-        If there is a value that is no finite number: the host knows what to do.
-    """
+    """Predict every row of shards with a hard tree of numbers."""
     value = _value(tree, shards)
     if value is None:
         return None

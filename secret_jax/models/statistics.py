@@ -2,33 +2,25 @@
 
 Statistics are taken once, at the leaves; an inner node's are the sums of its
 children's. They are centred (mean and scatter, not raw moments). Of few rows they are
-sums in float64 on the host; of many, the rows of a leaf are made contiguous within a
-block and cut into tiles, a tile's products are one small matrix product on the device
-about the tile's own mean (no scatter), and the few tiles are added up in float64.
+sums in float64; of many, the rows of a leaf are made contiguous within a block, and a
+few hundred of them are one product of float32 matrices about a number near their mean.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
-from secret_jax.data.device import block_of
 from secret_jax.data.rows import Rows
-from secret_jax.runtime.devices import in_32_bits, rows_at_once
-from secret_jax.runtime.linalg import AnyArray, safe_divide
-from secret_jax.runtime.moments import Moments, added_up, grouped
-from secret_jax.runtime.programs import program
+from secret_jax.runtime.moments import Moments, grouped
 from secret_jax.runtime.shapes import next_power_of_two
 from secret_jax.runtime.slices import slice_positions
 
-# Rows of a tile: half of them is what a leaf wastes in a block, and float32 sums of so
-# few numbers keep their digits.
-_TILE = 64
-# Blocks in which most leaves fill their tiles, and that stay in a cache.
+# Rows of a run: float32 sums of so few products keep their digits.
+_RUN = 512
+# Blocks in which most leaves have many rows, and that stay in a cache.
 _SMALLEST_BLOCK, _LARGEST_BLOCK = 1 << 15, 1 << 17
 # Maximum number of products of a slice that is summed together with others.
 _FEW_PRODUCTS = 1 << 15
@@ -239,109 +231,71 @@ def _small_slices(
     statistics.weight[occupied], statistics.mean[occupied] = total, mean
 
 
-def tile_block(n_groups: int, width: int, n_rows: int) -> int:
-    """Number of rows to give `tile_statistics` at once.
-
-    Parameters
-    ----------
-    n_groups : int
-        Leaves.
-    width : int
-        Regressors and outputs.
-    n_rows : int
-        Number of rows of the largest source.
-    """
-    wanted = next_power_of_two(2 * _TILE * n_groups)
-    suitable = min(max(wanted, _SMALLEST_BLOCK), _LARGEST_BLOCK)
-    return rows_at_once(4 * (4 * width + width**2 // _TILE + 4), suitable, n_rows)
+def block_rows(n_groups: int) -> int:
+    """Number of rows to give `block_statistics` at once: many in most groups."""
+    return min(max(next_power_of_two(_RUN * n_groups), _SMALLEST_BLOCK), _LARGEST_BLOCK)
 
 
-@program()
-def _tile_moments(
-    x: Float[AnyArray, "n_rows n_regressors"],
-    targets: Float[AnyArray, "n_rows n_outputs"],
-    weight: Float[AnyArray, "n_tiles tile"],
-    order: Int[AnyArray, "n_tiles tile"],
-) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Weight, mean and scatter of tiles of rows.
-
-    Parameters
-    ----------
-    x : Array of shape (n_rows, n_regressors), float32
-    targets : Array of shape (n_rows, n_outputs), float32
-    weight : Array of shape (n_tiles, tile), float32
-        Zero for padding.
-    order : Array of shape (n_tiles, tile), int32
-        Rows of the tiles.
-    """
-    joint = jnp.concatenate([x, targets], axis=1)[order]
-    total = jnp.sum(weight, axis=1)
-    mean = jnp.sum(weight[:, :, None] * joint, axis=1)
-    mean = safe_divide(mean, total[:, None])
-    offset = joint - mean[:, None, :]
-    scatter = jnp.einsum(
-        "kti,ktj->kij", weight[:, :, None] * offset, offset, precision="highest"
-    )
-    return total, mean, scatter
-
-
-def tile_statistics(
+def block_statistics(
     rows: Rows,
     n_regressors: int,
     group: Int[np.ndarray, " n_rows"],
     n_groups: int,
-    block: int,
 ) -> tuple[np.ndarray, NodeStatistics]:
-    """Compute statistics of the groups in a block of rows, tile by tile.
+    """Compute statistics of the groups in a block of rows.
 
     Parameters
     ----------
-    rows : Rows
-        On the host or on a device, at most ``block`` of them.
     group : ndarray of shape (n_rows,), int
         In [0, n_groups).
-    block : int
-        Rows of the compiled program, from `tile_block`.
 
     Returns
     -------
     occupied : ndarray of shape (n_occupied,), int
         The groups that have rows.
     statistics : NodeStatistics
-        One entry for each of them; products of float32 numbers, sums in float64.
+        One entry for each of them; products of float32 numbers, sums of their runs in
+        float64.
     """
     # Keys of two bytes are sorted by counting.
     key = group.astype(np.uint16 if n_groups <= 1 << 16 else np.int64)
     order = np.argsort(key, kind="stable")
     count = np.bincount(key, minlength=n_groups)
     occupied = np.flatnonzero(count)
-    count = count[occupied]
-    tiles = -(-count // _TILE)
-    first_tile = np.cumsum(tiles) - tiles
-    shift = first_tile * _TILE - (np.cumsum(count) - count)
-    place = np.arange(len(order)) + np.repeat(shift, count)
-    n_tiles = block // _TILE + next_power_of_two(n_groups)
-    row = np.zeros(n_tiles * _TILE, np.int32)
-    row[place] = order
-    weight = np.zeros(n_tiles * _TILE, np.float32)
-    weight[place] = rows.weight[order]
-    x = rows.table.x
-    x = x if x.shape[1] == n_regressors else x[:, :n_regressors]
-    part = slice(0, rows.n_rows)
-    with in_32_bits():
-        moments = _tile_moments(
-            block_of(x, part, block),
-            block_of(rows.targets.astype(np.float32), part, block),
-            weight.reshape(n_tiles, _TILE),
-            row.reshape(n_tiles, _TILE),
-        )
-        used = tiles.sum()
-        found = [np.asarray(array)[:used].astype(np.float64) for array in moments]
-    in_order = rows.targets[order]
-    begin = np.cumsum(count) - count
+    stop = np.cumsum(count[occupied])
+    start = stop - count[occupied]
+    joint = np.empty((rows.n_rows, 1 + n_regressors + rows.targets.shape[1]), "f4")
+    joint[:, 0] = 1.0
+    joint[:, 1 : 1 + n_regressors] = rows.table.x[:, :n_regressors]
+    joint[:, 1 + n_regressors :] = rows.targets
+    joint, targets = joint.take(order, axis=0), rows.targets[order]
+    root = None
+    if (rows.weight != 1.0).any():
+        root = np.sqrt(rows.weight[order]).astype(np.float32)[:, None]
+    width = joint.shape[1]
+    shift = np.zeros((len(occupied), width))
+    sums = np.zeros((len(occupied), width, width))
+    for index, (begin, end) in enumerate(
+        zip(start.tolist(), stop.tolist(), strict=True)
+    ):
+        # About a number near the mean, so that no large numbers cancel.
+        own = joint[begin:end]
+        near = own[:, 0] @ own / np.float32(end - begin)
+        near[0] = 0.0
+        own -= near
+        shift[index] = near
+        if root is not None:
+            own *= root[begin:end]
+        for first in range(0, end - begin, _RUN):
+            run = own[first : first + _RUN]
+            sums[index] += run.T @ run
+    weight, offset = sums[:, 0, 0], sums[:, 0, 1:] / sums[:, 0, :1]
+    between = weight[:, None, None] * offset[:, :, None] * offset[:, None, :]
     return occupied, NodeStatistics(
-        *added_up(Moments(*found), first_tile),
-        lower=np.minimum.reduceat(in_order, begin, axis=0),
-        upper=np.maximum.reduceat(in_order, begin, axis=0),
+        weight=weight,
+        mean=shift[:, 1:] + offset,
+        scatter=sums[:, 1:, 1:] - between,
+        lower=np.minimum.reduceat(targets, start, axis=0),
+        upper=np.maximum.reduceat(targets, start, axis=0),
         rounding=np.full(len(occupied), ROUNDING_32),
     )

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from secret_jax.models.errors import node_errors
 from secret_jax.prune.interface import Evidence, Pruned, PruningRule
-from secret_jax.prune.path import TIE, PruningPath, training_errors, weakest_links
+from secret_jax.prune.path import (
+    PruningPath,
+    smallest_within,
+    training_errors,
+    weakest_links,
+)
 from secret_jax.runtime.values import at_least
 from secret_jax.tree.degrees import model_degrees
 from secret_jax.tree.structure import Tree
@@ -46,37 +52,62 @@ class CrossValidation(PruningRule):
         "n_repeats": [at_least(1)],
     }
 
-    @property
-    def folds(self) -> int:
-        """See `PruningRule`."""
-        return self.n_folds
-
-    @property
-    def repeats(self) -> int:
-        """See `PruningRule`."""
-        return self.n_repeats
-
     def __call__(self, tree: Tree, evidence: Evidence) -> Pruned:
         """Choose the subtree of least size-penalised error, which is the value."""
-        path = _path(tree)
-        penalties = path.typical_penalties()
-        fold_paths = [_path(fold_tree) for fold_tree in evidence.fold_trees]
-        folds = zip(evidence.fold_trees, fold_paths, strict=True)
-        error = np.zeros(len(path.alphas))
-        for fold, (fold_tree, fold_path) in enumerate(folds):
-            held_out = evidence.held_out_of(fold)
-            own = fold_path.totals(node_errors(fold_tree, held_out))
-            error += own[fold_path.index_at(penalties)]
-        n_leaves = path.totals(np.ones(tree.n_nodes))
-        value = evidence.priced(error, n_leaves)
-        best = int(np.flatnonzero(value <= value.min() * (1 + TIE))[-1])
-        pruned = [
-            fold_path.subtree(fold_tree, int(fold_path.index_at(penalties[best])))
-            for fold_path, fold_tree in zip(
-                fold_paths, evidence.fold_trees, strict=True
-            )
-        ]
-        return Pruned(path.subtree(tree, best), float(value[best]), tuple(pruned))
+        found = cross_validated(tree, evidence, _path)
+        value = evidence.penalised_error(found.error, found.path.n_leaves)
+        best = smallest_within(value)
+        return Pruned(
+            found.path.subtree(tree, best),
+            float(value[best]),
+            found.fold_subtrees(evidence, best),
+        )
+
+
+class CrossValidated(NamedTuple):
+    """Subtrees of a tree with their errors on rows that similar trees had not seen.
+
+    Attributes
+    ----------
+    path : PruningPath
+        Of the tree itself.
+    fold_paths : list of PruningPath
+        Of the trees of the folds.
+    error : ndarray of shape (n_subtrees,), float64
+        Summed over all parts of the rows, each predicted by the tree of its fold, cut
+        at the typical penalty of the subtree.
+    """
+
+    path: PruningPath
+    fold_paths: list[PruningPath]
+    error: np.ndarray
+
+    def fold_subtrees(self, evidence: Evidence, index: int) -> tuple[Tree, ...]:
+        """Trees of the folds, cut as the subtree of an index."""
+        penalty = self.path.typical_penalties()[index]
+        return tuple(
+            path.subtree(tree, int(path.index_at(penalty)))
+            for path, tree in zip(self.fold_paths, evidence.fold_trees, strict=True)
+        )
+
+
+def cross_validated(
+    tree: Tree, evidence: Evidence, path_of: Callable[[Tree], PruningPath]
+) -> CrossValidated:
+    """Measure the subtrees of a tree on rows that the trees of the folds had not seen.
+
+    Parameters
+    ----------
+    path_of : callable
+        Gives the weakest-link path of a tree.
+    """
+    path, fold_paths = path_of(tree), [path_of(each) for each in evidence.fold_trees]
+    penalties = path.typical_penalties()
+    error = np.zeros(len(penalties))
+    for fold, fold_path in enumerate(fold_paths):
+        errors = node_errors(evidence.fold_trees[fold], evidence.held_out_of(fold))
+        error += fold_path.totals(errors)[fold_path.index_at(penalties)]
+    return CrossValidated(path, fold_paths, error)
 
 
 def parts_of(weight: np.ndarray, n_folds: int, n_repeats: int = 1) -> list[np.ndarray]:

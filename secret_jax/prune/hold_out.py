@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
 from secret_jax.models.errors import node_errors
 from secret_jax.prune.interface import Evidence, Pruned, PruningRule
-from secret_jax.prune.path import TIE, weakest_links
+from secret_jax.prune.path import best_subtree, smallest_within, weakest_links
 from secret_jax.runtime.values import real
-from secret_jax.tree.structure import Tree, compact
+from secret_jax.tree.structure import Tree
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,16 +42,6 @@ class HoldOut(PruningRule):
         "refit": ["boolean"],
     }
 
-    @property
-    def held_out_share(self) -> float:
-        """See `PruningRule`."""
-        return self.fraction
-
-    @property
-    def refits(self) -> bool:
-        """See `PruningRule`."""
-        return self.refit
-
     def __call__(self, tree: Tree, evidence: Evidence) -> Pruned:
         """Choose the subtree of least size-penalised error, which is the value.
 
@@ -61,18 +49,9 @@ class HoldOut(PruningRule):
         """
         if evidence.held_out is None:
             return Pruned(tree, 0.0)
-        own = node_errors(tree, evidence.held_out)
-        best = own.copy()
-        keep = np.zeros(tree.n_nodes, bool)
-        for depth in range(tree.max_depth - 1, -1, -1):
-            node = np.flatnonzero((tree.depth == depth) & ~tree.is_leaf)
-            below = best[tree.left[node]] + best[tree.right[node]]
-            keep[node] = below < own[node] * (1 - TIE)
-            best[node] = np.where(keep[node], below, own[node])
-        found = compact(tree, keep)
+        found = best_subtree(tree, node_errors(tree, evidence.held_out))
         error = node_errors(found, evidence.held_out)
         path = weakest_links(found, error)
-        n_leaves = path.totals(np.ones(found.n_nodes))
-        value = evidence.priced(path.totals(error), n_leaves)
-        cheapest = int(np.flatnonzero(value <= value.min() * (1 + TIE))[-1])
-        return Pruned(path.subtree(found, cheapest), float(value[cheapest]))
+        value = evidence.penalised_error(path.totals(error), path.n_leaves)
+        best = smallest_within(value)
+        return Pruned(path.subtree(found, best), float(value[best]))

@@ -5,11 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from secret_jax.data.rows import Rows
+from secret_jax.losses.interface import Loss
 from secret_jax.models.interface import LeafModel
 from secret_jax.runtime.values import Value
 from secret_jax.tree.structure import Tree
@@ -35,7 +36,7 @@ class Evidence(NamedTuple):
         Mean loss of the best constant, over all outputs. None: the number
         of outputs, since squared errors are in standardised units.
     tolerance : float
-        Increase of the error allowed for halving the leaves, see `priced`.
+        Increase of the error allowed for halving the leaves, see `penalised_error`.
     leaf : LeafModel or None
         Leaf model of the trees.
     """
@@ -52,7 +53,7 @@ class Evidence(NamedTuple):
         """Rows of a fold."""
         return self.training.take(np.flatnonzero(self.unseen[fold]))
 
-    def priced(self, error: np.ndarray, n_leaves: np.ndarray) -> np.ndarray:
+    def penalised_error(self, error: np.ndarray, n_leaves: np.ndarray) -> np.ndarray:
         """Penalise the errors of subtrees by their size: the least is the best.
 
         A tree of twice as many leaves must err less by the tolerance, as a share, times
@@ -99,30 +100,24 @@ class Pruned(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class PruningRule(Value, ABC):
-    """Base of the pruning rules; a new one is a subclass with a method ``__call__``."""
+    """Base of the pruning rules; a new one is a subclass with a method ``__call__``.
 
-    needs_whole_trees: ClassVar[bool] = False
-    """Whether growth may not end where folds show that pruning takes back what comes:
-    the penalties of the other subtrees would be others."""
+    Rows that the rule needs beside the training rows are class attributes, which a
+    subclass may replace by fields.
+    """
 
-    @property
-    def held_out_share(self) -> float:
-        """Share of the rows to hold out of growing."""
-        return 0.0
+    # Share of the rows to hold out of growing, and whether the tree is grown again on
+    # all rows, once those gave its size.
+    fraction = 0.0
+    refit = True
+    # Number of folds, without each of which a further tree is grown, and number of
+    # times that the rows are divided into them, each time differently.
+    n_folds = 0
+    n_repeats = 1
 
-    @property
-    def folds(self) -> int:
-        """Number of folds; a further tree is grown without each."""
-        return 0
-
-    @property
-    def repeats(self) -> int:
-        """Number of times the rows are divided into folds, each time differently."""
-        return 1
-
-    @property
-    def refits(self) -> bool:
-        """Whether the tree is refitted on all rows once held-out rows gave its size."""
+    def knows(self, loss: Loss) -> bool:
+        """Whether it is defined for trees of a loss."""
+        del loss
         return True
 
     @abstractmethod

@@ -57,6 +57,11 @@ class PruningPath(NamedTuple):
         np.add.at(change, last[real], -values[real])
         return np.cumsum(change)[:-1]
 
+    @property
+    def n_leaves(self) -> np.ndarray:
+        """Number of leaves of every subtree, shape (n_subtrees,)."""
+        return self.totals(np.ones(len(self.step)))
+
     def index_at(self, penalty: np.ndarray | float) -> np.ndarray:
         """Indices of the best subtrees at given penalties."""
         return np.searchsorted(self.alphas, penalty, side="right") - 1
@@ -94,30 +99,40 @@ def weakest_links(
         Subtrees that are never alone the best are left out.
     """
     size = np.ones(tree.n_nodes) if size is None else _rising(tree, size)
-    error_below = error.astype(np.float64)
-    size_below = size.astype(np.float64)
-    for node in np.flatnonzero(~tree.is_leaf)[::-1]:  # children before parents
-        children = [tree.left[node], tree.right[node]]
-        error_below[node] = error_below[children].sum()
-        size_below[node] = size_below[children].sum()
-    split = ~tree.is_leaf
+    # Numbers of Python: the nodes are few, and are looked at one by one.
+    left, right, parent = tree.left.tolist(), tree.right.tolist(), tree.parent.tolist()
+    own_error = error.astype(np.float64).tolist()
+    own_size = size.astype(np.float64).tolist()
+    error_below, size_below = own_error.copy(), own_size.copy()
+    per_unit = [np.inf] * tree.n_nodes  # of leaves infinite
+    for node in np.flatnonzero(~tree.is_leaf).tolist()[::-1]:  # children come first
+        error_below[node] = error_below[left[node]] + error_below[right[node]]
+        size_below[node] = size_below[left[node]] + size_below[right[node]]
+        saved = own_error[node] - error_below[node]
+        per_unit[node] = saved / (size_below[node] - own_size[node])
     step = np.zeros(tree.n_nodes, np.int64)
     alphas = [0.0]
-    while split.any():
-        saved = np.where(split, error - error_below, np.inf)
-        per_unit = saved / np.where(split, size_below - size, 1.0)
-        node = int(np.argmin(per_unit))
-        if per_unit[node] > alphas[-1]:
-            alphas.append(float(per_unit[node]))
-        gone = _below(tree, node) & split
-        split &= ~gone
-        step[gone] = len(alphas) - 1
-        less_error = error_below[node] - error[node]
-        less_size = size_below[node] - size[node]
-        while node >= 0:
+    for _ in range(tree.n_nodes):
+        least = min(per_unit)
+        if least == np.inf:
+            break
+        node = per_unit.index(least)
+        if least > alphas[-1]:
+            alphas.append(least)
+        below = [node]
+        while below:
+            gone = below.pop()
+            if per_unit[gone] < np.inf:
+                per_unit[gone], step[gone] = np.inf, len(alphas) - 1
+                below += (left[gone], right[gone])
+        less_error = error_below[node] - own_error[node]
+        less_size = size_below[node] - own_size[node]
+        error_below[node], size_below[node] = own_error[node], own_size[node]
+        while (node := parent[node]) >= 0:
             error_below[node] -= less_error
             size_below[node] -= less_size
-            node = int(tree.parent[node])
+            saved = own_error[node] - error_below[node]
+            per_unit[node] = saved / (size_below[node] - own_size[node])
     return PruningPath(np.array(alphas), step, tree.parent)
 
 
@@ -133,18 +148,6 @@ def _rising(tree: Tree, size: np.ndarray) -> np.ndarray:
     return size
 
 
-def _below(tree: Tree, node: int) -> np.ndarray:
-    """Mask of a node and its descendants."""
-    mask = np.zeros(tree.n_nodes, bool)
-    waiting = [node]
-    while waiting:
-        current = waiting.pop()
-        mask[current] = True
-        if tree.left[current] >= 0:
-            waiting += [int(tree.left[current]), int(tree.right[current])]
-    return mask
-
-
 def training_errors(tree: Tree) -> np.ndarray:
     """Squared error of every node on its training rows, summed over outputs."""
     return tree.weight * tree.train_error.sum(axis=1)
@@ -153,8 +156,7 @@ def training_errors(tree: Tree) -> np.ndarray:
 def of_size(tree: Tree, n_leaves: int) -> Tree:
     """Largest subtree on the weakest-link path with at most ``n_leaves`` leaves."""
     path = weakest_links(tree, training_errors(tree))
-    sizes = path.totals(np.ones(tree.n_nodes))
-    return path.subtree(tree, int(np.argmax(sizes <= n_leaves)))
+    return path.subtree(tree, int(np.argmax(path.n_leaves <= n_leaves)))
 
 
 def training_path(tree: Tree, rows: Rows) -> tuple[PruningPath, np.ndarray]:
@@ -193,11 +195,35 @@ def penalised(tree: Tree, penalty: float) -> Tree:
     total = tree.weight[0]
     spent = tree.degrees[leaf].sum() + tree.n_leaves - 1
     noise = error[leaf].sum() / max(total - spent, _LEAST_LEFT * total)
-    own = error + penalty * noise * tree.degrees
-    best = own.copy()
-    keep = np.zeros(tree.n_nodes, bool)
-    for node in np.flatnonzero(~leaf)[::-1]:  # children come after their parents
-        below = best[tree.left[node]] + best[tree.right[node]] + penalty * noise
-        keep[node] = below < own[node] * (1 - TIE)
-        best[node] = min(below, own[node])
+    return best_subtree(tree, error + penalty * noise * tree.degrees, penalty * noise)
+
+
+def best_subtree(tree: Tree, cost: np.ndarray, split_cost: float = 0.0) -> Tree:
+    """Cut a tree to the subtree of least total cost; of equals, the smallest.
+
+    Parameters
+    ----------
+    cost : ndarray of shape (n_nodes,)
+        Of every node as a leaf.
+    split_cost : float
+        Of a split.
+    """
+    best, keep = cost.copy(), np.zeros(tree.n_nodes, bool)
+    for node in np.flatnonzero(~tree.is_leaf)[::-1]:  # children before parents
+        below = best[tree.left[node]] + best[tree.right[node]] + split_cost
+        keep[node] = below < cost[node] * (1 - TIE)
+        best[node] = below if keep[node] else cost[node]
     return compact(tree, keep)
+
+
+def smallest_within(value: np.ndarray, most: float | None = None) -> int:
+    """Index of the last, smallest, subtree of a path whose value is at most ``most``.
+
+    Parameters
+    ----------
+    value : ndarray of shape (n_subtrees,)
+    most : float, optional
+        By default the least value.
+    """
+    most = value.min() if most is None else most
+    return int(np.flatnonzero(value <= most * (1 + TIE))[-1])

@@ -37,12 +37,17 @@ class Blend(Refinement):
     widths: tuple[float, ...] = (0.0, 0.02, 0.04, 0.07, 0.1, 0.15, 0.2, 0.25, 0.3)
 
     _parameter_constraints: ClassVar[dict] = {"widths": [TupleOf(real(0.0))]}
-    needs_unseen_rows: ClassVar[bool] = True
 
     def __call__(self, fitted: Fitted, recipe: Recipe) -> Refined:
         """Soften the tree with the width of least error on the folds."""
         if fitted.tree.n_leaves == 1:
             return Refined(fitted.tree)
+        if not fitted.folds:
+            reason = (
+                "blending needs rows that did not grow the tree; give more, or set "
+                "prune='auto', 'holdout' or 'cross-validation'"
+            )
+            return Refined(fitted.tree, 0, reason)
         errors = np.zeros(len(self.widths))
         stage = recipe.stage("blending")
         for fold, (tree, training, held_out) in enumerate(fitted.folds):

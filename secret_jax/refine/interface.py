@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from secret_jax.data.rows import Rows, join, shuffled
 from secret_jax.data.sampling import ROW_ORDER
 from secret_jax.grow.trees import Recipe
 from secret_jax.losses.interface import Loss
-from secret_jax.losses.numbers import SquaredError
 from secret_jax.runtime.values import Value
 from secret_jax.tree.structure import Tree
 
@@ -100,31 +99,28 @@ class Refined(NamedTuple):
         where nothing is counted.
     refusal : str
         Why the tree was kept as it was, if somebody should know.
+    has_models : bool
+        Whether the models of its leaves were trained together, and stay as they are;
+        otherwise they are fitted again.
     """
 
     tree: Tree
     n_steps: int = 0
     refusal: str = ""
+    has_models: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class Refinement(Value, ABC):
     """Base of the refinements; a new one is a subclass with a method ``__call__``."""
 
-    needs_unseen_rows: ClassVar[bool] = False
-    """Whether it chooses by rows that did not grow the tree: folds, or held out."""
-    trains_models: ClassVar[bool] = False
-    """Whether it trains the models of the leaves together, so that they stay as they
-    are."""
+    # Share of the rows to hold out if none are: a class attribute, or a field.
+    validation_fraction = 0.0
 
     def knows(self, loss: Loss) -> bool:
         """Whether it supports trees of a loss."""
-        return isinstance(loss, SquaredError) or not self.trains_models
-
-    @property
-    def held_out_share(self) -> float:
-        """Share of rows to hold out permanently, if none are held out yet."""
-        return 0.0
+        del loss
+        return True
 
     @abstractmethod
     def __call__(self, fitted: Fitted, recipe: Recipe) -> Refined:

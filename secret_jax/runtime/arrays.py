@@ -14,7 +14,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.sparse import csc_array
 
 from secret_jax.runtime.linalg import (
     AnyArray,
@@ -114,8 +113,8 @@ def improved(
         From nodes and a state to a state, and to whether it is better, for every node.
         Where it is not, the step would lead to the same again.
     nodes, state : pytree of Arrays
-        NumPy leaves out nodes that were not improved, where they are many: all arrays
-        have one axis of nodes.
+        NumPy goes on with the nodes that were improved: all arrays have one axis of
+        nodes.
     """
     if namespace(jax.tree.leaves(state)[0]) is not np:
         return turns(n, lambda _, state: step(nodes, state)[0], state)
@@ -131,7 +130,7 @@ def improved(
                 every[going] = some
         if not better.any():
             break
-        if 2 * better.sum() <= len(better):  # to leave rows out means to copy the rest
+        if not better.all():
             going = going[better]
             nodes, state = jax.tree.map(
                 lambda a: a[better] if isinstance(a, np.ndarray) else a,  # noqa: B023
@@ -261,10 +260,10 @@ def sums_below(
     cuts: Float[AnyArray, "... n_directions n_cuts"],
     weight: Float[AnyArray, "... n_rows"],
     columns: Float[AnyArray, "... n_rows n_columns"],
-    own: Float[AnyArray, "... n_directions n_rows"],
+    own: Float[AnyArray, "... n_directions n_rows n_own"],
 ) -> tuple[
     Float[AnyArray, "... n_directions n_cuts n_columns"],
-    Float[AnyArray, "... n_directions n_cuts 2"],
+    Float[AnyArray, "... n_directions n_cuts n_own"],
 ]:
     """Weighted sums over the rows not above each threshold.
 
@@ -276,50 +275,41 @@ def sums_below(
     weight : Array of shape (..., n_rows)
     columns : Array of shape (..., n_rows, n_columns)
         What is added up along all directions,
-    own : Array of shape (..., n_directions, n_rows)
-        and, with its square, along its own one only.
+    own : Array of shape (..., n_directions, n_rows, n_own)
+        and along its own one only.
 
     Returns
     -------
     sums : Array of shape (..., n_directions, n_cuts, n_columns)
-    own_sums : Array of shape (..., n_directions, n_cuts, 2)
+    own_sums : Array of shape (..., n_directions, n_cuts, n_own)
     """
+
     if namespace(projection) is np:
-        return _sums_by_bins(projection, cuts, weight, columns, own)
+        return _sums_by_direction(projection, cuts, weight, columns, own)
     below = projection[..., :, None, :] <= cuts[..., None]
     left = jnp.where(below, weight[..., None, None, :], 0.0)
     flat = left.reshape(*left.shape[:-3], -1, left.shape[-1])
     found = matmul(flat, columns).reshape(*left.shape[:-1], -1)
-    return found, matmul(left, jnp.stack([own, own**2], axis=-1))
+    return found, matmul(left, own)
 
 
-def _sums_by_bins(
+def _sums_by_direction(
     projection: np.ndarray,
     cuts: np.ndarray,
     weight: np.ndarray,
     columns: np.ndarray,
     own: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    *nodes, n_directions, n_cuts = cuts.shape
-    n_lines, n_bins = projection[..., 0].size, n_cuts + 1
-    bins = np.zeros(projection.shape, np.min_scalar_type(n_bins))
-    for cut in range(n_cuts):
-        bins += projection > cuts[..., cut, None]
-    first = n_bins * np.arange(n_lines, dtype=np.int32).reshape(*nodes, -1, 1)
-    place = bins + first
-
-    def sums(place: np.ndarray, n_each: int, values: np.ndarray) -> np.ndarray:
-        """Sums of the values of rows, each of which is in several bins."""
-        start = np.arange(0, place.size + 1, n_each, dtype=np.int32)
-        member = csc_array((n_lines * n_bins, len(values)), dtype=values.dtype)
-        member.data = np.ones(place.size, values.dtype)
-        member.indices, member.indptr = place.ravel(), start
-        found = (member @ values).reshape(*cuts.shape[:-1], n_bins, -1)
-        return np.cumsum(found[..., :-1, :], axis=-2)
-
-    of_rows = (columns * weight[..., None]).reshape(-1, columns.shape[-1])
-    found = sums(np.swapaxes(place, -1, -2), n_directions, of_rows)
-    both = np.empty((*own.shape, 2), own.dtype)
-    np.multiply(own, weight[..., None, :], out=both[..., 0])
-    np.multiply(both[..., 0], own, out=both[..., 1])
-    return found, sums(place, 1, both.reshape(-1, 2))
+    n_columns, n_own = columns.shape[-1], own.shape[-1]
+    every = np.empty((*weight.shape, n_columns + n_own), columns.dtype)
+    np.multiply(columns, weight[..., None], out=every[..., :n_columns])
+    own = own * weight[..., None, :, None]
+    found = np.empty((*cuts.shape, every.shape[-1]), columns.dtype)
+    nodes, n_rows = weight.shape[:-1], weight.shape[-1]
+    below = np.empty((*nodes, cuts.shape[-1], n_rows), weight.dtype)
+    for i in range(projection.shape[-2]):
+        values, cut = projection[..., i, None, :], cuts[..., i, :, None]
+        np.less_equal(values, cut, out=below, casting="unsafe")
+        every[..., n_columns:] = own[..., i, :, :]
+        found[..., i, :, :] = below @ every
+    return found[..., :n_columns], found[..., n_columns:]

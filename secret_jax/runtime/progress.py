@@ -30,17 +30,10 @@ class Step(NamedTuple):
     detail: str = ""
 
 
-class Note(NamedTuple):
-    """Message that stays on the screen."""
-
-    text: str
+Progress = Callable[[Step], None]
 
 
-Event = Step | Note
-Progress = Callable[[Event], None]
-
-
-def silent(event: Event) -> None:
+def silent(event: Step) -> None:
     """Ignore an event."""
     del event
 

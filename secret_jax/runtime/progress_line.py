@@ -12,7 +12,7 @@ from typing import Any, TextIO
 
 from tqdm import tqdm
 
-from secret_jax.runtime.progress import Event, Note, Progress, Step, silent
+from secret_jax.runtime.progress import Progress, Step, silent
 
 # Maximum time between two updates of a terminal's line, in seconds.
 _TICK = 0.5
@@ -20,10 +20,8 @@ _TICK = 0.5
 _QUIET = 15.0
 # Minimum time between two updates that people can read, in seconds.
 _LEAST_PAUSE = 0.1
-# Where a terminal does not say how wide it is.
-_USUAL_WIDTH = 80
-# A notebook has no width of its own, in characters.
-_NOTEBOOK_WIDTH = 88
+# Width where a terminal does not say how wide it is, and in a notebook, in characters.
+_USUAL_WIDTH, _NOTEBOOK_WIDTH = 79, 88
 
 
 @contextmanager
@@ -41,17 +39,16 @@ def shown(wanted: Any = True, stream: TextIO | None = None) -> Iterator[Progress
     ------
     callable
         On a terminal and in a notebook it draws one line over and over (stage, share,
-        time, time left of the stage), which is gone in the end. Elsewhere each stage is
-        a line, and one that takes long is another now and then.
+        time), which is gone in the end. Elsewhere each stage is a line, and one that
+        takes long is another now and then.
     """
     if not wanted:
         yield silent
         return
     notebook = stream is None and _in_notebook()
     target = stream or (sys.stdout if notebook else sys.stderr)
-    redraws = notebook or target.isatty()
-    width = _NOTEBOOK_WIDTH if notebook else None
-    show = _Redrawn(target, width) if redraws else _Lines(target)
+    width = _NOTEBOOK_WIDTH if notebook else _terminal_width(target)
+    show = _Redrawn(target, width) if notebook or target.isatty() else _Lines(target)
     stop = threading.Event()
 
     def tick() -> None:
@@ -76,105 +73,92 @@ def _in_notebook() -> bool:
     return shell is not None and hasattr(shell, "kernel")
 
 
-def _duration(seconds: float) -> str:
-    return tqdm.format_interval(max(seconds, 0.0))
-
-
 def _terminal_width(stream: TextIO) -> int:
     try:
         width = os.get_terminal_size(stream.fileno()).columns
     except (OSError, ValueError):
         width = 0
-    return (width or _USUAL_WIDTH) - 1
+    return width - 1 if width else _USUAL_WIDTH
 
 
-class _Shown:
-    """Base of both displays: the current stage and its start time."""
+class _Lines:
+    """Display of a line per stage, and further lines for long stages."""
 
-    pause = _TICK
+    pause = _QUIET / 5
 
     def __init__(self, stream: TextIO):
         self._stream, self._lock = stream, threading.RLock()
         self._step: Step | None = None
-        self._began = self._stage_began = monotonic()
+        self._began = self._shown = monotonic()
 
-    def __call__(self, event: Event) -> None:
-        """Show an event, from any thread."""
+    def __call__(self, step: Step) -> None:
+        """Show a step, from any thread."""
         with self._lock:
-            if isinstance(event, Note):
-                self._note(event.text)
-                return
-            new = self._step is None or self._step.stage != event.stage
-            if new:
-                self._stage_began = monotonic()
-            self._step = event
-            self._show(event, new)
-
-    def _note(self, text: str) -> None:
-        raise NotImplementedError
-
-    def _show(self, step: Step, new: bool) -> None:
-        raise NotImplementedError
+            new = self._step is None or self._step.stage != step.stage
+            self._step = step
+            if new or self._is_due():
+                self._show(step)
 
     def tick(self) -> None:
         """Update the display as time passes."""
-        raise NotImplementedError
+        with self._lock:
+            if self._step is not None and monotonic() - self._shown >= self._patience():
+                self._show(self._step)
 
     def close(self) -> None:
         """Finish the display."""
 
-    def _remaining(self, step: Step) -> str:
-        """Estimated time left of the stage; empty if unknown."""
-        now = monotonic()
-        if not step.total or not 0 < step.done < step.total:
-            return ""
-        # Of the time since the step was told some has gone by.
-        rate = step.done / max(now - self._stage_began, 1e-9)
-        left = (step.total - step.done) / rate
-        return f"{_duration(left)} left of this" if left >= 1.0 else ""
+    def _is_due(self) -> bool:
+        """Whether the next step of a stage is shown at once."""
+        return False
+
+    def _patience(self) -> float:
+        return _QUIET
+
+    def _passed(self) -> str:
+        self._shown = monotonic()
+        return tqdm.format_interval(max(self._shown - self._began, 0.0))
+
+    def _show(self, step: Step) -> None:
+        share = f": {step.done / step.total:.0%}" if step.total and step.done else ""
+        words = ", ".join(filter(None, [f"{step.stage}{share}", step.detail]))
+        print(f"{self._passed()} {words}", file=self._stream, flush=True)
 
 
-class _Redrawn(_Shown):
+class _Redrawn(_Lines):
     """Display of a single line that tqdm redraws."""
 
-    def __init__(self, stream: TextIO, width: int | None):
+    pause = _TICK
+
+    def __init__(self, stream: TextIO, width: int):
         super().__init__(stream)
-        self._width, self._drawn = width, 0.0
+        self._width = width
         self._bar: _Bar | None = None
-
-    def _note(self, text: str) -> None:
-        _Bar.write(text, file=self._stream)
-
-    def _show(self, step: Step, new: bool) -> None:
-        if new or monotonic() - self._drawn > _LEAST_PAUSE:
-            self._draw(step)
-
-    def _draw(self, step: Step) -> None:
-        self._drawn = monotonic()
-        if self._bar is None:
-            self._bar = _Bar(file=self._stream, leave=False, bar_format="{desc}")
-        bar, known = self._bar, step.total is not None
-        bar.ncols = self._width or _terminal_width(self._stream)
-        bar.bar_format = "{desc} {bar:18} {percentage:3.0f} %{postfix}"
-        if not known:
-            bar.bar_format = "{desc}{postfix}"
-        bar.total = step.total or 1.0
-        bar.n = min(step.done, bar.total)
-        bar.desc = step.stage
-        words = [step.detail, _duration(self._drawn - self._began)]
-        bar.postfix = ", ".join(filter(None, [*words, self._remaining(step)]))
-        bar.refresh()
-
-    def tick(self) -> None:
-        """Redraw the line with the new time."""
-        with self._lock:
-            if self._step is not None:
-                self._draw(self._step)
 
     def close(self) -> None:
         """Erase the line."""
         if self._bar is not None:
             self._bar.close()
+
+    def _is_due(self) -> bool:
+        return monotonic() - self._shown > _LEAST_PAUSE
+
+    def _patience(self) -> float:
+        return 0.0
+
+    def _show(self, step: Step) -> None:
+        if self._bar is None:
+            self._bar = _Bar(file=self._stream, leave=False, bar_format="{desc}")
+        bar = self._bar
+        bar.ncols = self._width
+        bar.bar_format = "{desc} {bar:18} {percentage:3.0f} %{postfix}"
+        if step.total is None:
+            bar.bar_format = "{desc}{postfix}"
+        bar.total = step.total or 1.0
+        bar.n = min(step.done, bar.total)
+        bar.desc = step.stage
+        bar.postfix = ", ".join(filter(None, [step.detail, self._passed()]))
+        bar.refresh()
 
 
 class _Bar(tqdm):
@@ -184,35 +168,3 @@ class _Bar(tqdm):
 
 
 _Bar.set_lock(threading.RLock())
-
-
-class _Lines(_Shown):
-    """Display of a line per stage, and further lines for long stages."""
-
-    pause = _QUIET / 5
-
-    def __init__(self, stream: TextIO):
-        super().__init__(stream)
-        self._printed = monotonic()
-
-    def _print(self, text: str) -> None:
-        self._printed = monotonic()
-        print(text, file=self._stream, flush=True)
-
-    def _note(self, text: str) -> None:
-        self._print(text)
-
-    def _show(self, step: Step, new: bool) -> None:
-        if new:
-            self._print(f"{_duration(monotonic() - self._began)} {step.stage}")
-
-    def tick(self) -> None:
-        """Report a long stage again if nothing was printed for a while."""
-        with self._lock:
-            step = self._step
-            if step is None or monotonic() - self._printed < _QUIET:
-                return
-            share = f": {step.done / step.total:.0%}" if step.total else ""
-            words = [f"{step.stage}{share}", step.detail, self._remaining(step)]
-            passed = _duration(monotonic() - self._began)
-            self._print(f"{passed} {', '.join(filter(None, words))}")

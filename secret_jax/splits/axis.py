@@ -6,7 +6,9 @@ as a split of the table.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -20,7 +22,7 @@ from secret_jax.runtime.linalg import (
     namespace,
     safe_divide,
 )
-from secret_jax.splits.interface import Node, Roles, Split
+from secret_jax.splits.interface import Node, Roles, Split, SplitFinder
 from secret_jax.tree.structure import SplitKind
 
 # A category of n rows is ranked by its mean times n / (n + 2): as if two more rows of
@@ -148,6 +150,34 @@ def projections(node: Node, score: Float[AnyArray, "... n_rows"]) -> Projections
     place = attribute + np.where(kind == SplitKind.DISCRETE, n_columns, 0)
     allowed = (attribute >= 0) & node.allowed[..., xp.maximum(place, 0)]
     return Projections(projection, kind, attribute, direction, weight, value, allowed)
+
+
+AxisGains: TypeAlias = tuple[Projections, AnyArray, AnyArray, AnyArray]
+"""Attributes as projections, gain and threshold of each, whether the node is pure."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AxisSplits(SplitFinder):
+    """Base of the finders that split on one attribute, compiled for a single node."""
+
+    may_be_oblique: ClassVar[bool] = False
+
+    @property
+    def max_attributes(self) -> int:
+        """See `SplitFinder`."""
+        return 1
+
+    @abstractmethod
+    def gains(self, node: Node) -> AxisGains:
+        """Gain and threshold of every attribute, and whether the node is pure."""
+
+    def __call__(self, node: Node) -> Split:
+        """Find the split of the attribute that gains most."""
+        axis, gain, threshold, pure = self.gains(node)
+        candidates = axis.candidates(gain, threshold)
+        best = namespace(gain).argmax(candidates.gain)
+        chance = namespace(gain).zeros((), node.x.dtype)
+        return split_of(candidates.take(best), node, pure=pure, chance_gain=chance)
 
 
 def roles_of(node: Node) -> Roles:

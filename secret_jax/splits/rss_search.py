@@ -44,12 +44,10 @@ from secret_jax.splits.directions import (
 from secret_jax.splits.discriminant import oriented
 from secret_jax.splits.interface import Node, Split
 from secret_jax.splits.scoring import (
-    Lines,
     NodeRows,
     SideModels,
     covariance_of,
     fit_sides,
-    measured,
     node_rows,
     quantiles,
     screen,
@@ -83,7 +81,6 @@ class _Prepared(NamedTuple):
     covariance: AnyArray  # (n_columns, n_columns) of z
     min_weight: AnyArray
     allowed: AnyArray  # (n_columns,), 1 where a direction may go, else 0
-    thresholded: AnyArray  # (n_plain,), columns of the first projections
     axis: Projections | None
     n_model: int
 
@@ -178,60 +175,44 @@ def _prepared(
         covariance=covariance_of(z, batch.weight),
         min_weight=batch.min_weight,
         allowed=combined.astype(z.dtype),
-        thresholded=roles_of(batch).thresholded,
         axis=axis,
         n_model=n_model,
     )
 
 
 def _scored(
-    lines: Lines,
+    projection: AnyArray,
     node: _Prepared,
     finder: RssSplits,
     weight: AnyArray | None = None,
+    along: AnyArray | None = None,
 ) -> tuple[AnyArray, AnyArray]:
     """Gain and threshold of the best cut along each direction, approximately.
 
-    ``weight``, where given, chooses the rows whose quantiles are tried.
+    ``weight``, where given, chooses the rows whose quantiles are tried; for ``along``
+    see `screen`.
     """
-    xp = namespace(lines.projection)
+    xp = namespace(projection)
     weight = node.rows.weight if weight is None else weight
-    cuts = quantiles(lines.projection, weight, finder.n_thresholds)
-    gain = screen(node.rows, lines, cuts, node.min_weight, n_model=node.n_model)
+    cuts = quantiles(projection, weight, finder.n_thresholds)
+    gain = screen(
+        node.rows,
+        projection,
+        cuts,
+        node.min_weight,
+        n_model=node.n_model,
+        along=along,
+    )
     best = xp.argmax(gain, axis=-1)
     return xp.max(gain, axis=-1), taken(cuts, best, best.ndim)
 
 
 def _axis_candidates(node: _Prepared, finder: RssSplits) -> Candidates:
     """Every attribute at its best threshold, by approximate gain."""
-    axis, xp = node.axis, namespace(node.z)
+    axis = node.axis
     assert axis is not None
-    # What the models see of a plain column is known, of others it is measured.
-    plain = xp.maximum(node.thresholded, 0)
-    n_plain = len(plain)
-    lines = Lines(
-        axis.projection[..., :n_plain, :],
-        xp.swapaxes(node.z, -1, -2)[..., plain, :],
-        _slopes(node.covariance, node)[..., plain, :],
-    )
-    if axis.projection.shape[-2] > n_plain:
-        value = axis.projection if axis.value is None else axis.value
-        more = measured(node.rows, value[..., n_plain:, :], n_model=node.n_model)
-        others = Lines(axis.projection[..., n_plain:, :], *more)
-        lines = Lines(
-            axis.projection,
-            *(
-                xp.concatenate(pair, axis=-2)
-                for pair in zip(lines[1:], others[1:], strict=True)
-            ),
-        )
-    return axis.candidates(*_scored(lines, node, finder, axis.weight))
-
-
-def _slopes(products: AnyArray, node: _Prepared) -> AnyArray:
-    """Slopes of the model coordinates, from covariances with the columns."""
-    xp = namespace(products)
-    return matmul(products, xp.swapaxes(node.back[..., : node.n_model, :], -1, -2))
+    gain, cuts = _scored(axis.projection, node, finder, axis.weight, axis.value)
+    return axis.candidates(gain, cuts)
 
 
 def _oblique(coordinates: AnyArray, node: _Prepared, finder: RssSplits) -> Candidates:
@@ -246,13 +227,8 @@ def _oblique(coordinates: AnyArray, node: _Prepared, finder: RssSplits) -> Candi
 def _along(direction: AnyArray, node: _Prepared, finder: RssSplits) -> Candidates:
     """Splits along directions in the standardised columns, by approximate gain."""
     xp = namespace(direction)
-    covariance = matmul(direction, node.covariance)
-    variance = xp.sum(covariance * direction, axis=-1)
-    unit = safe_divide(1.0, xp.sqrt(variance))[..., None]
-    direction, covariance = direction * unit, covariance * unit
     projection = matmul(direction, xp.swapaxes(node.z, -1, -2))
-    lines = Lines(projection, projection, _slopes(covariance, node))
-    gain, cuts = _scored(lines, node, finder)
+    gain, cuts = _scored(projection, node, finder)
     return Candidates(
         gain=gain,
         projection=projection,
@@ -364,20 +340,18 @@ def _hinges(
         state = _where(better, (new, new_models), (current, models))
         return state, better.any(axis=-1)
 
-    return improved(
-        finder.hinge_steps, step, node._replace(axis=None, thresholded=None), start
-    )[0]
+    return improved(finder.hinge_steps, step, node._replace(axis=None), start)[0]
 
 
 def _where(chosen: AnyArray, first: Any, second: Any) -> Any:
     return jax.tree.map(lambda a, b: where_each(chosen, a, b), first, second)
 
 
-def _merge(first: Any, second: Any, axis: int | None = None) -> Any:
+def _merge(first: Any, second: Any) -> Any:
     """Two lists of candidates, and what belongs to each of them, as one list."""
-    at = jax.tree.leaves(first)[0].ndim - 1 if axis is None else axis
+    n_axes = jax.tree.leaves(first)[0].ndim - 1
 
     def joined(a, b):
-        return namespace(a).concatenate([a, b], axis=at)
+        return namespace(a).concatenate([a, b], axis=n_axes)
 
     return jax.tree.map(joined, first, second)

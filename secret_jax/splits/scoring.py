@@ -257,45 +257,14 @@ def sums_over_rows(
     return jax.lax.fori_loop(0, (last + _TILE - 1) // _TILE, add, nothing)
 
 
-class Lines(NamedTuple):
-    """Directions to be cut, and what models see of them.
-
-    Attributes
-    ----------
-    projection : Array of shape (..., n_directions, n_rows)
-    unit : Array of shape (..., n_directions, n_rows)
-        What the models see of it, with mean zero and variance one in the node.
-    slope : Array of shape (..., n_directions, n_model)
-        Slope of each model coordinate on it.
-    """
-
-    projection: AnyArray
-    unit: AnyArray
-    slope: AnyArray
-
-
-def measured(
-    rows: NodeRows, along: Float[AnyArray, "... n_directions n_rows"], *, n_model: int
-) -> tuple[AnyArray, AnyArray]:
-    """What models see of any values of the rows: ``unit`` and ``slope`` of `Lines`."""
-    xp = namespace(along)
-    total = rows.total[..., :1]
-    mean = safe_divide(matvec(along, rows.weight), total)
-    centred = along - mean[..., None]
-    variance = safe_divide(matvec(centred**2, rows.weight), total)
-    unit = safe_divide(centred, xp.sqrt(variance)[..., None])
-    weighted = unit * rows.weight[..., None, :]
-    slope = matmul(weighted, rows.coordinates[..., :n_model])
-    return unit, safe_divide(slope, total[..., None])
-
-
 def screen(
     rows: NodeRows,
-    lines: Lines,
+    projection: Float[AnyArray, "... n_directions n_rows"],
     cuts: Float[AnyArray, "... n_directions n_cuts"],
     min_weight: Float[AnyArray, ...],
     *,
     n_model: int,
+    along: Float[AnyArray, "... n_directions n_rows"] | None = None,
 ) -> Float[AnyArray, "... n_directions n_cuts"]:
     r"""Approximate gains of many splits, from first moments of their sides.
 
@@ -316,29 +285,44 @@ def screen(
 
     Parameters
     ----------
+    projection : Array of shape (..., n_directions, n_rows)
     cuts : Array of shape (..., n_directions, n_cuts)
     min_weight : Array of shape (...)
         Least weight on each side.
+    along : Array of shape (..., n_directions, n_rows), optional
+        What the models see of each direction, if that is not the projection.
 
     Returns
     -------
     Array of shape (..., n_directions, n_cuts)
         Minus infinity where a side has too little weight.
     """
-    xp = namespace(cuts)
-    projection, unit, slope = lines
+    xp = namespace(projection)
+    total = rows.total[..., :1]
+    along = projection if along is None else along
+    mean = safe_divide(matvec(along, rows.weight), total)
+    centred = along - mean[..., None]
+    variance = safe_divide(matvec(centred**2, rows.weight), total)
+    unit = safe_divide(centred, xp.sqrt(variance)[..., None])
+    # Slope of each model coordinate on the direction.
+    weighted = unit * rows.weight[..., None, :]
+    slope = matmul(weighted, rows.coordinates[..., :n_model])
+    slope = safe_divide(slope, total[..., None])
     strength = xp.sum(slope**2, axis=-1)[..., None]
+
     n_outputs = rows.residual.shape[-1]
     # Where the products of a residual with [1, model coordinates] stand.
     starts = [c * (c + 1) // 2 for c in range(n_model + 1, n_model + 1 + n_outputs)]
-    places = [slice(0, 1), *(slice(start, start + 1 + n_model) for start in starts)]
-    columns = xp.concatenate([rows.products[..., place] for place in places], axis=-1)
-    sums, own_sums = sums_below(projection, cuts, rows.weight, columns, unit)
-    whole = xp.concatenate([rows.total[..., place] for place in places], axis=-1)
-    # A direction has mean zero and variance one in the node.
-    own_whole = whole[..., None, None, :1] * np.array([0.0, 1.0], np.float32)
+    places = [slice(start, start + 1 + n_model) for start in starts]
+    moments = [rows.products[..., place] for place in places]
+    columns = xp.concatenate([xp.ones_like(moments[0][..., :1]), *moments], axis=-1)
+    own = xp.stack([unit, unit**2], axis=-1)
+    sums, own_sums = sums_below(projection, cuts, rows.weight, columns, own)
+    whole = [rows.total[..., :1], *(rows.total[..., place] for place in places)]
+    whole = xp.concatenate(whole, axis=-1)[..., None, None, :]
+    own_whole = vecmat(rows.weight[..., None, :], own)[..., None, :]
     # Both sides of all splits in one batch: a program of half as many steps.
-    sums = xp.concatenate([sums, whole[..., None, None, :] - sums], axis=-2)
+    sums = xp.concatenate([sums, whole - sums], axis=-2)
     own_sums = xp.concatenate([own_sums, own_whole - own_sums], axis=-2)
 
     weight = xp.maximum(sums[..., 0], _ROUNDING)

@@ -53,13 +53,7 @@ class Wanted(NamedTuple):
         return (*self.targets, *([self.weight] if self.weight else []))
 
     def columns(self, names: Sequence[str], where: str, targets: bool) -> list[str]:
-        """Features, and targets and weight if ``targets``, among the columns there are.
-
-        Raises
-        ------
-        StreamError
-            If one is lacking.
-        """
+        """Choose the features, and the targets and weight if ``targets``, by name."""
         features = self.features
         if features is None:
             others = (name for name in names if name not in self.special)
@@ -174,21 +168,7 @@ def _concatenated(parts: list[np.ndarray]) -> np.ndarray:
 
 
 def as_batch(item: Any, wanted: Wanted, where: str, targets: bool = True) -> Batch:
-    """Convert an item of a reader to a batch.
-
-    Parameters
-    ----------
-    item : table, or tuple (X, y) or (X, y, sample_weight)
-        A table is a DataFrame of any kind, an Arrow table or record batch, or a dict of
-        columns.
-    targets : bool
-        False: only the features are read; targets are NaN.
-
-    Raises
-    ------
-    StreamError
-        If it is no such thing, or lacks a column.
-    """
+    """Convert a table, or a tuple (X, y[, sample_weight]), to a batch."""
     try:
         if isinstance(item, tuple | list):
             return _of_arrays(item, where)
@@ -330,13 +310,7 @@ def _kind_of(column: np.ndarray) -> str:
 
 
 def conformed(batch: Batch, layout: Layout) -> Batch:
-    """Reorder the columns of a batch to match the layout.
-
-    Raises
-    ------
-    StreamError
-        If it has other columns, or columns of other kinds.
-    """
+    """Reorder the columns of a batch to match the layout."""
     where = sentence(batch.marks[0][1])
     lacking = [name for name in layout.names if name not in batch.columns]
     extra = [name for name in batch.columns if name not in layout.names]

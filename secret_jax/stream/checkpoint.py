@@ -54,13 +54,7 @@ class Checkpoint:
         return self._folder is not None and monotonic() - self._last >= self._pause
 
     def load(self, name: str) -> Any:
-        """Load a saved state; None if there is none.
-
-        Raises
-        ------
-        StreamError
-            If it is that of another fit, or damaged.
-        """
+        """Load a saved state; None if there is none."""
         path = self._path(name)
         if path is None or not path.exists():
             return None
@@ -81,13 +75,7 @@ class Checkpoint:
         return state
 
     def save(self, name: str, state: Any) -> None:
-        """Save a state, replacing the last one of that name.
-
-        Raises
-        ------
-        OSError
-            If it cannot be written; the last one stays.
-        """
+        """Save a state, replacing the last one of that name."""
         path = self._path(name)
         if path is None:
             return

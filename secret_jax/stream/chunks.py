@@ -29,13 +29,7 @@ def chunks_of(
     *,
     targets: bool = True,
 ) -> Iterator[Batch]:
-    """Read the chunks of a source from a row on; a thread reads ahead.
-
-    Parameters
-    ----------
-    layout : Layout, optional
-        Layout that all batches must have; by default that of the first one.
-    """
+    """Read the chunks of a source from a row on; a thread reads ahead."""
     return _ahead(_chunks_of(source, start, layout, targets))
 
 

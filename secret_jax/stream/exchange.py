@@ -66,11 +66,7 @@ class JaxProcesses:
 def of_all(exchange: Exchange, work: Callable[[], _Value]) -> list[_Value]:
     """Run a piece of work and collect its results from all processes.
 
-    Raises
-    ------
-    StreamError
-        In all processes, if the rows of one of them cannot be used, so that none waits
-        in vain.
+    An error is raised in all of them, so that none waits in vain.
     """
     if exchange.n_processes == 1:
         return [work()]

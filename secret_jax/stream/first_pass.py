@@ -107,18 +107,7 @@ class FirstPass:
         self.digest = 1
 
     def add(self, chunk: Batch, enough: Callable[[int], int]) -> None:
-        """Add the rows of a chunk.
-
-        Parameters
-        ----------
-        enough : callable
-            Maps a number of rows to the size of their sample; its share never rises.
-
-        Raises
-        ------
-        StreamError
-            If a value cannot be used, or a column has too many categories.
-        """
+        """Add a chunk; ``enough(n)`` of n rows, a falling share, are a sample."""
         self.layout = self.layout or Layout.of(chunk)
         learner, targets, weight = self.learner, chunk.targets, chunk.weight
         with chunk.placing():
@@ -146,13 +135,8 @@ class FirstPass:
     def reduce(self, n_used: int, enough: Callable[[int], int], merged: bool) -> None:
         """Shrink the state to what the joint sample and sums of all processes need.
 
-        Parameters
-        ----------
-        n_used : int
-            Rows of all processes.
-        merged : bool
-            Whether a pool has made copies one row: then the share of the rows does not
-            say how many are wanted.
+        Where a pool has made copies one row, the share of the rows does not say how
+        many are wanted.
         """
         if self.layout is not None:
             self.learner.condense()
@@ -162,13 +146,7 @@ class FirstPass:
     def finished(
         self, loss: Loss, enough: Callable[[int], int]
     ) -> tuple[TableSchema, Rows]:
-        """Schema and sample of all rows that were added.
-
-        Parameters
-        ----------
-        loss : Loss
-            Targets are in its units.
-        """
+        """Schema and sample of all rows that were added."""
         learner, weights = self.learner, self.weights
         if not weights.n_rows:
             raise StreamError("The stream is empty: there is no row to fit.")
@@ -203,13 +181,7 @@ def digest_of(chunk: Batch, before: int) -> int:
 
 
 def together(parts: Sequence[FirstPass]) -> FirstPass:
-    """Merge the first passes of several processes, in their order.
-
-    Raises
-    ------
-    StreamError
-        If they have other columns, or columns of other kinds.
-    """
+    """Merge the first passes of several processes, in their order."""
     seen = [part for part in parts if part.layout is not None]
     if not seen:
         return parts[0]

@@ -45,18 +45,7 @@ class StreamOptions(NamedTuple):
 
 
 def fit_stream(plan: Plan, source: BatchSource, options: StreamOptions) -> FitResult:
-    """Fit a tree to the rows of a source, those of this process.
-
-    Returns
-    -------
-    FitResult
-        The same in every process.
-
-    Raises
-    ------
-    StreamError
-        If the rows cannot be used, with the place where.
-    """
+    """Fit a tree to the rows of a source, those of this process."""
     finished = fit_prepared(*prepare_stream(plan, source, options))
     _check_agreement(finished.tree, options.exchange)
     return finished
@@ -67,12 +56,7 @@ def prepare_stream(
 ) -> tuple[Plan, Prepared]:
     """Measure and sample the rows in a first pass, or take over one that was begun.
 
-    Returns
-    -------
-    plan : Plan
-        With the seed that the fit began with, in the first process: others may have
-        drawn others.
-    prepared : Prepared
+    The plan returned has the seed that the fit began with in the first process.
     """
     exchange, identity = options.exchange, source.identity
     checkpoint: list[Checkpoint] = []

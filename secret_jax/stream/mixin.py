@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from secret_jax.data.validation import fitted_names, restore_names
 from secret_jax.fit.pipeline import FitResult
 from secret_jax.fit.plan import Plan
 from secret_jax.runtime.devices import computing_on
@@ -59,19 +58,17 @@ class StreamMixin:
 
         The first pass measures the columns, learns their categories and takes a sample,
         which grows and prunes the tree; the second one gives its models, from all rows.
-        A block of rows and the sample are in memory. The tree is the one, to the bit,
-        that `fit` gives for the same rows in the same order.
+        The tree is the one, to the bit, that `fit` gives for the same rows.
 
         Parameters
         ----------
         source : path, dataset, tuple of arrays, iterable or callable
             A Parquet file or a folder of them (also of partitions named as in
-            ``year=2024/``), or a ``pyarrow.dataset.Dataset``. A tuple (X, y) or
-            (X, y, sample_weight) of arrays, such as those of
-            ``numpy.load(..., mmap_mode="r")``. Or what gives the same batches in the
-            same order every time that it is iterated over, or a function that returns
-            it; a batch is a DataFrame of any kind, an Arrow table, a dict of columns or
-            a tuple of arrays.
+            ``year=2024/``), or a ``pyarrow.dataset.Dataset``; a tuple (X, y) or
+            (X, y, sample_weight) of arrays, which may be mapped from disk; what gives
+            the same batches in the same order every time that it is iterated over, or a
+            function that returns it. A batch is a DataFrame of any kind, an Arrow
+            table, a dict of columns or a tuple of arrays.
         target : str or sequence of str, default="y"
             The column of the output, or several; of tuples of arrays the name.
         sample_weight : str, optional
@@ -83,9 +80,9 @@ class StreamMixin:
             would take (see ``max_split_samples``), but at most 524,288.
         checkpoint : path-like, optional
             A folder, made if need be. The same call after an interruption goes on from
-            what it holds, to the same model; when that is saved, remove the folder. A
-            call with other parameters, columns or rows is refused: files count as
-            others once they are written anew; of batches nothing is known unread.
+            what it holds, to the same model; a call with other parameters, columns or
+            rows is refused. It holds pickles: name a folder of your own, and remove it
+            when the model is saved.
         checkpoint_seconds : float, default=60
             Maximum time of a pass that may be lost.
         processes : bool, default=False
@@ -102,8 +99,8 @@ class StreamMixin:
         ------
         StreamError
             A ValueError. If the source cannot be read, or its rows not used: the
-            message says in which part file, batch and row. Also if a column has more
-            than 4096 categories, or the second pass finds other rows than the first.
+            message says in which part file, batch and row. Also if the second pass
+            finds other rows than the first.
         OSError
             If a checkpoint cannot be written; the last one stays whole.
         ImportError
@@ -111,15 +108,11 @@ class StreamMixin:
 
         Notes
         -----
-        What is read has the same columns of the same kinds throughout; types of numbers
-        may differ. Held-out rows, those that prune the tree, are chosen by a hash of
-        their content, and of rows with many copies some copies. With ``refine`` there
-        may be a third pass. The tree is that of `fit` with the same rows, to the bit if
-        the weights are whole numbers or none; others are scaled by their sum, which is
-        rounded differently where it is added up in parts. Of more rows than are
-        sampled, the median and the scale of the target, the units of absolute,
-        quantile and Huber losses, are those of the sample, and in `fit` those of all
-        rows: the trees differ a little.
+        All batches have the same columns of the same kinds; types of numbers may
+        differ. Of weights that are no whole numbers, and of more rows than are sampled
+        with an absolute, quantile or Huber loss, the tree differs a little from that of
+        `fit`: sums are rounded in parts, and the units of the loss are those of the
+        sample.
 
         Examples
         --------
@@ -143,11 +136,8 @@ class StreamMixin:
         plan = self._plan()
         exchange = JaxProcesses() if processes else Alone()
         sources: list[BatchSource] = []
-
-        def opening() -> None:
-            sources.append(opened(source, Wanted(targets, sample_weight, names)))
-
-        of_all(exchange, opening)
+        wanted = Wanted(targets, sample_weight, names)
+        of_all(exchange, lambda: sources.append(opened(source, wanted)))
         rows = sources[0]
         options = StreamOptions(
             target_names=targets,
@@ -157,20 +147,15 @@ class StreamMixin:
             parameters=self._setting(),
             exchange=exchange,
         )
-        names_before = fitted_names(self)  # pyright: ignore[reportArgumentType]
         with shown(self.verbose) as progress, one_thread_for_products():
             plan = replace(plan, progress=progress)
-            try:
-                with self._streaming(rows.n_rows):
-                    finished = fit_stream(plan, rows, options)
-                schema = finished.tree.schema
-                self.n_features_in_ = len(schema.input_names)
-                self.__dict__.pop("feature_names_in_", None)
-                if schema.named:
-                    self.feature_names_in_ = np.array(schema.input_names, object)
-            except BaseException:
-                restore_names(self, names_before)  # pyright: ignore[reportArgumentType]
-                raise
+            with self._streaming(rows.n_rows):
+                finished = fit_stream(plan, rows, options)
+            schema = finished.tree.schema
+            self.n_features_in_ = len(schema.input_names)
+            self.__dict__.pop("feature_names_in_", None)
+            if schema.named:
+                self.feature_names_in_ = np.array(schema.input_names, object)
             return self._finish(plan, finished, self._streaming(rows.n_rows))
 
     def predict_stream(

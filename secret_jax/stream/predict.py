@@ -23,21 +23,7 @@ def predict_stream(
     keep: tuple[str, ...],
     progress: Progress,
 ) -> int:
-    """Write the predictions of a tree for all rows of a source.
-
-    Parameters
-    ----------
-    out : path-like
-        Parquet; it appears when it is complete.
-    keep : tuple of str
-        Columns to write before the predictions.
-    progress : callable
-
-    Returns
-    -------
-    int
-        Number of rows predicted.
-    """
+    """Write the predictions of a tree for all rows of a source."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as parquet

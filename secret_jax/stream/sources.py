@@ -47,22 +47,7 @@ class BatchSource(Protocol):
 
 
 def opened(source: Any, wanted: Wanted, targets: bool = True) -> BatchSource:
-    """Open the source of batches that the user names.
-
-    Parameters
-    ----------
-    source : path, pyarrow dataset or table, tuple of arrays, iterable or callable
-        See ``SecretRegressor.fit_stream``.
-    targets : bool
-        False: there need be none, and an array X is a source as well.
-
-    Raises
-    ------
-    StreamError
-        If it is nothing that can be read twice.
-    ImportError
-        If pyarrow is needed and not there.
-    """
+    """Open the source that the user names; without ``targets`` also an array X."""
     if hasattr(source, "batches") and hasattr(source, "identity"):
         return source
     if isinstance(source, str | os.PathLike):

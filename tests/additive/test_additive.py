@@ -61,6 +61,9 @@ def test_curves_help_where_effects_add_up(rows, model):
     plain = TREE.fit(*rows)
     usual, error = (np.mean((m.predict(others) - truth) ** 2) for m in (plain, model))
     assert error < 0.5 * usual
+    copy = pickle.loads(pickle.dumps(model)).conformalize(others[::2], truth[::2])
+    low, high = copy.predict_interval(others[1::2], coverage=0.8)
+    assert 0.75 < np.mean((low <= truth[1::2]) & (truth[1::2] <= high)) < 0.85
     unseen = others[:3].assign(kind="never")
     with pytest.warns(UserWarning, match="never"):
         assert np.isfinite(model.predict(unseen)).all()

@@ -14,7 +14,7 @@ from secret_jax import (
     SecretRegressor,
 )
 from secret_jax.ensemble.distill import teacher_of
-from secret_jax.prune.cross_validation import parts_of
+from secret_jax.losses.numbers import SQUARED_ERROR
 from secret_jax.refine.distillation import Distillation, student_rows
 
 
@@ -58,8 +58,8 @@ def test_the_student_says_what_the_boosters_say(booster, tmp_path):
 
 def test_labels_at_the_rows_are_half_those_of_boosters_that_have_not_seen_them(booster):
     rows, boosted = booster._rows, booster._boosted
-    parts = parts_of(rows.weight, 2)
-    teacher = teacher_of(boosted, rows, parts)
+    parts = [np.isin(np.arange(rows.n_rows), part) for part in boosted.parts]
+    teacher = teacher_of(boosted, rows, parts, SQUARED_ERROR)
     schema = booster.ensemble_.schema
     learned = student_rows(rows, teacher.said, schema, Distillation(), teacher.unseen)
     n_rows = rows.n_rows

@@ -318,7 +318,7 @@ def test_gates_are_refused_where_shares_are_the_models(iris):
         "prune": "holdout",
         "leaf": ClassFrequencies(impurity="gini"),
     }
-    refused("cannot train gates by Brier", iris[0], iris[2], **options)
+    refused("not defined for Brier", iris[0], iris[2], **options)
 
 
 def test_weights_are_copies_of_rows(iris):

@@ -18,7 +18,7 @@ from secret_jax.cli.main import main
 
 QUICK = ("--splits", "cart", "--leaf", "constant", "--prune", "none")
 
-REPORT = ["errors.json", "report.html", "report.txt", "tree.png"]
+REPORT = ["errors.json", "report.html", "tree.png"]
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,7 @@ from secret_jax.estimators.regressor import SecretRegressor
 from secret_jax.runtime import programs
 from secret_jax.tree.file import load_model
 
-QUICK = ("--splits", "secret", "--oblique", "no")  # the least to compile
+QUICK = ("--splits", "cart", "--oblique", "no", "--leaf", "linear", "--distill", "no")
 COLUMNS = ["length", "width", "grade", "batch no"]
 
 
@@ -68,7 +68,8 @@ def table(folder: Path) -> Path:
 @pytest.fixture(scope="module")
 def model(folder: Path, table: Path) -> Path:
     path = folder / "table.model"
-    arguments = ["fit", table, "cost", "--out", path, *QUICK]
+    report = ("--report", folder / "report")
+    arguments = ["fit", table, "cost", "--out", path, *report, *QUICK]
     assert main([str(a) for a in arguments]) == 0
     return path
 
@@ -85,19 +86,6 @@ def run(capsys: pytest.CaptureFixture[str]):
     return call
 
 
-def process(*arguments: object, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run a command as a process of its own, in a folder."""
-    source = str(Path(fit_module.__file__).parents[2])
-    return subprocess.run(
-        [sys.executable, "-m", "secret_jax.cli.main", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        cwd=folder,
-        env=os.environ | {"PYTHONPATH": source, "XDG_CACHE_HOME": str(folder / "kept")},
-        timeout=300,
-    )
-
-
 def reference_predictions(model: Path, table: Path) -> np.ndarray:
     frame = pd.read_csv(table, dtype={"grade": str})
     return load_model(model, SecretRegressor).predict(frame[COLUMNS])
@@ -112,44 +100,10 @@ def read_predictions(text: str) -> np.ndarray:
 # As a process
 
 
-def test_fit_predict_show_as_processes(tmp_path):
-    make_table().to_csv(tmp_path / "my table.csv", index=False)
-    fit = process(
-        *("fit", "my table.csv", "cost"),
-        *("--out", "cost.model", "--report", "report/new"),
-        *QUICK,
-        folder=tmp_path,
-    )
-    assert fit.returncode == 0, fit.stderr
-    assert "SECRET tree" in fit.stdout
-    assert "ordinary least squares" in fit.stdout
-    assert "reading my table.csv" in fit.stderr
-    assert "reading" not in fit.stdout
-
-    predict = process("predict", "cost.model", "my table.csv", folder=tmp_path)
-    assert predict.returncode == 0, predict.stderr
-    expected = reference_predictions(tmp_path / "cost.model", tmp_path / "my table.csv")
-    assert read_predictions(predict.stdout) == pytest.approx(expected, rel=1e-6)
-    show = process("show", "cost.model", "--plot", "tree.svg", folder=tmp_path)
-    assert show.returncode == 0, show.stderr
-    assert show.stdout.strip() in fit.stdout
-    assert "<svg" in (tmp_path / "tree.svg").read_text()
-
-
-def test_a_failure_is_one_line_and_no_traceback(tmp_path):
-    done = process("fit", "nothing.csv", "y", folder=tmp_path)
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert done.stderr.splitlines() == [
-        "reading nothing.csv",
-        "secret-jax: error: there is no file 'nothing.csv'",
-    ]
-
-
 def test_a_reader_that_stops_reading_is_no_failure(model):
     source = str(Path(fit_module.__file__).parents[2])
     with subprocess.Popen(
-        [sys.executable, "-m", "secret_jax.cli.main", "show", str(model)],
+        [sys.executable, "-m", "secret_jax", "show", str(model)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=os.environ | {"PYTHONPATH": source},
@@ -184,11 +138,8 @@ def test_help_does_not_wait_for_jax():
 # fit
 
 
-def test_fit_finds_the_kink_that_least_squares_misses(run, table, tmp_path):
-    report = tmp_path / "report"
-    code, out, err = run("fit", table, "cost", "--report", report, *QUICK)
-    assert code == 0
-    assert "fitting models" in err
+def test_fit_finds_the_kink_that_least_squares_misses(table, model):
+    report = model.with_name("report")
     content = json.loads((report / "errors.json").read_text())
     scores = content["errors"]
     straight = scores["ordinary least squares"]
@@ -197,7 +148,6 @@ def test_fit_finds_the_kink_that_least_squares_misses(run, table, tmp_path):
     assert scores["CART (scikit-learn)"]["mse"] < 0.2 * straight["mse"]
     assert (content["n_training"], content["n_test"]) == (240, 60)
     assert content["parameters"]["random_state"] == 0
-    assert out.strip() in (report / "report.txt").read_text()
     assert (report / "tree.png").read_bytes().startswith(b"\x89PNG")
     page = (report / "report.html").read_text(encoding="utf-8")
     assert f"<title>cost from {Path(table).name}</title>" in page
@@ -205,11 +155,8 @@ def test_fit_finds_the_kink_that_least_squares_misses(run, table, tmp_path):
     assert f"<b>{scores['SECRET tree']['rmse']:.3g} ± " in page
 
 
-def test_errors_are_those_of_the_saved_model_on_rows_it_never_saw(
-    run, table, model, tmp_path
-):
-    run("fit", table, "cost", "--report", tmp_path, *QUICK)
-    content = json.loads((tmp_path / "errors.json").read_text())
+def test_errors_are_those_of_the_saved_model_on_rows_it_never_saw(table, model):
+    content = json.loads((model.with_name("report") / "errors.json").read_text())
     frame = pd.read_csv(table)
     held_out = np.random.default_rng(0).permutation(len(frame))[:60]
     residual = (reference_predictions(model, table) - frame["cost"])[held_out]
@@ -318,7 +265,7 @@ def test_presets_can_be_changed_one_by_one(run, table, tmp_path):
     assert found.get_params() == expected.get_params()
 
 
-@pytest.mark.parametrize("kind", ["semicolons", "tabs", "parquet", "byte order mark"])
+@pytest.mark.parametrize("kind", ["semicolons", "parquet"])
 def test_other_files_with_the_same_table_give_the_same_tree(
     run, table, model, tmp_path, kind
 ):
@@ -326,8 +273,7 @@ def test_other_files_with_the_same_table_give_the_same_tree(
     if kind == "parquet":
         frame.to_parquet(path)
     else:
-        separator = {"semicolons": ";", "tabs": "\t"}.get(kind, ",")
-        frame.to_csv(path, sep=separator, index=False, encoding="utf-8-sig")
+        frame.to_csv(path, sep=";", index=False, encoding="utf-8-sig")
     expected = run("show", model)[1].strip()
     assert expected in run("fit", path, "cost", *QUICK)[1]
 
@@ -600,14 +546,3 @@ def test_progress_in_a_pipe_is_a_line_for_a_stage(run, table):
     assert "\r" not in err
     stages = [line[6:] for line in err.splitlines() if line.startswith("00:0")]
     assert stages[:3] == ["reading the columns", "growing 11 trees", "fitting models"]
-
-
-def test_the_package_is_the_command_line_too():
-    done = subprocess.run(
-        [sys.executable, "-m", "secret_jax", "--version"],
-        capture_output=True,
-        text=True,
-        cwd=Path(fit_module.__file__).parents[2],
-        check=True,
-    )
-    assert done.stdout.startswith("secret-jax ")

@@ -15,7 +15,7 @@ import pytest
 from secret_jax import SecretRegressor
 from secret_jax.cli.main import main
 
-QUICK = ("--splits", "secret", "--oblique", "no", "--leaf", "linear")
+QUICK = ("--splits", "cart", "--oblique", "no", "--leaf", "linear", "--distill", "no")
 N = 300
 # What the model calls the columns that have a unit in the file.
 UNITS = {"weight": "weight (kg)", "cost": "cost ($)"}
@@ -258,7 +258,7 @@ def test_a_model_from_python_says_itself_how_files_are_read(run, tmp_path):
     frame = plain_table().drop(columns="id")
     X = frame.drop(columns="cost").assign(new=frame["weight"] > 50)
     fitted = SecretRegressor(
-        oblique=False, splits="secret", leaf="linear", random_state=0
+        oblique=False, splits="cart", leaf="linear", prune=None
     ).fit(X, frame["cost"])
     fitted.save(tmp_path / "python.model")
     X.to_csv(tmp_path / "rows.csv", index=False)

@@ -78,7 +78,7 @@ def test_the_order_of_the_rows_does_not_matter_and_the_seed_does(rng, rows_of):
 
 
 @pytest.mark.parametrize("rows_of", [host_rows, device_rows])
-@pytest.mark.parametrize("n_distinct", [1, 3, 40, 400])
+@pytest.mark.parametrize("n_distinct", [1, 400])
 def test_copies_of_few_rows_are_dealt(rng, n_distinct, rows_of):
     times = 8000 // n_distinct
     distinct = rng.normal(size=(n_distinct, 2)).astype(np.float32)
@@ -91,9 +91,16 @@ def test_copies_of_few_rows_are_dealt(rng, n_distinct, rows_of):
     assert found.weight.sum() == pytest.approx(times * n_distinct)
 
 
-@pytest.mark.parametrize("n_outputs", [1, 2])
-@pytest.mark.parametrize("n_wanted", [1500, 7000, 100_000])
-@pytest.mark.parametrize("kind", ["float32", "int32", "copies"])
+@pytest.mark.parametrize(
+    ("kind", "n_wanted", "n_outputs"),
+    [
+        ("float32", 1500, 1),
+        ("int32", 1500, 2),
+        ("float32", 7000, 2),
+        ("copies", 1500, 1),
+        ("copies", 100_000, 2),
+    ],
+)
 def test_one_sample_on_the_host_and_on_a_device(rng, kind, n_wanted, n_outputs):
     n_rows = 6000
     x = rng.normal([0, 1e4, -3], [1, 1, 1e-3], (n_rows, 3)).astype(np.float32)
@@ -205,8 +212,9 @@ def test_some_of_the_rows_are_read_as_all_are(rng):
 
 def test_many_copies_of_few_rows_give_the_tree_of_weights():
     X, y = make_fried(300, random_state=0)
-    copies = SecretRegressor(**SMALL).fit(np.repeat(X, 10, axis=0), np.repeat(y, 10))
-    weighted = SecretRegressor(**SMALL).fit(X, y, np.full(300, 10))
+    options = SMALL | {"oblique": False}
+    copies = SecretRegressor(**options).fit(np.repeat(X, 10, axis=0), np.repeat(y, 10))
+    weighted = SecretRegressor(**options).fit(X, y, np.full(300, 10))
     np.testing.assert_allclose(copies.predict(X), weighted.predict(X), rtol=1e-6)
 
 

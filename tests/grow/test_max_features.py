@@ -125,7 +125,7 @@ def test_what_belongs_to_a_column_is_drawn_with_it():
 
     level = Level.of(roots, Places.of(rows, roots), schema)
     with pytest.raises(StopIteration):
-        AttributeDraw(Recorder(), schema, 1).find(level, lambda weight: None)
+        AttributeDraw(Recorder(), schema, 1).find(level)
     inputs = np.array([*schema.input_columns, *schema.discrete])
     for which, mask in enumerate(seen[0]):
         (column,) = np.unique(inputs[mask])

@@ -13,7 +13,6 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.collections import PathCollection
 from matplotlib.colors import to_hex
 from matplotlib.patches import FancyBboxPatch, Rectangle
 from matplotlib.text import Text
@@ -33,7 +32,6 @@ from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.plot.picture import Picture
 from secret_jax.inspect.views import as_view, view_of
 from secret_jax.inspect.words import model_equation
-from secret_jax.tree.routing import apply
 
 LONG = [f"an occupation of {letter * 12}" for letter in "abcdefghi"]
 SIX = ["Con", "Head", "Tabl", "Veh", "WinF", "WinNF"]
@@ -130,7 +128,7 @@ def test_one_class_is_read_against_the_others():
     np.testing.assert_array_equal(found, y == "Veh")
 
 
-@pytest.mark.parametrize("names", [["no", "yes"], SIX, LONG])
+@pytest.mark.parametrize("names", [["no", "yes"], LONG])
 def test_every_box_has_a_bar_of_its_shares(names):
     model = fitted(names)
     ax = model.plot_tree().ax
@@ -290,7 +288,8 @@ def test_categories_stand_beside_each_other(names):
 
 
 def test_categories_that_are_not_drawn_are_counted(monkeypatch):
-    monkeypatch.setattr("secret_jax.inspect.plot.categories._MOST_CATEGORIES", 2)
+    for module in ("partition", "slices"):
+        monkeypatch.setattr(f"secret_jax.inspect.plot.{module}.MOST_CATEGORIES", 2)
     model = fitted(["no", "yes"])
     X, y = rows_of(model)
     X["sex"] = np.resize(["M", "M", "I", "I", "F"], len(X))
@@ -305,39 +304,6 @@ def test_categories_that_are_not_drawn_are_counted(monkeypatch):
     assert "the first sex: 2 of 3 categories" in without
     assert often == ["I", "M"]
     assert "the most frequent sex: 2 of 3 categories" in among
-
-
-def test_numbers_of_categories_are_marks():
-    tree, columns = random_tree(3, 6), random_rows(0, 60)
-    model = SecretRegressor()
-    model.tree_, model.n_features_in_ = tree, len(NAMES)
-    model.feature_names_in_ = np.array(NAMES, object)
-    X = pd.DataFrame(dict(zip(NAMES, columns, strict=True)))
-    held = {name: X[name].iloc[0] for name in NAMES if name != "place"}
-    ax = model.plot_partition("place", at=held, data=(X, np.zeros(60))).ax
-    marks = ax.collections[-1].get_segments()
-    rows = pd.DataFrame([held | {"place": town} for town in TOWNS])[list(NAMES)]
-    np.testing.assert_allclose([m[0][1] for m in marks], model.predict(rows), rtol=1e-5)
-
-
-def test_rows_of_other_leaves_are_faint():
-    tree, columns = random_tree(3, 10), random_rows(0, 80)
-    model = SecretRegressor()
-    model.tree_ = tree
-    X = pd.DataFrame(dict(zip(NAMES, columns, strict=True)))
-    ax = model.plot_partition("length", "age", data=(X, np.zeros(80))).ax
-    held = X.median(numeric_only=True).to_dict() | {
-        name: X[name].mode()[0] for name in ("sex", "place")
-    }
-    there = X.assign(**{k: v for k, v in held.items() if k not in ("length", "age")})
-    elsewhere = apply(tree, encode([there[n].to_numpy() for n in NAMES])) != apply(
-        tree, encode(columns)
-    )
-    assert 0 < elsewhere.mean() < 1
-    (points,) = [c for c in ax.collections if isinstance(c, PathCollection)]
-    faint = np.asarray(points.get_alpha()) < 1
-    assert faint.mean() == pytest.approx(elsewhere.mean(), abs=0.05)
-    assert "of the rows reach another leaf" in ax.get_title(loc="left")
 
 
 def test_every_function_that_draws_gives_a_picture(tmp_path):
@@ -361,19 +327,6 @@ def test_every_function_that_draws_gives_a_picture(tmp_path):
     assert (drawn.figure, drawn.axes) == (figure, (axes[1],))
     drawn.savefig(tmp_path / "bars.png")
     assert (tmp_path / "bars.png").stat().st_size > 0
-
-
-def test_bars_of_importances_are_the_largest_shares():
-    model = fitted(["no", "yes"])
-    model.tree_ = replace(
-        model.tree_, train_error=0.3 / (2.0 + model.tree_.depth[:, None])
-    )
-    shares = model.feature_importances_
-    ax = model.plot_importances(max_columns=3).ax
-    widths = [bar.get_width() for bar in ax.patches]
-    np.testing.assert_allclose(widths, 100 * np.sort(shares)[::-1][:3])
-    largest = NAMES[int(shares.argmax())]
-    assert ax.get_yticklabels()[0].get_text() == largest
 
 
 def test_figures_of_classes_are_those_of_scikit_learn(rng):

@@ -16,7 +16,6 @@ from random_trees import NAMES, random_rows, random_tree, with_gates
 from secret_jax import SecretRegressor
 from secret_jax.data import encoding
 from secret_jax.data.rows import Table
-from secret_jax.datasets import load
 from secret_jax.inspect.code.export import export_code
 from secret_jax.tree.routing import apply, predict
 from secret_jax.tree.structure import SplitKind, Tree
@@ -116,29 +115,6 @@ def test_long_chains_and_large_trees_compile():
     assert len(export_code(soft, "sql")) < 10 * len(export_code(tree, "sql"))
 
 
-def test_fitted_trees_with_categories():
-    X, y = shop(128)
-    model = SecretRegressor(random_state=0, prune=None, indicators=True)
-    tree = model.fit(X, y).tree_
-    assert tree.n_leaves > 1
-    assert tree.schema.indicators
-    for made in (tree, with_gates(tree)):
-        expected = predicted(made, X)
-        for run in (by_python, by_sql):
-            assert_predicts(run(made, X), expected, made)
-
-
-@pytest.mark.data
-def test_abalone(data_home):
-    data = load("abalone", data_home)
-    X, y = data.X, data.y
-    model = SecretRegressor(random_state=0, prune=None, max_leaf_nodes=12)
-    model.set_params(categorical_features=data.discrete).fit(X, y)
-    expected = model.predict(X)
-    for run in (by_python, by_sql):
-        assert_predicts(run(model.tree_, X), expected, model.tree_)
-
-
 def test_precision_shortens_and_hardly_changes():
     tree = random_tree(3, 8, kinds=(SplitKind.DISCRETE,))
     frame = random_frame(3)
@@ -153,40 +129,28 @@ def test_precision_shortens_and_hardly_changes():
     assert deviations[0] < 0.1 * tree.schema.target_scale
 
 
-def test_names_that_mean_something_in_python_or_sql():
-    awkward = ("class", "min", 'a "quoted"', "share_1", "x-y", "x_y", "left_0")
-    tree = random_tree(5, 12)
-    odd = dataclasses.replace(tree.schema, names=awkward)
-    frame = random_frame(5)
-    expected = predicted(tree, frame)
-    renamed = frame.set_axis(list(awkward), axis=1)
-    for made in (tree, with_gates(tree)):
-        expected = predicted(made, frame)
-        made = dataclasses.replace(made, schema=odd)
-        for run in (by_python, by_sql):
-            assert_predicts(run(made, renamed), expected, made)
-
-
 # Equal in the form in which Python reads names; no letters; what the code itself uses.
 STRANGE_NAMES = {
     "one name": ("\u00b5", "b", "\u03bc", "\ufb01", "fi", "e\u0301", "\u00e9"),
     "no names": ("area m²", "CO₂", "½ share", "2nd", "", "²", "\u2118\u00b7"),
     "helpers": ("gate", "clip", "missing", "number", "float", "exp", "total"),
     "more helpers": ("row", "columns", "max", "x_missing", "x", "predict", "None"),
+    "syntax": ("class", "min", 'a "quoted"', "tree_1", "x-y", "x_y", "left_0"),
+    "of the query": ("leaf", "value", "tree_leaf", "tree_", "a + -b", "it's", "y"),
 }
 
 
 @pytest.mark.parametrize("names", STRANGE_NAMES)
-def test_any_name_of_a_column_and_of_the_function(names):
+def test_any_name_of_a_column(names):
     tree, frame = random_tree(5, 12), random_frame(5)
-    renamed = frame.set_axis(list(STRANGE_NAMES[names]), axis=1)
-    renamed.iloc[::5, [0, 2, 4]] = np.nan
     frame.iloc[::5, [0, 2, 4]] = np.nan
+    renamed = frame.set_axis(list(STRANGE_NAMES[names]), axis=1)
     for made in (tree, with_gates(tree)):
         expected = predicted(made, frame)
         schema = dataclasses.replace(made.schema, names=STRANGE_NAMES[names])
         made = dataclasses.replace(made, schema=schema)
-        assert_predicts(by_python(made, renamed), expected, made)
+        for run in (by_python, by_sql) if "" not in renamed else (by_python,):
+            assert_predicts(run(made, renamed), expected, made)
 
 
 def test_keyword_arguments_and_the_name_of_the_function():
@@ -210,17 +174,6 @@ def test_a_sum_is_written_once_however_it_is_clipped():
     )
     for column in ('"a"', '"b"'):
         assert clipped.count(column) == free.count(column) > 0
-
-
-def test_columns_may_have_the_names_that_the_query_makes():
-    tree = random_tree(5, 12)
-    names = ("leaf", "value", "leaves", "sums", "tree_leaf", "x", "y")
-    odd = dataclasses.replace(tree.schema, names=names)
-    frame = random_frame(5)
-    found = by_sql(
-        dataclasses.replace(tree, schema=odd), frame.set_axis(list(names), axis=1)
-    )
-    np.testing.assert_allclose(found, predicted(tree, frame), atol=1e-4)
 
 
 def test_categories_of_all_plain_kinds():
@@ -269,26 +222,28 @@ def test_categories_without_a_literal_are_named():
 
 
 @pytest.mark.parametrize("missing_values", ["learn", "mean"])
-@pytest.mark.parametrize("gates", [False, True])
-def test_missing_values_go_where_predict_sends_them(missing_values, gates):
+def test_missing_values_go_where_predict_sends_them(missing_values):
     rng = np.random.default_rng(3)
     X, y = shop(256)
     X["width"] = X["width"].mask(rng.random(256) < 0.25)
     X["colour"] = X["colour"].mask(rng.random(256) < 0.2)
     y = y + 6 * X["width"].isna() - 4 * X["colour"].isna()
     model = SecretRegressor(
-        random_state=0, prune=None, missing_values=missing_values, indicators=True
+        random_state=0,
+        oblique=False,
+        prune=None,
+        max_leaf_nodes=6,
+        missing_values=missing_values,
+        indicators=True,
     )
     tree = model.fit(X, y).tree_
     assert tree.n_leaves > 2
-    if gates:
-        tree = with_gates(tree, hard_share=0.0)
+    assert tree.schema.indicators
     X.loc[:20, "height"] = np.nan  # had none in training
-    expected = predicted(tree, X)
-    for run in (by_python, by_sql):
-        assert_predicts(run(tree, X), expected, tree)
+    for made in (tree, with_gates(tree, hard_share=0.0)):
+        expected = predicted(made, X)
+        for run in (by_python, by_sql):
+            assert_predicts(run(made, X), expected, made)
     why = model.explain(X)
     np.testing.assert_allclose(why.prediction, model.predict(X), atol=1e-4 * y.std())
     assert "missing" in why.row_text(int(np.argmax(X["width"].isna())))
-    assert model.feature_importances_.sum() == pytest.approx(1)
-    model.plot_partition("width", "height", data=(X, y), resolution=20)

@@ -11,7 +11,6 @@ import pytest
 from matplotlib.colors import to_rgb
 from random_trees import random_tree
 
-from secret_jax import SecretRegressor
 from secret_jax.inspect.dot import export_dot
 from secret_jax.inspect.views import as_view
 from secret_jax.inspect.words import model_equation, split_sentence
@@ -104,22 +103,6 @@ def test_quotes_backslashes_and_line_breaks_in_names_are_kept_apart():
     assert defaults["graph"]["label"].startswith('y": 6 leaves')
     words = split_sentence(replace(tree, schema=schema), 0)
     assert in_one_line(boxes[0]["label"]) == f"[0] {words}"
-
-
-def test_long_sums_and_lists_are_shortened():
-    tree = random_tree(2, 12)
-    boxes, *_ = parse(export_dot(tree, max_terms=1, max_categories=1))
-    leaf = int(np.flatnonzero(tree.is_leaf)[0])
-    words = model_equation(tree, leaf, max_terms=1)
-    assert words.endswith(" (mean of 3 smaller terms)")
-    assert in_one_line(boxes[leaf]["label"]) == f"[{leaf}] {words}"
-
-
-def test_the_estimator_writes_it(rng):
-    X = rng.normal(size=(200, 2))
-    model = SecretRegressor(random_state=0).fit(X, np.abs(X[:, 0]))
-    boxes, *_ = parse(model.export_dot(max_depth=2))
-    assert "200 rows (100 %)" in boxes[0]["label"]
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from handmade import LEAF, build_tree
-from random_trees import encode, random_rows, random_tree, with_gates
-from test_text import predict_by_text
+from random_trees import random_tree, with_gates
 
 from secret_jax.data.columns import read_columns
 from secret_jax.data.encoding import encode as encode_with
@@ -19,7 +18,6 @@ from secret_jax.data.roles import ColumnOptions
 from secret_jax.inspect.coefficients import CENTER, coefficients
 from secret_jax.inspect.cost import reading_cost
 from secret_jax.inspect.equations import model_in_original_units
-from secret_jax.inspect.printing import number
 from secret_jax.inspect.rounding import printed_model
 from secret_jax.inspect.text import export_text
 from secret_jax.inspect.words import model_equation
@@ -139,12 +137,6 @@ def test_effects_are_what_one_standard_deviation_in_the_node_moves():
     assert merged.effect == pytest.approx(30 * inside.std(ddof=0), rel=1e-3)
 
 
-def test_thousands_are_set_apart_from_ten_thousand_on():
-    found = [number(v) for v in (1999.0, 9999.5, 10000.0, -1234567.25, 0.5, 1e14)]
-    expected = ["1999", "9999.5", "10,000", "-1,234,567.25", "0.5"]
-    assert found == [*expected, "100,000,000,000,000"]
-
-
 _NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?(?!\w)")
 
 
@@ -237,11 +229,3 @@ def test_coefficients_of_all_leaves_or_of_one_node():
     with pytest.raises(ValueError, match="Node 99 does not exist"):
         coefficients(tree, 99)
     assert table["standard_error"].isna().all()
-
-
-def test_centred_columns_of_random_trees_are_read_as_they_predict():
-    tree, columns = random_tree(7, 8, kinds=(SplitKind.DISCRETE,)), random_rows(7, 200)
-    text = export_text(tree, precision=16, max_categories=None)
-    assert "(shell weight - 1990)" in text
-    expected = predict(tree, encode(columns))
-    np.testing.assert_allclose(predict_by_text(text, columns), expected, atol=1e-4)

@@ -105,20 +105,6 @@ def test_a_soft_tree_mixes_the_terms_of_its_leaves():
     np.testing.assert_allclose(why.share, np.maximum(left, 1 - left), atol=1e-6)
 
 
-def test_a_column_that_nothing_asks_for_contributes_nothing():
-    tree = build_tree(BUSHY, seed=1)
-    axis = ~tree.is_leaf
-    tree = dataclasses.replace(
-        tree,
-        kind=np.where(axis, SplitKind.AXIS, 0).astype(np.int32),
-        attribute=np.where(axis, 0, -1).astype(np.int32),
-        direction=np.where(axis[:, None], np.float32([1, 0]), np.float32(0)),
-    )
-    contributions = explained(tree, rows()).contributions
-    assert not contributions[:, [0, 2]].any()
-    assert contributions[:, 1].any()
-
-
 def test_paths_tell_the_tightest_bounds_once():
     links = [(1, 2), (3, 4), (-1, -1), (-1, -1), (5, 6), (-1, -1), (-1, -1)]
     tree = build_tree(links, seed=0)
@@ -146,8 +132,6 @@ def test_the_estimator_explains_a_data_frame(shop_model):
     model, X, y = shop_model
     why = model.explain(X)
     np.testing.assert_allclose(why.prediction, model.predict(X), atol=1e-5 * y.std())
-    assert len(why) == len(X)
-    assert why.names == tuple(X)
     assert why.values[5].tolist() == X.iloc[5].tolist()
     text = str(why)
     assert text.startswith(f"row 0: price = {why.prediction[0]:.3f}")
@@ -155,13 +139,7 @@ def test_the_estimator_explains_a_data_frame(shop_model):
     assert f"... {len(X) - 5} more rows" in text
     turned = model.explain(X[["height", "colour", "width"]])
     assert np.array_equal(turned.contributions, why.contributions)
-    assert turned.values.tolist() == why.values.tolist()
-
-
-def test_the_printed_figures_add_up(shop_model):
-    model, X, _ = shop_model
-    why = model.explain(X[:20])
-    for row in range(20):
+    for row in range(5):
         head, _, *terms = why.row_text(row).splitlines()
         total = sum(float(line.split()[0]) for line in terms)
         printed = float(head.rsplit("=", 1)[1])

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-
 import narwhals as nw
 import numpy as np
 import pytest
 from random_trees import encode, random_rows, random_tree
 
-from secret_jax import SecretRegressor
 from secret_jax.inspect.frame import BACKENDS, to_dataframe
 from secret_jax.inspect.words import model_equation, split_sentence
 from secret_jax.tree.routing import apply
@@ -37,17 +34,6 @@ def test_all_libraries_hold_the_same_table(backend):
             assert [v for v in held if isinstance(v, int | str)] == [
                 v for v in values if v is not None
             ]
-
-
-def test_a_single_leaf_has_columns_of_the_same_types():
-    for backend in BACKENDS:
-        small, large = (
-            nw.from_native(to_dataframe(random_tree(1, n), backend=backend))
-            for n in (1, 8)
-        )
-        assert small.schema == large.schema
-        assert small.schema["split"] == nw.String
-        assert small.schema["threshold"] == nw.Float64
 
 
 def test_following_the_table_is_following_the_tree():
@@ -103,15 +89,6 @@ def test_words_are_those_of_the_text_and_numbers_are_in_units_of_the_target():
     np.testing.assert_allclose(table["high"], tree.schema.restore_target(high))
 
 
-def test_the_estimator_gives_its_table(rng):
-    X = rng.normal(size=(200, 2))
-    model = SecretRegressor(random_state=0).fit(X, np.abs(X[:, 0]))
-    frame = model.to_dataframe(backend="pandas")
-    assert len(frame) == model.tree_.n_nodes
-    assert (frame["kind"] == "leaf").sum() == model.n_leaves_
-    assert frame["rows"][0] == 200
-
-
 def test_what_is_not_there_is_named(monkeypatch):
     tree = random_tree(0, 2)
     with pytest.raises(ValueError, match="backend is 'excel'; choose 'pandas'"):
@@ -124,15 +101,3 @@ def test_what_is_not_there_is_named(monkeypatch):
         to_dataframe(tree, backend="polars")
     with pytest.raises(ImportError, match="needs pandas, polars or pyarrow"):
         to_dataframe(tree)
-
-
-def test_the_first_library_that_is_installed_is_taken(monkeypatch):
-    tree = random_tree(0, 2)
-    frame = nw.from_native(to_dataframe(tree))
-    assert frame.implementation.value == BACKENDS[0]
-    monkeypatch.setattr(
-        "secret_jax.inspect.frame.importlib.util.find_spec",
-        lambda name: sys if name == "polars" else None,
-    )
-    frame = nw.from_native(to_dataframe(tree))
-    assert frame.implementation.value == "polars"

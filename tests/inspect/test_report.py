@@ -17,16 +17,12 @@ from random_trees import NAMES, encode, random_rows, random_tree, with_gates
 from sklearn import config_context
 
 from secret_jax import SecretRegressor
-from secret_jax.data import encoding
 from secret_jax.inspect.explain import explain_rows
-from secret_jax.inspect.report.drawing import histogram, ticks
-from secret_jax.inspect.report.held_out import (
-    HeldOut,
-    error_and_uncertainty,
-    errors_by_size,
-)
+from secret_jax.inspect.report.drawing import fit_chart, residual_chart, ticks
+from secret_jax.inspect.report.held_out import HeldOut
 from secret_jax.inspect.report.nodes import shown_nodes
-from secret_jax.inspect.report.page import report_page, tree_fragment
+from secret_jax.inspect.report.numbers import NumberParts, figures_of
+from secret_jax.inspect.report.page import to_html, tree_fragment
 from secret_jax.inspect.report.ways import example_ways
 from secret_jax.inspect.views import view_of
 from secret_jax.tree.routing import apply, predict
@@ -72,11 +68,12 @@ class Reader(HTMLParser):
         return [attrs["id"] for _, attrs in self.tags if "id" in attrs]
 
 
-def held_out(tree, n_rows: int = 200) -> HeldOut:
+def held_out(tree, n_rows: int = 200) -> tuple[pd.DataFrame, np.ndarray]:
+    """Rows under the tree's names, and targets with noise."""
     columns = random_rows(5, n_rows)
-    table = encode(columns)
     noise = np.random.default_rng(0).normal(0, 0.5, n_rows)
-    return HeldOut.of(tree, table, columns, predict(tree, table) + noise)
+    y = predict(tree, encode(columns)) + noise
+    return pd.DataFrame(dict(zip(tree.schema.names, columns, strict=True))), y
 
 
 def renamed(tree, target: str, column: str, category: str):
@@ -89,6 +86,12 @@ def renamed(tree, target: str, column: str, category: str):
     return dataclasses.replace(tree, schema=schema)
 
 
+def with_strange_names(X: pd.DataFrame, tree) -> pd.DataFrame:
+    """Rows for a renamed tree."""
+    X = X.replace({"sex": {"F": _SCRIPT}, "place": {"town0": _SCRIPT}})
+    return X.set_axis(list(tree.schema.names), axis=1)
+
+
 @pytest.fixture(scope="module")
 def tree():
     return random_tree(4, 8)
@@ -98,7 +101,7 @@ def tree():
 @pytest.mark.parametrize("with_rows", [False, True])
 def test_every_node_is_on_the_page_once(n_leaves, with_rows):
     tree = random_tree(4, n_leaves)
-    page = Reader(report_page(tree, held_out(tree) if with_rows else None))
+    page = Reader(to_html(tree, *(held_out(tree) if with_rows else ())))
     assert len(page.ids) == len(set(page.ids))
     nodes = {f"n{node}" for node in range(tree.n_nodes)}
     leaves = {f"leaf{node}" for node in np.flatnonzero(tree.is_leaf)}
@@ -109,7 +112,7 @@ def test_every_node_is_on_the_page_once(n_leaves, with_rows):
 
 
 def test_children_stand_in_their_parents(tree):
-    html = report_page(tree)
+    html = to_html(tree)
     start = {n: html.index(f'id="n{n}"') for n in range(tree.n_nodes)}
     depth = {}
     for node, place in start.items():
@@ -123,7 +126,7 @@ def test_facts_are_those_of_the_tree(tree):
     tree = dataclasses.replace(
         tree, deviation=np.full((tree.n_nodes, 1), 0.8), spread=tree.spread
     )
-    views = shown_nodes(view_of(tree))
+    views = shown_nodes(NumberParts(view_of(tree)))
     assert sorted(view.node for view in views) == list(range(tree.n_nodes))
     for view in views:
         error = tree.train_error[view.node, 0]
@@ -137,7 +140,7 @@ def test_facts_are_those_of_the_tree(tree):
 
 
 def test_the_page_says_in_plain_words_what_bounds_a_leaf(tree):
-    html = report_page(tree)
+    html = to_html(tree)
     assert "clipped" not in html
     leaf = int(np.flatnonzero(tree.is_leaf)[0])
     low, high = (9.9 + 3.2 * side[leaf, 0] for side in tree.clip_range())
@@ -150,13 +153,9 @@ def test_the_page_says_in_plain_words_what_bounds_a_leaf(tree):
 
 def test_names_cannot_leave_their_place(tree):
     strange = renamed(tree, _SCRIPT, _STRANGE, _SCRIPT)
-    columns = random_rows(5, 60)
-    for column in (1, 5):
-        first = tree.schema.categories[(column - 1) // 4][0]
-        columns[column][columns[column] == first] = _SCRIPT
-    rows = held_out(tree, 60)._replace(columns=columns)
-    plain = Reader(report_page(tree, held_out(tree, 60)))
-    page = Reader(report_page(strange, rows))
+    X, y = held_out(tree, 60)
+    plain = Reader(to_html(tree, X, y))
+    page = Reader(to_html(strange, with_strange_names(X, strange), y))
     for tag in ("script", "b", "li", "td"):
         assert page.count(tag) == plain.count(tag)
     assert not any("onclick" in attrs for _, attrs in page.tags)
@@ -166,7 +165,7 @@ def test_names_cannot_leave_their_place(tree):
 
 
 def test_the_page_asks_for_nothing(tree):
-    html = report_page(tree, held_out(tree))
+    html = to_html(tree, *held_out(tree))
     page = Reader(html)
     for tag, attrs in page.tags:
         for name in ("src", "href", "action", "srcset", "data"):
@@ -178,13 +177,14 @@ def test_the_page_asks_for_nothing(tree):
 
 def test_errors_of_cut_trees_are_those_of_their_models(tree):
     tree = dataclasses.replace(tree, train_error=1e-3 + 0.1 / (1 + tree.depth[:, None]))
-    rows = held_out(tree)
-    lines = errors_by_size(tree, rows)
+    view = view_of(tree)
+    rows = HeldOut.of(view, *held_out(tree))
+    lines = NumberParts(view).lines(rows, None)
     sizes = [line.leaves for line in lines]
     assert sizes[0] == 1
     assert sizes[-1] == 8
     assert sizes == sorted(set(sizes))
-    whole = np.sqrt(np.mean((rows.actual - rows.prediction) ** 2))
+    whole = np.sqrt(np.mean((rows.actual - rows.predicted) ** 2))
     assert lines[-1].bar == pytest.approx(whole)
     root = values_at(tree, rows.table, np.zeros(len(rows.actual), int))[:, 0]
     residual = rows.actual - tree.schema.restore_target(root)
@@ -196,22 +196,24 @@ def test_errors_of_cut_trees_are_those_of_their_models(tree):
 
 def test_uncertainty_is_that_of_repeated_samples():
     rng = np.random.default_rng(0)
-    repeated = [error_and_uncertainty(rng.standard_t(9, 400)) for _ in range(600)]
-    errors, uncertainty = np.array(repeated).T
-    assert uncertainty.mean() == pytest.approx(errors.std(), rel=0.1)
+    repeated = [figures_of(rng.standard_t(9, 400), 0.0)[0][0] for _ in range(600)]
+    errors = np.array([float(figure.value) for figure in repeated])
+    uncertainty = [float(figure.uncertainty[2:]) for figure in repeated]
+    assert np.mean(uncertainty) == pytest.approx(errors.std(), rel=0.1)
 
 
 @pytest.mark.parametrize("soft", [False, True])
 def test_ways_are_those_of_the_explanation(tree, soft):
     tree = with_gates(tree) if soft else tree
-    rows = held_out(tree)
-    html = report_page(tree, rows)
+    X, y = held_out(tree)
+    rows = HeldOut.of(view_of(tree), X, y)
+    html = to_html(tree, X, y)
     found = re.search(r'id="ways">(.*?)</script>', html, re.S)
     assert found is not None
     ways = json.loads(found[1])
     assert len(ways) == 40
     leaf = apply(tree, rows.table)
-    predicted = [rows.prediction[way["row"]] for way in ways]
+    predicted = [rows.predicted[way["row"]] for way in ways]
     assert predicted == sorted(predicted)
     chosen = np.array([way["row"] for way in ways])
     values = np.array([[c[row] for c in rows.columns] for row in chosen], object)
@@ -233,15 +235,16 @@ def test_marks_are_round_and_inside():
         assert len({mark.label for mark in marks}) == len(marks)
 
 
-def test_bars_count_every_row(rng):
-    values = np.r_[rng.normal(size=500), 1e6]
-    drawn = histogram(values, 400, 200, 21)
-    tallest = max(bar.height for bar in drawn.bars)
-    counts = np.array([bar.height for bar in drawn.bars]) / tallest
-    assert tallest == pytest.approx(200)
-    end = 1.25 * np.quantile(np.abs(values), 0.98)
-    largest = np.histogram(np.clip(values, -end, end), 21, (-end, end))[0].max()
-    assert counts.sum() * largest == pytest.approx(501, rel=2e-3)
+def test_every_row_is_a_point_where_it_belongs(rng):
+    x, y = rng.normal(size=(2, 50))
+    for chart in (fit_chart(x, y, 200, 99), residual_chart(x, y, 200, 99)):
+        found = re.findall(r"M(\S+) (\S+)h0", chart.points)
+        right, down = np.array(found, float).T
+        assert len(right) == chart.n_points == 50
+        for at, values in ((right, x), (200 - down, y)):
+            assert ((at >= 0) & (at <= 200)).all()
+            assert np.corrcoef(at, values)[0, 1] > 0.9999
+    assert fit_chart(x, y, 200, 7).n_points == 7
 
 
 def fitted(tree) -> SecretRegressor:
@@ -268,14 +271,14 @@ def test_an_estimator_shows_its_tree(tree):
 
 
 def test_a_large_tree_is_cut_in_a_notebook():
-    tree = random_tree(2, 120)
-    full, small = (tree_fragment([tree], limit) for limit in (10**7, 30_000))
-    assert len(small.encode()) <= 30_000 < len(full.encode())
+    tree = random_tree(2, 60)
+    full, small = (tree_fragment([tree], limit) for limit in (10**7, 20_000))
+    assert len(small.encode()) <= 20_000 < len(full.encode())
     assert "export_text() shows the whole tree" in small
     assert "export_text()" not in full
     below = re.findall(r"… (\d+) lea", small)
     ends = Reader(small).count("li") - small.count("<details")
-    assert sum(map(int, below)) + ends - len(below) == 120
+    assert sum(map(int, below)) + ends - len(below) == 60
 
 
 def test_rows_are_given_as_to_predict(tree):
@@ -348,7 +351,8 @@ _WATCH = (
 @pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
 def test_a_browser_folds_and_shows_ways(tree, tmp_path):
     strange = renamed(tree, _SCRIPT, _STRANGE, _SCRIPT)
-    html = report_page(strange, held_out(tree))
+    X, y = held_out(tree)
+    html = to_html(strange, with_strange_names(X, strange), y)
     html = html.replace('<meta charset="utf-8">', f'<meta charset="utf-8">{_WATCH}', 1)
     page = tmp_path / "page.html"
     page.write_text(html.replace("</body>", _CHECKS), encoding="utf-8")
@@ -385,9 +389,8 @@ def test_ways_of_rows_say_dates_and_categories_in_words():
     )
     y = 2.0 * frame["size"].cat.codes + (frame["when"] > pd.Timestamp("2021-03-01"))
     tree = SecretRegressor().fit(frame, y + 0.1 * rng.normal(size=300)).tree_
-    columns = tree.schema.columns_of(frame)
-    table = encoding.encode(tree.schema, frame).on_host()
-    ways = example_ways(tree, HeldOut.of(tree, table, columns, y.to_numpy()))
+    view = view_of(tree)
+    ways = example_ways(view, HeldOut.of(view, frame, y))
     steps = " ".join(what for way in ways for what, *_ in way["steps"])
     assert re.search(r"size = (small|middle|large)", steps)
     assert re.search(r"days since 1970\) = 202\d-\d\d-\d\d", steps)

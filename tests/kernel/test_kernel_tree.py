@@ -130,6 +130,9 @@ def test_many_rows_choose_by_some_and_go_through_in_blocks(monkeypatch):
     found, deviation = model.predict(new, return_std=True)
     assert np.mean((found - truth) ** 2) < 0.013  # of which noise: .01
     assert np.sqrt(np.mean((found - truth) ** 2)) < 1.15 * deviation[0]
+    model.conformalize(new[:200], truth[:200])
+    low, high = model.predict_interval(new[200:], coverage=0.8)
+    assert 0.7 < np.mean((low <= truth[200:]) & (truth[200:] <= high)) < 0.9
     monkeypatch.setattr(smoothing, "_BLOCK_NUMBERS", 1 << 14)
     np.testing.assert_allclose(model.predict(new), found, atol=1e-9)
 

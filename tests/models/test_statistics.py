@@ -10,24 +10,22 @@ from secret_jax.data.rows import Rows, Table
 from secret_jax.models.statistics import (
     NodeStatistics,
     add,
+    block_rows,
+    block_statistics,
     no_statistics,
     slice_statistics,
-    tile_block,
-    tile_statistics,
 )
 
 
 def group_statistics(x, targets, weight, group, n_groups, block=None) -> NodeStatistics:
     """Of all groups, block by block."""
     n_regressors, n_outputs = x.shape[1], targets.shape[1]
-    block = block or tile_block(n_groups, n_regressors + n_outputs, len(x))
+    block = block or block_rows(n_groups)
     rows = Rows(Table(x, np.zeros((len(x), 0), np.int32)), targets, weight)
     statistics = no_statistics(n_groups, n_regressors, n_outputs)
     for start in range(0, len(x), block):
         part = slice(start, start + block)
-        found = tile_statistics(
-            rows.take(part), n_regressors, group[part], n_groups, block
-        )
+        found = block_statistics(rows.take(part), n_regressors, group[part], n_groups)
         add(statistics, *found)
     return statistics
 
@@ -90,7 +88,7 @@ def test_the_rows_of_a_block_may_lie_anywhere(rng, kind):
     x, targets = rng.normal(size=(3000, 4)).astype("f4"), rng.normal(size=(3000, 2))
     weight, group = rng.uniform(0.5, 2.0, 3000), rng.integers(0, 9, 3000)
     rows = Rows(Table(kind(x), np.zeros((3000, 0), np.int32)), targets, weight)
-    occupied, found = tile_statistics(rows, 3, group, 12, 4096)
+    occupied, found = block_statistics(rows, 3, group, 12)
     assert occupied.tolist() == list(range(9))
     want = reference(x[:, :3], targets, weight, group, 9)
     assert_close(found, want)

@@ -7,7 +7,7 @@ import itertools
 
 import numpy as np
 import pytest
-from configurations import crease, every_configuration, regressor, shop, tree_bytes
+from configurations import crease, regressor, shop, tree_bytes
 from handmade import SHAPES, build_tree, rows
 
 from secret_jax import HoldOut, SecretRegressor
@@ -155,45 +155,33 @@ def test_a_pruning_row_of_weight_two_is_two_rows(clip_margin):
     )
 
 
-def pruning_set(make):
-    return make(seed=7)
-
-
-TABLES = {"numbers": crease, "with a colour": shop}
-
-
-@pytest.mark.parametrize("table", TABLES)
-@every_configuration
-def test_a_pruned_model_is_never_worse_on_the_pruning_set(
-    configuration, table, monkeypatch
-):
+def test_a_pruned_model_is_never_worse_on_the_pruning_set(monkeypatch):
     # Thresholds become plain numbers between rows that train; others may cross them.
     monkeypatch.setattr(
         "secret_jax.fit.pipeline.with_plain_splits", lambda tree, _: tree
     )
-    make = TABLES[table]
-    X, y = pruning_set(make)
+    X, y = shop(seed=7)
     # Refitted on the pruning rows, a model would no longer be the one that was pruned.
     kept = HoldOut(refit=False)
     # What is pruned has full models, and a size has no price.
     full = {"equation_tolerance": 0.0, "pruning_tolerance": 0.0, "oblique": True}
-    model = regressor(configuration).set_params(prune=kept, **full)
-    pruned = model.fit(*make(), eval_set=(X, y))
+    model = regressor("default").set_params(prune=kept, **full)
+    pruned = model.fit(*shop(), eval_set=(X, y))
     error = np.mean((pruned.predict(X) - y) ** 2)
     for changes in ({"prune": None}, {"prune": kept, "max_depth": 0}):
-        other = regressor(configuration, **full, **changes)
-        other.fit(*make())
+        other = regressor("default", **full, **changes)
+        other.fit(*shop())
         assert error <= np.mean((other.predict(X) - y) ** 2) * (1 + 1e-4)
 
 
-@every_configuration
+@pytest.mark.parametrize("configuration", ["default", "paper"])
 def test_a_pruned_model_is_a_subtree_of_the_grown_one(configuration):
     X, y = crease()
     # The noise by which equations are shortened is that of the pruned tree.
     full = {"oblique": True, "equation_tolerance": 0}
     grown = regressor(configuration, prune=None, **full).fit(X, y)
     pruned = regressor(configuration, prune=HoldOut(refit=False), **full)
-    pruned.fit(X, y, eval_set=pruning_set(crease))
+    pruned.fit(X, y, eval_set=crease(seed=7))
     assert pruned.n_leaves_grown_ == grown.n_leaves_
     assert pruned.n_leaves_ < grown.n_leaves_
     whole, part = grown.tree_, pruned.tree_
@@ -217,12 +205,11 @@ def test_a_pruned_model_is_a_subtree_of_the_grown_one(configuration):
         ]
 
 
-@every_configuration
-def test_noise_is_pruned_to_a_single_leaf_or_close(configuration):
+def test_noise_is_pruned_to_a_single_leaf_or_close():
     X, _ = crease()
     noise = np.round(np.random.default_rng(5).normal(size=len(X)) * 64) / 64
     other = np.round(np.random.default_rng(6).normal(size=len(X)) * 64) / 64
-    model = regressor(configuration).fit(X, noise, eval_set=(X, other))
+    model = regressor("default").fit(X, noise, eval_set=(X, other))
     assert model.n_leaves_ <= 3
     assert model.score(X, other) < 0.2
 

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from secret_jax.runtime import progress_line
-from secret_jax.runtime.progress import Note, Stage
+from secret_jax.runtime.progress import Stage
 from secret_jax.runtime.progress_line import shown
 
 
@@ -19,7 +19,6 @@ class Terminal(io.StringIO):
 
 def told(stream: io.StringIO, wanted=True) -> str:
     with shown(wanted, stream) as progress:
-        progress(Note("this takes long: 330 terms"))
         for done in range(3):
             Stage("growing", progress).at(done, 4, f"level {done + 1}")
         Stage("pruning", progress).at()
@@ -28,17 +27,13 @@ def told(stream: io.StringIO, wanted=True) -> str:
 
 def test_a_pipe_gets_a_line_for_each_stage():
     assert told(io.StringIO()).splitlines() == [
-        "this takes long: 330 terms",
-        "00:00 growing",
+        "00:00 growing, level 1",
         "00:00 pruning",
     ]
 
 
 def test_a_terminal_gets_one_line_that_is_wiped_in_the_end():
-    text = told(Terminal())
-    note, drawn = text.split("\n")
-    assert note == "this takes long: 330 terms"
-    frames = drawn.split("\r")
+    frames = told(Terminal()).split("\r")
     assert any(f.startswith("growing") and "0 %, level 1, 00:00" in f for f in frames)
     assert any(f.startswith("pruning, 00:00") for f in frames)
     assert frames[-1] == ""
@@ -61,18 +56,3 @@ def test_a_long_silence_of_the_work_is_none_of_the_line(kind, monkeypatch):
         before = len(stream.getvalue())
         time.sleep(0.4)
         assert "25" in stream.getvalue()[before:]
-
-
-def test_the_time_left_is_that_of_the_rest_at_the_same_pace(monkeypatch):
-    now = [0.0]
-    monkeypatch.setattr(progress_line, "monotonic", lambda: now[0])
-    monkeypatch.setattr(progress_line._Redrawn, "pause", 60.0)
-    stream = Terminal()
-    with shown(True, stream) as progress:
-        Stage("reading", progress).at()
-        now[0] = 100.0
-        stage = Stage("growing", progress)
-        stage.at(0, 10)
-        now[0] = 130.0
-        stage.at(2, 10)
-    assert "20 %, 02:10, 02:00 left of this" in stream.getvalue()

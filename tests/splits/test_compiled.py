@@ -47,9 +47,7 @@ def nodes_for(finder, n_outputs):
 @pytest.mark.parametrize(
     ("finder", "n_outputs"),
     [
-        (RssSplits(), 1),
         (RssSplits(), 2),
-        (SecretSplits(), 1),
         (SecretSplits(), 2),
         (CartSplits(), 2),
         (GuideSplits(), 2),

@@ -74,19 +74,13 @@ def export_code(
     less than 3e-5 standard deviations of the target, or 3e-4 if the tree has gates, on
     all tables of the tests. Splits on one column change sides at exactly the same
     value; a row within float32 rounding of the threshold of a sum of columns may go the
-    other way. Categories that training never saw go to the larger side, as in
-    `predict`. Missing values (None or NaN in Python, NULL in SQL) are what they are in
-    `predict`.
+    other way. Categories that training never saw and missing values (None or NaN in
+    Python, NULL in SQL) go where `predict` sends them.
 
-    In SQL a NaN is no NULL: databases that have it (DuckDB) order it among the numbers,
-    so turn it into NULL first (``NULLIF(x, 'NaN')``). Most databases take names that
-    differ in case alone for one column; rename such columns before the fit. SQLite
-    reads a quoted name of a column that the table does not have as text, without an
-    error.
-
-    Soft trees use ``EXP`` in SQL, which SQLite has from version 3.35 if it was built
-    with its mathematical functions; elsewhere register it
-    (``connection.create_function("EXP", 1, math.exp)``).
+    In SQL turn NaN into NULL first (``NULLIF(x, 'NaN')``): databases that have it order
+    it among the numbers. Most databases take names that differ in case alone for one
+    column. Gates and classes use ``EXP``, which SQLite may lack: register it with
+    ``connection.create_function("EXP", 1, math.exp)``.
 
     Examples
     --------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,14 +19,11 @@ from secret_jax.inspect.plot.style import (
 )
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
     from secret_jax.inspect.stability import Stability
 
 _BINS = 24
 _DIGITS = 6  # of thresholds; what is beyond is the rounding of float32
 _WIDTH, _ROW_HEIGHT, _LEAST_HEIGHT = 7.5, 0.28, 1.6
-_ROOT_COLOR = DARK_COLOR
 
 
 def plot_stability(stability: Stability, *, max_columns: int | None = 6) -> Picture:
@@ -44,67 +41,48 @@ def plot_stability(stability: Stability, *, max_columns: int | None = 6) -> Pict
         the name of a column that the fitted tree splits on is bold. Then a histogram of
         thresholds for each column, the most frequent first; lines are the thresholds of
         the fitted tree.
-
-    Raises
-    ------
-    ImportError
-        If matplotlib is not installed.
     """
     check_count("max_columns", max_columns)
     pyplot, _ = import_matplotlib()
     order = stability.order()
-    numeric = [
-        stability.names[column]
-        for column in order
-        if stability.names[column] in stability.thresholds
-    ][:max_columns]
+    names = [stability.names[column] for column in order]
+    numeric = [name for name in names if len(stability.thresholds(name))][:max_columns]
     heights = [max(_LEAST_HEIGHT, 0.8 + _ROW_HEIGHT * len(order))]
     heights += [_LEAST_HEIGHT] * len(numeric)
     _, axes = pyplot.subplots(
         len(heights),
-        1,
         figsize=(_WIDTH, sum(heights)),
         height_ratios=heights,
         squeeze=False,
         layout="constrained",
     )
-    first, *others = axes[:, 0]
-    _draw_frequencies(first, stability, order)
-    for ax, name in zip(others, numeric, strict=True):
-        _draw_thresholds(ax, stability, name)
-    return Picture.of([first, *others])
-
-
-def _draw_frequencies(ax: Axes, stability: Stability, order: np.ndarray) -> None:
+    ax: Any = axes[0, 0]
     place = np.arange(len(order))
     ax.barh(place, stability.used[order], color=MIDDLE_COLOR, label="anywhere")
-    ax.barh(place, stability.at_root[order], color=_ROOT_COLOR, label="at the root")
-    ax.set_yticks(place, [stability.names[column] for column in order])
+    ax.barh(place, stability.at_root[order], color=DARK_COLOR, label="at the root")
+    ax.set_yticks(place, names)
     for label, column in zip(ax.get_yticklabels(), order, strict=True):
         label.set_fontweight("bold" if stability.in_original[column] else "normal")
     ax.invert_yaxis()
     ax.set_xlim(0, 1)
     ax.set_xlabel(
-        f"share of {stability.n_resamples} resamples that split on the column "
+        f"share of {len(stability.resamples)} resamples that split on the column "
         "(bold: the tree does)",
         fontsize=FONT_SIZE,
     )
-    if len(order):
+    if names:
         ax.legend(fontsize=TICK_SIZE, frameon=False, loc="lower right")
-    ax.tick_params(labelsize=TICK_SIZE)
-    open_frame(ax)
-
-
-def _draw_thresholds(ax: Axes, stability: Stability, name: str) -> None:
-    found = _rounded(stability.thresholds[name])
-    ax.hist(found, bins=_BINS, color=MIDDLE_COLOR)
-    for threshold in _rounded(stability.original.thresholds.get(name, [])):
-        ax.axvline(threshold, color=DARK_COLOR, linewidth=1.5)
-    ax.set_xlabel(f"thresholds of {name} (lines: the tree's)", fontsize=FONT_SIZE)
-    ax.set_ylabel("splits", fontsize=FONT_SIZE)
-    ax.locator_params(axis="y", integer=True)
-    ax.tick_params(labelsize=TICK_SIZE)
-    open_frame(ax)
+    for ax, name in zip(axes[1:, 0], numeric, strict=True):
+        ax.hist(_rounded(stability.thresholds(name)), bins=_BINS, color=MIDDLE_COLOR)
+        for threshold in _rounded(stability.original.thresholds.get(name, [])):
+            ax.axvline(threshold, color=DARK_COLOR, linewidth=1.5)
+        ax.set_xlabel(f"thresholds of {name} (lines: the tree's)", fontsize=FONT_SIZE)
+        ax.set_ylabel("splits", fontsize=FONT_SIZE)
+        ax.locator_params(axis="y", integer=True)
+    for ax in axes[:, 0]:
+        ax.tick_params(labelsize=TICK_SIZE)
+        open_frame(ax)
+    return Picture.of(axes[:, 0])
 
 
 def _rounded(thresholds: Sequence[float] | np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Small drawings as paths of SVG: points, bars, ticks."""
+"""Small drawings in squares as paths of SVG: points, lines, dots with whiskers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from typing import NamedTuple
 import numpy as np
 
 from secret_jax.inspect.class_errors import Bin
+from secret_jax.inspect.plot.style import evenly_spaced
 from secret_jax.inspect.printing import number, short_number
+
+_WHISKERS = 2.0  # standard errors to either side
 
 
 class Tick(NamedTuple):
@@ -19,46 +22,40 @@ class Tick(NamedTuple):
     label: str
 
 
-class Scatter(NamedTuple):
-    """Points in a square of which both axes have the same range.
+class Chart(NamedTuple):
+    """A drawing in a square.
 
     Attributes
     ----------
     size : int
         Of the square, in pixels.
-    points : str
-        Of an SVG path.
-    ticks : list of Tick
-        From the left, or from the lower end.
+    across, up : str
+        Names of the axes.
+    across_ticks, up_ticks : list of Tick
+        From the left, and from the lower end.
+    reference : str
+        SVG path of a thin line to compare with.
+    points, line : str
+        SVG paths.
+    dots : list of tuple of float
+        Each with the ends of a vertical whisker: x, y, low, high.
+    n_points : int
     """
 
     size: int
-    points: str
-    ticks: list[Tick]
-    n_points: int
-
-
-class Bar(NamedTuple):
-    """A bar of a histogram, in pixels."""
-
-    x: float
-    y: float
-    width: float
-    height: float
-
-
-class Histogram(NamedTuple):
-    """Counts in bins; ``zero`` is where the value zero stands, in pixels."""
-
-    width: int
-    height: int
-    bars: list[Bar]
-    ticks: list[Tick]
-    zero: float
+    across: str
+    up: str
+    across_ticks: list[Tick]
+    up_ticks: list[Tick]
+    reference: str
+    points: str = ""
+    line: str = ""
+    dots: Sequence[tuple[float, float, float, float]] = ()
+    n_points: int = 0
 
 
 def ticks(low: float, high: float, length: float, most: int = 4) -> list[Tick]:
-    """Round numbers between two ends, at their places along a length.
+    """Place round numbers between two ends along a length.
 
     Examples
     --------
@@ -77,113 +74,89 @@ def ticks(low: float, high: float, length: float, most: int = 4) -> list[Tick]:
     ]
 
 
-def scatter(x: np.ndarray, y: np.ndarray, size: int, most: int) -> Scatter:
-    """At most so many points, evenly chosen along the rows.
-
-    Parameters
-    ----------
-    x, y : ndarray of shape (n_rows,)
-    """
-    chosen = np.unique(np.linspace(0, len(x) - 1, min(len(x), most)).astype(int))
-    x, y = x[chosen], y[chosen]
-    low, high = float(min(x.min(), y.min())), float(max(x.max(), y.max()))
-    margin = 0.03 * (high - low) or 1.0
-    low, high = low - margin, high + margin
-    across = np.round(size * (x - low) / (high - low), 1)
-    up = np.round(size * (1 - (y - low) / (high - low)), 1)
-    # A line of no length with round ends is a point.
-    points = "".join(
-        f"M{number(a)} {number(b)}h0" for a, b in zip(across, up, strict=True)
+def fit_chart(predicted: np.ndarray, actual: np.ndarray, size: int, most: int) -> Chart:
+    """Draw actual against predicted values of at most so many rows, evenly chosen."""
+    chosen = evenly_spaced(len(actual), most)
+    x, y = predicted[chosen], actual[chosen]
+    ends = _ends(np.r_[x, y])
+    marks, diagonal = ticks(*ends, size), f"M0 {size}L{size} 0"
+    return Chart(
+        *(size, "predicted", "actual", marks, marks, diagonal),
+        points=_points(x, y, ends, ends, size),
+        n_points=len(chosen),
     )
-    return Scatter(size, points, ticks(low, high, size), len(chosen))
 
 
-def histogram(values: np.ndarray, width: int, height: int, bins: int) -> Histogram:
-    """Counts of values in bins of one width; the outermost also hold what is beyond.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n_rows,)
-    """
-    # As far to either side of zero; a few outliers would make all others one bar.
-    end = 1.25 * float(np.quantile(np.abs(values), 0.98)) or 1.0
-    counts, _ = np.histogram(np.clip(values, -end, end), bins, (-end, end))
-    tall = height / max(int(counts.max()), 1)
-    wide = width / bins
-    bars = [
-        Bar(
-            round(i * wide, 2),
-            round(height - n * tall, 2),
-            wide - 1,
-            round(n * tall, 2),
-        )
-        for i, n in enumerate(counts.tolist())
-        if n
-    ]
-    return Histogram(width, height, bars, ticks(-end, end, width, 6), width / 2)
-
-
-class Dot(NamedTuple):
-    """A point with the ends of a vertical bar through it, in pixels."""
-
-    x: float
-    y: float
-    low: float
-    high: float
-
-
-class Chart(NamedTuple):
-    """A line from (0, 0) to (1, 1) at most, in a square, and what its axes are.
-
-    Attributes
-    ----------
-    size : int
-        Of the square, in pixels.
-    line : str
-        Of an SVG path.
-    across, up : str
-        Names of the axes.
-    ticks : list of Tick
-        Of both.
-    """
-
-    size: int
-    line: str
-    dots: list[Dot]
-    across: str
-    up: str
-    ticks: list[Tick]
+def residual_chart(
+    predicted: np.ndarray, residual: np.ndarray, size: int, most: int
+) -> Chart:
+    """Draw residuals against predicted values of at most so many rows."""
+    chosen = evenly_spaced(len(residual), most)
+    x, y = predicted[chosen], residual[chosen]
+    across, up = _ends(x), _ends(np.r_[y, 0.0])
+    zero = size * (1 - (0.0 - up[0]) / (up[1] - up[0]))
+    return Chart(
+        *(size, "predicted", "actual minus predicted"),
+        *(
+            ticks(*across, size),
+            ticks(*up, size),
+            f"M0 {number(round(zero, 1))}h{size}",
+        ),
+        points=_points(x, y, across, up, size),
+        n_points=len(chosen),
+    )
 
 
 def calibration_chart(bins: Sequence[Bin], size: int, name: str) -> Chart:
-    """Shares by bins of the probability, with two standard errors to either side."""
+    """Draw shares by bins of the probability, with two standard errors."""
     dots = [
-        Dot(
-            _pixel(size, one.predicted),
-            _pixel(size, 1 - one.observed),
-            _pixel(size, 1 - max(one.observed - 2 * one.error, 0.0)),
-            _pixel(size, 1 - min(one.observed + 2 * one.error, 1.0)),
+        tuple(
+            round(size * share, 1)
+            for share in (
+                one.predicted,
+                1 - one.observed,
+                1 - max(one.observed - _WHISKERS * one.error, 0.0),
+                1 - min(one.observed + _WHISKERS * one.error, 1.0),
+            )
         )
         for one in bins
     ]
-    line = "L".join(f"{number(dot.x)} {number(dot.y)}" for dot in dots)
-    marks = ticks(0.0, 1.0, size)
-    return Chart(
-        size, f"M{line}", dots, f"probability of {name}", "share of the rows", marks
-    )
+    line = np.array([[one.predicted, one.observed] for one in bins])
+    return _of_shares(f"probability of {name}", "share of the rows", line, dots, size)
 
 
 def roc_chart(points: np.ndarray, size: int, name: str) -> Chart:
-    """The receiver operating characteristic, at most at so many points as pixels."""
-    chosen = np.unique(np.linspace(0, len(points) - 1, min(len(points), size)))
-    line = "L".join(
-        f"{number(_pixel(size, false))} {number(_pixel(size, 1 - true))}"
-        for false, true in points[chosen.astype(int)].tolist()
+    """Draw the receiver operating characteristic, at most a point for each pixel."""
+    line = points[evenly_spaced(len(points), size)]
+    across, up = "share of the others above a threshold", f"share of {name} above it"
+    return _of_shares(across, up, line, [], size)
+
+
+def _of_shares(across: str, up: str, line: np.ndarray, dots: list, size: int) -> Chart:
+    marks, diagonal = ticks(0.0, 1.0, size), f"M0 {size}L{size} 0"
+    path = "L".join(
+        f"{number(round(size * x, 1))} {number(round(size * (1 - y), 1))}"
+        for x, y in line.tolist()
     )
-    across = "share of the others above a threshold"
-    marks = ticks(0.0, 1.0, size)
-    return Chart(size, f"M{line}", [], across, f"share of {name} above it", marks)
+    return Chart(size, across, up, marks, marks, diagonal, "", f"M{path}", dots)
 
 
-def _pixel(size: int, share: float) -> float:
-    return round(size * share, 1)
+def _ends(values: np.ndarray) -> tuple[float, float]:
+    """Ends of an axis: those of the values, with a margin."""
+    low, high = float(values.min()), float(values.max())
+    margin = 0.03 * (high - low) or 1.0
+    return low - margin, high + margin
+
+
+def _points(
+    x: np.ndarray,
+    y: np.ndarray,
+    across: tuple[float, float],
+    up: tuple[float, float],
+    size: int,
+) -> str:
+    """Write points as a path: a line of no length with round ends is a point."""
+    right = np.round(size * (x - across[0]) / (across[1] - across[0]), 1)
+    down = np.round(size * (up[1] - y) / (up[1] - up[0]), 1)
+    pairs = zip(right.tolist(), down.tolist(), strict=True)
+    return "".join(f"M{number(a)} {number(b)}h0" for a, b in pairs)

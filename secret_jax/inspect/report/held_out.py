@@ -1,116 +1,119 @@
-"""Rows that the tree did not learn from, and how well it predicts them."""
+"""Rows that the tree did not learn from, and tables of errors on them."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from secret_jax.data.encoding import encode
 from secret_jax.data.rows import Table
-from secret_jax.inspect.printing import number
-from secret_jax.inspect.report.error_lines import (
-    ErrorLine,
-    Figure,
-    compared_lines,
-    lines_by_size,
-)
-from secret_jax.inspect.tree_view import NumberView
-from secret_jax.tree.routing import apply, predict
-from secret_jax.tree.structure import Tree
-
-_DIGITS = 3
+from secret_jax.inspect.tree_view import TreeView
+from secret_jax.prune.path import of_size
+from secret_jax.tree.routing import apply
 
 
 class HeldOut(NamedTuple):
-    """Rows with their outputs and predictions.
+    """Rows with their targets and predictions.
 
     Attributes
     ----------
     columns : list of ndarray of shape (n_rows,)
         As they were given.
-    actual, prediction : ndarray of shape (n_rows,), float64
+    actual : ndarray of shape (n_rows,)
+        Numbers; or positions of classes, -1 of one that training has not seen.
+    predicted : ndarray of shape (n_rows,), or (n_rows, n_classes) of probabilities
     leaf : ndarray of shape (n_rows,), int32
     """
 
     table: Table
     columns: list[np.ndarray]
     actual: np.ndarray
-    prediction: np.ndarray
+    predicted: np.ndarray
     leaf: np.ndarray
 
     @classmethod
-    def of(
-        cls, tree: Tree, table: Table, columns: list[np.ndarray], actual: np.ndarray
-    ) -> HeldOut:
-        """Rows through a tree of a single output."""
-        prediction = np.asarray(predict(tree, table), np.float64)
-        leaf = np.asarray(apply(tree, table))
-        return cls(table, columns, actual, prediction, leaf)
+    def of(cls, view: TreeView, X: Any, y: Any) -> HeldOut:
+        """Send rows through a tree."""
+        schema = view.tree.schema
+        table, columns = encode(schema, X).on_host(), schema.columns_of(X)
+        actual = view.targets(table, X, y)
+        return cls(table, columns, actual, view.said(table), apply(view.tree, table))
 
-    @property
-    def variance(self) -> float:
-        """Variance of the outputs, of which R² is a share."""
-        return float(np.var(self.actual))
-
-    @property
-    def residual(self) -> np.ndarray:
-        """Actual minus predicted, shape (n_rows,)."""
-        return self.actual - self.prediction
+    def take(self, rows: np.ndarray) -> HeldOut:
+        """Some of the rows."""
+        columns = [np.asarray(column)[rows] for column in self.columns]
+        rest = (self.actual[rows], self.predicted[rows], self.leaf[rows])
+        return HeldOut(self.table.take(rows), columns, *rest)
 
 
-def error_and_uncertainty(residual: np.ndarray) -> tuple[float, float]:
-    """Root mean squared error, and its standard error (by the delta method)."""
-    squares = np.square(residual)
-    error = math.sqrt(squares.mean())
-    if error == 0 or len(squares) < 2:
-        return error, 0.0
-    of_mean = squares.std(ddof=1) / math.sqrt(len(squares))
-    return error, float(of_mean / (2 * error))
+class Figure(NamedTuple):
+    """A figure of quality and its standard error, in words."""
+
+    value: str
+    uncertainty: str = ""
 
 
-def errors_by_size(tree: Tree, rows: HeldOut) -> list[ErrorLine]:
-    """Errors of the tree cut down to 1, 2, 4, 8 ... leaves, and of the whole tree.
+class ErrorLine(NamedTuple):
+    """How well something predicts the rows.
+
+    Attributes
+    ----------
+    leaves, numbers : int or None
+        What there is to read.
+    figures : list of Figure
+        In the order of the headings of the table.
+    bar : float
+        Length of the error as a bar.
+    """
+
+    name: str
+    leaves: int | None
+    numbers: int | None
+    figures: list[Figure]
+    bar: float
+
+
+def lines_by_size(
+    view: TreeView,
+    rows: HeldOut,
+    figures_of: Callable[[np.ndarray, np.ndarray], tuple[list[Figure], float]],
+    root: str,
+) -> list[ErrorLine]:
+    """Measure the tree cut down to 1, 2, 4, 8 ... leaves, and the whole tree.
+
+    The subtrees are those of the weakest-link path (`secret_jax.prune.path`), so what
+    leads from one line to the next is the part of the tree that pays least. Their
+    leaves predict with the models that the inner nodes have.
 
     Parameters
     ----------
-    tree : Tree
-        Of a single output.
-
-    Returns
-    -------
-    list of ErrorLine
-        By size; see `secret_jax.inspect.report.error_lines.lines_by_size`.
+    figures_of : callable
+        From predictions and targets to their figures, and the length of a bar.
+    root : str
+        Name of the tree of one leaf.
     """
-
-    def figures(cut: Tree) -> tuple[list[Figure], float]:
-        error, uncertainty = error_and_uncertainty(
-            rows.actual - predict(cut, rows.table)
-        )
-        return _figures(error, uncertainty, r_squared(error, rows.variance)), error
-
-    view = NumberView(tree=tree, name=tree.schema.target_name)
-    return lines_by_size(view, figures, "one linear model")
-
-
-def compared(scores: Mapping[str, Mapping[str, Any]] | None) -> list[ErrorLine]:
-    """Errors of other methods, named, by ``rmse``, ``r2`` and ``leaves``."""
-
-    def figures(score: Mapping[str, Any]) -> tuple[list[Figure], float]:
-        return _figures(score["rmse"], None, score.get("r2")), score["rmse"]
-
-    return compared_lines(scores, figures)
+    tree = view.tree
+    sizes = [2**k for k in range(tree.n_leaves.bit_length()) if 2**k < tree.n_leaves]
+    subtrees = {cut.n_leaves: cut for cut in (of_size(tree, n) for n in sizes)}
+    subtrees[tree.n_leaves] = tree
+    lines = []
+    for n_leaves, cut in sorted(subtrees.items()):
+        name = "the whole tree" if cut is tree else f"a tree of {n_leaves} leaves"
+        name = root if n_leaves == 1 else name
+        seen = view.of(cut)
+        figures, bar = figures_of(seen.said(rows.table), rows.actual)
+        lines.append(ErrorLine(name, n_leaves, seen.n_numbers(), figures, bar))
+    return lines
 
 
-def r_squared(error: float, variance: float) -> float | None:
-    """R² of a root mean squared error; None if the outputs are constant."""
-    return 1 - error**2 / variance if variance > 0 else None
-
-
-def _figures(
-    error: float, uncertainty: float | None, explained: float | None
-) -> list[Figure]:
-    around = "" if uncertainty is None else f"± {number(uncertainty, digits=2)}"
-    share = "-" if explained is None else f"{explained:.3f}"
-    return [Figure(number(error, digits=_DIGITS), around), Figure(share)]
+def compared_lines(
+    scores: Mapping[str, Mapping[str, Any]] | None,
+    figures_of: Callable[[Mapping[str, Any]], tuple[list[Figure], float]],
+) -> list[ErrorLine]:
+    """Write lines of other methods, from what is known of each name."""
+    return [
+        ErrorLine(name, score.get("leaves"), None, *figures_of(score))
+        for name, score in (scores or {}).items()
+    ]

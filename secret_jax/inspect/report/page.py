@@ -8,19 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from secret_jax.data.rows import Table
+from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.inspect.arguments import check_count
 from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.notes import missing_facts, mixture_facts, shortening_facts
 from secret_jax.inspect.printing import counted, counted_leaves, counted_rows
-from secret_jax.inspect.report.class_rows import ClassRows
-from secret_jax.inspect.report.error_lines import with_bars
+from secret_jax.inspect.report.classes import ClassParts
 from secret_jax.inspect.report.held_out import HeldOut
 from secret_jax.inspect.report.nodes import NodeView, shown_nodes
-from secret_jax.inspect.report.of_classes import ClassParts, shade
-from secret_jax.inspect.report.of_numbers import NumberParts
+from secret_jax.inspect.report.numbers import NumberParts
+from secret_jax.inspect.report.ways import example_ways
 from secret_jax.inspect.tree_view import NumberView, TreeView
-from secret_jax.inspect.views import as_view
+from secret_jax.inspect.views import Readable, as_view
 from secret_jax.inspect.words import cuts_a_list
 from secret_jax.tree.structure import Tree
 
@@ -31,21 +30,23 @@ _MOST_IMPORTANCES = 20
 _LEAST_IMPORTANCE = 0.001
 
 
-def report_page(
-    tree: Tree | TreeView,
-    rows: HeldOut | ClassRows | None = None,
+def to_html(
+    tree: Readable,
+    X: TableLike = None,
+    y: ArrayLike = None,
     *,
     comparison: Mapping[str, Mapping[str, Any]] | None = None,
     title: str | None = None,
     max_points: int = 300,
+    output: int | str | None = None,
 ) -> str:
-    """A page of HTML that holds all it needs: style, script, drawings.
+    """Write the tree as a page of HTML: one file that needs no network.
 
     Parameters
     ----------
-    rows : HeldOut or ClassRows, optional
-        Rows that the tree did not learn from, made by `held_out_rows`: for errors,
-        drawings and ways.
+    X, y : optional
+        Rows that were not used in `fit`, and their targets: for errors, points in the
+        leaves, and the ways of some rows through the tree.
     comparison : dict of str to dict, optional
         Other methods: ``rmse``, ``r2`` and perhaps ``leaves`` of each name; of classes
         ``error`` (the share that is wrong) and ``log_loss``.
@@ -53,62 +54,57 @@ def report_page(
         By default the name of the target.
     max_points : int
         Most points of a leaf's drawing.
+    output : int or str, optional
+        Which one, of several.
 
-    Returns
-    -------
-    str
-        It asks for nothing over a network, and says so to the browser, too.
+    Raises
+    ------
+    ImportError
+        If jinja2 is not installed.
+    ValueError
+        If only one of X and y is given, or they do not match.
     """
     check_count("max_points", max_points)
-    view = as_view(tree)
-    parts: Any = _parts(view)
+    if (X is None) != (y is None):
+        raise ValueError("Give both X and y, or neither of them.")
+    view = as_view(tree, output)
+    rows = None if X is None else HeldOut.of(view, X, y)
+    parts = _parts(view)
     depth = _deepest(view.tree, _MOST_NODES)
-    nodes = shown_nodes(view, depth)
+    nodes = shown_nodes(parts, depth)
     notes = (
         *(shortening_facts(view.tree), missing_facts(view.tree)),
-        mixture_facts(view.tree),
-        *(_cut(view.tree, depth), _abbreviated(nodes)),
+        *(mixture_facts(view.tree), _cut(view.tree, depth), _abbreviated(nodes)),
     )
+    lines = parts.lines(rows, comparison)
+    depth_words = f"depth {view.tree.max_depth}"
+    soft = ", soft splits" if view.tree.is_soft else ""
     content: dict[str, Any] = {
         "title": title or view.title,
         "parts": parts,
-        "tiles": [*_tiles(view), *parts.tiles(rows)],
+        "view": view,
+        "of_classes": isinstance(view, ClassView),
+        "tiles": [
+            ("grown on", counted_rows(view.tree.weight[0]), ""),
+            ("size", counted_leaves(view.tree.n_leaves), depth_words + soft),
+            ("to read", f"{view.n_numbers():,} numbers", "splits and equations"),
+            *parts.tiles(rows),
+        ],
         "notes": [words for words in notes if words],
         "nodes": nodes,
-        "cards": _cards(view, parts, rows, max_points),
-        "n_leaves": view.tree.n_leaves,
-        "importances": _importances(list(view.tree.schema.names), parts.importances),
-        "comparison": with_bars(parts.lines(rows, comparison)),
-        "ways": [],
-        "drawings": {},
-        "n_rows": 0,
+        "cards": _cards(parts, rows, max_points),
+        "importances": _importances(view.tree.schema.names, parts.importances),
+        "comparison": lines,
+        "longest": max((line.bar for line in lines), default=0.0) or 1.0,
+        "ways": [] if rows is None else example_ways(view, rows),
+        "drawings": {} if rows is None else parts.drawings(rows, max_points),
+        "n_rows": 0 if rows is None else len(rows.actual),
     }
-    if rows is not None:
-        content |= {
-            "ways": parts.ways(rows),
-            "drawings": parts.drawings(rows, max_points),
-            "n_rows": len(rows.actual),
-        }
     return _templates().get_template("page.html").render(content)
 
 
-def held_out_rows(
-    view: TreeView, table: Table, columns: list[np.ndarray], X: Any, y: Any
-) -> HeldOut | ClassRows:
-    """Rows that a tree did not learn from, for its page.
-
-    Parameters
-    ----------
-    columns : list of ndarray of shape (n_rows,)
-        As they were given.
-    X, y : array-like
-        The rows and their targets.
-    """
-    return _parts(view).rows(table, columns, X, y)
-
-
-def tree_fragment(trees: Sequence[Tree | TreeView], limit: int) -> str:
-    """The foldable trees alone, to stand in another page.
+def tree_fragment(trees: Sequence[Readable], limit: int) -> str:
+    """Write the foldable trees alone, to stand in another page.
 
     Parameters
     ----------
@@ -121,12 +117,15 @@ def tree_fragment(trees: Sequence[Tree | TreeView], limit: int) -> str:
     while True:
         parts = []
         for view in views:
-            nodes = shown_nodes(view, depth)
+            of_view = _parts(view)
+            nodes = shown_nodes(of_view, depth)
+            numbers = counted(view.n_numbers(), "number", "numbers")
             notes = (_cut(view.tree, depth), _abbreviated(nodes))
             parts.append(
                 {
-                    "head": _head(view),
-                    "key": _parts(view).key,
+                    "head": f"{view.title}: {counted_leaves(view.tree.n_leaves)}, "
+                    f"{numbers} to read, {counted_rows(view.tree.weight[0])}",
+                    "key": of_view.key,
                     "nodes": nodes,
                     "note": "; ".join(filter(None, notes)),
                 }
@@ -153,59 +152,43 @@ def _templates() -> Any:
             "Pages need jinja2, which is not installed. Install the extra: "
             "pip install 'secret-jax[plot]'"
         ) from error
-    made = Environment(
+    return Environment(
         loader=PackageLoader("secret_jax.inspect.report"),
         autoescape=True,  # names of columns and categories are anybody's
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals["shade"] = shade
-    return made
-
-
-def _head(view: TreeView) -> str:
-    numbers = counted(view.n_numbers(), "number", "numbers")
-    return (
-        f"{view.title}: {counted_leaves(view.tree.n_leaves)}, {numbers} to "
-        f"read, {counted_rows(view.tree.weight[0])}"
-    )
-
-
-def _tiles(view: TreeView) -> list[tuple[str, str, str]]:
-    """Figures of the head that all trees have: label, value, remark."""
-    tree = view.tree
-    depth = f"depth {tree.max_depth}" + (", soft splits" if tree.is_soft else "")
-    return [
-        ("grown on", counted_rows(tree.weight[0]), ""),
-        ("size", counted_leaves(tree.n_leaves), depth),
-        ("to read", f"{view.n_numbers():,} numbers", "splits and equations"),
-    ]
 
 
 def _cards(
-    view: TreeView, parts: Any, rows: HeldOut | ClassRows | None, max_points: int
+    parts: NumberParts | ClassParts, rows: HeldOut | None, max_points: int
 ) -> list[dict[str, Any]]:
-    """The leaves in the order of the tree; of very many the ones with most rows."""
-    tree = view.tree
+    """Describe leaves in the order of the tree; of very many those with most rows."""
+    tree = parts.tree
     leaves = np.flatnonzero(tree.is_leaf)
     largest = leaves[np.argsort(-tree.weight[leaves], kind="stable")][:_MOST_CARDS]
-    chosen = set(largest.tolist())
-    return [
-        {"view": one, "color": parts.color(one.node)}
-        | parts.card(one.node, rows, max_points)
-        for one in shown_nodes(view)
-        if one.node in chosen
-    ]
+    cards = []
+    for shown in shown_nodes(parts):
+        if shown.node in largest:
+            here = np.zeros(0, int)
+            if rows is not None:
+                here = np.flatnonzero(rows.leaf == shown.node)
+            given = rows.take(here) if rows is not None and len(here) else None
+            card = parts.card(shown.node, given, max_points)
+            cards.append(card | {"view": shown, "color": parts.color(shown.node)})
+    return cards
 
 
-def _importances(names: list[str], shares: np.ndarray) -> list[tuple[str, str, float]]:
+def _importances(
+    names: Sequence[str], shares: np.ndarray
+) -> list[tuple[str, str, float]]:
     """Column, percent and length of its bar, the largest first."""
     order = np.argsort(-shares, kind="stable")[:_MOST_IMPORTANCES]
     largest = max(float(shares.max(initial=0.0)), 1e-300)
     return [
         (
-            names[column],
+            str(names[column]),
             f"{100 * shares[column]:.1f} %",
             float(shares[column]) / largest,
         )
@@ -215,7 +198,7 @@ def _importances(names: list[str], shares: np.ndarray) -> list[tuple[str, str, f
 
 
 def _deepest(tree: Tree, most_nodes: int) -> int | None:
-    """The deepest level down to which so many nodes are shown; None: all are."""
+    """Find the deepest level down to which so many nodes are shown; None: all are."""
     shown = np.cumsum(np.bincount(tree.depth))
     if shown[-1] <= most_nodes:
         return None

@@ -2,130 +2,88 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from secret_jax.inspect.class_view import ClassView, percent
 from secret_jax.inspect.explain import explain_rows
 from secret_jax.inspect.explanation import Explanation
+from secret_jax.inspect.plot.style import evenly_spaced
 from secret_jax.inspect.printing import entry, number, quoted
 from secret_jax.inspect.report.held_out import HeldOut
-from secret_jax.inspect.report.words import in_steps
+from secret_jax.inspect.report.terms import in_steps
+from secret_jax.inspect.tree_view import TreeView
 from secret_jax.tree.structure import Tree
 
 _MOST_ROWS = 40
 _MOST_COLUMNS = 12  # of a row; the others are added up
 _LONGEST = 60  # characters of what a row holds
+_STRANGER = "a class never seen"
 
 
-class Added(NamedTuple):
-    """What makes a prediction: where it starts, and what is added to that.
+def example_ways(view: TreeView, rows: HeldOut) -> list[dict[str, Any]]:
+    """Take the predictions of some rows apart, for the script of the page.
 
-    Attributes
-    ----------
-    contributions : ndarray of shape (n_columns,), float64
-    """
-
-    baseline: float
-    contributions: np.ndarray
-    clipping: float
-
-    def less(self, other: Added) -> Added:
-        """What makes the difference of two predictions."""
-        return Added(
-            self.baseline - other.baseline,
-            self.contributions - other.contributions,
-            self.clipping - other.clipping,
-        )
-
-
-def example_ways(tree: Tree, rows: HeldOut) -> list[dict[str, Any]]:
-    """Some rows, evenly spaced by their predictions, for the script of the page.
-
-    Parameters
-    ----------
-    tree : Tree
-        Of a single output.
+    The rows are evenly spaced by their predictions, or by how sure these are.
 
     Returns
     -------
     list of dict
         ``row`` (its position), ``predicted`` and ``actual`` in words, ``path`` (nodes
         from the root to the leaf), and ``steps``: what is added, in words and as a
-        number, from the baseline on.
+        number, from the baseline on. Of classes that is to log-odds or scores.
     """
-    chosen = chosen_rows(rows.prediction)
-    columns = [np.asarray(column)[chosen] for column in rows.columns]
-    values = tree.schema.as_written(columns)
-    why = explain_rows(tree, rows.table.take(chosen), values)
-    scale = tree.schema.target_scale
-    baseline = np.broadcast_to(why.baseline, len(why))
-    return [
-        way(
-            tree,
-            why,
-            i,
-            row,
-            Added(float(baseline[i]), why.contributions[i], float(why.clipping[i])),
-            predicted=in_steps(float(rows.prediction[row]), scale),
-            actual=number(float(rows.actual[row]), digits=4),
-            start="on average",
-            unit=scale,
-        )
-        for i, row in enumerate(chosen.tolist())
-    ]
+    predicted, schema = rows.predicted, view.tree.schema
+    if isinstance(view, ClassView):
+        predicted = predicted[:, 1] if view.of_two else predicted.max(axis=1)
+    order = np.argsort(predicted, kind="stable")
+    chosen = order[evenly_spaced(len(order), _MOST_ROWS)]
+    some = rows.take(chosen)
+    why = explain_rows(view, some.table, schema.as_written(some.columns))
+    unit, start = 1.0, "on average"
+    ways = []
+    for i, row in enumerate(chosen.tolist()):
+        if isinstance(view, ClassView):
+            target = why.target if isinstance(why.target, str) else why.target[i]
+            start = f"{target}, on average"
+            names = [quoted(name) for name in view.names]
+            best = 1 if view.of_two else int(some.predicted[i].argmax())
+            said = f"{percent(some.predicted[i, best])} {names[best]}"
+            actual = int(some.actual[i])
+            true = _STRANGER if actual < 0 else names[actual]
+        else:
+            unit = schema.target_scale
+            said = in_steps(float(some.predicted[i]), unit)
+            true = number(float(some.actual[i]), digits=4)
+        steps = [
+            (words, in_steps(value, unit), value / unit)
+            for words, value in _steps(why, i, start)
+        ]
+        path = _path(view.tree, int(why.leaf[i]))
+        words = {"predicted": said, "actual": true}
+        ways.append({"row": row, "path": path, "steps": steps} | words)
+    return ways
 
 
-def chosen_rows(prediction: np.ndarray) -> np.ndarray:
-    """Positions of some rows, evenly spaced by what is predicted for them."""
-    order = np.argsort(prediction, kind="stable")
-    places = np.linspace(0, len(order) - 1, min(len(order), _MOST_ROWS))
-    return order[np.unique(places.astype(int))]
-
-
-def way(
-    tree: Tree,
-    why: Explanation,
-    i: int,
-    row: int,
-    added: Added,
-    *,
-    predicted: str,
-    actual: str,
-    start: str,
-    unit: float,
-) -> dict[str, Any]:
-    """One row's way and what is added on it, the largest columns first."""
-    contributions = added.contributions
-    columns = np.argsort(-np.abs(contributions), kind="stable")
-    columns = columns[contributions[columns] != 0]
-    steps = [(start, added.baseline)]
-    steps += [
-        (f"{quoted(why.names[c])} = {_held(why.values[i, c])}", contributions[c])
-        for c in columns[:_MOST_COLUMNS].tolist()
-    ]
+def _steps(why: Explanation, i: int, start: str) -> list[tuple[str, float]]:
+    """List what is added to a row's prediction, the largest columns first."""
+    baseline = float(np.broadcast_to(why.baseline, len(why))[i])
+    added = why.contributions[i]
+    columns = np.argsort(-np.abs(added), kind="stable")
+    columns = columns[added[columns] != 0]
+    steps = [(start, baseline)]
+    for column in columns[:_MOST_COLUMNS].tolist():
+        value = why.values[i, column]
+        held = "missing" if value is None or value != value else entry(value)
+        held = held if len(held) <= _LONGEST else held[: _LONGEST - 1] + "…"
+        steps.append((f"{quoted(why.names[column])} = {held}", float(added[column])))
     rest = columns[_MOST_COLUMNS:]
     if len(rest):
-        steps.append((f"{len(rest)} other columns", contributions[rest].sum()))
-    if added.clipping:
-        steps.append(("kept in the range of the leaf", added.clipping))
-    return {
-        "row": row,
-        "predicted": predicted,
-        "actual": actual,
-        "path": _path(tree, int(why.leaf[i])),
-        "steps": [
-            (what, in_steps(float(value), unit), float(value) / unit)
-            for what, value in steps
-        ],
-    }
-
-
-def _held(value: Any) -> str:
-    if value is None or value != value:
-        return "missing"
-    words = entry(value)
-    return words if len(words) <= _LONGEST else words[: _LONGEST - 1] + "…"
+        steps.append((f"{len(rest)} other columns", float(added[rest].sum())))
+    if why.clipping[i]:
+        steps.append(("kept in the range of the leaf", float(why.clipping[i])))
+    return steps
 
 
 def _path(tree: Tree, node: int) -> list[int]:

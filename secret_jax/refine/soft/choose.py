@@ -115,7 +115,8 @@ class SoftGates(SoftOptions):
         tree = committee[0].tree
         if len(committee) > 1:
             tree = distilled(trainer, committee, recipe.stage("training one for all"))
-        return Refined(with_mixture_errors(tree, rows, recipe.leaf), best.best_step)
+        tree = with_mixture_errors(tree, rows, recipe.leaf)
+        return Refined(tree, best.best_step, has_models=True)
 
 
 def _refusal(tree: Tree, soft_error: float, hard_error: float) -> str:

@@ -122,8 +122,6 @@ class SoftOptions(Refinement):
         "max_validation_rows": [at_least(1)],
         "max_rows": [at_least(2)],
     }
-    needs_unseen_rows: ClassVar[bool] = True
-    trains_models: ClassVar[bool] = True
 
     def check(self) -> None:
         """Check the fields; a start must be evaluated at least once."""
@@ -134,8 +132,3 @@ class SoftOptions(Refinement):
     def knows(self, loss: Loss) -> bool:
         """Whether gradients of a loss are known: squared errors and cross-entropy."""
         return isinstance(loss, SquaredError | CrossEntropy)
-
-    @property
-    def held_out_share(self) -> float:
-        """Share of rows held out permanently, for early stopping."""
-        return self.validation_fraction

@@ -1,0 +1,414 @@
+"""Boosters of several tree sizes that race, and the members that predict together.
+
+A size that has fallen too far behind to catch up is dropped, so that the race costs
+little more than the best size alone. The best size with linear leaves and the best with
+constants are stacked (Wolpert 1992; Breiman 1996): they are wrong in different places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+from secret_jax.data.rows import Rows, join
+from secret_jax.data.schema import TableSchema
+from secret_jax.ensemble.growth import Booster, add_round, total_error
+from secret_jax.ensemble.model import Ensemble, booster_values
+from secret_jax.ensemble.options import BoostOptions, TreeSize
+from secret_jax.losses.numbers import SQUARED_ERROR
+from secret_jax.prune.cross_validation import parts_of
+from secret_jax.runtime.progress import Stage
+from secret_jax.tree.structure import Tree
+
+# Maximum number of rows for folds; with more one part is held out, and none averaged.
+MOST_FOLDED = 1 << 15
+_HELD_OUT_FOLDS = 10
+# A size is dropped if even this multiple of its gain over the last rounds would not
+# make it better than the best is now. The curves fall like geometric series or faster.
+# The leader is judged over more rounds, as many as its patience if that is longer,
+# since it is compared with its own best.
+_RECENT, _RECENT_OF_LEADER, _MOST_TO_COME = 6, 10, 3.0
+# The best size of the other kind of leaves continues unless its error is more than this
+# multiple of the leader's, or a mixture saves less than this share: it is asked every
+# few rounds.
+_MOST_OF_OTHER_KIND, _LEAST_SAVED, _ROUNDS_BETWEEN = 1.3, 0.005, 10
+# A member with a smaller weight is not worth its trees.
+_LEAST_SHARE = 0.05
+
+
+class Candidate(NamedTuple):
+    """Boosters of one tree size, each with held-out rows of its own."""
+
+    size: TreeSize
+    boosters: list[Booster]
+
+    @property
+    def n_rounds(self) -> int:
+        """Number of rounds so far; the first tree, a single leaf, is not counted."""
+        return len(self.boosters[0].trees) - 1
+
+    @property
+    def errors(self) -> np.ndarray:
+        """Total loss on held-out rows after each round, the first without any."""
+        return np.sum([booster.losses for booster in self.boosters], axis=0)
+
+    @property
+    def least(self) -> float:
+        """Least error so far."""
+        return float(self.errors.min())
+
+    @property
+    def best_round(self) -> int:
+        """Round of the least error."""
+        return int(self.errors.argmin())
+
+    def is_done(self, options: BoostOptions, measured: bool) -> bool:
+        """Whether no more rounds are needed."""
+        stop = options.early_stopping and measured and self.n_rounds >= 0
+        stalled = stop and self.n_rounds - self.best_round >= options.patience
+        return self.n_rounds >= options.max_iter or stalled
+
+
+def can_catch_up(errors: np.ndarray, best: float, patience: int) -> bool:
+    """Whether a size with these errors can still be expected to reach another."""
+    recent = max(_RECENT_OF_LEADER, patience) if errors.min() <= best else _RECENT
+    if len(errors) <= recent:
+        return True
+    gain = max(errors[-1 - recent] - errors[-1], 0.0)
+    return errors[-1] - _MOST_TO_COME * gain <= best
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Member:
+    """Boosters of one size, as a part of the model.
+
+    Attributes
+    ----------
+    share : float
+        Weight in the prediction.
+    folds : tuple of tuple of Tree
+        Boosters that have each not seen a part of the rows, if there are any.
+    whole : tuple of Tree or None
+        The booster of all rows; None if the fit was interrupted before.
+    errors : ndarray of shape (n_rounds_run + 1,)
+        Mean loss on unseen rows after each round (squared errors in units of the
+        variance of the targets); empty if nothing was left out.
+    """
+
+    size: TreeSize
+    share: float
+    folds: tuple[tuple[Tree, ...], ...]
+    whole: tuple[Tree, ...] | None
+    errors: np.ndarray
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Boosted:
+    """Result of a fit of boosters.
+
+    Attributes
+    ----------
+    members : tuple of Member
+        Members of one size, or of two that predict together; the first one leads.
+    average : bool
+        Whether the boosters of the folds are part of the model.
+    sizes : list of [TreeSize, float]
+        Sizes that raced, and the least error of each.
+    parts : list of ndarray of int
+        Rows of each fold.
+    unseen : ndarray of shape (n_rows, n_outputs), float64, or None
+        Predictions of all members for rows that their boosters have not seen; NaN
+        where there are no such boosters.
+    error : float
+        Mean loss of that; NaN if nothing was left out.
+    """
+
+    members: tuple[Member, ...]
+    learning_rate: float
+    average: bool
+    sizes: list[list]
+    parts: list[np.ndarray]
+    unseen: np.ndarray | None
+    error: float
+
+    @property
+    def ensemble(self) -> Ensemble:
+        """Ensemble that predicts; after an interruption, of the boosters there are."""
+        boosters, shares = [], []
+        for member in self.members:
+            whole = [member.whole] if member.whole else []
+            folds = member.folds if self.average or not whole else ()
+            boosters += [*folds, *whole]
+            n_boosters = len(folds) + len(whole)
+            shares += [member.share / n_boosters] * n_boosters
+        size = self.members[0].size
+        return Ensemble.of(boosters, self.learning_rate, size, shares)
+
+    def of_fold(self, which: int) -> Ensemble:
+        """Ensemble of the boosters that have not seen a fold."""
+        boosters = [member.folds[which] for member in self.members]
+        shares = [member.share for member in self.members]
+        size = self.members[0].size
+        return Ensemble.of(boosters, self.learning_rate, size, shares)
+
+
+class Boosting:
+    """Boosters of a fit, which grow until their errors on held-out rows rise.
+
+    Parameters
+    ----------
+    rows : Rows
+        In hash order.
+    others : Rows, optional
+        Rows for early stopping, in place of folds.
+    """
+
+    def __init__(
+        self,
+        options: BoostOptions,
+        rows: Rows,
+        schema: TableSchema,
+        others: Rows | None = None,
+    ):
+        every = np.arange(rows.n_rows)
+        held_out = [every[part] for part in _folds(options, rows.weight)]
+        self.folded = others is None and len(held_out) > 0
+        if others is not None:
+            held_out = [rows.n_rows + np.arange(others.n_rows)]
+        self.training, self.others, self.schema = rows, others, schema
+        self.rows = rows if others is None else join([rows, others])
+        self.held_out = held_out
+        folds = held_out if self.folded else [*held_out, every[:0]][:1]
+        self.candidates = [
+            Candidate(size, [self._booster(size, *fold) for fold in enumerate(folds)])
+            for size in options.sizes
+        ]
+        self.wholes: dict[TreeSize, Booster] = {}
+        self._sizes: list[list] = []
+
+    @property
+    def n_rounds(self) -> int:
+        """Number of rounds of the longest booster, not counting its first tree."""
+        return max(candidate.n_rounds for candidate in self.candidates)
+
+    def run(self, options: BoostOptions, stage: Stage) -> None:
+        """Grow until no size needs more rounds, and keep the sizes that lead."""
+        measured = bool(self.held_out)
+        going = list(self.candidates)
+        while True:
+            going = [each for each in going if not each.is_done(options, measured)]
+            if measured and options.early_stopping:
+                going = self._with_hope(going, options)
+            if not going:
+                break
+            rounds = max(each.n_rounds for each in going)
+            stage.at(max(rounds, 0), options.max_iter, self._told(options))
+            boosters = [booster for each in going for booster in each.boosters]
+            # Trees of all rows cost half beside the others, as soon as it is known
+            # which size of each kind of leaves may lead.
+            alone = len({each.size.leaf for each in going}) == len(going)
+            if self.folded and alone:
+                wholes = [self._whole(self._best_alike(each)) for each in going]
+                boosters += [w for w in wholes if len(w.trees) <= rounds + 1]
+            add_round(boosters, self.rows, self.schema, options)
+        self._sizes = self._sizes or self._least_errors()
+        self.candidates = self._leaders(options)
+        behind = Stage("boosting on all rows", stage.progress)
+        for candidate in self.candidates if self.folded else ():
+            wanted = 1 + self._chosen_round(candidate, options)
+            while len(self._whole(candidate).trees) < wanted:
+                behind.at(len(self._whole(candidate).trees), wanted)
+                whole = [self._whole(candidate)]
+                add_round(whole, self.rows, self.schema, options)
+
+    def result(self, options: BoostOptions) -> Boosted:
+        """Members that predict together, and their weights."""
+        leaders = self._leaders(options)
+        rounds = [self._chosen_round(each, options) for each in leaders]
+        pairs = list(zip(leaders, rounds, strict=True))
+        shares, unseen, error = [1.0], None, np.nan
+        if self.held_out:
+            said = [self._unseen(each, n, options) for each, n in pairs]
+            shares, unseen, error = self._stacked(said, options)
+        members = []
+        for (each, n), share in zip(pairs, shares, strict=False):
+            whole = self._whole(each) if self.folded else each.boosters[0]
+            members.append(
+                Member(
+                    size=each.size,
+                    share=share,
+                    folds=tuple(tuple(b.trees[: 1 + n]) for b in each.boosters)
+                    if self.folded
+                    else (),
+                    whole=tuple(whole.trees[: 1 + n]) if len(whole.trees) > n else None,
+                    errors=each.errors / self._weight if self.held_out else np.zeros(0),
+                )
+            )
+        folds = self.held_out if self.folded else []
+        return Boosted(
+            members=tuple(members),
+            learning_rate=options.learning_rate,
+            average=options.average and len(folds) > 1,
+            sizes=self._sizes or self._least_errors(),
+            parts=folds,
+            unseen=unseen if self.folded else None,
+            error=error,
+        )
+
+    @property
+    def _weight(self) -> float:
+        return sum(float(self.rows.weight[part].sum()) for part in self.held_out)
+
+    def _booster(self, size: TreeSize, key: int, held_out: np.ndarray) -> Booster:
+        return Booster(
+            size=size,
+            key=key,
+            training=np.setdiff1d(np.arange(self.training.n_rows), held_out),
+            held_out=held_out,
+            prediction=np.zeros_like(self.rows.targets),
+        )
+
+    def _whole(self, candidate: Candidate) -> Booster:
+        """Booster of all rows of a size."""
+        size = candidate.size
+        if size not in self.wholes:
+            nothing = np.arange(0)
+            self.wholes[size] = self._booster(size, len(candidate.boosters), nothing)
+        return self.wholes[size]
+
+    def _best_alike(self, candidate: Candidate) -> Candidate:
+        """Best size with the same kind of leaves."""
+        kind = candidate.size.leaf
+        alike = [each for each in self.candidates if each.size.leaf == kind]
+        started = [each for each in alike if each.n_rounds >= 0]
+        return min(started, key=lambda each: each.least, default=candidate)
+
+    def _with_hope(
+        self, going: list[Candidate], options: BoostOptions
+    ) -> list[Candidate]:
+        """Select sizes that may still lead, or lead those with their kind of leaves."""
+        started = [each for each in self.candidates if each.n_rounds >= 0]
+        if not started:
+            return going
+        first = min(started, key=lambda each: each.least)
+        other = next((c for c in going if c.size.leaf != first.size.leaf), None)
+        rounds = first.n_rounds
+        if other and len(going) == 2 and rounds and rounds % _ROUNDS_BETWEEN == 0:
+            said = [self._held_out_values(each) for each in (first, other)]
+            _, _, together = self._stacked(said, options)
+            if together > (1.0 - _LEAST_SAVED) * first.errors[-1] / self._weight:
+                going = [each for each in going if each is not other]
+        limit = _MOST_OF_OTHER_KIND * first.least
+        return [
+            each
+            for each in going
+            if each.n_rounds < 0
+            or can_catch_up(
+                each.errors,
+                min(limit, self._best_alike(each).least),
+                options.patience,
+            )
+        ]
+
+    def _leaders(self, options: BoostOptions) -> list[Candidate]:
+        """Best size of each kind of leaves, the best of all first.
+
+        Constants without rounds are the mean of the target, to which a linear model
+        shrinks anyway if nothing is explained: they do not lead.
+        """
+        started = [each for each in self.candidates if each.n_rounds >= 0]
+        if not self.held_out:
+            return started[:1]
+
+        def error(candidate: Candidate) -> float:
+            return float(candidate.errors[self._chosen_round(candidate, options)])
+
+        worth = [c for c in started if c.best_round or c.size.leaf == "linear"]
+        best: dict[str, Candidate] = {}
+        for candidate in sorted(worth or started, key=error):
+            best.setdefault(candidate.size.leaf, candidate)
+        return list(best.values())
+
+    def _chosen_round(self, candidate: Candidate, options: BoostOptions) -> int:
+        n_rounds = min(candidate.n_rounds, options.max_iter)
+        if not options.early_stopping:
+            return n_rounds
+        return candidate.best_round if self.held_out else 0  # there is no estimate
+
+    def _unseen(
+        self, candidate: Candidate, n_rounds: int, options: BoostOptions
+    ) -> np.ndarray:
+        """Predictions after a round of rows by boosters that have not seen them."""
+        if n_rounds == candidate.n_rounds:
+            return self._held_out_values(candidate)
+        value = np.full_like(self.rows.targets, np.nan)
+        for booster in candidate.boosters:
+            table = self.rows.table.take(booster.held_out)
+            trees, rate = booster.trees[: 1 + n_rounds], options.learning_rate
+            value[booster.held_out] = booster_values(trees, rate, table)
+        return value
+
+    def _held_out_values(self, candidate: Candidate) -> np.ndarray:
+        value = np.full_like(self.rows.targets, np.nan)
+        for booster in candidate.boosters:
+            value[booster.held_out] = booster.prediction[booster.held_out]
+        return value
+
+    def _stacked(
+        self, values: Sequence[np.ndarray], options: BoostOptions
+    ) -> tuple[list[float], np.ndarray, float]:
+        """Choose the weights of one or two kinds of boosters by their held-out errors.
+
+        Returns
+        -------
+        shares : list of float
+            Of the first one alone if the other adds next to nothing.
+        value : ndarray of shape (n_rows, n_outputs)
+        error : float
+            Mean loss of the weighted mean.
+        """
+        known = np.concatenate(self.held_out)
+        judges, first = self.rows.take(known), values[0]
+
+        def error(value: np.ndarray) -> float:
+            return total_error(options.loss, judges, value[known]) / self._weight
+
+        alone = error(first)
+        if len(values) > 1:
+            change = values[1] - first
+            found = minimize_scalar(
+                lambda share: error(first + share * change),
+                bounds=(0.0, 1.0),
+                method="bounded",
+            )
+            share, together = float(found.x), float(found.fun)  # pyright: ignore[reportAttributeAccessIssue]
+            if _LEAST_SHARE <= share <= 1.0 - _LEAST_SHARE and together < alone:
+                return [1.0 - share, share], first + share * change, together
+        return [1.0], first, alone
+
+    def _least_errors(self) -> list[list]:
+        started = [each for each in self.candidates if each.n_rounds >= 0]
+        return [[c.size, c.least / self._weight] for c in started if self.held_out]
+
+    def _told(self, options: BoostOptions) -> str:
+        errors = self._least_errors()
+        if not errors:
+            return ""
+        size, error = min(errors, key=lambda pair: pair[1])
+        squares = options.loss == SQUARED_ERROR
+        what = "of the variance unexplained" if squares else options.loss.error_name
+        return f"{size}: {error:.4g} {what} in unseen rows"
+
+
+def _folds(options: BoostOptions, weight: np.ndarray) -> list[np.ndarray]:
+    """Masks of the rows that each booster leaves out."""
+    decided = not options.early_stopping and len(options.sizes) == 1
+    if len(weight) > MOST_FOLDED:
+        return [] if decided else parts_of(weight, _HELD_OUT_FOLDS)[:1]
+    if decided and not options.average:
+        return []
+    return parts_of(weight, options.n_folds)

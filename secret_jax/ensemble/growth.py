@@ -1,0 +1,198 @@
+"""Growth of the small trees of ensembles, many at once from one frontier.
+
+Friedman's (2002) stochastic gradient boosting, with models in the leaves. Only
+the target changes from round to round: the encoded table stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from secret_jax.data.rows import Rows
+from secret_jax.data.schema import TableSchema
+from secret_jax.ensemble.options import BoostOptions, TreeSize
+from secret_jax.grow.frontier import Root
+from secret_jax.grow.grower import GrowOptions, grown
+from secret_jax.learners.cart import CartSplits
+from secret_jax.losses.classes import ClassLoss
+from secret_jax.losses.interface import Loss
+from secret_jax.losses.numbers import SQUARED_ERROR
+from secret_jax.models.errors import weighted_errors
+from secret_jax.models.fitting import fit_models
+from secret_jax.models.glm import Logistic
+from secret_jax.models.interface import LeafModel
+from secret_jax.models.linear import Constant
+from secret_jax.models.ridge import Ridge
+from secret_jax.runtime.hashing import mix
+from secret_jax.splits.interface import SplitFinder
+from secret_jax.splits.rss import RssSplits
+from secret_jax.tree.routing import values
+from secret_jax.tree.structure import Tree
+
+# Cheaper than the search of a single tree: later trees mend what it misses.
+SPLITS = RssSplits(n_hinge=1, hinge_steps=2)
+_LINEAR: tuple[SplitFinder, LeafModel] = SPLITS, Ridge()
+_CONSTANT: tuple[SplitFinder, LeafModel] = CartSplits(n_thresholds=16), Constant()
+# Maximum number of rows of a booster's tree.
+_MOST_ROWS = 1 << 14
+# The greatest curvature of cross-entropy, of two classes and of more.
+_OF_TWO, _OF_MORE = 0.25, 0.5
+
+
+def grown_with_models(
+    rows: Rows,
+    schema: TableSchema,
+    roots: Sequence[Root],
+    *,
+    leaf: str = "linear",
+    max_leaf_nodes: int | None = None,
+    max_features: int | None = None,
+) -> list[Tree]:
+    """Grow small trees, with models in their leaves, on the roots' weights."""
+    finder, model = _CONSTANT if leaf == "constant" else _LINEAR
+    options = GrowOptions(
+        finder=finder,
+        min_gain=0.0,
+        max_leaf_nodes=max_leaf_nodes,
+        max_features=max_features,
+        smallest_sample=128,
+        batch_rows=1 << 13,
+    )
+    found = grown(rows, schema, options, roots)
+    training = []
+    for root in roots:
+        table, targets, weight = rows.take(root.rows)
+        targets = targets if root.targets is None else root.targets
+        training.append(
+            Rows(table, targets, weight if root.weight is None else root.weight)
+        )
+    # What the search has fitted it has fitted by the leaf model, or else anew.
+    fitted = found.fitted if model == finder.node_model else None
+    return fit_models(found.trees, training, model, leaves=found.leaves, fitted=fitted)
+
+
+@dataclass(eq=False, kw_only=True)
+class Booster:
+    """Sum of trees while it grows.
+
+    Attributes
+    ----------
+    key : int
+        Which rows its trees see: boosters of one key see the same.
+    training : ndarray of shape (n_training,), int
+        Rows of the table that train it, rising.
+    held_out : ndarray of shape (n_held_out,), int
+        Rows that judge it.
+    prediction : ndarray of shape (n_rows, n_outputs), float64
+        Predictions for all rows of the table, in standardised units.
+    trees : list of Tree
+        The first is a single leaf.
+    losses : list of float
+        Total loss on the held-out rows after each tree.
+    """
+
+    size: TreeSize
+    key: int
+    training: np.ndarray
+    held_out: np.ndarray
+    prediction: np.ndarray
+    trees: list[Tree] = field(default_factory=list)
+    losses: list[float] = field(default_factory=list)
+
+
+def add_round(
+    boosters: Sequence[Booster], rows: Rows, schema: TableSchema, options: BoostOptions
+) -> None:
+    """Grow the next tree of every booster, those with one kind of leaves together.
+
+    An interruption leaves all boosters unchanged.
+    """
+    groups: dict[tuple[str, bool], list[Booster]] = {}
+    for booster in boosters:
+        key = booster.size.leaf, not booster.trees
+        groups.setdefault(key, []).append(booster)
+    new: list[tuple[Booster, Tree, np.ndarray]] = []
+    for group in groups.values():
+        roots = [_root(booster, rows, options) for booster in group]
+        leaf = group[0].size.leaf
+        trees = grown_with_models(rows, schema, roots, leaf=leaf)
+        if isinstance(options.loss, ClassLoss) and not group[0].trees:
+            parts = [rows.take(part.rows) for part in roots]
+            trees = _started(trees, parts)
+        for booster, tree in zip(group, trees, strict=True):
+            new.append((booster, tree, values(tree, rows.table)))
+    for booster, tree, value in new:
+        step = options.learning_rate if booster.trees else 1.0
+        booster.prediction = booster.prediction + step * value
+        booster.trees.append(tree)
+        judges, said = rows.take(booster.held_out), booster.prediction[booster.held_out]
+        booster.losses.append(total_error(options.loss, judges, said))
+
+
+def total_error(loss: Loss, rows: Rows, value: np.ndarray) -> float:
+    """Total weighted loss of rows at raw predictions (n_rows, n_outputs), float64.
+
+    Squared errors are averaged over the outputs.
+    """
+    total = float(weighted_errors(value, rows, loss).sum())
+    return total / (value.shape[1] if loss == SQUARED_ERROR else 1)
+
+
+def _root(booster: Booster, rows: Rows, options: BoostOptions) -> Root:
+    part = _rows_of_tree(booster, options)
+    targets, weight = options.loss.steps(
+        rows.targets[part], booster.prediction[part], rows.weight[part]
+    )
+    least = booster.size.least_weight(float(rows.weight[part].sum()))
+    return Root(
+        rows=part,
+        min_split_weight=2 * least,
+        min_leaf_weight=least,
+        oblique=booster.size.oblique,
+        key=key_of(booster.key, len(booster.trees)),
+        weight=weight,
+        targets=targets,
+        max_leaf_nodes=booster.size.max_leaf_nodes if booster.trees else 1,
+    )
+
+
+def key_of(*numbers: int) -> int:
+    """Key of a root from numbers."""
+    return int(mix(np.array(numbers, np.uint64)).sum() >> np.uint64(1))
+
+
+def _rows_of_tree(booster: Booster, options: BoostOptions) -> np.ndarray:
+    """Draw rows of a booster without replacement; all rows for its first tree."""
+    n_rows = len(booster.training)
+    share = options.subsample if booster.trees else 1.0
+    wanted = min(max(round(share * n_rows), 1), _MOST_ROWS)
+    if wanted == n_rows:
+        return booster.training
+    random = np.random.default_rng([options.seed, booster.key, len(booster.trees)])
+    chosen = random.choice(n_rows, wanted, replace=False, shuffle=False)
+    return booster.training[np.sort(chosen)]
+
+
+def _started(trees: Sequence[Tree], parts: Sequence[Rows]) -> list[Tree]:
+    """Fit logistic regressions as single leaves: the first models of classifiers.
+
+    Their errors are in the units of the steps of further trees.
+    """
+    new = []
+    for tree, rows in zip(fit_models(trees, parts, Logistic()), parts, strict=True):
+        probability = tree.loss.prediction(values(tree, rows.table).astype(np.float64))
+        share = rows.weight / rows.weight.sum()
+        greatest = _OF_TWO if tree.n_outputs == 1 else _OF_MORE
+        error = share @ (rows.targets - probability) ** 2 / greatest**2
+        new.append(
+            replace(
+                tree,
+                loss=SQUARED_ERROR,
+                train_error=error[None],
+                deviation=tree.deviation / greatest,
+            )
+        )
+    return new
