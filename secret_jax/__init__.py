@@ -26,22 +26,11 @@ if TYPE_CHECKING:
     from secret_jax.estimators.classifier import SecretClassifier as SecretClassifier
     from secret_jax.estimators.regressor import SecretRegressor as SecretRegressor
     from secret_jax.kernel.estimator import KernelTreeRegressor as KernelTreeRegressor
-    from secret_jax.learners.cart import CartSplits as CartSplits
-    from secret_jax.learners.guide import GuideSplits as GuideSplits
-    from secret_jax.learners.m5 import M5Splits as M5Splits
-    from secret_jax.learners.m5_leaves import M5Linear as M5Linear
-    from secret_jax.learners.m5_pruning import M5Pruning as M5Pruning
-    from secret_jax.learners.phd import PhdSplits as PhdSplits
-    from secret_jax.learners.retis import RetisSplits as RetisSplits
-    from secret_jax.learners.support import SupportSplits as SupportSplits
-    from secret_jax.losses.interface import Loss as Loss
     from secret_jax.losses.numbers import Huber as Huber
     from secret_jax.losses.numbers import Poisson as Poisson
     from secret_jax.losses.quantile import Quantile as Quantile
     from secret_jax.models.glm import ClassFrequencies as ClassFrequencies
     from secret_jax.models.glm import Logistic as Logistic
-    from secret_jax.models.interface import LeafModel as LeafModel
-    from secret_jax.models.interface import Models as Models
     from secret_jax.models.linear import Constant as Constant
     from secret_jax.models.linear import LeastSquares as LeastSquares
     from secret_jax.models.linear import MixtureLeaf as MixtureLeaf
@@ -51,23 +40,14 @@ if TYPE_CHECKING:
     from secret_jax.prune.criteria import InformationCriterion as InformationCriterion
     from secret_jax.prune.cross_validation import CrossValidation as CrossValidation
     from secret_jax.prune.hold_out import HoldOut as HoldOut
-    from secret_jax.prune.interface import Evidence as Evidence
-    from secret_jax.prune.interface import Pruned as Pruned
-    from secret_jax.prune.interface import PruningRule as PruningRule
     from secret_jax.prune.standard_errors import StandardErrors as StandardErrors
     from secret_jax.refine.blend import Blend as Blend
     from secret_jax.refine.distillation import Distillation as Distillation
-    from secret_jax.refine.interface import Fitted as Fitted
-    from secret_jax.refine.interface import Refined as Refined
-    from secret_jax.refine.interface import Refinement as Refinement
     from secret_jax.refine.interface import RefinementWarning as RefinementWarning
     from secret_jax.refine.soft.choose import SoftGates as SoftGates
     from secret_jax.refine.tao import Tao as Tao
     from secret_jax.runtime.programs import keep_programs as keep_programs
     from secret_jax.splits.classes import ClassSplits as ClassSplits
-    from secret_jax.splits.interface import Node as Node
-    from secret_jax.splits.interface import Split as Split
-    from secret_jax.splits.interface import SplitFinder as SplitFinder
     from secret_jax.splits.rss import RssSplits as RssSplits
     from secret_jax.splits.secret import SecretSplits as SecretSplits
     from secret_jax.stream.batches import StreamError as StreamError
@@ -80,38 +60,21 @@ except PackageNotFoundError:  # a checkout that was never installed
 # Imported when first used: `secret-jax --help` need not wait for JAX.
 _HOMES = {
     "Blend": "refine.blend",
-    "CartSplits": "learners.cart",
     "ClassSplits": "splits.classes",
     "Constant": "models.linear",
     "CostComplexity": "prune.cost_complexity",
     "CrossValidation": "prune.cross_validation",
     "Distillation": "refine.distillation",
-    "Evidence": "prune.interface",
-    "Fitted": "refine.interface",
-    "GuideSplits": "learners.guide",
     "HoldOut": "prune.hold_out",
     "Huber": "losses.numbers",
     "MixtureLeaf": "models.linear",
     "InformationCriterion": "prune.criteria",
     "KernelTreeRegressor": "kernel.estimator",
-    "LeafModel": "models.interface",
     "LeastSquares": "models.linear",
     "Logistic": "models.glm",
-    "Loss": "losses.interface",
-    "M5Splits": "learners.m5",
-    "M5Linear": "learners.m5_leaves",
-    "M5Pruning": "learners.m5_pruning",
-    "Models": "models.interface",
-    "Node": "splits.interface",
-    "PhdSplits": "learners.phd",
     "Poisson": "losses.numbers",
-    "Pruned": "prune.interface",
-    "PruningRule": "prune.interface",
     "Quantile": "losses.quantile",
-    "Refined": "refine.interface",
-    "Refinement": "refine.interface",
     "RefinementWarning": "refine.interface",
-    "RetisSplits": "learners.retis",
     "Ridge": "models.ridge",
     "RowShards": "data.shards",
     "RssSplits": "splits.rss",
@@ -125,11 +88,8 @@ _HOMES = {
     "ClassFrequencies": "models.glm",
     "SimpleLinear": "models.linear",
     "SoftGates": "refine.soft.choose",
-    "Split": "splits.interface",
-    "SplitFinder": "splits.interface",
     "StandardErrors": "prune.standard_errors",
     "StreamError": "stream.batches",
-    "SupportSplits": "learners.support",
     "Tao": "refine.tao",
     "TreeSize": "ensemble.options",
     "UnseenCategoryWarning": "data.columns",

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
+from secret_jax.data.learning import learn_schema
+from secret_jax.data.roles import ColumnOptions
 from secret_jax.data.rows import Table
 from secret_jax.data.schema import Role, TableSchema
 from secret_jax.tree.structure import SplitKind, StopReason, Tree
@@ -126,3 +130,30 @@ def prediction_of(tree: Tree, node: int, x: np.ndarray, output: int = 0) -> floa
         margin = tree.clip_margin * (high - low)
         value = min(max(value, low - margin), high + margin)
     return value
+
+
+def tree_on_numbers(shape: str, seed: int, n_columns: int, n_outputs: int = 1) -> Tree:
+    """A tree of splits on single numbers, all of them regressors."""
+    tree = build_tree(SHAPES[shape], seed, n_outputs=n_outputs)
+    rng, inner = np.random.default_rng(seed), ~tree.is_leaf
+    attribute = np.where(inner, rng.integers(0, n_columns, tree.n_nodes), -1)
+    schema = learn_schema(
+        [np.array([-1.0, 1.0])] * n_columns,
+        np.ones((2, n_outputs)) * [[-1.0], [1.0]],
+        np.ones(2),
+        ColumnOptions(missing="learn"),
+        tuple(f"y{i}" for i in range(n_outputs)),
+    )
+    wide = np.zeros((tree.n_nodes, n_columns))
+    return replace(
+        tree,
+        schema=schema,
+        kind=np.where(inner, SplitKind.AXIS, SplitKind.LEAF).astype(np.int32),
+        attribute=attribute.astype(np.int32),
+        direction=(np.eye(n_columns)[attribute] * inner[:, None]).astype(np.float32),
+        threshold=(0.3 * rng.normal(size=tree.n_nodes) * inner).astype(np.float32),
+        goes_left=np.zeros((tree.n_nodes, 0), bool),
+        coefficient=np.zeros((tree.n_nodes, n_outputs, 1 + n_columns)),
+        center=wide,
+        spread=wide,
+    )

@@ -10,12 +10,13 @@ import numpy as np
 import pandas as pd
 
 from secret_jax import SecretRegressor
+from secret_jax.splits.rss import RssSplits
 from secret_jax.tree.structure import ARRAY_FIELDS
 
 N_ROWS = 70_000
 # A sample of a few thousand rows grows the tree, as it does of millions.
 SMALL: dict[str, Any] = {
-    "max_split_samples": 64,
+    "splits": RssSplits(max_samples=64),
     "max_leaf_nodes": 8,
     "oblique": False,
     "random_state": 0,

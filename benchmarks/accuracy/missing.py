@@ -105,7 +105,7 @@ def methods() -> dict[str, Method]:
     """What is compared, by name."""
     return {
         "learn": lambda given: _ours(given),
-        "no indicators": lambda given: _ours(given, indicators=False),
+        "no indicators": lambda given: _ours(given, leaf__indicators=False),
         "mean": lambda given: _ours(given, missing_values="mean"),
         "imputer": imputed,
         "LightGBM": lightgbm,

@@ -76,13 +76,13 @@ ABLATIONS = {
     "no_hessian_directions": Setting({"splits": RssSplits(n_hessian=0)}),
     "no_hinge_steps": Setting({"splits": RssSplits(n_hinge=0)}),
     "one_finalist": Setting({"splits": RssSplits(n_finalists=1)}),
-    "no_least_gain": Setting({"min_gain": 0.0}),
+    "no_least_gain": Setting({"splits": RssSplits(min_gain=0.0)}),
     "no_extra_count_of_degrees": Setting({"splits": RssSplits(gcv_factor=1.0)}),
-    "no_sampling": Setting({"max_split_samples": None}),
+    "no_sampling": Setting({"splits": RssSplits(max_samples=None)}),
     "no_linear_score": Setting({"splits": "secret"}),
     "no_shrinkage": Setting({"leaf": "linear"}),
     "no_linear_leaves": Setting({"leaf": "constant"}),
-    "no_indicators": Setting({"indicators": False}),
+    "no_indicators": Setting({"leaf": Ridge(indicators=False)}),
     "no_cross_validation": Setting({"prune": "holdout"}),
     "no_distillation": Setting({"distill": False}),
     "no_refit": Setting({"prune": HoldOut(refit=False)}),
@@ -95,6 +95,7 @@ ABLATIONS = {
 _READING = ("inspect", "cli", "datasets")
 
 
+@functools.cache
 def code_version() -> str:
     """Checksum of the code that fits, whatever its comments and docstrings say."""
     folder = Path(secret_jax.__file__).parent

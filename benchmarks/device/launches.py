@@ -27,10 +27,11 @@ import numpy as np
 
 from benchmarks.device.kernels import Launches, launches_of
 from benchmarks.shared import markdown
-from secret_jax import CartSplits, RssSplits, SecretRegressor, SecretSplits
+from secret_jax import RssSplits, SecretRegressor, SecretSplits
 from secret_jax.data.rows import Rows, Table
 from secret_jax.datasets import make_fried
 from secret_jax.grow.program import find_splits
+from secret_jax.learners import CartSplits
 from secret_jax.refine.soft.parameters import to_parameters, with_widths
 from secret_jax.refine.soft.steps import (
     Rates,

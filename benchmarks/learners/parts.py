@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from benchmarks.accuracy.ours import Setting, candidate_of, key_of_setting
 from benchmarks.accuracy.peers import Candidate
-from secret_jax import GuideSplits
 from secret_jax.estimators.parameters import NAMED, value_of
+from secret_jax.learners import GuideSplits
 
 FINDERS: Mapping[str, Any] = {
     "rss": "rss",

@@ -48,7 +48,7 @@ def fit_here(options: argparse.Namespace) -> None:
     )
     import pyarrow.dataset as ds
 
-    from secret_jax import SecretRegressor
+    from secret_jax import RssSplits, SecretRegressor
 
     rank, n_processes = jax.process_index(), jax.process_count()
     files = own_files(options.folder, rank, n_processes)
@@ -56,7 +56,7 @@ def fit_here(options: argparse.Namespace) -> None:
     model = SecretRegressor(
         oblique={"yes": True, "no": False}.get(options.oblique, "auto"),
         max_leaf_nodes=options.max_leaf_nodes,
-        max_split_samples=options.max_split_samples,
+        splits=RssSplits(max_samples=options.max_samples),
         random_state=0,
         verbose=rank == 0,
     )
@@ -101,7 +101,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add("--checkpoint", help="a folder that all processes see")
     add("--oblique", choices=("auto", "yes", "no"), default="auto")
     add("--max-leaf-nodes", type=int)
-    add("--max-split-samples", type=int, default=2048)
+    add("--max-samples", type=int, default=2048)
     add("--out-of-all", action="store_true", help="the others write OUT-1 and so on")
     add("--coordinator", help=argparse.SUPPRESS)
     add("--rank", type=int, help=argparse.SUPPRESS)

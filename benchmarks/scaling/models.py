@@ -26,8 +26,9 @@ from sklearn.tree import DecisionTreeRegressor
 from benchmarks.accuracy.ours import code_version
 from benchmarks.scaling.exhaustive import exhaustive_tree
 from benchmarks.shared import say
-from secret_jax import GuideSplits, RetisSplits, SecretRegressor
+from secret_jax import SecretRegressor
 from secret_jax.grow import trees as growing
+from secret_jax.learners import GuideSplits, RetisSplits
 
 Predict = Callable[[np.ndarray], np.ndarray]
 
@@ -80,8 +81,6 @@ _RIVAL: dict[str, Any] = {
     **_GROWTH,
     "oblique": False,
     "leaf": "linear",
-    "min_gain": 0.0,
-    "max_split_samples": None,
 }
 # Names say what is timed: the growth of a tree, or a whole fit with its pruning.
 _OURS = {
@@ -89,10 +88,16 @@ _OURS = {
     "growth oblique": _Ours(False, {**_GROWTH, "oblique": True}),
     "paper growth axis": _Ours(True, {**_GROWTH, "oblique": False}),
     "paper growth oblique": _Ours(True, {**_GROWTH, "oblique": True}),
-    "growth retis": _Ours(False, {**_RIVAL, "splits": RetisSplits()}),
-    "growth retis(s)": _Ours(False, {**_RIVAL, "splits": RetisSplits(thresholds=0.01)}),
-    "growth guide": _Ours(False, {**_RIVAL, "splits": GuideSplits(thresholds="all")}),
-    "growth guide(s)": _Ours(False, {**_RIVAL, "splits": GuideSplits(thresholds=0.01)}),
+    "growth retis": _Ours(False, {**_RIVAL, "splits": RetisSplits(max_samples=None)}),
+    "growth retis(s)": _Ours(
+        False, {**_RIVAL, "splits": RetisSplits(thresholds=0.01, max_samples=None)}
+    ),
+    "growth guide": _Ours(
+        False, {**_RIVAL, "splits": GuideSplits(thresholds="all", max_samples=None)}
+    ),
+    "growth guide(s)": _Ours(
+        False, {**_RIVAL, "splits": GuideSplits(thresholds=0.01, max_samples=None)}
+    ),
     "fit": _Ours(False, {}),
     "fit axis": _Ours(False, {"oblique": False}),
     "fit oblique": _Ours(False, {"oblique": True}),

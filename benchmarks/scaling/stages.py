@@ -105,7 +105,7 @@ STAGES = (
     ),
     _stage("statistics while growing", _FIT, "node_statistics", within=_GROWING),
     _stage("models of the nodes", _TREES, "fit_models"),
-    _stage("models of the nodes", _FIT, "fit_models", "_measured"),
+    _stage("models of the nodes", _FIT, "fit_models"),
     _stage(_GROWING, _TREES, "Recipe.grow"),
     *(
         _stage(_PRUNING, f"secret_jax.prune.{module}:", f"{rule}.__call__")

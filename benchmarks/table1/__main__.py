@@ -45,13 +45,13 @@ from benchmarks.table1.report import (
 )
 from secret_jax import (
     Constant,
-    GuideSplits,
     HoldOut,
     LeastSquares,
     SecretRegressor,
     UnseenCategoryWarning,
 )
 from secret_jax.datasets import load, make_3dsin, make_cart, make_fried
+from secret_jax.learners import GuideSplits
 
 MODES = ("paper", "default")
 SYNTHETIC = {"3dsin": make_3dsin, "cart": make_cart, "fried": make_fried}

@@ -13,10 +13,9 @@ from sklearn.utils._param_validation import StrOptions, make_constraint
 
 from secret_jax.cli.messages import CommandError
 from secret_jax.estimators.classifier import SecretClassifier
-from secret_jax.estimators.parameters import CLASS_CONSTRAINTS, CONSTRAINTS
 from secret_jax.estimators.presets import Presets
 from secret_jax.estimators.regressor import SecretRegressor
-from secret_jax.runtime.values import value_class
+from secret_jax.runtime.values import constraints_of, value_class
 
 _ANSWERS = {"yes": True, "no": False, "none": None}
 _WORDS = {value: word for word, value in _ANSWERS.items()}
@@ -75,7 +74,8 @@ def given_parameters(arguments: argparse.Namespace, estimator: type) -> dict[str
 
 def _constraints(name: str) -> list[Any]:
     """Constraints of a parameter, of either estimator; none if anything is allowed."""
-    allowed = [options.get(name, []) for options in (CONSTRAINTS, CLASS_CONSTRAINTS)]
+    kinds = (SecretRegressor, SecretClassifier)
+    allowed = [constraints_of(kind).get(name, []) for kind in kinds]
     if "no_validation" in allowed:
         return []
     return [make_constraint(kind) for kinds in allowed for kind in kinds]

@@ -62,8 +62,8 @@ def build_parser(command: str | None) -> argparse.ArgumentParser:
         "tree, and its errors on held-out rows beside ordinary least squares and "
         "scikit-learn's CART.",
         epilog="Columns of text or booleans are discrete: split on, and in the "
-        "equations as 0 or 1 for each category if these have rows enough (see "
-        "--indicators). Columns of dates are split on by year, month and weekday. All "
+        "equations as 0 or 1 for each category if these have rows enough. "
+        "Columns of dates are split on by year, month and weekday. All "
         "others are numbers: split on, and in the equations.",
     )
     if command == "fit":

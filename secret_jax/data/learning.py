@@ -16,7 +16,12 @@ from secret_jax.data.columns import (
     sorted_categories,
 )
 from secret_jax.data.encoding import ReadColumns
-from secret_jax.data.roles import ColumnOptions, roles_of, schema_of
+from secret_jax.data.roles import (
+    ColumnOptions,
+    category_indicators,
+    missing_indicators,
+    roles_of,
+)
 from secret_jax.data.scaling import ColumnSums, column_sums, joint_sums, moments_of
 from secret_jax.data.schema import TableSchema
 from secret_jax.runtime.warning import warn
@@ -166,27 +171,48 @@ class Learner:
 
     def schema(self, factor: float = 1.0) -> TableSchema:
         """Make the schema; weights are multiplied by ``factor``."""
-        attributes = self.attributes
+        attributes, options = self.attributes, self.options
         assert attributes is not None
+        n_regressors = len(attributes.of_role(Role.REGRESSOR))
         continuous = attributes.of_role(Role.REGRESSOR, Role.SPLIT)
         measured = moments_of(self.sums, [attributes.names[i] for i in continuous])
-        measured = measured._replace(
-            mass=measured.mass * factor, missing_mass=measured.missing_mass * factor
-        )
+        mass, missing = measured.mass * factor, measured.missing_mass * factor
+        measured = measured._replace(mass=mass, missing_mass=missing)
         targets = moments_of(self.target_sums, self.target_names, of_target=True)
-        categories = [sorted_categories(known) for known in self.categories]
+        categories = tuple(map(sorted_categories, self.categories))
         counts = [
             np.array([known[value] for value in values]) * factor
             for known, values in zip(self.categories, categories, strict=True)
         ]
-        return schema_of(
-            attributes,
-            measured,
-            categories,
-            counts,
-            targets,
-            self.options,
-            self.target_names,
+        indicators = category_indicators(counts, options.category_indicators)
+        modelled, split_only = missing_indicators(attributes, measured, options)
+        n_inserted = len(indicators) + len(modelled)
+
+        def with_indicators(values: np.ndarray, value: float) -> np.ndarray:
+            first, last = values[:n_regressors], values[n_regressors:]
+            inserted, added = (np.full(n, value) for n in (n_inserted, len(split_only)))
+            return np.concatenate([first, inserted, last, added])
+
+        return TableSchema(
+            **vars(attributes),
+            continuous=continuous,
+            n_regressors=n_regressors + n_inserted,
+            center=with_indicators(measured.center, 0.0),
+            scale=with_indicators(measured.scale, 1.0),
+            discrete=attributes.of_role(Role.DISCRETE),
+            categories=categories,
+            indicators=indicators,
+            missing_modelled=modelled,
+            missing_split=split_only,
+            missing_shares=tuple(
+                (i, float(missing[k] / (mass[k] + missing[k])))
+                for k, i in enumerate(continuous)
+                if missing[k]
+            ),
+            allow_missing=options.missing != "error",
+            target_names=tuple(self.target_names),
+            target_centers=tuple(targets.center.tolist()),
+            target_scales=tuple(targets.scale.tolist()),
         )
 
     def warn_of_targets(self) -> None:

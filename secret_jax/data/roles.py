@@ -1,4 +1,4 @@
-"""Decide the role of every column, and build a schema from what was measured."""
+"""Decide the role of every column, and which of its values get an indicator."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from secret_jax.data.attributes import (
 )
 from secret_jax.data.columns import OrderedText, numbers, refuse_numbers_as_text
 from secret_jax.data.scaling import ColumnMoments
-from secret_jax.data.schema import TableSchema
 
 # With fewer rows of a kind the coefficient of its indicator would be mostly noise.
 # Weights count, and their sums are rounded.
@@ -53,60 +52,6 @@ class ColumnOptions:
     missing: str = "error"
     category_indicators: bool | str = False
     missing_indicators: bool | str = False
-
-
-def schema_of(
-    attributes: Attributes,
-    measured: ColumnMoments,
-    categories: Sequence[tuple[Any, ...]],
-    counts: list[np.ndarray],
-    targets: ColumnMoments,
-    options: ColumnOptions,
-    target_names: tuple[str, ...],
-) -> TableSchema:
-    """Build a schema from attributes and their measured moments."""
-    roles = attributes.roles
-    regressors = attributes.of_role(Role.REGRESSOR)
-    continuous = attributes.of_role(Role.REGRESSOR, Role.SPLIT)
-    modelled, split_only = [], []
-    fewest = np.minimum(measured.mass, measured.missing_mass)
-    for i, fewer in zip(continuous, fewest, strict=True):
-        if options.missing == "learn" and fewer >= _LEAST_MISSING:
-            wanted = _wanted(options.missing_indicators, fewer >= _ROWS_PER_INDICATOR)
-            regressor = roles[i] is Role.REGRESSOR
-            (modelled if wanted and regressor else split_only).append(i)
-    shares = [
-        (i, float(missing / (there + missing)))
-        for i, there, missing in zip(
-            continuous, measured.mass, measured.missing_mass, strict=True
-        )
-        if missing
-    ]
-    chosen = _indicators(counts, options.category_indicators)
-    n_inserted = len(chosen) + len(modelled)
-
-    def with_indicators(values: np.ndarray, value: float) -> np.ndarray:
-        first, last = values[: len(regressors)], values[len(regressors) :]
-        inserted, added = (np.full(n, value) for n in (n_inserted, len(split_only)))
-        return np.concatenate([first, inserted, last, added])
-
-    return TableSchema(
-        **vars(attributes),
-        continuous=continuous,
-        n_regressors=len(regressors) + n_inserted,
-        center=with_indicators(measured.center, 0.0),
-        scale=with_indicators(measured.scale, 1.0),
-        discrete=attributes.of_role(Role.DISCRETE),
-        categories=tuple(categories),
-        indicators=chosen,
-        missing_modelled=tuple(modelled),
-        missing_split=tuple(split_only),
-        missing_shares=tuple(shares),
-        allow_missing=options.missing != "error",
-        target_names=tuple(target_names),
-        target_centers=tuple(targets.center.tolist()),
-        target_scales=tuple(targets.scale.tolist()),
-    )
 
 
 def roles_of(
@@ -151,12 +96,27 @@ def roles_of(
     return tuple(roles)
 
 
+def missing_indicators(
+    attributes: Attributes, measured: ColumnMoments, options: ColumnOptions
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Choose the attributes with indicators of missing values: modelled, split-only."""
+    modelled, split_only = [], []
+    fewest = np.minimum(measured.mass, measured.missing_mass)
+    continuous = attributes.of_role(Role.REGRESSOR, Role.SPLIT)
+    for i, fewer in zip(continuous, fewest, strict=True):
+        if options.missing == "learn" and fewer >= _LEAST_MISSING:
+            wanted = _wanted(options.missing_indicators, fewer >= _ROWS_PER_INDICATOR)
+            regressor = attributes.roles[i] is Role.REGRESSOR
+            (modelled if wanted and regressor else split_only).append(i)
+    return tuple(modelled), tuple(split_only)
+
+
 def _wanted(choice: bool | str, enough: bool) -> bool:
     """Whether to make indicators; "auto" does so if there are enough rows."""
     return choice is True or (choice == "auto" and enough)
 
 
-def _indicators(
+def category_indicators(
     counts: list[np.ndarray], choice: bool | str
 ) -> tuple[tuple[int, int], ...]:
     """Choose the categories that get an indicator: pairs of attribute and code.

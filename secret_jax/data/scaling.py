@@ -42,19 +42,6 @@ class ColumnSums(NamedTuple):
     missing_mass: np.ndarray
 
 
-def column_moments(
-    columns: Sequence[np.ndarray],
-    names: Sequence[str],
-    weight: np.ndarray,
-    *,
-    allow_missing: bool,
-    of_target: bool = False,
-) -> ColumnMoments:
-    """Measure the moments of columns."""
-    blocks = column_sums(columns, names, weight, allow_missing=allow_missing)
-    return moments_of(blocks, names, of_target=of_target)
-
-
 def column_sums(
     columns: Sequence[np.ndarray],
     names: Sequence[str],
@@ -62,17 +49,14 @@ def column_sums(
     *,
     allow_missing: bool,
 ) -> list[ColumnSums]:
-    """Measure blocks of rows for `moments_of`; parameters as of `column_moments`.
+    """Measure columns of numbers, NaN where one is missing, in blocks of rows.
 
-    The blocks are `ROW_BLOCK` rows each but the last: a table in pieces of so many rows
-    has the blocks of the whole.
+    Rows of weight zero count for nothing, but must hold numbers. The blocks are
+    `ROW_BLOCK` rows each but the last: a table in pieces of so many rows has the blocks
+    of the whole.
     """
     if not columns:
         return []
-    columns = [
-        numbers(column, name, allow_missing) if column.dtype == object else column
-        for column, name in zip(columns, names, strict=True)
-    ]
 
     def sums(rows: slice) -> ColumnSums:
         values = row_block(columns, rows)
@@ -92,7 +76,7 @@ def column_sums(
 def moments_of(
     blocks: Sequence[ColumnSums], names: Sequence[str], *, of_target: bool = False
 ) -> ColumnMoments:
-    """Combine the sums of blocks into moments of columns; see `column_moments`."""
+    """Combine the sums of blocks; refuse columns whose variance is no number."""
     if not blocks:
         nothing = np.zeros(0)
         return ColumnMoments(nothing, nothing, nothing, nothing)

@@ -15,6 +15,7 @@ import numpy as np
 
 from secret_jax.data.attributes import Attributes, Role
 from secret_jax.data.columns import listed, read_columns
+from secret_jax.runtime.values import is_integer
 
 __all__ = ["Role", "TableSchema"]
 
@@ -158,6 +159,18 @@ class TableSchema(Attributes):
     def n_outputs(self) -> int:
         """Number of targets."""
         return len(self.target_names)
+
+    def output_position(self, output: int | str | None) -> int:
+        """Position of an output that is given by its position or name."""
+        names = self.target_names
+        if isinstance(output, str) and output in names:
+            return names.index(output)
+        if is_integer(output) and 0 <= output < len(names):
+            return int(output)
+        raise ValueError(
+            f"output={output!r} is none of the outputs: give one of "
+            f"{', '.join(map(repr, names))}, or a position below {len(names)}."
+        )
 
     @property
     def target_name(self) -> str:

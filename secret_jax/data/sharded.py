@@ -23,7 +23,7 @@ from secret_jax.data.sampling import sampling_factors, sampling_hash, sampling_l
 from secret_jax.data.scaling import ColumnSums
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.shards import RowShards
-from secret_jax.data.source import HostRows, few_copies
+from secret_jax.data.source import HostRows, WeighedRows, few_copies
 from secret_jax.runtime.devices import in_32_bits
 from secret_jax.runtime.linalg import AnyArray
 from secret_jax.runtime.programs import program
@@ -129,7 +129,7 @@ def _chosen(x: AnyArray, index: AnyArray) -> jax.Array:
 
 
 @dataclass(frozen=True, eq=False)
-class ShardedRows:
+class ShardedRows(WeighedRows):
     """Source of rows in shards on several devices; samples go to the host.
 
     Attributes
@@ -149,16 +149,6 @@ class ShardedRows:
     targets: np.ndarray
     weight: np.ndarray
     copies: np.ndarray | None = None
-
-    @property
-    def n_rows(self) -> int:
-        """See `secret_jax.data.source.RowSource`."""
-        return self.shards.n_rows
-
-    @property
-    def total_weight(self) -> float:
-        """See `secret_jax.data.source.RowSource`."""
-        return float(self.weight.sum())
 
     def sample(self, n_wanted: int, seed: int) -> Rows:
         """See `secret_jax.data.source.RowSource`."""

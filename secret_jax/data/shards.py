@@ -193,7 +193,7 @@ def as_they_lie(X: Any) -> RowShards:
 
 
 def computing_for(
-    X: Any, device: str | None, max_memory: int | None, *, fall_back: bool = False
+    X: Any, device: str | None, *, fall_back: bool = False
 ) -> AbstractContextManager[None]:
     """Enter `computing_on` a device, by default one that suits the rows of X."""
     shape = getattr(X, "shape", None) or (
@@ -201,4 +201,4 @@ def computing_for(
     )
     there = is_resident(X) or is_sharded(X)
     n_rows = None if there or not isinstance(shape, tuple) else shape[0]
-    return computing_on(device, max_memory, fall_back=fall_back, n_rows=n_rows)
+    return computing_on(device, fall_back=fall_back, n_rows=n_rows)

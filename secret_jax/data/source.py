@@ -12,8 +12,8 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
-from secret_jax.data.encoding import ReadColumns, encode_block, encoded
-from secret_jax.data.rows import LEAST_DEALT, PLENTY, Rows, Table, merged
+from secret_jax.data.encoding import ReadColumns, Unencoded, encoded
+from secret_jax.data.rows import LEAST_DEALT, PLENTY, Rows, merged
 from secret_jax.data.sampling import (
     category_numbers,
     sampling_factors,
@@ -79,8 +79,24 @@ class AddingSource(RowSource, Protocol):
         ...
 
 
+class WeighedRows:
+    """Source of rows whose weights are in memory."""
+
+    weight: np.ndarray
+
+    @property
+    def n_rows(self) -> int:
+        """See `RowSource`."""
+        return len(self.weight)
+
+    @property
+    def total_weight(self) -> float:
+        """See `RowSource`."""
+        return float(self.weight.sum())
+
+
 @dataclass(frozen=True, eq=False)
-class EncodedRows:
+class EncodedRows(WeighedRows):
     """Source of rows that are already encoded.
 
     Attributes
@@ -93,14 +109,9 @@ class EncodedRows:
     copies: np.ndarray | None = None
 
     @property
-    def n_rows(self) -> int:
-        """See `RowSource`."""
-        return self.rows.n_rows
-
-    @property
-    def total_weight(self) -> float:
-        """See `RowSource`."""
-        return float(self.rows.weight.sum())
+    def weight(self) -> np.ndarray:
+        """Weight of every row."""
+        return self.rows.weight
 
     def sample(self, n_wanted: int, seed: int) -> Rows:
         """Sample a prefix of the rows in hash order; see `RowSource`."""
@@ -115,7 +126,7 @@ class EncodedRows:
 
 
 @dataclass(frozen=True, eq=False)
-class HostRows:
+class HostRows(WeighedRows):
     """Source of unencoded rows in host memory.
 
     Attributes
@@ -133,16 +144,6 @@ class HostRows:
     targets: np.ndarray
     weight: np.ndarray
     copies: np.ndarray | None = None
-
-    @property
-    def n_rows(self) -> int:
-        """See `RowSource`."""
-        return len(self.weight)
-
-    @property
-    def total_weight(self) -> float:
-        """See `RowSource`."""
-        return float(self.weight.sum())
 
     def sample(self, n_wanted: int, seed: int) -> Rows:
         """See `RowSource`."""
@@ -176,13 +177,11 @@ class HostRows:
     ) -> Iterator[_Result]:
         """See `RowSource`."""
 
+        table = Unencoded(self.schema, self.columns)
+
         def on_block(part: slice) -> _Result:
-            n_rows = part.stop - part.start
-            x = np.empty((n_rows, self.schema.n_columns), np.float32)
-            encode_block(self.schema, self.columns, part, x)
             targets = self.schema.scale_targets(self.targets[part])
-            table = Table(x, self.columns.codes[part])
-            return function(Rows(table, targets, self.weight[part]))
+            return function(Rows(table.block(part), targets, self.weight[part]))
 
         return in_blocks(on_block, self.n_rows, size)
 

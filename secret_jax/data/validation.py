@@ -25,7 +25,8 @@ from secret_jax.data.device import check_array, is_resident
 from secret_jax.data.shards import RowShards, is_sharded
 
 # Beyond, whole numbers have gaps between them and are weights like any others.
-_MOST_COPIES = 2.0**53
+MOST_COPIES = 2.0**53
+_NOTED = "n_features_in_", "feature_names_in_"
 
 
 def validated(model: BaseEstimator, X: Any, *, reset: bool) -> Any:
@@ -140,7 +141,7 @@ def scaled_weight(weight: np.ndarray, copies: np.ndarray) -> np.ndarray:
 
 def _are_counts(weight: np.ndarray) -> bool:
     """Whether all weights are integers whose sum is exact."""
-    countable = weight.max() <= _MOST_COPIES / len(weight)
+    countable = weight.max() <= MOST_COPIES / len(weight)
     return bool(countable and np.equal(np.mod(weight, 1), 0).all())
 
 
@@ -184,17 +185,12 @@ def names_of(y: Any, n_outputs: int) -> tuple[str, ...]:
 
 
 def fitted_names(model: BaseEstimator) -> dict[str, Any]:
-    return {
-        name: getattr(model, name)
-        for name in ("n_features_in_", "feature_names_in_")
-        if hasattr(model, name)
-    }
+    """Names of the features that an estimator has noted."""
+    return {name: vars(model)[name] for name in _NOTED if name in vars(model)}
 
 
 def restore_names(model: BaseEstimator, before: dict[str, Any]) -> None:
     """Restore the feature names of an estimator whose fit was interrupted."""
-    for name in ("n_features_in_", "feature_names_in_"):
-        if name in before:
-            setattr(model, name, before[name])
-        elif hasattr(model, name):
-            delattr(model, name)
+    for name in _NOTED:
+        vars(model).pop(name, None)
+    vars(model).update(before)

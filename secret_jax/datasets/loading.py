@@ -66,20 +66,15 @@ _ABALONE = (
 )
 _BOSTON = "crim zn indus chas nox rm age dis rad tax ptratio b lstat medv"
 _MPG = "cylinders displacement horsepower weight acceleration"
+_SUMS = {"at_bat": "times_at_bat", "hits": "hits", "home_runs": "home_runs"}
+_SUMS |= {"runs": "runs", "rbi": "runs_batted_in", "walks": "walks"}
 _BASEBALL_COLUMNS = {
-    "number_of_times_at_bat_in_1986": "at_bat",
-    "number_of_hits_in_1986": "hits",
-    "number_of_home_runs_in_1986": "home_runs",
-    "number_of_runs_in_1986": "runs",
-    "number_of_runs_batted_in_in_1986": "rbi",
-    "number_of_walks_in_1986": "walks",
+    **{f"number_of_{theirs}_in_1986": ours for ours, theirs in _SUMS.items()},
     "number_of_years_in_the_major_leagues": "years",
-    "number_of_times_at_bat_during_his_career": "career_at_bat",
-    "number_of_hits_during_his_career": "career_hits",
-    "number_of_home_runs_during_his_career": "career_home_runs",
-    "number_of_runs_during_his_career": "career_runs",
-    "number_of_runs_batted_in_during_his_career": "career_rbi",
-    "number_of_walks_during_his_career": "career_walks",
+    **{
+        f"number_of_{theirs}_during_his_career": f"career_{ours}"
+        for ours, theirs in _SUMS.items()
+    },
     "players_league_at_the_end_of_1986": "league86",
     "players_division_at_the_end_of_1986": "division86",
     "players_team_at_the_end_of_1986": "team86",
@@ -91,14 +86,8 @@ _BASEBALL_COLUMNS = {
     "players_team_at_the_beginning_of_1987": "team87",
 }
 _SALARY = "1987_annual_salary_on_opening_day_in_thousands_of_dollars"
-_BASEBALL_DISCRETE = (
-    "league86",
-    "division86",
-    "team86",
-    "position86",
-    "league87",
-    "team87",
-)
+_BASEBALL_DISCRETE = ("league86", "division86", "team86", "position86")
+_BASEBALL_DISCRETE += ("league87", "team87")
 
 _CATALOGUE = {
     "abalone": _Entry(
@@ -205,8 +194,6 @@ def load(name: str, data_home: str | os.PathLike[str] | None = None) -> Dataset:
     ------
     ValueError
         If there is no such data set or folder, or the file is no regression data set.
-    ImportError
-        If pandas is not installed.
     OSError
         If OpenML cannot be reached.
 
@@ -262,16 +249,6 @@ def available(data_home: str | os.PathLike[str] | None = None) -> tuple[str, ...
     ----------
     data_home : path, optional
         As in `load`.
-
-    Returns
-    -------
-    tuple of str
-        Sorted.
-
-    Raises
-    ------
-    ValueError
-        If there is no such folder.
     """
     on_openml = {name for name, e in _CATALOGUE.items() if e.openml_id is not None}
     return tuple(sorted(on_openml | set(_files(data_home))))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -20,11 +21,13 @@ from secret_jax.data.validation import (
     scaled_weight,
     validated,
 )
-from secret_jax.ensemble.boosting import Boosted, Boosting
+from secret_jax.ensemble.boosting import Boosting
 from secret_jax.ensemble.estimator import EnsembleEstimator, encoded
+from secret_jax.ensemble.model import Boosted
 from secret_jax.ensemble.options import SIZES, BoostOptions, TreeSize
 from secret_jax.estimators.base import Targets
 from secret_jax.fit.plan import Plan
+from secret_jax.inspect.intervals import forget_calibration
 from secret_jax.losses.interface import Loss
 from secret_jax.losses.numbers import SQUARED_ERROR
 from secret_jax.runtime.progress import Progress, Stage
@@ -32,66 +35,42 @@ from secret_jax.runtime.values import at_least, real
 
 # Parameters that a warm start may change: number of rounds, device, verbosity.
 _MAY_CHANGE = ("max_iter", "early_stopping", "n_iter_no_change", "warm_start")
-_MAY_CHANGE += ("verbose", "device", "max_memory")
+_MAY_CHANGE += ("verbose", "device")
 
 
-class BoostingEstimator(EnsembleEstimator):
-    """Base of the boosters; a subclass defines the outputs and predictions."""
+@dataclass(kw_only=True, eq=False, repr=False)
+class BoostingParameters:
+    """Parameters of every booster."""
+
+    max_leaf_nodes: Literal["auto"] | int | TreeSize = "auto"
+    learning_rate: float = 0.2
+    max_iter: int = 1000
+    early_stopping: bool = True
+    n_iter_no_change: int = 10
+    subsample: float = 0.7
+    n_folds: int = 5
+    ensemble: bool = True
+    warm_start: bool = False
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "max_leaf_nodes": [StrOptions({"auto"}), at_least(1), TreeSize],
         "learning_rate": [real(0.0, 1.0, closed="right")],
         "max_iter": [at_least(0)],
         "early_stopping": ["boolean"],
-        "subsample": [real(0.0, 1.0, closed="right")],
         "n_iter_no_change": [at_least(1)],
+        "subsample": [real(0.0, 1.0, closed="right")],
         "n_folds": [at_least(2)],
         "ensemble": ["boolean"],
         "warm_start": ["boolean"],
-        **EnsembleEstimator._parameter_constraints,
     }
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class BoostingEstimator(EnsembleEstimator, BoostingParameters):
+    """Base of the boosters; a subclass defines the outputs and predictions."""
 
     # What the values of the sums mean; None: they are the outputs.
     _loss: ClassVar[Loss] = SQUARED_ERROR
-
-    def __init__(
-        self,
-        max_leaf_nodes: Literal["auto"] | int | TreeSize = "auto",
-        *,
-        learning_rate: float = 0.2,
-        max_iter: int = 1000,
-        early_stopping: bool = True,
-        n_iter_no_change: int = 10,
-        subsample: float = 0.7,
-        n_folds: int = 5,
-        ensemble: bool = True,
-        warm_start: bool = False,
-        categorical_features: Any = None,
-        split_features: Any = None,
-        indicators: bool | Literal["auto"] = "auto",
-        missing_values: Literal["learn", "mean", "error"] = "learn",
-        random_state: Any = None,
-        device: str | None = None,
-        max_memory: int | None = None,
-        verbose: int = 0,
-    ):
-        self.max_leaf_nodes = max_leaf_nodes
-        self.learning_rate = learning_rate
-        self.max_iter = max_iter
-        self.early_stopping = early_stopping
-        self.subsample = subsample
-        self.n_iter_no_change = n_iter_no_change
-        self.n_folds = n_folds
-        self.ensemble = ensemble
-        self.warm_start = warm_start
-        self.categorical_features = categorical_features
-        self.split_features = split_features
-        self.indicators = indicators
-        self.missing_values = missing_values
-        self.random_state = random_state
-        self.device = device
-        self.max_memory = max_memory
-        self.verbose = verbose
 
     def fit(
         self,
@@ -184,6 +163,7 @@ class BoostingEstimator(EnsembleEstimator):
         self._grown_with = fixed, seed
 
     def _keep(self, boosting: Boosting, found: Boosted, targets: Targets) -> None:
+        forget_calibration(self)
         vars(self).update(targets.learned)
         self.ensemble_ = found.ensemble
         self.validation_errors_ = found.members[0].errors

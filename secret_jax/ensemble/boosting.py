@@ -8,7 +8,6 @@ constants are stacked (Wolpert 1992; Breiman 1996): they are wrong in different 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -17,12 +16,10 @@ from scipy.optimize import minimize_scalar
 from secret_jax.data.rows import Rows, join
 from secret_jax.data.schema import TableSchema
 from secret_jax.ensemble.growth import Booster, add_round, total_error
-from secret_jax.ensemble.model import Ensemble, booster_values
+from secret_jax.ensemble.model import Boosted, Member, booster_values
 from secret_jax.ensemble.options import BoostOptions, TreeSize
-from secret_jax.losses.numbers import SQUARED_ERROR
 from secret_jax.prune.cross_validation import parts_of
 from secret_jax.runtime.progress import Stage
-from secret_jax.tree.structure import Tree
 
 # Maximum number of rows for folds; with more one part is held out, and none averaged.
 MOST_FOLDED = 1 << 15
@@ -82,80 +79,6 @@ def can_catch_up(errors: np.ndarray, best: float, patience: int) -> bool:
     return errors[-1] - _MOST_TO_COME * gain <= best
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Member:
-    """Boosters of one size, as a part of the model.
-
-    Attributes
-    ----------
-    share : float
-        Weight in the prediction.
-    folds : tuple of tuple of Tree
-        Boosters that have each not seen a part of the rows, if there are any.
-    whole : tuple of Tree or None
-        The booster of all rows; None if the fit was interrupted before.
-    errors : ndarray of shape (n_rounds_run + 1,)
-        Mean loss on unseen rows after each round (squared errors in units of the
-        variance of the targets); empty if nothing was left out.
-    """
-
-    size: TreeSize
-    share: float
-    folds: tuple[tuple[Tree, ...], ...]
-    whole: tuple[Tree, ...] | None
-    errors: np.ndarray
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Boosted:
-    """Result of a fit of boosters.
-
-    Attributes
-    ----------
-    members : tuple of Member
-        Members of one size, or of two that predict together; the first one leads.
-    average : bool
-        Whether the boosters of the folds are part of the model.
-    sizes : list of [TreeSize, float]
-        Sizes that raced, and the least error of each.
-    parts : list of ndarray of int
-        Rows of each fold.
-    unseen : ndarray of shape (n_rows, n_outputs), float64, or None
-        Predictions of all members for rows that their boosters have not seen; NaN
-        where there are no such boosters.
-    error : float
-        Mean loss of that; NaN if nothing was left out.
-    """
-
-    members: tuple[Member, ...]
-    learning_rate: float
-    average: bool
-    sizes: list[list]
-    parts: list[np.ndarray]
-    unseen: np.ndarray | None
-    error: float
-
-    @property
-    def ensemble(self) -> Ensemble:
-        """Ensemble that predicts; after an interruption, of the boosters there are."""
-        boosters, shares = [], []
-        for member in self.members:
-            whole = [member.whole] if member.whole else []
-            folds = member.folds if self.average or not whole else ()
-            boosters += [*folds, *whole]
-            n_boosters = len(folds) + len(whole)
-            shares += [member.share / n_boosters] * n_boosters
-        size = self.members[0].size
-        return Ensemble.of(boosters, self.learning_rate, size, shares)
-
-    def of_fold(self, which: int) -> Ensemble:
-        """Ensemble of the boosters that have not seen a fold."""
-        boosters = [member.folds[which] for member in self.members]
-        shares = [member.share for member in self.members]
-        size = self.members[0].size
-        return Ensemble.of(boosters, self.learning_rate, size, shares)
-
-
 class Boosting:
     """Boosters of a fit, which grow until their errors on held-out rows rise.
 
@@ -206,7 +129,7 @@ class Boosting:
             if not going:
                 break
             rounds = max(each.n_rounds for each in going)
-            stage.at(max(rounds, 0), options.max_iter, self._told(options))
+            stage.at(max(rounds, 0), options.max_iter, self._told())
             boosters = [booster for each in going for booster in each.boosters]
             # Trees of all rows cost half beside the others, as soon as it is known
             # which size of each kind of leaves may lead.
@@ -236,25 +159,23 @@ class Boosting:
             shares, unseen, error = self._stacked(said, options)
         members = []
         for (each, n), share in zip(pairs, shares, strict=False):
+            folds = each.boosters if self.folded else []
             whole = self._whole(each) if self.folded else each.boosters[0]
-            members.append(
-                Member(
-                    size=each.size,
-                    share=share,
-                    folds=tuple(tuple(b.trees[: 1 + n]) for b in each.boosters)
-                    if self.folded
-                    else (),
-                    whole=tuple(whole.trees[: 1 + n]) if len(whole.trees) > n else None,
-                    errors=each.errors / self._weight if self.held_out else np.zeros(0),
-                )
+            member = Member(
+                size=each.size,
+                share=share,
+                folds=tuple(tuple(booster.trees[: 1 + n]) for booster in folds),
+                whole=tuple(whole.trees[: 1 + n]) if len(whole.trees) > n else None,
+                errors=each.errors / self._weight if self.held_out else np.zeros(0),
             )
-        folds = self.held_out if self.folded else []
+            members.append(member)
+        parts = self.held_out if self.folded else []
         return Boosted(
             members=tuple(members),
             learning_rate=options.learning_rate,
-            average=options.average and len(folds) > 1,
+            average=options.average and len(parts) > 1,
             sizes=self._sizes or self._least_errors(),
-            parts=folds,
+            parts=parts,
             unseen=unseen if self.folded else None,
             error=error,
         )
@@ -394,14 +315,12 @@ class Boosting:
         started = [each for each in self.candidates if each.n_rounds >= 0]
         return [[c.size, c.least / self._weight] for c in started if self.held_out]
 
-    def _told(self, options: BoostOptions) -> str:
+    def _told(self) -> str:
         errors = self._least_errors()
         if not errors:
             return ""
         size, error = min(errors, key=lambda pair: pair[1])
-        squares = options.loss == SQUARED_ERROR
-        what = "of the variance unexplained" if squares else options.loss.error_name
-        return f"{size}: {error:.4g} {what} in unseen rows"
+        return f"{size}: error {error:.4g} in unseen rows"
 
 
 def _folds(options: BoostOptions, weight: np.ndarray) -> list[np.ndarray]:

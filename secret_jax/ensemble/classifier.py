@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, ClassVar, Literal
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -17,20 +18,22 @@ from secret_jax.data.labels import (
     validated_labels,
 )
 from secret_jax.data.schema import TableSchema
-from secret_jax.ensemble.base import BoostingEstimator
-from secret_jax.ensemble.boosting import Boosted, Boosting
+from secret_jax.ensemble.boosting import Boosting
 from secret_jax.ensemble.distilling import DistillingMixin
-from secret_jax.ensemble.options import TreeSize
+from secret_jax.ensemble.model import Boosted
 from secret_jax.estimators.base import Targets
 from secret_jax.estimators.classifier import SecretClassifier
-from secret_jax.estimators.parameters import CLASS_CONSTRAINTS, CLASS_NAMED, plan_of
+from secret_jax.estimators.parameters import ClassifierParameters
+from secret_jax.estimators.planning import plan_of
 from secret_jax.fit.plan import Plan
 from secret_jax.inspect.class_sets import ClassSetsMixin
 from secret_jax.inspect.classes import with_all_classes
 from secret_jax.losses.classes import CrossEntropy
 from secret_jax.losses.interface import Loss
+from secret_jax.splits.rss import RssSplits
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class SecretBoostingClassifier(ClassSetsMixin, ClassifierMixin, DistillingMixin):
     """Boosted trees with linear models in their leaves, for classes.
 
@@ -49,8 +52,8 @@ class SecretBoostingClassifier(ClassSetsMixin, ClassifierMixin, DistillingMixin)
     class_weight : dict, "balanced" or None, default=None
         Factors of the weights of the classes' rows, as in scikit-learn.
     learning_rate, max_iter, early_stopping, n_iter_no_change, subsample, n_folds, \
-            ensemble, warm_start, categorical_features, split_features, indicators, \
-            missing_values, random_state, device, max_memory, verbose
+            ensemble, warm_start, missing_values, categorical_features, \
+            split_features, random_state, device, verbose
         As in `SecretBoostingRegressor`.
 
     Attributes
@@ -94,56 +97,12 @@ class SecretBoostingClassifier(ClassSetsMixin, ClassifierMixin, DistillingMixin)
     (2, 3)
     """
 
+    class_weight: Any = None
+
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **BoostingEstimator._parameter_constraints,
-        "class_weight": CLASS_CONSTRAINTS["class_weight"],
+        "class_weight": ClassifierParameters._parameter_constraints["class_weight"]
     }
     _loss: ClassVar[Loss] = CrossEntropy()
-
-    classes_: np.ndarray
-
-    def __init__(
-        self,
-        max_leaf_nodes: Literal["auto"] | int | TreeSize = "auto",
-        *,
-        class_weight: Any = None,
-        learning_rate: float = 0.2,
-        max_iter: int = 1000,
-        early_stopping: bool = True,
-        n_iter_no_change: int = 10,
-        subsample: float = 0.7,
-        n_folds: int = 5,
-        ensemble: bool = True,
-        warm_start: bool = False,
-        categorical_features: Any = None,
-        split_features: Any = None,
-        indicators: bool | Literal["auto"] = "auto",
-        missing_values: Literal["learn", "mean", "error"] = "learn",
-        random_state: Any = None,
-        device: str | None = None,
-        max_memory: int | None = None,
-        verbose: int = 0,
-    ):
-        super().__init__(
-            max_leaf_nodes,
-            learning_rate=learning_rate,
-            max_iter=max_iter,
-            early_stopping=early_stopping,
-            subsample=subsample,
-            n_iter_no_change=n_iter_no_change,
-            n_folds=n_folds,
-            ensemble=ensemble,
-            warm_start=warm_start,
-            categorical_features=categorical_features,
-            split_features=split_features,
-            indicators=indicators,
-            missing_values=missing_values,
-            random_state=random_state,
-            device=device,
-            max_memory=max_memory,
-            verbose=verbose,
-        )
-        self.class_weight = class_weight
 
     def predict(self, X: TableLike) -> np.ndarray:
         """Predict the most likely class of every row.
@@ -212,8 +171,6 @@ class SecretBoostingClassifier(ClassSetsMixin, ClassifierMixin, DistillingMixin)
     def _keep(self, boosting: Boosting, found: Boosted, targets: Targets) -> None:
         super()._keep(boosting, found, targets)
         rows = boosting.training
-        for name in ("conformity_scores_", "conformity_weight_"):
-            self.__dict__.pop(name, None)
         if found.unseen is not None:
             known = np.isfinite(found.unseen).all(axis=1)
             member = with_all_classes(rows.targets[known]) > 0.5
@@ -251,14 +208,8 @@ class SecretBoostingClassifier(ClassSetsMixin, ClassifierMixin, DistillingMixin)
 
     def _tree_plan(self, parameters: dict[str, Any], seed: int) -> Plan:
         """See `BoostingEstimator`."""
-        of_tree = SecretClassifier(max_split_samples=None, **parameters)
-        return plan_of(
-            of_tree.get_params(deep=False),
-            type(self).__name__,
-            CLASS_CONSTRAINTS,
-            CLASS_NAMED,
-            seed=seed,
-        )
+        of_tree = SecretClassifier(splits=RssSplits(max_samples=None), **parameters)
+        return plan_of(of_tree, seed, type(self).__name__)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

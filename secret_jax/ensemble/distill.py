@@ -16,14 +16,11 @@ import numpy as np
 from secret_jax.data.rows import Rows, Table, shuffled
 from secret_jax.data.sampling import ROW_ORDER, hold_out
 from secret_jax.data.schema import TableSchema
-from secret_jax.ensemble.boosting import Boosted
-from secret_jax.ensemble.model import Ensemble
+from secret_jax.ensemble.growth import total_error
+from secret_jax.ensemble.model import Boosted, Ensemble
 from secret_jax.fit.plan import Plan
-from secret_jax.grow.frontier import Root
 from secret_jax.grow.trees import Recipe
 from secret_jax.losses.interface import Loss
-from secret_jax.losses.numbers import SquaredError
-from secret_jax.models.errors import total_error
 from secret_jax.models.fitting import node_statistics
 from secret_jax.models.short_models import with_short_equations
 from secret_jax.prune.cross_validation import CrossValidation
@@ -45,8 +42,9 @@ class Teacher(NamedTuple):
 
     Attributes
     ----------
-    said : callable
-        Predicts a table with all boosters, of shape (n_rows, n_outputs).
+    predict : callable
+        Predicts a table with all boosters, of shape (n_rows, n_outputs): values, or
+        class probabilities.
     unseen : ndarray of shape (n_rows, n_outputs)
         Predictions for the rows, by boosters that have not seen them.
     folds : list of callable
@@ -55,10 +53,27 @@ class Teacher(NamedTuple):
         The rows that each has not seen.
     """
 
-    said: Callable[[Table], np.ndarray]
+    predict: Callable[[Table], np.ndarray]
     unseen: np.ndarray
     folds: list[Callable[[Table], np.ndarray]]
     parts: list[np.ndarray]
+
+    @classmethod
+    def of(
+        cls, ensemble: Ensemble, boosted: Boosted | None, rows: Rows, loss: Loss
+    ) -> Teacher:
+        """Make a teacher of an ensemble, and of its folds if the rows fitted it."""
+
+        def told_by(ensemble: Ensemble) -> Callable[[Table], np.ndarray]:
+            return lambda table: loss.prediction(ensemble.values(table))
+
+        predict, unseen = told_by(ensemble), ensemble.values(rows.table)
+        parts = [] if boosted is None or len(boosted.parts) < 2 else boosted.parts
+        if boosted is not None and boosted.unseen is not None:
+            unseen = np.where(np.isfinite(boosted.unseen), boosted.unseen, unseen)
+        folds = [told_by(boosted.of_fold(i)) for i in range(len(parts)) if boosted]
+        masks = [np.isin(np.arange(rows.n_rows), part) for part in parts]
+        return cls(predict, loss.prediction(unseen), folds, masks)
 
 
 class Distilled(NamedTuple):
@@ -66,46 +81,24 @@ class Distilled(NamedTuple):
 
     Attributes
     ----------
-    n_steps : int
-        Gradient steps of a soft tree.
-    refusal : str
-        Why gates were not taken.
     error : float
         Mean squared error on rows that neither student nor teacher have seen, in units
         of the variance of the target, or of classes mean cross-entropy; of soft trees,
         and without folds, NaN.
     fidelity : float
         R² of the student to the boosters on the same rows.
+    n_steps : int
+        Gradient steps of a soft tree.
+    refusal : str
+        Why gates were not taken.
     """
 
     tree: Tree
     n_leaves_grown: int
-    n_steps: int
-    refusal: str
     error: float
     fidelity: float
-
-
-def teacher_of(
-    boosted: Boosted,
-    rows: Rows,
-    parts: Sequence[np.ndarray],
-    loss: Loss,
-) -> Teacher:
-    """Make a teacher of the rows that fitted the boosters."""
-    said, unseen = told_by(boosted.ensemble, loss), boosted.ensemble.values(rows.table)
-    if boosted.unseen is not None:
-        unseen = np.where(np.isfinite(boosted.unseen), boosted.unseen, unseen)
-    unseen = loss.prediction(unseen)
-    if len(parts) < 2:
-        return Teacher(said, unseen, [], [])
-    folds = [told_by(boosted.of_fold(which), loss) for which in range(len(parts))]
-    return Teacher(said, unseen, folds, list(parts))
-
-
-def told_by(ensemble: Ensemble, loss: Loss) -> Callable[[Table], np.ndarray]:
-    """Make the function that an ensemble teaches: values, or class probabilities."""
-    return lambda table: loss.prediction(ensemble.values(table))
+    n_steps: int = 0
+    refusal: str = ""
 
 
 def distil(
@@ -116,7 +109,6 @@ def distil(
     *,
     max_leaf_nodes: int | None,
     soft: bool,
-    options: Distillation,
 ) -> Distilled:
     """Grow one tree on the predictions of boosters.
 
@@ -132,26 +124,34 @@ def distil(
     soft : bool
         Whether gates and leaves are trained then.
     """
-    learned = student_rows(rows, teacher.said, schema, options, teacher.unseen)
+    options = Distillation()
+    learned = student_rows(rows, teacher.predict, schema, options, teacher.unseen)
     recipe = _recipe(plan, rows, learned, schema)
     order = np.argsort(np.random.default_rng(ROW_ORDER).random(learned.n_rows))
     n_points = learned.n_rows - rows.n_rows
     origin = np.append(np.arange(rows.n_rows), np.arange(n_points) % rows.n_rows)
-    roots = []
-    for kind in plan.kinds:
-        roots.append(recipe.root(order, oblique=kind))
-        roots += [
-            _fold_root(recipe, fold, ~part[origin], order, rows, learned, options, kind)
-            for fold, part in zip(teacher.folds, teacher.parts, strict=True)
-        ]
+    # Of every kind a student of all boosters, and one of each fold over the rows that
+    # this booster has seen.
+    lessons = [(order, learned.targets[order])]
+    for predict, part in zip(teacher.folds, teacher.parts, strict=True):
+        seen = order[~part[origin[order]]]
+        own = np.where(seen < rows.n_rows, options.own_share, 0.0)[:, None]
+        real = rows.targets[np.minimum(seen, rows.n_rows - 1)]
+        taught = predict(learned.table.take(seen))
+        lessons.append((seen, own * real + (1.0 - own) * taught))
+    roots = [
+        replace(recipe.root(seen, oblique=kind), targets=targets)
+        for kind in plan.kinds
+        for seen, targets in lessons
+    ]
     trees = recipe.attach(recipe.grow(learned, roots, "distilling"), learned, roots)
-    n_each = len(roots) // len(plan.kinds)
-    found = [
+    n_each = len(lessons)
+    cuts = [
         _cut(trees[first : first + n_each], teacher, rows, plan, max_leaf_nodes)
         for first in range(0, len(trees), n_each)
     ]
-    best = min(range(len(found)), key=lambda which: found[which].value)
-    chosen, whole = found[best], trees[best * n_each]
+    best = min(range(len(cuts)), key=lambda which: cuts[which].value)
+    chosen, whole = cuts[best], trees[best * n_each]
     least = 0.5 * recipe.min_leaf_weight
     tree = measured_on(chosen.tree, rows, recipe.leaf, least)
     tree = with_plain_splits(tree, rows.table)
@@ -159,9 +159,7 @@ def distil(
     tree = bounded(tree, statistics.lower[0], statistics.upper[0])
     tolerance = plan.equation_tolerance
     tree = with_short_equations(tree, statistics, rows, recipe.leaf, tolerance)
-    unit = _variance(rows) if isinstance(tree.loss, SquaredError) else 1.0
-    error, fidelity = chosen.error / unit, chosen.fidelity
-    done = Distilled(tree, whole.n_leaves, 0, "", error, fidelity)
+    done = Distilled(tree, whole.n_leaves, chosen.error, chosen.fidelity)
     if not soft:
         return done
     return _softened(done, teacher, rows, learned, plan, schema, max_leaf_nodes, best)
@@ -195,43 +193,22 @@ def _cut(
     else:
         tree, pruned = of_size(whole, _SOFT_START), None
     lost = own = other = 0.0
-    for each, said, part in zip(fold_trees, teacher.folds, teacher.parts, strict=True):
+    for each, predict, part in zip(
+        fold_trees, teacher.folds, teacher.parts, strict=True
+    ):
         held_out = rows.take(part)
-        prediction, teaching = _meant(each, held_out.table), said(held_out.table)
-        lost += total_error(each, held_out)
+        value, teaching = values(each, held_out.table), predict(held_out.table)
+        prediction = each.loss.prediction(value)
+        lost += total_error(each.loss, held_out, value)
         own += _square(teaching - prediction, held_out)
         mean = held_out.weight @ teaching / held_out.weight.sum()
         other += _square(teaching - mean, held_out)
     if not fold_trees:
-        return _Cut(tree, total_error(tree, rows), np.nan, np.nan)
+        total = total_error(tree.loss, rows, values(tree, rows.table))
+        return _Cut(tree, total, np.nan, np.nan)
     error = lost / rows.weight.sum()
     fidelity = 1.0 - own / other if other > 0 else np.nan
     return _Cut(tree, error if pruned is None else pruned.value, error, fidelity)
-
-
-def _meant(tree: Tree, table: Table) -> np.ndarray:
-    """Predict with a student in the teacher's terms: values, or probabilities."""
-    value = values(tree, table)
-    return tree.loss.prediction(value)
-
-
-def _fold_root(
-    recipe: Recipe,
-    said: Callable[[Table], np.ndarray],
-    seen: np.ndarray,
-    order: np.ndarray,
-    rows: Rows,
-    learned: Rows,
-    options: Distillation,
-    oblique: bool,
-) -> Root:
-    """Root of the student of one booster, over the rows that this booster has seen."""
-    chosen = order[seen[order]]
-    taught = said(learned.table.take(chosen))
-    own = np.minimum(chosen, rows.n_rows - 1)
-    share = np.where(chosen < rows.n_rows, options.own_share, 0.0)[:, None]
-    targets = share * rows.targets[own] + (1.0 - share) * taught
-    return replace(recipe.root(chosen, oblique=oblique), targets=targets)
 
 
 def _recipe(plan: Plan, rows: Rows, learned: Rows, schema: TableSchema) -> Recipe:
@@ -264,7 +241,7 @@ def _softened(
     at_rows = learned.take(slice(rows.n_rows))
     training, held_out = at_rows.take(slice(cut)), at_rows.take(slice(cut, None))
     part = rows.take(slice(cut))
-    points = student_rows(part, teacher.said, schema, Distillation(own_share=1.0))
+    points = student_rows(part, teacher.predict, schema, Distillation(own_share=1.0))
     training = shuffled(
         points._replace(
             targets=np.concatenate([training.targets, points.targets[cut:]])
@@ -299,9 +276,3 @@ def _softened(
 
 def _square(difference: np.ndarray, rows: Rows) -> float:
     return float(rows.weight @ (difference**2).sum(axis=1))
-
-
-def _variance(rows: Rows) -> float:
-    mean = rows.weight @ rows.targets / rows.weight.sum()
-    total = _square(rows.targets - mean, rows) / rows.weight.sum()
-    return total if total > 0 else 1.0

@@ -5,27 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Literal
 
-import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.data.given import ArrayLike, TableLike
-from secret_jax.data.rows import Rows, merged
-from secret_jax.data.sampling import ROW_ORDER
-from secret_jax.data.validation import (
-    checked_weight,
-    copies_of,
-    fitted_names,
-    scaled_weight,
-    validated,
-)
+from secret_jax.data.validation import fitted_names, validated
 from secret_jax.ensemble.base import BoostingEstimator
-from secret_jax.ensemble.distill import Teacher, distil, teacher_of, told_by
-from secret_jax.ensemble.estimator import OF_THE_TREE, encoded
-from secret_jax.estimators.parameters import plan_of
-from secret_jax.refine.distillation import Distillation
+from secret_jax.ensemble.distill import Teacher, distil
+from secret_jax.ensemble.estimator import OF_THE_TREE
+from secret_jax.estimators.planning import plan_of
 from secret_jax.refine.interface import RefinementWarning
-from secret_jax.runtime.parallel import one_thread_for_products
-from secret_jax.runtime.progress_line import shown
 from secret_jax.runtime.warning import warn
 
 
@@ -92,69 +80,40 @@ class DistillingMixin(BoostingEstimator):
             refine=refine,
             equation_tolerance=equation_tolerance,
             max_leaf_nodes=max_leaf_nodes,
-            max_split_samples=2048,
             **{name: getattr(self, name) for name in OF_THE_TREE},
         )
-        plan = plan_of(
-            model.get_params(deep=False),
-            type(model).__name__,
-            model._parameter_constraints,
-            model._named,
-            seed=0,
-        )
+        plan = plan_of(model, 0)
         if refine not in (None, "soft"):
             raise ValueError(f"refine must be 'soft' or None. Got {refine!r}.")
-        with (
-            shown(self.verbose) as progress,
-            one_thread_for_products(),
-            self._computing(X),
-        ):
-            rows, teacher = self._teacher(X, y, sample_weight)
+        schema = self.ensemble_.schema
+        with self._fitting(X) as (_, progress):
+            boosted = None
+            if X is None:
+                rows, boosted = self._some_rows(None), self._boosted
+            else:
+                X = validated(self, X, reset=False)
+                _, rows, _ = self._read(plan, X, y, sample_weight, schema)
+            teacher = Teacher.of(self.ensemble_, boosted, rows, self._loss)
             found = distil(
                 teacher,
                 rows,
                 replace(plan, progress=progress),
-                self.ensemble_.schema,
+                schema,
                 max_leaf_nodes=max_leaf_nodes,
                 soft=refine == "soft",
-                options=Distillation(),
             )
         if found.refusal:
             warn(f"The hard tree was kept: {found.refusal}.", RefinementWarning)
         for name, value in fitted_names(self).items():
             setattr(model, name, value)
-        classes = getattr(self, "classes_", None)
-        if classes is not None:
-            model.classes_ = classes
-        model.tree_ = found.tree
-        model.n_leaves_grown_, model.n_refine_steps_ = (
-            found.n_leaves_grown,
-            found.n_steps,
-        )
-        of_folds = X is None and len(teacher.folds) > 0
+        if hasattr(self, "classes_"):
+            model.classes_ = self.classes_  # pyright: ignore[reportAttributeAccessIssue]
+        model.tree_, model.n_leaves_grown_ = found.tree, found.n_leaves_grown
+        model.n_refine_steps_ = found.n_steps
         model.distillation_ = {
             "error": float(found.error),
-            "booster_error": self.validation_error_ if of_folds else float("nan"),
+            "booster_error": self.validation_error_ if teacher.folds else float("nan"),
             "fidelity": float(found.fidelity),
             "numbers": model.reading_cost_,
         }
         return model
-
-    def _teacher(
-        self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None
-    ) -> tuple[Rows, Teacher]:
-        ensemble = self.ensemble_
-        if X is None:
-            rows, boosted = self._some_rows(None), self._boosted
-            every = np.arange(rows.n_rows)
-            parts = [np.isin(every, part) for part in boosted.parts]
-            return rows, teacher_of(boosted, rows, parts, self._loss)
-        X = validated(self, X, reset=False)
-        weight = checked_weight(sample_weight, X)
-        targets = self._targets(y, X, weight, ensemble.schema)
-        copies = copies_of(weight)
-        own = scaled_weight(targets.weight, copies)
-        given = encoded(ensemble.schema, X, targets.values, own)
-        rows = merged(given, ROW_ORDER, copies[weight > 0]).dealt()
-        said = told_by(ensemble, self._loss)
-        return rows, Teacher(said, said(rows.table), [], [])

@@ -26,36 +26,28 @@ from secret_jax.data.validation import (
     validated,
 )
 from secret_jax.ensemble.model import Ensemble
-from secret_jax.ensemble.reading import BoosterReading
+from secret_jax.ensemble.reading import BoosterInspection
 from secret_jax.estimators.base import Targets
-from secret_jax.estimators.parameters import CONSTRAINTS
+from secret_jax.estimators.parameters import TableParameters
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import CheckedRows, read_rows
 from secret_jax.runtime.parallel import one_thread_for_products
 from secret_jax.runtime.progress import Progress
 from secret_jax.runtime.progress_line import shown
-from secret_jax.runtime.values import check_constraints
+from secret_jax.runtime.values import check_constraints, constraints_of
 from secret_jax.tree.file import ModelFileError, load_model, save_model
 
 # Parameters for reading tables and for devices, as those of the tree.
 OF_THE_TREE = (
-    *("categorical_features", "split_features", "indicators", "missing_values"),
-    *("random_state", "device", "max_memory", "verbose"),
+    *("categorical_features", "split_features", "missing_values"),
+    *("random_state", "device", "verbose"),
 )
 
 
-class EnsembleEstimator(BoosterReading, BaseEstimator):
+class EnsembleEstimator(BoosterInspection, BaseEstimator, TableParameters):
     """Base of all estimators that are sums of trees: reading of tables, files."""
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        name: CONSTRAINTS[name] for name in OF_THE_TREE
-    }
     _predicts_with: ClassVar[str] = "ensemble_"
-    missing_values: str
-    random_state: Any
-    device: str | None
-    max_memory: int | None
-    verbose: int
 
     def _targets(
         self,
@@ -84,7 +76,7 @@ class EnsembleEstimator(BoosterReading, BaseEstimator):
     def _reading(self) -> Plan:
         """Check the parameters, and plan how to read tables, as for a single tree."""
         own = self.get_params(deep=False)
-        check_constraints(self._parameter_constraints, own, type(self).__name__)
+        check_constraints(constraints_of(type(self)), own, type(self).__name__)
         seed = 0
         if self.random_state is not None:
             try:
@@ -169,7 +161,7 @@ class EnsembleEstimator(BoosterReading, BaseEstimator):
         self, X: TableLike, fall_back: bool = False
     ) -> AbstractContextManager[None]:
         # A model that was fitted on a GPU predicts on a machine that has none.
-        return computing_for(X, self.device, self.max_memory, fall_back=fall_back)
+        return computing_for(X, self.device, fall_back=fall_back)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

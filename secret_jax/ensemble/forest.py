@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -20,7 +21,7 @@ from secret_jax.ensemble.growth import grown_with_models, key_of
 from secret_jax.ensemble.model import Ensemble
 from secret_jax.ensemble.of_numbers import OfNumbers
 from secret_jax.ensemble.options import TreeSize
-from secret_jax.estimators.parameters import CONSTRAINTS
+from secret_jax.estimators.parameters import TreeParameters
 from secret_jax.fit.plan import Plan, features_of_node
 from secret_jax.grow.attributes import n_inputs
 from secret_jax.grow.frontier import Root
@@ -33,7 +34,33 @@ from secret_jax.tree.structure import Tree
 _MOST_PLACES = 1 << 19
 
 
-class SecretForestRegressor(OfNumbers, RegressorMixin, EnsembleEstimator):
+@dataclass(kw_only=True, eq=False, repr=False)
+class ForestParameters:
+    """Parameters of forests."""
+
+    n_estimators: int = 100
+    max_features: float | Literal["sqrt", "log2"] | None = 1 / 3
+    min_samples_leaf: float = 5
+    max_leaf_nodes: int | None = None
+    oblique: bool = False
+    bootstrap: bool = True
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "n_estimators": [at_least(1)],
+        "min_samples_leaf": TreeSize._parameter_constraints["min_samples_leaf"],
+        "oblique": ["boolean"],
+        "bootstrap": ["boolean"],
+        **{
+            name: TreeParameters._parameter_constraints[name]
+            for name in ("max_features", "max_leaf_nodes")
+        },
+    }
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class SecretForestRegressor(
+    OfNumbers, RegressorMixin, EnsembleEstimator, ForestParameters
+):
     """Mean of many trees with linear models in their leaves.
 
     Every tree is grown on a bag of rows drawn with replacement, and every node is split
@@ -55,8 +82,7 @@ class SecretForestRegressor(OfNumbers, RegressorMixin, EnsembleEstimator):
         False: every tree has all rows, and nothing is out of a bag.
     random_state : int, RandomState instance or None, default=None
         Draws bags and attributes. None: the same in every fit.
-    categorical_features, split_features, indicators, missing_values, device, \
-            max_memory, verbose
+    missing_values, categorical_features, split_features, device, verbose
         As in `secret_jax.SecretRegressor`.
 
     Attributes
@@ -87,49 +113,6 @@ class SecretForestRegressor(OfNumbers, RegressorMixin, EnsembleEstimator):
     >>> 0.8 < model.oob_score_ < model.score(X, y)
     True
     """
-
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "n_estimators": [at_least(1)],
-        "max_features": CONSTRAINTS["max_features"],
-        "min_samples_leaf": TreeSize._parameter_constraints["min_samples_leaf"],
-        "max_leaf_nodes": CONSTRAINTS["max_leaf_nodes"],
-        "oblique": ["boolean"],
-        "bootstrap": ["boolean"],
-        **EnsembleEstimator._parameter_constraints,
-    }
-
-    def __init__(
-        self,
-        n_estimators: int = 100,
-        *,
-        max_features: float | Literal["sqrt", "log2"] | None = 1 / 3,
-        min_samples_leaf: float = 5,
-        max_leaf_nodes: int | None = None,
-        oblique: bool = False,
-        bootstrap: bool = True,
-        categorical_features: Any = None,
-        split_features: Any = None,
-        indicators: bool | Literal["auto"] = "auto",
-        missing_values: Literal["learn", "mean", "error"] = "learn",
-        random_state: Any = None,
-        device: str | None = None,
-        max_memory: int | None = None,
-        verbose: int = 0,
-    ):
-        self.n_estimators = n_estimators
-        self.max_features = max_features
-        self.min_samples_leaf = min_samples_leaf
-        self.max_leaf_nodes = max_leaf_nodes
-        self.oblique = oblique
-        self.bootstrap = bootstrap
-        self.categorical_features = categorical_features
-        self.split_features = split_features
-        self.indicators = indicators
-        self.missing_values = missing_values
-        self.random_state = random_state
-        self.device = device
-        self.max_memory = max_memory
-        self.verbose = verbose
 
     def fit(
         self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None = None

@@ -32,8 +32,9 @@ from secret_jax.splits.rss import RssSplits
 from secret_jax.tree.routing import values
 from secret_jax.tree.structure import Tree
 
-# Cheaper than the search of a single tree: later trees mend what it misses.
-SPLITS = RssSplits(n_hinge=1, hinge_steps=2)
+# Cheaper than the search of a single tree: later trees mend what it misses, and nobody
+# reads their splits.
+SPLITS = RssSplits(n_hinge=1, hinge_steps=2, n_finalists=3, sparse_terms=())
 _LINEAR: tuple[SplitFinder, LeafModel] = SPLITS, Ridge()
 _CONSTANT: tuple[SplitFinder, LeafModel] = CartSplits(n_thresholds=16), Constant()
 # Maximum number of rows of a booster's tree.

@@ -148,3 +148,77 @@ def booster_values(
     steps = np.full(len(trees), learning_rate)
     steps[0] = 1.0
     return TreeSum(list(trees), steps).values(table)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Member:
+    """Boosters of one size, as a part of the model.
+
+    Attributes
+    ----------
+    share : float
+        Weight in the prediction.
+    folds : tuple of tuple of Tree
+        Boosters that have each not seen a part of the rows, if there are any.
+    whole : tuple of Tree or None
+        The booster of all rows; None if the fit was interrupted before.
+    errors : ndarray of shape (n_rounds_run + 1,)
+        Mean loss on unseen rows after each round (squared errors in units of the
+        variance of the targets); empty if nothing was left out.
+    """
+
+    size: TreeSize
+    share: float
+    folds: tuple[tuple[Tree, ...], ...]
+    whole: tuple[Tree, ...] | None
+    errors: np.ndarray
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Boosted:
+    """Result of a fit of boosters.
+
+    Attributes
+    ----------
+    members : tuple of Member
+        Members of one size, or of two that predict together; the first one leads.
+    average : bool
+        Whether the boosters of the folds are part of the model.
+    sizes : list of [TreeSize, float]
+        Sizes that raced, and the least error of each.
+    parts : list of ndarray of int
+        Rows of each fold.
+    unseen : ndarray of shape (n_rows, n_outputs), float64, or None
+        Predictions of all members for rows that their boosters have not seen; NaN
+        where there are no such boosters.
+    error : float
+        Mean loss of that; NaN if nothing was left out.
+    """
+
+    members: tuple[Member, ...]
+    learning_rate: float
+    average: bool
+    sizes: list[list]
+    parts: list[np.ndarray]
+    unseen: np.ndarray | None
+    error: float
+
+    @property
+    def ensemble(self) -> Ensemble:
+        """Ensemble that predicts; after an interruption, of the boosters there are."""
+        boosters, shares = [], []
+        for member in self.members:
+            whole = [member.whole] if member.whole else []
+            folds = member.folds if self.average or not whole else ()
+            boosters += [*folds, *whole]
+            n_boosters = len(folds) + len(whole)
+            shares += [member.share / n_boosters] * n_boosters
+        size = self.members[0].size
+        return Ensemble.of(boosters, self.learning_rate, size, shares)
+
+    def of_fold(self, which: int) -> Ensemble:
+        """Ensemble of the boosters that have not seen a fold."""
+        boosters = [member.folds[which] for member in self.members]
+        shares = [member.share for member in self.members]
+        size = self.members[0].size
+        return Ensemble.of(boosters, self.learning_rate, size, shares)

@@ -10,9 +10,10 @@ from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.validation import names_of, validated_targets
 from secret_jax.estimators.base import Targets
-from secret_jax.estimators.parameters import plan_of
+from secret_jax.estimators.planning import plan_of
 from secret_jax.estimators.regressor import SecretRegressor
 from secret_jax.fit.plan import Plan
+from secret_jax.splits.rss import RssSplits
 
 
 class OfNumbers:
@@ -37,8 +38,8 @@ class OfNumbers:
 
     def _tree_plan(self, parameters: dict[str, Any], seed: int) -> Plan:
         """See `EnsembleEstimator`."""
-        of_tree = SecretRegressor(max_split_samples=None, **parameters)
-        return plan_of(of_tree.get_params(deep=False), type(self).__name__, seed=seed)
+        of_tree = SecretRegressor(splits=RssSplits(max_samples=None), **parameters)
+        return plan_of(of_tree, seed, type(self).__name__)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()  # pyright: ignore[reportAttributeAccessIssue]

@@ -1,4 +1,4 @@
-"""Inspection of fitted boosters: importances, effects, interactions, code export."""
+"""Methods of fitted boosters: importances, effects, interactions, code export."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.data.encoding import encode
 from secret_jax.data.rows import Rows
+from secret_jax.data.schema import TableSchema
 from secret_jax.data.validation import validated, validated_weight
 from secret_jax.ensemble.effects import (
     Effect,
@@ -20,6 +21,7 @@ from secret_jax.ensemble.effects import (
 )
 from secret_jax.ensemble.model import Ensemble
 from secret_jax.inspect.classes import Classes, with_all_classes
+from secret_jax.inspect.mixin import Importances
 from secret_jax.losses.classes import class_in_words
 from secret_jax.losses.interface import Loss
 from secret_jax.losses.numbers import SQUARED_ERROR
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from secret_jax.inspect.plot.picture import Picture
 
 
-class BoosterReading:
+class BoosterInspection(Importances):
     """Methods to inspect the ensemble of a fitted booster.
 
     With several outputs ``output``, a position or a name, selects one; for classes it
@@ -42,15 +44,11 @@ class BoosterReading:
     _loss: ClassVar[Loss] = SQUARED_ERROR
 
     @property
-    def feature_importances_(self) -> np.ndarray:
-        """Share of every column in the saved squared error, shape (n_features_in_,).
+    def _schema(self) -> TableSchema:
+        return self.ensemble_.schema
 
-        See `secret_jax.ensemble.effects.booster_importances`; the mean of outputs.
-        """
-        check_is_fitted(self)
-        schema = self.ensemble_.schema
-        each = [booster_importances(self.ensemble_, i) for i in range(schema.n_outputs)]
-        return schema.by_input(np.mean(each, axis=0))
+    def _importances(self, output: int) -> np.ndarray:
+        return booster_importances(self.ensemble_, output)
 
     def effect(
         self,
@@ -223,18 +221,9 @@ class BoosterReading:
         )
 
     def _output(self, output: int | str | None) -> int:
-        check_is_fitted(self)
-        names = self.ensemble_.schema.target_names
-        if output is None and len(names) == 1:
-            return 0
-        if isinstance(output, str) and output in names:
-            return names.index(output)
-        if is_integer(output) and 0 <= output < len(names):
-            return int(output)
-        raise ValueError(
-            f"output={output!r} is none of the outputs: give one of "
-            f"{', '.join(map(repr, names))}, or a position below {len(names)}."
-        )
+        """Position of an output; it may be left out of one only."""
+        single = output is None and self._schema.n_outputs == 1
+        return self._schema.output_position(0 if single else output)
 
     def _some_rows(self, X: Any, sample_weight: Any = None) -> Rows:
         """Encode the given rows, or return those that trained the model."""

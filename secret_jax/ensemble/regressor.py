@@ -10,13 +10,13 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.data.given import TableLike
-from secret_jax.ensemble.boosting import Boosted, Boosting
+from secret_jax.ensemble.boosting import Boosting
 from secret_jax.ensemble.distilling import DistillingMixin
+from secret_jax.ensemble.model import Boosted
 from secret_jax.ensemble.of_numbers import OfNumbers
 from secret_jax.estimators.base import Targets
 from secret_jax.estimators.conformal import ConformalMixin
 from secret_jax.estimators.regressor import SecretRegressor
-from secret_jax.inspect.intervals import forget_calibration
 
 
 class SecretBoostingRegressor(
@@ -63,11 +63,11 @@ class SecretBoostingRegressor(
     warm_start : bool, default=False
         Whether another `fit` to the same rows continues with the present trees. After
         an interrupted fit the rounds so far are kept, for the sizes that led then.
-    categorical_features, split_features, indicators, missing_values
+    missing_values, categorical_features, split_features
         Options for reading the table; see `SecretRegressor`.
     random_state : int, RandomState instance or None, default=None
         Draws the rows of the trees. None: the same rows in every fit.
-    device, max_memory, verbose
+    device, verbose
         See `SecretRegressor`.
 
     Attributes
@@ -126,7 +126,6 @@ class SecretBoostingRegressor(
     def _keep(self, boosting: Boosting, found: Boosted, targets: Targets) -> None:
         super()._keep(boosting, found, targets)
         rows = boosting.training
-        forget_calibration(self)
         schema, unseen = found.ensemble.schema, found.unseen
         said = self.ensemble_.values(rows.table) if unseen is None else unseen
         residual = np.array(schema.target_scales) * (rows.targets - said)

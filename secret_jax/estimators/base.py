@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.utils import Bunch, check_random_state
@@ -24,7 +24,9 @@ from secret_jax.data.validation import (
     scaled_weight,
     validated,
 )
-from secret_jax.estimators.parameters import NestedParameters, plan_of
+from secret_jax.estimators.nested import NestedParameters
+from secret_jax.estimators.parameters import TableParameters
+from secret_jax.estimators.planning import plan_of
 from secret_jax.fit.pipeline import FitResult, fit_tree, refine_tree
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import CheckedRows
@@ -64,21 +66,12 @@ class Targets(NamedTuple):
     learned: dict[str, Any]
 
 
-class TreeEstimator(InspectionMixin, NestedParameters):
+class TreeEstimator(InspectionMixin, NestedParameters, TableParameters):
     """Base of the estimators of one tree; a subclass adds parameters and `predict`."""
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]]
     prune: Any
-    missing_values: str
-    random_state: Any
-    device: str | None
-    max_memory: int | None
-    verbose: int
     reading_: dict[str, Any]
     distillation_: dict[str, Any]
-
-    def __init__(self):
-        raise NotImplementedError
 
     def _targets(
         self,
@@ -205,13 +198,7 @@ class TreeEstimator(InspectionMixin, NestedParameters):
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         except ValueError as error:
             raise ValueError(f"random_state={self.random_state!r}: {error}.") from None
-        return plan_of(
-            self.get_params(deep=False),
-            type(self).__name__,
-            self._parameter_constraints,
-            self._named,
-            seed=seed,
-        )
+        return plan_of(self, seed)
 
     def _given(
         self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None
@@ -277,8 +264,8 @@ class TreeEstimator(InspectionMixin, NestedParameters):
             ``impurities``, of the same shape: the mean squared training error, in units
             of the target squared and summed over the targets, of the subtree that
             ``CostComplexity(alpha=alpha)`` keeps. Of very many rows (see
-            ``max_split_samples``) both are measured on the sample that grows the tree,
-            before all rows give its models.
+            ``max_samples`` of the split finder) both are measured on the sample that
+            grows the tree, before all rows give its models.
 
         References
         ----------
@@ -412,7 +399,7 @@ class TreeEstimator(InspectionMixin, NestedParameters):
         self, X: TableLike, fall_back: bool = False
     ) -> AbstractContextManager[None]:
         # A model that was fitted on a GPU predicts on a machine that has none.
-        return computing_for(X, self.device, self.max_memory, fall_back=fall_back)
+        return computing_for(X, self.device, fall_back=fall_back)
 
     def _tree_and_rows(self, X: TableLike) -> tuple[Tree, Table]:
         tree, table = self._tree_and_unencoded(X)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -19,25 +20,23 @@ from secret_jax.data.labels import (
 )
 from secret_jax.estimators.base import Targets, TreeEstimator
 from secret_jax.estimators.parameters import (
-    CLASS_CONSTRAINTS,
     CLASS_NAMED,
+    ClassifierParameters,
     Named,
-    cart_preset,
 )
+from secret_jax.estimators.presets import cart_parameters
 from secret_jax.inspect.class_sets import ClassSetsMixin
 from secret_jax.inspect.classes import Classes, with_all_classes
 from secret_jax.losses.classes import Brier
 from secret_jax.models.glm import ClassFrequencies
-from secret_jax.models.interface import LeafModel
-from secret_jax.prune.interface import PruningRule
-from secret_jax.refine.distillation import Distillation
-from secret_jax.refine.interface import Refinement
 from secret_jax.runtime.warning import warn
-from secret_jax.splits.interface import SplitFinder
 from secret_jax.tree import routing
 
 
-class SecretClassifier(ClassSetsMixin, ClassifierMixin, TreeEstimator):
+@dataclass(kw_only=True, eq=False, repr=False)
+class SecretClassifier(
+    ClassSetsMixin, ClassifierMixin, TreeEstimator, ClassifierParameters
+):
     """Readable classification tree with logistic regressions in its leaves.
 
     The tree is grown as by `secret_jax.SecretRegressor`, on indicators of the classes;
@@ -54,19 +53,19 @@ class SecretClassifier(ClassSetsMixin, ClassifierMixin, TreeEstimator):
         Whether splits may be linear inequalities in several attributes. "auto" grows
         both trees, and keeps the one of less cross-entropy on rows that did not grow
         it.
-    leaf : {"logistic", "constant"} or LeafModel, default="logistic"
-        Logistic regression shrunk toward the parent's (`Logistic`), or shares of the
-        classes shrunk toward the parent's (`ClassFrequencies`).
-    splits : {"rss", "secret", "cart"} or SplitFinder, default="rss"
-        Method of finding splits: by how much better linear models of the indicators fit
-        the sides (`RssSplits`), by the paper's discriminants, with the classes in place
-        of a mixture's labels (`ClassSplits`), or by the Gini impurity
-        (``CartSplits(criterion="gini")``, which knows entropy and misclassification as
-        well).
-    prune : {"auto", "holdout", "cross-validation", "aic", "bic", "cart", "guide", \
-            "m5", None} or PruningRule, default="auto"
-        As in `secret_jax.SecretRegressor`, by cross-entropy.
-    refine : {"tao", "blend", "soft", None} or Refinement, default=None
+    leaf : str or LeafModel, default="logistic"
+        "logistic", regression shrunk toward the parent's (`Logistic`), or "constant",
+        shares of the classes shrunk toward the parent's (`ClassFrequencies`).
+    splits : str or SplitFinder, default="rss"
+        Method of finding splits: "rss", by how much better linear models of the
+        indicators fit the sides (`RssSplits`); "secret", by the paper's discriminants,
+        with the classes in place of a mixture's labels (`ClassSplits`); "cart", by the
+        Gini impurity (``CartSplits(criterion="gini")``, which knows entropy and
+        misclassification as well).
+    prune : str, PruningRule or None, default="auto"
+        "holdout", "cross-validation", "aic", "bic", "cart", "guide", "m5" or "auto", as
+        in `secret_jax.SecretRegressor`, by cross-entropy.
+    refine : str, Refinement or None, default=None
         As in `secret_jax.SecretRegressor`, by cross-entropy; log-odds are mixed.
     distill : bool or Distillation, default=True
         Grow a cross-validated tree again on the mean probabilities of the fold trees.
@@ -80,9 +79,8 @@ class SecretClassifier(ClassSetsMixin, ClassifierMixin, TreeEstimator):
         class of least expected cost, by the probabilities; the tree does not depend
         on it.
     max_leaf_nodes, max_depth, pruning_tolerance, min_samples_leaf, min_samples_split, \
-            min_gain, missing_values, categorical_features, split_features, \
-            indicators, max_features, max_split_samples, random_state, device, \
-            max_memory, verbose
+            max_features, missing_values, categorical_features, split_features, \
+            random_state, device, verbose
         As in `secret_jax.SecretRegressor`.
 
     Attributes
@@ -113,70 +111,7 @@ class SecretClassifier(ClassSetsMixin, ClassifierMixin, TreeEstimator):
     (1, 3)
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = CLASS_CONSTRAINTS
     _named: ClassVar[Named] = CLASS_NAMED
-
-    classes_: np.ndarray
-
-    def __init__(
-        self,
-        *,
-        max_leaf_nodes: int | None = None,
-        max_depth: int | None = None,
-        pruning_tolerance: float = 0.03,
-        equation_tolerance: float = 0.03,
-        oblique: bool | Literal["auto"] = "auto",
-        leaf: Literal["logistic", "constant"] | LeafModel = "logistic",
-        splits: Literal["rss", "secret", "cart"] | SplitFinder = "rss",
-        prune: Literal["auto", "holdout", "cross-validation", "aic", "bic"]
-        | Literal["cart", "guide", "m5"]
-        | PruningRule
-        | None = "auto",
-        refine: Literal["tao", "blend", "soft"] | Refinement | None = None,
-        distill: bool | Distillation = True,
-        class_weight: Any = None,
-        priors: Any = None,
-        costs: Any = None,
-        min_samples_leaf: float | Literal["auto"] = "auto",
-        min_samples_split: float | Literal["auto"] = "auto",
-        min_gain: float | Literal["auto"] = "auto",
-        missing_values: Literal["learn", "mean", "error"] = "learn",
-        categorical_features: Any = None,
-        split_features: Any = None,
-        indicators: bool | Literal["auto"] = "auto",
-        max_features: float | Literal["sqrt", "log2"] | None = None,
-        max_split_samples: int | None = 2048,
-        random_state: Any = None,
-        device: str | None = None,
-        max_memory: int | None = None,
-        verbose: int = 0,
-    ):
-        self.max_leaf_nodes = max_leaf_nodes
-        self.max_depth = max_depth
-        self.pruning_tolerance = pruning_tolerance
-        self.equation_tolerance = equation_tolerance
-        self.oblique = oblique
-        self.leaf = leaf
-        self.splits = splits
-        self.prune = prune
-        self.refine = refine
-        self.distill = distill
-        self.class_weight = class_weight
-        self.priors = priors
-        self.costs = costs
-        self.min_samples_leaf = min_samples_leaf
-        self.min_samples_split = min_samples_split
-        self.min_gain = min_gain
-        self.missing_values = missing_values
-        self.categorical_features = categorical_features
-        self.split_features = split_features
-        self.indicators = indicators
-        self.max_features = max_features
-        self.max_split_samples = max_split_samples
-        self.random_state = random_state
-        self.device = device
-        self.max_memory = max_memory
-        self.verbose = verbose
 
     @classmethod
     def cart(cls, **parameters: Any) -> SecretClassifier:
@@ -202,11 +137,11 @@ class SecretClassifier(ClassSetsMixin, ClassifierMixin, TreeEstimator):
         Examples
         --------
         >>> from secret_jax import SecretClassifier
-        >>> SecretClassifier.cart(max_leaf_nodes=8).splits
-        CartSplits(criterion='gini', n_thresholds=None)
+        >>> SecretClassifier.cart(max_leaf_nodes=8).splits.criterion
+        'gini'
         """
         leaf = ClassFrequencies(impurity="gini", prior=0.0, clip_margin=None)
-        return cls(**cart_preset("gini", leaf) | parameters)
+        return cls(**cart_parameters("gini", leaf) | parameters)
 
     @property
     def n_classes_(self) -> int:

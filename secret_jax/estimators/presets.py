@@ -2,19 +2,51 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from secret_jax.estimators.parameters import cart_preset, linear_preset
+from secret_jax.learners.cart import CartSplits
 from secret_jax.learners.guide import GuideSplits
 from secret_jax.learners.m5 import M5Splits
 from secret_jax.learners.m5_leaves import M5Linear
 from secret_jax.learners.m5_pruning import M5Pruning
 from secret_jax.learners.retis import RetisSplits
 from secret_jax.learners.support import SupportSplits
+from secret_jax.models.interface import LeafModel
 from secret_jax.models.linear import Constant, LeastSquares, MixtureLeaf
+from secret_jax.prune.cost_complexity import Unpruned
 from secret_jax.prune.hold_out import HoldOut
 from secret_jax.prune.standard_errors import StandardErrors
+from secret_jax.splits.interface import SplitFinder
 from secret_jax.splits.secret import SecretSplits
+
+# Equations in full, and trees that are neither smoothed nor kept small.
+_AS_GROWN = {
+    "oblique": False,
+    "distill": False,
+    "equation_tolerance": 0.0,
+    "pruning_tolerance": 0.0,
+}
+
+
+def cart_parameters(criterion: Any, leaf: LeafModel) -> dict[str, Any]:
+    """Parameters of trees grown in full, as by CART."""
+    return _AS_GROWN | {
+        "splits": CartSplits(criterion=criterion, max_samples=None),
+        "leaf": leaf,
+        "prune": Unpruned(),
+        "min_samples_split": 2,
+        "min_samples_leaf": 1,
+    }
+
+
+def _linear_parameters(splits: SplitFinder) -> dict[str, Any]:
+    """Parameters of trees with least squares in their leaves."""
+    return _AS_GROWN | {
+        "splits": replace(splits, max_samples=None),
+        "leaf": LeastSquares(clip_margin=None, indicators=False),
+        "prune": StandardErrors(factor=0.0),
+    }
 
 
 class Presets:
@@ -70,14 +102,13 @@ class Presets:
         models = {"linear": LeastSquares, "constant": Constant, "implied": MixtureLeaf}
         return cls(
             oblique=oblique,
-            splits=SecretSplits(start=start, n_starts=1),
+            splits=SecretSplits(start=start, n_starts=1, max_samples=None),
             leaf=models[leaf](clip_margin=None),
             prune=HoldOut(fraction=0.375, refit=False),  # 30 % to prune for 50 to train
             equation_tolerance=0.0,
             pruning_tolerance=0.0,
             min_samples_split=min_samples_split,
             min_samples_leaf=1,
-            max_split_samples=None,
             random_state=random_state,
         )
 
@@ -107,7 +138,9 @@ class Presets:
         >>> SecretRegressor.cart(max_leaf_nodes=8).max_leaf_nodes
         8
         """
-        return cls(**cart_preset("variance", Constant(clip_margin=None)) | parameters)
+        return cls(
+            **cart_parameters("variance", Constant(clip_margin=None)) | parameters
+        )
 
     @classmethod
     def guide(cls, **parameters: Any) -> Self:
@@ -144,7 +177,7 @@ class Presets:
         """
         splits = GuideSplits(thresholds="all", n_bootstraps=50)
         own: dict[str, Any] = {"prune": StandardErrors(factor=0.5)}
-        return cls(**linear_preset(splits) | own | parameters)
+        return cls(**_linear_parameters(splits) | own | parameters)
 
     @classmethod
     def m5(cls, **parameters: Any) -> Self:
@@ -178,16 +211,16 @@ class Presets:
         Examples
         --------
         >>> from secret_jax import SecretRegressor
-        >>> SecretRegressor.m5(max_depth=3).splits
-        M5Splits(least_deviation=0.05)
+        >>> SecretRegressor.m5(max_depth=3).splits.least_deviation
+        0.05
         """
         own: dict[str, Any] = {
-            "leaf": M5Linear(attributes="tested", clip_margin=None),
+            "leaf": M5Linear(attributes="tested", clip_margin=None, indicators=False),
             "prune": M5Pruning(),
             "min_samples_split": 4,
             "min_samples_leaf": 2,
         }
-        return cls(**linear_preset(M5Splits()) | own | parameters)
+        return cls(**_linear_parameters(M5Splits()) | own | parameters)
 
     @classmethod
     def retis(cls, **parameters: Any) -> Self:
@@ -220,7 +253,7 @@ class Presets:
         >>> SecretRegressor.retis().splits.thresholds
         'all'
         """
-        return cls(**linear_preset(RetisSplits()) | parameters)
+        return cls(**_linear_parameters(RetisSplits()) | parameters)
 
     @classmethod
     def support(cls, **parameters: Any) -> Self:
@@ -253,4 +286,4 @@ class Presets:
         >>> SecretRegressor.support().splits.model
         'linear'
         """
-        return cls(**linear_preset(SupportSplits()) | parameters)
+        return cls(**_linear_parameters(SupportSplits()) | parameters)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal, overload
+from dataclasses import dataclass
+from typing import Any, Literal, overload
 
 import jax
 import numpy as np
@@ -17,30 +18,29 @@ from secret_jax.data.validation import (
 )
 from secret_jax.estimators.base import Targets, TreeEstimator
 from secret_jax.estimators.conformal import ConformalMixin
-from secret_jax.estimators.parameters import CONSTRAINTS, value_of
+from secret_jax.estimators.parameters import RegressorParameters, value_of
 from secret_jax.estimators.presets import Presets
 from secret_jax.inspect.intervals import node_deviations
-from secret_jax.losses.interface import Loss
 from secret_jax.losses.numbers import SquaredError
-from secret_jax.models.interface import LeafModel
 from secret_jax.models.sharded import predict_where_they_lie
-from secret_jax.prune.interface import PruningRule
-from secret_jax.refine.distillation import Distillation
-from secret_jax.refine.interface import Refinement
-from secret_jax.splits.interface import SplitFinder
 from secret_jax.stream.mixin import StreamMixin
 from secret_jax.tree import routing
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class SecretRegressor(
-    ConformalMixin, RegressorMixin, TreeEstimator, StreamMixin, Presets
+    ConformalMixin,
+    RegressorMixin,
+    TreeEstimator,
+    StreamMixin,
+    Presets,
+    RegressorParameters,
 ):
     """Readable regression tree with linear models in its leaves.
 
-    The first parameters control how much there is to read: ``max_leaf_nodes``,
-    ``pruning_tolerance`` (fewer leaves) and ``equation_tolerance`` (shorter equations).
-    The next ones choose the methods: ``leaf``, ``splits``, ``prune`` and ``refine`` are
-    each a name, or a value whose fields are its options, as
+    The first parameters control how much there is to read. ``leaf``, ``splits``,
+    ``prune``, ``refine``, ``distill`` and ``loss`` choose the methods, each by a name,
+    or by a value whose fields are its options, as
     ``splits=RssSplits(max_split_features=2)``; the fields are parameters as well:
     ``set_params(splits__max_split_features=2)``. A value of one's own is a subclass
     with one method, see CONTRIBUTING.md.
@@ -59,36 +59,35 @@ class SecretRegressor(
         tree that explains nearly everything may be large. Up to four leaves cost
         nothing. 0: the tree of least error.
     equation_tolerance : float, default=0.03
-        Tolerance for short equations: the shortest one is taken that differs from the
-        node's full model by at most this share of the noise variance in the node, times
-        the share of the variance that the tree explains: of weak signals nearly all is
-        kept. 0.05 is terse, 0.01 cautious, 0 keeps all terms. Leaves
-        trained by ``refine="soft"`` keep all terms.
+        How much a short equation may differ from its node's full model, as a share of
+        the noise variance in the node, times the share of the variance that the tree
+        explains. 0.05 is terse, 0.01 cautious, 0 keeps all terms. Leaves trained by
+        ``refine="soft"`` keep all terms.
     oblique : bool or "auto", default="auto"
         Whether splits may be linear inequalities in several attributes. "auto" grows
         a tree without and a tree with them and keeps the one with the lower
         size-penalised error (see ``pruning_tolerance``) on rows that did not grow it,
         or with the lower information criterion (without either, the one without).
-    leaf : {"ridge", "linear", "constant", "implied", "simple", "m5"} \
-            or LeafModel, default="ridge"
-        Leaf models: ridge regression shrunk toward the parent's model with a strength
-        chosen by generalised cross-validation (`Ridge`), plain least squares
-        (`LeastSquares`), the mean (`Constant`, which makes all continuous attributes
-        split-only), the regressor that the mixture's Gaussian implies (`MixtureLeaf`,
-        only with ``splits="secret"``), least squares on the one best regressor
-        (`SimpleLinear`), or M5's short models, smoothed toward the root's
-        (`M5Linear`). Their fields also control how predictions are clipped.
-    splits : {"rss", "secret", "cart", "guide", "m5", "retis", "support", "phd"} or \
-            SplitFinder, default="rss"
-        Method of finding splits: by how much better two linear models fit than one
-        (`RssSplits`: along attributes, mixtures of two Gaussians, principal Hessian
-        directions and hinges), by the paper's mixture alone (`SecretSplits`), by the
-        variance of the output (`CartSplits`) or its standard deviation (`M5Splits`), by
-        chi-squared tests of residual signs (`GuideSplits`), by least squares on both
-        sides of every threshold (`RetisSplits`), by t tests of residual signs
-        (`SupportSplits`), along principal Hessian directions (`PhdSplits`).
-    prune : {"auto", "holdout", "cross-validation", "aic", "bic", "icomp", "cart", \
-            "guide", "m5", None} or PruningRule, default="auto"
+    leaf : str or LeafModel, default="ridge"
+        Leaf models: "ridge", shrunk toward the parent's model with a strength chosen by
+        generalised cross-validation (`Ridge`); "linear", least squares
+        (`LeastSquares`); "constant", the mean, which makes all numbers split-only
+        (`Constant`); "implied", the regressor that the Gaussian mixture of
+        ``splits="secret"`` implies (`MixtureLeaf`); "simple", least squares on the one
+        best regressor (`SimpleLinear`); "m5", M5's short models, smoothed toward the
+        root's (`M5Linear`). Their fields also say how predictions are clipped, and
+        whether models see indicators of categories and of missing values.
+    splits : str or SplitFinder, default="rss"
+        Method of finding splits: "rss", by how much better two linear models fit than
+        one, along attributes, mixtures of two Gaussians, principal Hessian directions
+        and hinges (`RssSplits`); "secret", by the paper's mixture alone
+        (`SecretSplits`); "cart", by the variance of the output (`CartSplits`); "m5", by
+        its standard deviation (`M5Splits`); "guide", by chi-squared tests of residual
+        signs (`GuideSplits`); "support", by t tests of them (`SupportSplits`); "retis",
+        by least squares on both sides of every threshold (`RetisSplits`); "phd", along
+        principal Hessian directions (`PhdSplits`). Their fields also say how many rows
+        a search sees, and what a split must gain.
+    prune : str, PruningRule or None, default="auto"
         Rule that chooses a subtree of the grown tree. "holdout": the one with the least
         error on ``eval_set``, or on rows held out of the training data (`HoldOut`).
         "cross-validation": all rows grow the tree, and five further trees, each without
@@ -99,45 +98,39 @@ class SecretRegressor(
         or half a, standard error of the least cross-validated error (`StandardErrors`).
         "m5": bottom-up by errors corrected for the parameters spent (`M5Pruning`).
         `CostComplexity`: a given penalty for a leaf. None: no pruning.
-    refine : {"tao", "blend", "soft", None} or Refinement, default=None
-        Refinement of the whole tree after pruning. "tao" optimises every split for
-        its present subtrees (`Tao`), which pays where there is little noise.
-        "blend" turns every split into a gate that lets rows near the threshold go both
-        ways, of one relative width chosen on rows that did not grow the tree (`Blend`);
-        nothing is trained. "soft" trains all gates and leaves together by gradient
-        (`SoftGates`), which takes longer and is the most accurate. Either way the
-        result is one tree of the same kind, and the tree is kept as it was where
-        refinement does not pay. Training stops early by ``eval_set`` or a
-        held-out share of the rows, and is then repeated on all rows. With "soft" splits
-        on one attribute may become oblique, unless ``oblique=False`` or the splits have
-        a ``max_split_features``.
+    refine : str, Refinement or None, default=None
+        Refinement of the whole tree after pruning; the tree is kept as it was where it
+        does not pay. "tao" optimises every split for its present subtrees (`Tao`),
+        which pays where there is little noise. "blend" turns every split into a gate
+        that lets rows near the threshold go both ways, of one relative width chosen on
+        rows that did not grow the tree (`Blend`); nothing is trained. "soft" trains all
+        gates and leaves together by gradient (`SoftGates`), which takes longer and is
+        the most accurate; splits on one attribute may then become oblique, unless
+        ``oblique=False`` or the splits have a ``max_split_features``.
     distill : bool or Distillation, default=True
         Grow a cross-validated tree again, to at most the same size, on the mean
         prediction of the fold trees, at the rows and at points between them: a mean of
         several trees errs less than each, and one tree can learn most of it (born-again
         trees, Breiman & Shang 1996). It is taken if it fits the rows well enough. No
-        effect with any other way of pruning, on samples (see ``max_split_samples``), or
-        on a single leaf.
-    loss : {"squared", "absolute", "huber", "poisson"} or Loss, default="squared"
-        Loss of the leaf models and of pruning, while splits compare squared
-        errors: "absolute" leads to medians (`Quantile`, which has a ``level``), "huber"
-        to means that outliers hardly move (`Huber`), "poisson" to expected counts
-        (`Poisson`, whose equations give their logarithms); a `Loss` of your own is a
-        subclass. Leaf models are fitted by iterated weighted least squares. Medians and
-        Huber's are not distilled.
+        effect with any other way of pruning, on samples, or on a single leaf.
     min_samples_leaf : int, float or "auto", default="auto"
         Minimum number of rows of a leaf; a float is a fraction of the rows. "auto" is a
         quarter per cent of them, but at least five, and of a sample at least an eighth
         of what a search sees; half as many in a tree that is distilled.
     min_samples_split : int, float or "auto", default="auto"
         A node with fewer rows is not split; a float is a fraction of the rows that
-        grow the tree. "auto" is half a per cent of them; of few rows, two
-        per cent, up to 80; of a sample (see ``max_split_samples``), at least half of
-        what a search sees.
-    min_gain : float or "auto", default="auto"
-        Minimum gain of a split, in noise variances for each coefficient that it adds.
-        "auto" is 1.5, rising to 2.5 from 1000 to 4000 rows. Splits other
-        than "rss" have no noise estimate, and need only reduce the error.
+        grow the tree. "auto" is half a per cent of them; of few rows, two per cent, up
+        to 80; of a sample, at least half of what a search sees.
+    max_features : int, float, "sqrt", "log2" or None, default=None
+        Attributes that every node draws at random to be split on, as in the trees of
+        random forests; a float is a share of them. A node in which none of them gives a
+        split draws further ones. None: all.
+    loss : str or Loss, default="squared"
+        Loss of the leaf models and of pruning, while splits compare squared errors:
+        "absolute" leads to medians (`Quantile`, which has a ``level``), "huber" to
+        means that outliers hardly move (`Huber`), "poisson" to expected counts
+        (`Poisson`, whose equations give their logarithms). Medians and Huber's are not
+        distilled.
     missing_values : {"learn", "mean", "error"}, default="learn"
         Treatment of missing numbers (NaN, None, pandas.NA, a null). "learn": splits on
         one attribute learn the side of its missing values, or split them from the
@@ -152,20 +145,6 @@ class SecretRegressor(
         regressors. Ordered categories are split by their order. Dates are split on
         their year, month, weekday, and hour if they have one, and the days since 1970
         are a regressor.
-    indicators : bool or "auto", default="auto"
-        Whether linear models see indicators of categories and of missing values.
-        "auto": of the categories with 30 or more rows and as many others (of fewer than
-        600 rows, with 5 % of them, but at least 5), and of the columns with 30 or more
-        missing values and others. Only with ``splits="rss"``.
-    max_features : int, float, "sqrt", "log2" or None, default=None
-        Attributes that every node draws at random to be split on, as in the trees of
-        random forests; a float is a share of them. A node in which none of them gives a
-        split draws further ones. None: all.
-    max_split_samples : int or None, default=2048
-        Maximum number of rows in the search for a node's split. Of more than 32 times
-        as many rows a sample grows and prunes the tree, that many or every 32nd row;
-        all rows then give the models of its nodes (unless ``HoldOut(refit=False)``
-        prunes it). None: all.
     random_state : int, RandomState instance or None, default=None
         Seeds split finders that are random ("secret", or one of your own), and the
         draws of ``max_features``. Everything else depends on the content of the rows
@@ -175,11 +154,8 @@ class SecretRegressor(
         Where to compute: "cpu", "gpu", "tpu", or one of several as in "gpu:1". None:
         where JAX prefers, which is an accelerator if it sees one; but up to 131,072
         rows in the memory of the host on the processor, which launches cost less. A
-        fitted model predicts there too, or where JAX prefers if the device is gone.
-    max_memory : int or None, default=None
-        Maximum memory of the device, in MiB, for a step over the rows, which go through
-        in tiles. None: 1024 on an accelerator, tiles that suit its caches on a
-        processor.
+        fitted model predicts there too, or where JAX prefers if the device is gone. A
+        step over the rows takes at most scikit-learn's ``working_memory``.
     verbose : int, default=0
         1 draws a line with the progress of a fit (stage, share, time) on a terminal
         and in a notebook, and prints a few lines to standard error elsewhere.
@@ -236,70 +212,6 @@ class SecretRegressor(
     >>> model.score(X, y) > 0.9
     True
     """
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = CONSTRAINTS
-
-    def __init__(
-        self,
-        *,
-        max_leaf_nodes: int | None = None,
-        max_depth: int | None = None,
-        pruning_tolerance: float = 0.03,
-        equation_tolerance: float = 0.03,
-        oblique: bool | Literal["auto"] = "auto",
-        leaf: Literal[
-            "ridge", "linear", "constant", "implied", "simple", "m5", "kernel", "local"
-        ]
-        | LeafModel = "ridge",
-        splits: Literal[
-            "rss", "secret", "cart", "guide", "m5", "retis", "support", "phd"
-        ]
-        | SplitFinder = "rss",
-        prune: Literal["auto", "holdout", "cross-validation", "aic", "bic", "icomp"]
-        | Literal["cart", "guide", "m5"]
-        | PruningRule
-        | None = "auto",
-        refine: Literal["tao", "blend", "soft"] | Refinement | None = None,
-        distill: bool | Distillation = True,
-        loss: Literal["squared", "absolute", "huber", "poisson"] | Loss = "squared",
-        min_samples_leaf: float | Literal["auto"] = "auto",
-        min_samples_split: float | Literal["auto"] = "auto",
-        min_gain: float | Literal["auto"] = "auto",
-        missing_values: Literal["learn", "mean", "error"] = "learn",
-        categorical_features: Any = None,
-        split_features: Any = None,
-        indicators: bool | Literal["auto"] = "auto",
-        max_features: float | Literal["sqrt", "log2"] | None = None,
-        max_split_samples: int | None = 2048,
-        random_state: Any = None,
-        device: str | None = None,
-        max_memory: int | None = None,
-        verbose: int = 0,
-    ):
-        self.max_leaf_nodes = max_leaf_nodes
-        self.max_depth = max_depth
-        self.pruning_tolerance = pruning_tolerance
-        self.equation_tolerance = equation_tolerance
-        self.oblique = oblique
-        self.leaf = leaf
-        self.splits = splits
-        self.prune = prune
-        self.refine = refine
-        self.distill = distill
-        self.loss = loss
-        self.min_samples_leaf = min_samples_leaf
-        self.min_samples_split = min_samples_split
-        self.min_gain = min_gain
-        self.missing_values = missing_values
-        self.categorical_features = categorical_features
-        self.split_features = split_features
-        self.indicators = indicators
-        self.max_features = max_features
-        self.max_split_samples = max_split_samples
-        self.random_state = random_state
-        self.device = device
-        self.max_memory = max_memory
-        self.verbose = verbose
 
     @overload
     def predict(

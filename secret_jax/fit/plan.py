@@ -100,11 +100,9 @@ class Plan:
     oblique: bool | str
     min_samples_split: float | str
     min_samples_leaf: float | str
-    min_gain: float | str
     max_depth: int | None
     max_leaf_nodes: int | None
     max_features: float | str | None
-    max_split_samples: int | None
     columns: ColumnOptions
     equation_tolerance: float
     pruning_tolerance: float
@@ -120,8 +118,12 @@ class Plan:
             Share of the weight of all rows that the sample holds.
         """
 
-        split, leaf, gain = self.min_samples_split, self.min_samples_leaf, self.min_gain
-        seen = (self.max_split_samples or 0) if sampled_share < 1 else 0
+        split, leaf, gain = (
+            self.min_samples_split,
+            self.min_samples_leaf,
+            self.splits.min_gain,
+        )
+        seen = (self.splits.max_samples or 0) if sampled_share < 1 else 0
 
         def count(value: Any, least: float) -> float:
             # Numbers of rows are of all rows, not of a sample.
@@ -138,7 +140,7 @@ class Plan:
             min_leaf_weight = count(leaf, 1.0)
         options = GrowOptions(
             finder=self.splits,
-            sample=self.max_split_samples,
+            sample=self.splits.max_samples,
             min_gain=_AUTO.least_gain(total) if isinstance(gain, str) else gain,
             max_depth=self.max_depth,
             max_leaf_nodes=self.max_leaf_nodes,

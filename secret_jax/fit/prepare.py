@@ -179,7 +179,7 @@ def _stays(plan: Plan, X: Any, weight: np.ndarray) -> bool:
 
 def enough_rows(plan: Plan, n_rows: int) -> int:
     """Number of rows to sample for growing and pruning a tree."""
-    if plan.max_split_samples is None:
+    if plan.splits.max_samples is None:
         return max(LEAST_DEALT * n_rows, PLENTY)
     share = min(int(_SAMPLED_SHARE * n_rows), MOST_SAMPLED)
-    return max(_NODE_SAMPLES * plan.max_split_samples, share)
+    return max(_NODE_SAMPLES * plan.splits.max_samples, share)

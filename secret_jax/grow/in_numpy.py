@@ -16,7 +16,6 @@ from secret_jax.grow.frontier import Level, Places
 from secret_jax.grow.padding import Padding
 from secret_jax.grow.program import Held, Strip
 from secret_jax.runtime.devices import on_accelerator
-from secret_jax.runtime.memory import keep_freed_memory
 from secret_jax.runtime.shapes import next_power_of_two
 from secret_jax.splits.interface import Columns, Node, Roles, Split, SplitFinder
 
@@ -31,8 +30,6 @@ def search_by(
 ) -> Search:
     """The search of a finder on the device that computes; see `Search`."""
     compiled = on_accelerator() or finder.needs_program
-    if not compiled:
-        keep_freed_memory()
     return (Search if compiled else SearchInNumpy)(finder, places, schema, **options)
 
 

@@ -1,1 +1,1 @@
-"""What a fitted tree tells: text, tables, pictures, code, explanations, intervals."""
+"""Inspection of fitted trees: text, tables, pictures, programs, explanations."""

@@ -1,4 +1,4 @@
-"""What the functions of this folder may be asked for, and what is said otherwise."""
+"""Checks of the options of the functions in this folder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_BARS = 12  # of a picture, one a term
 
 
 def checked_precision(precision: int | None) -> int:
-    """Significant digits relative to the effect; None stands for the default."""
+    """Check significant digits relative to the effect; None stands for the default."""
     if precision is None:
         return DEFAULT_PRECISION
     check_count("precision", precision)

@@ -1,4 +1,4 @@
-"""How well probabilities of classes go with the classes of rows."""
+"""Errors of probabilities of classes: log-loss, confusion, calibration, ROC."""
 
 from __future__ import annotations
 

@@ -14,19 +14,16 @@ from secret_jax.inspect.words import term_words
 
 
 class ClassTable(NamedTuple):
-    """The equations of a node: terms in lines, classes in columns.
+    """Equations of a node: terms in lines, classes in columns.
 
     Attributes
     ----------
     names : list of str
         Of the terms, those that move a score most first.
     constant : ndarray of shape (n_classes,), float64
-    error : ndarray of shape (n_terms, n_classes), float64
-        Standard errors of the coefficients; NaN where they are not known.
-    effect : ndarray of shape (n_terms, n_classes), float64
-        What one standard deviation of the column among the node's rows moves.
-    factor : ndarray of shape (n_terms, n_classes), float64
-        The coefficients; zero where a class's equation has no such term.
+    error, effect, factor : ndarray of shape (n_terms, n_classes), float64
+        Standard errors, NaN where they are not known; what one standard deviation of
+        the column in the node moves; coefficients, zero where there is no such term.
     n_hidden : int
         Terms that are left out.
     """

@@ -1,4 +1,4 @@
-"""A tree of classes as it is read: shares, probabilities, colours."""
+"""View of a tree of classes: shares, probabilities, colours."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class ClassView(TreeView):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The classes in words, in the order of probabilities and shares."""
+        """Names of the classes in words, in the order of probabilities and shares."""
         names = tuple(class_in_words(str(label)) for label in self.classes.labels)
         return names if self.only is None else (_OTHERS, names[self.only])
 
@@ -94,7 +94,7 @@ class ClassView(TreeView):
 
     @property
     def loss_name(self) -> str:
-        """What the errors of the nodes are called."""
+        """Name of the errors of the nodes."""
         return "log-loss" if self.says_log_odds else "Brier score"
 
     @property
@@ -188,7 +188,7 @@ class ClassView(TreeView):
         return [self.row_facts(node), *self.share_words(node), loss]
 
     def loss_of(self, node: int) -> float:
-        """The mean loss of a node on its training rows, of all classes together."""
+        """Mean loss of a node on its training rows, of all classes together."""
         return float(self.tree.train_error[node].sum())
 
     def range_facts(self, node: int, precision: int | None = None) -> str:
@@ -207,7 +207,7 @@ class ClassView(TreeView):
         return f"predicted: {bounds} {quoted(self.names[1])}"
 
     def said_of(self, value: float) -> float:
-        """The probability of the second of two classes for an equation's value."""
+        """Convert an equation's value to the probability of the second class."""
         return float(self.tree.loss.prediction(np.array([[value]]))[0, 0])
 
 

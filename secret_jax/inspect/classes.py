@@ -1,4 +1,4 @@
-"""The classes that the outputs of a tree stand for, as its readers are told."""
+"""Labels of the classes that the outputs of a tree stand for."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Classes(NamedTuple):
 
     @classmethod
     def of_estimator(cls, estimator: Any) -> Self | None:
-        """The classes of a fitted estimator; None: it predicts numbers."""
+        """Read the classes of a fitted estimator; None: it predicts numbers."""
         labels = getattr(estimator, "classes_", None)
         if labels is None:
             return None
@@ -36,7 +36,7 @@ class Classes(NamedTuple):
 
     @classmethod
     def of_tree(cls, tree: Tree) -> Self | None:
-        """The classes by the names of a tree's outputs; None: these are numbers.
+        """Read the classes from the names of a tree's outputs; None: these are numbers.
 
         Of two classes a tree names the second only.
         """
@@ -46,7 +46,7 @@ class Classes(NamedTuple):
         return cls((*others, last) if others else (f"not {last}", last))
 
     def position(self, which: int | str) -> int:
-        """The place of a class that is asked for by its place or its name.
+        """Find the position of a class by its position or name.
 
         Raises
         ------
@@ -64,7 +64,7 @@ class Classes(NamedTuple):
         )
 
     def chosen(self, probability: np.ndarray) -> np.ndarray:
-        """Position of the class that is predicted, shape (n_rows,).
+        """Choose the position of the predicted class, shape (n_rows,).
 
         Parameters
         ----------
@@ -76,7 +76,7 @@ class Classes(NamedTuple):
 
 
 def with_all_classes(probability: np.ndarray) -> np.ndarray:
-    """A column for every class, where a single one stood for the second of two."""
+    """Complete probabilities of two classes, of which only the second has a column."""
     if probability.shape[1] > 1:
         return probability
     return np.hstack([1.0 - probability, probability])

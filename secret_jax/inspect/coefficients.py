@@ -1,4 +1,4 @@
-"""The equations as a table: coefficients, standard errors, intervals."""
+"""Table of the equations: coefficients, standard errors, intervals."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ _BRIGHTNESS = 0.299, 0.587, 0.114  # of red, green and blue (ITU-R BT.601)
 
 
 class Scale:
-    """From the lowest to the highest of some values, as colours.
+    """Colour scale from the lowest to the highest of some values.
 
     Examples
     --------
@@ -36,7 +36,7 @@ class Scale:
         self.low, self.high = min(known, default=0.0), max(known, default=0.0)
 
     def color(self, value: float) -> str:
-        """The colour of a value, ``"#rrggbb"``; of the middle if all are the same."""
+        """Choose the colour of a value; that of the middle if all are the same."""
         share = 0.5
         if self.high > self.low and math.isfinite(value):
             share = min(max((value - self.low) / (self.high - self.low), 0.0), 1.0)
@@ -53,7 +53,7 @@ class Scale:
 
 
 def class_colors(n_classes: int) -> list[str]:
-    """A colour for each class; of two the first one is a grey.
+    """Choose a colour for each class; of two the first one is a grey.
 
     Up to nine are told apart without seeing all colours (Tol 2021, "muted"); more are
     hues, every other one darker.
@@ -78,7 +78,7 @@ def class_colors(n_classes: int) -> list[str]:
 
 
 def paler(color: str, strength: float) -> str:
-    """A colour on white paper; of strength 0 it is white.
+    """Mix a colour with white; of strength 0 it is white.
 
     Examples
     --------
@@ -90,7 +90,7 @@ def paler(color: str, strength: float) -> str:
 
 
 def ink_on(color: str) -> str:
-    """What is read on a colour: black or white."""
+    """Choose the colour of text on a colour: black or white."""
     channels = [int(part, 16) / 255 for part in _channels(color)]
     weighed = zip(channels, _BRIGHTNESS, strict=True)
     bright = sum(share * weight for share, weight in weighed)

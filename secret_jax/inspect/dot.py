@@ -1,4 +1,4 @@
-"""The tree in the DOT language of Graphviz, in the units and names of the data."""
+"""Export of a tree to the DOT language of Graphviz."""
 
 from __future__ import annotations
 
@@ -52,11 +52,6 @@ def export_dot(
         are as wide as their share of the training rows, boxes coloured by the mean of
         the target, or by the most frequent class. A leaf's tooltip says why it was not
         split.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an option is not what it should be.
 
     Notes
     -----

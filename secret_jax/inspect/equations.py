@@ -23,12 +23,8 @@ class Term(NamedTuple):
 
     Attributes
     ----------
-    factor : float
-        In units of the sum per unit of the column.
-    column : int
+    column, name : int, str
         Input column.
-    name : str
-        Its name.
     label : str
         How the term is printed: the name, or as an indicator ``"[sex = F]"``.
     position : int
@@ -98,7 +94,7 @@ class LinearSplit:
     missing_left: bool | None = None
 
     def sign(self, side: Side) -> str:
-        """How the sum compares with the threshold where a row goes to a side."""
+        """Sign of the comparison that sends a row to a side."""
         if side == "left":
             return "<=" if self.at_most else ">="
         return ">" if self.at_most else "<"
@@ -110,10 +106,8 @@ class CategorySplit:
 
     Attributes
     ----------
-    column : int
+    column, name : int, str
         Input column.
-    name : str
-        Its name.
     left, right : tuple
         The categories of each side, in their sorted order, without those that splits
         further up keep away from the node. None stands for missing values.
@@ -141,8 +135,6 @@ class LinearModel:
 
     Attributes
     ----------
-    target : str
-        Name of the target.
     terms : tuple of Term
         Those that are not zero, the one that moves the prediction most among the rows
         of the node first.

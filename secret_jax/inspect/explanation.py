@@ -29,9 +29,8 @@ class Explanation:
     Attributes
     ----------
     target : str, or tuple of str
-        Name of what is taken apart: the target, of classes their log-odds. Of several
-        classes it is of each row the score of its predicted class, whose exponential
-        the probability is in proportion to.
+        Name of what is taken apart: the target, of classes their log-odds; of several
+        the score of each row's predicted class.
     names : tuple of str
         The input columns.
     values : ndarray of shape (n_rows, n_columns), object
@@ -43,9 +42,8 @@ class Explanation:
         Slope of the leaf's equation times the deviation of the column from its mean in
         the leaf (of categories: of their indicators).
     splits : ndarray of shape (n_rows, n_columns), float64
-        What the splits on the column change on the way to the leaf: the step from the
-        level of a node, its equation at the center of its own rows, to that of its
-        child. A split on several columns is shared by the squares of their standardised
+        Steps of the level, a node's equation at the center of its own rows, by splits
+        on the column; a split on several is shared by the squares of their standardised
         coefficients.
     clipping : ndarray of shape (n_rows,), float64
         What clipping to the range of the leaf's outputs adds.

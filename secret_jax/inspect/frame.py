@@ -1,4 +1,4 @@
-"""The tree as a table: one row per node, in the units and column names of the data."""
+"""Table of the nodes of a tree, in the units and column names of the data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much of the target's variance a tree explains through each column."""
+"""Shares of the columns in the variance that a tree explains."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _ROUNDING = 1e-9
 
 
 def feature_importances(tree: Tree, output: int = 0) -> np.ndarray:
-    """Share of every input column in the variance that the tree explains in training.
+    """Compute the share of every input column in the explained variance of training.
 
     Parameters
     ----------
@@ -31,9 +31,8 @@ def feature_importances(tree: Tree, output: int = 0) -> np.ndarray:
     save over the model of the node. Each step is shared among the columns in proportion
     to the variance of what it changes in the equation, columns taken as independent:
 
-    - The part of the root's equation goes to its columns, by slope squared times
-      the variance of the column in training; of categories it is that of the sum of
-      their indicators' terms.
+    - The part of the root's equation goes to its columns, by slope squared times the
+      variance of the column in training (of categories: of their terms together).
     - A split changes the equations of its children. By how much they differ from the
       equation of the node at the center of the child's own rows is due to the columns
       that the split asks for (`split_columns`). A changed slope, times the variance of
@@ -41,9 +40,7 @@ def feature_importances(tree: Tree, output: int = 0) -> np.ndarray:
       as in Shapley's value, half of it goes to either.
 
     So the sum over the columns is exact, but the shares of columns that say the same
-    are as arbitrary as their slopes, and permuting such a column may cost little. A
-    soft tree is judged by the models of its inner nodes, and in its leaves by the error
-    of the mixture.
+    are as arbitrary as their slopes, and permuting such a column may cost little.
 
     Examples
     --------
@@ -65,20 +62,13 @@ def feature_importances(tree: Tree, output: int = 0) -> np.ndarray:
 
 
 def savings(tree: Tree, square: float) -> np.ndarray:
-    """Squared error that a tree saves through every input column.
+    """Compute the squared error that a tree of one output saves through every column.
 
     Parameters
     ----------
-    tree : Tree
-        Of one output.
     square : float
-        Total error if the root said the same of all rows: the weighted sum of squares
-        of what the tree was grown for, about its mean.
-
-    Returns
-    -------
-    ndarray of shape (n_columns,), float64
-        Not negative; see `feature_importances`.
+        Total error if the root predicted the same for all rows: the weighted sum of
+        squares of what the tree was grown for, about its mean.
     """
     weight = tree.weight
     coefficient = np.asarray(tree.coefficient[:, 0], np.float64)

@@ -1,4 +1,4 @@
-"""How far off a prediction may be: standard deviations and conformal intervals."""
+"""Standard deviations of predictions, and factors of conformal intervals."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def conformity_scores(
 
 
 def conformal_factor(scores: np.ndarray, weight: np.ndarray, coverage: float) -> float:
-    """How many deviations an interval reaches to either side of a prediction.
+    """Find the number of deviations that an interval reaches to either side.
 
     Split-conformal prediction: with n calibration rows it is their score of rank
     ``ceil((n + 1) * coverage)``. If they and a new row are exchangeable, the new output

@@ -103,7 +103,7 @@ class InspectionMixin(Importances):
         return reading_cost(self.tree_)
 
     def _repr_html_inner(self) -> str:
-        """What a notebook shows: the tree that folds; unfitted, scikit-learn's box."""
+        """Show the tree that folds in a notebook; unfitted, scikit-learn's box."""
         known = hasattr(self, "tree_") and importlib.util.find_spec("jinja2")
         if not known:
             return super()._repr_html_inner()  # pyright: ignore[reportAttributeAccessIssue]

@@ -23,7 +23,7 @@ _WHOLE = 1e-6
 
 
 def number(value: float, digits: int | None = None) -> str:
-    """The shortest decimal that is this number, or its first digits.
+    """Write the shortest decimal that is this number, or its first digits.
 
     Examples
     --------
@@ -46,7 +46,7 @@ def number(value: float, digits: int | None = None) -> str:
 
 
 def short_number(value: float) -> str:
-    """A round number for an axis, without its zeros.
+    """Write a round number for an axis, without its zeros.
 
     Examples
     --------
@@ -60,7 +60,7 @@ def short_number(value: float) -> str:
 
 
 def quoted(name: Any) -> str:
-    """A column or category as it is printed: in quotes unless it is plain words.
+    """Write a column or category, in quotes unless it is plain words.
 
     None, the category of missing values, is printed as missing.
 
@@ -80,7 +80,7 @@ def quoted(name: Any) -> str:
 
 
 def entry(value: Any) -> str:
-    """What a table holds in one place: numbers to four digits, names as they are.
+    """Write a cell of a table: numbers to four digits, names as they are.
 
     Examples
     --------
@@ -95,17 +95,17 @@ def _is_number(value: Any) -> bool:
 
 
 def counted(n: int, one: str, many: str) -> str:
-    """A count with its noun."""
+    """Write a count with its noun."""
     return f"{n:,} {one if n == 1 else many}"
 
 
 def counted_leaves(n: int) -> str:
-    """A count of leaves."""
+    """Write a count of leaves."""
     return counted(n, "leaf", "leaves")
 
 
 def counted_rows(weight: float) -> str:
-    """A number of rows, or the sum of their weights.
+    """Write a number of rows, or the sum of their weights.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Equations with the numbers that are printed.
+"""Rounding of equations and splits for print.
 
 Numbers are rounded by what they do, not by how they look: a coefficient is rounded in
 steps of ``10**-precision`` of one standard deviation of the target, divided by the

@@ -1,4 +1,4 @@
-"""Which input columns a split, or a change of an equation, is due to."""
+"""Shares of the input columns in a split or in a change of an equation."""
 
 from __future__ import annotations
 
@@ -11,18 +11,7 @@ _NOTHING = 1e-300  # below every sum of squares; shares of zero stay zero
 
 
 def column_shares(schema: TableSchema, parts: np.ndarray) -> np.ndarray:
-    """Parts of the encoded columns, summed over input columns, in proportion to one.
-
-    Parameters
-    ----------
-    parts : ndarray of shape (n_encoded,), float64
-        Not negative; of all encoded columns or of the first ones.
-
-    Returns
-    -------
-    ndarray of shape (n_columns,), float64
-        Sums to 1, or is zero everywhere if the parts are.
-    """
+    """Sum parts of the (first) encoded columns by input column, as shares of one."""
     shares = np.zeros(len(schema.names))
     np.add.at(shares, np.array(schema.input_columns[: len(parts)], int), parts)
     return in_proportion(shares)
@@ -34,16 +23,9 @@ def in_proportion(parts: np.ndarray) -> np.ndarray:
 
 
 def sum_variances(tree: Tree, node: int, slopes: np.ndarray) -> np.ndarray:
-    """Variance of what every input column adds to a sum, among the rows of a node.
+    """Compute the variance that every input column adds to a sum in a node.
 
-    Parameters
-    ----------
-    slopes : ndarray of shape (n_regressors,)
-
-    Returns
-    -------
-    ndarray of shape (n_columns,), float64
-        Of the indicators of a column together: a row has one category only.
+    That of the indicators of a column is taken together: a row has one category only.
     """
     schema = tree.schema
     columns = np.array(schema.input_columns[: len(slopes)], int)
@@ -73,24 +55,18 @@ def split_columns(tree: Tree, node: int) -> np.ndarray:
 
 
 def node_levels(tree: Tree) -> np.ndarray:
-    """What the equation of every node says at the center of the node's own rows.
-
-    Returns
-    -------
-    ndarray of shape (n_nodes,), float64
-        In standardised units.
-    """
+    """Value of every node's equation at the center of its own rows, standardised."""
     coefficient = np.asarray(tree.coefficient[:, 0], np.float64)
     return coefficient[:, 0] + np.einsum("nj,nj->n", coefficient[:, 1:], tree.center)
 
 
 def split_levels(tree: Tree) -> np.ndarray:
-    """By how much the splits above a node move its level from that of the root.
+    """Steps of the level from the root to every node, by the columns of the splits.
 
     Returns
     -------
     ndarray of shape (n_nodes, n_columns), float64
-        In standardised units, by the input columns that the splits ask for.
+        In standardised units.
     """
     level = node_levels(tree)
     moved = np.zeros((tree.n_nodes, len(tree.schema.names)))

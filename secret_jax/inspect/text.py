@@ -1,4 +1,4 @@
-"""The tree as text, in the units and column names of the data."""
+"""Export of a tree to indented text, in the units and names of the data."""
 
 from __future__ import annotations
 
@@ -75,10 +75,6 @@ def export_text(
         weights. Of a soft tree the rows and errors of a node are those that the tree
         with hard splits would send there.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an option is not what it should be.
     """
     check_count("max_depth", max_depth)
     check_count("max_terms", max_terms)

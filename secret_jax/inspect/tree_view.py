@@ -1,4 +1,4 @@
-"""A tree as it is read: the content of its nodes, for numbers and for classes.
+"""Views of a tree: the content of its nodes, for numbers and for classes.
 
 Text, Graphviz, pictures and pages ask a view for the words and equations of a node, so
 none of them has to know what the target is.
@@ -22,20 +22,19 @@ from secret_jax.inspect.equations import model_in_original_units
 from secret_jax.inspect.notes import clipped_to
 from secret_jax.inspect.printing import counted_rows, number
 from secret_jax.inspect.rounding import rounded_model
-from secret_jax.losses.numbers import SquaredError
 from secret_jax.tree import routing
 from secret_jax.tree.structure import Tree
 from secret_jax.tree.walk import values_at
 
 # The mean of a node is told in steps of this share of the target's deviation.
 _STEP_OF_MEAN = 1e-2
-# A standardised error below it is what float32 leaves of an exact fit.
-_EXACT = 1e-7
+# A mean loss below it is what float32 leaves of an exact fit.
+_EXACT = 1e-14
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TreeView(ABC):
-    """What text, pictures and pages ask of a tree.
+    """View of a tree, asked by text, pictures and pages.
 
     Attributes
     ----------
@@ -84,10 +83,10 @@ class TreeView(ABC):
     @property
     @abstractmethod
     def equations(self) -> list[Tree]:
-        """The tree restricted to one output, for every equation of a leaf."""
+        """Trees restricted to one output, for every equation of a leaf."""
 
     def equations_of(self, node: int) -> list[Tree]:
-        """Those of the `equations` that are shown in a node."""
+        """Choose the `equations` that are shown in a node."""
         del node
         return self.equations
 
@@ -105,7 +104,7 @@ class TreeView(ABC):
         return replace(self, tree=tree)
 
     def named(self, feature_names: Sequence[Any] | None) -> Self:
-        """The view with other names for the columns, if any are given.
+        """Rename the columns, if names are given.
 
         Raises
         ------
@@ -178,15 +177,12 @@ class NumberView(TreeView):
 
     def fact_parts(self, node: int) -> list[str]:
         tree, mean = self.tree, float(self.means[node])
-        rows = self.row_facts(node)
-        if not isinstance(tree.loss, SquaredError):
-            loss = number(float(tree.train_error[node].sum()), digits=3)
-            return [rows, f"mean {number(mean, digits=3)}", f"loss {loss}"]
-        scale = tree.schema.target_scale
-        error = math.sqrt(max(float(tree.train_error[node, 0]), 0.0))
-        error = 0.0 if error < _EXACT else error * scale
+        scale, mean_loss = tree.schema.target_scale, float(tree.train_error[node, 0])
+        error = 0.0 if mean_loss < _EXACT else tree.loss.reported(mean_loss, scale)
+        kind = tree.loss.error_name.split()[-1]
         mean = round(mean, round(-math.log10(_STEP_OF_MEAN * scale)))
-        return [rows, f"mean {number(mean)}", f"error {number(error, digits=3)}"]
+        facts = f"mean {number(mean)}", f"{kind} {number(error, digits=3)}"
+        return [self.row_facts(node), *facts]
 
     def range_facts(self, node: int, precision: int | None = None) -> str:
         model = rounded_model(model_in_original_units(self.tree, node), precision)

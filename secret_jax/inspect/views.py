@@ -69,9 +69,13 @@ def view_of(
             f"The tree has {len(names)} outputs: {', '.join(map(repr, names))}. "
             "Say which one to read with output=."
         )
-    one = tree.output(0 if output is None else output)
-    which = names.index(output) if isinstance(output, str) else int(output or 0)
-    return NumberView(tree=one, name=names[which], output=which, n_outputs=len(names))
+    which = tree.schema.output_position(0 if output is None else output)
+    return NumberView(
+        tree=tree.output(which),
+        name=names[which],
+        output=which,
+        n_outputs=len(names),
+    )
 
 
 def outputs_of(tree: Readable, output: int | str | None = None) -> Tree:
@@ -82,13 +86,11 @@ def outputs_of(tree: Readable, output: int | str | None = None) -> Tree:
     ValueError
         As in `as_view`, or if the first of two classes is asked for.
     """
-    if isinstance(tree, Tree):
-        whole = tree
-        if output is None:
-            return tree
-    else:
+    if output is None and isinstance(tree, Tree):
+        return tree
+    if not isinstance(tree, Tree):
         check_is_fitted(tree)
-        whole = tree.tree_
+    whole = tree if isinstance(tree, Tree) else tree.tree_
     if output is None and whole.n_outputs > 1:
         return whole
     view = as_view(tree, output)

@@ -58,7 +58,8 @@ class CartSplits(AxisSplits):
 
     Examples
     --------
-    >>> from secret_jax import CartSplits, SecretRegressor
+    >>> from secret_jax import SecretRegressor
+    >>> from secret_jax.learners import CartSplits
     >>> SecretRegressor(splits=CartSplits(criterion="gini"), leaf="constant").splits
     CartSplits(criterion='gini', n_thresholds=None)
     """

@@ -76,7 +76,8 @@ class GuideSplits(AxisSplits):
 
     Examples
     --------
-    >>> from secret_jax import GuideSplits, SecretRegressor
+    >>> from secret_jax import SecretRegressor
+    >>> from secret_jax.learners import GuideSplits
     >>> SecretRegressor(splits=GuideSplits(thresholds=1), leaf="linear").leaf
     'linear'
     """

@@ -49,7 +49,8 @@ class M5Splits(AxisSplits):
 
     Examples
     --------
-    >>> from secret_jax import M5Splits, SecretRegressor
+    >>> from secret_jax import SecretRegressor
+    >>> from secret_jax.learners import M5Splits
     >>> SecretRegressor(splits=M5Splits(), leaf="linear").splits
     M5Splits(least_deviation=0.05)
     """

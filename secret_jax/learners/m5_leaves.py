@@ -61,7 +61,8 @@ class M5Linear(LeafModel):
 
     Examples
     --------
-    >>> from secret_jax import M5Linear, SecretRegressor
+    >>> from secret_jax import SecretRegressor
+    >>> from secret_jax.learners import M5Linear
     >>> SecretRegressor(leaf=M5Linear(smoothing=0.0)).leaf.smoothing
     0.0
     """
@@ -70,7 +71,6 @@ class M5Linear(LeafModel):
     attributes: Literal["all", "tested"] = "all"
 
     _parameter_constraints: ClassVar[dict] = {
-        **LeafModel._parameter_constraints,
         "smoothing": [real(0.0)],
         "attributes": [StrOptions({"all", "tested"})],
     }

@@ -27,8 +27,8 @@ class M5Pruning(PruningRule):
     rows. So it does for the subtree below the node, which is one model of the same n
     rows: its v are the parameters of all its leaves, and one for every split. It needs
     no other rows. With a loss the mean loss replaces the mean absolute
-    residual. M5's leaf models (`secret_jax.M5Linear`) are judged before they are
-    smoothed.
+    residual. M5's leaf models (`secret_jax.learners.M5Linear`) are judged before they
+    are smoothed.
 
     Notes
     -----
@@ -46,7 +46,8 @@ class M5Pruning(PruningRule):
 
     Examples
     --------
-    >>> from secret_jax import M5Pruning, SecretRegressor
+    >>> from secret_jax import SecretRegressor
+    >>> from secret_jax.learners import M5Pruning
     >>> SecretRegressor(leaf="m5", prune="m5").set_params(prune=M5Pruning()).prune
     M5Pruning()
     """
@@ -61,8 +62,9 @@ class M5Pruning(PruningRule):
         spent, n = model_degrees(judged), judged.weight
         if isinstance(tree.loss, ClassLoss):  # classes share their rows
             spent = spent * tree.loss.n_free(tree.n_outputs)
-        absolute = Quantile() if isinstance(tree.loss, SquaredError) else None
-        error = node_errors(judged, evidence.training, loss=absolute)
+        squares = isinstance(tree.loss, SquaredError)
+        loss = Quantile() if squares else tree.loss  # half the absolute error
+        error = node_errors(judged, evidence.training, loss=loss)
         best = np.array(list(map(_estimated, error, spent, n)))
         keep = np.zeros(tree.n_nodes, bool)
         for node in np.flatnonzero(~tree.is_leaf)[::-1]:  # children before parents

@@ -65,7 +65,8 @@ class PhdSplits(SplitFinder):
 
     Examples
     --------
-    >>> from secret_jax import PhdSplits, SecretRegressor
+    >>> from secret_jax import SecretRegressor
+    >>> from secret_jax.learners import PhdSplits
     >>> SecretRegressor(oblique=True, splits=PhdSplits(), leaf="linear").oblique
     True
     """

@@ -52,7 +52,8 @@ class RetisSplits(AxisSplits):
 
     Examples
     --------
-    >>> from secret_jax import RetisSplits, SecretRegressor
+    >>> from secret_jax import SecretRegressor
+    >>> from secret_jax.learners import RetisSplits
     >>> SecretRegressor(splits=RetisSplits(thresholds=0.01), leaf="linear").leaf
     'linear'
     """

@@ -60,7 +60,8 @@ class SupportSplits(AxisSplits):
 
     Examples
     --------
-    >>> from secret_jax import SecretRegressor, SupportSplits
+    >>> from secret_jax import SecretRegressor
+    >>> from secret_jax.learners import SupportSplits
     >>> SecretRegressor(splits=SupportSplits(), leaf="linear").splits.model
     'linear'
     """

@@ -18,12 +18,12 @@ from secret_jax.models.row_groups import RowGroups, groups_of_levels
 from secret_jax.models.sharded import sharded_statistics
 from secret_jax.models.statistics import (
     NodeStatistics,
-    add,
+    accumulate_to_root,
     block_rows,
     block_statistics,
-    no_statistics,
+    empty_statistics,
+    merge_into,
     slice_statistics,
-    sum_upwards,
 )
 from secret_jax.runtime.progress import UNTOLD, Stage
 from secret_jax.tree.routing import apply, descend
@@ -161,17 +161,17 @@ def node_statistics(tree: Tree, rows: Rows | Sequence[RowSource]) -> NodeStatist
         occupied, sums = block_statistics(rows, n_regressors, group, len(leaves))
         return leaves[occupied], sums
 
-    statistics = no_statistics(tree.n_nodes, n_regressors, n_outputs)
+    statistics = empty_statistics(tree.n_nodes, n_regressors, n_outputs)
     for source in rows:
         if isinstance(source, ShardedRows):
-            add(statistics, *sharded_statistics(tree, source))
+            merge_into(statistics, *sharded_statistics(tree, source))
             continue
         if isinstance(source, AddingSource):
-            source.add_up(part, block, statistics, add)
+            source.add_up(part, block, statistics, merge_into)
             continue
         for node, sums in source.blocks(part, block):
-            add(statistics, node, sums)
-    sum_upwards(statistics, tree.parent, tree.depth)
+            merge_into(statistics, node, sums)
+    accumulate_to_root(statistics, tree.parent, tree.depth)
     return statistics
 
 
@@ -206,11 +206,11 @@ def _sums(
     last = np.append(first, len(order))[1:]
     (x, _), targets, weight = rows
     sums = slice_statistics(x, None, targets, weight, n_regressors, order, first, last)
-    statistics = no_statistics(tree.n_nodes, n_regressors, n_outputs)
+    statistics = empty_statistics(tree.n_nodes, n_regressors, n_outputs)
     for every, some in zip(statistics, sums, strict=True):
         every[occupied] = some
     if upwards:
-        sum_upwards(statistics, tree.parent, tree.depth)
+        accumulate_to_root(statistics, tree.parent, tree.depth)
     return statistics
 
 

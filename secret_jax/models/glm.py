@@ -53,7 +53,6 @@ class GLMLeaf(LeafModel):
     n_steps: int = 20
 
     _parameter_constraints: ClassVar[dict] = {
-        **LeafModel._parameter_constraints,
         "prior": [real(0.0)],
         "gcv_factor": [real(0.0)],
         "n_steps": [at_least(1)],
@@ -160,7 +159,6 @@ class ClassFrequencies(GLMLeaf):
     impurity: Literal["entropy", "gini"] = "entropy"
 
     _parameter_constraints: ClassVar[dict] = {
-        **GLMLeaf._parameter_constraints,
         "impurity": [StrOptions({"entropy", "gini"})],
     }
     uses_regressors: ClassVar[bool] = False
@@ -197,6 +195,7 @@ def leaf_for_loss(leaf: LeafModel, loss: Loss) -> LeafModel | None:
         return leaf
     options = {"clip_margin": leaf.clip_margin, "of": loss}
     options["clip_min_samples"] = leaf.clip_min_samples
+    options["indicators"] = leaf.indicators
     if type(leaf) is Constant:
         return ConstantOfLoss(**options)
     if type(leaf) is LeastSquares:

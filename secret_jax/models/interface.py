@@ -9,6 +9,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
+from sklearn.utils._param_validation import StrOptions
 
 from secret_jax.losses.interface import Loss
 from secret_jax.losses.numbers import SQUARED_ERROR
@@ -51,12 +52,19 @@ class LeafModel(Value, ABC):
         both sides by this share of it. None: no clipping.
     clip_min_samples : int, default=50
         A leaf of less weight takes that range from the nearest ancestor with more.
+    indicators : bool or "auto", default="auto"
+        Whether the models see indicators of categories and of missing values. "auto":
+        of the categories with 30 or more rows and as many others (of fewer than 600
+        rows, with 5 % of them, but at least 5), and of the columns with 30 or more
+        missing values and others. Only where the split finder knows them: `RssSplits`.
     """
 
     clip_margin: float | None = 0.1
     clip_min_samples: int = 50
+    indicators: bool | str = "auto"
 
     _parameter_constraints: ClassVar[dict] = {
+        "indicators": ["boolean", StrOptions({"auto"})],
         "clip_margin": [real(0.0), None],
         "clip_min_samples": [at_least(0)],
     }

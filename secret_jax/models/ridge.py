@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Float
@@ -25,7 +25,7 @@ _CONSTANT = 1e-6
 # the time of a decomposition grows with the cube of their number.
 _MOST_REGRESSORS = 128
 # Unexplained share of a regressor's variance below which it adds nothing.
-_LEAST_UNSAID = 1e-6
+_LEAST_UNEXPLAINED = 1e-6
 # Errors below this share of the output's variance are rounding.
 _ROUNDING = 1e-12
 # With no more weight than this nothing but the mean is fitted.
@@ -66,7 +66,6 @@ class Ridge(LeafModel):
     gcv_factor: float = 1.2
 
     _parameter_constraints: ClassVar[dict] = {
-        **LeafModel._parameter_constraints,
         "gcv_factor": [real(0.0)],
     }
 
@@ -76,46 +75,29 @@ class Ridge(LeafModel):
         Several outputs are regressed one by one, each with its own strength; the
         degrees of freedom are their mean.
         """
-        outputs = [
-            shrunken(statistics.output(i), parent[:, i], self.gcv_factor)
-            for i in range(statistics.n_outputs)
-        ]
-        coefficient = np.stack([output.model for output in outputs], axis=1)
-        degrees = np.mean([output.degrees for output in outputs], axis=0)
-        return Models(coefficient, degrees)
+        models, degrees, _ = zip(
+            *(
+                shrunken(statistics.output(i), parent[:, i], self.gcv_factor)
+                for i in range(statistics.n_outputs)
+            ),
+            strict=True,
+        )
+        return Models(np.stack(models, axis=1), np.mean(degrees, axis=0))
 
 
-class Shrunken(NamedTuple):
-    """Ridge corrections of given models, one per node.
+def shrunken(
+    statistics: NodeStatistics, base: Float[np.ndarray, "n_nodes _"], gcv_factor: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Fit the ridge correction of a given model of one output for each node, by GCV.
 
-    Attributes
-    ----------
+    Returns
+    -------
     model : ndarray of shape (n_nodes, 1 + n_regressors), float64
     degrees : ndarray of shape (n_nodes,), float64
         Effective degrees of freedom spent on the correction.
     strength : ndarray of shape (n_nodes,), float64
         Penalty per row, in units of the regressors' variances; infinite where only the
         mean is corrected.
-    """
-
-    model: np.ndarray
-    degrees: np.ndarray
-    strength: np.ndarray
-
-
-def shrunken(
-    statistics: NodeStatistics, base: Float[np.ndarray, "n_nodes _"], gcv_factor: float
-) -> Shrunken:
-    """Fit the ridge correction of a given model for each node, by GCV.
-
-    Parameters
-    ----------
-    statistics : NodeStatistics
-        Statistics of one output.
-    base : ndarray of shape (n_nodes, 1 + n_regressors)
-        Model that each node's is shrunk toward, usually the parent's.
-    gcv_factor : float
-        How often a degree of freedom counts.
     """
     weight = np.where(statistics.weight > 0, statistics.weight, 1.0)
     slopes = base[:, 1:]
@@ -136,7 +118,7 @@ def shrunken(
     model[:, 0] += shift - np.einsum("ni,ni->n", correction, mean[:, :-1])
     empty = statistics.weight <= 0
     model = np.where(empty[:, None], base, model)
-    return Shrunken(model, np.where(empty, 0.0, degrees), strength)
+    return model, np.where(empty, 0.0, degrees), strength
 
 
 def _ridge_by_cross_validation(
@@ -215,7 +197,7 @@ def _forward(correlation: np.ndarray, moment: np.ndarray, n_kept: int) -> np.nda
     chosen = np.zeros((n_nodes, n_kept), np.int64)
     waiting = np.ones((n_nodes, n_regressors), bool)
     for step in range(n_kept):
-        usable = waiting & (left > _LEAST_UNSAID)
+        usable = waiting & (left > _LEAST_UNEXPLAINED)
         worth = np.where(usable, moment**2 / np.where(usable, left, 1.0), -1.0)
         best = np.argmax(np.where(waiting, worth, -2.0), axis=1)
         chosen[:, step], waiting[node, best] = best, False

@@ -28,7 +28,7 @@ _CONSTANT = 1e-10
 # Terms whose worth differs by a smaller share are worth the same.
 _TIE = 1e-6
 # A column is a copy of others where they leave no more than this share of its variance
-# unsaid; where an equation cannot do without copies, the next one holds.
+# unexplained; where an equation cannot do without copies, the next one holds.
 _COPIES = (1e-3, 1e-6, 1e-9)
 
 
@@ -67,12 +67,12 @@ def shortened(
     The second moments C of a node are blended with those of its parent, which count as
     thirty rows. With b the slopes of the full model, s² the noise and R² the share that
     the tree explains, columns enter by pivoted partial Cholesky, the most useful first,
-    until the part of b'Cb that they leave unsaid is at most ``tolerance R² s²``: where
-    all that can be said is little, little of it is left out. Those that can be spared
-    go again. The slopes are those of the projection, C_AA⁻¹ (C b)_A. Levels of an
-    attribute with like coefficients may enter together as one term. What splits above
-    have fixed is part of the constant. Where rounding keeps all columns together from
-    saying enough, the full model stays.
+    until the part of b'Cb that they leave unexplained is at most ``tolerance R² s²``:
+    where all that can be said is little, little of it is left out. Those that can be
+    spared go again. The slopes are those of the projection, C_AA⁻¹ (C b)_A. Levels of
+    an attribute with like coefficients may enter together as one term. What splits
+    above have fixed is part of the constant. Where rounding keeps all columns together
+    from saying enough, the full model stays.
     """
     n = statistics.n_regressors
     weight = np.maximum(tree.weight, 1e-300)
@@ -88,14 +88,11 @@ def shortened(
     moments: dict[int, np.ndarray] = {}
     for node in range(tree.n_nodes):  # parents come before their children
         parent = int(tree.parent[node])
-        own = statistics.scatter[node, :n, :n]
-        if parent < 0:
-            covariance = own / max(statistics.weight[node], 1e-300)
-        else:
+        total = max(statistics.weight[node], 1e-300)
+        covariance = statistics.scatter[node, :n, :n] / total
+        if parent >= 0:
             share = weight[node] / (weight[node] + _BORROWED)
-            total = statistics.weight[node]
-            own = own / total if total > 0 else np.zeros_like(own)
-            covariance = share * own + (1.0 - share) * moments[parent]
+            covariance = share * covariance + (1.0 - share) * moments[parent]
         covariance = varying[node] @ covariance @ varying[node]
         moments[node] = covariance
         mean = statistics.mean[node, :n]
@@ -189,41 +186,28 @@ def _short(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Slopes of the short equation, and their variances relative to the noise.
 
-    Parameters
-    ----------
-    covariance : ndarray of shape (n_regressors, n_regressors)
-    full : ndarray of shape (n_regressors,)
-        Slopes of the full model.
-    member : ndarray of shape (n_regressors, n_terms)
-        See `_terms`.
-    limit : float
-        Maximum unexplained part of the variance of the full prediction.
-
-    Returns
-    -------
-    slopes, variance : ndarray of shape (n_regressors,), float64
-        NaN: that of a slope that the others leave open.
+    At most ``limit`` of the variance of the full prediction is left unexplained. NaN:
+    the variance of a slope that the others leave open.
     """
-    said = covariance @ full
-    crossed = covariance @ member
-    gram, moment = member.T @ crossed, member.T @ said
-    whole = float(full @ said)
-    chosen, unsaid = np.array([], int), whole
+    projected = covariance @ full
+    gram, moment = member.T @ (covariance @ member), member.T @ projected
+    whole = float(full @ projected)
+    chosen, unexplained = np.array([], int), whole
     for copy in _COPIES:
-        chosen, unsaid = _forward(gram, moment, whole, limit, copy)
-        if unsaid <= limit:
+        chosen, unexplained = _forward(gram, moment, whole, limit, copy)
+        if unexplained <= limit:
             break
     chosen = _backward(gram, moment, chosen, whole, limit)
     of_terms = member[:, chosen]
     inverse = np.linalg.inv(gram[np.ix_(chosen, chosen)])
     variance = np.einsum("ik,kl,il->i", of_terms, inverse, of_terms)
-    slopes = of_terms @ (inverse @ moment[chosen]) if unsaid <= limit else full
+    slopes = of_terms @ (inverse @ moment[chosen]) if unexplained <= limit else full
     known = (variance > 0) | (slopes == 0)
     return slopes, np.where(known, np.maximum(variance, 0.0), np.nan)
 
 
 def _forward(
-    gram: np.ndarray, moment: np.ndarray, unsaid: float, limit: float, copy: float
+    gram: np.ndarray, moment: np.ndarray, unexplained: float, limit: float, copy: float
 ) -> tuple[Int[np.ndarray, " n_chosen"], float]:
     """Select terms by pivoted partial Cholesky; return them and what is unexplained.
 
@@ -233,7 +217,7 @@ def _forward(
     left, moment = variance.copy(), moment.copy()
     factors = np.empty((len(gram), 0))
     chosen: list[int] = []
-    while unsaid > limit:
+    while unexplained > limit:
         usable = (left > copy * variance) & (variance > _CONSTANT)
         usable[chosen] = False
         worth = np.where(usable, moment**2 / np.where(usable, left, 1.0), 0.0)
@@ -246,10 +230,10 @@ def _forward(
         rest = moment[best] / pivot
         moment -= rest * column
         left -= column**2
-        unsaid -= rest**2
+        unexplained -= rest**2
         factors = np.column_stack([factors, column])
         chosen.append(best)
-    return np.array(chosen, int), unsaid
+    return np.array(chosen, int), unexplained
 
 
 def _backward(
@@ -266,13 +250,13 @@ def _backward(
     while len(chosen):
         inverse = np.linalg.inv(gram[np.ix_(chosen, chosen)])
         slopes = inverse @ moment[chosen]
-        unsaid = variance - moment[chosen] @ slopes
+        unexplained = variance - moment[chosen] @ slopes
         # Of near copies rounding may make a variance negative: one can be spared.
         variances = np.diagonal(inverse)
         known = variances > 0
         worth = np.where(known, slopes**2 / np.where(known, variances, 1.0), 0.0)
         least = int(np.flatnonzero(worth <= (1.0 + _TIE) * worth.min())[-1])
-        if unsaid + worth[least] > limit:
+        if unexplained + worth[least] > limit:
             break
         chosen = np.delete(chosen, least)
     return chosen

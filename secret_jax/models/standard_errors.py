@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 from jaxtyping import Float
+from scipy.linalg import lapack
 
 from secret_jax.data.schema import TableSchema
 from secret_jax.losses.interface import Loss, Pair
@@ -15,7 +16,7 @@ from secret_jax.models.row_groups import RowGroups
 from secret_jax.tree.structure import Tree
 
 # Minimum share of a term that others do not explain, for its error to be determined.
-_LEAST_UNSAID = 1e-8
+_LEAST_UNEXPLAINED = 1e-8
 # Share, of the rows that determine the minimum, over which corners are rounded.
 _ROUNDING = 0.15
 # Minimum number of rows per coefficient, weighted by curvature, for a standard error.
@@ -41,26 +42,23 @@ def with_standard_errors(tree: Tree, levels: Iterator[RowGroups]) -> Tree:
     In Nonparametric and Semiparametric Methods in Econometrics, 1991.
     """
     loss = tree.loss
-    found = np.full(tree.coefficient.shape, np.nan)
+    error = np.full(tree.coefficient.shape, np.nan)
     if loss.n_free(tree.n_outputs) < tree.n_outputs:
-        return replace(tree, standard_error=found)
+        return replace(tree, standard_error=error)
     for group in levels:
         value = group.values(tree.coefficient[group.node])
         derivatives = _derivatives(loss, group, value)
         for output in range(tree.n_outputs):
             slope, curvature = (of_rows[:, output] for of_rows in derivatives)
-            for place, node in enumerate(group.node):
-                rows_of = slice(group.start[place], group.stop[place])
-                slopes = tree.coefficient[node, output, 1:]
-                found[node, output] = _errors(
-                    group.x[rows_of] - tree.center[node],
-                    _members(tree.schema, slopes),
-                    group.weight[rows_of] * curvature[rows_of],
-                    None
-                    if loss.is_likelihood
-                    else group.weight[rows_of] * slope[rows_of] ** 2,
+            for node, rows in zip(group.node, group.rows, strict=True):
+                weight = group.weight[rows]
+                error[node, output] = _errors(
+                    group.x[rows] - tree.center[node],
+                    _members(tree.schema, tree.coefficient[node, output, 1:]),
+                    weight * curvature[rows],
+                    None if loss.is_likelihood else weight * slope[rows] ** 2,
                 )
-    return replace(tree, standard_error=found)
+    return replace(tree, standard_error=error)
 
 
 def _derivatives(loss: Loss, group: RowGroups, value: np.ndarray) -> Pair:
@@ -78,11 +76,11 @@ def _members(
     """Terms of an equation: columns, and levels that share a coefficient."""
     n = len(slopes)
     first = n - schema.n_indicators
-    attributes = {at: which for at, (which, _) in enumerate(schema.indicators, first)}
+    attributes = {at: name for at, (name, _) in enumerate(schema.indicators, first)}
     terms: dict[tuple[int, float], list[int]] = {}
     for position in np.flatnonzero(slopes).tolist():
-        which = attributes.get(position, -1 - position)
-        terms.setdefault((which, float(slopes[position])), []).append(position)
+        attribute = attributes.get(position, -1 - position)
+        terms.setdefault((attribute, float(slopes[position])), []).append(position)
     member = np.zeros((n, len(terms)))
     for term, positions in enumerate(terms.values()):
         member[positions, term] = 1.0
@@ -118,16 +116,8 @@ def _errors(
 
 def _determined(gram: np.ndarray) -> np.ndarray:
     """Terms that do not depend linearly on others, by pivoted Cholesky."""
-    left, factors = np.diagonal(gram).copy(), np.empty((len(gram), 0))
-    least = np.where(left > 0, _LEAST_UNSAID * left, np.inf)
-    chosen: list[int] = []
-    while True:
-        usable = left > least
-        usable[chosen] = False
-        if not usable.any():
-            return np.sort(np.array(chosen, int))
-        best = int(np.argmax(np.where(usable, left / np.diagonal(gram), 0.0)))
-        column = (gram[:, best] - factors @ factors[best]) / np.sqrt(left[best])
-        left = left - column**2
-        factors = np.column_stack([factors, column])
-        chosen.append(best)
+    square = np.diagonal(gram)
+    unit = np.where(square > 0, 1.0 / np.sqrt(np.where(square > 0, square, 1.0)), 0.0)
+    correlation = gram * unit * unit[:, None]
+    _, pivot, rank, _ = lapack.dpstrf(correlation, tol=_LEAST_UNEXPLAINED)  # pyright: ignore[reportAttributeAccessIssue]
+    return np.sort(pivot[:rank] - 1)

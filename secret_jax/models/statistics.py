@@ -2,8 +2,8 @@
 
 Statistics are taken once, at the leaves; an inner node's are the sums of its
 children's. They are centred (mean and scatter, not raw moments). Of few rows they are
-sums in float64; of many, the rows of a leaf are made contiguous within a block, and a
-few hundred of them are one product of float32 matrices about a number near their mean.
+sums in float64; of many, a block's rows are sorted by leaf, and those of a leaf are one
+product of matrices.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from secret_jax.runtime.moments import Moments, grouped
 from secret_jax.runtime.shapes import next_power_of_two
 from secret_jax.runtime.slices import slice_positions
 
-# Rows of a run: float32 sums of so few products keep their digits.
-_RUN = 512
-# Blocks in which most leaves have many rows, and that stay in a cache.
+# Rows of a leaf in a block: so many that calls of NumPy cost less than the work. Blocks
+# stay in a cache.
+_MANY = 512
 _SMALLEST_BLOCK, _LARGEST_BLOCK = 1 << 15, 1 << 17
 # Maximum number of products of a slice that is summed together with others.
 _FEW_PRODUCTS = 1 << 15
@@ -87,7 +87,7 @@ class NodeStatistics(NamedTuple):
         )
 
 
-def no_statistics(n_nodes: int, n_regressors: int, n_outputs: int) -> NodeStatistics:
+def empty_statistics(n_nodes: int, n_regressors: int, n_outputs: int) -> NodeStatistics:
     """Make empty statistics."""
     width = n_regressors + n_outputs
     return NodeStatistics(
@@ -100,7 +100,7 @@ def no_statistics(n_nodes: int, n_regressors: int, n_outputs: int) -> NodeStatis
     )
 
 
-def add(
+def merge_into(
     statistics: NodeStatistics, node: Int[np.ndarray, " n_more"], more: NodeStatistics
 ) -> None:
     """Add statistics to those of some nodes, in place.
@@ -125,13 +125,13 @@ def add(
     np.maximum.at(statistics.rounding, node, more.rounding)
 
 
-def sum_upwards(
+def accumulate_to_root(
     statistics: NodeStatistics, parent: np.ndarray, depth: np.ndarray
 ) -> None:
     """Add the children's statistics to inner nodes, deepest level first, in place."""
     for level in range(depth.max(), 0, -1):
         child = np.flatnonzero(depth == level)
-        add(statistics, parent[child], statistics.take(child))
+        merge_into(statistics, parent[child], statistics.take(child))
         inner = np.unique(parent[child])
         # Rounding must not make the scatter asymmetric.
         scatter = statistics.scatter[inner]
@@ -148,7 +148,7 @@ def slice_statistics(
     start: Int[np.ndarray, " n_slices"],
     stop: Int[np.ndarray, " n_slices"],
 ) -> NodeStatistics:
-    """Compute statistics of the places ``order[start:stop]`` of each slice.
+    """Compute statistics of the places ``order[start:stop]`` of each slice, in float64.
 
     Parameters
     ----------
@@ -156,84 +156,54 @@ def slice_statistics(
         The regressors come first.
     row : ndarray of shape (n_places,), int, or None
         Row of every place; None: the places are the rows.
-    targets : ndarray of shape (n_places, n_outputs)
-    weight : ndarray of shape (n_places,)
-    order : ndarray of shape (n_places,), int
-    start, stop : ndarray of shape (n_slices,), int
-
-    Returns
-    -------
-    NodeStatistics
-        Sums in float64, on the host.
     """
-    n_outputs = targets.shape[1]
-    statistics = no_statistics(len(start), n_regressors, n_outputs)
-    width = n_regressors + n_outputs
-    small = (stop - start) * width**2 <= _FEW_PRODUCTS
-    _small_slices(statistics, small, x, row, targets, weight, order, start, stop)
-    for index in np.flatnonzero(~small):
-        place = order[start[index] : stop[index]]
+    n = n_regressors
+    statistics = empty_statistics(len(start), n, targets.shape[1])
+    width = statistics.mean.shape[1]
+
+    def rows_of(place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         joint = np.empty((len(place), width))
-        joint[:, :n_regressors] = x[place if row is None else row[place], :n_regressors]
-        joint[:, n_regressors:] = targets[place]
-        statistics.lower[index] = joint[:, n_regressors:].min(axis=0)
-        statistics.upper[index] = joint[:, n_regressors:].max(axis=0)
-        own_weight = weight[place].astype(np.float64)
-        total = own_weight.sum()
-        mean = own_weight @ joint / total
+        joint[:, :n] = x[place if row is None else row[place], :n]
+        joint[:, n:] = targets[place]
+        return joint, weight[place].astype(np.float64)
+
+    few = (stop - start) * width**2 <= _FEW_PRODUCTS
+    for index in np.flatnonzero(~few):
+        joint, own = rows_of(order[start[index] : stop[index]])
+        statistics.lower[index] = joint[:, n:].min(axis=0)
+        statistics.upper[index] = joint[:, n:].max(axis=0)
+        mean = own @ joint / own.sum()
         joint -= mean
-        statistics.weight[index] = total
-        statistics.mean[index] = mean
-        statistics.scatter[index] = (own_weight[:, None] * joint).T @ joint
-    return statistics
-
-
-def _small_slices(
-    statistics: NodeStatistics,
-    small: np.ndarray,
-    x: np.ndarray,
-    row: np.ndarray | None,
-    targets: np.ndarray,
-    weight: np.ndarray,
-    order: np.ndarray,
-    start: np.ndarray,
-    stop: np.ndarray,
-) -> None:
-    """Compute `slice_statistics` of all small slices at once, in place.
-
-    For each slice alone several calls of NumPy would take longer than the work; a
-    single one, for the products, does not.
-    """
-    occupied = np.flatnonzero(small & (stop > start))
-    if not len(occupied):
-        return
-    n = statistics.n_regressors
-    length = (stop - start)[occupied]
-    first = np.cumsum(length) - length
-    place = order[slice_positions(start[occupied], stop[occupied])]
-    joint = np.empty((len(place), n + statistics.n_outputs))
-    joint[:, :n] = x[place if row is None else row[place], :n]
-    joint[:, n:] = targets[place]
-    own = weight[place].astype(np.float64)
+        statistics.weight[index], statistics.mean[index] = own.sum(), mean
+        statistics.scatter[index] = (own[:, None] * joint).T @ joint
+    # Of small slices all but the products at once: calls of NumPy for each would take
+    # longer than the work.
+    some = np.flatnonzero(few & (stop > start))
+    if not len(some):
+        return statistics
+    length = (stop - start)[some]
+    last = np.cumsum(length)
+    first = last - length
+    joint, own = rows_of(order[slice_positions(start[some], stop[some])])
     total = np.add.reduceat(own, first)
     mean = np.add.reduceat(own[:, None] * joint, first) / total[:, None]
-    statistics.lower[occupied] = np.minimum.reduceat(joint[:, n:], first)
-    statistics.upper[occupied] = np.maximum.reduceat(joint[:, n:], first)
+    statistics.lower[some] = np.minimum.reduceat(joint[:, n:], first)
+    statistics.upper[some] = np.maximum.reduceat(joint[:, n:], first)
+    statistics.weight[some], statistics.mean[some] = total, mean
     joint -= np.repeat(mean, length, axis=0)
     weighted = own[:, None] * joint
-    runs = zip(
-        occupied.tolist(), first.tolist(), (first + length).tolist(), strict=True
-    )
+    runs = zip(some.tolist(), first.tolist(), last.tolist(), strict=True)
     for index, begin, end in runs:
-        np.matmul(
-            weighted[begin:end].T, joint[begin:end], out=statistics.scatter[index]
-        )
-    statistics.weight[occupied], statistics.mean[occupied] = total, mean
+        part = slice(begin, end)
+        np.matmul(weighted[part].T, joint[part], out=statistics.scatter[index])
+    return statistics
 
 
 def block_rows(n_groups: int) -> int:
     """Number of rows to give `block_statistics` at once: many in most groups."""
-    return min(max(next_power_of_two(_RUN * n_groups), _SMALLEST_BLOCK), _LARGEST_BLOCK)
+    return min(
+        max(next_power_of_two(_MANY * n_groups), _SMALLEST_BLOCK), _LARGEST_BLOCK
+    )
 
 
 def block_statistics(
@@ -254,8 +224,7 @@ def block_statistics(
     occupied : ndarray of shape (n_occupied,), int
         The groups that have rows.
     statistics : NodeStatistics
-        One entry for each of them; products of float32 numbers, sums of their runs in
-        float64.
+        One entry for each of them: of float32 numbers, in float64.
     """
     # Keys of two bytes are sorted by counting.
     key = group.astype(np.uint16 if n_groups <= 1 << 16 else np.int64)
@@ -264,38 +233,23 @@ def block_statistics(
     occupied = np.flatnonzero(count)
     stop = np.cumsum(count[occupied])
     start = stop - count[occupied]
-    joint = np.empty((rows.n_rows, 1 + n_regressors + rows.targets.shape[1]), "f4")
-    joint[:, 0] = 1.0
-    joint[:, 1 : 1 + n_regressors] = rows.table.x[:, :n_regressors]
-    joint[:, 1 + n_regressors :] = rows.targets
+    # In float32, half of the memory to move; sums are in float64.
+    joint = np.empty((rows.n_rows, n_regressors + rows.targets.shape[1]), np.float32)
+    joint[:, :n_regressors] = rows.table.x[:, :n_regressors]
+    joint[:, n_regressors:] = rows.targets
     joint, targets = joint.take(order, axis=0), rows.targets[order]
-    root = None
-    if (rows.weight != 1.0).any():
-        root = np.sqrt(rows.weight[order]).astype(np.float32)[:, None]
-    width = joint.shape[1]
-    shift = np.zeros((len(occupied), width))
-    sums = np.zeros((len(occupied), width, width))
+    weight = rows.weight[order] if (rows.weight != 1.0).any() else None
+    found = empty_statistics(len(occupied), n_regressors, rows.targets.shape[1])
     for index, (begin, end) in enumerate(
         zip(start.tolist(), stop.tolist(), strict=True)
     ):
-        # About a number near the mean, so that no large numbers cancel.
-        own = joint[begin:end]
-        near = own[:, 0] @ own / np.float32(end - begin)
-        near[0] = 0.0
-        own -= near
-        shift[index] = near
-        if root is not None:
-            own *= root[begin:end]
-        for first in range(0, end - begin, _RUN):
-            run = own[first : first + _RUN]
-            sums[index] += run.T @ run
-    weight, offset = sums[:, 0, 0], sums[:, 0, 1:] / sums[:, 0, :1]
-    between = weight[:, None, None] * offset[:, :, None] * offset[:, None, :]
-    return occupied, NodeStatistics(
-        weight=weight,
-        mean=shift[:, 1:] + offset,
-        scatter=sums[:, 1:, 1:] - between,
-        lower=np.minimum.reduceat(targets, start, axis=0),
-        upper=np.maximum.reduceat(targets, start, axis=0),
-        rounding=np.full(len(occupied), ROUNDING_32),
-    )
+        own = joint[begin:end].astype(np.float64)
+        share = np.ones(end - begin) if weight is None else weight[begin:end]
+        found.weight[index] = total = share.sum()
+        found.mean[index] = share @ own / total
+        own -= found.mean[index]
+        weighted = own if weight is None else share[:, None] * own
+        np.matmul(weighted.T, own, out=found.scatter[index])
+    np.minimum.reduceat(targets, start, axis=0, out=found.lower)
+    np.maximum.reduceat(targets, start, axis=0, out=found.upper)
+    return occupied, found

@@ -33,22 +33,13 @@ class InformationCriterion(PruningRule):
     - ``"aic"`` adds ``2 n / (n - k - 1)`` for each of k parameters: Akaike's 2 with the
       correction of Hurvich & Tsai (1989), without which large trees look too good,
     - ``"bic"`` adds ``log n`` for every parameter (Schwarz 1978),
-    - ``"icomp"`` adds ``2 C1(F⁻¹)``, where F⁻¹ is the covariance matrix of the
-      estimated parameters and ``C1(S) = q/2 log(trace(S) / q) - 1/2 log det(S)``, q the
-      rank of S (Bozdogan 1988): a covariance costs the more, the more unequal its
-      eigenvalues are.
+    - ``"icomp"`` adds ``2 C1(F⁻¹)`` (Bozdogan 1988), see `covariance_complexity`; only
+      for normal noise. Splits have no Fisher information and are charged as by AIC.
 
     Parameters are the effective degrees of freedom of the leaf models
     (`model_degrees`), the numbers in the splits (`split_degrees`) and the variance, if
-    there is one. For ICOMP, which is for normal noise only, the matrix is block
-    diagonal: for each leaf with n rows and scatter S of the standardised regressors
-    about their mean, ``σ²/n`` for the level at the mean and ``σ² (S + I)⁻¹`` for the
-    slopes, and once ``2 σ⁴/N`` for σ². Adding I is a prior worth one row; without it a
-    column that is constant in a leaf would make the trace infinite. Splits have no
-    Fisher information and are charged as by AIC.
-
-    A split is chosen because it saves much, so all three criteria think too well of
-    it, the more so the more candidates there were.
+    there is one. A split is chosen because it saves much, so all three criteria think
+    too well of it, the more so the more candidates there were.
 
     Attributes
     ----------
@@ -94,7 +85,7 @@ class InformationCriterion(PruningRule):
         error = node_errors(tree, rows)
         n = float(np.sum(rows.weight))
         splits = _splits_above(tree)
-        normal = isinstance(tree.loss, SquaredError)
+        normal = not tree.loss.is_likelihood
         if normal:  # outputs are independent, with one variance in standardised units
             n = n * tree.n_outputs
         degrees = model_degrees(tree) * tree.loss.n_free(tree.n_outputs)
@@ -103,11 +94,9 @@ class InformationCriterion(PruningRule):
         parameters = path.totals(degrees + splits) + normal
         if self.criterion == "aic":
             # With as many parameters as rows nothing is left to estimate the noise.
-            spare = n - parameters - 1.0
-            each = np.where(
-                spare > 0, 2.0 * n / np.where(spare > 0, spare, 1.0), np.inf
-            )
-            penalty = each * parameters
+            spare = np.maximum(n - parameters - 1.0, 0.0)
+            penalty = np.full_like(spare, np.inf)
+            np.divide(2.0 * n * parameters, spare, out=penalty, where=spare > 0)
         elif self.criterion == "bic":
             penalty = np.log(n) * parameters
         else:
@@ -138,7 +127,12 @@ def covariance_complexity(
 ) -> np.ndarray:
     """Bozdogan's C1 of the parameters' covariance matrix, for every subtree.
 
-    See `InformationCriterion` for the matrix; several outputs have one block each.
+    ``C1(S) = q/2 log(trace(S) / q) - 1/2 log det(S)``, q the rank of S: a covariance
+    costs the more, the more unequal its eigenvalues are. The matrix is block diagonal:
+    for each leaf with n rows and scatter S of the standardised regressors about their
+    mean, and each output, ``σ²/n`` for the level at the mean and ``σ² (S + I)⁻¹`` for
+    the slopes, and once ``2 σ⁴/N`` for σ². Adding I is a prior worth one row; without
+    it a column that is constant in a leaf would make the trace infinite.
 
     Parameters
     ----------

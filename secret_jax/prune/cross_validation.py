@@ -56,44 +56,35 @@ class CrossValidation(PruningRule):
         """Choose the subtree of least size-penalised error, which is the value."""
         found = cross_validated(tree, evidence, _path)
         value = evidence.penalised_error(found.error, found.path.n_leaves)
-        best = smallest_within(value)
-        return Pruned(
-            found.path.subtree(tree, best),
-            float(value[best]),
-            found.fold_subtrees(evidence, best),
-        )
+        return found.pruned(tree, smallest_within(value), value)
 
 
-class CrossValidated(NamedTuple):
-    """Subtrees of a tree with their errors on rows that similar trees had not seen.
+class FoldErrors(NamedTuple):
+    """Errors of the subtrees of a tree, from trees that had not seen the rows.
 
     Attributes
     ----------
     path : PruningPath
         Of the tree itself.
-    fold_paths : list of PruningPath
-        Of the trees of the folds.
     error : ndarray of shape (n_subtrees,), float64
-        Summed over all parts of the rows, each predicted by the tree of its fold, cut
-        at the typical penalty of the subtree.
+        Summed over the folds; each has a tree, cut at the subtree's typical penalty.
+    fold_trees : callable
+        Trees of the folds, cut as the subtree of an index.
     """
 
     path: PruningPath
-    fold_paths: list[PruningPath]
     error: np.ndarray
+    fold_trees: Callable[[int], tuple[Tree, ...]]
 
-    def fold_subtrees(self, evidence: Evidence, index: int) -> tuple[Tree, ...]:
-        """Trees of the folds, cut as the subtree of an index."""
-        penalty = self.path.typical_penalties()[index]
-        return tuple(
-            path.subtree(tree, int(path.index_at(penalty)))
-            for path, tree in zip(self.fold_paths, evidence.fold_trees, strict=True)
-        )
+    def pruned(self, tree: Tree, index: int, value: np.ndarray) -> Pruned:
+        """Cut a tree and those of its folds to the subtree of an index."""
+        subtree = self.path.subtree(tree, index)
+        return Pruned(subtree, float(value[index]), self.fold_trees(index))
 
 
 def cross_validated(
     tree: Tree, evidence: Evidence, path_of: Callable[[Tree], PruningPath]
-) -> CrossValidated:
+) -> FoldErrors:
     """Measure the subtrees of a tree on rows that the trees of the folds had not seen.
 
     Parameters
@@ -101,13 +92,20 @@ def cross_validated(
     path_of : callable
         Gives the weakest-link path of a tree.
     """
-    path, fold_paths = path_of(tree), [path_of(each) for each in evidence.fold_trees]
-    penalties = path.typical_penalties()
+    path, trees = path_of(tree), evidence.fold_trees
+    penalties, paths = path.typical_penalties(), [path_of(each) for each in trees]
     error = np.zeros(len(penalties))
-    for fold, fold_path in enumerate(fold_paths):
-        errors = node_errors(evidence.fold_trees[fold], evidence.held_out_of(fold))
-        error += fold_path.totals(errors)[fold_path.index_at(penalties)]
-    return CrossValidated(path, fold_paths, error)
+    for fold, own in enumerate(paths):
+        errors = node_errors(trees[fold], evidence.held_out_of(fold))
+        error += own.totals(errors)[own.index_at(penalties)]
+
+    def fold_trees(index: int) -> tuple[Tree, ...]:
+        return tuple(
+            own.subtree(each, int(own.index_at(penalties[index])))
+            for own, each in zip(paths, trees, strict=True)
+        )
+
+    return FoldErrors(path, error, fold_trees)
 
 
 def parts_of(weight: np.ndarray, n_folds: int, n_repeats: int = 1) -> list[np.ndarray]:

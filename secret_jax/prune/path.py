@@ -188,7 +188,6 @@ def penalised(tree: Tree, penalty: float) -> Tree:
     tree : Tree
         With models; its noise variance is estimated in its leaves.
     penalty : float
-        At least 0, where every split that lowers the training error stays.
     """
     leaf = tree.is_leaf
     error = training_errors(tree)
@@ -225,5 +224,5 @@ def smallest_within(value: np.ndarray, most: float | None = None) -> int:
     most : float, optional
         By default the least value.
     """
-    most = value.min() if most is None else most
-    return int(np.flatnonzero(value <= most * (1 + TIE))[-1])
+    least = float(value.min()) if most is None else most
+    return int(np.flatnonzero(value <= least * (1 + TIE))[-1])

@@ -61,42 +61,20 @@ class StandardErrors(PruningRule):
 
     def __call__(self, tree: Tree, evidence: Evidence) -> Pruned:
         """Choose the subtree; return it with its cross-validated error."""
-        found = cross_validated(tree, evidence, _path)
+        found = cross_validated(tree, evidence, _path_by_leaves)
         least = smallest_within(found.error)
-        losses, weight = [], []
-        for fold, subtree in enumerate(found.fold_subtrees(evidence, least)):
+        errors, weight = [np.zeros(0)], [np.zeros(0)]
+        for fold, subtree in enumerate(found.fold_trees(least)):
             rows = evidence.held_out_of(fold)
-            losses.append(row_errors(subtree, rows) / rows.weight)
+            errors.append(row_errors(subtree, rows))
             weight.append(rows.weight)
-        most = found.error[least]
-        if losses:  # there are no parts of a single row
-            spread = standard_error_of_sum(*map(np.concatenate, (losses, weight)))
-            most += self.factor * spread
-        best = smallest_within(found.error, most)
-        return Pruned(
-            found.path.subtree(tree, best),
-            float(found.error[best]),
-            found.fold_subtrees(evidence, best),
-        )
+        error, count = np.concatenate(errors), np.concatenate(weight)
+        # The standard error of the sum: a row of weight two is two rows.
+        loss = error / count - error.sum() / max(count.sum(), 1.0)
+        most = found.error[least] + self.factor * np.sqrt(count @ loss**2)
+        return found.pruned(tree, smallest_within(found.error, most), found.error)
 
 
-def standard_error_of_sum(losses: np.ndarray, weight: np.ndarray) -> float:
-    """Standard error of a weighted sum of independent losses.
-
-    Parameters
-    ----------
-    losses, weight : ndarray of shape (n_rows,)
-        Loss of each row, and number of rows that it stands for.
-
-    Examples
-    --------
-    >>> standard_error_of_sum(np.array([1.0, 3.0]), np.array([2.0, 2.0]))
-    2.0
-    """
-    mean = weight @ losses / weight.sum()
-    return float(np.sqrt(weight @ (losses - mean) ** 2))
-
-
-def _path(tree: Tree) -> PruningPath:
+def _path_by_leaves(tree: Tree) -> PruningPath:
     """Weakest-link path by penalty per leaf, in units of the mean error."""
     return weakest_links(tree, training_errors(tree) / tree.weight[0])

@@ -1,29 +1,23 @@
-"""Choice of the device, and limits on its memory per step."""
+"""Choice of the device, and rows that one step takes there."""
 
 from __future__ import annotations
 
-import contextvars
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import jax
+from sklearn import config_context, get_config
 
 from secret_jax.runtime.shapes import next_power_of_two
 
 _PLATFORMS = ("cpu", "gpu", "cuda", "rocm", "tpu")
 # Minimum number of rows that go through a device together.
 LEAST_ROWS = 1024
-# Memory for one step on an accelerator without a limit; processors have caches.
-_ACCELERATOR_BYTES = 1 << 30
 
 # With fewer rows an accelerator should wait for its launches longer than processors
 # compute: reckoned from counts of launches, not measured.
 _FEW_ROWS = 1 << 17
-
-_MAX_MEMORY: contextvars.ContextVar[int | None] = contextvars.ContextVar(
-    "max_memory", default=None
-)
 
 
 def device_named(name: str) -> Any:
@@ -58,20 +52,14 @@ def device_named(name: str) -> Any:
 
 @contextmanager
 def computing_on(
-    device: str | None,
-    max_memory: int | None,
-    *,
-    fall_back: bool = False,
-    n_rows: int | None = None,
+    device: str | None, *, fall_back: bool = False, n_rows: int | None = None
 ) -> Iterator[None]:
-    """Compute on a device, with a memory limit per step, inside a with block.
+    """Compute on a device inside a with block.
 
     Parameters
     ----------
     device : str or None
         As for `device_named`; None: what JAX prefers, but a processor for few rows.
-    max_memory : int or None
-        MiB.
     fall_back : bool
         Where the device does not exist, compute on what JAX prefers.
     n_rows : int, optional
@@ -91,7 +79,6 @@ def computing_on(
                 raise
     elif n_rows is not None and n_rows <= _FEW_ROWS and _preferred() is None:
         chosen = _processor()
-    token = _MAX_MEMORY.set(max_memory)
     try:
         with (
             jax.default_device(_preferred() if chosen is None else chosen),
@@ -101,13 +88,11 @@ def computing_on(
     except jax.errors.JaxRuntimeError as error:
         if not is_out_of_memory(error):
             raise
-        limit = "no limit" if max_memory is None else f"{max_memory} MiB"
+        limit = get_config()["working_memory"]
         raise MemoryError(
-            f"The device ran out of memory (max_memory was {limit} for one step). Set "
-            "a smaller max_memory, in MiB, or device='cpu'."
+            f"The device ran out of memory (one step may take {limit} MiB). Give a "
+            "step less by sklearn.set_config(working_memory=...), or set device='cpu'."
         ) from error
-    finally:
-        _MAX_MEMORY.reset(token)
 
 
 def is_out_of_memory(error: Exception) -> bool:
@@ -167,18 +152,18 @@ def own_settings() -> Iterator[None]:
 def carried(function: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a function to use the current thread's settings in any other thread.
 
-    They are kept apart for each thread: the device, `own_settings` and the bound on
-    memory of `computing_on`.
+    They are kept apart for each thread: the device, `own_settings` and scikit-learn's
+    bound on memory.
     """
-    device, max_memory = _preferred(), _MAX_MEMORY.get()
+    device, limit = _preferred(), get_config()["working_memory"]
 
     def function_there(*arguments: Any) -> Any:
-        token = _MAX_MEMORY.set(max_memory)
-        try:
-            with jax.default_device(device), own_settings():
-                return function(*arguments)
-        finally:
-            _MAX_MEMORY.reset(token)
+        with (
+            jax.default_device(device),
+            own_settings(),
+            config_context(working_memory=limit),
+        ):
+            return function(*arguments)
 
     return function_there
 
@@ -198,23 +183,11 @@ def rows_at_once(row_bytes: int, usual: int, n_rows: int | None = None) -> int:
     Returns
     -------
     int
-        A power of two.
-
-    Raises
-    ------
-    ValueError
-        If the bound on memory holds fewer than `LEAST_ROWS`.
+        A power of two: as many as scikit-learn's ``working_memory`` holds, but at least
+        `LEAST_ROWS`.
     """
-    limit = _MAX_MEMORY.get()
-    budget = _ACCELERATOR_BYTES if limit is None else int(limit) << 20
-    rows = budget // max(row_bytes, 1)
-    if limit is not None and rows < LEAST_ROWS:
-        needed = -(-LEAST_ROWS * row_bytes // (1 << 20))
-        raise ValueError(
-            f"max_memory={limit} MiB is too little for {LEAST_ROWS} rows at a time, "
-            f"which take {needed} MiB here. Set max_memory={needed} or more, or None."
-        )
-    rows = max(1 << (rows.bit_length() - 1), LEAST_ROWS)
+    rows = int(get_config()["working_memory"] * (1 << 20)) // max(row_bytes, 1)
+    rows = max(1 << max(rows.bit_length() - 1, 0), LEAST_ROWS)
     if not on_accelerator():
         return min(rows, usual)
     most = rows if n_rows is None else max(next_power_of_two(n_rows), LEAST_ROWS)

@@ -29,8 +29,8 @@ class Value:
     Attributes
     ----------
     _parameter_constraints : dict
-        Constraints of each field, as in scikit-learn's estimators; a field that is not
-        named there may be anything.
+        Constraints of the class's own fields, as in scikit-learn's estimators; a field
+        that is not named there may be anything.
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
@@ -50,8 +50,14 @@ class Value:
             was given.
         """
         check_constraints(
-            self._parameter_constraints, self.get_params(), type(self).__name__
+            constraints_of(type(self)), self.get_params(), type(self).__name__
         )
+
+
+def constraints_of(kind: type) -> dict[str, Any]:
+    """Constraints of the parameters of a class and its bases."""
+    bases = [vars(base).get("_parameter_constraints", {}) for base in kind.__mro__]
+    return {name: allowed for base in bases[::-1] for name, allowed in base.items()}
 
 
 def value_class(name: str) -> type[Value]:

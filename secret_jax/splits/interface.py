@@ -15,10 +15,11 @@ from typing import Any, ClassVar, NamedTuple
 
 import jax
 import numpy as np
+from sklearn.utils._param_validation import StrOptions
 
 from secret_jax.models.interface import LeafModel
 from secret_jax.runtime.linalg import AnyArray
-from secret_jax.runtime.values import Value
+from secret_jax.runtime.values import Value, at_least, real
 
 
 @dataclass(frozen=True)
@@ -144,7 +145,7 @@ class Split(NamedTuple):
         Summed over the rows: of several splits of a tree the largest is the best.
     chance_gain : Array of shape (), float32
         What a split of this kind would gain by chance alone; a split must gain a
-        multiple of it, see ``min_gain`` of the estimator. Zero: any gain will do.
+        multiple of it, ``min_gain`` of the finder. Zero: any gain will do.
     pure : Array of shape (), bool
         Whether there is nothing left to explain in the rows.
     child_models : Array of shape (2, n_outputs, 1 + n_regressors), or None
@@ -164,8 +165,28 @@ class Split(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class SplitFinder(Value, ABC):
-    """Base of the split finders; a new one is a subclass with a method ``__call__``."""
+    """Base of the split finders; a new one is a subclass with a method ``__call__``.
 
+    Attributes
+    ----------
+    max_samples : int or None, default=2048
+        Maximum number of rows of a node in the search for its split. Of more than 32
+        times as many rows a sample grows and prunes the tree, that many or every 32nd
+        row; all rows then give the models of its nodes (unless
+        ``HoldOut(refit=False)`` prunes it). None: all.
+    min_gain : float or "auto", default="auto"
+        Minimum gain of a split, as a multiple of its ``chance_gain``; of `RssSplits` in
+        noise variances for each coefficient that it adds. "auto" is 1.5, rising to 2.5
+        from 1000 to 4000 rows.
+    """
+
+    max_samples: int | None = 2048
+    min_gain: float | str = "auto"
+
+    _parameter_constraints: ClassVar[dict] = {
+        "max_samples": [at_least(16), None],
+        "min_gain": [real(0.0), StrOptions({"auto"})],
+    }
     may_be_oblique: ClassVar[bool] = True
     """Whether its splits can be oblique at all, where a node may be split obliquely."""
     implies_models: ClassVar[bool] = False

@@ -18,13 +18,11 @@ from secret_jax.data.sampling import ROW_ORDER
 from secret_jax.data.scaling import joint_sums
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.source import hashed_columns, rows_below
+from secret_jax.data.validation import MOST_COPIES
 from secret_jax.fit.prepare import with_units_of
 from secret_jax.losses.interface import Loss
 from secret_jax.stream.batches import Batch, Layout, StreamError
 from secret_jax.stream.pool import Pool, PoolRows
-
-# Beyond, whole numbers have gaps between them and are weights like any others.
-_MOST_COPIES = 2.0**53
 
 
 class Weights(NamedTuple):
@@ -76,7 +74,7 @@ class Weights(NamedTuple):
     @property
     def are_counts(self) -> bool:
         """Whether all weights are integers whose sum is exact."""
-        return self.whole and self.largest <= _MOST_COPIES / max(self.n_rows, 1)
+        return self.whole and self.largest <= MOST_COPIES / max(self.n_rows, 1)
 
     @property
     def factor(self) -> float:

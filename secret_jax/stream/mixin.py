@@ -31,7 +31,6 @@ class StreamMixin:
 
     tree_: Tree
     device: str | None
-    max_memory: int | None
     verbose: int
 
     def _plan(self) -> Plan:
@@ -77,7 +76,7 @@ class StreamMixin:
             Columns to use; by default all others.
         sample_rows : int, optional
             Number of rows that grow and prune the tree. By default as many as `fit`
-            would take (see ``max_split_samples``), but at most 524,288.
+            would take (see ``max_samples`` of the split finder), but at most 524,288.
         checkpoint : path-like, optional
             A folder, made if need be. The same call after an interruption goes on from
             what it holds, to the same model; a call with other parameters, columns or
@@ -224,9 +223,7 @@ class StreamMixin:
     def _streaming(
         self, n_rows: int | None, fall_back: bool = False
     ) -> AbstractContextManager[None]:
-        return computing_on(
-            self.device, self.max_memory, fall_back=fall_back, n_rows=n_rows
-        )
+        return computing_on(self.device, fall_back=fall_back, n_rows=n_rows)
 
 
 def _check(sample_rows: Any, checkpoint_seconds: Any) -> None:

@@ -27,8 +27,9 @@ from secret_jax.tree.structure import SplitKind, Tree
 # Leaves, and categories, of a word of bits.
 _WORD = 32
 _EVERY = (1 << _WORD) - 1
-# Maximum number of leaves that are told apart by bits; minimum number after padding.
-_MOST_BITS, _FEWEST = 64, 16
+# Maximum number of leaves that are told apart by bits (of 64, in two words, the links
+# are faster); minimum number after padding.
+_MOST_BITS, _FEWEST = 32, 16
 
 
 class PackedTrees(NamedTuple):

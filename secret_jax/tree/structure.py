@@ -249,14 +249,8 @@ class Tree:
             models predict: log-odds of a class, for example.
         """
         names = self.schema.target_names
-        if isinstance(which, str) and which in names:
-            which = names.index(which)
-        if isinstance(which, bool) or which not in range(len(names)):
-            raise ValueError(
-                f"output={which!r} is none of the outputs: give one of "
-                f"{', '.join(map(repr, names))}, or a position below {len(names)}."
-            )
-        part = slice(int(which), int(which) + 1)
+        which = self.schema.output_position(which)
+        part = slice(which, which + 1)
         named = tuple(self.loss.name_of_value(n, len(names) > 1) for n in names[part])
         if named == names:  # the only one
             return self

@@ -13,7 +13,7 @@ from secret_jax import (
     SecretClassifier,
     SecretRegressor,
 )
-from secret_jax.ensemble.distill import teacher_of
+from secret_jax.ensemble.distill import Teacher
 from secret_jax.losses.numbers import SQUARED_ERROR
 from secret_jax.refine.distillation import Distillation, student_rows
 
@@ -58,17 +58,18 @@ def test_the_student_says_what_the_boosters_say(booster, tmp_path):
 
 def test_labels_at_the_rows_are_half_those_of_boosters_that_have_not_seen_them(booster):
     rows, boosted = booster._rows, booster._boosted
-    parts = [np.isin(np.arange(rows.n_rows), part) for part in boosted.parts]
-    teacher = teacher_of(boosted, rows, parts, SQUARED_ERROR)
+    teacher = Teacher.of(booster.ensemble_, boosted, rows, SQUARED_ERROR)
     schema = booster.ensemble_.schema
-    learned = student_rows(rows, teacher.said, schema, Distillation(), teacher.unseen)
+    learned = student_rows(
+        rows, teacher.predict, schema, Distillation(), teacher.unseen
+    )
     n_rows = rows.n_rows
-    for part, said in zip(parts, teacher.folds, strict=True):
+    for part, said in zip(teacher.parts, teacher.folds, strict=True):
         expected = 0.5 * rows.targets + 0.5 * said(rows.table)
         found = learned.targets[:n_rows]
         np.testing.assert_allclose(found[part], expected[part], atol=1e-5)
     points = learned.take(slice(n_rows, None))
-    np.testing.assert_allclose(points.targets, teacher.said(points.table), atol=1e-5)
+    np.testing.assert_allclose(points.targets, teacher.predict(points.table), atol=1e-5)
     assert points.weight.sum() == pytest.approx(rows.weight.sum())
 
 

@@ -8,7 +8,8 @@ import pytest
 from node_batches import mixed_nodes, with_targets
 from sklearn.tree import DecisionTreeClassifier
 
-from secret_jax import CartSplits, ClassFrequencies, CostComplexity, SecretClassifier
+from secret_jax import ClassFrequencies, CostComplexity, SecretClassifier
+from secret_jax.learners import CartSplits
 from secret_jax.tree.structure import SplitKind
 
 # Large leaves: counts of few rows tie, and either split would be right.
@@ -63,12 +64,12 @@ def assert_same_tree(ours, reference, X):
         pairs.append((int(tree.right[node]), theirs.children_right[other]))
 
 
-# Of other seeds some have equally good splits, of which scikit-learn draws one.
-@pytest.mark.parametrize("seed", [3])
-@pytest.mark.parametrize("cuts", [(-0.7, 0.6), (0.2, 9.0)], ids=["three", "two"])
-@pytest.mark.parametrize("criterion", ["gini", "entropy"])
-def test_the_tree_is_that_of_scikit_learn(criterion, cuts, seed):
-    X, y = rows(seed, cuts)
+@pytest.mark.parametrize(
+    ("criterion", "cuts"), [("gini", (-0.7, 0.6)), ("entropy", (0.2, 9.0))]
+)
+def test_the_tree_is_that_of_scikit_learn(criterion, cuts):
+    # Of other seeds some have equally good splits, of which scikit-learn draws one.
+    X, y = rows(3, cuts)
     reference = DecisionTreeClassifier(criterion=criterion, min_samples_leaf=LEAST)
     reference.fit(X, y)
     ours = cart(criterion).fit(X, y)
@@ -109,12 +110,11 @@ def test_priors_are_weights_of_the_classes():
     np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
-@pytest.mark.parametrize("criterion", ["gini", "entropy"])
-def test_cost_complexity_path_is_that_of_scikit_learn(criterion):
-    X, y = rows(1)
+def test_cost_complexity_path_is_that_of_scikit_learn():
+    (X, y), criterion = rows(1), "entropy"
     reference = DecisionTreeClassifier(criterion=criterion, min_samples_leaf=LEAST)
     theirs = reference.cost_complexity_pruning_path(X, y)
-    unit = 1.0 if criterion == "gini" else np.log(2.0)  # they count bits
+    unit = np.log(2.0)  # they count bits
     ours = cart(criterion).cost_complexity_pruning_path(X, y)
     np.testing.assert_allclose(ours.ccp_alphas, unit * theirs.ccp_alphas, atol=1e-6)
     np.testing.assert_allclose(ours.impurities, unit * theirs.impurities, atol=1e-6)
@@ -143,8 +143,9 @@ def test_misclassification_counts_the_rows_of_smaller_classes():
     assert ours.tree_.gain[0] == pytest.approx(saved)
 
 
-@pytest.mark.parametrize("criterion", ["gini", "entropy", "misclassification"])
-@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize(
+    ("criterion", "n_classes"), [("gini", 2), ("entropy", 3), ("misclassification", 3)]
+)
 def test_shares_of_classes_are_no_indicators(criterion, n_classes):
     """What is learned of other trees: their range in a node is no unit."""
     finder = CartSplits(criterion=criterion)

@@ -67,12 +67,10 @@ def test_discriminants_find_what_separates_groups_of_classes(n_classes):
 @pytest.mark.parametrize(
     "labels",
     [
-        np.array([3, 7, 11]),
         np.array([-0.0, 1.0, 2.0]),
-        np.array(["a", "b", "c"]),
         np.array(["a", "b", "c"], object),
         pd.Categorical(["low", "high", "other"]),
-        pd.Series(["x", "y", "z"]),
+        np.array([False, True, True]),
     ],
     ids=repr,
 )
@@ -85,13 +83,6 @@ def test_labels_of_any_type_come_back(labels, iris):
     assert found.dtype == model.classes_.dtype
     assert (found == np.asarray(given)).mean() > 0.9
     assert model.predict_proba(X).sum(axis=1) == pytest.approx(np.ones(len(X)))
-
-
-def test_truth_values_are_two_classes(iris):
-    X, _, y, _ = iris
-    model = SecretClassifier(**CHEAP).fit(X, y == "setosa")
-    assert model.classes_.tolist() == [False, True]
-    np.testing.assert_array_equal(model.predict(X), y == "setosa")
 
 
 def test_costs_move_the_decision_and_not_the_tree(two, iris):
@@ -193,7 +184,6 @@ def test_priors_costs_and_weights_that_mean_nothing_are_refused(iris):
     refused("class_weight names the class 'rose'", X, y, class_weight={"rose": 2})
     refused("'class_weight' parameter", X, y, class_weight="heavy")
     refused("'leaf' parameter", X, y, leaf="ridge")
-    refused("'refine' parameter", X, y, refine="soft")
 
 
 def test_a_class_of_one_row_is_told_of(iris):
@@ -210,18 +200,6 @@ def test_classes_that_training_has_not_are_wrong_and_no_error(several, iris):
     assert several.score(X, y) < several.score(X, iris[2])
 
 
-def test_text_says_shares_and_log_odds(several, two):
-    text = several.export_text()
-    assert text.startswith("setosa / versicolor / virginica: a tree of 3 leaves")
-    assert "100 % setosa" in text
-    assert "score of virginica = " in text
-    assert "log-odds of yes = " in two.export_text()
-    one = several.export_text(output="setosa")
-    assert "score of setosa = " in one
-    assert "virginica" not in one
-    assert several.reading_cost_ > two.reading_cost_
-
-
 def test_classes_that_are_numbers_are_told_from_numbers(iris):
     X, y = iris[0], np.unique(iris[2], return_inverse=True)[1]
     text = SecretClassifier.cart(max_depth=1).fit(X, y).export_text()
@@ -229,38 +207,6 @@ def test_classes_that_are_numbers_are_told_from_numbers(iris):
     assert "share of class 0 = 1\n" in text
     assert "100 % class 0" in text
     assert "%: share of the class; Brier score: mean, both on the training rows" in text
-
-
-def test_contributions_add_up_to_log_odds(two, iris):
-    why = two.explain(iris[1])
-    total = why.baseline + why.contributions.sum(axis=1) + why.clipping
-    np.testing.assert_allclose(total, two.decision_function(iris[1]), atol=1e-4)
-    assert why.target == "log-odds of yes"
-    others = two.explain(iris[1][:2], background=iris[0][:5])
-    total = others.baseline + others.contributions.sum(axis=1) + others.clipping
-    expected = two.decision_function(iris[1][:2])
-    np.testing.assert_allclose(total, expected, atol=1e-4)
-
-
-def test_tables_and_pictures_are_made(two, several):
-    frame = two.to_dataframe(backend="pandas")
-    assert frame["error"][0] == pytest.approx(two.tree_.train_error[0, 0])
-    assert frame["model"][0].startswith("log-odds of yes")
-    two.plot_tree()
-    several.plot_tree(output="virginica")
-    two.plot_partition("petal length (cm)", "petal width (cm)")
-    assert "log-odds of yes" in two.to_html()
-    assert several.feature_importances_.sum() == pytest.approx(1.0)
-    assert two.feature_importances_[2:].sum() > 0.8
-
-
-def test_a_model_file_keeps_classes_and_loss(several, iris, tmp_path):
-    path = tmp_path / "iris.model"
-    several.save(path)
-    again = SecretClassifier.load(path)
-    np.testing.assert_array_equal(again.predict(iris[1]), several.predict(iris[1]))
-    assert again.tree_.loss == several.tree_.loss
-    assert again.get_params() == several.get_params()
 
 
 def test_a_refused_fit_leaves_the_model_as_it_was(two, iris):
@@ -289,7 +235,7 @@ def noisy_rings(n_rows, seed, n_classes):
     return X, np.digitize(radius, [0.9, 1.6][: n_classes - 1])
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("n_classes", [3])
 def test_gates_are_trained_by_cross_entropy(n_classes, tmp_path):
     X, y = noisy_rings(500, 0, n_classes)
     new, expected = noisy_rings(2000, 1, n_classes)

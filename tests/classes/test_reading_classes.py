@@ -89,9 +89,16 @@ def by_duckdb(frame: pd.DataFrame, query: str) -> pd.DataFrame:
         return connection.execute(query).df()
 
 
-@pytest.mark.parametrize("run", [by_sqlite, by_duckdb])
-@pytest.mark.parametrize("kind", ["logistic", "costs", "shares"])
-@both
+@pytest.mark.parametrize(
+    ("run", "kind", "n_classes"),
+    [
+        (by_sqlite, "logistic", 2),
+        (by_sqlite, "costs", 3),
+        (by_sqlite, "shares", 3),
+        (by_duckdb, "logistic", 3),
+        (by_duckdb, "costs", 2),
+    ],
+)
 def test_a_query_has_a_column_for_each_probability(fitted, kind, n_classes, run):
     model, (frame, _) = fitted(kind, n_classes), rings(n_classes)
     found = run(frame, model.export_code("sql", table="scored"))

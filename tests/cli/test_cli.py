@@ -265,28 +265,6 @@ def test_presets_can_be_changed_one_by_one(run, table, tmp_path):
     assert found.get_params() == expected.get_params()
 
 
-@pytest.mark.parametrize("kind", ["semicolons", "parquet"])
-def test_other_files_with_the_same_table_give_the_same_tree(
-    run, table, model, tmp_path, kind
-):
-    frame, path = pd.read_csv(table), tmp_path / "table"
-    if kind == "parquet":
-        frame.to_parquet(path)
-    else:
-        frame.to_csv(path, sep=";", index=False, encoding="utf-8-sig")
-    expected = run("show", model)[1].strip()
-    assert expected in run("fit", path, "cost", *QUICK)[1]
-
-
-def test_a_column_that_names_the_rows_is_noticed(run, tmp_path):
-    frame = make_table(80).assign(name=[f"row {i}" for i in range(80)])
-    frame.to_csv(tmp_path / "named.csv", index=False)
-    _, _, err = run(
-        *("fit", tmp_path / "named.csv", "cost", "--max-depth", 0, *QUICK),
-    )
-    assert "name: left out, it has 80 different values in 80 rows" in err
-
-
 # predict and show
 
 
@@ -299,17 +277,6 @@ def test_columns_are_found_by_name_and_the_others_ignored(run, table, model, tmp
     assert "not used by the model: cost and remark" in err
     expected = reference_predictions(model, table)
     assert read_predictions(out_file.read_text()) == pytest.approx(expected, rel=1e-6)
-
-
-def test_categories_of_digits_stay_text(run, model, tmp_path):
-    frame = make_table()
-    frame = frame[frame["grade"] == "1"]  # what is left reads like numbers
-    frame.to_csv(tmp_path / "digits.csv", index=False)
-    code, out, err = run("predict", model, tmp_path / "digits.csv")
-    assert code == 0
-    assert "never saw" not in err
-    expected = reference_predictions(model, tmp_path / "digits.csv")
-    assert read_predictions(out) == pytest.approx(expected, rel=1e-6)
 
 
 def test_an_unseen_category_is_one_warning(run, model, tmp_path):
@@ -544,5 +511,6 @@ def test_a_quiet_fit_says_results_warnings_and_errors_only(run, table, tmp_path)
 def test_progress_in_a_pipe_is_a_line_for_a_stage(run, table):
     _, _, err = run("fit", table, "cost", "--max-depth", "1", *QUICK)
     assert "\r" not in err
-    stages = [line[6:] for line in err.splitlines() if line.startswith("00:0")]
+    lines = [line for line in err.splitlines() if line.startswith("00:0")]
+    stages = [line[6:].split(",")[0] for line in lines]
     assert stages[:3] == ["reading the columns", "growing 11 trees", "fitting models"]

@@ -15,7 +15,7 @@ from secret_jax.stream.batches import Wanted
 from secret_jax.stream.sources import PartOfRows, opened
 
 FIT = ("y", "--stream", "--drop", "w,b", "--max-depth", "1", "--quiet")
-SEARCH = ("--max-split-samples", "64", "--oblique", "no")
+SEARCH = ("--splits", "RssSplits(max_samples=64)", "--oblique", "no")
 
 
 @pytest.fixture(scope="module")
@@ -79,13 +79,13 @@ def test_predictions_of_a_folder(folder, table, saved, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--refit-all"], "--refit-all does not go with --stream"),
-        (["--drop", "nothing"], "nothing"),
+        (["y", "--refit-all"], "--refit-all does not go with --stream"),
+        (["y", "--drop", "nothing"], "nothing"),
         (["z"], "has no column 'z'"),
     ],
 )
 def test_what_does_not_go_together(folder, arguments, message, capsys):
-    given = ["fit", str(folder), "y", "--stream", *arguments]
+    given = ["fit", str(folder), "--stream", *arguments]
     assert main(given) == 2
     assert message in capsys.readouterr().err
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
-
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -218,9 +216,3 @@ def test_python_code_takes_dates_apart_and_sql_says_that_it_cannot(fitted):
         assert scope["predict"](row | {"sold": same}) == found[0]
     with pytest.raises(ValueError, match=r"holds (dates|ordered).*Export to Python"):
         fitted.export_code("sql")
-
-
-def test_periods_are_the_dates_on_which_they_start():
-    frame = pd.DataFrame({"q": pd.period_range("2020Q1", periods=8, freq="Q")})
-    months = read_columns(frame)["q"].astype("datetime64[D]")
-    assert months[1] == np.datetime64(datetime.date(2020, 4, 1))

@@ -14,8 +14,13 @@ from secret_jax.data.sharded import ShardedRows, sums_of_shards
 from secret_jax.data.shards import as_they_lie
 from secret_jax.datasets import make_fried
 from secret_jax.fit import pipeline as fit
+from secret_jax.splits.rss import RssSplits
 
-SMALL = {"max_split_samples": 64, "min_samples_split": 0.1, "random_state": 0}
+SMALL = {
+    "splits": RssSplits(max_samples=64),
+    "min_samples_split": 0.1,
+    "random_state": 0,
+}
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +79,7 @@ def test_a_block_is_padded_wherever_it_lies(rng, rows):
 def test_rows_on_a_device_stay_there(data, resident, monkeypatch):
     X, y = data
     X = X.astype(np.float32)
-    options = SMALL | {"max_split_samples": 128}
+    options = SMALL | {"splits": RssSplits(max_samples=128)}
     expected = SecretRegressor(**options).fit(X, y)
     seen = []
     node_statistics = fit.node_statistics

@@ -119,12 +119,3 @@ def test_rows_that_stand_for_several_are_dealt_as_so_many_given_ones(rng):
     content, found = dealt(np.arange(60), np.ones(60, int), weight)
     assert np.array_equal(np.sort(content), np.arange(60))
     assert np.array_equal(found, weight[content])
-
-
-def test_identical_rows_stand_apart_in_a_shuffle():
-    table = Table(np.zeros((90, 1), np.float32), np.zeros((90, 0), np.int32))
-    targets = np.repeat([1.0, 2.0, 3.0], 30)[:, None]
-    found = shuffled(Rows(table, targets, np.ones(90)), 0).targets[:, 0]
-    for first in range(0, 90, 9):
-        for value in (1.0, 2.0, 3.0):
-            assert 1 <= (found[first : first + 9] == value).sum() <= 5

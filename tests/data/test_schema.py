@@ -62,33 +62,6 @@ def test_pandas_dtypes_decide_the_role(dtype):
     assert schema_of(pd.DataFrame({"column": values})).roles == (role,)
 
 
-POLARS_ROLES = {
-    pl.Float64: Role.REGRESSOR,
-    pl.Float32: Role.REGRESSOR,
-    pl.Int16: Role.REGRESSOR,
-    pl.UInt8: Role.REGRESSOR,
-    pl.Boolean: Role.DISCRETE,
-    pl.String: Role.DISCRETE,
-    pl.Categorical: Role.DISCRETE,
-    pl.Enum(["a", "b", "z"]): Role.SPLIT,  # they are in an order
-}
-
-
-@pytest.mark.parametrize("dtype", POLARS_ROLES, ids=str)
-def test_polars_dtypes_decide_the_role(dtype):
-    numbers = dtype.is_numeric() or dtype == pl.Boolean
-    values = [0, 1, 1, 0, 1, 0] if numbers else list("abbaba")
-    series = pl.Series("column", values).cast(dtype)
-    assert schema_of(pl.DataFrame([series])).roles == (POLARS_ROLES[dtype],)
-
-
-def test_arrow_tables_are_tables():
-    table = pa.table({"length": [1.0, 2.0, 3.0], "grade": ["a", "b", "a"]})
-    schema = schema_of(table)
-    assert schema.names == ("length", "grade")
-    assert schema.roles == (Role.REGRESSOR, Role.DISCRETE)
-
-
 @pytest.mark.parametrize(
     "chosen",
     [["count"], "count", [3], 3, [False, False, False, True], np.array([3])],
@@ -150,15 +123,6 @@ def test_categories_go_by_name_not_by_the_code_of_the_frame():
     ]
     for frame in frames:
         assert encode(schema, frame).codes[:, 0].tolist() == [1, 0, 2, 0]
-
-
-def test_discrete_numbers_are_categories_whatever_their_dtype():
-    schema = schema_of(np.array([[3.0], [1.0], [2.0]]), categorical_features=[0])
-    assert encode(schema, np.array([[1], [2], [3]], np.int8)).codes[:, 0].tolist() == [
-        0,
-        1,
-        2,
-    ]
 
 
 def test_column_order_is_free_where_columns_have_names():
@@ -348,11 +312,6 @@ def test_two_columns_of_one_name_are_refused():
     frame = pd.DataFrame(np.eye(3), columns=["a", "b", "a"])
     with pytest.raises(ValueError, match=r"'a'"):
         schema_of(frame)
-
-
-def test_names_that_are_no_strings_are_no_names():
-    assert isinstance(read_columns(pd.DataFrame(np.eye(2))), list)
-    assert schema_of(pd.DataFrame(np.eye(2))).names == ("x0", "x1")
 
 
 def test_numbers_too_large_for_a_variance_are_refused():

@@ -32,9 +32,10 @@ from secret_jax.data.scaling import moments_of
 from secret_jax.data.source import HostRows
 from secret_jax.datasets import load, make_fried
 from secret_jax.models import sharded as models
+from secret_jax.splits.rss import RssSplits
 
 SMALL = dict(
-    max_split_samples=64, max_leaf_nodes=8, oblique=False, random_state=0,
+    splits=RssSplits(max_samples=64), max_leaf_nodes=8, oblique=False, random_state=0,
     equation_tolerance=0.0,
 )
 found = {"devices": jax.device_count()}
@@ -108,7 +109,8 @@ seconds = rng.uniform(0, 3600, 20_001)
 late = np.column_stack([1.7e9 + seconds, rng.normal(size=20_001)])
 wave = 5 * np.sin(seconds / 300) + 0.1 * rng.normal(size=20_001)
 late_shards = shard_rows(late)
-few = SMALL | {"distill": False, "max_split_samples": 128, "max_leaf_nodes": 16}
+few = SMALL | {"distill": False, "max_leaf_nodes": 16}
+few["splits"] = RssSplits(max_samples=128)
 fitted = SecretRegressor(**few).fit(late, wave)
 compared(
     "far from zero", SecretRegressor(**few).fit(late_shards, wave), fitted, late,
@@ -122,7 +124,7 @@ found["whole numbers"] = float(np.abs(np.asarray(shard_rows(whole)) - whole).max
 if os.environ.get("SECRET_JAX_DATA"):
     abalone = load("abalone", os.environ["SECRET_JAX_DATA"])
     numbers = abalone.X.select_dtypes("number").to_numpy(np.float32)
-    few = SMALL | {"max_split_samples": 32, "prune": None}
+    few = SMALL | {"splits": RssSplits(max_samples=32), "prune": None}
     compared(
         "abalone",
         SecretRegressor(**few).fit(shard_rows(numbers), abalone.y),

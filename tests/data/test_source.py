@@ -9,16 +9,21 @@ import pytest
 
 from secret_jax import LeastSquares, SecretRegressor
 from secret_jax.data.columns import read_columns
-from secret_jax.data.encoding import ReadColumns, matched
+from secret_jax.data.encoding import matched
 from secret_jax.data.learning import learn_schema
 from secret_jax.data.roles import ColumnOptions
-from secret_jax.data.rows import Rows, merged, shuffled
+from secret_jax.data.rows import Rows, shuffled
 from secret_jax.data.sharded import ShardedRows
 from secret_jax.data.shards import as_they_lie
 from secret_jax.data.source import EncodedRows, HostRows
 from secret_jax.datasets import make_fried
+from secret_jax.splits.rss import RssSplits
 
-SMALL = {"max_split_samples": 64, "min_samples_split": 0.1, "random_state": 0}
+SMALL = {
+    "splits": RssSplits(max_samples=64),
+    "min_samples_split": 0.1,
+    "random_state": 0,
+}
 
 
 def host_rows(x, y, weight=None) -> HostRows:
@@ -45,24 +50,6 @@ def assert_same(found: Rows, expected: Rows):
 
 
 # A sample
-
-
-@pytest.mark.parametrize("kind", ["normal", "heavy", "whole numbers"])
-def test_a_sample_has_about_the_size_asked_for_and_no_slant(rng, kind):
-    n_rows = 20_000
-    x = {
-        "normal": rng.normal(size=(n_rows, 3)),
-        # All but a few rows lie within a thousandth of the deviation.
-        "heavy": rng.standard_cauchy(size=(n_rows, 3)) ** 5 / 1e12,
-        "whole numbers": rng.integers(0, 50, (n_rows, 3)),
-    }[kind]
-    y = rng.normal(size=n_rows)
-    source = host_rows(x, y)
-    found = source.sample(5000, seed=3)
-    chosen = source.schema.restore_targets(found.targets)
-    # Five standard errors of a binomial share, and of a mean.
-    assert abs(len(chosen) - 5000) < 5 * np.sqrt(20_000 * 0.25 * 0.75)
-    assert abs(chosen.mean() - y.mean()) < 5 / np.sqrt(5000)
 
 
 @pytest.mark.parametrize("rows_of", [host_rows, device_rows])
@@ -129,24 +116,6 @@ def test_one_sample_on_the_host_and_on_a_device(rng, kind, n_wanted, n_outputs):
         assert abs(rows.n_rows - n_wanted) < 5 * np.sqrt(n_wanted * (1 - share)) + 1
 
 
-@pytest.mark.parametrize("rows_of", [host_rows, device_rows])
-def test_identical_rows_are_one_of_their_common_weight(rng, rows_of):
-    x, y = rng.normal(size=(8000, 2)).astype(np.float32), rng.normal(size=8000)
-    x[:200], y[:200] = x[200:400], y[200:400]
-    weight = rng.uniform(0.5, 2.0, 8000)
-    source = rows_of(x, y, weight)
-    found = merged(source.sample(4000, seed=2), 2).rows
-    of_content: dict[bytes, float] = {}
-    encoded = EncodedRows(host_rows(x, y, weight).take(None)).rows
-    for row, its in zip(encoded.table.x, encoded.weight, strict=True):
-        of_content[row.tobytes()] = of_content.get(row.tobytes(), 0.0) + its
-    content = [row.tobytes() for row in found.table.x]
-    assert len(set(content)) == len(content)
-    expected = [of_content[row] for row in content]
-    np.testing.assert_allclose(found.weight, expected, rtol=1e-12)
-    assert source.total_weight == pytest.approx(weight.sum(), rel=1e-12)
-
-
 def test_rows_with_missing_values_and_categories_are_chosen_without_slant(rng):
     x = np.column_stack([rng.normal(size=5000), rng.integers(0, 3, 5000)])
     x[rng.uniform(size=5000) < 1 / 3, 0] = np.nan
@@ -193,18 +162,6 @@ def test_blocks_are_all_rows_encoded_in_their_order(rng, size):
         for found, whole in zip(joined_blocks(other, size), expected, strict=True):
             assert found.dtype == whole.dtype
             assert np.array_equal(found, whole)
-
-
-def test_some_of_the_rows_are_read_as_all_are(rng):
-    x, y = rng.normal(size=(500, 2)), rng.normal(size=500)
-    source = host_rows(x, y)
-    index = rng.permutation(500)[:70]
-    expected = jax.tree.leaves(source.take(None).take(index))
-    for found, other in zip(jax.tree.leaves(source.take(index)), expected, strict=True):
-        assert np.array_equal(found, other)
-    columns = source.columns.take(index)
-    assert isinstance(columns, ReadColumns)
-    assert np.array_equal(columns.values[1], x[index, 1])
 
 
 # What a sample stands for

@@ -15,25 +15,28 @@ from secret_jax import (
     CostComplexity,
     CrossValidation,
     Distillation,
-    GuideSplits,
     HoldOut,
     InformationCriterion,
     LeastSquares,
-    M5Linear,
-    M5Splits,
-    PhdSplits,
     RefinementWarning,
-    RetisSplits,
     Ridge,
     RssSplits,
     SecretRegressor,
     SecretSplits,
     SoftGates,
     StandardErrors,
-    SupportSplits,
     Tao,
 )
 from secret_jax.data.columns import UnseenCategoryWarning
+from secret_jax.learners import (
+    CartSplits,
+    GuideSplits,
+    M5Linear,
+    M5Splits,
+    PhdSplits,
+    RetisSplits,
+    SupportSplits,
+)
 from secret_jax.tree.structure import SplitKind
 
 N_ROWS = 60
@@ -245,20 +248,18 @@ BAD_PARAMETERS = {
     "distill": ("Distillation", ["yes", None, 1, Tao()]),
     "min_samples_split": (COUNT_OR_SHARE, [0, -3, 0.0, 1.0, "few", None, True]),
     "min_samples_leaf": (COUNT_OR_SHARE, [0, 1.5, None]),
-    "min_gain": ("a float in the range [0.0, inf)", [-0.5, np.inf, np.nan, None, True]),
     "max_depth": ("an int in the range [0, inf) or None", [-1, 2.5, "deep", True]),
     "max_leaf_nodes": ("an int in the range [1, inf) or None", [0, 1.5]),
     "max_features": ("'sqrt'", [0, -1, 0.0, 1.5, "auto", True]),
-    "max_split_samples": ("an int in the range [16, inf) or None", [0, 1.5, 15]),
-    "indicators": ("a str among {'auto'}", ["always", None, 1]),
     "missing_values": ("'learn'", ["median", None]),
     "device": ("'str' or None", [0, True]),
-    "max_memory": ("an int in the range [1, inf) or None", [0, 0.5, "1 GiB"]),
     "verbose": ("an int in the range [0, inf)", ["loud", -1]),
 }
 BAD_FIELDS = {
     "splits": [
         (RssSplits, "max_split_features", "[1, inf) or None", [0, 1.5, "all", True]),
+        (RssSplits, "min_gain", "[0.0, inf)", [-0.5, np.inf, np.nan, None, True]),
+        (CartSplits, "max_samples", "[16, inf) or None", [0, 1.5, 15]),
         (RssSplits, "n_thresholds", "[2, inf)", [1, None, 2.0]),
         (RssSplits, "ridge", "(0.0, inf)", [0.0, -1e-9, np.nan]),
         (RssSplits, "proposals", "tuple", [None, len]),

@@ -31,6 +31,8 @@ from secret_jax import (
     LeastSquares,
     SecretRegressor,
     SecretSplits,
+    interfaces,
+    learners,
 )
 from secret_jax.data.schema import Role
 from secret_jax.estimators import base
@@ -83,7 +85,7 @@ def test_the_setting_of_the_paper():
         "min_samples_leaf": 1,
         "max_depth": None,
         "max_leaf_nodes": None,
-        "max_split_samples": None,
+        "splits__max_samples": None,
         "random_state": 3,
     }
     found = model.get_params()
@@ -378,8 +380,10 @@ def test_the_names_that_the_package_offers():
     assert secret_jax.SecretRegressor is SecretRegressor
     assert issubclass(secret_jax.UnseenCategoryWarning, UserWarning)
     assert set(dir(secret_jax)) == {*secret_jax.__all__, "__version__"}
-    for name in secret_jax.__all__:
-        assert getattr(secret_jax, name).__name__ == name
+    assert len(secret_jax.__all__) <= 40
+    for home in (secret_jax, learners, interfaces):
+        for name in home.__all__:
+            assert getattr(home, name).__name__ == name
     with pytest.raises(AttributeError, match="SecretRegresor"):
         secret_jax.SecretRegresor  # noqa: B018
     assert secret_jax.__version__

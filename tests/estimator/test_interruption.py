@@ -26,7 +26,7 @@ FILES = sorted(GOLDEN.glob("v*/*.model"))
 # Functions that a fit passes through, early and late, and options that lead there.
 FOLDS: dict[str, Any] = {"prune": "cross-validation"}
 STAGES: dict[str, tuple[str, dict[str, Any]]] = {
-    "reading the table": ("fit.prepare.learn_schema", {}),
+    "reading the table": ("fit.prepare.read_columns", {}),
     "shuffling": ("data.source.merged", {}),
     "holding rows out": ("fit.pipeline.hold_out", {"prune": "holdout"}),
     "a level": ("grow.grower.partition", {"prune": "holdout"}),

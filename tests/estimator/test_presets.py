@@ -6,17 +6,20 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from secret_jax import SecretRegressor, StandardErrors
+from secret_jax import LeastSquares, SecretRegressor, StandardErrors
 from secret_jax.learners.guide import GuideSplits
 from secret_jax.learners.m5 import M5Splits
 from secret_jax.learners.retis import RetisSplits
 from secret_jax.learners.support import SupportSplits
 
 PRESETS = {
-    "guide": (SecretRegressor.guide, GuideSplits(thresholds="all", n_bootstraps=50)),
-    "m5": (SecretRegressor.m5, M5Splits()),
-    "retis": (SecretRegressor.retis, RetisSplits()),
-    "support": (SecretRegressor.support, SupportSplits()),
+    "guide": (
+        SecretRegressor.guide,
+        GuideSplits(thresholds="all", n_bootstraps=50, max_samples=None),
+    ),
+    "m5": (SecretRegressor.m5, M5Splits(max_samples=None)),
+    "retis": (SecretRegressor.retis, RetisSplits(max_samples=None)),
+    "support": (SecretRegressor.support, SupportSplits(max_samples=None)),
 }
 FEW_PARTS = StandardErrors(factor=0.5, n_folds=3)
 every_preset = pytest.mark.parametrize(
@@ -44,6 +47,6 @@ def test_keywords_override_and_the_tree_is_learned(preset, splits, shop):
     model = preset(random_state=0, **few).fit(X[:350], y[:350])
     assert model.oblique is False
     rest = y[350:] - model.predict(X[350:])
-    line = SecretRegressor(leaf="linear", max_leaf_nodes=1, indicators=False)
+    line = SecretRegressor(leaf=LeastSquares(indicators=False), max_leaf_nodes=1)
     line.fit(X[:350], y[:350])
     assert np.mean(rest**2) < 0.35 * np.mean((y[350:] - line.predict(X[350:])) ** 2)

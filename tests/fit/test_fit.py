@@ -12,6 +12,7 @@ from secret_jax.fit.pipeline import divided
 from secret_jax.fit.prepare import CheckedRows, Prepared, prepare
 from secret_jax.prune.cost_complexity import Unpruned
 from secret_jax.prune.cross_validation import CrossValidation
+from secret_jax.splits.rss import RssSplits
 
 
 def plan(**parameters):
@@ -42,7 +43,7 @@ def test_rounding_of_weights_makes_no_sample_of_all_rows(seed):
 
 
 def test_a_sampled_prune_set_does_not_make_the_training_rows_a_sample():
-    parameters = {"max_split_samples": 16}
+    parameters = {"splits": RssSplits(max_samples=16)}
     found = prepare(plan(**parameters), checked(400), checked(3000, seed=1))
     assert found.sampled_share == 1.0
     assert found.prune_rows.n_rows < 3000
@@ -52,7 +53,7 @@ def test_a_sampled_prune_set_does_not_make_the_training_rows_a_sample():
 
 
 def test_a_sample_is_said_to_be_one():
-    found = prepare(plan(max_split_samples=16), checked(5000), None)
+    found = prepare(plan(splits=RssSplits(max_samples=16)), checked(5000), None)
     assert found.sampled_share == pytest.approx(32 * 16 / 5000, rel=0.2)
     assert found.source.n_rows == 5000
 
@@ -91,7 +92,10 @@ def test_rows_that_prune_do_not_train_without_a_refit():
     X, y = make_fried(6000, random_state=0)
     other, outcome = make_fried(300, random_state=1)
     model = SecretRegressor(
-        prune=HoldOut(refit=False), max_split_samples=16, oblique=False, random_state=0
+        prune=HoldOut(refit=False),
+        splits=RssSplits(max_samples=16),
+        oblique=False,
+        random_state=0,
     ).fit(X, y, eval_set=(other, outcome))
     assert model.tree_.weight[0] == 6000  # though a sample of them grew it
 
@@ -104,7 +108,9 @@ def test_finders_of_axis_splits_grow_one_kind_of_tree():
 
 def test_the_pruning_path_is_of_the_tree_that_is_pruned():
     X, y = make_fried(6000, random_state=0)
-    model = SecretRegressor(max_split_samples=16, oblique=False, random_state=0)
+    model = SecretRegressor(
+        splits=RssSplits(max_samples=16), oblique=False, random_state=0
+    )
     path = model.cost_complexity_pruning_path(X, y)
     sizes = [
         model.set_params(prune=CostComplexity(alpha=alpha)).fit(X, y).n_leaves_

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -84,10 +85,15 @@ def test_one_tree_of_all_rows_and_attributes_is_a_tree():
     assert one.n_leaves == 6
     np.testing.assert_array_equal(one.threshold, other.threshold)
     tree = SecretRegressor(
-        splits=SPLITS, oblique=False, max_leaf_nodes=6, min_samples_leaf=12,
-        min_samples_split=24, min_gain=0.0, prune=None, distill=False,
+        splits=replace(SPLITS, sparse_terms=(2, 3), min_gain=0.0),
+        oblique=False,
+        max_leaf_nodes=6,
+        min_samples_leaf=12,
+        min_samples_split=24,
+        prune=None,
+        distill=False,
         equation_tolerance=0.0,
-    )  # fmt: skip
+    )
     np.testing.assert_allclose(forest.predict(X), tree.fit(X, y).predict(X), atol=1e-4)
     assert not hasattr(forest, "oob_score_")
 

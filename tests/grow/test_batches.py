@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from node_batches import N_NODES, N_ROWS, mixed_nodes, with_targets
 
-from secret_jax import CartSplits, GuideSplits, RssSplits, SecretSplits
+from secret_jax import RssSplits, SecretSplits
 from secret_jax.grow.program import find_splits, over_nodes
+from secret_jax.learners import CartSplits, GuideSplits
 from secret_jax.tree.structure import SplitKind
 
 FINDERS = {

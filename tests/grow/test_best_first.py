@@ -7,7 +7,7 @@ import heapq
 import numpy as np
 import pytest
 
-from secret_jax import CartSplits, RssSplits
+from secret_jax import RssSplits
 from secret_jax.data.columns import read_columns
 from secret_jax.data.encoding import encode
 from secret_jax.data.learning import learn_schema
@@ -16,6 +16,7 @@ from secret_jax.data.rows import Rows
 from secret_jax.grow import batches
 from secret_jax.grow.frontier import Root
 from secret_jax.grow.grower import GrowOptions, grow, grown
+from secret_jax.learners import CartSplits
 from secret_jax.models.fitting import fit_models
 from secret_jax.models.ridge import Ridge
 from secret_jax.tree.walk import descend

@@ -120,7 +120,7 @@ def test_min_samples_leaf_holds_where_the_split_saw_a_sample_only(configuration)
         X, _ = crease(seed=seed)
         # One side holds about 20 rows.
         y = np.where(X[:, 0] > 1, 5 * X[:, 1], -3 * X[:, 1]) + X[:, 2] / 8
-        options = {"prune": None, "max_split_samples": 64, "min_samples_leaf": 20}
+        options = {"prune": None, "splits__max_samples": 64, "min_samples_leaf": 20}
         tree = regressor(configuration, **options).fit(X, y).tree_
         assert tree.weight.min() >= 20
 
@@ -257,5 +257,5 @@ def test_a_batch_that_does_not_fit_into_memory_is_halved(rng, monkeypatch):
     assert max(sizes) > 8
     assert min(sizes) == 8
     monkeypatch.setattr("secret_jax.grow.batches.find_splits", small(0))
-    with pytest.raises(MemoryError, match="max_memory"):
+    with pytest.raises(MemoryError, match="working_memory"):
         model.fit(X, y)

@@ -9,7 +9,7 @@ from configurations import tree_bytes
 from scipy import stats
 from sklearn.tree import DecisionTreeRegressor
 
-from secret_jax import CartSplits, SecretRegressor
+from secret_jax import SecretRegressor
 from secret_jax.data.columns import read_columns
 from secret_jax.data.encoding import encode
 from secret_jax.data.learning import learn_schema
@@ -19,6 +19,7 @@ from secret_jax.fit.plan import features_of_node
 from secret_jax.grow.attributes import AttributeDraw, n_inputs
 from secret_jax.grow.frontier import Level, Places, Root
 from secret_jax.grow.grower import GrowOptions, grow
+from secret_jax.learners import CartSplits
 
 N_ROWS = 120
 N_TREES = 240

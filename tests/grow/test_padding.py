@@ -10,18 +10,13 @@ import pandas as pd
 import pytest
 from node_batches import N_CATEGORIES, N_NODES, N_ROWS, mixed_nodes
 
-from secret_jax import (
-    CartSplits,
-    GuideSplits,
-    RssSplits,
-    SecretRegressor,
-    SecretSplits,
-)
+from secret_jax import RssSplits, SecretRegressor, SecretSplits
 from secret_jax.data.columns import read_columns
 from secret_jax.data.learning import learn_schema
 from secret_jax.data.roles import ColumnOptions
 from secret_jax.grow.padding import Padding, width_of
 from secret_jax.grow.program import find_splits
+from secret_jax.learners import CartSplits, GuideSplits
 from secret_jax.splits.interface import Columns, Roles
 
 POSITION = np.array([0, 1, 3])

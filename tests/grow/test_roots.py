@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from configurations import assert_same_tree, tree_bytes
 
-from secret_jax import CartSplits, GuideSplits, Ridge, RssSplits, SecretSplits
+from secret_jax import Ridge, RssSplits, SecretSplits
 from secret_jax.data.columns import read_columns
 from secret_jax.data.encoding import encode
 from secret_jax.data.learning import learn_schema
@@ -19,6 +19,7 @@ from secret_jax.data.rows import Rows
 from secret_jax.grow.frontier import Root
 from secret_jax.grow.grower import GrowOptions, grow
 from secret_jax.grow.trees import Recipe
+from secret_jax.learners import CartSplits, GuideSplits
 from secret_jax.tree.structure import SplitKind
 
 FINDERS = {

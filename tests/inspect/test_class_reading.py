@@ -307,24 +307,25 @@ def test_categories_that_are_not_drawn_are_counted(monkeypatch):
 
 
 def test_every_function_that_draws_gives_a_picture(tmp_path):
-    for model in (fitted(["no", "yes"]), fitted(SIX)):
-        X, y = rows_of(model, 60)
-        leaf = int(model.apply(X)[0])
-        made = [
-            model.plot_tree(),
-            model.plot_leaf(leaf),
-            model.plot_leaf(leaf, X, y),
-            model.plot_partition("length"),
-            model.plot_partition("length", "age", resolution=5),
-            model.plot_importances(),
-        ]
-        for picture in made:
-            assert isinstance(picture, Picture)
-            assert picture.ax is picture.axes[0]
-            assert picture.ax.figure is picture.figure
+    model = fitted(["no", "yes"])
+    X, y = rows_of(model, 60)
+    for picture in (
+        model.plot_tree(),
+        model.plot_leaf(int(model.apply(X)[0]), X, y),
+        model.plot_partition("length"),
+    ):
+        assert isinstance(picture, Picture)
+        assert picture.ax is picture.axes[0]
+        assert picture.ax.figure is picture.figure
+    model.tree_ = replace(
+        model.tree_, train_error=0.3 / (2.0 + model.tree_.depth[:, None])
+    )
     figure, axes = plt.subplots(1, 2)
-    drawn = fitted(["no", "yes"]).plot_importances(ax=axes[1])
+    drawn = model.plot_importances(max_columns=3, ax=axes[1])
     assert (drawn.figure, drawn.axes) == (figure, (axes[1],))
+    shares = np.sort(model.feature_importances_)[::-1]
+    widths = [bar.get_width() for bar in drawn.ax.patches]
+    np.testing.assert_allclose(widths, 100 * shares[:3])
     drawn.savefig(tmp_path / "bars.png")
     assert (tmp_path / "bars.png").stat().st_size > 0
 

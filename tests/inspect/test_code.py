@@ -13,7 +13,7 @@ from exported_code import assert_predicts, by_python, by_sql
 from handmade import CHAIN, SHAPES, STUMP, build_tree
 from random_trees import NAMES, random_rows, random_tree, with_gates
 
-from secret_jax import SecretRegressor
+from secret_jax import Ridge, SecretRegressor
 from secret_jax.data import encoding
 from secret_jax.data.rows import Table
 from secret_jax.inspect.code.export import export_code
@@ -234,7 +234,7 @@ def test_missing_values_go_where_predict_sends_them(missing_values):
         prune=None,
         max_leaf_nodes=6,
         missing_values=missing_values,
-        indicators=True,
+        leaf=Ridge(indicators=True),
     )
     tree = model.fit(X, y).tree_
     assert tree.n_leaves > 2

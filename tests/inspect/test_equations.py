@@ -170,7 +170,7 @@ def counted(text: str, tree: Tree) -> int:
     return total
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("kinds", [(1,), (2,), (1, 2, 3)])
 def test_the_reading_cost_is_the_count_of_numbers_in_the_text(seed, kinds):
     tree = random_tree(seed, 9, kinds=kinds)

@@ -21,6 +21,7 @@ from secret_jax.data.rows import Table
 from secret_jax.inspect.plot.leaf import plot_leaf
 from secret_jax.inspect.plot.partition import plot_partition
 from secret_jax.inspect.plot.slices import Rows, Slice
+from secret_jax.inspect.views import as_view
 from secret_jax.tree.routing import apply, predict
 from secret_jax.tree.structure import SplitKind
 
@@ -254,9 +255,8 @@ def test_far_is_farther_than_rows_are_from_each_other(houses):
     tree = model.tree_
     rows = encode(tree.schema, X)
     places = Table(rows.x[:50] + 4.0 * np.arange(50)[:, None] / 50, rows.codes[:50])
-    picture = Slice(
-        model._view_of(None), [0], {}, Rows.of(model._view_of(None), X, y), False
-    )
+    view = as_view(model)
+    picture = Slice(view, [0], {}, Rows.of(view, X, y), False)
     picture.table = lambda _: places
     found = picture.far([np.zeros(50)])
     tree_of_rows = cKDTree(rows.x)

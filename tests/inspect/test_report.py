@@ -97,7 +97,7 @@ def tree():
     return random_tree(4, 8)
 
 
-@pytest.mark.parametrize("n_leaves", [1, 2, 8, 30])
+@pytest.mark.parametrize("n_leaves", [1, 12])
 @pytest.mark.parametrize("with_rows", [False, True])
 def test_every_node_is_on_the_page_once(n_leaves, with_rows):
     tree = random_tree(4, n_leaves)

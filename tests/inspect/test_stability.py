@@ -228,7 +228,8 @@ def test_thresholds_between_the_same_values_are_one_place_in_the_picture(found):
 def test_progress_counts_the_resamples(model, capsys):
     model.set_params(verbose=1).stability(*jumps(), n_resamples=2, random_state=0)
     model.set_params(verbose=0)
-    assert capsys.readouterr().err.splitlines() == ["00:00 fitting on resamples"]
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("00:00 fitting on resamples")
 
 
 @pytest.mark.parametrize(

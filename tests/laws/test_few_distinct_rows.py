@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from secret_jax import (
+    Logistic,
     SecretBoostingClassifier,
     SecretBoostingRegressor,
     SecretClassifier,
@@ -69,9 +70,9 @@ def test_categories_and_a_single_truth_column():
     text = pd.DataFrame({"kind": np.repeat(["a", "b", "c"], 2)})
     y, number = np.tile([0, 1], 3), np.array([180, 20, 100, 100, 20, 180])
     for model in (
-        SecretClassifier(indicators=False),
+        SecretClassifier(leaf=Logistic(indicators=False)),
         SecretBoostingClassifier(max_leaf_nodes=4),
-        SecretRegressor(indicators=False, leaf="constant"),
+        SecretRegressor(leaf="constant"),
     ):
         found = shares(model.fit(text, y, sample_weight=number), text[::2])
         np.testing.assert_allclose(found, [0.1, 0.5, 0.9], atol=0.03)

@@ -337,7 +337,7 @@ def test_discrete_columns_are_enough(configuration):
     # With indicators the equation of the root says it all.
     options = {"min_samples_leaf": 1, "prune": None}
     if configuration != "paper":
-        options["indicators"] = False
+        options["leaf__indicators"] = False
     model = fitted(configuration, frame[["colour"]], y, **options)
     assert set(model.tree_.kind) == {SplitKind.LEAF, SplitKind.DISCRETE}
     assert model.score(frame[["colour"]], y) > 0.9

@@ -11,7 +11,7 @@ import pytest
 from configurations import every_configuration, refusal, regressor, shop
 from exported_code import assert_predicts, by_python, by_sql
 
-from secret_jax import SecretRegressor
+from secret_jax import LeastSquares, Ridge, SecretRegressor
 from secret_jax.data.columns import UnseenCategoryWarning, read_columns
 from secret_jax.data.encoding import encode
 from secret_jax.data.learning import learn_schema
@@ -26,7 +26,7 @@ STUMP = {
     "oblique": False,
     "max_depth": 1,
     "prune": None,
-    "indicators": False,
+    "leaf": Ridge(indicators=False),
 }
 
 
@@ -181,9 +181,13 @@ def test_models_see_the_gaps_if_they_may():
     gone = rng.random(128) < 0.4
     y = X @ [1.0, 2.0, 3.0] + 2.0 * gone
     X[gone, 0] = np.nan
-    settings = {"max_depth": 0, "leaf": "linear", "prune": None}
-    with_gaps = regressor("default", indicators=True, **settings).fit(X, y)
-    without = regressor("default", indicators=False, **settings).fit(X, y)
+    settings = {"max_depth": 0, "prune": None}
+    with_gaps = regressor(
+        "default", leaf=LeastSquares(indicators=True), **settings
+    ).fit(X, y)
+    without = regressor("default", leaf=LeastSquares(indicators=False), **settings).fit(
+        X, y
+    )
     assert "[x0 is missing]" in with_gaps.export_text()
     design = np.c_[
         np.ones(128), np.where(gone[:, None], [0, 1, 1], 1) * np.nan_to_num(X)
@@ -272,10 +276,10 @@ def with_holes_fitted(kind: str) -> tuple[SecretRegressor, pd.DataFrame, pd.Seri
     """Trees of all sorts that were fitted to rows with gaps."""
     X, y = holes()
     changes = {
-        "modelled": {"indicators": True, "prune": None},
-        "learned": {"indicators": False, "prune": None},
+        "modelled": {"leaf": Ridge(indicators=True), "prune": None},
+        "learned": {"leaf": Ridge(indicators=False), "prune": None},
         "mean": {"missing_values": "mean", "prune": None},
-        "gates": {"indicators": True, "oblique": False, "refine": "blend"},
+        "gates": {"leaf": Ridge(indicators=True), "oblique": False, "refine": "blend"},
     }[kind]
     return regressor("default", **changes).fit(X, y), X, y
 

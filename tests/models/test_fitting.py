@@ -7,18 +7,17 @@ import dataclasses
 import numpy as np
 import pytest
 from configurations import STRUCTURE_FIELDS
-from handmade import BUSHY, CHAIN, SHAPES, STUMP, build_tree
+from handmade import CHAIN, tree_on_numbers
 
-from secret_jax import Constant, LeafModel, LeastSquares, Models, Ridge
-from secret_jax.data.learning import learn_schema
-from secret_jax.data.roles import ColumnOptions
+from secret_jax import Constant, LeastSquares, Ridge
 from secret_jax.data.rows import Rows, Table, join
 from secret_jax.data.source import EncodedRows
+from secret_jax.interfaces import LeafModel, Models
 from secret_jax.models import fitting
 from secret_jax.models.errors import total_error
 from secret_jax.models.fitting import fit_models, node_statistics
 from secret_jax.tree.routing import values, walk
-from secret_jax.tree.structure import ARRAY_FIELDS, SplitKind, Tree
+from secret_jax.tree.structure import ARRAY_FIELDS, Tree
 
 P = 3
 NUMBERS = (
@@ -28,28 +27,7 @@ NUMBERS = (
 
 
 def tree_of(shape: str, seed: int, n_outputs: int = 1) -> Tree:
-    """A tree of splits on single numbers, all of them regressors."""
-    tree = build_tree(SHAPES[shape], seed, n_outputs=n_outputs)
-    rng, inner = np.random.default_rng(seed), ~tree.is_leaf
-    attribute = np.where(inner, rng.integers(0, P, tree.n_nodes), -1)
-    targets = np.ones((2, n_outputs)) * [[-1.0], [1.0]]
-    schema = learn_schema(
-        [np.array([-1.0, 1.0])] * P,
-        targets,
-        np.ones(2),
-        ColumnOptions(missing="learn"),
-        tuple(f"y{i}" for i in range(n_outputs)),
-    )
-    return dataclasses.replace(
-        tree,
-        schema=schema,
-        kind=np.where(inner, SplitKind.AXIS, SplitKind.LEAF).astype(np.int32),
-        attribute=attribute.astype(np.int32),
-        direction=(np.eye(P)[attribute] * inner[:, None]).astype(np.float32),
-        threshold=(0.5 * rng.normal(size=tree.n_nodes) * inner).astype(np.float32),
-        goes_left=np.zeros((tree.n_nodes, 0), bool),
-        coefficient=np.zeros((tree.n_nodes, n_outputs, 1 + P)),
-    )
+    return tree_on_numbers(shape, seed, P, n_outputs)
 
 
 def rows_of(seed: int, n_rows: int, n_outputs: int = 1) -> Rows:
@@ -72,8 +50,7 @@ def tolerance(request, monkeypatch) -> float:
     return 1e-5
 
 
-@pytest.mark.parametrize("n_outputs", [1, 2])
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(("shape", "n_outputs"), [("bushy", 2), ("chain", 1)])
 def test_every_node_has_the_model_of_the_rows_that_reach_it(
     tolerance, shape, n_outputs
 ):
@@ -111,7 +88,7 @@ def test_every_node_has_the_model_of_the_rows_that_reach_it(
     assert total_error(tree, rows) == pytest.approx(leaf_error, rel=1e-4)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_of_many_dependent_columns_the_model_is_that_of_least_norm(seed):
     """Products of float32 numbers blur the directions that do not vary."""
     rows = rows_of(seed, 40_000)
@@ -127,8 +104,11 @@ def test_of_many_dependent_columns_the_model_is_that_of_least_norm(seed):
     np.testing.assert_allclose(tree.coefficient[0], expected, atol=1e-3)
 
 
-@pytest.mark.parametrize("n_outputs", [1, 2])
-@pytest.mark.parametrize("leaf", [LeastSquares(), Ridge(), Constant()], ids=repr)
+@pytest.mark.parametrize(
+    ("leaf", "n_outputs"),
+    [(LeastSquares(), 2), (Ridge(), 1), (Constant(), 2)],
+    ids=repr,
+)
 def test_several_trees_at_once_are_as_one_by_one(tolerance, leaf, n_outputs):
     shapes = ["bushy", "root", "chain", "stump", "bushy"]
     schema = tree_of("root", 0, n_outputs).schema
@@ -157,15 +137,6 @@ def test_several_trees_at_once_are_as_one_by_one(tolerance, leaf, n_outputs):
                 atol=1e-12,
                 err_msg=name,
             )
-
-
-def test_many_rows_give_the_models_of_few(monkeypatch):
-    tree, rows = tree_of("bushy", 0, 2), rows_of(0, 5000, 2)
-    few = fit_models([tree], [rows], LeastSquares())[0]
-    monkeypatch.setattr(fitting, "_FLOAT64_ROWS", 100)
-    many = fit_models([tree], [rows], LeastSquares())[0]
-    assert not np.array_equal(many.coefficient, few.coefficient)
-    np.testing.assert_allclose(many.coefficient, few.coefficient, atol=1e-5)
 
 
 def test_sources_together_are_all_their_rows():
@@ -275,23 +246,3 @@ def test_a_leaf_model_of_ones_own_sees_the_models_of_the_parents():
     for level, (weight, base) in enumerate(seen):
         assert len(weight) == len(base)
         assert (base[:, :, 0] == level).all()
-
-
-@pytest.mark.parametrize("links", [BUSHY, STUMP])
-def test_statistics_of_nodes_are_of_the_rows_on_their_way(tolerance, links):
-    shape = next(name for name, its in SHAPES.items() if its is links)
-    tree, rows = tree_of(shape, 0, 2), rows_of(2, 500, 2)
-    found = node_statistics(tree, rows)
-    path = walk(tree, rows.table)[0]
-    joint = np.column_stack([rows.table.x, rows.targets]).astype(np.float64)
-    for node in range(tree.n_nodes):
-        inside = (path == node).any(axis=0)
-        weight = rows.weight[inside]
-        mean = np.average(joint[inside], axis=0, weights=weight)
-        scatter = weight.sum() * np.cov(joint[inside].T, aweights=weight, ddof=0)
-        np.testing.assert_allclose(
-            found.mean[node], mean, rtol=tolerance, atol=tolerance
-        )
-        np.testing.assert_allclose(
-            found.scatter[node], scatter, rtol=100 * tolerance, atol=100 * tolerance
-        )

@@ -101,15 +101,6 @@ def test_nearly_constant_leaves_stay_away_from_certainty():
     )
 
 
-def test_plain_shares_are_those_of_the_node():
-    X, label = blobs(3)
-    model = SecretClassifier.cart(max_depth=2, min_samples_leaf=20).fit(X, label)
-    leaves, probability = model.apply(X), model.predict_proba(X)
-    for leaf in np.unique(leaves):
-        share = np.bincount(label[leaves == leaf], minlength=3) / np.sum(leaves == leaf)
-        np.testing.assert_allclose(probability[leaves == leaf][0], share, atol=1e-6)
-
-
 def test_levels_that_no_row_reaches_have_the_models_above_them():
     X, label = blobs(2, n=60)
     tree = SecretClassifier(splits="cart", max_depth=2, prune=None).fit(X, label).tree_

@@ -20,9 +20,9 @@ from secret_jax.models.linear import (
 )
 from secret_jax.models.statistics import (
     NodeStatistics,
-    no_statistics,
+    accumulate_to_root,
+    empty_statistics,
     slice_statistics,
-    sum_upwards,
 )
 
 P = 4
@@ -37,14 +37,14 @@ BELOW = {0: [1, 3, 5, 6], 2: [3, 5, 6], 4: [5, 6], 1: [1], 3: [3], 5: [5], 6: [6
 def node_statistics(x, targets, weight, leaf, parent, depth) -> NodeStatistics:
     """Of all nodes, from the leaf of every row."""
     targets = targets if targets.ndim == 2 else targets[:, None]
-    statistics = no_statistics(len(parent), x.shape[1], targets.shape[1])
+    statistics = empty_statistics(len(parent), x.shape[1], targets.shape[1])
     order = np.argsort(leaf, kind="stable")
     occupied, first = np.unique(leaf[order], return_index=True)
     last = np.append(first, len(order))[1:]
     found = slice_statistics(x, None, targets, weight, x.shape[1], order, first, last)
     for whole, own in zip(statistics, found, strict=True):
         whole[occupied] = own
-    sum_upwards(statistics, parent, depth)
+    accumulate_to_root(statistics, parent, depth)
     return statistics
 
 
@@ -110,20 +110,6 @@ def test_least_squares_is_the_solution_of_least_norm(rows, rng, design, n_rows):
     )
 
 
-def test_least_squares_of_a_regular_node_is_ordinary(rows):
-    x, y, _, _ = rows
-    model = least_squares(single_node(x, y))[0, 0]
-    design = np.column_stack([np.ones(len(x)), x])
-    np.testing.assert_allclose(model, np.linalg.lstsq(design, y)[0], rtol=1e-9)
-
-
-def test_few_rows_are_interpolated(rows):
-    x, y, _, _ = rows
-    for n_rows in range(1, P + 2):
-        model = least_squares(single_node(x[:n_rows], y[:n_rows]))[0, 0]
-        np.testing.assert_allclose(predict(model, x[:n_rows]), y[:n_rows], atol=1e-7)
-
-
 def test_no_rows_and_no_regressors(rows):
     _, y, weight, _ = rows
     empty = single_node(np.empty((0, P)), np.empty(0), np.empty(0))
@@ -132,22 +118,6 @@ def test_no_rows_and_no_regressors(rows):
     model = least_squares(single_node(np.empty((len(y), 0)), y, weight))
     assert model.shape == (1, 1, 1)
     assert model == pytest.approx(np.average(y, weights=weight))
-
-
-def test_weights_equal_repetition(rows, rng):
-    x, y, _, _ = (array[:30] for array in rows)
-    times = rng.integers(1, 5, 30)
-    by_weight = single_node(x, y, times.astype(float))
-    by_copy = single_node(np.repeat(x, times, axis=0), np.repeat(y, times))
-    for a, b in zip(by_weight, by_copy, strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
-
-
-def test_means(rows):
-    x, y, weight, _ = rows
-    model = means(single_node(x, y, weight))[0, 0]
-    assert model[0] == pytest.approx(np.average(y, weights=weight))
-    assert not model[1:].any()
 
 
 # Statistics
@@ -182,13 +152,6 @@ def test_inner_nodes_add_up(rows, offset):
         np.testing.assert_allclose(
             models[node, 0, 1:], expected[1:], rtol=1e-6, atol=1e-8
         )
-
-
-def test_scatter_is_its_definition(rows):
-    x, y, weight, _ = rows
-    joint = np.column_stack([x, y])
-    expected = weight.sum() * np.cov(joint.T, aweights=weight, ddof=0)
-    np.testing.assert_allclose(single_node(x, y, weight).scatter[0], expected)
 
 
 def test_empty_leaves(rows):
@@ -250,29 +213,6 @@ def two_outputs(rows):
     x, y, weight, leaf = rows
     targets = np.column_stack([y, np.cos(x[:, 1]) - 100 * x[:, 2]])
     return x, targets, weight, leaf
-
-
-def test_two_outputs_are_regressed_as_each_alone(two_outputs, rng):
-    x, targets, weight, leaf = two_outputs
-    both = node_statistics(x, targets, weight, leaf, PARENT, DEPTH)
-    models = least_squares(both)
-    assert models.shape == (7, 2, 1 + P)
-    some = models + 0.1 * rng.normal(size=models.shape)
-    for which in (0, 1):
-        y = targets[:, which]
-        alone = node_statistics(x, y, weight, leaf, PARENT, DEPTH)
-        for found, own in zip(both.output(which), alone, strict=True):
-            np.testing.assert_allclose(found, own, rtol=1e-12, atol=1e-12)
-        one = slice(which, which + 1)
-        np.testing.assert_allclose(
-            models[:, one], least_squares(alone), rtol=1e-9, atol=1e-9
-        )
-        np.testing.assert_allclose(means(both)[:, one], means(alone), rtol=1e-12)
-        np.testing.assert_allclose(
-            squared_errors(both, some)[:, one],
-            squared_errors(alone, some[:, one]),
-            rtol=1e-9,
-        )
 
 
 # Leaf models

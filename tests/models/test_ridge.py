@@ -59,19 +59,6 @@ def test_fewer_rows_than_regressors_give_a_sound_model():
     assert np.abs(far).max() < 10 * np.abs(y).max()
 
 
-def test_outputs_are_shrunk_one_by_one():
-    rng = np.random.default_rng(5)
-    x, base = rng.normal(size=(60, 3)), rng.normal(size=(1, 2, 4))
-    base[:, 1] = 0
-    y = np.stack([x @ [1.0, 2.0, 0.0], 3 * rng.normal(size=60)], axis=1)
-    both = Ridge().fit(statistics_of(x, y), base)
-    each = [Ridge().fit(statistics_of(x, y[:, [i]]), base[:, [i]]) for i in (0, 1)]
-    for i, own in enumerate(each):
-        np.testing.assert_allclose(both.coefficient[:, i], own.coefficient[:, 0])
-    np.testing.assert_allclose(both.degrees, (each[0].degrees + each[1].degrees) / 2)
-    assert each[0].degrees[0] > each[1].degrees[0] + 1
-
-
 def test_forward_selection_is_that_of_least_squares(rng):
     x = rng.normal(size=(80, 6)) @ rng.normal(size=(6, 6))
     x = (x - x.mean(axis=0)) / x.std(axis=0)

@@ -9,10 +9,10 @@ import pytest
 from secret_jax.data.rows import Rows, Table
 from secret_jax.models.statistics import (
     NodeStatistics,
-    add,
     block_rows,
     block_statistics,
-    no_statistics,
+    empty_statistics,
+    merge_into,
     slice_statistics,
 )
 
@@ -22,16 +22,16 @@ def group_statistics(x, targets, weight, group, n_groups, block=None) -> NodeSta
     n_regressors, n_outputs = x.shape[1], targets.shape[1]
     block = block or block_rows(n_groups)
     rows = Rows(Table(x, np.zeros((len(x), 0), np.int32)), targets, weight)
-    statistics = no_statistics(n_groups, n_regressors, n_outputs)
+    statistics = empty_statistics(n_groups, n_regressors, n_outputs)
     for start in range(0, len(x), block):
         part = slice(start, start + block)
         found = block_statistics(rows.take(part), n_regressors, group[part], n_groups)
-        add(statistics, *found)
+        merge_into(statistics, *found)
     return statistics
 
 
 def reference(x, targets, weight, group, n_groups):
-    found = no_statistics(n_groups, x.shape[1], targets.shape[1])
+    found = empty_statistics(n_groups, x.shape[1], targets.shape[1])
     for g in range(n_groups):
         rows = group == g
         if not rows.any():
@@ -107,10 +107,10 @@ def test_more_of_one_node_may_come_several_times(rng):
     x, targets = rng.normal(size=(90, 3)), rng.normal(size=(90, 2))
     weight, part = rng.uniform(0.5, 2.0, 90), rng.integers(0, 6, 90)
     node = np.array([4, 1, 4, 0, 1, 4])  # of each part
-    statistics = no_statistics(5, 3, 2)
+    statistics = empty_statistics(5, 3, 2)
     parts = reference(x, targets, weight, part, 6)
-    add(statistics, node[:2], parts.take(np.arange(2)))
-    add(statistics, node[2:], parts.take(np.arange(2, 6)))
+    merge_into(statistics, node[:2], parts.take(np.arange(2)))
+    merge_into(statistics, node[2:], parts.take(np.arange(2, 6)))
     want = reference(x, targets, weight, node[part], 5)
     for found, expected in zip(statistics, want, strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)

@@ -34,7 +34,7 @@ def test_a_split_finder_finds_its_splits(rng):
     X = rng.uniform(-1, 1, size=(600, 3))
     # Linear but for a step at .3 of the second column.
     y = X @ [1.0, 0.0, -1.0] + 3.0 * (X[:, 1] > 0.3) + 0.1 * rng.normal(size=600)
-    model = clone(scope["signs"]).set_params(prune=None, max_depth=1, min_gain=0.0)
+    model = clone(scope["signs"]).set_params(prune=None, max_depth=1)
     tree = model.fit(X, y).tree_
     assert tree.attribute[0] == 1
     # The finder once more in NumPy: residual signs, means above and below, the middle.

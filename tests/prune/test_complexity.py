@@ -22,6 +22,7 @@ from secret_jax import (
     CostComplexity,
     CrossValidation,
     InformationCriterion,
+    Ridge,
     SecretRegressor,
 )
 from secret_jax.data.encoding import encode
@@ -276,7 +277,7 @@ def test_a_criterion_equals_its_definition(criterion, n_outputs):
 
 
 def test_bic_keeps_fewer_leaves_than_aic():
-    tree, rows = fitted_tree(min_samples_leaf=3, indicators=False)
+    tree, rows = fitted_tree(min_samples_leaf=3, leaf=Ridge(indicators=False))
     rules = [InformationCriterion(criterion=name) for name in ("aic", "bic")]
     sizes = [rule(tree, Evidence(rows)).tree.n_leaves for rule in rules]
     assert sizes[0] > sizes[1] > 1
@@ -409,7 +410,7 @@ def test_degrees_of_shrunken_models_lie_between():
 
 
 def test_degrees_of_splits():
-    tree, _ = fitted_tree(min_samples_leaf=3, indicators=False)
+    tree, _ = fitted_tree(min_samples_leaf=3, leaf=Ridge(indicators=False))
     degrees = split_degrees(tree)
     expected = {SplitKind.LEAF: 0, SplitKind.AXIS: 1, SplitKind.DISCRETE: 3}
     for kind, number in expected.items():

@@ -12,7 +12,6 @@ from sklearn.tree import DecisionTreeRegressor
 
 from secret_jax import (
     InformationCriterion,
-    M5Pruning,
     SecretClassifier,
     SecretRegressor,
     StandardErrors,
@@ -20,6 +19,7 @@ from secret_jax import (
 from secret_jax.data.encoding import encode
 from secret_jax.data.rows import Rows
 from secret_jax.estimators.parameters import CLASS_NAMED, NAMED, value_of
+from secret_jax.learners import M5Pruning
 from secret_jax.prune.interface import Evidence
 from secret_jax.tree.degrees import model_degrees, split_degrees
 from secret_jax.tree.routing import apply, values
@@ -49,7 +49,7 @@ def test_standard_errors_choose_as_the_book_says_with_scikit_learns_trees(seed, 
     X, y = noisy_steps(seed)
     SEEN.clear()
     rule = Watched(factor=factor, n_folds=10)
-    model = SecretRegressor.cart(prune=rule, min_samples_leaf=5, indicators=False)
+    model = SecretRegressor.cart(prune=rule, min_samples_leaf=5)
     model.fit(X, y)
     evidence = SEEN[-1]
     x, target = np.asarray(evidence.training.table.x), evidence.training.targets[:, 0]
@@ -131,7 +131,8 @@ def test_m5_keeps_what_its_estimate_says_is_better(leaf):
 
     size, spent, n_leaves = kept(0)
     error = corrected(size, spent, len(y))
-    assert found.value == pytest.approx(error, rel=1e-4)
+    # The loss of medians is half of absolute errors.
+    assert found.value == pytest.approx(error / 2, rel=1e-4)
     assert found.tree.n_leaves == n_leaves
     assert 1 < n_leaves < tree.n_leaves
 

@@ -9,6 +9,7 @@ from secret_jax import SecretRegressor
 from secret_jax.datasets import make_fried
 from secret_jax.prune import watch
 from secret_jax.prune.interface import Pruned
+from secret_jax.splits.rss import RssSplits
 from secret_jax.tree.structure import Tree
 
 SMALL = {"oblique": False, "distill": False}
@@ -23,9 +24,9 @@ def step():
 
 
 def test_the_tree_is_that_of_full_growth(step, monkeypatch):
-    ended = SecretRegressor(**SMALL, min_gain=0.1).fit(*step)
+    ended = SecretRegressor(**SMALL, splits=RssSplits(min_gain=0.1)).fit(*step)
     monkeypatch.setattr(watch, "LEVELS_BELOW", 99)
-    whole = SecretRegressor(**SMALL, min_gain=0.1).fit(*step)
+    whole = SecretRegressor(**SMALL, splits=RssSplits(min_gain=0.1)).fit(*step)
     assert ended.n_leaves_ == whole.n_leaves_
     np.testing.assert_array_equal(ended.tree_.threshold, whole.tree_.threshold)
     np.testing.assert_allclose(ended.predict(step[0]), whole.predict(step[0]))

@@ -10,11 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
-from configurations import crease, refusal, shop
+from configurations import crease, shop
 from handmade import SHAPES, build_tree, rows
 from random_trees import with_gates
 
-from secret_jax import Blend, RefinementWarning, SecretRegressor, SoftGates
+from secret_jax import Blend, RefinementWarning, Ridge, SecretRegressor, SoftGates
 from secret_jax.data.rows import Rows
 from secret_jax.fit.pipeline import fit_tree, refine_tree
 from secret_jax.losses.classes import CrossEntropy
@@ -256,10 +256,10 @@ def test_an_interrupted_refinement_leaves_the_hard_tree(monkeypatch):
     assert "soft" not in model.export_text()
 
 
-def test_refinement_without_pruning_rows_is_refused():
-    for refine in ("blend", "soft"):
-        with refusal("'refine'", "prune='auto', 'holdout' or 'cross-validation'"):
-            SecretRegressor(refine=refine, prune=None).fit(*crease())
+def test_gates_hold_rows_out_themselves_where_pruning_needs_none():
+    useless = dataclasses.replace(FEW, max_steps=16, widths=(50.0,))
+    model = SecretRegressor(refine=useless, prune="bic", min_samples_split=0.05)
+    kept_hard(model, "on rows that did not choose it")
 
 
 def test_training_tells_how_many_of_its_steps_are_done():
@@ -282,7 +282,7 @@ def test_a_table_of_nothing_but_categories(refine, prune):
     X = rng.choice(["a", "b", "c", "d"], (128, 2)).astype(object)
     y = 3.0 * (X[:, 0] == "a") + 2.0 * np.isin(X[:, 1], ["b", "c"])
     y = y + 0.1 * rng.normal(size=128)
-    model = SecretRegressor(refine=refine, prune=prune, indicators=False)
+    model = SecretRegressor(refine=refine, prune=prune, leaf=Ridge(indicators=False))
     told = warnings.catch_warnings()
     if refine == "soft":
         told = pytest.warns(RefinementWarning, match="no tree .* has a split to soften")
@@ -299,7 +299,7 @@ def test_a_table_of_nothing_but_categories(refine, prune):
 def test_servo(data_home, refine):
     X = pd.read_csv(data_home / "servo.csv", dtype=str)
     y = X.pop("class").astype(float)
-    model = fit(refine, X, y, indicators=False)
+    model = fit(refine, X, y, leaf=Ridge(indicators=False))
     assert model.score(X, y) > 0.7
 
 

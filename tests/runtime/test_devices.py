@@ -5,6 +5,7 @@ from __future__ import annotations
 import jax
 import numpy as np
 import pytest
+from sklearn import config_context
 
 from secret_jax import SecretRegressor
 from secret_jax.datasets import make_fried
@@ -16,8 +17,13 @@ from secret_jax.runtime.devices import (
     rows_at_once,
 )
 from secret_jax.runtime.parallel import in_blocks
+from secret_jax.splits.rss import RssSplits
 
-SMALL = {"max_split_samples": 64, "min_samples_split": 0.1, "random_state": 0}
+SMALL = {
+    "splits": RssSplits(max_samples=64),
+    "min_samples_split": 0.1,
+    "random_state": 0,
+}
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +62,7 @@ def test_threads_compute_on_the_device_of_the_caller():
         return jax.jit(lambda x: x + 1)(np.ones(2)).devices()
 
     device = jax.devices()[-1]
-    with computing_on(f"cpu:{device.id}", None):
+    with computing_on(f"cpu:{device.id}"):
         found = list(in_blocks(where, 10, 3))
         assert carried(where)(None) == {device}
     assert found == [{device}] * 4
@@ -72,7 +78,7 @@ def test_programs_have_32_bits_whatever_the_caller_has():
         assert kind(None) == np.float64
         assert set(in_blocks(kind, 10, 3)) == {np.dtype(np.float32)}
         assert carried(kind)(None) == np.float32
-        for bits in (in_32_bits(), computing_on(None, None)):
+        for bits in (in_32_bits(), computing_on(None)):
             with bits:
                 assert kind(None) == np.float32
         assert kind(None) == np.float64
@@ -97,40 +103,33 @@ def test_fits_go_on_under_the_settings_of_others(data, setting):
     np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.parametrize("max_memory", [3, 8])
-def test_memory_bounds_the_tiles_and_changes_nothing(data, max_memory):
+@pytest.mark.parametrize("limit", [3, 8])
+def test_memory_bounds_the_tiles_and_changes_nothing(data, limit):
     X, y = data
     model = SecretRegressor(**SMALL).fit(X, y)
-    bounded = SecretRegressor(max_memory=max_memory, **SMALL).fit(X, y)
+    with config_context(working_memory=limit):
+        bounded = SecretRegressor(**SMALL).fit(X, y)
     np.testing.assert_allclose(bounded.predict(X), model.predict(X), rtol=1e-5)
 
 
-def test_a_bound_that_holds_no_tile_is_refused():
-    X = np.random.default_rng(0).normal(size=(300, 80))
-    y = X[:, 0] + np.abs(X[:, 1])
-    message = (
-        r"max_memory=1 MiB is too little for 1024 rows.*Set max_memory=\d+ or more"
-    )
-    model = SecretRegressor(max_memory=1, **SMALL)
-    with pytest.raises(ValueError, match=message):
-        model.fit(X, y)
-    assert not hasattr(model, "tree_")
-    with computing_on(None, 4):
+def test_a_bound_says_how_many_rows_go_through_at_once():
+    with config_context(working_memory=4):
         assert rows_at_once(1024, 1 << 14) == 4096
         assert rows_at_once(16, 1 << 14) == 1 << 14
+        assert rows_at_once(1 << 20, 1 << 14) == 1024  # never fewer
 
 
 def test_running_out_of_memory_names_the_parameter(data, monkeypatch):
     X, y = data
     # On processors memory is bounded where programs search.
-    model = SecretRegressor(splits="cart", **SMALL).fit(X, y)
+    model = SecretRegressor(**SMALL | {"splits": "cart"}).fit(X, y)
     expected = model.predict(X)
 
     def exhausted(*_, **__):
         raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory")
 
     monkeypatch.setattr("secret_jax.grow.batches.find_splits", exhausted)
-    with pytest.raises(MemoryError, match=r"max_memory was no limit.*smaller max_mem"):
+    with pytest.raises(MemoryError, match=r"may take 1024 MiB.*working_memory"):
         model.fit(X[:3000], y[:3000])
     assert np.array_equal(model.predict(X), expected)
 
@@ -149,11 +148,11 @@ def test_few_rows_of_the_host_are_left_to_the_processor(monkeypatch):
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     processor = jax.devices("cpu")[0]
     for n_rows, expected in ((10, processor), (1 << 17, processor), (1 << 18, None)):
-        with computing_on(None, None, n_rows=n_rows):
+        with computing_on(None, n_rows=n_rows):
             assert jax.config.jax_default_device is expected
-    with computing_on(None, None):
+    with computing_on(None):
         assert jax.config.jax_default_device is None
-    with jax.default_device(processor), computing_on(None, None, n_rows=1 << 20):
+    with jax.default_device(processor), computing_on(None, n_rows=1 << 20):
         assert jax.config.jax_default_device is processor  # the caller has chosen
 
 
@@ -168,6 +167,6 @@ def test_a_gpu_gives_the_tree_of_the_processor(data):
 
 
 def test_the_bound_on_memory_holds_in_threads_too():
-    with computing_on(None, 7):
+    with config_context(working_memory=7):
         limits = set(in_blocks(lambda rows: rows_at_once(1 << 12, 1 << 20), 9, block=1))
         assert limits == {rows_at_once(1 << 12, 1 << 20)} == {1024}

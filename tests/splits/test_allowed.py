@@ -10,17 +10,16 @@ import numpy as np
 import pytest
 from node_batches import N_COLUMNS, N_DISCRETE, N_NODES, mixed_nodes
 
-from secret_jax import (
+from secret_jax import RssSplits, SecretSplits
+from secret_jax.grow.program import find_splits
+from secret_jax.learners import (
     CartSplits,
     GuideSplits,
     M5Splits,
     PhdSplits,
     RetisSplits,
-    RssSplits,
-    SecretSplits,
     SupportSplits,
 )
-from secret_jax.grow.program import find_splits
 from secret_jax.tree.structure import SplitKind
 
 

@@ -7,7 +7,8 @@ import pytest
 from configurations import shop
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from secret_jax import CartSplits, CostComplexity, SecretClassifier, SecretRegressor
+from secret_jax import CostComplexity, SecretClassifier, SecretRegressor
+from secret_jax.learners import CartSplits
 from secret_jax.tree.structure import SplitKind
 
 

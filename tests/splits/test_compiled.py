@@ -6,16 +6,15 @@ import jax
 import numpy as np
 import pytest
 
-from secret_jax import (
+from secret_jax import RssSplits, SecretSplits
+from secret_jax.grow.program import find_splits
+from secret_jax.learners import (
     CartSplits,
     GuideSplits,
     PhdSplits,
     RetisSplits,
-    RssSplits,
-    SecretSplits,
     SupportSplits,
 )
-from secret_jax.grow.program import find_splits
 from secret_jax.refine.hyperplanes import PreferenceSplits
 from secret_jax.splits.interface import Columns, Node
 

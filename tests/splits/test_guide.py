@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from secret_jax import GuideSplits, SecretRegressor
+from secret_jax import SecretRegressor
 from secret_jax.grow.program import find_splits
+from secret_jax.learners import GuideSplits
 from secret_jax.learners.sign_tests import (
     chi_squared_score,
     groups_of,
@@ -159,7 +160,6 @@ def guide(**fields):
         leaf="linear" if fields.get("model") != "constant" else "constant",
         prune=None,
         max_depth=1,
-        min_gain=0.0,
         random_state=0,
     )
 

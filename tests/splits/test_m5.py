@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from secret_jax import CartSplits, M5Splits, SecretRegressor
+from secret_jax import SecretRegressor
+from secret_jax.learners import CartSplits, M5Splits
 from secret_jax.splits.interface import Columns, Node
 from secret_jax.tree.structure import SplitKind
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from secret_jax import LeastSquares, PhdSplits, SecretRegressor
+from secret_jax import LeastSquares, SecretRegressor
+from secret_jax.learners import PhdSplits
 from secret_jax.tree.structure import SplitKind
 
 
@@ -22,12 +23,10 @@ def rows(seed=0, n=500):
 def fitted(X, y, oblique=True, **fields):
     model = SecretRegressor(
         oblique=oblique,
-        splits=PhdSplits(**fields),
+        splits=PhdSplits(max_samples=None, **fields),
         leaf=LeastSquares(clip_margin=None),
         prune=None,
-        min_gain=0.0,
         max_depth=1,
-        max_split_samples=None,
     )
     return model.fit(X, y).tree_
 

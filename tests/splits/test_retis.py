@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from benchmarks.scaling.exhaustive import exhaustive_tree
-from secret_jax import LeastSquares, RetisSplits, SecretRegressor
+from secret_jax import LeastSquares, SecretRegressor
+from secret_jax.learners import RetisSplits
 from secret_jax.tree.structure import SplitKind
 
 
@@ -21,14 +22,12 @@ def rows(n=400, seed=0):
 def retis(**parameters):
     options = {
         "oblique": False,
-        "splits": RetisSplits(),
+        "splits": RetisSplits(max_samples=None),
         "leaf": LeastSquares(clip_margin=None),
         "prune": None,
-        "min_gain": 0.0,
         "equation_tolerance": 0.0,
         "min_samples_split": 0.05,
         "min_samples_leaf": 12,
-        "max_split_samples": None,
     }
     return SecretRegressor(**options | parameters)
 

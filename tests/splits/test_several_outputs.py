@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from node_batches import N_NODES, N_ROWS, mixed_nodes, with_targets
 
-from secret_jax import CartSplits, GuideSplits, RssSplits, SecretSplits
+from secret_jax import RssSplits, SecretSplits
 from secret_jax.grow.program import find_splits
+from secret_jax.learners import CartSplits, GuideSplits
 from secret_jax.tree.structure import SplitKind
 
 # Without random starts, and versions in fewer attributes of which a threshold of the

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from secret_jax import SecretRegressor, SupportSplits
+from secret_jax import SecretRegressor
+from secret_jax.learners import SupportSplits
 from secret_jax.learners.sign_tests import class_means, normal_score, t_statistics
 from secret_jax.tree.structure import SplitKind
 
@@ -44,7 +45,6 @@ def support(**parameters):
         "leaf": "linear",
         "oblique": False,
         "prune": None,
-        "min_gain": 0.0,
         "max_depth": 1,
     }
     return SecretRegressor(**options | parameters)

@@ -82,7 +82,7 @@ def test_weights_and_chosen_columns(table):
     )
     # Rows of no weight stand in the blocks of a stream, so sums are rounded otherwise.
     assert np.array_equal(model.tree_.attribute, expected.tree_.attribute)
-    assert model.tree_.weight[0] == table["w"].sum()
+    assert model.tree_.weight[0] == pytest.approx(table["w"].sum(), rel=1e-9)
     X = table[["a", "colour"]].head(500)
     np.testing.assert_allclose(model.predict(X), expected.predict(X), rtol=1e-5)
     halves = table.assign(w=table["w"] / 2)
@@ -106,16 +106,6 @@ def test_arrays_on_disk_with_two_targets(tmp_path):
     )
     assert_same_model(model, expected)
     assert not hasattr(model, "feature_names_in_")
-
-
-@pytest.mark.parametrize("n_rows", [300])
-def test_few_rows_are_fitted_as_ever(n_rows):
-    X, y = make_fried(n_rows, random_state=1)
-    X = X[:, :6]
-    parts = [(X[:7], y[:7]), (X[7:], y[7:])]
-    options = SMALL | {"max_split_samples": 2048}
-    model = SecretRegressor(**options).fit_stream(parts)
-    assert_same_model(model, SecretRegressor(**options).fit(X, y))
 
 
 def test_a_column_that_is_the_target_is_told():
@@ -203,12 +193,6 @@ def test_losses_have_the_units_of_the_table(loss):
     model = SecretRegressor(loss=loss, **SMALL).fit_stream([frame[:200], frame[200:]])
     expected = SecretRegressor(loss=loss, **SMALL).fit(frame[["a", "b"]], y)
     assert_same_model(model, expected)
-
-
-def test_counts_of_a_stream_are_not_negative():
-    frame = pd.DataFrame({"a": np.arange(50.0), "y": np.arange(50.0) - 1})
-    with pytest.raises(ValueError, match="needs counts"):
-        SecretRegressor(loss="poisson", **SMALL).fit_stream([frame])
 
 
 def test_targets_that_no_row_of_the_sample_has_are_refused():

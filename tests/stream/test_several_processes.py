@@ -16,7 +16,6 @@ from stream_tables import SMALL, mixed_table, pieces, write_parts
 
 import secret_jax
 from secret_jax import SecretRegressor
-from secret_jax.datasets import load
 from secret_jax.stream.batches import StreamError, Wanted
 from secret_jax.stream.fit import StreamOptions, fit_stream
 from secret_jax.stream.sources import opened
@@ -110,17 +109,6 @@ def test_uneven_and_empty_parts_and_a_category_that_one_process_has_seen(with_vi
     assert "violet" in trees[0].schema.categories[0]
 
 
-@pytest.mark.data
-def test_abalone_in_four_processes(data_home):
-    data = load("abalone", data_home)
-    frame = data.X.assign(y=data.y)
-    options = {"max_split_samples": 32}
-    trees = fit_together([[p] for p in pieces(frame, [5, 1800, 900])], **options)
-    expected = SecretRegressor(**(SMALL | options)).fit(data.X, data.y)
-    for tree in trees:
-        assert_nearly(tree, expected.tree_)
-
-
 @pytest.mark.parametrize(
     ("change", "messages"),
     [
@@ -139,7 +127,14 @@ def test_an_error_of_one_process_is_told_to_all(table, change, messages):
 
 def launch(folder: Path, out: Path, n_processes: int) -> None:
     """The example of the README, as a user would run it."""
-    options = ["--oblique", "no", "--max-leaf-nodes", "8", "--max-split-samples", "64"]
+    options = [
+        "--oblique",
+        "no",
+        "--max-leaf-nodes",
+        "8",
+        "--splits",
+        "RssSplits(max_samples=64)",
+    ]
     command = [sys.executable, "-m", "benchmarks.scaling.launch", str(folder)]
     command += ["--out", str(out), "--processes", str(n_processes), "--out-of-all"]
     done = subprocess.run(

@@ -22,7 +22,6 @@ from secret_jax.data.rows import Table
 from secret_jax.inspect.plot.tree import plot_tree
 from secret_jax.inspect.text import export_text
 from secret_jax.inspect.words import split_sentence
-from secret_jax.tree.file import load_tree, save_tree
 from secret_jax.tree.routing import apply, leaf_shares_of, predict, walk
 from secret_jax.tree.structure import SplitKind, Tree, compact, hardened
 
@@ -115,17 +114,6 @@ def test_cutting_everything_makes_the_tree_hard():
     kept = compact(tree, np.ones(tree.n_nodes, bool))
     assert np.array_equal(kept.gate_width, tree.gate_width)
     assert not compact(tree, np.zeros(tree.n_nodes, bool)).is_soft
-
-
-def test_a_soft_tree_is_saved_whole(tmp_path):
-    tree = with_gates(build_tree(BUSHY, seed=1, clip_margin=0.1))
-    tree = dataclasses.replace(tree, clip_leaves=False)
-    save_tree(tree, tmp_path / "soft.model")
-    loaded = load_tree(tmp_path / "soft.model")
-    assert np.array_equal(loaded.gate_width, tree.gate_width)
-    assert loaded.gate_width.dtype == np.float32
-    assert not loaded.clip_leaves
-    assert np.array_equal(predict(loaded, rows()), predict(tree, rows()))
 
 
 def axis_stump(width: float, sign: float = 1.0, scale: float = 4.0) -> Tree:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from secret_jax.data.rows import Table
+from secret_jax.tree import routing
 from secret_jax.tree.routing import TreeSum
 from secret_jax.tree.walk import descend, values_at
 from tests.random_trees import random_tree
@@ -30,22 +31,17 @@ def many_categories(seed, n_leaves):
     return dataclasses.replace(tree, goes_left=goes_left)
 
 
-@pytest.mark.parametrize("n_leaves", [(1, 2, 16, 9), (32, 1, 17, 5), (40, 3, 33, 8)])
-def test_a_sum_is_what_its_trees_say_one_by_one(table, n_leaves):
+@pytest.mark.parametrize("n_leaves", [(1, 2, 16, 9), (40, 3, 33, 8), (70, 3, 1, 8)])
+def test_a_sum_is_what_its_trees_say_one_by_one(table, n_leaves, monkeypatch):
     trees = [many_categories(seed, n) for seed, n in enumerate(n_leaves)]
     steps = np.array([1.0, 0.5, -0.25, 0.2])
     root = np.zeros(N_ROWS, int)
     leaves = [descend(tree, table, root, tree.max_depth) for tree in trees]
     each = [values_at(t, table, own) for t, own in zip(trees, leaves, strict=True)]
     total = TreeSum(trees, steps)
-    for first, last in ((0, 4), (1, 3)):
-        expected = np.tensordot(steps[first:last], each[first:last], axes=1)
-        found = total.values(table, first, last)
-        np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
-
-
-def test_few_rows_and_many_agree(table):
-    trees = [many_categories(seed, 12) for seed in range(3)]
-    total = TreeSum(trees, np.array([1.0, 0.2, 0.2]))
-    few = total.values(table.take(np.arange(50)))
-    np.testing.assert_allclose(total.values(table)[:50], few, rtol=2e-5, atol=2e-5)
+    for most in (1 << 20, 0):  # on the host, and compiled
+        monkeypatch.setattr(routing, "_FEW_PAIRS", most)
+        for first, last in ((0, 4), (1, 3)):
+            expected = np.tensordot(steps[first:last], each[first:last], axes=1)
+            found = total.values(table, first, last)
+            np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)

@@ -1,1 +1,1 @@
-"""The tree as a program: Python or SQL."""
+"""Export of trees to programs: Python and SQL."""

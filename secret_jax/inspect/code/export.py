@@ -1,4 +1,4 @@
-"""The tree as a program that predicts without this package."""
+"""Export of trees to programs that predict without this package."""
 
 from __future__ import annotations
 

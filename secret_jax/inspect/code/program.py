@@ -84,7 +84,7 @@ class ExportedModel(NamedTuple):
 
     @property
     def link(self) -> str:
-        """How predictions follow from the sums; see `Loss`."""
+        """Inverse link that turns sums into predictions; see `Loss`."""
         if self.loss.link is None:
             raise ValueError(
                 f"{type(self.loss).__name__} does not say how predictions follow from "

@@ -9,7 +9,7 @@ import numpy as np
 
 from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.plot.layout import with_short_names
-from secret_jax.inspect.plot.paint import FAINT, draw_legend
+from secret_jax.inspect.plot.paint import BESIDE, FAINT, draw_legend
 from secret_jax.inspect.plot.slices import MOST_POINTS, Slice
 from secret_jax.inspect.plot.style import (
     DARK_COLOR,
@@ -63,7 +63,7 @@ def draw_curve(axes: Any, picture: Slice) -> list[str]:
     if isinstance(view, ClassView):
         axes.set_ylim(0.0, None)
         if not view.of_two:
-            draw_legend(axes, with_short_names(view), beside=True)
+            draw_legend(axes, with_short_names(view), **BESIDE)
     open_frame(axes)
     return ["dotted: far from every row given"] if far.any() else []
 
@@ -152,7 +152,7 @@ def draw_categories(axes: Any, picture: Slice) -> list[str]:
             below = below + share
         axes.set_ylim(0, 1)
         axes.set_ylabel("probability", fontsize=FONT_SIZE)
-        draw_legend(axes, with_short_names(view), beside=True)
+        draw_legend(axes, with_short_names(view), **BESIDE)
     else:
         if rows is not None:
             chosen = evenly_spaced(len(rows.target), MOST_POINTS)

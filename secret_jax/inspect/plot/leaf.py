@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +14,6 @@ from secret_jax.inspect.arguments import MOST_BARS, check_count, check_node
 from secret_jax.inspect.class_table import class_table
 from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.equations import (
-    LinearModel,
     model_in_original_units,
     range_of_node,
 )
@@ -39,9 +38,7 @@ from secret_jax.inspect.tree_view import TreeView
 from secret_jax.inspect.views import Readable, as_view
 from secret_jax.inspect.words import path_sentence, term_words
 from secret_jax.tree.routing import paths_of
-from secret_jax.tree.structure import Tree
 
-_UP, _DOWN = MIDDLE_COLOR, DARK_COLOR  # bars to the right and to the left
 _MOST_POINTS = 5000
 _LONGEST_NAME = 44
 _CATEGORIES = 2  # of a term that are listed
@@ -112,62 +109,56 @@ def plot_leaf(
     check_node(view.tree, node)
     if (X is None) != (y is None):
         raise ValueError("Give both X and y, or neither of them.")
-    rows = None if X is None else _Reached.of(view, node, X, y)
+    rows = None if X is None else _reached(view, node, X, y)
     view = with_short_names(view)
     if len(view.equations) == 1:
-        bars = _Bars.of(view, node)
-        n_lines = len(bars.terms[:max_terms])
-        axes = _axes(pyplot, ax, 1 + (rows is not None), n_lines)
-        _draw_bars(axes[0], view, node, bars, max_terms)
+        model = model_in_original_units(view.equations[0], node)
+        constant, terms, _ = printed_model(model)
+        terms = [term for term in terms if term.effect > 0]
+        axes = _axes(pyplot, ax, 1 + (rows is not None), len(terms[:max_terms]))
+        _draw_bars(axes[0], terms, max_terms)
+        target = textwrap.shorten(quoted(model.target), _LONGEST_NAME)
+        hidden = len(terms[:max_terms]) - len(terms)
+        more = f" ({-hidden} smaller ones not shown)" if hidden else ""
+        place = "leaf's" if view.tree.is_leaf[node] else "node's"
+        axes[0].set_xlabel(
+            f"moves {target} by one standard deviation of the column\n"
+            f"among the {place} rows{more}; constant: {number(constant)}",
+            fontsize=FONT_SIZE,
+            parse_math=False,
+        )
+        if not terms[:max_terms]:
+            words = f"constant: {number(constant, digits=4)}"
+            axes[0].text(0.5, 0.5, words, transform=axes[0].transAxes, ha="center")
+            axes[0].set_xticks([])
     else:
         assert isinstance(view, ClassView)
         table = class_table(view, node, max_terms)
         size = len(table.names) + 1, len(table.classes)
         axes = _axes(pyplot, ax, 1 + (rows is not None), *size)
         draw_class_table(axes[0], table)
-        axes[0].set_title(_title(view, node), **_TITLE)
+    axes[0].set_title(_title(view, node), **_TITLE)
     if rows is not None and isinstance(view, ClassView):
-        draw_classes(axes[1], view, rows.said, rows.actual)
+        draw_classes(axes[1], view, *rows)
     elif rows is not None:
-        _draw_fit(axes[1], view, node, rows)
+        _draw_fit(axes[1], view, node, *rows)
     return Picture.of(axes)
 
 
-class _Reached(NamedTuple):
-    """Rows that reach a node: what is said of them, and what they are."""
-
-    said: np.ndarray
-    actual: np.ndarray
-
-    @classmethod
-    def of(cls, view: TreeView, node: int, X: Any, y: Any) -> _Reached:
-        table = encode(view.tree.schema, X)
-        actual = view.targets(table, X, y)
-        tree = view.tree
-        path = paths_of(tree, table)
-        reached = path[tree.depth[node]] == node
-        if not reached.any():
-            raise ValueError(
-                f"None of the {len(actual)} rows reaches node {node}. Give rows that "
-                "do, or leave X and y out."
-            )
-        own = table.on_host().take(np.flatnonzero(reached))
-        return cls(view.said(own, None if tree.is_soft else node), actual[reached])
-
-
-class _Bars(NamedTuple):
-    """The terms of a node's equation that move its prediction, and the equation."""
-
-    model: LinearModel
-    constant: float
-    terms: list[PrintedTerm]
-
-    @classmethod
-    def of(cls, view: TreeView, node: int) -> _Bars:
-        (tree,) = view.equations
-        model = model_in_original_units(tree, node)
-        constant, terms, _ = printed_model(model)
-        return cls(model, constant, [term for term in terms if term.effect > 0])
+def _reached(
+    view: TreeView, node: int, X: Any, y: Any
+) -> tuple[np.ndarray, np.ndarray]:
+    """Predict the rows that reach a node; their predictions and targets."""
+    tree, table = view.tree, encode(view.tree.schema, X)
+    actual = view.targets(table, X, y)
+    reached = paths_of(tree, table)[tree.depth[node]] == node
+    if not reached.any():
+        raise ValueError(
+            f"None of the {len(actual)} rows reaches node {node}. Give rows that do, "
+            "or leave X and y out."
+        )
+    chosen = table.on_host().take(np.flatnonzero(reached))
+    return view.said(chosen, None if tree.is_soft else node), actual[reached]
 
 
 def _axes(
@@ -187,7 +178,8 @@ def _axes(
             width_ratios=(first, 4.2)[:n_axes],
         )
         return list(made[0])
-    given = list(ax.flat if isinstance(ax, np.ndarray) else _several(ax))
+    several = ax.ravel().tolist() if isinstance(ax, np.ndarray) else ax
+    given = list(several) if isinstance(several, list | tuple) else [ax]
     if len(given) < n_axes:
         raise ValueError(f"ax holds {len(given)} axes, but {n_axes} are needed.")
     for one in given:
@@ -195,49 +187,21 @@ def _axes(
     return given[:n_axes]
 
 
-def _several(ax: Any) -> list[Any]:
-    return list(ax) if isinstance(ax, list | tuple) else [ax]
-
-
-def _draw_bars(
-    ax: Any, view: TreeView, node: int, bars: _Bars, max_terms: int | None
-) -> None:
-    shown = bars.terms[:max_terms]
+def _draw_bars(ax: Any, terms: list[PrintedTerm], max_terms: int | None) -> None:
+    """Draw what terms move as bars, with their coefficients beside them."""
+    shown = terms[:max_terms]
     effect = np.array([math.copysign(term.effect, term.factor) for term in shown])
-    names = [in_short(term_words(term, _CATEGORIES)) for term in shown]
     place = np.arange(len(effect))
-    ax.barh(place, effect, color=np.where(effect > 0, _UP, _DOWN), height=0.7)
+    colors = np.where(effect > 0, MIDDLE_COLOR, DARK_COLOR)
+    bars = ax.barh(place, effect, color=colors, height=0.7)
+    labels = [number(term.factor) for term in shown]
+    ax.bar_label(bars, labels, padding=3, fontsize=0.85 * FONT_SIZE, color="0.35")
     ax.axvline(0, color="0.2", lw=0.8)
+    names = [in_short(term_words(term, _CATEGORIES)) for term in shown]
     ax.set_yticks(place, names, fontsize=FONT_SIZE, parse_math=False)
     ax.set_ylim(max(len(effect), 1) - 0.4, -0.6)
-    for i, value in enumerate(effect):
-        ax.annotate(
-            number(shown[i].factor),
-            (value, i),
-            xytext=(3 if value > 0 else -3, 0),
-            textcoords="offset points",
-            fontsize=0.85 * FONT_SIZE,
-            color="0.35",
-            ha="left" if value > 0 else "right",
-            va="center",
-        )
     ax.margins(x=0.28)
-    if not len(effect):
-        constant = number(bars.constant, digits=4)
-        ax.text(0.5, 0.5, f"constant: {constant}", transform=ax.transAxes, ha="center")
-        ax.set_xticks([])
-    hidden = len(bars.terms) - len(effect)
-    more = f" ({hidden} smaller ones not shown)" if hidden else ""
-    target = textwrap.shorten(quoted(bars.model.target), _LONGEST_NAME)
-    ax.set_xlabel(
-        f"moves {target} by one standard deviation of the column\n"
-        f"among the {_place(view.tree, node)} rows{more}; "
-        f"constant: {number(bars.constant)}",
-        fontsize=FONT_SIZE,
-        parse_math=False,
-    )
-    ax.set_title(_title(view, node), **_TITLE)
-    if len(effect):
+    if shown:
         round_marks(ax.xaxis)
     _plain(ax)
 
@@ -255,18 +219,19 @@ def _title(view: TreeView, node: int) -> str:
     return f"{words}\n{facts}"
 
 
-def _place(tree: Tree, node: int) -> str:
-    return "leaf's" if tree.is_leaf[node] else "node's"
-
-
-def _draw_fit(ax: Any, view: TreeView, node: int, rows: _Reached) -> None:
-    tree, (value, actual) = view.tree, rows
+def _draw_fit(
+    ax: Any, view: TreeView, node: int, value: np.ndarray, actual: np.ndarray
+) -> None:
+    """Draw the targets of rows against their predictions."""
+    tree = view.tree
     bounds = range_of_node(tree, node) if tree.loss.link == "identity" else ()
     drawn = evenly_spaced(len(value), _MOST_POINTS)
     both = np.r_[value, actual]
     ends = np.array([both.min(), both.max()])
     ax.plot(ends, ends, color="0.65", lw=1, zorder=0)
-    ax.scatter(value[drawn], actual[drawn], s=12, color=_UP, alpha=0.55, linewidths=0)
+    ax.scatter(
+        value[drawn], actual[drawn], s=12, color=MIDDLE_COLOR, alpha=0.55, linewidths=0
+    )
     for bound in bounds:
         if ends[0] <= bound <= ends[1] and not tree.is_soft:
             ax.axvline(bound, color="0.65", lw=0.8, ls=":", zorder=0)

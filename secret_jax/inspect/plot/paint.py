@@ -82,7 +82,8 @@ class Paint:
         if isinstance(self.view, ClassView) and (self.several or self.with_rows):
             colors = _OF_TWO if self.of_two else None
             view = with_short_names(self.view)
-            draw_legend(axes, view, colors, beside=self.several)
+            place = BESIDE if self.several else {"loc": "upper right"}
+            draw_legend(axes, view, colors, **place)
         if self.several:
             return
         _, ScalarMappable = import_matplotlib()
@@ -97,20 +98,24 @@ class Paint:
         round_marks(bar.ax.yaxis, 7)
 
 
+BESIDE: dict[str, Any] = {
+    "loc": "upper left",
+    "bbox_to_anchor": (1.0, 1.0),
+    "frameon": False,
+}
+
+
 def draw_legend(
-    axes: Any, view: ClassView, colors: list[str] | None = None, *, beside: bool
+    axes: Any, view: ClassView, colors: list[str] | None = None, **options: Any
 ) -> None:
-    """Say which colour is which class, beside the picture or on it."""
+    """Say which colour is which class; options are those of ``Axes.legend``."""
     from matplotlib.patches import Patch
 
     patches = [
         Patch(facecolor=color, edgecolor="0.15", linewidth=0.4, label=name)
         for color, name in zip(colors or view.colors, view.names, strict=True)
     ]
-    place: dict[str, Any] = {"loc": "upper right"}
-    if beside:
-        place = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0), "frameon": False}
-    legend = axes.legend(handles=patches, fontsize=TICK_SIZE, **place)
+    legend = axes.legend(handles=patches, **{"fontsize": TICK_SIZE, **options})
     for text in legend.get_texts():
         text.set_parse_math(False)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -24,6 +25,7 @@ from secret_jax.inspect.plot.layout import (
     text_width,
     with_short_names,
 )
+from secret_jax.inspect.plot.paint import draw_legend
 from secret_jax.inspect.plot.picture import Picture
 from secret_jax.inspect.plot.style import (
     COLORS,
@@ -47,7 +49,7 @@ if TYPE_CHECKING:
 # Lengths are inches.
 _FOOTER = 0.7
 _LARGEST_FIGURE = 120.0  # about 200 leaves; beyond it text is drawn smaller
-_LEGEND_ROW, _SQUARE = 0.24, 0.13
+_LEGEND_ROW, _LEGEND_REST = 0.24, 0.6  # height, and width beside a name
 _TITLE_WIDTH = 5.0  # at least, before it is broken
 _COLOR_BAR = 2.6, 0.12  # width and height
 _COLOR_BAR_TOP, _COLOR_BAR_LABEL = 0.35, 0.48  # above the lower edge
@@ -115,10 +117,12 @@ def plot_tree(
     width = max(right, MARGIN + max(map(_title_width, lines))) + MARGIN
     above = LINE_HEIGHT * _TITLE * (len(lines) - 1)
     lowest = max(box.middle + box.height / 2 for box in boxes.values())
-    legend: list[list[tuple[float, str, str]]] = []
-    if isinstance(view, ClassView):
-        legend = _legend_rows(with_short_names(view), width)
-    footer = _LEGEND_ROW * len(legend) or (_FOOTER if len(boxes) > 1 else 0.0)
+    footer = _FOOTER if len(boxes) > 1 else 0.0
+    n_across, short = 1, with_short_names(view)
+    if isinstance(short, ClassView):
+        widest = max(map(text_width, short.names)) + _LEGEND_REST
+        n_across = max(int((width - 2 * MARGIN) / widest), 1)
+        footer = _LEGEND_ROW * math.ceil(len(short.names) / n_across)
     height = lowest + ROW_GAP + max(footer, MARGIN)
     shrink = min(1.0, _LARGEST_FIGURE / max(width, height + above))
     if ax is not None:
@@ -128,35 +132,34 @@ def plot_tree(
     ).add_axes((0, 0, 1, 1))
     scale = _fit(axes, width, -above, height)
 
-    fills = _Fills(view, boxes, ScalarMappable)
+    color, level = None, np.zeros(tree.n_nodes)
+    if isinstance(view, NumberView) and len(boxes) > 1:
+        color, level = ScalarMappable(cmap=COLORS), view.means
+        color.set_clim(min(level[[*boxes]]), max(level[[*boxes]]))
     for node, box in boxes.items():
         if node:
             _draw_edge(axes, tree, boxes[int(tree.parent[node])], box, scale)
         cut = box.is_end and not tree.is_leaf[node]
-        _draw_box(axes, box, fills.of(node), "--" if cut else "-", scale)
+        fill = color.to_rgba(level[node]) if color else _ALONE
+        _draw_box(axes, box, fill, "--" if cut else "-", scale)
     for i, line in enumerate(lines):
         y = HEADER / 2 - above + i * LINE_HEIGHT * _TITLE
         _write(axes, MARGIN, y, line, _TITLE * scale, weight="bold")
-    if legend:
-        _draw_legend(axes, legend, height - footer, scale)
-    elif fills.color is not None:
-        _draw_color_bar(axes, fills.color, view.title, height, scale)
+    if isinstance(short, ClassView):
+        draw_legend(
+            axes,
+            short,
+            loc="upper left",
+            bbox_to_anchor=(MARGIN, height - footer),
+            bbox_transform=axes.transData,
+            ncols=n_across,
+            fontsize=FONT_SIZE * scale,
+            borderaxespad=0.0,
+            frameon=False,
+        )
+    elif color is not None:
+        _draw_color_bar(axes, color, view.title, height, scale)
     return Picture.of([axes])
-
-
-class _Fills:
-    """Colours of the boxes: by the mean of the target, where they differ in it."""
-
-    def __init__(self, view: TreeView, boxes: dict[int, Box], ScalarMappable: Any):
-        self.color = None
-        if isinstance(view, NumberView) and len(boxes) > 1:
-            self._level = view.means
-            shown = [self._level[node] for node in boxes]
-            self.color = ScalarMappable(cmap=COLORS)
-            self.color.set_clim(min(shown), max(shown))
-
-    def of(self, node: int) -> Any:
-        return _ALONE if self.color is None else self.color.to_rgba(self._level[node])
 
 
 def _title_lines(view: TreeView, depth: int | None, width: float) -> list[str]:
@@ -175,33 +178,6 @@ def _title_lines(view: TreeView, depth: int | None, width: float) -> list[str]:
 
 def _title_width(line: str) -> float:
     return _TITLE_WIDER * text_width(line)
-
-
-def _legend_rows(view: ClassView, width: float) -> list[list[tuple[float, str, str]]]:
-    """Left edges, colours and names of the classes, in rows of a width."""
-    rows: list[list[tuple[float, str, str]]] = [[]]
-    left = MARGIN
-    for color, name in zip(view.colors, view.names, strict=True):
-        wide = _SQUARE + 2.5 * PADDING + text_width(name)
-        if rows[-1] and left + wide > width - MARGIN:
-            rows.append([])
-            left = MARGIN
-        rows[-1].append((left, color, name))
-        left += wide
-    return rows
-
-
-def _draw_legend(
-    ax: Axes, rows: list[list[tuple[float, str, str]]], top: float, scale: float
-) -> None:
-    from matplotlib.patches import Rectangle
-
-    for i, row in enumerate(rows):
-        middle = top + _LEGEND_ROW * (i + 0.5)
-        for left, color, name in row:
-            corner = (left, middle - _SQUARE / 2)
-            ax.add_patch(Rectangle(corner, _SQUARE, _SQUARE, facecolor=color))
-            _write(ax, left + _SQUARE + 0.5 * PADDING, middle, name, scale)
 
 
 def _fit(ax: Axes, width: float, top: float, bottom: float) -> float:

@@ -1,0 +1,80 @@
+"""From the parameters of an estimator to the plan of its fit."""
+
+from __future__ import annotations
+
+from secret_jax.data.roles import ColumnOptions
+from secret_jax.estimators.nested import NestedParameters
+from secret_jax.estimators.parameters import value_of
+from secret_jax.fit.plan import Plan
+from secret_jax.losses.classes import ClassLoss
+from secret_jax.models.glm import leaf_for_loss
+from secret_jax.models.linear import MixtureLeaf
+from secret_jax.runtime.values import check_constraints, constraints_of, refuse
+
+
+def plan_of(estimator: NestedParameters, seed: int, caller: str = "") -> Plan:
+    """Check an estimator's parameters and convert them to a plan.
+
+    Parameters
+    ----------
+    caller : str
+        Name of the estimator in messages, where it is another one.
+
+    Raises
+    ------
+    sklearn.utils._param_validation.InvalidParameterError
+        If a parameter or a field of a value is invalid, or two cannot be combined.
+    """
+    caller = caller or type(estimator).__name__
+    parameters, named = estimator.get_params(deep=False), estimator._named
+    check_constraints(constraints_of(type(estimator)), parameters, caller)
+    values = {name: value_of(name, parameters[name], named) for name in named}
+    for value in values.values():
+        if value is not None:
+            value.check()
+    names = ("splits", "leaf", "prune", "refine", "distill")
+    splits, leaf, prune, refine, distill = (values[name] for name in names)
+    loss = values.get("loss", leaf.loss)
+    if "loss" in values and isinstance(loss, ClassLoss):
+        allowed = "a loss of numbers; for classes use SecretClassifier"
+        refuse("loss", caller, allowed, parameters["loss"])
+    fitted_to_loss = leaf_for_loss(leaf, loss)
+    if fitted_to_loss is None:
+        allowed = f"'ridge', 'linear' or 'constant' with loss={loss!r}"
+        refuse("leaf", caller, allowed, parameters["leaf"])
+    leaf = fitted_to_loss
+    if not loss.predicts_means:
+        distill = None  # the mean of medians and rows is no median
+    if isinstance(leaf, MixtureLeaf) and not splits.implies_models:
+        allowed = "another one with these splits: they imply no models of the leaves"
+        refuse("leaf", caller, allowed, parameters["leaf"])
+    for name, value in (("prune", prune), ("refine", refine)):
+        if value is not None and not value.knows(leaf.loss):
+            allowed = f"another one: it is not defined for {leaf.loss!r}"
+            refuse(name, caller, allowed, parameters[name])
+    learned = parameters["missing_values"] != "learn" or splits.knows_indicators
+    linear = leaf.uses_regressors and splits.knows_indicators
+    columns = ColumnOptions(
+        categorical_features=parameters["categorical_features"],
+        split_features=parameters["split_features"],
+        use_regressors=leaf.uses_regressors,
+        missing=parameters["missing_values"] if learned else "mean",
+        category_indicators=leaf.indicators if linear else False,
+        missing_indicators=leaf.indicators,
+    )
+    unchanged = (
+        *("oblique", "max_leaf_nodes", "max_depth", "max_features"),
+        *("min_samples_split", "min_samples_leaf"),
+        *("equation_tolerance", "pruning_tolerance"),
+    )
+    is_random = splits.is_random or parameters["max_features"] is not None
+    return Plan(
+        splits=splits,
+        leaf=leaf,
+        prune=prune,
+        refine=refine,
+        distill=distill,
+        columns=columns,
+        seed=seed if is_random else 0,
+        **{name: parameters[name] for name in unchanged},
+    )
