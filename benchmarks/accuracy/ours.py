@@ -73,8 +73,6 @@ VARIANTS = {
 ABLATIONS = {
     "no_oblique_splits": Setting({"oblique": False}),
     "no_axis_tree": Setting({"oblique": True}),
-    "no_em": Setting({"splits": RssSplits(em_starts=False)}),
-    "no_random_starts": Setting({"splits": RssSplits(n_random_starts=0)}),
     "no_hessian_directions": Setting({"splits": RssSplits(n_hessian=0)}),
     "no_hinge_steps": Setting({"splits": RssSplits(n_hinge=0)}),
     "one_finalist": Setting({"splits": RssSplits(n_finalists=1)}),

@@ -34,9 +34,7 @@ from secret_jax.tree.structure import Tree
 
 # Cheaper than the search of a single tree: later trees mend what it misses, and nobody
 # reads their splits.
-SPLITS = RssSplits(
-    em_starts=False, n_hinge=1, hinge_steps=2, n_finalists=3, sparse_terms=()
-)
+SPLITS = RssSplits(n_hinge=1, hinge_steps=2, n_finalists=3, sparse_terms=())
 _LINEAR: tuple[SplitFinder, LeafModel] = SPLITS, Ridge()
 _CONSTANT: tuple[SplitFinder, LeafModel] = CartSplits(n_thresholds=16), Constant()
 # Maximum number of rows of a booster's tree.

@@ -13,9 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import ndtri
 from jaxtyping import Float, Int
-from scipy.special import ndtri as scipy_ndtri
 
 from secret_jax.runtime.linalg import (
     AnyArray,
@@ -139,20 +137,6 @@ def improved(
                 (nodes, state),
             )
     return found
-
-
-def sigmoid(values: AnyArray) -> AnyArray:
-    """Logistic function, 1 / (1 + exp(-values))."""
-    if namespace(values) is np:
-        return 1 / (1 + np.exp(-values))
-    return jax.nn.sigmoid(values)
-
-
-def standard_normal(probability: AnyArray) -> AnyArray:
-    """Quantiles of the standard normal distribution."""
-    if namespace(probability) is np:
-        return scipy_ndtri(probability)
-    return ndtri(probability)
 
 
 def sums_by_code(

@@ -12,24 +12,20 @@ import jax
 import numpy as np
 from jaxtyping import Float, Int
 
-from secret_jax.runtime.arrays import largest, sigmoid, taken
+from secret_jax.runtime.arrays import largest, taken
 from secret_jax.runtime.linalg import (
     AnyArray,
     definite_solve,
-    inverse_cholesky,
     leading_eigenvectors,
     matmul,
     matvec,
     namespace,
     safe_divide,
-    small_matmul,
-    turns,
     unit_vectors,
 )
 from secret_jax.splits.scoring import (
     NodeRows,
     coordinate_columns,
-    triangle,
     unpack,
 )
 
@@ -125,78 +121,6 @@ def hessian_directions(
         return leading_eigenvectors(hessian[..., 0, :, :], n)
     # The squares of several have the same eigenvectors, and add up.
     return leading_eigenvectors(xp.sum(matmul(hessian, hessian), axis=-3), n)
-
-
-def start_responsibilities(projection: AnyArray, weight: AnyArray) -> AnyArray:
-    """Soft halves of the rows along each projection, shape (..., n_starts, n_rows)."""
-    xp = namespace(projection)
-    share = safe_divide(weight, xp.sum(weight, axis=-1)[..., None])
-    centred = projection - matvec(projection, share)[..., None]
-    deviation = xp.sqrt(matvec(centred**2, share))[..., None]
-    return sigmoid(_START_STEEPNESS * safe_divide(centred, deviation))
-
-
-def mixture_labels(
-    rows: NodeRows,
-    responsibility: Float[AnyArray, "... n_starts n_rows"],
-    *,
-    n_steps: int,
-) -> Float[AnyArray, "... n_starts n_rows"]:
-    """Short EM runs of two Gaussians in (attributes, residuals), side by side.
-
-    With two components one is the total minus the other, and their log-odds are one
-    quadratic form: both steps of all runs are one product with the same matrix.
-
-    Parameters
-    ----------
-    responsibility : Array of shape (..., n_starts, n_rows)
-        Of the first component at the start; may cover a prefix of the rows only.
-
-    Returns
-    -------
-    Array of shape (..., n_starts, n_rows)
-        Responsibilities of the first component.
-    """
-    xp = namespace(responsibility)
-    n_rows = responsibility.shape[-1]
-    products, weight = rows.products[..., :n_rows, :], rows.weight[..., None, :n_rows]
-    n_joint = rows.coordinates.shape[-1] + rows.residual.shape[-1]
-    width = n_joint + 1
-    total = matmul(weight, products)
-    all_mass = total[..., :1]
-    row, column = triangle(width)
-    # A quadratic form as a sum over the triangle: what is off the diagonal is twice.
-    half = np.where(row == column, 0.5, 1.0).astype(products.dtype)
-    floor = _FLOOR * xp.eye(n_joint, dtype=products.dtype)
-
-    def log_densities(packed):
-        gram = unpack(packed, np.arange(width))
-        mass = xp.maximum(gram[..., 0, 0], _ROUNDING * all_mass[..., 0])
-        mean = gram[..., 0, 1:] / mass[..., None]
-        covariance = gram[..., 1:, 1:] / mass[..., None, None]
-        covariance = covariance - mean[..., :, None] * mean[..., None, :] + floor
-        inverse, independent = inverse_cholesky(covariance, _LEAST_PIVOT)
-        precision = small_matmul(xp.swapaxes(inverse, -1, -2), inverse)
-        diagonal = xp.diagonal(inverse, axis1=-2, axis2=-1)
-        pulled = matvec(precision, mean)
-        constant = (
-            2 * xp.log(mass / all_mass[..., 0])
-            + 2 * xp.sum(xp.log(xp.where(independent, diagonal, 1.0)), axis=-1)
-            - xp.sum(mean * pulled, axis=-1)
-        )
-        head = xp.concatenate([constant[..., None], pulled], axis=-1)
-        rest = xp.concatenate([pulled[..., None], -precision], axis=-1)
-        form = xp.concatenate([head[..., None, :], rest], axis=-2)
-        return form[..., row, column] * half
-
-    def step(_, responsibility):
-        first = matmul(responsibility * weight, products)
-        n = first.shape[-2]
-        both = log_densities(xp.concatenate([first, total - first], axis=-2))
-        odds = both[..., :n, :] - both[..., n:, :]
-        return sigmoid(matmul(odds, xp.swapaxes(products, -1, -2)))
-
-    return turns(n_steps, step, responsibility)
 
 
 def sparse(

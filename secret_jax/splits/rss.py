@@ -1,7 +1,7 @@
 """The default split finder: candidates of all kinds, one score.
 
-Axis thresholds, orders of categories, EM with LDA (the paper's step), principal Hessian
-directions (Li 1992) and hinge steps (Breiman 1993) propose; the drop in the penalised
+Axis thresholds, orders of categories, principal Hessian directions (Li 1992) and hinge
+steps by LDA (Breiman 1993) propose; the drop in the penalised
 residual sum of squares of linear models in the children decides, as in RETIS (Karalic
 1992), but of the residual of the node's own model (`secret_jax.splits.scoring`).
 """
@@ -29,20 +29,12 @@ class RssSplits(SplitFinder):
     max_split_features : int or None, default=5
         Most attributes of an oblique split: fewer read better. None: all.
     sparse_terms : tuple of int, default=(2, 3)
-        An oblique split competes with versions of itself in so many attributes,
-    sparse_loss : float, default=0.05
-        and yields to the shortest one that loses at most this share of its gain.
+        An oblique split yields to a version of itself in so many attributes that loses
+        at most five per cent of its gain.
     n_thresholds : int, default=16
         Quantiles tried along each direction; 8 to 32 are as good on 2048 rows.
-    em_starts : bool, default=True
-        Whether short EM runs propose directions: from the first principal component,
-        the residual, the first Hessian direction, the best axis split, at random.
-    n_random_starts : int, default=2
-        How many of the random ones.
-    em_steps : int, default=4
-        Steps of each run: what they find is improved by the hinge steps.
     n_hessian : int, default=2
-        Principal Hessian directions.
+        Principal Hessian directions (Li 1992).
     n_finalists : int, default=5
         Candidates, of axis and of oblique splits, that get an exact score.
     n_hinge, hinge_steps : int, default=3, 4
@@ -79,11 +71,7 @@ class RssSplits(SplitFinder):
 
     max_split_features: int | None = 5
     sparse_terms: tuple[int, ...] = (2, 3)
-    sparse_loss: float = 0.05
     n_thresholds: int = 16
-    em_starts: bool = True
-    n_random_starts: int = 2
-    em_steps: int = 4
     n_hessian: int = 2
     n_finalists: int = 5
     n_hinge: int = 3
@@ -96,11 +84,7 @@ class RssSplits(SplitFinder):
     _parameter_constraints: ClassVar[dict] = {
         "max_split_features": [at_least(1), None],
         "sparse_terms": [TupleOf(at_least(2))],
-        "sparse_loss": [real(0.0, 1.0, closed="both")],
         "n_thresholds": [at_least(2)],
-        "em_starts": ["boolean"],
-        "n_random_starts": [at_least(0)],
-        "em_steps": [at_least(1)],
         "n_hessian": [at_least(0)],
         "n_finalists": [at_least(1)],
         "n_hinge": [at_least(0)],
@@ -112,7 +96,6 @@ class RssSplits(SplitFinder):
     }
 
     knows_indicators: ClassVar[bool] = True
-    # Random starts only propose: the tree should be the same for every seed.
     is_random: ClassVar[bool] = False
 
     @property
@@ -134,10 +117,6 @@ class RssSplits(SplitFinder):
     def numbers_per_cell(self) -> int:
         """A side for each threshold, and the rows that it chooses."""
         return 2 * self.n_thresholds
-
-    def n_random(self, n_columns: int) -> int:
-        """Directions of the random starts, in the columns and the residual."""
-        return self.n_random_starts * (n_columns + 1) if self.em_starts else 0
 
     def needs_host_inputs(self, n_columns: int) -> bool:
         """Loadings of the columns where they are too many to stand for themselves."""

@@ -7,7 +7,6 @@ of JAX; `secret_jax.splits.rss` holds the options.
 from __future__ import annotations
 
 import functools
-import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -17,13 +16,11 @@ from secret_jax.runtime.arrays import (
     either,
     improved,
     largest,
-    standard_normal,
     taken,
     where_each,
 )
 from secret_jax.runtime.linalg import (
     AnyArray,
-    leading_eigenvectors,
     matmul,
     matvec,
     namespace,
@@ -42,9 +39,7 @@ from secret_jax.splits.axis import (
 from secret_jax.splits.directions import (
     discriminants,
     hessian_directions,
-    mixture_labels,
     sparse,
-    start_responsibilities,
 )
 from secret_jax.splits.discriminant import oriented
 from secret_jax.splits.interface import Node, Split
@@ -66,10 +61,9 @@ if TYPE_CHECKING:
 CONSTANT = 1e-6
 # A residual with a smaller deviation, in the same units, is float32 rounding.
 _PURE = 1e-5
-# EM sees so many rows of a node: its few steps only propose directions.
-_MIXTURE_ROWS = 512
-# Squarings of the covariance for a direction that only starts EM.
-_ROUGH_SQUARINGS = 4
+# An oblique split yields to the shortest version of itself that loses at most this
+# share of its gain.
+_SPARSE_LOSS = 0.05
 # A hinge step counts a row at most so many times as much as the mean row.
 _MOST_WEIGHT = 4.0
 # A hinge step that gains a smaller share is rounding, and goes no further.
@@ -124,7 +118,7 @@ def best_split(finder: RssSplits, batch: Node) -> Split:
 
     def best_of_all():
         finalists = along_axes
-        directions = _proposals(batch, node, axis, finder)
+        directions = _proposals(node, finder)
         if len(directions):
             directions = xp.concatenate(directions, axis=-2)
             proposed = _oblique(directions, node, finder)
@@ -282,7 +276,7 @@ def _shortest(best: Candidates, node: _Prepared, finder: RssSplits) -> Candidate
     short = _along(oriented(directions), node, finder)
     exact = _exact(short, node).gain
     short = short._replace(gain=xp.where(xp.isfinite(short.gain), exact, -xp.inf))
-    least = best.gain - finder.sparse_loss * xp.abs(best.gain)
+    least = best.gain - _SPARSE_LOSS * xp.abs(best.gain)
     oblique = best.kind == SplitKind.OBLIQUE
     # One attribute alone is another kind of split.
     n_terms = xp.sum(short.direction != 0, axis=-1)
@@ -293,47 +287,14 @@ def _shortest(best: Candidates, node: _Prepared, finder: RssSplits) -> Candidate
     return _where(good.any(axis=-1), found, best)
 
 
-def _proposals(
-    batch: Node, node: _Prepared, axis: Candidates, finder: RssSplits
-) -> list[AnyArray]:
-    """Mixture and principal Hessian directions, in the coordinates."""
-    xp = namespace(node.z)
+def _proposals(node: _Prepared, finder: RssSplits) -> list[AnyArray]:
+    """Principal Hessian directions and what else is proposed, in the coordinates."""
     rows, n_model = node.rows, node.n_model
-    directions = []
-    curvature = hessian_directions(rows, max(finder.n_hessian, 1), n_model=n_model)
+    directions = [more(rows, n_model=n_model) for more in finder.proposals]
     if finder.n_hessian:
-        directions.append(curvature)
-    if finder.em_starts:
-        head = slice(_MIXTURE_ROWS)
-        coordinates, weight = rows.coordinates[..., head, :], rows.weight[..., head]
-        residual = leading_component(rows.residual, rows.weight)[..., head]
-        component = leading_eigenvectors(node.covariance, 1, _ROUGH_SQUARINGS)
-        best = _best(axis)
-        side = best.projection[..., head] <= best.threshold[..., None]
-        side = xp.where(side, 1.0, -1.0).astype(residual.dtype)
-        shape = (finder.n_random_starts, node.z.shape[-1] + 1)
-        normal = batch.random.reshape(*batch.random.shape[:-1], *shape)
-        normal = standard_normal(normal)[..., : coordinates.shape[-1] + 1]
-        # The residual weighs as much as all attributes together.
-        pull = math.sqrt(normal.shape[-1])
-        spread = matmul(normal[..., 1:], xp.swapaxes(coordinates, -1, -2))
-        spread = spread + pull * normal[..., :1] * residual[..., None, :]
-        starts = [
-            matvec(node.z[..., head, :], component[..., 0, :]),
-            residual,
-            matvec(coordinates, curvature[..., 0, :]),
-            side,
-        ]
-        start = xp.concatenate([xp.stack(starts, axis=-2), spread], axis=-2)
-        label = mixture_labels(
-            rows,
-            start_responsibilities(start, weight),
-            n_steps=finder.em_steps,
-        )
-        first = weight[..., None, :] * label
-        second = weight[..., None, :] * (1 - label)
-        directions.append(discriminants(rows, first, second, n_model=n_model))
-    return directions + [more(rows, n_model=n_model) for more in finder.proposals]
+        curved = hessian_directions(rows, finder.n_hessian, n_model=n_model)
+        directions.insert(0, curved)
+    return directions
 
 
 def _hinges(

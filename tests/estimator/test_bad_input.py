@@ -261,7 +261,6 @@ BAD_FIELDS = {
         (RssSplits, "min_gain", "[0.0, inf)", [-0.5, np.inf, np.nan, None, True]),
         (CartSplits, "max_samples", "[16, inf) or None", [0, 1.5, 15]),
         (RssSplits, "n_thresholds", "[2, inf)", [1, None, 2.0]),
-        (RssSplits, "em_starts", "", [2, "yes"]),
         (RssSplits, "ridge", "(0.0, inf)", [0.0, -1e-9, np.nan]),
         (RssSplits, "proposals", "tuple", [None, len]),
         (SecretSplits, "gain", "'normal'", ["exact"]),

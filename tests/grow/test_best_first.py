@@ -76,7 +76,7 @@ def test_the_tree_is_the_best_part_of_the_whole(most, table, monkeypatch):
     assert sum(searched) < whole.n_nodes / 2
 
 
-@pytest.mark.parametrize("finder", [CartSplits(), RssSplits(em_starts=False)])
+@pytest.mark.parametrize("finder", [CartSplits(), RssSplits()])
 def test_rows_know_their_leaves_and_models_need_no_routing(finder, table):
     rows, schema = table
     half = np.arange(0, N_ROWS, 2)

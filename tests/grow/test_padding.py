@@ -31,7 +31,7 @@ PADDING = Padding(
     n_columns=5,
     n_discrete=4,
 )
-FINDERS = [RssSplits(n_random_starts=0), SecretSplits(n_starts=2), CartSplits()]
+FINDERS = [RssSplits(), SecretSplits(n_starts=2), CartSplits()]
 FINDERS.append(GuideSplits())
 
 

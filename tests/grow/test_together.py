@@ -11,7 +11,7 @@ from secret_jax.datasets import make_fried
 SMALL = {"max_depth": 3, "min_samples_leaf": 40, "prune": None, "random_state": 0}
 
 # Its loops are written out where nodes go together: fewer compile sooner.
-OBLIQUE = RssSplits(em_starts=False, n_hinge=1, hinge_steps=1)
+OBLIQUE = RssSplits(n_hinge=1, hinge_steps=1)
 
 
 @pytest.mark.parametrize(

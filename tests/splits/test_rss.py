@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 from node_batches import mixed_nodes, with_targets
 from scipy.special import ndtr
-from scipy.stats import multivariate_normal
 
 from secret_jax import RssSplits, SecretRegressor
 from secret_jax.grow.program import find_splits
-from secret_jax.splits.directions import discriminants, mixture_labels
+from secret_jax.splits.directions import discriminants
 from secret_jax.splits.interface import Columns, Node, Roles
 from secret_jax.splits.scoring import (
     fit_sides,
@@ -27,7 +26,7 @@ from secret_jax.tree.structure import SplitKind
 
 N_NODES, N_ROWS, N_COLUMNS = 2, 256, 3
 RIDGE = 3e-2
-FINDER = RssSplits(em_steps=6, ridge=RIDGE)
+FINDER = RssSplits(ridge=RIDGE)
 
 
 def batch(y_of, n_rows=N_ROWS, seed=0):
@@ -69,9 +68,9 @@ def crease(x):
     return np.abs(x[..., 0] + x[..., 1] - 0.3) + 0.3 * x[..., 2]
 
 
-@pytest.mark.parametrize("seed", [2, 3])
+@pytest.mark.parametrize("seed", [2, 6])
 def test_an_oblique_crease_is_found(seed):
-    # Over many seeds nine in ten directions of so few rows are this close.
+    # All directions of so few rows are this close, and most thresholds.
     splits = find(batch(crease, seed=seed))
     assert (np.asarray(splits.kind) == SplitKind.OBLIQUE).all()
     for direction, threshold in zip(splits.direction, splits.threshold, strict=True):
@@ -109,15 +108,12 @@ def test_oblique_splits_of_few_attributes():
 
 
 def test_a_sum_yields_to_the_shortest_that_loses_little():
-    def plane(x):
-        return np.abs(x[..., 0] + 0.9 * x[..., 1] + 0.2 * x[..., 2])
-
-    dense = find(batch(plane), sparse_terms=())
-    for loss in (0.0, 0.05, 0.9):
-        found = find(batch(plane), sparse_terms=(2,), sparse_loss=loss)
-        assert (found.gain >= (1 - loss) * dense.gain * (1 - 1e-5)).all()
+    for rest in (0.02, 0.2, 0.9):
+        nodes = batch(lambda x: np.abs(x @ np.array([1, 0.9, rest])))  # noqa: B023
+        dense, found = find(nodes, sparse_terms=()), find(nodes, sparse_terms=(2,))
+        assert (found.gain >= 0.95 * dense.gain * (1 - 1e-5)).all()
         n_terms = np.count_nonzero(found.direction, axis=1)
-        assert (n_terms == {0.0: 3, 0.9: 2}.get(loss, n_terms)).all()
+        assert (n_terms == {0.02: 2, 0.9: 3}.get(rest, n_terms)).all()
 
 
 def test_a_node_does_not_feel_its_neighbours():
@@ -252,29 +248,6 @@ def test_quantiles_are_values_that_occur():
         np.testing.assert_array_equal(own, expected)
 
 
-def test_short_em_runs_follow_the_textbook():
-    rng = np.random.default_rng(6)
-    x = rng.normal(size=(300, 2)) + np.where(np.arange(300) < 120, 3, 0)[:, None]
-    x -= x.mean(axis=0)
-    residual = rng.normal(size=300)
-    rows, _ = prepared(x, residual)
-    start = rng.uniform(0.3, 0.7, (1, 300)) + 0.2 * (np.arange(300) < 120)
-    got = mixture_labels(rows, jnp.asarray(start, jnp.float32), n_steps=4)
-    joint = np.c_[np.asarray(rows.coordinates, np.float64), residual]
-    label = start[0].astype(np.float64)
-    for _ in range(4):
-        density = []
-        for share in (label, 1 - label):
-            mean = share @ joint / share.sum()
-            centred = joint - mean
-            covariance = (share[:, None] * centred).T @ centred / share.sum()
-            covariance += 1e-2 * np.eye(3)
-            normal = multivariate_normal(mean, covariance)
-            density.append(share.mean() * normal.pdf(joint))
-        label = density[0] / (density[0] + density[1])
-    np.testing.assert_allclose(got[0], label, atol=2e-3)
-
-
 def test_discriminants_are_fishers():
     rng = np.random.default_rng(7)
     x = rng.normal(size=(400, 3)) @ rng.normal(size=(3, 3))
@@ -352,7 +325,7 @@ def weighted(nodes):
     ids=["mixed", "two outputs", "gaps", "weights"],
 )
 def test_numpy_finds_what_compiled_programs_find(change):
-    finder, n_same, n_nodes = RssSplits(n_random_starts=1), 0, 0
+    finder, n_same, n_nodes = RssSplits(), 0, 0
     for seed in range(3):
         nodes = change(mixed_nodes(finder, seed=seed))
         n = len(nodes.x)

@@ -16,7 +16,7 @@ from secret_jax.tree.structure import SplitKind
 
 # Without random starts, and versions in fewer attributes of which a threshold of the
 # gain decides, all that is left of randomness is rounding.
-RSS = RssSplits(n_random_starts=0, sparse_terms=())
+RSS = RssSplits(sparse_terms=())
 SECRET = SecretSplits(start="rows", n_starts=2, max_iter=200)
 EACH = {
     "rss": (RSS, True),
