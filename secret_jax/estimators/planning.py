@@ -65,7 +65,6 @@ def plan_of(estimator: NestedParameters, seed: int, caller: str = "") -> Plan:
     unchanged = (
         *("oblique", "max_leaf_nodes", "max_depth", "max_features"),
         *("min_samples_split", "min_samples_leaf"),
-        *("equation_tolerance", "pruning_tolerance"),
     )
     is_random = splits.is_random or parameters["max_features"] is not None
     return Plan(
@@ -76,5 +75,7 @@ def plan_of(estimator: NestedParameters, seed: int, caller: str = "") -> Plan:
         distill=distill,
         columns=columns,
         seed=seed if is_random else 0,
+        equation_tolerance=float(parameters["equation_tolerance"]),
+        pruning_tolerance=float(parameters["pruning_tolerance"]),
         **{name: parameters[name] for name in unchanged},
     )

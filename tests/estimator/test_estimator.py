@@ -73,7 +73,7 @@ def test_fit_changes_no_parameter():
 def test_the_setting_of_the_paper():
     model = SecretRegressor.paper(oblique=False, leaf="constant", random_state=3)
     expected = {
-        "splits": SecretSplits(start="rows", n_starts=1),
+        "splits": SecretSplits(start="rows", n_starts=1, max_samples=None),
         "splits__gain": "normal",
         "splits__n_starts": 1,
         "oblique": False,
