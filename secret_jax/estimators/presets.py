@@ -161,8 +161,8 @@ class Presets:
         What differs from the paper: the bootstrap that sets tests of discrete
         attributes against those of continuous ones moves their scores instead of
         multiplying them; all numeric columns are regressors.
-        ``splits=GuideSplits(thresholds=0.01)`` tries a sampled share of the thresholds,
-        ``thresholds=1`` the median alone.
+        ``set_params(splits__thresholds=0.01)`` tries a sampled share of the thresholds,
+        ``splits__thresholds=1`` the median alone.
 
         References
         ----------
@@ -233,7 +233,7 @@ class Presets:
         ----------
         **parameters
             Parameters of the estimator that override the preset's;
-            ``splits=RetisSplits(thresholds=0.01)`` tries a sampled share.
+            ``set_params(splits__thresholds=0.01)`` tries a sampled share.
 
         Notes
         -----
