@@ -255,12 +255,12 @@ def test_a_leaf_model_of_ones_own_sees_the_models_of_the_parents():
         (
             lambda base: Models(base[:, :, 0], np.ones(len(base))),
             ValueError,
-            r"shapes \(1, 1\) and \(1,\). Return \(1, 1, 3\)",
+            r"shapes \(\d+, 1\) and \(\d+,\). Return \(\d+, 1, 3\)",
         ),
         (
             lambda base: Models(base, np.ones(base.shape[:2])),
             ValueError,
-            r"and \(1, 1\). Return \(1, 1, 3\), .* and \(1,\)",
+            r"and \(\d+, 1\). Return \(\d+, 1, 3\), .* and \(\d+,\)",
         ),
         (
             lambda base: Models(base + np.nan, np.ones(len(base))),
