@@ -24,7 +24,7 @@ from secret_jax.runtime.values import Value, at_least, real
 
 @dataclass(frozen=True)
 class Columns:
-    """What a compiled program knows of a table: with padding, so that many share it.
+    """Columns of a table for a compiled program, padded so that many tables share it.
 
     Attributes
     ----------
