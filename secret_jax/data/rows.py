@@ -88,14 +88,9 @@ def shuffled(rows: Rows, seed: int) -> Rows:
 
     Identical rows stand apart: any stretch of the rows holds its share of them.
     """
-    return rows.take(shuffled_order(rows, seed))
-
-
-def shuffled_order(rows: Rows, seed: int) -> np.ndarray:
-    """Order of the rows in `shuffled`, shape (n_rows,)."""
     order, hashed, first = _hash_order(rows, seed)
     number = np.diff(np.append(first, rows.n_rows))
-    return order[_spread(hashed[first], number)]
+    return rows.take(order[_spread(hashed[first], number)])
 
 
 class Merged(NamedTuple):
@@ -109,11 +104,14 @@ class Merged(NamedTuple):
         By which they are ordered, rising.
     copies : ndarray of shape (n_rows,), int64
         Number of rows that each one stands for.
+    place : ndarray of shape (n_given,), int64
+        Which of them each given row is.
     """
 
     rows: Rows
     hashed: np.ndarray
     copies: np.ndarray
+    place: np.ndarray
 
     def dealt(self, most: int = PLENTY) -> Rows:
         """Split merged rows into copies spread evenly over the shuffled order.
@@ -139,7 +137,11 @@ def merged(rows: Rows, seed: int, copies: np.ndarray | None = None) -> Merged:
         copies = np.ones(rows.n_rows, np.int64)
     weight = np.add.reduceat(rows.weight[order], first)
     found = rows.take(order[first])._replace(weight=weight)
-    return Merged(found, hashed[first], np.add.reduceat(copies[order], first))
+    place = np.empty(rows.n_rows, np.int64)
+    place[order] = np.repeat(
+        np.arange(len(first)), np.diff(np.append(first, rows.n_rows))
+    )
+    return Merged(found, hashed[first], np.add.reduceat(copies[order], first), place)
 
 
 def _spread(hashed: np.ndarray, number: np.ndarray) -> np.ndarray:

@@ -12,10 +12,16 @@ from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.data.given import ArrayLike, TableLike
-from secret_jax.data.rows import Rows, shuffled_order
+from secret_jax.data.rows import Merged, Rows, merged
 from secret_jax.data.sampling import ROW_ORDER
 from secret_jax.data.schema import TableSchema
-from secret_jax.data.validation import fitted_names, restore_names, validated
+from secret_jax.data.validation import (
+    checked_weight,
+    copies_of,
+    fitted_names,
+    restore_names,
+    validated,
+)
 from secret_jax.ensemble.estimator import EnsembleEstimator, encoded
 from secret_jax.ensemble.growth import grown_with_models, key_of
 from secret_jax.ensemble.model import Ensemble
@@ -91,7 +97,9 @@ class SecretForestRegressor(
         The trees are "boosters" of one tree each.
     oob_prediction_ : ndarray of shape (n_rows,), or (n_rows, n_outputs)
         Mean prediction for every training row of the trees that lack it, or NaN (for
-        rows without weight as well). Only with ``bootstrap``.
+        rows without weight as well). Identical rows are in and out of bags one by one,
+        and so are the copies that a row of integer weight stands for. Only with
+        ``bootstrap``.
     oob_score_ : float
         R² of these predictions, by the rows' weights.
     n_outputs_ : int
@@ -124,7 +132,7 @@ class SecretForestRegressor(
         X : array-like or DataFrame of shape (n_rows, n_features)
         y : array-like of shape (n_rows,) or (n_rows, n_outputs)
         sample_weight : array-like of shape (n_rows,), optional
-            Weights by which rows are drawn.
+            Weights by which rows are drawn; integers are numbers of rows.
 
         Returns
         -------
@@ -157,8 +165,9 @@ class SecretForestRegressor(
         schema, _, targets = self._read(reading, X, y, sample_weight)
         given = encoded(schema, X, targets.values, targets.weight)
         used = np.flatnonzero(targets.weight > 0)
-        order = shuffled_order(given, ROW_ORDER)
-        rows = given.take(order)
+        copies = copies_of(checked_weight(sample_weight, X))[used]
+        distinct = merged(given, ROW_ORDER, copies)
+        rows = distinct.rows
         bags = [self._bag(rows, reading.seed, i) for i in range(int(self.n_estimators))]
         together = max(1, _MOST_PLACES // rows.n_rows)
         stage, trees = Stage("growing a forest", progress), list[Tree]()
@@ -167,13 +176,13 @@ class SecretForestRegressor(
             trees += self._grown(
                 rows, schema, reading.seed, first, bags[first:][:together]
             )
-        outside = out_of_bag(trees, bags, rows) if self.bootstrap else None
+        outside = out_of_bag(trees, bags, distinct) if self.bootstrap else None
         for name in ("oob_prediction_", "oob_score_"):
             vars(self).pop(name, None)
         if outside is not None:
             score = _score(rows.targets, outside, rows.weight)
             value = np.full((len(targets.weight), outside.shape[1]), np.nan)
-            value[used[order]] = outside
+            value[used] = outside[distinct.place]
             self.oob_prediction_ = schema.restore_targets(value)
             self.oob_score_ = score
         size = TreeSize(
@@ -185,12 +194,13 @@ class SecretForestRegressor(
         self._rows = rows
 
     def _bag(self, rows: Rows, seed: int, number: int) -> np.ndarray:
-        """Draw how often each row is in a bag: as many rows as there are."""
+        """Draw how often each row is in a bag of as many as the weights sum to."""
         if not self.bootstrap:
-            return np.ones(rows.n_rows, np.int32)
-        share = rows.weight / rows.weight.sum()
+            return np.ones(rows.n_rows, np.int8)
+        total = rows.weight.sum()
         random = np.random.default_rng([seed, number])
-        return random.multinomial(rows.n_rows, share).astype(np.int32)
+        count = random.multinomial(max(round(total), 1), rows.weight / total)
+        return count.astype(np.min_scalar_type(count.max()))
 
     def _grown(
         self,
@@ -243,15 +253,21 @@ class SecretForestRegressor(
 
 
 def out_of_bag(
-    trees: Sequence[Tree], bags: Sequence[np.ndarray], rows: Rows
+    trees: Sequence[Tree], bags: Sequence[np.ndarray], distinct: Merged
 ) -> np.ndarray:
-    """Mean prediction for every row of the trees whose bags lack it, or NaN."""
-    total, n_trees = np.zeros_like(rows.targets), np.zeros((rows.n_rows, 1))
+    """Mean prediction for every distinct row of the trees whose bags lack it, or NaN.
+
+    A tree counts by the share of a row's copies that its bag is expected to lack.
+    """
+    rows, stays = distinct.rows, 1 - 1 / distinct.copies
+    total, sum_of_shares = np.zeros_like(rows.targets), np.zeros((rows.n_rows, 1))
     for tree, count in zip(trees, bags, strict=True):
-        out = np.flatnonzero(count == 0)
-        total[out] += values(tree, rows.table.take(out))
-        n_trees[out] += 1
-    return np.where(n_trees > 0, total / np.maximum(n_trees, 1), np.nan)
+        share = stays ** count.astype(float)  # of a single row 1 or 0
+        out = np.flatnonzero(share)
+        total[out] += share[out, None] * values(tree, rows.table.take(out))
+        sum_of_shares[out] += share[out, None]
+    with np.errstate(invalid="ignore"):
+        return total / sum_of_shares
 
 
 def _score(targets: np.ndarray, said: np.ndarray, weight: np.ndarray) -> float:

@@ -69,7 +69,9 @@ def test_identical_rows_are_merged_and_nothing_else(rng):
     which = np.repeat(np.arange(200), rng.integers(1, 5, 200))
     copies = whole.take(rng.permutation(which))
     copies = copies._replace(weight=rng.uniform(0.5, 2.0, len(which)))
-    found, _, number = merged(copies, 3)
+    found, _, number, place = merged(copies, 3)
+    np.testing.assert_array_equal(found.take(place).table.x, copies.table.x)
+    np.testing.assert_array_equal(found.take(place).targets, copies.targets)
     assert found.n_rows == 200
     assert number.sum() == len(which)
     assert np.array_equal(found.targets, shuffled(found, 3).targets)

@@ -31,9 +31,9 @@ def fitted():
     """A forest, with its trees and bags in the order of its own rows."""
     drawn = []
 
-    def keep(trees, bags, rows):
-        drawn.append((np.array(bags), rows))
-        return out_of_bag(trees, bags, rows)
+    def keep(trees, bags, distinct):
+        drawn.append((np.array(bags), distinct.rows))
+        return out_of_bag(trees, bags, distinct)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("secret_jax.ensemble.forest.out_of_bag", keep)
@@ -129,6 +129,10 @@ def test_copies_of_rows_are_drawn_one_by_one():
     several = np.tile(np.arange(60), 12)
     copies = SecretForestRegressor(**FEW).fit(X[several], y[several])
     assert np.isfinite(copies.oob_prediction_).mean() > 0.95
+    weight = np.full(60, 12)
+    weighted = SecretForestRegressor(**FEW).fit(X, y, weight)
+    np.testing.assert_allclose(weighted.predict(X), copies.predict(X), atol=1e-6)
+    assert weighted.oob_score_ == pytest.approx(copies.oob_score_, abs=1e-9)
 
 
 def test_an_interruption_leaves_what_the_last_fit_learned(fitted, monkeypatch):
