@@ -107,5 +107,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """What the package is for; completion need not offer how it is made."""
+    """List the public names only, for completion."""
     return [*__all__, "__version__"]

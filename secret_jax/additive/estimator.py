@@ -177,7 +177,7 @@ class SecretAdditiveRegressor(ConformalMixin, RegressorMixin, BaseEstimator):
         return curves + rest, deviation
 
     def contributions(self, X: TableLike) -> np.ndarray:
-        """What each curve adds to the prediction of rows, shape (n_rows, n_curves).
+        """Compute what each curve adds to predictions, shape (n_rows, n_curves).
 
         The columns are those of ``curves_``; the tree adds ``tree_.predict(X)``.
         """

@@ -17,6 +17,7 @@ from secret_jax.models.linear import Constant, LeastSquares, MixtureLeaf
 from secret_jax.prune.cost_complexity import Unpruned
 from secret_jax.prune.hold_out import HoldOut
 from secret_jax.prune.standard_errors import StandardErrors
+from secret_jax.runtime.values import refuse
 from secret_jax.splits.interface import SplitFinder
 from secret_jax.splits.secret import SecretSplits
 
@@ -100,6 +101,9 @@ class Presets:
         'rows'
         """
         models = {"linear": LeastSquares, "constant": Constant, "implied": MixtureLeaf}
+        if leaf not in models:
+            allowed = f"one of {', '.join(map(repr, models))}"
+            refuse("leaf", f"{cls.__name__}.paper", allowed, leaf)
         return cls(
             oblique=oblique,
             splits=SecretSplits(start=start, n_starts=1, max_samples=None),
@@ -161,8 +165,8 @@ class Presets:
         What differs from the paper: the bootstrap that sets tests of discrete
         attributes against those of continuous ones moves their scores instead of
         multiplying them; all numeric columns are regressors.
-        ``splits=GuideSplits(thresholds=0.01)`` tries a sampled share of the thresholds,
-        ``thresholds=1`` the median alone.
+        ``set_params(splits__thresholds=0.01)`` tries a sampled share of the thresholds,
+        ``splits__thresholds=1`` the median alone.
 
         References
         ----------
@@ -233,7 +237,7 @@ class Presets:
         ----------
         **parameters
             Parameters of the estimator that override the preset's;
-            ``splits=RetisSplits(thresholds=0.01)`` tries a sampled share.
+            ``set_params(splits__thresholds=0.01)`` tries a sampled share.
 
         Notes
         -----

@@ -79,11 +79,11 @@ class SecretRegressor(
         whether models see indicators of categories and of missing values.
     splits : str or SplitFinder, default="rss"
         Method of finding splits: "rss", by how much better two linear models fit than
-        one, along attributes, mixtures of two Gaussians, principal Hessian directions
-        and hinges (`RssSplits`); "secret", by the paper's mixture alone
-        (`SecretSplits`); "cart", by the variance of the output (`CartSplits`); "m5", by
-        its standard deviation (`M5Splits`); "guide", by chi-squared tests of residual
-        signs (`GuideSplits`); "support", by t tests of them (`SupportSplits`); "retis",
+        one, along attributes, principal Hessian directions and hinges (`RssSplits`);
+        "secret", by the paper's mixture of two Gaussians (`SecretSplits`); "cart",
+        by the variance of the output (`CartSplits`); "m5", by its standard
+        deviation (`M5Splits`); "guide", by chi-squared tests of residual signs
+        (`GuideSplits`); "support", by t tests of them (`SupportSplits`); "retis",
         by least squares on both sides of every threshold (`RetisSplits`); "phd", along
         principal Hessian directions (`PhdSplits`). Their fields also say how many rows
         a search sees, and what a split must gain.

@@ -57,7 +57,7 @@ _NOTHING: Mapping[str, np.ndarray] = MappingProxyType({})
 
 
 class Found(NamedTuple):
-    """What a search found; arrays with a leading axis of nodes.
+    """Results of a search; arrays with a leading axis of nodes.
 
     Attributes
     ----------
@@ -94,7 +94,7 @@ class Sample(NamedTuple):
 
 
 def of_one_kind(columns: Columns, level: Level, sample: Sample) -> Columns:
-    """What nodes of one kind share: at once all take as long as an oblique one."""
+    """Columns as the nodes of one batch see them: all oblique, or none."""
     oblique = columns.oblique and bool(level.oblique[sample.index[0]])
     return replace(columns, oblique=oblique)
 
@@ -393,7 +393,7 @@ class Search:
         return of_one_kind(columns, level, sample)
 
     def _roles(self, n_padded: int) -> Roles:
-        """Of every node: programs take them apart."""
+        """Repeat the table's roles for every node, as programs map over them."""
         return jax.tree.map(
             lambda a: np.broadcast_to(a, (n_padded, *a.shape)), self._padding.roles
         )

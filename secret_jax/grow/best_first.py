@@ -20,7 +20,7 @@ _UNKNOWN = -1
 
 
 class BestFirst:
-    """What best-first growth comes to, by what is known so far.
+    """Best-first growth, replayed on the splits known so far.
 
     Parameters
     ----------

@@ -133,7 +133,7 @@ class Padding:
         )
 
     def narrower(self, found: Split, n_regressors: int) -> Split:
-        """What was found on the padded columns, as splits of the table.
+        """Convert splits of padded columns to splits of the table.
 
         Parameters
         ----------

@@ -42,7 +42,7 @@ _HEADER = ("column", "split on", "at the root", "in the tree", "where")
 
 
 class SplitColumns(NamedTuple):
-    """What a tree splits on.
+    """Splits of one tree by column.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ class SplitColumns(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Stability:
-    """What the trees of resamples have in common with a tree, and among each other.
+    """Agreement of trees of resamples with a tree, and with each other.
 
     Attributes
     ----------

@@ -13,7 +13,7 @@ from secret_jax.data.sharded import ShardedRows
 from secret_jax.data.source import AddingSource, EncodedRows, RowSource
 from secret_jax.losses.numbers import SquaredError
 from secret_jax.models.errors import squared_errors
-from secret_jax.models.interface import LeafModel, Levels, Models
+from secret_jax.models.interface import LeafModel, Levels, Models, fitted_models
 from secret_jax.models.row_groups import RowGroups, groups_of_levels
 from secret_jax.models.sharded import sharded_statistics
 from secret_jax.models.statistics import (
@@ -234,7 +234,7 @@ def _with_new_leaves(
     degrees = np.zeros(forest.n_nodes)
     coefficient[fitted.node], degrees[fitted.node], _ = fitted.models
     above = coefficient[forest.parent[new]] * (forest.parent[new] >= 0)[:, None, None]
-    models = leaf.fit(statistics.take(new), above)
+    models = fitted_models(leaf, statistics.take(new), above)
     coefficient[new], degrees[new], corrects_parent = models
     return statistics, Models(coefficient, degrees, corrects_parent)
 

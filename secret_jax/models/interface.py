@@ -31,9 +31,11 @@ class Models(NamedTuple):
     coefficient : ndarray of shape (n_nodes, n_outputs, 1 + n_regressors), float64
         Intercept and slopes, in standardised units.
     degrees : ndarray of shape (n_nodes,), float64
-        Effective degrees of freedom that each of them spent on an output,
+        Effective degrees of freedom that each of them spent on an output.
     corrects_parent : bool, default=True
-        on a correction of the parent's model. False: on all of the model.
+        Whether they were spent on a correction of the parent's model, whose own then
+        count as well, as far as the correction left it in place. False: on the whole
+        model, whatever the parent's is.
     """
 
     coefficient: np.ndarray
@@ -115,8 +117,43 @@ class LeafModel(Value, ABC):
         for level in range(tree.depth.max() + 1):
             node = np.flatnonzero(tree.depth == level)
             parent = coefficient[tree.parent[node]] if level else coefficient[node]
-            models = self.fit(statistics.take(node), parent)
+            models = fitted_models(self, statistics.take(node), parent)
             coefficient[node], degrees[node], corrects = models
             done += len(node)
             stage.at(done, n_nodes)
         return Models(coefficient, degrees, corrects)
+
+
+def fitted_models(
+    leaf: LeafModel,
+    statistics: NodeStatistics,
+    parent: Float[np.ndarray, "n_nodes n_outputs _"],
+) -> Models:
+    """Fit models of several nodes, and refuse what are none; see `LeafModel.fit`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the leaf model gives something else, other shapes, or no numbers.
+    """
+    models, name = leaf.fit(statistics, parent), f"{type(leaf).__name__}.fit"
+    if not isinstance(models, Models):
+        raise TypeError(
+            f"{name} returned {type(models).__name__}. Return Models(coefficient, "
+            "degrees) of secret_jax.interfaces."
+        )
+    given = np.shape(models.coefficient), np.shape(models.degrees)
+    if given != (parent.shape, parent.shape[:1]):
+        raise ValueError(
+            f"{name} returned coefficients and degrees of shapes {given[0]} and "
+            f"{given[1]}. Return {parent.shape}, that of the parents' models, and "
+            f"{parent.shape[:1]}."
+        )
+    occupied = statistics.weight > 0
+    for part in (models.coefficient, models.degrees):
+        if not np.isfinite(part[occupied]).all():
+            raise ValueError(
+                f"{name} returned NaN or infinity for a node with rows. A regressor "
+                "need not vary in a node: do not divide by its variance then."
+            )
+    return models

@@ -41,7 +41,7 @@ class Candidates(NamedTuple):
     attribute: AnyArray  # (..., n)
 
     def take(self, index: AnyArray) -> Candidates:
-        """Those at places of shape (..., k), or one of each node, of shape (...)."""
+        """Take candidates at places of shape (..., k), or (...): one of each node."""
         n_axes = self.gain.ndim - 1
         return Candidates(*(taken(array, index, n_axes) for array in self))
 

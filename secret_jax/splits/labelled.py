@@ -125,7 +125,7 @@ class _Classes(NamedTuple):
 
 
 class _ColumnMoments(NamedTuple):
-    """Of columns in each class; values are counted from the first row's, the shift."""
+    """Moments of columns in each class, of values less the first row's (the shift)."""
 
     shift: jax.Array  # (n_columns,)
     mass: jax.Array  # (2,)
@@ -134,7 +134,7 @@ class _ColumnMoments(NamedTuple):
 
     @property
     def fraction(self) -> jax.Array:
-        """Of the weight in each class, (2,)."""
+        """Share of each class in the weight, shape (2,)."""
         return safe_divide(self.mass, jnp.sum(self.mass))
 
     @property
@@ -144,7 +144,7 @@ class _ColumnMoments(NamedTuple):
 
     @property
     def deviation(self) -> jax.Array:
-        """Of the columns in the node."""
+        """Standard deviations of the columns in the node."""
         squares = self.variance + (self.mean - self.center) ** 2
         return jnp.sqrt(jnp.sum(self.fraction[:, None] * squares, axis=0))
 

@@ -7,7 +7,7 @@ of JAX; `secret_jax.splits.rss` holds the options.
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -54,8 +54,8 @@ from secret_jax.splits.scoring import (
 )
 from secret_jax.tree.structure import SplitKind
 
-if TYPE_CHECKING:
-    from secret_jax.splits.rss import RssSplits
+# An `RssSplits`, whose module imports this one.
+Options = Any
 
 # Below this deviation, in units of the whole table, an attribute is constant.
 CONSTANT = 1e-6
@@ -85,7 +85,7 @@ class _Prepared(NamedTuple):
     n_model: int
 
 
-def best_split(finder: RssSplits, batch: Node) -> Split:
+def best_split(finder: Options, batch: Node) -> Split:
     """Find the best split of one node, or of each of many; see `RssSplits`."""
     xp = namespace(batch.x)
     columns = batch.columns
@@ -152,7 +152,7 @@ def best_split(finder: RssSplits, batch: Node) -> Split:
 
 
 def _prepared(
-    z: AnyArray, residual: AnyArray, batch: Node, finder: RssSplits
+    z: AnyArray, residual: AnyArray, batch: Node, finder: Options
 ) -> _Prepared:
     xp = namespace(z)
     n_model = min(batch.columns.n_regressors, finder.most_regressors)
@@ -183,7 +183,7 @@ def _prepared(
 def _scored(
     projection: AnyArray,
     node: _Prepared,
-    finder: RssSplits,
+    finder: Options,
     weight: AnyArray | None = None,
     along: AnyArray | None = None,
 ) -> tuple[AnyArray, AnyArray]:
@@ -207,7 +207,7 @@ def _scored(
     return xp.max(gain, axis=-1), taken(cuts, best, best.ndim)
 
 
-def _axis_candidates(node: _Prepared, finder: RssSplits) -> Candidates:
+def _axis_candidates(node: _Prepared, finder: Options) -> Candidates:
     """Every attribute at its best threshold, by approximate gain."""
     axis = node.axis
     assert axis is not None
@@ -215,7 +215,7 @@ def _axis_candidates(node: _Prepared, finder: RssSplits) -> Candidates:
     return axis.candidates(gain, cuts)
 
 
-def _oblique(coordinates: AnyArray, node: _Prepared, finder: RssSplits) -> Candidates:
+def _oblique(coordinates: AnyArray, node: _Prepared, finder: Options) -> Candidates:
     """Splits along directions given in the coordinates, by approximate gain."""
     direction = matmul(coordinates, node.back) * node.allowed[..., None, :]
     if finder.max_split_features:
@@ -224,7 +224,7 @@ def _oblique(coordinates: AnyArray, node: _Prepared, finder: RssSplits) -> Candi
     return _along(oriented(direction), node, finder)
 
 
-def _along(direction: AnyArray, node: _Prepared, finder: RssSplits) -> Candidates:
+def _along(direction: AnyArray, node: _Prepared, finder: Options) -> Candidates:
     """Splits along directions in the standardised columns, by approximate gain."""
     xp = namespace(direction)
     projection = matmul(direction, xp.swapaxes(node.z, -1, -2))
@@ -240,7 +240,7 @@ def _along(direction: AnyArray, node: _Prepared, finder: RssSplits) -> Candidate
 
 
 def _finalists(
-    candidates: Candidates, node: _Prepared, finder: RssSplits
+    candidates: Candidates, node: _Prepared, finder: Options
 ) -> tuple[Candidates, SideModels]:
     """The most promising candidates, with their exact gains and their models."""
     xp = namespace(candidates.gain)
@@ -263,7 +263,7 @@ def _best(candidates: Candidates) -> Candidates:
     return candidates.take(xp.argmax(candidates.gain, axis=-1))
 
 
-def _shortest(best: Candidates, node: _Prepared, finder: RssSplits) -> Candidates:
+def _shortest(best: Candidates, node: _Prepared, finder: Options) -> Candidates:
     """The best split, or the shortest version of it that is nearly as good."""
     xp = namespace(best.gain)
     n_columns = node.z.shape[-1]
@@ -287,7 +287,7 @@ def _shortest(best: Candidates, node: _Prepared, finder: RssSplits) -> Candidate
     return _where(good.any(axis=-1), found, best)
 
 
-def _proposals(node: _Prepared, finder: RssSplits) -> list[AnyArray]:
+def _proposals(node: _Prepared, finder: Options) -> list[AnyArray]:
     """Principal Hessian directions and what else is proposed, in the coordinates."""
     rows, n_model = node.rows, node.n_model
     directions = [more(rows, n_model=n_model) for more in finder.proposals]
@@ -298,7 +298,7 @@ def _proposals(node: _Prepared, finder: RssSplits) -> list[AnyArray]:
 
 
 def _hinges(
-    finalists: tuple[Candidates, SideModels], node: _Prepared, finder: RssSplits
+    finalists: tuple[Candidates, SideModels], node: _Prepared, finder: Options
 ) -> Candidates:
     """Hinge steps from the best candidates, each kept only if the score improves.
 

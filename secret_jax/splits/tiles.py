@@ -92,7 +92,7 @@ def sum_of(function: Callable[..., Any], n_tiles: Int[Array, ""], *arrays: Any) 
 
 
 def each_of(function: Callable[..., Any], n_tiles: Int[Array, ""], *arrays: Any) -> Any:
-    """What a function makes of every tile, with an axis of tiles; zero after the last.
+    """Apply a function to every tile; results have an axis of tiles, zero at its end.
 
     Parameters
     ----------

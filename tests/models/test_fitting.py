@@ -9,7 +9,7 @@ import pytest
 from configurations import STRUCTURE_FIELDS
 from handmade import CHAIN, tree_on_numbers
 
-from secret_jax import Constant, LeastSquares, Ridge
+from secret_jax import Constant, LeastSquares, Ridge, SecretRegressor
 from secret_jax.data.rows import Rows, Table, join
 from secret_jax.data.source import EncodedRows
 from secret_jax.interfaces import LeafModel, Models
@@ -246,3 +246,35 @@ def test_a_leaf_model_of_ones_own_sees_the_models_of_the_parents():
     for level, (weight, base) in enumerate(seen):
         assert len(weight) == len(base)
         assert (base[:, :, 0] == level).all()
+
+
+@pytest.mark.parametrize(
+    ("returned", "error", "message"),
+    [
+        (lambda base: base, TypeError, "Wrong.fit returned ndarray. Return Models"),
+        (
+            lambda base: Models(base[:, :, 0], np.ones(len(base))),
+            ValueError,
+            r"shapes \(\d+, 1\) and \(\d+,\). Return \(\d+, 1, 3\)",
+        ),
+        (
+            lambda base: Models(base, np.ones(base.shape[:2])),
+            ValueError,
+            r"and \(\d+, 1\). Return \(\d+, 1, 3\), .* and \(\d+,\)",
+        ),
+        (
+            lambda base: Models(base + np.nan, np.ones(len(base))),
+            ValueError,
+            "Wrong.fit returned NaN or infinity",
+        ),
+    ],
+)
+def test_what_is_no_model_is_refused_by_name(returned, error, message, rng):
+    class Wrong(LeafModel):
+        def fit(self, statistics, parent):
+            return returned(parent)
+
+    model = SecretRegressor(leaf=Wrong(), max_depth=0)
+    X = rng.normal(size=(100, 2))
+    with pytest.raises(error, match=message):
+        model.fit(X, X[:, 0] ** 2)

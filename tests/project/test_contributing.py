@@ -11,9 +11,11 @@ from pathlib import Path
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 from sklearn.base import clone
 
 from secret_jax import RssSplits, SecretRegressor
+from secret_jax.tree.degrees import model_degrees
 
 ROOT = Path(__file__).parents[2]
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
@@ -81,6 +83,24 @@ def test_a_leaf_model_is_fitted_in_every_leaf(rng):
         errors = [np.sum((y[inside] - fit) ** 2) for fit in fits]
         expected = fits[int(np.argmin(errors))]
         np.testing.assert_allclose(model.predict(X[inside]), expected, atol=2e-4)
+    assert model_degrees(model.tree_).max() == 2.0  # nothing of the parents' models
+
+
+def test_a_loss_is_minimised(rng):
+    robust = example("A loss")["robust"]
+    X = rng.normal(size=(500, 2))
+    y = X @ [1.0, -2.0] + rng.standard_t(2, size=500)
+    model = clone(robust).set_params(leaf="linear", max_depth=0, equation_tolerance=0.0)
+    model.set_params(leaf__clip_margin=None).fit(X, y)
+
+    def cost(coefficient):
+        error = (y - coefficient[0] - X @ coefficient[1:]) / (0.3 * y.std())
+        return np.log(np.cosh(error)).sum()
+
+    best = minimize(cost, np.zeros(3)).x
+    np.testing.assert_allclose(model.predict(X), best[0] + X @ best[1:], atol=0.01)
+    assert "def predict" in model.export_code()
+    assert clone(robust).fit(X, np.abs(X[:, 0]) + 0.1 * y).n_leaves_ > 1
 
 
 def test_a_pruning_rule_chooses_the_subtree(rng):

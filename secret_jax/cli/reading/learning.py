@@ -43,7 +43,7 @@ _ID = re.compile(
 
 
 class _Candidates(NamedTuple):
-    """What a column may be, before the others are asked."""
+    """Kinds of a column that its cells allow."""
 
     cells: Cells | None  # None: read as it is
     formats: tuple[ColumnFormat, ...]

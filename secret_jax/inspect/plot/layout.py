@@ -229,7 +229,7 @@ def _equation(
 
 
 def _joined(words: list[str], most: int = _LEAF_CHARACTERS) -> list[str]:
-    """What is told one after the other, in lines."""
+    """Join words to lines of limited length."""
     lines = words[:1]
     for word in words[1:]:
         if len(lines[-1]) + 2 + len(word) <= most:

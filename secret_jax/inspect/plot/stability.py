@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,19 +18,17 @@ from secret_jax.inspect.plot.style import (
     open_frame,
 )
 
-if TYPE_CHECKING:
-    from secret_jax.inspect.stability import Stability
-
 _BINS = 24
 _DIGITS = 6  # of thresholds; what is beyond is the rounding of float32
 _WIDTH, _ROW_HEIGHT, _LEAST_HEIGHT = 7.5, 0.28, 1.6
 
 
-def plot_stability(stability: Stability, *, max_columns: int | None = 6) -> Picture:
+def plot_stability(stability: Any, *, max_columns: int | None = 6) -> Picture:
     """Draw how often columns are split on, and where.
 
     Parameters
     ----------
+    stability : secret_jax.inspect.stability.Stability
     max_columns : int or None
         Most columns of numbers whose thresholds are drawn; None: all.
 

@@ -163,7 +163,7 @@ def plot_tree(
 
 
 def _title_lines(view: TreeView, depth: int | None, width: float) -> list[str]:
-    """What the tree is, in as many lines as it is wide."""
+    """Wrap the title of a tree to its width."""
     tree = view.tree
     soft = "soft splits, " if tree.is_soft else ""
     leaves = counted_leaves(tree.n_leaves)
