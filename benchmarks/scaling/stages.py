@@ -81,9 +81,9 @@ STAGES = (
     _stage(
         "read and validate",
         _ESTIMATOR,
-        *("validated_targets", "validated_weight", "names_of"),
+        *("validated_targets", "names_of"),
     ),
-    _stage("read and validate", _BASE, "validated"),
+    _stage("read and validate", _BASE, "validated", "checked_weight"),
     _stage("read and validate", _PREPARE, "read_rows"),
     _stage("encode", _PREPARE, "encode"),
     _stage("encode", _SOURCE, "encoded"),

@@ -48,13 +48,23 @@ def fit(arguments: argparse.Namespace) -> None:
 
     from secret_jax.cli.evaluation import evaluate
     from secret_jax.cli.training_table import training_table
+    from secret_jax.estimators.parameters import value_of
     from secret_jax.inspect.words import cuts_a_list
+    from secret_jax.losses.numbers import SquaredError
 
     X, y, reading, classes = training_table(arguments)
     if classes:
         n_classes = len(set(y))
         say(f"  {y.name}: {n_classes} classes, so the tree is a classifier")
     model = chosen_model(arguments, classes, reading.labels)
+    # Probabilities say how sure they are, and other losses predict no means.
+    has_intervals = not classes and isinstance(
+        value_of("loss", model.loss), SquaredError
+    )
+    if arguments.calibrate and not has_intervals:
+        raise CommandError(
+            f"--calibrate needs --loss squared, and the loss is {model.loss!r}"
+        )
     aside, X, y = _set_aside(X, y, arguments)
     with flags_for_parameters():
         evaluation = evaluate(model, X, y, arguments.test_fraction, arguments.seed)
@@ -65,18 +75,19 @@ def fit(arguments: argparse.Namespace) -> None:
     fitted.set_params(verbose=0)
     if aside is None and not arguments.refit_all:
         aside = evaluation.held_out
-    if aside is not None and not classes:  # probabilities say how sure they are
+    if aside is not None and has_intervals:
         fitted.conformalize(*aside)
         say(f"intervals are calibrated on {len(aside[1])} rows")
     fitted.reading_ = reading.to_json()
+    if arguments.out is not None:
+        fitted.save(arguments.out)  # before printing, which may end in a closed pipe
     result = _result_text(evaluation, arguments.refit_all)
-    print(result)
+    print(result, flush=True)
     if arguments.report is not None:
         _write_report(Path(arguments.report), arguments, evaluation)
         written = ", ".join(sorted(os.listdir(arguments.report)))
         say(f"wrote {written} to {arguments.report}")
     if arguments.out is not None:
-        fitted.save(arguments.out)
         say(f"wrote {arguments.out}; use it: {PROGRAM} predict {arguments.out} FILE")
     if cuts_a_list(result):
         path = arguments.out or "MODEL"

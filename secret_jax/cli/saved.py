@@ -54,8 +54,8 @@ def predict(arguments: argparse.Namespace) -> None:
         return
     if arguments.interval is not None and not hasattr(model, "conformity_scores_"):
         raise CommandError(
-            "--interval needs a model that knows how far off it may be: fit it with "
-            "--calibrate 0.2, or without --refit-all"
+            "--interval needs a model that knows how far off it may be: fit it to "
+            "numbers with --loss squared, and --calibrate 0.2 or without --refit-all"
         )
     table, X, _ = _read_rows(model, arguments, arguments.keep)
     with flags_for_parameters(), table.placing():

@@ -54,14 +54,15 @@ def fit_streamed(arguments: argparse.Namespace, model: Any) -> None:
         )
     seconds = perf_counter() - begun
     model.set_params(verbose=0)
-    print(model.export_text().rstrip("\n"))
+    if arguments.out is not None:
+        model.save(arguments.out)  # before printing, which may end in a closed pipe
+    print(model.export_text().rstrip("\n"), flush=True)
     if share:
         print(f"\n{_error_table(model, test)}")
     say(f"fitted in {seconds:.1f} s")
     if arguments.out is None:
         say("nothing was saved; --out MODEL keeps the tree")
         return
-    model.save(arguments.out)
     say(
         f"wrote {arguments.out}; use it: {PROGRAM} predict {arguments.out} DIR "
         "--stream --out FILE"

@@ -34,7 +34,7 @@ from secret_jax.refine.distillation import Distillation
 from secret_jax.refine.interface import Refinement
 from secret_jax.refine.soft.choose import SoftGates
 from secret_jax.refine.tao import Tao
-from secret_jax.runtime.values import Value, at_least, real
+from secret_jax.runtime.values import Value, at_least, constraints_of, real
 from secret_jax.splits.classes import ClassSplits
 from secret_jax.splits.interface import SplitFinder
 from secret_jax.splits.rss import RssSplits
@@ -143,6 +143,11 @@ class TableParameters:
         "device": [str, None],
         "verbose": [at_least(0), "boolean"],
     }
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Add the constraints of the bases, for which scikit-learn does not look."""
+        super().__init_subclass__(**options)
+        cls._parameter_constraints = constraints_of(cls)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -17,6 +17,7 @@ from secret_jax.models.linear import Constant, LeastSquares, MixtureLeaf
 from secret_jax.prune.cost_complexity import Unpruned
 from secret_jax.prune.hold_out import HoldOut
 from secret_jax.prune.standard_errors import StandardErrors
+from secret_jax.runtime.values import refuse
 from secret_jax.splits.interface import SplitFinder
 from secret_jax.splits.secret import SecretSplits
 
@@ -100,6 +101,9 @@ class Presets:
         'rows'
         """
         models = {"linear": LeastSquares, "constant": Constant, "implied": MixtureLeaf}
+        if leaf not in models:
+            allowed = f"one of {', '.join(map(repr, models))}"
+            refuse("leaf", f"{cls.__name__}.paper", allowed, leaf)
         return cls(
             oblique=oblique,
             splits=SecretSplits(start=start, n_starts=1, max_samples=None),

@@ -32,7 +32,7 @@ def cart(criterion, **parameters):
         clip_margin=None,
         impurity="gini" if criterion == "gini" else "entropy",
     )
-    splits = CartSplits(criterion=criterion)
+    splits = CartSplits(criterion=criterion, max_samples=None)
     defaults = {"splits": splits, "leaf": leaf, "min_samples_leaf": LEAST}
     return SecretClassifier.cart(**defaults | parameters)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
 import re
@@ -506,6 +507,38 @@ def test_a_quiet_fit_says_results_warnings_and_errors_only(run, table, tmp_path)
     result = run("fit", missing, *arguments, "--quiet")
     assert result[2].count("\n") == 1
     assert_fails(result, "there is no file")
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_model_is_saved_where_nobody_reads_the_output(
+    table, tmp_path, monkeypatch, stream
+):
+    class Closed(io.StringIO):
+        def write(self, text: str) -> int:
+            raise BrokenPipeError(text)
+
+    path, rows = tmp_path / "closed.model", table
+    if stream:
+        rows = tmp_path / "rows.parquet"
+        make_table().to_parquet(rows)
+    arguments = ["fit", str(rows), "cost", *QUICK, "--max-depth", "1", "--quiet"]
+    arguments += ["--out", str(path), *["--stream"] * stream]
+    parsed = build_parser("fit").parse_args(arguments)
+    monkeypatch.setattr(sys, "stdout", Closed())
+    with pytest.raises(BrokenPipeError):
+        parsed.run(parsed)
+    assert SecretRegressor.load(path).n_leaves_ == 2
+
+
+@pytest.mark.parametrize("loss", ["absolute", "huber"])
+def test_losses_without_intervals_are_fitted_and_saved(run, table, tmp_path, loss):
+    path = tmp_path / "loss.model"
+    arguments = ("fit", table, "cost", *QUICK, "--loss", loss, "--max-depth", "1")
+    code, _, err = run(*arguments, "--out", path)
+    assert code == 0
+    assert "calibrated" not in err
+    assert_fails(run("predict", path, table, "--interval", 0.9), "--loss squared")
+    assert_fails(run(*arguments, "--calibrate", 0.2), "--calibrate needs --loss")
 
 
 def test_progress_in_a_pipe_is_a_line_for_a_stage(run, table):

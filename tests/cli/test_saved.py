@@ -164,7 +164,7 @@ def test_rows_for_intervals_are_held_out_or_set_aside(run, table, tmp_path):
     assert len(SecretRegressor.load(path).conformity_scores_) == 60
     code, _, err = run(*few, "--refit-all")
     assert "calibrated" not in err
-    message = "fit it with --calibrate 0.2, or without --refit-all"
+    message = "--calibrate 0.2 or without --refit-all"
     assert_fails(run("predict", path, table, "--interval", 0.9), message)
     code, _, err = run(*few, "--refit-all", "--calibrate", 0.1)
     assert "intervals are calibrated on 30 rows" in err

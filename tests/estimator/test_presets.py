@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from configurations import refusal
 
 from secret_jax import LeastSquares, SecretRegressor, StandardErrors
 from secret_jax.learners.guide import GuideSplits
@@ -50,3 +51,8 @@ def test_keywords_override_and_the_tree_is_learned(preset, splits, shop):
     line = SecretRegressor(leaf=LeastSquares(indicators=False), max_leaf_nodes=1)
     line.fit(X[:350], y[:350])
     assert np.mean(rest**2) < 0.35 * np.mean((y[350:] - line.predict(X[350:])) ** 2)
+
+
+def test_an_unknown_leaf_of_the_paper_is_refused_by_name():
+    with refusal("'leaf'", "SecretRegressor.paper", "'linear', 'constant'", "'ridge'"):
+        SecretRegressor.paper(leaf="ridge")

@@ -21,7 +21,6 @@ PICTURES = {
 }
 # A test runs notebooks on less than a reader does.
 SMALLER = {
-    "N_ROWS = 1600 ": "N_ROWS = 900 ",
     "SIZES = [2000, 8000, 32_000, 128_000]": "SIZES = [1000, 4000]",
 }
 

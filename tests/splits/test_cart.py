@@ -14,7 +14,10 @@ from secret_jax.tree.structure import SplitKind
 
 def cart(criterion="variance", **parameters):
     """The tree that scikit-learn grows: nothing sampled, pruned, clipped or priced."""
-    defaults = {"splits": CartSplits(criterion=criterion), "min_samples_leaf": 5}
+    defaults = {
+        "splits": CartSplits(criterion=criterion, max_samples=None),
+        "min_samples_leaf": 5,
+    }
     return SecretRegressor.cart(**defaults | parameters)
 
 

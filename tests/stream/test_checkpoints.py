@@ -97,7 +97,7 @@ def test_an_interrupted_fit_goes_on(rows, whole, tmp_path, monkeypatch, n_reads,
 _KILLED = """
 import os, pickle, signal, sys
 import numpy as np
-from secret_jax import SecretRegressor
+from secret_jax import RssSplits, SecretRegressor
 from secret_jax.runtime.parallel import ROW_BLOCK
 from secret_jax.stream import chunks
 

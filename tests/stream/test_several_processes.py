@@ -132,8 +132,8 @@ def launch(folder: Path, out: Path, n_processes: int) -> None:
         "no",
         "--max-leaf-nodes",
         "8",
-        "--splits",
-        "RssSplits(max_samples=64)",
+        "--max-samples",
+        "64",
     ]
     command = [sys.executable, "-m", "benchmarks.scaling.launch", str(folder)]
     command += ["--out", str(out), "--processes", str(n_processes), "--out-of-all"]
