@@ -107,7 +107,8 @@ class TreeSum:
         leaf = descend(forest, table, root, max(tree.max_depth for tree in some))
         if n_trees > 1:
             table = table.take(np.repeat(np.arange(n_rows), n_trees))
-        value = values_at(forest, table, leaf.ravel()).reshape(n_rows, n_trees, -1)
+        value = values_at(forest, table, leaf.ravel())
+        value = value.reshape(n_rows, n_trees, value.shape[1])
         return np.einsum("t,nto->no", self.steps[first:last], value)
 
 
