@@ -12,7 +12,6 @@ from secret_jax.inspect.arguments import MOST_CATEGORIES
 from secret_jax.inspect.equations import (
     CategorySplit,
     LinearSplit,
-    Side,
     model_in_original_units,
     split_in_original_units,
 )
@@ -24,6 +23,7 @@ from secret_jax.inspect.rounding import (
     rounded_split,
 )
 from secret_jax.tree.structure import SplitKind, Tree
+from secret_jax.tree.totals import Side, way_to
 
 _MOVING = 5  # columns that are named where equations have no room
 _TERMS_OF_PATH = 4  # of each condition on the way to a node
@@ -246,12 +246,7 @@ def path_sentence(tree: Tree, node: int, precision: int | None = None) -> str:
     ``"length <= 3.1 and sex in {F, M}"``; of the root ``"all rows"``.
     """
     conditions: dict[Any, tuple[float, str]] = {}
-    steps: list[tuple[int, Side]] = []
-    while node:
-        parent = int(tree.parent[node])
-        steps.append((parent, "left" if tree.left[parent] == node else "right"))
-        node = parent
-    for parent, side in reversed(steps):
+    for parent, side in way_to(tree, node):
         options = {"precision": precision, "max_terms": _TERMS_OF_PATH, "side": side}
         sentence = split_sentence(tree, parent, **options)
         split = split_in_original_units(tree, parent)

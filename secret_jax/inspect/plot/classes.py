@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from secret_jax.inspect.class_errors import calibration, class_errors
-from secret_jax.inspect.class_table import ClassTable
 from secret_jax.inspect.class_view import ClassView
+from secret_jax.inspect.coefficients import ClassTable
 from secret_jax.inspect.colors import ink_on
 from secret_jax.inspect.plot.style import (
     DARK_COLOR,

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from secret_jax.inspect.class_errors import calibration, class_errors, confusion, roc
-from secret_jax.inspect.class_table import class_table
 from secret_jax.inspect.class_view import ClassView, percent
+from secret_jax.inspect.coefficients import class_table, term_lines
 from secret_jax.inspect.colors import ink_on
 from secret_jax.inspect.importances import feature_importances
 from secret_jax.inspect.printing import number, quoted
@@ -21,7 +21,6 @@ from secret_jax.inspect.report.held_out import (
     compared_lines,
     lines_by_size,
 )
-from secret_jax.inspect.report.terms import term_lines
 
 _CHART = 260  # pixels
 _MOST_TERMS = 24  # of a table

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from secret_jax.inspect.coefficients import term_lines
 from secret_jax.inspect.colors import Scale
 from secret_jax.inspect.importances import feature_importances
 from secret_jax.inspect.printing import number
@@ -19,7 +20,7 @@ from secret_jax.inspect.report.held_out import (
     compared_lines,
     lines_by_size,
 )
-from secret_jax.inspect.report.terms import in_steps, term_lines
+from secret_jax.inspect.rounding import in_steps
 from secret_jax.inspect.tree_view import NumberView
 from secret_jax.losses.numbers import SquaredError
 

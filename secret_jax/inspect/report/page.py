@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from secret_jax.data.given import ArrayLike, TableLike
-from secret_jax.inspect.arguments import check_count
+from secret_jax.inspect.arguments import check_counts, check_pair
 from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.notes import missing_facts, mixture_facts, shortening_facts
 from secret_jax.inspect.printing import counted, counted_leaves, counted_rows
@@ -64,9 +64,8 @@ def to_html(
     ValueError
         If only one of X and y is given, or they do not match.
     """
-    check_count("max_points", max_points)
-    if (X is None) != (y is None):
-        raise ValueError("Give both X and y, or neither of them.")
+    check_counts(max_points=max_points)
+    check_pair(X, y)
     view = as_view(tree, output)
     rows = None if X is None else HeldOut.of(view, X, y)
     parts = _parts(view)

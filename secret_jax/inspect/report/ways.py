@@ -12,7 +12,7 @@ from secret_jax.inspect.explanation import Explanation
 from secret_jax.inspect.plot.style import evenly_spaced
 from secret_jax.inspect.printing import entry, number, quoted
 from secret_jax.inspect.report.held_out import HeldOut
-from secret_jax.inspect.report.terms import in_steps
+from secret_jax.inspect.rounding import in_steps
 from secret_jax.inspect.tree_view import TreeView
 from secret_jax.tree.structure import Tree
 
