@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from secret_jax.runtime.values import is_integer, is_real
@@ -14,6 +15,30 @@ _MOST_DIGITS = 100  # a float has 17
 MOST_TERMS = 8
 MOST_CATEGORIES = 8
 MOST_BARS = 12  # of a picture, one a term
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wording:
+    """How splits and equations are written.
+
+    Attributes
+    ----------
+    precision : int or None
+        Significant digits relative to the effect; None: 3.
+    max_terms : int or None
+        Most terms of a sum that are written; None: all.
+    max_categories : int or None
+        Longer lists of categories are replaced by the other side's, if that is short,
+        or abbreviated; None: never.
+    """
+
+    precision: int | None = None
+    max_terms: int | None = None
+    max_categories: int | None = MOST_CATEGORIES
+
+    def __post_init__(self) -> None:
+        check_counts(max_terms=self.max_terms, max_categories=self.max_categories)
+        checked_precision(self.precision)
 
 
 def checked_precision(precision: int | None) -> int:

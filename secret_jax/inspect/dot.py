@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from secret_jax.inspect.arguments import (
     MOST_CATEGORIES,
     MOST_TERMS,
+    Wording,
     check_counts,
-    checked_precision,
 )
 from secret_jax.inspect.colors import ink_on
 from secret_jax.inspect.printing import counted_leaves, counted_rows
@@ -57,10 +57,10 @@ def export_dot(
     -----
     ``dot -Tsvg tree.dot -o tree.svg`` makes a picture of the text.
     """
-    check_counts(
-        max_depth=max_depth, max_terms=max_terms, max_categories=max_categories
+    check_counts(max_depth=max_depth)
+    wording = Wording(
+        precision=precision, max_terms=max_terms, max_categories=max_categories
     )
-    checked_precision(precision)
     view = as_view(tree, output, feature_names)
     tree = view.tree
     title = (
@@ -80,8 +80,7 @@ def export_dot(
         facts = view.facts(node)
         if leaf or tree.depth[node] == max_depth:
             equations = [
-                model_parts(one, node, precision=precision, max_terms=max_terms)
-                for one in view.equations_of(node)
+                model_parts(one, node, wording) for one in view.equations_of(node)
             ]
             if leaf:
                 reason = StopReason(int(tree.stop_reason[node])).sentence
@@ -90,14 +89,7 @@ def export_dot(
                 facts += f", {counted_leaves(n_leaves[node])} below"
                 more = ', style="rounded,filled,dashed"'
         else:
-            split = split_parts(
-                tree,
-                node,
-                precision=precision,
-                max_terms=max_terms,
-                max_categories=max_categories,
-            )
-            equations, more = [split], ""
+            equations, more = [split_parts(tree, node, wording)], ""
         words = [" ".join(parts) for parts in equations]
         words[0] = f"[{node}] {words[0]}"
         label = [*(line for one in words for line in _wrapped(one)), *_wrapped(facts)]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 from secret_jax.inspect.arguments import (
     MOST_CATEGORIES,
+    Wording,
     check_choice,
     check_counts,
-    checked_precision,
 )
 from secret_jax.inspect.notes import (
     missing_facts,
@@ -75,10 +76,10 @@ def export_text(
         with hard splits would send there.
 
     """
-    check_counts(
-        max_depth=max_depth, max_terms=max_terms, max_categories=max_categories
+    check_counts(max_depth=max_depth)
+    wording = Wording(
+        precision=precision, max_terms=max_terms, max_categories=max_categories
     )
-    checked_precision(precision)
     check_choice("show_models", show_models, ("leaves", "all", "none"))
     view = as_view(tree, output, feature_names)
     tree = view.tree
@@ -113,13 +114,7 @@ def export_text(
         label = f"[{node}] "
         if show_models == "all" or ((leaf or cut) and show_models == "leaves"):
             for equation in view.equations_of(node):
-                parts = model_parts(
-                    equation,
-                    node,
-                    precision=precision,
-                    max_terms=max_terms,
-                    max_categories=max_categories,
-                )
+                parts = model_parts(equation, node, wording)
                 lines.extend(_wrapped(parts, indent, label))
                 label = " " * len(label)
         if leaf or cut or show_models == "all":
@@ -132,13 +127,8 @@ def export_text(
             lines.append(f"{indent}{label}... {counted_leaves(n_leaves[node])} below")
         elif not leaf:
             for word, side in _BRANCHES:
-                parts = split_parts(
-                    tree,
-                    node,
-                    precision=precision,
-                    max_categories=max_categories,
-                    side=side,
-                )
+                # Of a split all terms are written.
+                parts = split_parts(tree, node, replace(wording, max_terms=None), side)
                 if side == "right" and oblique[node] and len(parts) > _REPEATED:
                     parts = [f"({parts[-1]})"]  # once is enough for a long sum
                 lines.extend(_wrapped(parts, indent, f"[{node}] {word} "))

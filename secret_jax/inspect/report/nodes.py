@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from secret_jax.inspect.arguments import Wording
 from secret_jax.inspect.notes import one_leaf_sentence
 from secret_jax.inspect.printing import counted_leaves, counted_rows
 from secret_jax.inspect.report.classes import ClassParts
@@ -125,4 +126,4 @@ def _equations(view: TreeView, node: int) -> list[list[str]]:
     shown = view.equations_of(node)
     if len(shown) > 1:  # the leaf's own table has them
         return [[", ".join(most_moving(shown, node))]]
-    return [model_parts(tree, node, max_terms=_MOST_TERMS) for tree in shown]
+    return [model_parts(tree, node, Wording(max_terms=_MOST_TERMS)) for tree in shown]
