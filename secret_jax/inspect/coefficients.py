@@ -208,4 +208,5 @@ def class_table(
     cells = np.array([lines[name] for name in shown]).reshape(-1, 3, len(equations))
     classes = [view.names[which] for which in view.shown_in(node)]
     n_hidden = len(order) - len(shown)
-    return ClassTable(shown, classes, constant, *cells.swapaxes(0, 1), n_hidden)
+    effect, factor, error = cells.swapaxes(0, 1)
+    return ClassTable(shown, classes, constant, effect, factor, error, n_hidden)

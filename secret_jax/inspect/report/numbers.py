@@ -24,7 +24,11 @@ class NumberParts(Parts):
     """Parts of a page about a number; see `Parts`."""
 
     headings = ("error", "R²")
-    root = "one linear model"
+
+    @property
+    def root(self) -> str:
+        """Name of the tree of one leaf."""
+        return "one linear model"
 
     @property
     def squared(self) -> bool:

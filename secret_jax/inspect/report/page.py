@@ -179,7 +179,7 @@ def _importances(
     """Column, percent and length of its bar, the largest first."""
     order = np.argsort(-shares, kind="stable")[:_MOST_IMPORTANCES]
     shown = [i for i in order.tolist() if shares[i] >= _LEAST_IMPORTANCE]
-    lengths = shares / max(float(shares.max(initial=0.0)), 1e-300)
+    lengths = (shares / max(shares.max(initial=0.0), 1e-300)).tolist()
     return [(str(names[i]), f"{100 * shares[i]:.1f} %", lengths[i]) for i in shown]
 
 
