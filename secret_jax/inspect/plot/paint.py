@@ -11,7 +11,7 @@ from secret_jax.inspect.plot.layout import with_short_names
 from secret_jax.inspect.plot.slices import Rows
 from secret_jax.inspect.plot.style import (
     COLORS,
-    FONT_SIZE,
+    TEXT,
     TICK_SIZE,
     import_matplotlib,
     round_marks,
@@ -93,7 +93,7 @@ class Paint:
         ends = {(True, True): "both", (True, False): "min", (False, True): "max"}
         extend = ends.get(beyond, "neither")
         bar = axes.figure.colorbar(color, ax=axes, pad=0.02, extend=extend)
-        bar.set_label(self.view.target, fontsize=FONT_SIZE, parse_math=False)
+        bar.set_label(self.view.target, **TEXT)
         bar.ax.tick_params(labelsize=TICK_SIZE)
         round_marks(bar.ax.yaxis, 7)
 
