@@ -31,6 +31,8 @@ _MOST_CLASSES = 16  # of which bars are drawn
 
 def draw_class_table(ax: Any, table: ClassTable) -> None:
     """Coefficients in cells, coloured by what they move."""
+    from matplotlib.colors import to_hex
+
     n_classes = len(table.classes)
     effect = np.concatenate([np.zeros((1, n_classes)), table.effect])
     factor = np.concatenate([table.constant[None], table.factor])
@@ -39,8 +41,7 @@ def draw_class_table(ax: Any, table: ClassTable) -> None:
     for line, column in np.argwhere(factor):
         if n_classes > _MOST_NUMBERS:
             break
-        red, green, blue, _ = image.to_rgba(effect[line, column])
-        fill = "#" + "".join(f"{round(255 * c):02x}" for c in (red, green, blue))
+        fill = to_hex(image.to_rgba(effect[line, column]))
         words = number(float(factor[line, column]))
         style = {"ha": "center", "va": "center", "fontsize": 0.8 * FONT_SIZE}
         ax.text(column, line, words, color=ink_on(fill), **style)
