@@ -7,6 +7,8 @@ import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+import numpy as np
+
 from secret_jax.inspect.arguments import check_counts, checked_precision
 from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.colors import Scale, ink_on
@@ -130,16 +132,17 @@ def plot_tree(
     ).add_axes((0, 0, 1, 1))
     scale = _fit(axes, width, -above, height)
 
-    colors = None
+    colors, means = None, np.zeros(tree.n_nodes)
     if isinstance(view, NumberView) and len(boxes) > 1:
-        colors = Scale(view.means[[*boxes]].tolist())
+        means = view.means
+        colors = Scale(means[[*boxes]].tolist())
     for node, box in boxes.items():
         for parent, side in way_to(tree, node)[-1:]:
             share = float(tree.weight[node] / tree.weight[0])
             answer = "yes" if side == "left" else "no"
             _draw_edge(axes, boxes[parent], box, answer, share, scale)
         cut = box.is_end and not tree.is_leaf[node]
-        fill = colors.color(float(view.means[node])) if colors else _ALONE
+        fill = colors.color(float(means[node])) if colors else _ALONE
         _draw_box(axes, box, fill, "--" if cut else "-", scale)
     for i, line in enumerate(lines):
         y = HEADER / 2 - above + i * LINE_HEIGHT * _TITLE
