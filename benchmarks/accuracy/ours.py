@@ -30,7 +30,7 @@ from secret_jax import (
     UnseenCategoryWarning,
 )
 from secret_jax.estimators.planning import plan_of
-from secret_jax.inspect.cost import reading_cost
+from secret_jax.inspect.rounding import reading_cost
 
 
 class Setting(NamedTuple):

@@ -28,7 +28,7 @@ from secret_jax.data.validation import (
 )
 from secret_jax.estimators.conformal import ConformalMixin
 from secret_jax.estimators.regressor import SecretRegressor
-from secret_jax.inspect.arguments import check_count
+from secret_jax.inspect.arguments import check_counts
 from secret_jax.inspect.intervals import forget_calibration
 from secret_jax.inspect.plot.picture import Picture
 from secret_jax.inspect.printing import number, quoted
@@ -208,7 +208,7 @@ class SecretAdditiveRegressor(ConformalMixin, RegressorMixin, BaseEstimator):
             If there are no curves.
         """
         check_is_fitted(self)
-        check_count("max_curves", max_curves)
+        check_counts(max_curves=max_curves)
         views = curve_views(self.curves_, self.schema_)[:max_curves]
         if not views:
             raise ValueError("There are no curves: no column says anything.")

@@ -1,1 +1,1 @@
-"""The command line `secret-jax`: grow trees, read and use them, compile ahead."""
+"""The command line `secret-jax`: grow trees on tables, read and use them."""

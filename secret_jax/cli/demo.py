@@ -36,11 +36,12 @@ def demo(arguments: argparse.Namespace) -> None:
         test_fraction=0.2,
         seed=0,
     )
-    print(evaluation.model.export_text().rstrip("\n"))
-    print(f"\n{score_table(evaluation)}\n")
     draw(evaluation.model, arguments.out)
+    heading = f"Errors on {evaluation.n_test:,} held-out rows"
+    table = score_table(evaluation.scores, heading)
+    print(evaluation.model.export_text().rstrip("\n"))
+    print(f"\n{table}\n\nNow your own table:  {PROGRAM} fit FILE TARGET")
     print(f"The picture of the tree is in {arguments.out}")
-    print(f"Now your own table:  {PROGRAM} fit FILE TARGET")
 
 
 def largest_nuclei() -> tuple[pd.DataFrame, pd.Series]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,20 +19,21 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from secret_jax.cli.messages import say
 from secret_jax.inspect.class_errors import class_errors
+from secret_jax.inspect.printing import number
 
 if TYPE_CHECKING:
     import pandas as pd
 
 TREE = "SECRET tree"  # its name among the methods
 Score = dict[str, float | None]
-# Headings and widths of what may be measured, in the order of the table.
-_MEASURES = {
-    "mae": ("MAE", 10),
-    "r2": ("R²", 8),
-    "rmse": ("RMSE", 10),
-    "error": ("wrong", 10),
-    "log_loss": ("log-loss", 10),
-    "leaves": ("leaves", 8),
+# Headings and forms of what may be measured, in the order of the table.
+_MEASURES: dict[str, tuple[str, Callable[[Any], str]]] = {
+    "mae": ("MAE", lambda value: number(value, digits=4)),
+    "r2": ("R²", "{:.3f}".format),
+    "rmse": ("RMSE", lambda value: number(value, digits=4)),
+    "error": ("wrong", lambda value: f"{100 * value:.1f} %"),
+    "log_loss": ("log-loss", lambda value: number(value, digits=4)),
+    "leaves": ("leaves", str),
 }
 # Of the training rows of CART, to choose its size by: what a hold-out part is for us.
 _CHOOSING_SHARE = 0.25
@@ -180,50 +182,25 @@ def _baselines(
     }
 
 
-def score_table(evaluation: Evaluation) -> str:
-    """Write the scores as a table for people."""
-    keys = [key for key in _MEASURES if key in evaluation.scores[TREE]]
-    lines = [f"{f'Errors on {evaluation.n_test:,} held-out rows':<34}"]
-    lines += [f"  {name:<32}" for name in evaluation.scores]
-    for key in keys:
-        heading, width = _MEASURES[key]
-        cells = [in_words(key, score.get(key)) for score in evaluation.scores.values()]
-        lines = [
-            f"{line}{cell:>{width}}"
-            for line, cell in zip(lines, [heading, *cells], strict=True)
-        ]
+def score_table(scores: Mapping[str, Score], heading: str) -> str:
+    """Write the errors of methods as a table for people."""
+    lines = [heading, *(f"  {name}" for name in scores)]
+    lines = [line.ljust(max(34, len(heading))) for line in lines]
+    known = {key for score in scores.values() for key in score}
+    for key, (name, form) in _MEASURES.items():
+        if key in known:
+            found = [score.get(key) for score in scores.values()]
+            cells = [name, *("-" if value is None else form(value) for value in found)]
+            lines = [
+                f"{line}{cell:>10}" for line, cell in zip(lines, cells, strict=True)
+            ]
     return "\n".join(lines)
 
 
 def score_lines(score: Score) -> str:
     """Write the errors of one method below each other."""
     return "\n".join(
-        f"{heading:<10}{in_words(key, score[key]):>12}"
-        for key, (heading, _) in _MEASURES.items()
+        f"{name:<10}{'-' if score[key] is None else form(score[key]):>12}"
+        for key, (name, form) in _MEASURES.items()
         if key in score
     )
-
-
-def in_words(key: str, value: float | None) -> str:
-    """Write a measured value: four significant digits, R² three decimals.
-
-    There is no exponent where that reads well.
-
-    Examples
-    --------
-    >>> [in_words("mae", value) for value in (4.26812, 0.00123456, 123456.7, 1e-9)]
-    ['4.268', '0.001235', '123457', '1e-09']
-    >>> in_words("error", 0.25), in_words("r2", 0.5), in_words("leaves", 3)
-    ('25.0 %', '0.500', '3')
-    """
-    if value is None:
-        return "-"
-    if key == "leaves":
-        return str(value)
-    if key == "r2":
-        return f"{value:.3f}"
-    if key == "error":
-        return f"{100 * value:.1f} %"
-    if not 1e-4 <= abs(value) < 1e9:
-        return f"{value:.4g}"
-    return f"{value:.{max(0, 3 - math.floor(math.log10(abs(value))))}f}"

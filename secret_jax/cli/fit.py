@@ -49,13 +49,14 @@ def fit(arguments: argparse.Namespace) -> None:
     from secret_jax.cli.evaluation import evaluate
     from secret_jax.cli.training_table import training_table
     from secret_jax.estimators.parameters import value_of
+    from secret_jax.inspect.printing import counted
     from secret_jax.inspect.words import cuts_a_list
     from secret_jax.losses.numbers import SquaredError
 
     X, y, reading, classes = training_table(arguments)
     if classes:
-        n_classes = len(set(y))
-        say(f"  {y.name}: {n_classes} classes, so the tree is a classifier")
+        n_classes = counted(len(set(y)), "class", "classes")
+        say(f"  {y.name}: {n_classes}, so the tree is a classifier")
     model = chosen_model(arguments, classes, reading.labels)
     # Probabilities say how sure they are, and other losses predict no means.
     has_intervals = not classes and isinstance(
@@ -80,11 +81,12 @@ def fit(arguments: argparse.Namespace) -> None:
         say(f"intervals are calibrated on {len(aside[1])} rows")
     fitted.reading_ = reading.to_json()
     if arguments.out is not None:
-        fitted.save(arguments.out)  # before printing, which may end in a closed pipe
+        fitted.save(arguments.out)  # files first: a closed pipe may end the printing
+    if arguments.report is not None:
+        _write_report(Path(arguments.report), arguments, evaluation)
     result = _result_text(evaluation, arguments.refit_all)
     print(result, flush=True)
     if arguments.report is not None:
-        _write_report(Path(arguments.report), arguments, evaluation)
         written = ", ".join(sorted(os.listdir(arguments.report)))
         say(f"wrote {written} to {arguments.report}")
     if arguments.out is not None:
@@ -137,7 +139,8 @@ def _result_text(evaluation: Evaluation, refitted: bool) -> str:
 
     parts = [evaluation.model.export_text().rstrip("\n")]
     if evaluation.scores:
-        parts.append(score_table(evaluation))
+        heading = f"Errors on {evaluation.n_test:,} held-out rows"
+        parts.append(score_table(evaluation.scores, heading))
         if refitted:
             parts.append(
                 "The tree above was grown again on all rows. The errors are those of\n"

@@ -30,9 +30,8 @@ def build_parser(command: str | None) -> argparse.ArgumentParser:
         epilog=f"Start with: {PROGRAM} demo. Options of a command: {PROGRAM} COMMAND "
         "--help",
     )
-    parser.add_argument(
-        "--version", action="version", version=f"{PROGRAM} {__version__}"
-    )
+    version = f"{PROGRAM} {__version__}"
+    parser.add_argument("--version", action="version", version=version)
     _add_common_options(parser)
     parser.set_defaults(cache=None, quiet=False)
     # They may stand before the command or after it; there they have no default, which
@@ -48,12 +47,9 @@ def build_parser(command: str | None) -> argparse.ArgumentParser:
         return added
 
     first = add("demo", demo.demo, "grow a tree on data that is at hand")
-    first.add_argument(
-        "--out",
-        metavar="PICTURE",
-        default=demo.DEMO_PICTURE,
-        help="where the picture goes (default: %(default)s)",
-    )
+    purpose = "where the picture goes (default: %(default)s)"
+    picture = demo.DEMO_PICTURE
+    first.add_argument("--out", metavar="PICTURE", default=picture, help=purpose)
     grow = add(
         "fit",
         fit.fit,
@@ -81,37 +77,44 @@ def _add_common_options(parser: argparse.ArgumentParser) -> None:
         "names, or the user's cache folder), so that the next run starts faster; it "
         "does unless told not to",
     )
-    parser.add_argument(
-        "--quiet",
-        action="store_true",
-        default=argparse.SUPPRESS,
-        help="print results, warnings and errors, but no progress and no notes",
-    )
+    purpose = "print results, warnings and errors, but no progress and no notes"
+    _add_flag(parser, "--quiet", purpose, default=argparse.SUPPRESS)
+
+
+def _add_flag(group: Any, flag: str, purpose: str, **more: Any) -> None:
+    """Add an option that is there or not."""
+    group.add_argument(flag, action="store_true", help=purpose, **more)
+
+
+def _add_value(group: Any, flag: str, metavar: str, purpose: str, **more: Any) -> None:
+    """Add an option with a value."""
+    group.add_argument(flag, metavar=metavar, help=purpose, **more)
+
+
+def _add_names(group: Any, flag: str, purpose: str) -> None:
+    """Add an option of names separated by commas; one with a comma stands in quotes."""
+
+    def names(text: str) -> list[str]:
+        return next(csv.reader([text], skipinitialspace=True), [])
+
+    _add_value(group, flag, "A,B", purpose, type=names, action="extend", default=[])
 
 
 def _add_fit_options(parser: argparse.ArgumentParser) -> None:
     from secret_jax.cli.parameters import PRESETS, add_parameters
 
-    add = parser.add_argument
-    add("file", metavar="FILE", help=_FILE)
-    add("target", metavar="TARGET", help="the column to predict")
-    add(
-        "--classes",
-        action="store_true",
-        help="the target is a class, although it may be written as a number; a target "
-        "of text is one anyhow",
+    parser.add_argument("file", metavar="FILE", help=_FILE)
+    parser.add_argument("target", metavar="TARGET", help="the column to predict")
+    purpose = (
+        "the target is a class, although it may be written as a number; a target "
+        "of text is one anyhow"
     )
+    _add_flag(parser, "--classes", purpose)
     add_reading_options(parser)
     columns = parser.add_argument_group("columns")
-    _add_names(
-        columns.add_argument, "--categorical", "columns of numbers that are categories"
-    )
-    _add_names(
-        columns.add_argument,
-        "--split-only",
-        "columns to split on, but not in the models",
-    )
-    _add_names(columns.add_argument, "--drop", "columns to leave out")
+    _add_names(columns, "--categorical", "columns of numbers that are categories")
+    _add_names(columns, "--split-only", "columns to split on, but not in the models")
+    _add_names(columns, "--drop", "columns to leave out")
     tree = parser.add_argument_group(
         "tree",
         "The parameters of the estimators. Names stand for values with options, as in "
@@ -125,112 +128,84 @@ def _add_fit_options(parser: argparse.ArgumentParser) -> None:
         "Dobra & Gehrke (2002), section 5",
     )
     add_parameters(tree)
-    add = parser.add_argument_group("run").add_argument
-    add(
-        "--seed",
-        metavar="N",
-        type=_whole(0),
-        default=0,
-        help="of everything that is random (default: %(default)s)",
+    run = parser.add_argument_group("run")
+    purpose = "of everything that is random (default: %(default)s)"
+    _add_value(run, "--seed", "N", purpose, type=_whole(0), default=0)
+    purpose = (
+        "share of the rows to measure the errors on; 0 measures none (default: "
+        "%(default)s)"
     )
-    add(
-        "--test-fraction",
-        metavar="SHARE",
-        type=_share(True),
-        default=0.2,
-        help="share of the rows to measure the errors on; 0 measures none (default: "
-        "%(default)s)",
+    _add_value(run, "--test-fraction", "SHARE", purpose, type=_SHARE, default=0.2)
+    purpose = (
+        "share of the rows that only say how wide intervals are; without, the "
+        "rows that the errors are measured on do, unless --refit-all uses them up"
     )
-    add(
-        "--calibrate",
-        metavar="SHARE",
-        type=_share(True),
-        default=0.0,
-        help="share of the rows that only say how wide intervals are; without, the "
-        "rows that the errors are measured on do, unless --refit-all uses them up",
+    _add_value(run, "--calibrate", "SHARE", purpose, type=_SHARE, default=0.0)
+    purpose = (
+        "after measuring grow the tree again, on all rows; otherwise the tree "
+        "that was measured is the one that is printed and saved"
     )
-    add(
-        "--refit-all",
-        action="store_true",
-        help="after measuring grow the tree again, on all rows; otherwise the tree "
-        "that was measured is the one that is printed and saved",
+    _add_flag(run, "--refit-all", purpose)
+    _add_value(run, "--out", "MODEL", "save the model in this file")
+    purpose = (
+        "FILE is a folder of Parquet files (or one) that need not fit into "
+        "memory: it is read twice, a part at a time"
     )
-    add("--out", metavar="MODEL", help="save the model in this file")
-    add(
-        "--stream",
-        action="store_true",
-        help="FILE is a folder of Parquet files (or one) that need not fit into "
-        "memory: it is read twice, a part at a time",
-    )
-    add(
-        "--checkpoint",
-        metavar="DIR",
-        help="with --stream: keep in this folder how far the fit is, and go on from "
-        "there",
-    )
-    add(
-        "--report",
-        metavar="DIR",
-        help="write report.html, tree.png and errors.json to this folder",
-    )
+    _add_flag(run, "--stream", purpose)
+    purpose = "with --stream: keep in this folder how far the fit is, and go on from "
+    _add_value(run, "--checkpoint", "DIR", f"{purpose}there")
+    purpose = "write report.html, tree.png and errors.json to this folder"
+    _add_value(run, "--report", "DIR", purpose)
 
 
 def _add_saved_commands(add: Callable[..., argparse.ArgumentParser]) -> None:
     """Add the commands for saved models; ``add`` adds one by its name."""
 
-    def of_model(name: str, run: Callable, purpose: str, file: str = "") -> Callable:
+    def of_model(name: str, run: Callable, purpose: str, file: str = "") -> Any:
         parser = add(name, run, purpose)
         parser.add_argument("model", metavar="MODEL", help="a file of fit --out")
         if file:
             parser.add_argument("file", metavar="FILE", help=file)
             _add_file_options(parser.add_argument_group("reading"))
-        return parser.add_argument
+        return parser
 
-    option = of_model("predict", saved.predict, "predict with a saved model", _FILE)
+    parser = of_model("predict", saved.predict, "predict with a saved model", _FILE)
     purpose = "columns of the file to write beside the predictions"
-    _add_names(option, "--keep", purpose)
-    option(
-        "--interval",
-        metavar="COVERAGE",
-        type=_share(False),
-        help="also write lower and upper, between which so large a share of new rows "
-        "lies, as 0.9",
+    _add_names(parser, "--keep", purpose)
+    purpose = (
+        "also write lower and upper, between which so large a share of new rows "
+        "lies, as 0.9"
     )
-    option("--leaf", action="store_true", help="also write the number of the leaf")
-    option("--out", metavar="FILE", help="a CSV file (default: standard output)")
-    option(
-        "--stream",
-        action="store_true",
-        help="FILE is a folder of Parquet files that need not fit into memory, and "
-        "--out a Parquet file",
+    _add_value(parser, "--interval", "COVERAGE", purpose, type=_COVERAGE)
+    _add_flag(parser, "--leaf", "also write the number of the leaf")
+    _add_value(parser, "--out", "FILE", "a CSV file (default: standard output)")
+    purpose = (
+        "FILE is a folder of Parquet files that need not fit into memory, and "
+        "--out a Parquet file"
     )
+    _add_flag(parser, "--stream", purpose)
     purpose = "say why rows get their predictions"
-    option = of_model("explain", saved.explain, purpose, _FILE)
-    option(
-        "--rows",
-        metavar="N",
-        type=_whole(1),
-        default=5,
-        help="how many rows to print (default: %(default)s)",
-    )
-    option("--out", metavar="FILE", help="write all rows to this CSV file instead")
+    parser = of_model("explain", saved.explain, purpose, _FILE)
+    purpose = "how many rows to print (default: %(default)s)"
+    _add_value(parser, "--rows", "N", purpose, type=_whole(1), default=5)
+    _add_value(parser, "--out", "FILE", "write all rows to this CSV file instead")
     purpose = "measure a saved model on new rows"
     of_model("score", saved.score, purpose, f"{_FILE}; with the target")
-    option = of_model("export", saved.export, "write a saved model as a program")
-    option("language", choices=("python", "sql", "dot"))
-    option("--name", help="of the function, or of the column of a query")
-    option("--table", help="only with sql: a query on this table")
-    option("--out", metavar="FILE", help="a file (default: standard output)")
-    option = of_model("show", saved.show, "print a saved model")
-    option("--plot", metavar="PICTURE", help="also draw it (PNG, PDF, SVG)")
+    parser = of_model("export", saved.export, "write a saved model as a program")
+    parser.add_argument("language", choices=("python", "sql", "dot"))
+    purpose = "of the function, or of the column of a query"
+    parser.add_argument("--name", help=purpose)
+    parser.add_argument("--table", help="only with sql: a query on this table")
+    _add_value(parser, "--out", "FILE", "a file (default: standard output)")
+    parser = of_model("show", saved.show, "print a saved model")
+    _add_value(parser, "--plot", "PICTURE", "also draw it (PNG, PDF, SVG)")
     for flag, metavar, least, purpose in (
         ("--max-depth", "N", 0, "deepest level to print"),
         ("--precision", "DIGITS", 1, "significant digits"),
         ("--max-terms", "N", 1, "most terms of an equation"),
     ):
-        option(flag, metavar=metavar, type=_whole(least), help=purpose)
-    purpose = "print all categories of a split"
-    option("--categories", action="store_true", help=purpose)
+        _add_value(parser, flag, metavar, purpose, type=_whole(least))
+    _add_flag(parser, "--categories", "print all categories of a split")
 
 
 def add_reading_options(parser: argparse.ArgumentParser) -> None:
@@ -241,66 +216,29 @@ def add_reading_options(parser: argparse.ArgumentParser) -> None:
         "only name the rows are found out, and what was found is said.",
     )
     _add_file_options(cells)
-    cells.add_argument(
-        "--distinct",
-        action="store_true",
-        help="of rows that are the same in every column use one",
-    )
-    _add_names(
-        cells.add_argument, "--id", "columns that only name the rows: they are left out"
-    )
-    _add_names(
-        cells.add_argument, "--text", "columns of categories, taken as they stand there"
-    )
+    _add_flag(cells, "--distinct", "of rows that are the same in every column use one")
+    _add_names(cells, "--id", "columns that only name the rows: they are left out")
+    _add_names(cells, "--text", "columns of categories, taken as they stand there")
     purpose = "columns of categories in which case and blanks mean nothing"
-    _add_names(cells.add_argument, "--ignore-case", purpose)
+    _add_names(cells, "--ignore-case", purpose)
     purpose = "columns of numbers, even if they look like names of rows"
-    _add_names(cells.add_argument, "--number", purpose)
-    cells.add_argument(
-        "--dates",
-        metavar="COLUMN[:FORMAT]",
-        action=_Dates,
-        default={},
-        help="a column of dates, and how they are written, as in sold:%%d.%%m.%%Y",
-    )
-    cells.add_argument(
-        "--thousands",
-        metavar="MARK",
-        type=_mark,
-        help="what groups digits where that is not plain: , . ' or blank",
-    )
-    cells.add_argument(
-        "--decimal", choices=(".", ","), help="the decimal mark where it is not plain"
-    )
+    _add_names(cells, "--number", purpose)
+    purpose = "a column of dates, and how they are written, as in sold:%%d.%%m.%%Y"
+    form = "COLUMN[:FORMAT]"
+    _add_value(cells, "--dates", form, purpose, action=_Dates, default={})
+    purpose = "what groups digits where that is not plain: , . ' or blank"
+    _add_value(cells, "--thousands", "MARK", purpose, type=_mark)
+    purpose = "the decimal mark where it is not plain"
+    cells.add_argument("--decimal", choices=(".", ","), help=purpose)
 
 
 def _add_file_options(group: argparse._ArgumentGroup) -> None:
     """Add where in a file the table is, and which cells are missing."""
-    group.add_argument(
-        "--sheet", metavar="NAME", help="the sheet of an Excel file to read"
-    )
-    group.add_argument(
-        "--skip",
-        metavar="N",
-        type=_whole(0),
-        help="lines above the header, where a title or empty lines are not found out",
-    )
-    group.add_argument(
-        "--na",
-        metavar="VALUE",
-        action="append",
-        default=[],
-        help="a cell that stands for nothing, beside the usual ones (empty, ?, -, NA)",
-    )
-
-
-def _add_names(add: Callable, flag: str, purpose: str) -> None:
-    """Add an option of names separated by commas; one with a comma stands in quotes."""
-
-    def names(text: str) -> list[str]:
-        return next(csv.reader([text], skipinitialspace=True), [])
-
-    add(flag, metavar="A,B", type=names, action="extend", default=[], help=purpose)
+    _add_value(group, "--sheet", "NAME", "the sheet of an Excel file to read")
+    purpose = "lines above the header, where a title or empty lines are not found out"
+    _add_value(group, "--skip", "N", purpose, type=_whole(0))
+    purpose = "a cell that stands for nothing, beside the usual ones (empty, ?, -, NA)"
+    _add_value(group, "--na", "VALUE", purpose, action="append", default=[])
 
 
 class _Dates(argparse.Action):
@@ -321,32 +259,26 @@ def _mark(text: str) -> str:
     )
 
 
+def _number(
+    kind: type, holds: Callable[[Any], bool], what: str
+) -> Callable[[str], Any]:
+    """Build the type of numbers for which a condition holds."""
+
+    def read(text: str) -> Any:
+        try:
+            if holds(kind(text)):
+                return kind(text)
+        except ValueError:
+            pass
+        raise argparse.ArgumentTypeError(f"{text!r} is no {what}")
+
+    return read
+
+
 def _whole(least: int) -> Callable[[str], int]:
-    """Build the type of a whole number of at least ``least``."""
-
-    def read(text: str) -> int:
-        try:
-            if int(text) >= least:
-                return int(text)
-        except ValueError:
-            pass
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is no whole number of at least {least}"
-        )
-
-    return read
+    what = f"whole number of at least {least}"
+    return _number(int, lambda value: value >= least, what)
 
 
-def _share(or_zero: bool) -> Callable[[str], float]:
-    """Build the type of a number between 0 and 1, without 1 and perhaps with 0."""
-
-    def read(text: str) -> float:
-        try:
-            if 0 < float(text) < 1 or (or_zero and float(text) == 0):
-                return float(text)
-        except ValueError:
-            pass
-        limits = "of at least 0 and below 1" if or_zero else "between 0 and 1"
-        raise argparse.ArgumentTypeError(f"{text!r} is no number {limits}")
-
-    return read
+_SHARE = _number(float, lambda v: 0 <= v < 1, "number of at least 0 and below 1")
+_COVERAGE = _number(float, lambda v: 0 < v < 1, "number between 0 and 1")

@@ -213,8 +213,8 @@ def _read_rows(
     model: Any, arguments: argparse.Namespace, kept: Collection[str] = ()
 ) -> tuple[TableFile, pd.DataFrame, Reading]:
     """Read a file, its columns for the model, and say how they are read."""
-    from secret_jax.cli.reading.problems import some
     from secret_jax.cli.training_table import read
+    from secret_jax.inspect.printing import some
 
     schema, reading = model.tree_.schema, _reading(model)
     reading = replace(reading, missing=(*reading.missing, *arguments.na))

@@ -100,11 +100,12 @@ def _error_table(model: Any, source: BatchSource) -> str:
     """Measure a tree and the equation of its root on rows, a batch at a time."""
     import pandas as pd
 
+    from secret_jax.cli.evaluation import TREE, Score, score_table
     from secret_jax.prune.path import of_size
 
     root = copy.copy(model)
     root.tree_ = of_size(model.tree_, 1)
-    methods = {"SECRET tree": model, "one equation for all": root}
+    methods = {TREE: model, "one equation for all": root}
     center = model.tree_.schema.target_center
     n_rows, sums, squares = 0, np.zeros(2), np.zeros(2)
     for batch in source.batches(0):
@@ -115,9 +116,9 @@ def _error_table(model: Any, source: BatchSource) -> str:
     if not n_rows:
         raise CommandError("no row was held out; give another --test-fraction")
     mean, square = sums / n_rows
-    lines = [f"Errors on {n_rows:,} rows held out by a hash of their content"]
-    lines.append(f"{'':<24}{'RMSE':>12}{'R²':>9}")
-    for name, error in zip(methods, squares / n_rows, strict=True):
-        r2 = 1.0 - error / (square - mean**2)
-        lines.append(f"{name:<24}{np.sqrt(error):>12.5g}{r2:>9.4f}")
-    return "\n".join(lines)
+    scores: dict[str, Score] = {
+        name: {"rmse": float(np.sqrt(error)), "r2": 1.0 - error / (square - mean**2)}
+        for name, error in zip(methods, squares / n_rows, strict=True)
+    }
+    heading = f"Errors on {n_rows:,} rows held out by a hash of their content"
+    return score_table(scores, heading)

@@ -28,6 +28,7 @@ from secret_jax.runtime.devices import (
 )
 from secret_jax.runtime.hashing import random_numbers
 from secret_jax.runtime.parallel import N_WORKERS, side_by_side
+from secret_jax.runtime.pieces import Pieces
 from secret_jax.runtime.shapes import bucket, padded
 from secret_jax.runtime.slices import slice_positions
 from secret_jax.splits.interface import Columns, Node, Roles, Split, SplitFinder
@@ -383,8 +384,14 @@ class Search:
             extra=extra,
             columns=columns,
             roles=self._roles(sample.n_padded),
+            pieces=self._pieces(n_rows[index]),
         )
         return node, held
+
+    def _pieces(self, n_rows: np.ndarray) -> Pieces | None:
+        """Pieces of the rows of nodes, where these do not have an axis of their own."""
+        del n_rows
+        return None
 
     def _columns_of(self, level: Level, sample: Sample) -> Columns:
         columns = self._padding.columns

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import jax
 import numpy as np
 
 from secret_jax.data.schema import TableSchema
@@ -16,12 +17,11 @@ from secret_jax.grow.frontier import Level, Places
 from secret_jax.grow.padding import Padding
 from secret_jax.grow.program import Held, Strip
 from secret_jax.runtime.devices import on_accelerator
-from secret_jax.runtime.shapes import next_power_of_two
+from secret_jax.runtime.parallel import N_WORKERS
+from secret_jax.runtime.pieces import PIECE, Pieces
 from secret_jax.splits.interface import Columns, Node, Roles, Split, SplitFinder
 
-# Fewest rows of a node, with padding,
-_FEWEST_ROWS = 64
-# and rows that are worth the calls of NumPy for a batch.
+# Rows that are worth the calls of NumPy for a batch.
 _FEWEST_TOGETHER = 1 << 13
 
 
@@ -46,22 +46,23 @@ class SearchInNumpy(Search):
         with np.errstate(all="ignore"):
             return self._finder(batch)
 
-    def _n_padded_rows(self, n_rows: int) -> int:
-        # By the node alone, whatever else is in its batch: sums of other lengths would
-        # round in other ways.
-        return max(next_power_of_two(n_rows), _FEWEST_ROWS)
-
-    def _least_share(self, size: int) -> int:
-        return max(size, _FEWEST_TOGETHER)
-
-    def _nodes_at_once(self, size: int, n_nodes: int) -> int:
-        return min(self._rows_at_once(size) // size, n_nodes)
+    def _pieces(self, n_rows: np.ndarray) -> Pieces:
+        return Pieces.of(n_rows)
 
     def _samples(
         self, level: Level, chosen: np.ndarray, n_rows: np.ndarray
     ) -> Iterator[Sample]:
-        for sample in super()._samples(level, chosen, n_rows):
-            yield sample._replace(n_padded=len(sample.index))  # padding takes its time
+        """Nodes of all sizes together; large first."""
+        index = np.flatnonzero(chosen)
+        index = index[np.argsort(-n_rows[index], stable=True)]
+        if not len(index):
+            return
+        last = np.cumsum(n_rows[index])
+        most = self._rows_at_once(PIECE)
+        if not self._are_few(level, n_rows):  # every processor gets its share
+            most = min(most, max(-(-int(last[-1]) // N_WORKERS), _FEWEST_TOGETHER))
+        for part in np.split(index, np.flatnonzero(np.diff((last - 1) // most)) + 1):
+            yield Sample(part, PIECE, len(part))
 
     def _programs_to_come(self, level: Level, n_rows: np.ndarray) -> Iterator[Sample]:
         del level, n_rows
@@ -77,6 +78,25 @@ class SearchInNumpy(Search):
     def _rows(
         self, level: Level, sample: Sample, n_rows: np.ndarray
     ) -> tuple[list[np.ndarray], None, dict[str, np.ndarray]]:
-        rows = self._rows_at(self._places_of(level, sample, n_rows))
-        columns = self._columns_of(level, sample)
-        return rows, None, self._finder.host_inputs(rows[0], rows[3], columns)
+        index = sample.index
+        pieces = Pieces.of(n_rows[index])
+        before = np.arange(len(pieces.node)) - pieces.first[pieces.node]
+        row = PIECE * before[:, None] + np.arange(PIECE)
+        inside = row < n_rows[index][pieces.node, None]
+        position = np.where(inside, level.start[index][pieces.node, None] + row, 0)
+        rows = self._rows_at(np.where(inside, self._places.order[position], -1))
+        extra = {}
+        if self._finder.needs_host_inputs(self._padding.n_columns):
+            columns = self._columns_of(level, sample)
+            of_nodes = [
+                self._finder.host_inputs(
+                    *(
+                        array[part].reshape(1, -1, *array.shape[2:])
+                        for array in rows[::3]
+                    ),
+                    columns,
+                )
+                for part in map(slice, pieces.first, [*pieces.first[1:], len(inside)])
+            ]
+            extra = jax.tree.map(lambda *some: np.concatenate(some), *of_nodes)
+        return rows, None, extra

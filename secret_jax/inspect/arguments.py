@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from secret_jax.runtime.values import is_integer
+from secret_jax.runtime.values import is_integer, is_real
 from secret_jax.tree.structure import Tree
 
 DEFAULT_PRECISION = 3
@@ -16,11 +17,35 @@ MOST_CATEGORIES = 8
 MOST_BARS = 12  # of a picture, one a term
 
 
+@dataclass(frozen=True, kw_only=True)
+class Wording:
+    """How splits and equations are written.
+
+    Attributes
+    ----------
+    precision : int or None
+        Significant digits relative to the effect; None: 3.
+    max_terms : int or None
+        Most terms of a sum that are written; None: all.
+    max_categories : int or None
+        Longer lists of categories are replaced by the other side's, if that is short,
+        or abbreviated; None: never.
+    """
+
+    precision: int | None = None
+    max_terms: int | None = None
+    max_categories: int | None = MOST_CATEGORIES
+
+    def __post_init__(self) -> None:
+        check_counts(max_terms=self.max_terms, max_categories=self.max_categories)
+        checked_precision(self.precision)
+
+
 def checked_precision(precision: int | None) -> int:
     """Check significant digits relative to the effect; None stands for the default."""
     if precision is None:
         return DEFAULT_PRECISION
-    check_count("precision", precision)
+    check_counts(precision=precision)
     if not 1 <= precision <= _MOST_DIGITS:
         raise ValueError(
             f"precision is {precision}; 1 to {_MOST_DIGITS} digits are possible."
@@ -28,14 +53,13 @@ def checked_precision(precision: int | None) -> int:
     return int(precision)
 
 
-def check_count(name: str, value: Any) -> None:
-    """Refuse what is neither None nor an integer of at least 0."""
-    if value is None:
-        return
-    if not is_integer(value):
-        raise TypeError(f"{name} is {value!r}; give an int or None.")
-    if value < 0:
-        raise ValueError(f"{name} is {value}; it cannot be negative.")
+def check_counts(**options: Any) -> None:
+    """Refuse options that are neither None nor integers of at least 0."""
+    for name, value in options.items():
+        if value is not None and not is_integer(value):
+            raise TypeError(f"{name} is {value!r}; give an int or None.")
+        if value is not None and value < 0:
+            raise ValueError(f"{name} is {value}; it cannot be negative.")
 
 
 def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
@@ -45,10 +69,16 @@ def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
         raise ValueError(f"{name} is {value!r}; choose {', '.join(first)} or {last}.")
 
 
-def check_text(name: str, value: Any) -> None:
-    """Refuse what is neither None nor text."""
-    if value is not None and not isinstance(value, str):
-        raise TypeError(f"{name} is {value!r}; give text or None.")
+def check_share(name: str, value: Any) -> None:
+    """Refuse what is no number between 0 and 1."""
+    if not is_real(value) or not 0 < value < 1:
+        raise ValueError(f"{name} must be a float in (0, 1). Got {value!r}.")
+
+
+def check_pair(X: Any, y: Any) -> None:
+    """Refuse rows without targets, and targets without rows."""
+    if (X is None) != (y is None):
+        raise ValueError("Give both X and y, or neither of them.")
 
 
 def check_node(tree: Tree, node: Any) -> None:

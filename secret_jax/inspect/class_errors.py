@@ -11,6 +11,7 @@ from sklearn.metrics import auc, roc_curve
 # A class that was given no probability at all costs no more than this tells.
 _LEAST = 1e-15
 _MOST_BINS, _ROWS_OF_BIN = 10, 20
+_LEAST_SHARE = 0.005  # of a class that is compared
 
 
 class ClassErrors(NamedTuple):
@@ -80,6 +81,17 @@ def confusion(predicted: np.ndarray, actual: np.ndarray, n_classes: int) -> np.n
     counts = np.zeros((n_classes + 1, n_classes), np.int64)
     np.add.at(counts, (np.where(actual < 0, n_classes, actual), predicted), 1)
     return counts
+
+
+def shares_beside(
+    probability: np.ndarray, actual: np.ndarray
+) -> tuple[list[int], np.ndarray, np.ndarray]:
+    """Order the classes by size; their mean probabilities, and their shares of rows."""
+    mean = probability.mean(axis=0)
+    share = (actual[:, None] == np.arange(len(mean))).mean(axis=0)
+    larger = np.maximum(mean, share)
+    order = np.argsort(-larger, kind="stable").tolist()
+    return [i for i in order if larger[i] >= _LEAST_SHARE], mean, share
 
 
 def calibration(

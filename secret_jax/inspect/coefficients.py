@@ -1,22 +1,27 @@
-"""Table of the equations: coefficients, standard errors, intervals."""
+"""Tables of equations: coefficients, standard errors, intervals, classes in columns."""
 
 from __future__ import annotations
 
+import math
 from statistics import NormalDist
-from typing import Any
+from typing import Any, NamedTuple
 
 import narwhals as nw
 import numpy as np
 
-from secret_jax.inspect.arguments import check_node
+from secret_jax.inspect.arguments import MOST_BARS, check_node, check_share
+from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.equations import model_in_original_units
 from secret_jax.inspect.frame import made_table
+from secret_jax.inspect.printing import number
+from secret_jax.inspect.rounding import in_steps, printed_model
 from secret_jax.inspect.views import Readable, outputs_of
+from secret_jax.inspect.words import term_words
 from secret_jax.losses.classes import ClassLoss
-from secret_jax.runtime.values import is_real
 from secret_jax.tree.structure import Tree
 
 CENTER = "(at the center)"
+_MOST_LINES = 24  # of a table on a page
 _TYPES = {
     "node": nw.Int64(),
     "term": nw.String(),
@@ -92,8 +97,7 @@ def coefficients(
     >>> bool((table["low"] <= table["high"]).all())
     True
     """
-    if not is_real(coverage) or not 0 < coverage < 1:
-        raise ValueError(f"coverage must be a float in (0, 1). Got {coverage!r}.")
+    check_share("coverage", coverage)
     tree = outputs_of(tree, output)
     if node is not None:
         check_node(tree, node)
@@ -116,24 +120,93 @@ def coefficients(
 
 def _rows(tree: Tree, node: int, width: float) -> list[dict[str, Any]]:
     """Describe the value at the center and the terms of a node's equation."""
-    schema, model = tree.schema, model_in_original_units(tree, node)
-    error = tree.standard_error[node, 0] * schema.target_scale
-    at_center = model.intercept + sum(term.factor * term.here for term in model.terms)
-    errors = [float(error[0])]
-    rows: list[dict[str, Any]] = [{"term": CENTER, "coefficient": at_center}]
+    model = model_in_original_units(tree, node)
+    center = {"coefficient": model.level, "standard_error": model.level_error}
+    rows: list[dict[str, Any]] = [{"term": CENTER, **center}]
     for term in model.terms:
-        errors.append(float(error[1 + term.position] / schema.scale[term.position]))
         rows.append(
             {
                 "term": term.label,
                 "column": term.name,
                 "coefficient": term.factor,
+                "standard_error": term.error,
                 "center": term.here,
                 "effect": term.effect,
             }
         )
-    for row, deviation in zip(rows, errors, strict=True):
-        row["node"], row["standard_error"] = node, deviation
-        row["low"] = row["coefficient"] - width * deviation
-        row["high"] = row["coefficient"] + width * deviation
-    return [dict.fromkeys(_TYPES) | row for row in rows]
+    for row in rows:
+        half = width * row["standard_error"]
+        row["low"], row["high"] = row["coefficient"] - half, row["coefficient"] + half
+    return [dict.fromkeys(_TYPES) | row | {"node": node} for row in rows]
+
+
+def term_lines(tree: Tree, node: int) -> dict[str, Any]:
+    """List the largest terms of a node's equation in words, and count those left out.
+
+    The first line is the value of the equation at the center of the node's rows. A line
+    has a name, a value in units of the target per unit of the column, its standard
+    error (of several categories that of the most frequent one), and what one standard
+    deviation of the column in the leaf moves the prediction by.
+    """
+    model = model_in_original_units(tree, node)
+    _, terms, hidden = printed_model(model, max_terms=_MOST_LINES)
+    level = in_steps(model.level, tree.schema.target_scale)
+    lines = [(CENTER, level, around(model.level_error), "")]
+    for term in terms:
+        moves = number(math.copysign(term.effect, term.factor), digits=2)
+        cells = number(term.factor), around(term.main.error), moves
+        lines.append((term_words(term), *cells))
+    return {"terms": lines, "n_hidden": len(hidden)}
+
+
+def around(error: float) -> str:
+    """Write a standard error; empty if it is not known."""
+    return f"± {number(error, digits=2)}" if math.isfinite(error) else ""
+
+
+class ClassTable(NamedTuple):
+    """Equations of a node: terms in lines, classes in columns.
+
+    Attributes
+    ----------
+    names : list of str
+        Of the terms, those that move a score most first.
+    constant : ndarray of shape (n_classes,), float64
+    effect, factor, error : ndarray of shape (n_terms, n_classes), float64
+        What one standard deviation of the column in the node moves; coefficients, zero
+        where there is no such term; their standard errors, NaN where they are not
+        known.
+    n_hidden : int
+        Terms that are left out.
+    """
+
+    names: list[str]
+    classes: list[str]
+    constant: np.ndarray
+    effect: np.ndarray
+    factor: np.ndarray
+    error: np.ndarray
+    n_hidden: int
+
+
+def class_table(
+    view: ClassView, node: int, max_terms: int | None = MOST_BARS
+) -> ClassTable:
+    """Put the equations of the classes that are shown in a node side by side."""
+    equations = view.equations_of(node)
+    lines: dict[str, np.ndarray] = {}
+    constant = np.zeros(len(equations))
+    for place, tree in enumerate(equations):
+        model = model_in_original_units(tree, node)
+        constant[place], terms, _ = printed_model(model, merged=False)
+        for term in terms:
+            cells = lines.setdefault(term_words(term), np.zeros((3, len(equations))))
+            effect = math.copysign(term.effect, term.factor)
+            cells[:, place] = effect, term.factor, term.main.error
+    order = sorted(lines, key=lambda name: -np.abs(lines[name][0]).max())
+    shown = order[:max_terms]
+    cells = np.array([lines[name] for name in shown]).reshape(-1, 3, len(equations))
+    classes = [view.names[which] for which in view.shown_in(node)]
+    n_hidden = len(order) - len(shown)
+    effect, factor, error = cells.swapaxes(0, 1)
+    return ClassTable(shown, classes, constant, effect, factor, error, n_hidden)

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from secret_jax.inspect.arguments import (
     MOST_CATEGORIES,
     MOST_TERMS,
-    check_count,
-    checked_precision,
+    Wording,
+    check_counts,
 )
 from secret_jax.inspect.colors import ink_on
 from secret_jax.inspect.printing import counted_leaves, counted_rows
 from secret_jax.inspect.views import Readable, as_view
 from secret_jax.inspect.words import model_parts, split_parts
-from secret_jax.tree.structure import StopReason, Tree
-from secret_jax.tree.totals import leaves_below
+from secret_jax.tree.structure import StopReason
+from secret_jax.tree.totals import in_order, leaves_below, way_to
 
 _WIDTH = 44  # characters in a line of a box
 _THINNEST, _THICKEST = 0.5, 5.5  # points; edges to no rows and to all
@@ -57,10 +57,10 @@ def export_dot(
     -----
     ``dot -Tsvg tree.dot -o tree.svg`` makes a picture of the text.
     """
-    check_count("max_depth", max_depth)
-    check_count("max_terms", max_terms)
-    check_count("max_categories", max_categories)
-    checked_precision(precision)
+    check_counts(max_depth=max_depth)
+    wording = Wording(
+        precision=precision, max_terms=max_terms, max_categories=max_categories
+    )
     view = as_view(tree, output, feature_names)
     tree = view.tree
     title = (
@@ -75,13 +75,12 @@ def export_dot(
     ]
     n_leaves = leaves_below(tree)
     fills = view.fills
-    for node in _drawn(tree, max_depth):
+    for node in in_order(tree, max_depth):
         leaf = bool(tree.is_leaf[node])
         facts = view.facts(node)
         if leaf or tree.depth[node] == max_depth:
             equations = [
-                model_parts(one, node, precision=precision, max_terms=max_terms)
-                for one in view.equations_of(node)
+                model_parts(one, node, wording) for one in view.equations_of(node)
             ]
             if leaf:
                 reason = StopReason(int(tree.stop_reason[node])).sentence
@@ -90,14 +89,7 @@ def export_dot(
                 facts += f", {counted_leaves(n_leaves[node])} below"
                 more = ', style="rounded,filled,dashed"'
         else:
-            split = split_parts(
-                tree,
-                node,
-                precision=precision,
-                max_terms=max_terms,
-                max_categories=max_categories,
-            )
-            equations, more = [split], ""
+            equations, more = [split_parts(tree, node, wording)], ""
         words = [" ".join(parts) for parts in equations]
         words[0] = f"[{node}] {words[0]}"
         label = [*(line for one in words for line in _wrapped(one)), *_wrapped(facts)]
@@ -105,24 +97,13 @@ def export_dot(
         ink = ink_on(color) if tree.n_nodes > 1 else "black"
         more += f', fillcolor="{color}", fontcolor={ink}'
         lines.append(f"    {node} [label={_quoted(label)}{more}];")
-        if node:
-            parent = int(tree.parent[node])
-            answer = "yes" if tree.left[parent] == node else "no"
+        for parent, side in way_to(tree, node)[-1:]:
+            answer = "yes" if side == "left" else "no"
             share = float(tree.weight[node] / tree.weight[0])
             width = _THINNEST + (_THICKEST - _THINNEST) * share
             style = f'label="{answer}", penwidth={width:.2f}'
             lines.append(f"    {parent} -> {node} [{style}];")
     return "\n".join([*lines, "}"]) + "\n"
-
-
-def _drawn(tree: Tree, max_depth: int | None) -> Iterator[int]:
-    """Walk the nodes that are drawn, the left side before the right."""
-    stack = [0]
-    while stack:
-        node = stack.pop()
-        yield node
-        if not tree.is_leaf[node] and tree.depth[node] != max_depth:
-            stack += [int(tree.right[node]), int(tree.left[node])]
 
 
 def _wrapped(text: str) -> list[str]:

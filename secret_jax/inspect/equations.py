@@ -11,11 +11,9 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from secret_jax.data.schema import TableSchema
 from secret_jax.inspect.arguments import check_node
 from secret_jax.tree.structure import SplitKind, Tree
-
-Side = Literal["left", "right"]
+from secret_jax.tree.totals import Side, way_to
 
 
 class Term(NamedTuple):
@@ -42,6 +40,8 @@ class Term(NamedTuple):
     here, moves : float
         Mean and standard deviation of the column among the rows of the node, in the
         units of the data; of an indicator the mean is the share of the rows.
+    error : float
+        Standard error of the factor; NaN where it is not known.
     whole : bool
         Whether the column holds only whole numbers.
     """
@@ -57,7 +57,8 @@ class Term(NamedTuple):
     category: Any = None
     missing_as: float | None = None
     here: float = 0.0
-    moves: float = 0.0
+    moves: float = 1.0
+    error: float = math.nan
     whole: bool = False
 
     @property
@@ -140,6 +141,8 @@ class LinearModel:
         of the node first.
     low, high : float
         Range to which predictions are clipped; infinite if the node does not clip.
+    level_error : float
+        Standard error of ``level``.
     target_spread : float
         Standard deviation of the target in training.
     """
@@ -149,7 +152,13 @@ class LinearModel:
     terms: tuple[Term, ...]
     low: float
     high: float
+    level_error: float
     target_spread: float
+
+    @property
+    def level(self) -> float:
+        """Value at the center of the node's rows."""
+        return self.intercept + sum(term.factor * term.here for term in self.terms)
 
 
 def split_in_original_units(tree: Tree, node: int) -> LinearSplit | CategorySplit:
@@ -186,7 +195,7 @@ def split_in_original_units(tree: Tree, node: int) -> LinearSplit | CategorySpli
     first = effect[order[0]] / spread[0] if len(order) else 1.0
     coefficient = effect[order] / spread / first
     return LinearSplit(
-        terms=_terms(schema, order, coefficient),
+        terms=_terms(tree, order, coefficient),
         threshold=float(tree.threshold[node] / first + coefficient @ center),
         at_most=bool(first > 0),
         width=float(tree.gate_width[node] / abs(first)),
@@ -213,33 +222,31 @@ def model_in_original_units(tree: Tree, node: int) -> LinearModel:
     return LinearModel(
         target=schema.target_name,
         intercept=float(at_center - slope @ schema.center[order]),
-        terms=_terms(schema, order, slope, tree.center[node], tree.spread[node]),
+        terms=_terms(tree, order, slope, node),
         low=low,
         high=high,
+        level_error=float(tree.standard_error[node, 0, 0] * schema.target_scale),
         target_spread=schema.target_scale,
     )
 
 
 def range_of_node(tree: Tree, node: int) -> tuple[float, float]:
     """Range to which the predictions of a node are clipped, or infinities."""
-    return (-math.inf, math.inf) if _clips_mixture(tree) else _range(tree, node)
+    if tree.is_soft and not tree.clip_leaves:
+        return -math.inf, math.inf
+    return _range(tree, node)
 
 
 def mixture_range(tree: Tree) -> tuple[float, float]:
     """Range to which the mixture of a soft tree's leaves is clipped, or infinities."""
-    return _range(tree, 0) if _clips_mixture(tree) else (-math.inf, math.inf)
-
-
-def _clips_mixture(tree: Tree) -> bool:
-    """Whether the mixture of the leaves is clipped, instead of every leaf."""
-    return tree.is_soft and not tree.clip_leaves
+    if tree.is_soft and not tree.clip_leaves:
+        return _range(tree, 0)
+    return -math.inf, math.inf
 
 
 def _range(tree: Tree, node: int) -> tuple[float, float]:
-    low, high = (
-        float(tree.schema.restore_target(s[node, 0])) for s in tree.clip_range()
-    )
-    return low, high
+    sides = [tree.schema.restore_target(side[node, 0]) for side in tree.clip_range()]
+    return float(sides[0]), float(sides[1])
 
 
 def _category_split(tree: Tree, node: int) -> CategorySplit:
@@ -268,13 +275,11 @@ def _reaching(tree: Tree, node: int) -> np.ndarray:
     """Mask of the categories that splits further up let through."""
     attribute = tree.attribute[node]
     reaching = np.ones(len(tree.schema.categories[attribute]), bool)
-    child, parent = node, int(tree.parent[node])
-    while parent >= 0:
+    for parent, side in way_to(tree, node):
         same = tree.kind[parent] == SplitKind.DISCRETE
         if same and tree.attribute[parent] == attribute:
             goes_left = tree.goes_left[parent, : len(reaching)]
-            reaching &= goes_left == (tree.left[parent] == child)
-        child, parent = parent, int(tree.parent[parent])
+            reaching &= goes_left == (side == "left")
     return reaching
 
 
@@ -291,15 +296,10 @@ def _by_effect(effect: np.ndarray, moves: np.ndarray | None = None) -> np.ndarra
 
 
 def _terms(
-    schema: TableSchema,
-    order: np.ndarray,
-    factors: np.ndarray,
-    mean: np.ndarray | None = None,
-    deviation: np.ndarray | None = None,
+    tree: Tree, order: np.ndarray, factors: np.ndarray, node: int | None = None
 ) -> tuple[Term, ...]:
-    """Convert encoded columns, with mean and deviation in the node, to terms."""
-    mean = np.zeros(schema.n_columns) if mean is None else mean
-    deviation = np.ones(schema.n_columns) if deviation is None else deviation
+    """Convert encoded columns to terms, of a split or of the model of a node."""
+    schema = tree.schema
     first = schema.n_regressors - schema.n_indicators
     categories = dict(enumerate(schema.indicators, first))
     missing = {indicator for _, indicator in schema.missing_columns}
@@ -315,10 +315,15 @@ def _terms(
             position,
             center,
             spread,
-            here=center + float(spread * mean[position]),
-            moves=float(spread * deviation[position]),
             whole=column in schema.whole,
         )
+        if node is not None:
+            error = tree.standard_error[node, 0, 1 + position]
+            term = term._replace(
+                here=center + float(spread * tree.center[node, position]),
+                moves=float(spread * tree.spread[node, position]),
+                error=float(error * schema.target_scale / spread),
+            )
         if position in categories:
             attribute, code = categories[position]
             category = schema.categories[attribute][code]

@@ -11,8 +11,8 @@ import numpy as np
 from secret_jax.data.rows import Table
 from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.explanation import Explanation
+from secret_jax.inspect.importances import node_levels, split_levels
 from secret_jax.inspect.shapley import shapley_values
-from secret_jax.inspect.shares import node_levels, split_levels
 from secret_jax.inspect.tree_view import TreeView
 from secret_jax.inspect.views import as_view
 from secret_jax.inspect.words import path_sentence

@@ -101,33 +101,40 @@ class Explanation:
             digits = max(0, _DIGITS_SHOWN - 1 - int(np.floor(np.log10(step))))
         share = self.share[row]
         part = "" if share > 1 - _WHOLE else f" ({100 * share:.0f} % of the mixture)"
-        target = self.target if isinstance(self.target, str) else self.target[row]
-        value = f"{quoted(target)} = {prediction:.{digits}f}"
+        value = f"{quoted(self.target_of(row))} = {prediction:.{digits}f}"
         lines = [
             f"row {row}: {self._in_chances(row) if self.classes else value}",
             f"  leaf [{self.leaf[row]}]{part}: {self.path[row]}",
+            *([f"  {value}"] if self.classes else []),
         ]
-        if self.classes:
-            lines.append(f"  {value}")
-        baseline = float(np.broadcast_to(self.baseline, len(self))[row])
-        terms = [("baseline", baseline)]
-        for column in np.argsort(-np.abs(contributions), kind="stable"):
-            if contributions[column] != 0:
+        baseline, steps = self.baseline_of(row), self.steps(row)
+        if abs(self.clipping[row]) > _EXACT * step:
+            steps.append(("clipping to the outputs of the leaf", self.clipping[row]))
+        figures = [f"{baseline:.{digits}f}", *(f"{v:+.{digits}f}" for _, v in steps)]
+        words = ["baseline", *(name for name, _ in steps)]
+        width = max(map(len, figures))
+        pairs = zip(figures, words, strict=True)
+        return "\n".join([*lines, *(f"  {f:>{width}}  {name}" for f, name in pairs)])
+
+    def steps(self, row: int) -> list[tuple[str, float]]:
+        """Contributions to a row in words, the largest first, without the baseline."""
+        added, steps = self.contributions[row], []
+        for column in np.argsort(-np.abs(added), kind="stable").tolist():
+            if added[column] != 0:
                 value = self.values[row, column]
                 missing = value is None or value != value
                 held = "missing" if missing else entry(value)
                 words = f"{quoted(self.names[column])} = {held}"
-                terms.append((words, contributions[column]))
-        if abs(self.clipping[row]) > _EXACT * step:
-            terms.append(("clipping to the outputs of the leaf", self.clipping[row]))
-        figures = [f"{value:+.{digits}f}" for _, value in terms]
-        figures[0] = f"{baseline:.{digits}f}"
-        width = max(map(len, figures))
-        lines += [
-            f"  {figure:>{width}}  {words}"
-            for figure, (words, _) in zip(figures, terms, strict=True)
-        ]
-        return "\n".join(lines)
+                steps.append((words, float(added[column])))
+        return steps
+
+    def target_of(self, row: int) -> str:
+        """Name of what is taken apart of a row."""
+        return self.target if isinstance(self.target, str) else self.target[row]
+
+    def baseline_of(self, row: int) -> float:
+        """Where the sum of a row starts."""
+        return float(np.broadcast_to(self.baseline, len(self))[row])
 
     def _in_chances(self, row: int) -> str:
         """Write the class of a row, and the probabilities of the likeliest ones."""

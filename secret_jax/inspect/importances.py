@@ -1,14 +1,14 @@
-"""Shares of the columns in the variance that a tree explains."""
+"""Shares of the columns in what a tree explains, in splits and changes of equations."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from secret_jax.inspect.shares import in_proportion, split_columns, sum_variances
-from secret_jax.tree.structure import Tree
+from secret_jax.tree.structure import SplitKind, Tree
 
 # The share of the variance that rounding leaves of a constant target.
 _ROUNDING = 1e-9
+_NOTHING = 1e-300  # below every sum of squares; shares of zero stay zero
 
 
 def feature_importances(tree: Tree, output: int = 0) -> np.ndarray:
@@ -102,7 +102,70 @@ def _without_root(tree: Tree, output: int) -> float:
         return float(constant[output])
     # As if errors grew with the variance of values.
     error = tree.train_error[0]
-    noise = max(float(tree.loss.noise(error, tree.mean[0])[output]), 1e-300)
+    noise = max(float(tree.loss.noise(error, tree.mean[0])[output]), _NOTHING)
     slopes = np.asarray(tree.coefficient[0, output, 1:], np.float64)
     of_root = sum_variances(tree.output(output), 0, slopes)
     return float(error[output]) * (1.0 + float(of_root.sum()) / noise)
+
+
+def in_proportion(parts: np.ndarray) -> np.ndarray:
+    """Parts that are not negative as shares of their sum; zeros stay zeros."""
+    return parts / max(parts.sum(), _NOTHING)
+
+
+def sum_variances(tree: Tree, node: int, slopes: np.ndarray) -> np.ndarray:
+    """Compute the variance that every input column adds to a sum in a node.
+
+    That of the indicators of a column is taken together: a row has one category only.
+    """
+    schema = tree.schema
+    columns = np.array(schema.input_columns[: len(slopes)], int)
+    first = len(slopes) - schema.n_indicators
+    categories = slice(first, first + len(schema.indicators))
+    square = (slopes * tree.spread[node]) ** 2
+    share, worth = tree.center[node, categories], slopes[categories]
+    square[categories] = share * worth**2
+    variance, mean = np.zeros((2, len(schema.names)))
+    np.add.at(variance, columns, square)
+    np.add.at(mean, columns[categories], share * worth)
+    return np.maximum(variance - mean**2, 0.0)
+
+
+def split_columns(tree: Tree, node: int) -> np.ndarray:
+    """Share of every input column in a split, shape (n_columns,), float64.
+
+    The squares of the standardised coefficients, which sum to one; a split on one
+    column has one share of 1.
+    """
+    schema = tree.schema
+    if tree.kind[node] == SplitKind.DISCRETE:
+        columns, parts = [schema.discrete[tree.attribute[node]]], 1.0
+    else:
+        columns = schema.input_columns
+        parts = np.asarray(tree.direction[node], np.float64) ** 2
+    shares = np.zeros(len(schema.names))
+    np.add.at(shares, np.array(columns, int), parts)
+    return in_proportion(shares)
+
+
+def node_levels(tree: Tree) -> np.ndarray:
+    """Value of every node's equation at the center of its own rows, standardised."""
+    coefficient = np.asarray(tree.coefficient[:, 0], np.float64)
+    return coefficient[:, 0] + np.einsum("nj,nj->n", coefficient[:, 1:], tree.center)
+
+
+def split_levels(tree: Tree) -> np.ndarray:
+    """Steps of the level from the root to every node, by the columns of the splits.
+
+    Returns
+    -------
+    ndarray of shape (n_nodes, n_columns), float64
+        In standardised units.
+    """
+    level = node_levels(tree)
+    moved = np.zeros((tree.n_nodes, len(tree.schema.names)))
+    for node in range(1, tree.n_nodes):  # parents come before their children
+        parent = int(tree.parent[node])
+        step = (level[node] - level[parent]) * split_columns(tree, parent)
+        moved[node] = moved[parent] + step
+    return moved

@@ -16,7 +16,6 @@ from secret_jax.data.rows import Table
 from secret_jax.data.schema import TableSchema
 from secret_jax.inspect.code import export as _export
 from secret_jax.inspect.coefficients import coefficients as _coefficients
-from secret_jax.inspect.cost import reading_cost
 from secret_jax.inspect.dot import export_dot as _export_dot
 from secret_jax.inspect.explain import explain as _explain
 from secret_jax.inspect.frame import to_dataframe as _to_dataframe
@@ -27,6 +26,7 @@ from secret_jax.inspect.plot.partition import plot_partition as _plot_partition
 from secret_jax.inspect.plot.tree import plot_tree as _plot_tree
 from secret_jax.inspect.report.page import to_html as _to_html
 from secret_jax.inspect.report.page import tree_fragment
+from secret_jax.inspect.rounding import reading_cost
 from secret_jax.inspect.stability import stability as _stability
 from secret_jax.inspect.text import export_text as _export_text
 from secret_jax.inspect.views import as_view
@@ -97,7 +97,7 @@ class InspectionMixin(Importances):
     def reading_cost_(self) -> int:
         """Numbers to read in the splits and equations, of several outputs the sum.
 
-        See `secret_jax.inspect.cost.reading_cost`.
+        See `secret_jax.inspect.rounding.reading_cost`.
         """
         check_is_fitted(self)
         return reading_cost(self.tree_)

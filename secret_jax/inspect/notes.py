@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from secret_jax.inspect.equations import mixture_range
-from secret_jax.inspect.printing import number, quoted
+from secret_jax.inspect.printing import number, quoted, some
 from secret_jax.losses.numbers import SquaredError
 from secret_jax.tree.structure import StopReason, Tree
 
@@ -64,10 +64,8 @@ def missing_facts(tree: Tree) -> str:
         ("missing numbers count as means in sums", means),
         ("left out, without any value", nothing),
     ):
-        hidden = len(columns) - _COLUMNS_SHOWN
-        more = f" and {hidden} more" if hidden > 0 else ""
         if columns:
-            facts.append(f"{fact}: {', '.join(columns[:_COLUMNS_SHOWN])}{more}")
+            facts.append(f"{fact}: {some(columns, most=_COLUMNS_SHOWN)}")
     return "; ".join(facts)
 
 

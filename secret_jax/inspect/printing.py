@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -116,3 +117,37 @@ def counted_rows(weight: float) -> str:
     if math.isclose(whole, weight, rel_tol=_WHOLE):
         return counted(whole, "row", "rows")
     return f"{float(weight):,.1f} rows"
+
+
+def some(items: Sequence[object], most: int = 5) -> str:
+    """List the first of several things, and how many more there are.
+
+    Examples
+    --------
+    >>> some([2, 5, 9]), some(list(range(9)), most=2)
+    ('2, 5 and 9', '0, 1 and 7 more')
+    """
+    words = [str(item) for item in items]
+    if len(words) > most:
+        return f"{', '.join(words[:most])} and {len(words) - most} more"
+    return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
+
+
+def in_lines(
+    parts: Sequence[str], width: int, hanging: str = "    ", separator: str = " "
+) -> list[str]:
+    """Join parts to lines of limited width, all but the first with an indent.
+
+    Examples
+    --------
+    >>> in_lines(["one", "two", "three"], 8, separator=", ")
+    ['one, two,', '    three']
+    """
+    lines = list(parts[:1])
+    for part in parts[1:]:
+        if len(lines[-1]) + len(separator) + len(part) <= width:
+            lines[-1] += separator + part
+        else:
+            lines[-1] += separator.rstrip()
+            lines.append(hanging + part)
+    return lines

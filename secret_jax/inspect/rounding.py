@@ -18,13 +18,23 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from secret_jax.inspect.arguments import checked_precision
-from secret_jax.inspect.equations import LinearModel, LinearSplit, Term
+from secret_jax.inspect.equations import (
+    LinearModel,
+    LinearSplit,
+    Term,
+    model_in_original_units,
+    split_in_original_units,
+)
+from secret_jax.inspect.printing import number
 from secret_jax.tree.plain import plain_number, rounding_of_whole
+from secret_jax.tree.structure import Tree
 
 # Digits of a float32, and its relative rounding, with some slack; that of a float64.
 _SINGLE_DIGITS, _SINGLE, _DOUBLE = 6, 4e-7, 1e-9
 # A column whose mean is so many standard deviations away is not counted from zero.
 _FAR_FROM_ZERO = 5.0
+# Values of the target are told in steps of this share of its standard deviation.
+_STEP_OF_TARGET = 1e-2
 
 
 def rounded_split(split: LinearSplit, precision: int | None = None) -> LinearSplit:
@@ -189,6 +199,47 @@ def _printed(group: list[Term]) -> PrintedTerm:
 def rounded_output(value: float, target_spread: float, precision: int | None) -> float:
     """Round a value of the target as a model's intercept."""
     return _rounded(value, _step(target_spread, precision))
+
+
+def in_steps(value: float, target_scale: float) -> str:
+    """Write a value of the target to a hundredth of its standard deviation.
+
+    Examples
+    --------
+    >>> in_steps(180_761.3, 79_000.0)
+    '181,000'
+    """
+    return number(_rounded(value, _STEP_OF_TARGET * target_scale))
+
+
+def reading_cost(tree: Tree, precision: int | None = None) -> int:
+    """Count the numbers in the splits and in the equations of all outputs.
+
+    Of a tree with hard splits those that `export_text` prints: one for each threshold
+    and each set of categories, one for each column of a sum, constants, coefficients,
+    and the numbers that columns are counted from. A gate has two more, its width and
+    the shares of a row on its two sides.
+
+    Parameters
+    ----------
+    precision : int, optional
+        Digits of the equations: what rounds to zero is not printed.
+    """
+    outputs = [tree.output(which) for which in range(tree.n_outputs)]
+    cost = 0
+    for node in range(tree.n_nodes):
+        if tree.is_leaf[node]:
+            for output in outputs:
+                model = model_in_original_units(output, node)
+                _, terms, _ = printed_model(model, precision)
+                cost += 1 + sum(1 + (term.at != 0) for term in terms)
+            continue
+        split = split_in_original_units(tree, node)
+        cost += 1
+        if isinstance(split, LinearSplit):
+            n_terms = len(rounded_split(split, precision).terms)
+            cost += (n_terms if n_terms > 1 else 0) + 2 * (split.width > 0)
+    return cost
 
 
 def _step(target_spread: float, precision: int | None) -> float:

@@ -22,7 +22,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.data.validation import copies_of, validated_weight
-from secret_jax.inspect.arguments import check_choice, check_count
+from secret_jax.inspect.arguments import check_choice, check_counts, check_share
 from secret_jax.inspect.classes import Classes, with_all_classes
 from secret_jax.inspect.equations import CategorySplit, split_in_original_units
 from secret_jax.inspect.printing import counted_leaves, number, quoted
@@ -30,7 +30,7 @@ from secret_jax.losses.classes import class_in_words
 from secret_jax.runtime.parallel import one_thread_for_products
 from secret_jax.runtime.progress import Stage
 from secret_jax.runtime.progress_line import shown
-from secret_jax.runtime.values import is_integer, is_real
+from secret_jax.runtime.values import is_integer
 from secret_jax.tree.structure import SplitKind, Tree
 
 if TYPE_CHECKING:
@@ -204,12 +204,11 @@ def stability(
         If a parameter means nothing, or the rows cannot be used.
     """
     check_is_fitted(model)
-    check_count("n_resamples", n_resamples)
+    check_counts(n_resamples=n_resamples)
     if not is_integer(n_resamples) or n_resamples < 2:
         raise ValueError(f"n_resamples is {n_resamples}; give at least 2.")
     check_choice("method", method, ("bootstrap", "subsample"))
-    if not is_real(fraction) or not 0 < fraction < 1:
-        raise ValueError(f"fraction must be a float in (0, 1). Got {fraction!r}.")
+    check_share("fraction", fraction)
     tree, targets = model.tree_, model._targets(y, X, np.ones(len(X))).values
     if targets.shape[1] != tree.n_outputs:
         raise ValueError(
@@ -287,7 +286,7 @@ def _lines(stability: Stability) -> Iterator[str]:
     leaves = stability.n_leaves
     yield f"{len(leaves)} resamples, each with a tree of its own"
     yield (
-        f"size: {leaves.min()} to {leaves.max()} leaves, half of them up to "
+        f"size: {leaves.min()} to {counted_leaves(leaves.max())}, half of them up to "
         f"{number(float(np.median(leaves)))}; the tree itself has "
         f"{counted_leaves(stability.original.n_leaves)}"
     )

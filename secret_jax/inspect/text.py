@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 from secret_jax.inspect.arguments import (
     MOST_CATEGORIES,
+    Wording,
     check_choice,
-    check_count,
-    checked_precision,
+    check_counts,
 )
-from secret_jax.inspect.equations import Side
 from secret_jax.inspect.notes import (
     missing_facts,
     mixture_facts,
     one_leaf_sentence,
     shortening_facts,
 )
-from secret_jax.inspect.printing import counted, counted_leaves, counted_rows
+from secret_jax.inspect.printing import counted, counted_leaves, counted_rows, in_lines
 from secret_jax.inspect.views import Readable, as_view
 from secret_jax.inspect.words import model_parts, split_parts
 from secret_jax.tree.structure import SplitKind
-from secret_jax.tree.totals import leaves_below
+from secret_jax.tree.totals import Side, leaves_below
 
 _WIDTH = 100  # characters in a line
 _WHOLE_WORDS: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
@@ -76,10 +76,10 @@ def export_text(
         with hard splits would send there.
 
     """
-    check_count("max_depth", max_depth)
-    check_count("max_terms", max_terms)
-    check_count("max_categories", max_categories)
-    checked_precision(precision)
+    check_counts(max_depth=max_depth)
+    wording = Wording(
+        precision=precision, max_terms=max_terms, max_categories=max_categories
+    )
     check_choice("show_models", show_models, ("leaves", "all", "none"))
     view = as_view(tree, output, feature_names)
     tree = view.tree
@@ -114,30 +114,21 @@ def export_text(
         label = f"[{node}] "
         if show_models == "all" or ((leaf or cut) and show_models == "leaves"):
             for equation in view.equations_of(node):
-                parts = model_parts(
-                    equation,
-                    node,
-                    precision=precision,
-                    max_terms=max_terms,
-                    max_categories=max_categories,
-                )
+                parts = model_parts(equation, node, wording)
                 lines.extend(_wrapped(parts, indent, label))
                 label = " " * len(label)
         if leaf or cut or show_models == "all":
             facts = [*view.fact_parts(node), view.range_facts(node, precision)]
-            lines.extend(_listed([fact for fact in facts if fact], indent, label))
+            first, *rest = [fact for fact in facts if fact]
+            facts, hanging = [indent + label + first, *rest], indent + " " * len(label)
+            lines.extend(in_lines(facts, _WIDTH, hanging, ", "))
             label = " " * len(label)
         if cut:
             lines.append(f"{indent}{label}... {counted_leaves(n_leaves[node])} below")
         elif not leaf:
             for word, side in _BRANCHES:
-                parts = split_parts(
-                    tree,
-                    node,
-                    precision=precision,
-                    max_categories=max_categories,
-                    side=side,
-                )
+                # Of a split all terms are written.
+                parts = split_parts(tree, node, replace(wording, max_terms=None), side)
                 if side == "right" and oblique[node] and len(parts) > _REPEATED:
                     parts = [f"({parts[-1]})"]  # once is enough for a long sum
                 lines.extend(_wrapped(parts, indent, f"[{node}] {word} "))
@@ -147,33 +138,15 @@ def export_text(
     return "\n".join(lines) + "\n"
 
 
-def _listed(facts: list[str], indent: str, label: str) -> list[str]:
-    """List facts in lines that begin below each other."""
-    hanging = indent + " " * len(label)
-    lines = [indent + label + facts[0]]
-    for fact in facts[1:]:
-        lines[-1] += ","
-        if len(lines[-1]) + 1 + len(fact) < _WIDTH:
-            lines[-1] += " " + fact
-        else:
-            lines.append(hanging + fact)
-    return lines
-
-
 def _wrapped(parts: list[str], indent: str, label: str) -> list[str]:
     """Break a sum or condition into lines between its parts."""
     number = label.index(" ") + 1 if label.strip() else len(label)
     hanging = indent + " " * (number + 2)
     room = max(_WIDTH - len(hanging), _WIDTH // 2)
-    lines = [indent + label + parts[0]]
+    pieces = [indent + label + parts[0]]
     for part in parts[1:]:
-        if len(part) > room:
-            # A long list of categories is broken between them.
-            first, *rest = textwrap.wrap(part, room - 2, **_WHOLE_WORDS)
-            lines += [hanging + first, *(hanging + "  " + line for line in rest)]
-            continue
-        if len(lines[-1]) + 1 + len(part) <= _WIDTH:
-            lines[-1] += " " + part
-        else:
-            lines.append(hanging + part)
-    return lines
+        # A long list of categories is broken between them.
+        first, *rest = textwrap.wrap(part, room - 2, **_WHOLE_WORDS)
+        broken = [first, *("  " + line for line in rest)]
+        pieces += broken if len(part) > room else [part]
+    return in_lines(pieces, _WIDTH, hanging)

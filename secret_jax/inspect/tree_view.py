@@ -17,17 +17,14 @@ import numpy as np
 from secret_jax.data.rows import Table
 from secret_jax.data.validation import validated_targets
 from secret_jax.inspect.colors import Scale
-from secret_jax.inspect.cost import reading_cost
 from secret_jax.inspect.equations import model_in_original_units
 from secret_jax.inspect.notes import clipped_to
 from secret_jax.inspect.printing import counted_rows, number
-from secret_jax.inspect.rounding import rounded_model
+from secret_jax.inspect.rounding import in_steps, reading_cost, rounded_model
 from secret_jax.tree import routing
 from secret_jax.tree.structure import Tree
 from secret_jax.tree.walk import values_at
 
-# The mean of a node is told in steps of this share of the target's deviation.
-_STEP_OF_MEAN = 1e-2
 # A mean loss below it is what float32 leaves of an exact fit.
 _EXACT = 1e-14
 
@@ -180,8 +177,7 @@ class NumberView(TreeView):
         scale, mean_loss = tree.schema.target_scale, float(tree.train_error[node, 0])
         error = 0.0 if mean_loss < _EXACT else tree.loss.reported(mean_loss, scale)
         kind = tree.loss.error_name.split()[-1]
-        mean = round(mean, round(-math.log10(_STEP_OF_MEAN * scale)))
-        facts = f"mean {number(mean)}", f"{kind} {number(error, digits=3)}"
+        facts = f"mean {in_steps(mean, scale)}", f"{kind} {number(error, digits=3)}"
         return [self.row_facts(node), *facts]
 
     def range_facts(self, node: int, precision: int | None = None) -> str:

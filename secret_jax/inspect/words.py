@@ -8,11 +8,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from secret_jax.inspect.arguments import MOST_CATEGORIES
+from secret_jax.inspect.arguments import MOST_CATEGORIES, Wording
 from secret_jax.inspect.equations import (
     CategorySplit,
     LinearSplit,
-    Side,
     model_in_original_units,
     split_in_original_units,
 )
@@ -24,44 +23,27 @@ from secret_jax.inspect.rounding import (
     rounded_split,
 )
 from secret_jax.tree.structure import SplitKind, Tree
+from secret_jax.tree.totals import Side, way_to
 
+PLAIN = Wording()
 _MOVING = 5  # columns that are named where equations have no room
 _TERMS_OF_PATH = 4  # of each condition on the way to a node
 
 
-def split_sentence(tree: Tree, node: int, **options: Any) -> str:
-    """Write the condition of a split in one line; see `split_parts`."""
-    return " ".join(split_parts(tree, node, **options))
+def split_sentence(tree: Tree, node: int, side: Side = "left", **options: Any) -> str:
+    """Write the condition of a split in one line; options are those of `Wording`."""
+    return " ".join(split_parts(tree, node, Wording(**options), side))
 
 
 def model_equation(tree: Tree, node: int, **options: Any) -> str:
-    """Write the equation of a node in one line; see `model_parts`."""
-    return " ".join(model_parts(tree, node, **options))
+    """Write the equation of a node in one line; options are those of `Wording`."""
+    return " ".join(model_parts(tree, node, Wording(**options)))
 
 
 def split_parts(
-    tree: Tree,
-    node: int,
-    *,
-    precision: int | None = None,
-    max_terms: int | None = None,
-    max_categories: int | None = MOST_CATEGORIES,
-    side: Side = "left",
+    tree: Tree, node: int, wording: Wording = PLAIN, side: Side = "left"
 ) -> list[str]:
-    """Write the condition under which a row goes to one side of a split.
-
-    Parameters
-    ----------
-    node : int
-        An inner node.
-    precision : int, optional
-        Significant digits relative to the effect; 3 by default.
-    max_terms : int, optional
-        Terms that are shown; an ellipsis stands for the others.
-    max_categories : int or None
-        Longer lists of categories are replaced by the other side's, if that is short,
-        or abbreviated; None: never.
-    side : {"left", "right"}
+    """Write the condition under which a row goes to one side of an inner node.
 
     Returns
     -------
@@ -69,20 +51,14 @@ def split_parts(
         Parts between which a line may break, for example of ``"length - 2.26 weight <=
         3.1"`` or ``"sex in {F, M}"``, of a gate ``"length <= 3.1 (soft, width 0.2)"``,
         and where values were missing ``"length <= 3.1 or missing"`` or ``"length is
-        missing"``.
-
-    Raises
-    ------
-    ValueError
-        If the node does not exist or is a leaf.
+        missing"``. An ellipsis stands for terms that are not shown.
     """
-    if side not in ("left", "right"):
-        raise ValueError(f"side is {side!r}; choose 'left' or 'right'.")
     split = split_in_original_units(tree, node)
     if isinstance(split, CategorySplit):
         sides = (split.left, split.right)
         listed, other = sides if side == "left" else sides[::-1]
-        return list(_membership(quoted(split.name), listed, other, max_categories))
+        most = wording.max_categories
+        return list(_membership(quoted(split.name), listed, other, most))
     hard_axis = tree.kind[node] == SplitKind.AXIS and split.width == 0
     if hard_axis and split.terms[0].asks == "missing":
         # The indicator is 1 where the value is missing.
@@ -93,11 +69,10 @@ def split_parts(
         name, level = place
         bound = f"{split.sign(side)} {quoted(level)}{_remark(split, side)}"
         return [f"{quoted(name)} {bound}"]
-    split = rounded_split(split, precision)
+    split = rounded_split(split, wording.precision)
     summands = [(term.factor, quoted(term.label)) for term in split.terms]
-    terms = _sum(summands[:max_terms], bare=True)
-    if max_terms is not None and len(summands) > max_terms:
-        terms.append("+ ...")
+    shown = summands[: wording.max_terms]
+    terms = _sum(shown, bare=True) + ["+ ..."] * (len(shown) < len(summands))
     bound = f"{split.sign(side)} {number(split.threshold)}"
     return [*terms, bound + _remark(split, side)]
 
@@ -150,47 +125,26 @@ def cuts_a_list(words: str) -> bool:
     return re.search(r"\.\.\. [\d,]+ more\}", words) is not None
 
 
-def model_parts(
-    tree: Tree,
-    node: int,
-    *,
-    precision: int | None = None,
-    max_terms: int | None = None,
-    max_categories: int | None = MOST_CATEGORIES,
-) -> list[str]:
+def model_parts(tree: Tree, node: int, wording: Wording = PLAIN) -> list[str]:
     """Write the equation of a node, its terms sorted by the size of their effect.
-
-    Parameters
-    ----------
-    node : int
-        A leaf or an inner node.
-    precision : int, optional
-        Significant digits relative to the effect; 3 by default.
-    max_terms : int, optional
-        Terms that are shown; of the others their mean in the node is told.
-    max_categories : int or None
-        As in `split_parts`.
 
     Returns
     -------
     list of str
         Parts between which a line may break, for example of ``"rings = 2.31 + 12.1
-        shell_weight - 3.2 height"``.
-
-    Raises
-    ------
-    ValueError
-        If the node does not exist.
+        shell_weight - 3.2 height"``. Of terms that are not shown their mean in the node
+        is told.
     """
     model = model_in_original_units(tree, node)
-    constant, terms, hidden = printed_model(model, precision, max_terms)
-    summands = [(term.factor, term_words(term, max_categories)) for term in terms]
+    constant, terms, hidden = printed_model(model, wording.precision, wording.max_terms)
+    most = wording.max_categories
+    summands = [(term.factor, term_words(term, most)) for term in terms]
     if constant != 0 or not summands:
         summands.insert(0, (constant, ""))
     parts = [f"{quoted(model.target)} =", *_sum(summands)]
     if hidden:
         mean = sum(term.factor * (term.here - term.at) for term in hidden)
-        mean = rounded_output(mean, model.target_spread, precision)
+        mean = rounded_output(mean, model.target_spread, wording.precision)
         count = counted(len(hidden), "smaller term", "smaller terms")
         sign = "-" if mean < 0 else "+"
         parts.append(f"{sign} {number(abs(mean))} (mean of {count})")
@@ -245,15 +199,10 @@ def path_sentence(tree: Tree, node: int, precision: int | None = None) -> str:
     --------
     ``"length <= 3.1 and sex in {F, M}"``; of the root ``"all rows"``.
     """
+    wording = Wording(precision=precision, max_terms=_TERMS_OF_PATH)
     conditions: dict[Any, tuple[float, str]] = {}
-    steps: list[tuple[int, Side]] = []
-    while node:
-        parent = int(tree.parent[node])
-        steps.append((parent, "left" if tree.left[parent] == node else "right"))
-        node = parent
-    for parent, side in reversed(steps):
-        options = {"precision": precision, "max_terms": _TERMS_OF_PATH, "side": side}
-        sentence = split_sentence(tree, parent, **options)
+    for parent, side in way_to(tree, node):
+        sentence = " ".join(split_parts(tree, parent, wording, side))
         split = split_in_original_units(tree, parent)
         key, bound = (parent, False, False), 0.0
         # Where missing values have a side of their own, a looser bound is not implied

@@ -11,7 +11,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 from sklearn.utils._param_validation import StrOptions
 
-from secret_jax.runtime.linalg import matmul, safe_divide, weighted_moments
+from secret_jax.runtime.linalg import matmul, safe_divide
+from secret_jax.runtime.pieces import weighted_moments
 from secret_jax.runtime.values import at_least
 from secret_jax.splits.axis import (
     AxisGains,

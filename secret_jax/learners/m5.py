@@ -10,7 +10,8 @@ import jax
 import jax.numpy as jnp
 
 from secret_jax.learners.cart import best_cut
-from secret_jax.runtime.linalg import safe_divide, weighted_moments
+from secret_jax.runtime.linalg import safe_divide
+from secret_jax.runtime.pieces import weighted_moments
 from secret_jax.runtime.values import real
 from secret_jax.splits.axis import AxisGains, AxisSplits, leading_component, projections
 from secret_jax.splits.interface import Node

@@ -8,7 +8,8 @@ import jax
 import jax.numpy as jnp
 
 from secret_jax.learners.thresholds import least_weight
-from secret_jax.runtime.linalg import matmul, weighted_moments
+from secret_jax.runtime.linalg import matmul
+from secret_jax.runtime.pieces import weighted_moments
 from secret_jax.splits.axis import leading_component
 from secret_jax.splits.interface import Node
 from secret_jax.splits.scoring import NodeRows, node_rows

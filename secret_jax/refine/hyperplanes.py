@@ -19,8 +19,8 @@ from secret_jax.runtime.linalg import (
     matmul,
     safe_divide,
     unit_vectors,
-    weighted_moments,
 )
+from secret_jax.runtime.pieces import weighted_moments
 from secret_jax.splits.interface import Node, Split, SplitFinder
 from secret_jax.tree.structure import SplitKind
 

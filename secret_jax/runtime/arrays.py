@@ -1,7 +1,8 @@
 """Array operations implemented separately for NumPy and for JAX.
 
 Rows, or entries selected from them, are the last axes of arrays; all axes before them
-enumerate nodes. Arrays of NumPy are computed by NumPy, all others by JAX.
+enumerate nodes, or pieces of them. Arrays of NumPy are computed by NumPy, all others by
+JAX.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from secret_jax.runtime.linalg import (
     namespace,
     turns,
 )
+from secret_jax.runtime.pieces import Pieces, for_rows, over_rows
 
 # Float32 rounding of sums of weights.
 _ROUNDING = 1e-6
@@ -104,6 +106,7 @@ def improved(
     step: Callable[[Any, Any], tuple[Any, AnyArray]],
     nodes: Any,
     state: Any,
+    narrowed: Callable[[Any, np.ndarray], Any],
 ) -> Any:
     """Apply up to ``n`` steps, each of which improves some nodes or none.
 
@@ -112,9 +115,11 @@ def improved(
     step : callable
         From nodes and a state to a state, and to whether it is better, for every node.
         Where it is not, the step would lead to the same again.
-    nodes, state : pytree of Arrays
-        NumPy goes on with the nodes that were improved: all arrays have one axis of
-        nodes.
+    nodes : pytree of Arrays
+    state : pytree of Arrays with one axis of nodes
+    narrowed : callable
+        From ``nodes`` and a mask to these alone: NumPy goes on with those that were
+        improved.
     """
     if namespace(jax.tree.leaves(state)[0]) is not np:
         return turns(n, lambda _, state: step(nodes, state)[0], state)
@@ -131,16 +136,16 @@ def improved(
         if not better.any():
             break
         if not better.all():
-            going = going[better]
-            nodes, state = jax.tree.map(
-                lambda a: a[better] if isinstance(a, np.ndarray) else a,  # noqa: B023
-                (nodes, state),
-            )
+            going, nodes = going[better], narrowed(nodes, better)
+            state = jax.tree.map(lambda a: a[better], state)  # noqa: B023
     return found
 
 
 def sums_by_code(
-    codes: Int[AnyArray, "... n_rows"], values: Float[AnyArray, "... n_rows"], n: int
+    codes: Int[AnyArray, "... n_rows"],
+    values: Float[AnyArray, "... n_rows"],
+    n: int,
+    pieces: Pieces | None = None,
 ) -> Float[AnyArray, "... n"]:
     """Sum the values of rows by code.
 
@@ -150,10 +155,12 @@ def sums_by_code(
     [3.0, 0.0, 5.0]
     """
     if namespace(values) is np:
-        n_nodes = int(np.prod(values.shape[:-1]))
-        of_node = codes.reshape(n_nodes, -1) + n * np.arange(n_nodes)[:, None]
+        shape = values.shape[:-1] if pieces is None else (len(pieces.first),)
+        n_nodes = int(np.prod(shape))
+        node = for_rows(np.arange(n_nodes), pieces)[:, None]
+        of_node = codes.reshape(len(node), -1) + n * node
         found = np.bincount(of_node.ravel(), values.ravel(), n_nodes * n)
-        return found.astype(values.dtype).reshape(*values.shape[:-1], n)
+        return found.astype(values.dtype).reshape(*shape, n)
     member = (codes[..., :, None] == jnp.arange(n)).astype(values.dtype)
     return matmul(values[..., None, :], member)[..., 0, :]
 
@@ -261,6 +268,7 @@ def sums_below(
     weight: Float[AnyArray, "... n_rows"],
     columns: Float[AnyArray, "... n_rows n_columns"],
     own: Float[AnyArray, "... n_directions n_rows n_own"],
+    pieces: Pieces | None = None,
 ) -> tuple[
     Float[AnyArray, "... n_directions n_cuts n_columns"],
     Float[AnyArray, "... n_directions n_cuts n_own"],
@@ -285,7 +293,7 @@ def sums_below(
     """
 
     if namespace(projection) is np:
-        return _sums_by_direction(projection, cuts, weight, columns, own)
+        return _sums_by_direction(projection, cuts, weight, columns, own, pieces)
     below = projection[..., :, None, :] <= cuts[..., None]
     left = jnp.where(below, weight[..., None, None, :], 0.0)
     flat = left.reshape(*left.shape[:-3], -1, left.shape[-1])
@@ -299,6 +307,7 @@ def _sums_by_direction(
     weight: np.ndarray,
     columns: np.ndarray,
     own: np.ndarray,
+    pieces: Pieces | None,
 ) -> tuple[np.ndarray, np.ndarray]:
     n_columns, n_own = columns.shape[-1], own.shape[-1]
     every = np.empty((*weight.shape, n_columns + n_own), columns.dtype)
@@ -307,9 +316,10 @@ def _sums_by_direction(
     found = np.empty((*cuts.shape, every.shape[-1]), columns.dtype)
     nodes, n_rows = weight.shape[:-1], weight.shape[-1]
     below = np.empty((*nodes, cuts.shape[-1], n_rows), weight.dtype)
+    cuts = for_rows(cuts, pieces)
     for i in range(projection.shape[-2]):
         values, cut = projection[..., i, None, :], cuts[..., i, :, None]
         np.less_equal(values, cut, out=below, casting="unsafe")
         every[..., n_columns:] = own[..., i, :, :]
-        found[..., i, :, :] = below @ every
+        found[..., i, :, :] = over_rows(below @ every, pieces)
     return found[..., :n_columns], found[..., n_columns:]

@@ -404,34 +404,3 @@ def _by_powers(
             found.append(vector)
         return jnp.stack(found)
     return jax.lax.scan(take, normed(matrix), None, length=n)[1]
-
-
-def weighted_moments(
-    values: Float[AnyArray, "... n_rows n_columns"],
-    weight: Float[AnyArray, "... n_rows"],
-) -> tuple[
-    Float[AnyArray, ...],
-    Float[AnyArray, "... n_columns"],
-    Float[AnyArray, "... n_columns"],
-]:
-    """Total weight, mean and standard deviation of each column, in two passes.
-
-    Parameters
-    ----------
-    values : Array of shape (..., n_rows, n_columns)
-    weight : Array of shape (..., n_rows)
-        Zero for padding.
-
-    Returns
-    -------
-    total : Array of shape (...)
-    mean, deviation : Array of shape (..., n_columns)
-    """
-    xp = namespace(values)
-    total = xp.sum(weight, axis=-1)
-    share = weight / xp.maximum(total, xp.finfo(weight.dtype).tiny)[..., None]
-    # The mean of values about their first row: an offset does not eat the digits.
-    shift = values[..., 0, :]
-    mean = shift + vecmat(share, values - shift[..., None, :])
-    variance = vecmat(share, (values - mean[..., None, :]) ** 2)
-    return total, mean, xp.sqrt(variance)

@@ -22,6 +22,7 @@ from secret_jax.runtime.linalg import (
     namespace,
     safe_divide,
 )
+from secret_jax.runtime.pieces import Pieces, for_rows, over_rows
 from secret_jax.splits.interface import Node, Roles, Split, SplitFinder
 from secret_jax.tree.structure import SplitKind
 
@@ -40,10 +41,18 @@ class Candidates(NamedTuple):
     kind: AnyArray  # (..., n)
     attribute: AnyArray  # (..., n)
 
-    def take(self, index: AnyArray) -> Candidates:
+    def take(self, index: AnyArray, pieces: Pieces | None = None) -> Candidates:
         """Take candidates at places of shape (..., k), or (...): one of each node."""
         n_axes = self.gain.ndim - 1
-        return Candidates(*(taken(array, index, n_axes) for array in self))
+
+        def of_nodes(array: AnyArray) -> AnyArray:
+            return taken(array, index, n_axes)
+
+        return Candidates(
+            of_nodes(self.gain),
+            taken(self.projection, for_rows(index, pieces), n_axes),
+            *(of_nodes(array) for array in self[2:]),
+        )
 
 
 class Projections(NamedTuple):
@@ -111,7 +120,7 @@ def projections(node: Node, score: Float[AnyArray, "... n_rows"]) -> Projections
     """
     xp = namespace(node.x)
     n_columns, n_discrete = node.x.shape[-1], node.codes.shape[-1]
-    roles = roles_of(node)
+    roles, pieces = roles_of(node), node.pieces
     column = xp.swapaxes(node.x, -1, -2)
     projection = column[..., xp.maximum(roles.thresholded, 0), :]
     n_axis = len(roles.thresholded)
@@ -123,18 +132,19 @@ def projections(node: Node, score: Float[AnyArray, "... n_rows"]) -> Projections
 
         def ranked(codes):
             n = node.columns.n_categories
-            weight = sums_by_code(codes, node.weight, n)
-            moment = sums_by_code(codes, node.weight * score, n)
+            weight = sums_by_code(codes, node.weight, n, pieces)
+            moment = sums_by_code(codes, node.weight * score, n, pieces)
             mean = moment / (weight + _CATEGORY_PRIOR)
             mean = xp.where(weight > 0, mean, xp.inf)
             order = xp.argsort(mean, axis=-1, stable=True)
             rank = xp.argsort(order, axis=-1, stable=True)
-            return xp.take_along_axis(rank.astype(node.x.dtype), codes, axis=-1)
+            rank = for_rows(rank.astype(node.x.dtype), pieces)
+            return xp.take_along_axis(rank, codes, axis=-1)
 
         ranks = stacked(ranked, xp.moveaxis(node.codes, -1, 0))
         ranks = xp.moveaxis(ranks, 0, -2)
         projection = xp.concatenate([projection, ranks], axis=-2)
-    nodes = node.x.shape[:-2]
+    nodes = node.allowed.shape[:-1]
     direction = xp.zeros((*nodes, len(kind), n_columns), node.x.dtype)
     weight = value = None
     if len(roles.missing):
@@ -185,13 +195,16 @@ def roles_of(node: Node) -> Roles:
     return Roles.alike(node.x.shape[-1]) if node.roles is None else node.roles
 
 
-def leading_component(values: AnyArray, weight: AnyArray) -> AnyArray:
+def leading_component(
+    values: AnyArray, weight: AnyArray, pieces: Pieces | None = None
+) -> AnyArray:
     """A column, or the first principal component of several, shape (..., n_rows)."""
     if values.shape[-1] == 1:
         return values[..., 0]
     xp = namespace(values)
     covariance = matmul(xp.swapaxes(weight[..., None] * values, -1, -2), values)
-    return matvec(values, leading_eigenvectors(covariance, 1)[..., 0, :])
+    leading = leading_eigenvectors(over_rows(covariance, pieces), 1)[..., 0, :]
+    return matvec(values, for_rows(leading, pieces))
 
 
 def _missing(batch: Node, pairs: AnyArray) -> _Missing:
@@ -202,8 +215,11 @@ def _missing(batch: Node, pairs: AnyArray) -> _Missing:
     missing = columns[..., indicator, :] > 0
     weight = xp.where(missing, 0.0, batch.weight[..., None, :])
     observed = weight > 0
-    lowest = xp.where(observed, value, xp.inf).min(axis=-1, keepdims=True)
-    highest = xp.where(observed, value, -xp.inf).max(axis=-1, keepdims=True)
+    lowest = _least(xp.where(observed, value, xp.inf), batch.pieces)
+    highest = -_least(xp.where(observed, -value, xp.inf), batch.pieces)
+    lowest, highest = (
+        for_rows(bound, batch.pieces)[..., None] for bound in (lowest, highest)
+    )
     # A threshold is a value that occurs: the lowest is never right of it.
     before = xp.where(missing, xp.where(lowest < xp.inf, lowest, 0.0), value)
     highest = xp.where(highest > -xp.inf, highest, 0.0)
@@ -217,6 +233,11 @@ def _missing(batch: Node, pairs: AnyArray) -> _Missing:
         direction=xp.concatenate([-unit, unit]),
         attribute=xp.concatenate([column, column]),
     )
+
+
+def _least(values: AnyArray, pieces: Pieces | None) -> AnyArray:
+    """Least value of the rows of each node."""
+    return over_rows(values.min(axis=-1), pieces, np.minimum)
 
 
 def split_of(
@@ -243,11 +264,11 @@ def split_of(
     n_columns = node.x.shape[-1]
     center = xp.zeros(n_columns, node.x.dtype) if center is None else center
     scale = xp.ones(n_columns, node.x.dtype) if scale is None else scale
-    present = node.weight > 0
-    below = pick.projection <= pick.threshold[..., None]
+    present, pieces = node.weight > 0, node.pieces
+    below = pick.projection <= for_rows(pick.threshold, pieces)[..., None]
     left, right = below & present, ~below & present
-    highest = xp.where(left, pick.projection, -xp.inf).max(axis=-1)
-    lowest = xp.where(right, pick.projection, xp.inf).min(axis=-1)
+    highest = -_least(xp.where(left, -pick.projection, xp.inf), pieces)
+    lowest = _least(xp.where(right, pick.projection, xp.inf), pieces)
     usable = xp.isfinite(highest) & xp.isfinite(lowest)
     middle = 0.5 * xp.where(usable, highest + lowest, 0.0)
     # Between neighbouring floats the middle is one of them: never the right one.
@@ -262,12 +283,13 @@ def split_of(
         # A missing value counts as the mean of the side that it goes to.
         indicator = xp.abs(pick.direction)
         goes_left = xp.sum(pick.direction, axis=-1) < 0
-        value = matvec(node.x, axis)
-        observed = matvec(node.x, indicator) <= 0
-        observed = observed & xp.where(goes_left[..., None], left, right)
-        weight = xp.where(observed, node.weight, 0.0)
-        total = xp.sum(weight, axis=-1)
-        mean = safe_divide(xp.sum(weight * value, axis=-1), total)
+        value = matvec(node.x, for_rows(axis, pieces))
+        observed = matvec(node.x, for_rows(indicator, pieces)) <= 0
+        side = xp.where(for_rows(goes_left, pieces)[..., None], left, right)
+        weight = xp.where(observed & side, node.weight, 0.0)
+        total = over_rows(xp.sum(weight, axis=-1), pieces)
+        mean = over_rows(xp.sum(weight * value, axis=-1), pieces)
+        mean = safe_divide(mean, total)
         inside = xp.where(goes_left, xp.minimum(mean, cut), xp.maximum(mean, lowest))
         inside = xp.where(xp.isfinite(inside), inside, 0.0)
         axis = axis + inside[..., None] * indicator
@@ -283,7 +305,7 @@ def split_of(
         attribute=pick.attribute.astype(xp.int32),
         direction=xp.where(discrete[..., None], 0.0, direction),
         threshold=xp.where(discrete, 0.0, threshold),
-        goes_left=_subset(node, pick, left & discrete[..., None]),
+        goes_left=_subset(node, pick, left & for_rows(discrete, pieces)[..., None]),
         gain=xp.where(usable, pick.gain, 0.0),
         chance_gain=chance_gain,
         pure=pure,
@@ -296,11 +318,12 @@ def _subset(node: Node, pick: Candidates, left: AnyArray) -> AnyArray:
     n = node.columns.n_categories
     n_discrete = node.codes.shape[-1]
     if not n_discrete:
-        return xp.zeros((*left.shape[:-1], n), bool)
+        return xp.zeros((*pick.gain.shape, n), bool)
     # Of a split on a column any attribute will do.
-    attribute = xp.clip(pick.attribute, 0, n_discrete - 1)
+    attribute = for_rows(xp.clip(pick.attribute, 0, n_discrete - 1), node.pieces)
     code = taken(xp.swapaxes(node.codes, -1, -2), attribute, left.ndim - 1)
-    weight = sums_by_code(code, node.weight, n)
-    left_weight = sums_by_code(code, xp.where(left, node.weight, 0.0), n)
+    weight = sums_by_code(code, node.weight, n, node.pieces)
+    left_weight = xp.where(left, node.weight, 0.0)
+    left_weight = sums_by_code(code, left_weight, n, node.pieces)
     larger_left = left_weight.sum(axis=-1) >= 0.5 * weight.sum(axis=-1)
     return xp.where(weight > 0, left_weight > 0, larger_left[..., None])

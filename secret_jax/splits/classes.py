@@ -14,8 +14,8 @@ from secret_jax.runtime.linalg import (
     leading_eigenvectors,
     matmul,
     safe_divide,
-    weighted_moments,
 )
+from secret_jax.runtime.pieces import weighted_moments
 from secret_jax.splits.interface import Node, Split, SplitFinder
 from secret_jax.splits.labelled import best_labelled_split
 from secret_jax.tree.decision import goes_left

@@ -23,6 +23,7 @@ from secret_jax.runtime.linalg import (
     safe_divide,
     unit_vectors,
 )
+from secret_jax.runtime.pieces import for_rows, over_rows
 from secret_jax.splits.scoring import (
     NodeRows,
     coordinate_columns,
@@ -65,8 +66,7 @@ def discriminants(
     Parameters
     ----------
     first, second : Array of shape (..., n_labels, n_rows)
-        Weight of every row in the first and in the second class; may cover a prefix of
-        the rows only.
+        Weight of every row in the first and in the second class.
 
     Returns
     -------
@@ -76,8 +76,9 @@ def discriminants(
     xp = namespace(first)
     n_coordinates = rows.coordinates.shape[-1]
     columns = coordinate_columns(n_model, n_coordinates, rows.residual.shape[-1])
-    products = rows.products[..., : first.shape[-1], :]
+    products = rows.products
     packed = matmul(xp.concatenate([first, second], axis=-2), products)
+    packed = over_rows(packed, rows.pieces)
     gram = unpack(packed, np.concatenate([[0], columns]))
     mass = gram[..., 0, 0]
     mean = safe_divide(gram[..., 0, 1:], mass[..., None])
@@ -110,12 +111,14 @@ def hessian_directions(
     xp = namespace(rows.residual)
     n_outputs = rows.residual.shape[-1]
     columns = coordinate_columns(n_model, rows.coordinates.shape[-1], n_outputs)
-    total = xp.sum(rows.weight, axis=-1)[..., None]
+    total, pieces = rows.total[..., :1], rows.pieces
     bounded = xp.clip(rows.residual, -_MOST_BENDING, _MOST_BENDING)
     bounded = xp.swapaxes(bounded, -1, -2)
-    mean = safe_divide(matvec(bounded, rows.weight), total)
-    weighted = rows.weight[..., None, :] * (bounded - mean[..., None])
-    packed = safe_divide(matmul(weighted, rows.products), total[..., None])
+    mean = safe_divide(over_rows(matvec(bounded, rows.weight), pieces), total)
+    bounded = bounded - for_rows(mean, pieces)[..., None]
+    weighted = rows.weight[..., None, :] * bounded
+    packed = over_rows(matmul(weighted, rows.products), pieces)
+    packed = safe_divide(packed, total[..., None])
     hessian = unpack(packed, columns)
     if n_outputs == 1:
         return leading_eigenvectors(hessian[..., 0, :, :], n)

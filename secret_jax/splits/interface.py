@@ -19,6 +19,7 @@ from sklearn.utils._param_validation import StrOptions
 
 from secret_jax.models.interface import LeafModel
 from secret_jax.runtime.linalg import AnyArray
+from secret_jax.runtime.pieces import Pieces
 from secret_jax.runtime.values import Value, at_least, real
 
 
@@ -74,6 +75,7 @@ class Roles(NamedTuple):
     data_fields=[
         *("x", "codes", "targets", "weight", "min_weight", "random", "coefficient"),
         *("degrees", "oblique", "allowed", "extra", "roles"),
+        "pieces",
     ],
     meta_fields=["columns"],
 )
@@ -109,6 +111,8 @@ class Node:
         None: columns of numbers without gaps, and no padding.
     columns : Columns
         Static: the same for all nodes of a batch.
+    pieces : Pieces, or None
+        Of many nodes, whose arrays of rows then have leading axes (n_pieces, n_rows).
 
     Columns and discrete attributes may be padding: without spread, and not allowed.
     """
@@ -126,6 +130,7 @@ class Node:
     extra: Any
     columns: Columns
     roles: Roles | None = None
+    pieces: Pieces | None = None
 
 
 class Split(NamedTuple):

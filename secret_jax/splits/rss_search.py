@@ -26,8 +26,8 @@ from secret_jax.runtime.linalg import (
     namespace,
     safe_divide,
     unit_vectors,
-    weighted_moments,
 )
+from secret_jax.runtime.pieces import for_rows, over_rows, weighted_moments
 from secret_jax.splits.axis import (
     Candidates,
     Projections,
@@ -84,37 +84,51 @@ class _Prepared(NamedTuple):
     axis: Projections | None
     n_model: int
 
+    def take(self, chosen: np.ndarray) -> _Prepared:
+        """Select nodes by a mask, without their attributes; arrays of NumPy."""
+        mask, pieces = chosen, self.rows.pieces
+        if pieces is not None:
+            mask, _ = pieces.take(chosen)
+        of_nodes = (self.back, self.covariance, self.min_weight, self.allowed)
+        of_nodes = (array[chosen] for array in of_nodes)
+        return _Prepared(
+            self.z[mask], self.rows.take(chosen), *of_nodes, None, self.n_model
+        )
+
 
 def best_split(finder: Options, batch: Node) -> Split:
     """Find the best split of one node, or of each of many; see `RssSplits`."""
     xp = namespace(batch.x)
-    columns = batch.columns
-    total, center, deviation = weighted_moments(batch.x, batch.weight)
+    columns, pieces = batch.columns, batch.pieces
+    total, center, deviation = weighted_moments(batch.x, batch.weight, pieces)
     varies = deviation > CONSTANT
     scale = xp.where(varies, deviation, 1.0)
     present = (batch.weight > 0)[..., None]
-    z = (batch.x - center[..., None, :]) / scale[..., None, :]
-    z = xp.where(varies[..., None, :] & present, z, 0.0)
+    z = batch.x - for_rows(center, pieces)[..., None, :]
+    z = z / for_rows(scale, pieces)[..., None, :]
+    z = xp.where(for_rows(varies, pieces)[..., None, :] & present, z, 0.0)
 
     regressors = batch.x[..., : columns.n_regressors]
-    model = xp.swapaxes(batch.coefficient, -1, -2)
+    model = for_rows(xp.swapaxes(batch.coefficient, -1, -2), pieces)
     fitted = model[..., :1, :] + matmul(regressors, model[..., 1:, :])
-    _, offset, spread = weighted_moments(batch.targets - fitted, batch.weight)
+    residual = batch.targets - fitted
+    _, offset, spread = weighted_moments(residual, batch.weight, pieces)
     pure = (spread <= _PURE).all(axis=-1)
     # One unit for all outputs, so that their gains add up.
     unit = spread[..., 0]
     if spread.shape[-1] > 1:
         unit = xp.sqrt(xp.mean(spread**2, axis=-1))
     unit = xp.where(pure, 1.0, unit)
-    residual = batch.targets - fitted - offset[..., None, :]
-    residual = xp.where(present, residual / unit[..., None, None], 0.0)
+    residual = residual - for_rows(offset, pieces)[..., None, :]
+    residual = residual / for_rows(unit, pieces)[..., None, None]
+    residual = xp.where(present, residual, 0.0)
 
     node = _prepared(z, residual, batch, finder)
     axis = _axis_candidates(node, finder)
     along_axes = _finalists(axis, node, finder)
 
     def best_along_axes():
-        return _best(along_axes[0])
+        return _best(along_axes[0], node)
 
     def best_of_all():
         finalists = along_axes
@@ -123,10 +137,10 @@ def best_split(finder: Options, batch: Node) -> Split:
             directions = xp.concatenate(directions, axis=-2)
             proposed = _oblique(directions, node, finder)
             finalists = _merge(finalists, _finalists(proposed, node, finder))
-        found = finalists[0]
+        best = _best(finalists[0], node)
         if finder.n_hinge and finder.hinge_steps:
-            found = _merge(found, _hinges(finalists, node, finder))
-        return _shortest(_best(found), node, finder)
+            best = _better(best, _hinges(finalists, node, finder), node)
+        return _shortest(best, node, finder)
 
     pick = best_along_axes
     if columns.oblique and z.shape[-1] > 1:
@@ -157,9 +171,14 @@ def _prepared(
     xp = namespace(z)
     n_model = min(batch.columns.n_regressors, finder.most_regressors)
     loading = batch.extra.get("loading")
-    basis = z if loading is None else matmul(z, loading)
+    basis = z if loading is None else matmul(z, for_rows(loading, batch.pieces))
     rows, whitener = node_rows(
-        basis, residual, batch.weight, n_model=n_model, ridge=finder.ridge
+        basis,
+        residual,
+        batch.weight,
+        n_model=n_model,
+        ridge=finder.ridge,
+        pieces=batch.pieces,
     )
     back = whitener
     if loading is not None:
@@ -167,15 +186,15 @@ def _prepared(
     # Sums of indicators are hard to read: sets of categories, and the side of missing
     # values, are splits of their own.
     combined = roles_of(batch).combined & batch.allowed[..., : z.shape[-1]]
-    axis = projections(batch, leading_component(residual, batch.weight))
+    score = leading_component(residual, batch.weight, batch.pieces)
     return _Prepared(
         z=z,
         rows=rows,
         back=back,
-        covariance=covariance_of(z, batch.weight),
+        covariance=covariance_of(z, batch.weight, batch.pieces),
         min_weight=batch.min_weight,
         allowed=combined.astype(z.dtype),
-        axis=axis,
+        axis=projections(batch, score),
         n_model=n_model,
     )
 
@@ -194,7 +213,7 @@ def _scored(
     """
     xp = namespace(projection)
     weight = node.rows.weight if weight is None else weight
-    cuts = quantiles(projection, weight, finder.n_thresholds)
+    cuts = quantiles(projection, weight, finder.n_thresholds, node.rows.pieces)
     gain = screen(
         node.rows,
         projection,
@@ -227,7 +246,7 @@ def _oblique(coordinates: AnyArray, node: _Prepared, finder: Options) -> Candida
 def _along(direction: AnyArray, node: _Prepared, finder: Options) -> Candidates:
     """Splits along directions in the standardised columns, by approximate gain."""
     xp = namespace(direction)
-    projection = matmul(direction, xp.swapaxes(node.z, -1, -2))
+    projection = _projected(direction, node)
     gain, cuts = _scored(projection, node, finder)
     return Candidates(
         gain=gain,
@@ -239,13 +258,19 @@ def _along(direction: AnyArray, node: _Prepared, finder: Options) -> Candidates:
     )
 
 
+def _projected(direction: AnyArray, node: _Prepared) -> AnyArray:
+    """Rows along directions in the standardised columns."""
+    z = namespace(direction).swapaxes(node.z, -1, -2)
+    return matmul(for_rows(direction, node.rows.pieces), z)
+
+
 def _finalists(
     candidates: Candidates, node: _Prepared, finder: Options
 ) -> tuple[Candidates, SideModels]:
     """The most promising candidates, with their exact gains and their models."""
     xp = namespace(candidates.gain)
     n = min(finder.n_finalists, candidates.gain.shape[-1])
-    chosen = candidates.take(largest(candidates.gain, n))
+    chosen = candidates.take(largest(candidates.gain, n), node.rows.pieces)
     exact = _exact(chosen, node)
     # What was ruled out before, such as an attribute that is not allowed, stays out.
     gain = xp.where(xp.isfinite(chosen.gain), exact.gain, -xp.inf)
@@ -254,13 +279,23 @@ def _finalists(
 
 def _exact(candidates: Candidates, node: _Prepared) -> SideModels:
     """Models of both sides of each split, and how much they gain."""
-    left = candidates.projection <= candidates.threshold[..., None]
+    threshold = for_rows(candidates.threshold, node.rows.pieces)
+    left = candidates.projection <= threshold[..., None]
     return fit_sides(node.rows, left, node.min_weight, n_model=node.n_model)
 
 
-def _best(candidates: Candidates) -> Candidates:
-    xp = namespace(candidates.gain)
-    return candidates.take(xp.argmax(candidates.gain, axis=-1))
+def _best(candidates: Candidates, node: _Prepared) -> Candidates:
+    best = namespace(candidates.gain).argmax(candidates.gain, axis=-1)
+    return candidates.take(best, node.rows.pieces)
+
+
+def _better(first: Candidates, others: Candidates, node: _Prepared) -> Candidates:
+    """The best of one split a node and of others, which only gain by a direction."""
+    xp = namespace(first.gain)
+    # As they were computed, all of them: a threshold is a row's own projection.
+    others = others._replace(projection=_projected(others.direction, node))
+    other = others.take(xp.argmax(others.gain, axis=-1), node.rows.pieces)
+    return _where(other.gain > first.gain, other, first, node)
 
 
 def _shortest(best: Candidates, node: _Prepared, finder: Options) -> Candidates:
@@ -283,8 +318,9 @@ def _shortest(best: Candidates, node: _Prepared, finder: Options) -> Candidates:
     longer = xp.sum(best.direction != 0, axis=-1)[..., None] > n_terms
     good = oblique[..., None] & longer & (n_terms > 1)
     good = good & (short.gain >= least[..., None])
-    found = short.take(xp.argmin(xp.where(good, n_terms, n_columns + 1), axis=-1))
-    return _where(good.any(axis=-1), found, best)
+    fewest = xp.argmin(xp.where(good, n_terms, n_columns + 1), axis=-1)
+    found = short.take(fewest, node.rows.pieces)
+    return _where(good.any(axis=-1), found, best, node)
 
 
 def _proposals(node: _Prepared, finder: Options) -> list[AnyArray]:
@@ -303,53 +339,70 @@ def _hinges(
     """Hinge steps from the best candidates, each kept only if the score improves.
 
     Both sides are fitted, each row is labelled by the side that predicts it better,
-    weighted by how much, and LDA of the labels gives the next direction.
+    weighted by how much, and LDA of the labels gives the next direction. What comes of
+    it has no projections.
     """
     gain = finalists[0].gain
     xp = namespace(gain)
     chosen = largest(gain, min(finder.n_hinge, gain.shape[-1]))
     n_axes = gain.ndim - 1
-    start = jax.tree.map(lambda array: taken(array, chosen, n_axes), finalists)
-
-    def errors(rows, model):
-        slopes = xp.swapaxes(model[..., 1:, :], -1, -2)
-        each = slopes.shape[:-1]  # nodes, splits, outputs
-        n_model = slopes.shape[-1]
-        slopes = slopes.reshape(*each[:-2], each[-2] * each[-1], n_model)
-        regressors = xp.swapaxes(rows.coordinates[..., :n_model], -1, -2)
-        fitted = matmul(slopes, regressors).reshape(*each, -1)
-        fitted = fitted + model[..., 0, :, None]
-        residual = xp.swapaxes(rows.residual, -1, -2)[..., None, :, :]
-        return xp.sum((residual - fitted) ** 2, axis=-2)
+    start = finalists[0]._replace(projection=None), finalists[1]
+    start = jax.tree.map(lambda array: taken(array, chosen, n_axes), start)
 
     def step(node, state):
         current, models = state
         rows, n_model = node.rows, node.n_model
-        advantage = errors(rows, models.right) - errors(rows, models.left)
+        advantage = _errors(models.right, rows) - _errors(models.left, rows)
         size = xp.abs(advantage)
-        total = xp.sum(rows.weight, axis=-1)[..., None]
-        mean = safe_divide(matvec(size, rows.weight), total)
-        cap = _MOST_WEIGHT * mean[..., None]
+        mean = over_rows(matvec(size, rows.weight), rows.pieces)
+        cap = _MOST_WEIGHT * safe_divide(mean, rows.total[..., :1])
+        cap = for_rows(cap, rows.pieces)[..., None]
         bounded = rows.weight[..., None, :] * xp.minimum(size, cap)
         first = xp.where(advantage > 0, bounded, 0.0)
         direction = discriminants(rows, first, bounded - first, n_model=n_model)
         new = _oblique(direction, node, finder)
         new_models = _exact(new, node)
-        new = new._replace(gain=new_models.gain)
+        new = new._replace(gain=new_models.gain, projection=None)
         better = new.gain > current.gain * (1 + _LEAST_RISE)
-        state = _where(better, (new, new_models), (current, models))
+        state = jax.tree.map(
+            lambda a, b: where_each(better, a, b), (new, new_models), state
+        )
         return state, better.any(axis=-1)
 
-    return improved(finder.hinge_steps, step, node._replace(axis=None), start)[0]
+    return improved(
+        finder.hinge_steps,
+        step,
+        node._replace(axis=None),
+        start,
+        lambda node, chosen: node.take(chosen),
+    )[0]
 
 
-def _where(chosen: AnyArray, first: Any, second: Any) -> Any:
-    return jax.tree.map(lambda a, b: where_each(chosen, a, b), first, second)
+def _errors(model: AnyArray, rows: NodeRows) -> AnyArray:
+    """Squared errors of the rows by a model for each split, summed over the outputs."""
+    xp = namespace(model)
+    model = for_rows(xp.swapaxes(model, -1, -2), rows.pieces)
+    shape, n_model = model.shape[:-1], model.shape[-1] - 1  # nodes, splits, outputs
+    slopes = model[..., 1:].reshape(*shape[:-2], shape[-2] * shape[-1], n_model)
+    regressors = xp.swapaxes(rows.coordinates[..., :n_model], -1, -2)
+    fitted = matmul(slopes, regressors).reshape(*shape, -1) + model[..., :1]
+    residual = xp.swapaxes(rows.residual, -1, -2)[..., None, :, :]
+    return xp.sum((residual - fitted) ** 2, axis=-2)
+
+
+def _where(
+    chosen: AnyArray, first: Candidates, second: Candidates, node: _Prepared
+) -> Candidates:
+    """The first or the second split of each node."""
+    masks = [chosen] * len(first)
+    masks[1] = for_rows(chosen, node.rows.pieces)  # of the projections
+    parts = zip(masks, first, second, strict=True)
+    return Candidates(*(where_each(*part) for part in parts))
 
 
 def _merge(first: Any, second: Any) -> Any:
     """Two lists of candidates, and what belongs to each of them, as one list."""
-    n_axes = jax.tree.leaves(first)[0].ndim - 1
+    n_axes = first[0].gain.ndim - 1
 
     def joined(a, b):
         return namespace(a).concatenate([a, b], axis=n_axes)

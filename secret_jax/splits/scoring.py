@@ -33,6 +33,7 @@ from secret_jax.runtime.linalg import (
     small_matmul,
     vecmat,
 )
+from secret_jax.runtime.pieces import Pieces, for_rows, heads, over_rows
 
 # A quantile of 128 rows is off by some 4 % of the rows: less than the 6 % that sixteen
 # thresholds lie apart.
@@ -64,6 +65,8 @@ class NodeRows(NamedTuple):
         Weighted sum of the products.
     penalty : Array of shape (..., n_coordinates, n_coordinates)
         The identity in units of the attributes, as the coordinates see it.
+    pieces : Pieces or None
+        Of the rows of many nodes: before their axis then comes one of pieces.
     """
 
     coordinates: AnyArray
@@ -72,6 +75,15 @@ class NodeRows(NamedTuple):
     products: AnyArray
     total: AnyArray
     penalty: AnyArray
+    pieces: Pieces | None = None
+
+    def take(self, chosen: np.ndarray) -> NodeRows:
+        """Select nodes by a mask; arrays of NumPy."""
+        mask, pieces = chosen, None
+        if self.pieces is not None:
+            mask, pieces = self.pieces.take(chosen)
+        rows = (array[mask] for array in self[:4])
+        return NodeRows(*rows, self.total[chosen], self.penalty[chosen], pieces)
 
 
 class SideModels(NamedTuple):
@@ -137,6 +149,7 @@ def node_rows(
     *,
     n_model: int,
     ridge: float,
+    pieces: Pieces | None = None,
 ) -> tuple[NodeRows, AnyArray]:
     """Whiten the rows of nodes and multiply their columns.
 
@@ -159,11 +172,11 @@ def node_rows(
     """
     xp = namespace(basis)
     n_coordinates = basis.shape[-1]
-    ridged = covariance_of(basis, weight)
+    ridged = covariance_of(basis, weight, pieces)
     ridged = ridged + ridge * xp.eye(n_coordinates, dtype=basis.dtype)
     whitener, _ = inverse_cholesky(ridged, 0.0)
     transposed = xp.swapaxes(whitener, -1, -2)
-    coordinates = matmul(basis, transposed)
+    coordinates = matmul(basis, for_rows(transposed, pieces))
     design = xp.concatenate(
         [
             xp.ones_like(residual[..., :1]),
@@ -174,20 +187,28 @@ def node_rows(
         axis=-1,
     )
     products = products_of_pairs(design)
-    total = vecmat(weight, products)
+    total = over_rows(vecmat(weight, products), pieces)
     penalty = ridge * small_matmul(whitener, transposed)
-    return NodeRows(coordinates, residual, weight, products, total, penalty), whitener
+    rows = NodeRows(coordinates, residual, weight, products, total, penalty, pieces)
+    return rows, whitener
 
 
-def covariance_of(values: AnyArray, weight: AnyArray) -> AnyArray:
+def covariance_of(
+    values: AnyArray, weight: AnyArray, pieces: Pieces | None = None
+) -> AnyArray:
     """Weighted mean of the products of columns of mean zero, (..., n, n)."""
     xp = namespace(values)
-    share = safe_divide(weight, xp.sum(weight, axis=-1)[..., None])
-    return matmul(xp.swapaxes(share[..., None] * values, -1, -2), values)
+    total = over_rows(xp.sum(weight, axis=-1), pieces)
+    share = safe_divide(weight, for_rows(total, pieces)[..., None])
+    products = matmul(xp.swapaxes(share[..., None] * values, -1, -2), values)
+    return over_rows(products, pieces)
 
 
 def quantiles(
-    values: Float[AnyArray, "... n_directions n_rows"], weight: AnyArray, n: int
+    values: Float[AnyArray, "... n_directions n_rows"],
+    weight: AnyArray,
+    n: int,
+    pieces: Pieces | None = None,
 ) -> Float[AnyArray, "... n_directions n"]:
     """Quantiles of a prefix of the rows.
 
@@ -204,15 +225,18 @@ def quantiles(
     """
     share = (np.arange(n, dtype=np.float32) + np.float32(0.5)) / np.float32(n)
     share[0] = 0.0  # the smallest value: its group may be rare
-    return quantiles_at(values, weight, share)
+    return quantiles_at(values, weight, share, pieces)
 
 
 def quantiles_at(
-    values: AnyArray, weight: AnyArray, share: np.ndarray | jax.Array
+    values: AnyArray,
+    weight: AnyArray,
+    share: np.ndarray | jax.Array,
+    pieces: Pieces | None = None,
 ) -> AnyArray:
     """The quantiles at given shares, as in `quantiles`."""
-    head = slice(_QUANTILE_ROWS)
-    return weighted_quantiles(values[..., head], weight[..., head], share)
+    values, weight = (heads(a, pieces, _QUANTILE_ROWS) for a in (values, weight))
+    return weighted_quantiles(values, weight, share)
 
 
 def sums_over_rows(
@@ -298,15 +322,17 @@ def screen(
         Minus infinity where a side has too little weight.
     """
     xp = namespace(projection)
-    total = rows.total[..., :1]
+    pieces, total = rows.pieces, rows.total[..., :1]
     along = projection if along is None else along
-    mean = safe_divide(matvec(along, rows.weight), total)
-    centred = along - mean[..., None]
-    variance = safe_divide(matvec(centred**2, rows.weight), total)
-    unit = safe_divide(centred, xp.sqrt(variance)[..., None])
+    mean = safe_divide(over_rows(matvec(along, rows.weight), pieces), total)
+    centred = along - for_rows(mean, pieces)[..., None]
+    variance = over_rows(matvec(centred**2, rows.weight), pieces)
+    variance = safe_divide(variance, total)
+    deviation = for_rows(xp.sqrt(variance), pieces)
+    unit = safe_divide(centred, deviation[..., None])
     # Slope of each model coordinate on the direction.
     weighted = unit * rows.weight[..., None, :]
-    slope = matmul(weighted, rows.coordinates[..., :n_model])
+    slope = over_rows(matmul(weighted, rows.coordinates[..., :n_model]), pieces)
     slope = safe_divide(slope, total[..., None])
     strength = xp.sum(slope**2, axis=-1)[..., None]
 
@@ -317,10 +343,10 @@ def screen(
     moments = [rows.products[..., place] for place in places]
     columns = xp.concatenate([xp.ones_like(moments[0][..., :1]), *moments], axis=-1)
     own = xp.stack([unit, unit**2], axis=-1)
-    sums, own_sums = sums_below(projection, cuts, rows.weight, columns, own)
+    sums, own_sums = sums_below(projection, cuts, rows.weight, columns, own, pieces)
     whole = [rows.total[..., :1], *(rows.total[..., place] for place in places)]
     whole = xp.concatenate(whole, axis=-1)[..., None, None, :]
-    own_whole = vecmat(rows.weight[..., None, :], own)[..., None, :]
+    own_whole = over_rows(vecmat(rows.weight[..., None, :], own), pieces)[..., None, :]
     # Both sides of all splits in one batch: a program of half as many steps.
     sums = xp.concatenate([sums, whole - sums], axis=-2)
     own_sums = xp.concatenate([own_sums, own_whole - own_sums], axis=-2)
@@ -369,7 +395,7 @@ def fit_sides(
     xp = namespace(left)
     n_products = n_model_products(rows, n_model)
     weight = xp.where(left, rows.weight[..., None, :], 0.0)
-    packed = matmul(weight, rows.products[..., :n_products])
+    packed = over_rows(matmul(weight, rows.products[..., :n_products]), rows.pieces)
     # Both sides of all splits in one batch: a program of half as many steps.
     other = rows.total[..., None, :n_products] - packed
     sides = xp.stack([packed, other], axis=-3)

@@ -1,12 +1,14 @@
-"""Sums over the leaves below each node."""
+"""Sums over the leaves below each node, ways to nodes, and their order."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from secret_jax.tree.structure import Tree
+
+Side = Literal["left", "right"]
 
 
 def leaf_totals(tree: Tree, value: Any) -> np.ndarray:
@@ -33,3 +35,24 @@ def leaf_totals(tree: Tree, value: Any) -> np.ndarray:
 def leaves_below(tree: Tree) -> np.ndarray:
     """Number of leaves below every node, 1 for a leaf; shape (n_nodes,), int64."""
     return leaf_totals(tree, np.int64(1))
+
+
+def way_to(tree: Tree, node: int) -> list[tuple[int, Side]]:
+    """List the nodes above a node from the root on, each with the side to go to."""
+    way: list[tuple[int, Side]] = []
+    while node:
+        parent = int(tree.parent[node])
+        way.append((parent, "left" if tree.left[parent] == node else "right"))
+        node = parent
+    return way[::-1]
+
+
+def in_order(tree: Tree, max_depth: int | None = None) -> list[int]:
+    """List the nodes down to a level, the left side of each before the right."""
+    order, stack = [], [0]
+    while stack:
+        node = stack.pop()
+        order.append(node)
+        if not tree.is_leaf[node] and tree.depth[node] != max_depth:
+            stack += [int(tree.right[node]), int(tree.left[node])]
+    return order

@@ -332,7 +332,8 @@ def test_demo_beats_both_baselines_and_says_what_is_next(run, tmp_path):
     assert "[diagnosis = malignant]" in out
     assert 2 <= out.count("rows (") <= 4
     assert (tmp_path / "demo.png").read_bytes().startswith(b"\x89PNG")
-    assert "secret-jax fit FILE" in out.splitlines()[-1]
+    assert "secret-jax fit FILE" in out
+    assert out.splitlines()[-1].endswith("demo.png")
 
 
 # Failures

@@ -27,8 +27,8 @@ from secret_jax.inspect.class_errors import (
     log_losses,
     roc,
 )
-from secret_jax.inspect.class_table import class_table
 from secret_jax.inspect.class_view import ClassView
+from secret_jax.inspect.coefficients import class_table
 from secret_jax.inspect.plot.picture import Picture
 from secret_jax.inspect.views import as_view, view_of
 from secret_jax.inspect.words import model_equation

@@ -15,7 +15,7 @@ from test_class_reading import LONG, SIX, fitted, rows_of
 from test_report import Reader
 
 from secret_jax.inspect.report.classes import ClassParts
-from secret_jax.inspect.report.held_out import HeldOut
+from secret_jax.inspect.report.parts import HeldOut
 from secret_jax.inspect.views import as_view
 from secret_jax.tree.routing import said
 
@@ -51,12 +51,13 @@ def test_errors_by_size_are_those_of_the_cut_trees():
     model = fitted(SIX)
     X, y = rows_of(model)
     view = as_view(model)
-    lines = ClassParts(view).lines(HeldOut.of(view, X, y), None)
-    assert [line.leaves for line in lines] == sorted({line.leaves for line in lines})
-    assert lines[0].name == "one multinomial logistic regression"
+    lines = ClassParts(view, HeldOut.of(view, X, y)).lines(None)
+    sizes = [line["leaves"] for line in lines]
+    assert sizes == sorted(set(sizes))
+    assert lines[0]["name"] == "one multinomial logistic regression"
     loss = log_loss(y, model.predict_proba(X), labels=SIX)
-    assert lines[-1].bar == pytest.approx(loss, rel=1e-4)
-    assert lines[-1].numbers == model.reading_cost_
+    assert lines[-1]["bar"] == pytest.approx(loss, rel=1e-4)
+    assert lines[-1]["numbers"] == model.reading_cost_
 
 
 @pytest.mark.parametrize("names", [["no", "yes"], SIX])

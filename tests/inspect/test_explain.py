@@ -18,8 +18,8 @@ from secret_jax.data.rows import Table
 from secret_jax.inspect.equations import model_in_original_units
 from secret_jax.inspect.explain import explain_rows
 from secret_jax.inspect.explanation import Explanation
+from secret_jax.inspect.importances import split_levels
 from secret_jax.inspect.shapley import shapley_values
-from secret_jax.inspect.shares import split_levels
 from secret_jax.inspect.words import path_sentence
 from secret_jax.tree.routing import apply, predict
 from secret_jax.tree.structure import SplitKind, Tree

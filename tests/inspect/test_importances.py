@@ -15,8 +15,7 @@ from sklearn.inspection import permutation_importance
 
 from secret_jax import SecretRegressor
 from secret_jax.datasets import make_fried
-from secret_jax.inspect.importances import feature_importances
-from secret_jax.inspect.shares import sum_variances
+from secret_jax.inspect.importances import feature_importances, sum_variances
 from secret_jax.tree.structure import SplitKind
 
 

@@ -18,11 +18,12 @@ from sklearn import config_context
 
 from secret_jax import SecretRegressor
 from secret_jax.inspect.explain import explain_rows
+from secret_jax.inspect.printing import short_number
 from secret_jax.inspect.report.drawing import fit_chart, residual_chart, ticks
-from secret_jax.inspect.report.held_out import HeldOut
 from secret_jax.inspect.report.nodes import shown_nodes
-from secret_jax.inspect.report.numbers import NumberParts, figures_of
+from secret_jax.inspect.report.numbers import NumberParts
 from secret_jax.inspect.report.page import to_html, tree_fragment
+from secret_jax.inspect.report.parts import HeldOut
 from secret_jax.inspect.report.ways import example_ways
 from secret_jax.inspect.views import view_of
 from secret_jax.tree.routing import apply, predict
@@ -127,16 +128,16 @@ def test_facts_are_those_of_the_tree(tree):
         tree, deviation=np.full((tree.n_nodes, 1), 0.8), spread=tree.spread
     )
     views = shown_nodes(NumberParts(view_of(tree)))
-    assert sorted(view.node for view in views) == list(range(tree.n_nodes))
+    assert sorted(view["node"] for view in views) == list(range(tree.n_nodes))
     for view in views:
-        error = tree.train_error[view.node, 0]
-        facts = dict(view.facts)
+        error = tree.train_error[view["node"], 0]
+        facts = dict(view["facts"])
         assert float(facts["R²"]) == pytest.approx(1 - error / 0.64, abs=0.006)
         assert float(facts["error"]) == pytest.approx(np.sqrt(error) * 3.2, rel=5e-3)
-        mean = 9.9 + 3.2 * tree.mean[view.node, 0]
+        mean = 9.9 + 3.2 * tree.mean[view["node"], 0]
         assert float(facts["mean"]) == pytest.approx(mean, abs=0.06)
-        ((share, _),) = view.bar
-        assert share == tree.weight[view.node] / 1000
+        ((share, _),) = view["bar"]
+        assert share == tree.weight[view["node"]] / 1000
 
 
 def test_the_page_says_in_plain_words_what_bounds_a_leaf(tree):
@@ -179,26 +180,27 @@ def test_errors_of_cut_trees_are_those_of_their_models(tree):
     tree = dataclasses.replace(tree, train_error=1e-3 + 0.1 / (1 + tree.depth[:, None]))
     view = view_of(tree)
     rows = HeldOut.of(view, *held_out(tree))
-    lines = NumberParts(view).lines(rows, None)
-    sizes = [line.leaves for line in lines]
+    lines = NumberParts(view, rows).lines(None)
+    sizes = [line["leaves"] for line in lines]
     assert sizes[0] == 1
     assert sizes[-1] == 8
     assert sizes == sorted(set(sizes))
     whole = np.sqrt(np.mean((rows.actual - rows.predicted) ** 2))
-    assert lines[-1].bar == pytest.approx(whole)
+    assert lines[-1]["bar"] == pytest.approx(whole)
     root = values_at(tree, rows.table, np.zeros(len(rows.actual), int))[:, 0]
     residual = rows.actual - tree.schema.restore_target(root)
-    assert lines[0].bar == pytest.approx(np.sqrt(np.mean(residual**2)), rel=1e-5)
-    assert float(lines[0].figures[1].value) == pytest.approx(
+    assert lines[0]["bar"] == pytest.approx(np.sqrt(np.mean(residual**2)), rel=1e-5)
+    assert float(lines[0]["figures"][1][0]) == pytest.approx(
         1 - np.mean(residual**2) / np.var(rows.actual), abs=1e-3
     )
 
 
 def test_uncertainty_is_that_of_repeated_samples():
     rng = np.random.default_rng(0)
-    repeated = [figures_of(rng.standard_t(9, 400), 0.0)[0][0] for _ in range(600)]
-    errors = np.array([float(figure.value) for figure in repeated])
-    uncertainty = [float(figure.uncertainty[2:]) for figure in repeated]
+    figures = NumberParts(view_of(random_tree(4, 1))).figures
+    repeated = [figures(rng.standard_t(9, 400), 0.0)[0][0] for _ in range(600)]
+    errors = np.array([float(value) for value, _ in repeated])
+    uncertainty = [float(words[2:]) for _, words in repeated]
     assert np.mean(uncertainty) == pytest.approx(errors.std(), rel=0.1)
 
 
@@ -229,22 +231,22 @@ def test_ways_are_those_of_the_explanation(tree, soft):
 
 def test_marks_are_round_and_inside():
     for low, high in ((0.0, 1.0), (-3e5, 7.7e6), (41.9, 42.07), (-1e-6, 2e-6)):
-        marks = ticks(low, high, 100.0)
+        marks = ticks(low, high)
         assert 2 <= len(marks) <= 5
-        assert all(0 <= mark.place <= 100 for mark in marks)
-        assert len({mark.label for mark in marks}) == len(marks)
+        assert ((low <= marks) & (marks <= high)).all()
+        assert len(set(map(short_number, marks))) == len(marks)
 
 
 def test_every_row_is_a_point_where_it_belongs(rng):
     x, y = rng.normal(size=(2, 50))
     for chart in (fit_chart(x, y, 200, 99), residual_chart(x, y, 200, 99)):
-        found = re.findall(r"M(\S+) (\S+)h0", chart.points)
+        found = re.findall(r"M(\S+) (\S+)h0", chart["points"])
         right, down = np.array(found, float).T
-        assert len(right) == chart.n_points == 50
+        assert len(right) == chart["n_points"] == 50
         for at, values in ((right, x), (200 - down, y)):
             assert ((at >= 0) & (at <= 200)).all()
             assert np.corrcoef(at, values)[0, 1] > 0.9999
-    assert fit_chart(x, y, 200, 7).n_points == 7
+    assert fit_chart(x, y, 200, 7)["n_points"] == 7
 
 
 def fitted(tree) -> SecretRegressor:

@@ -345,5 +345,3 @@ def test_leaves_have_no_split_and_unknown_nodes_nothing():
         split_in_original_units(tree, 1)
     with pytest.raises(ValueError, match="Node 3 does not exist"):
         model_in_original_units(tree, 3)
-    with pytest.raises(ValueError, match="side is 'up'"):
-        split_sentence(tree, 0, side="up")  # type: ignore[arg-type]

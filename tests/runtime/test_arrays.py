@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from secret_jax.runtime import arrays, linalg
+from secret_jax.runtime import arrays, linalg, pieces
 
 N_NODES, N_ROWS = 3, 40
 
@@ -85,10 +85,15 @@ def test_only_what_improves_goes_on():
         more = arrays.namespace(state).minimum(state + 1, nodes)
         return more, more > state
 
+    def narrowed(nodes, mask):
+        return nodes[mask]
+
     start = np.zeros(4, np.float32)
-    found = arrays.improved(5, step, rows, start)
+    found = arrays.improved(5, step, rows, start, narrowed)
     assert searched == [4, 3, 2, 1]
-    jax_found = arrays.improved(5, step, jnp.asarray(rows), jnp.asarray(start))
+    jax_found = arrays.improved(
+        5, step, jnp.asarray(rows), jnp.asarray(start), narrowed
+    )
     np.testing.assert_array_equal(found, jax_found)
     np.testing.assert_array_equal(found, [0, 1, 2, 3])
 
@@ -180,7 +185,7 @@ def test_small_linear_algebra(rng):
         identity, np.broadcast_to(np.eye(5), (3, 5, 5)), atol=1e-4
     )
     values, weight = normal(rng, N_ROWS, 3), np.abs(normal(rng, N_ROWS))
-    _, mean, deviation = both(linalg.weighted_moments, values, weight)
+    _, mean, deviation = both(pieces.weighted_moments, values, weight)
     share = weight / weight.sum(axis=1, keepdims=True)
     middle = np.einsum("nr,nrc->nc", share, values)
     np.testing.assert_allclose(mean, middle, atol=1e-5)

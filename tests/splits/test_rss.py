@@ -13,6 +13,7 @@ from scipy.special import ndtr
 
 from secret_jax import RssSplits, SecretRegressor
 from secret_jax.grow.program import find_splits
+from secret_jax.runtime.pieces import PIECE, Pieces
 from secret_jax.splits.directions import discriminants
 from secret_jax.splits.interface import Columns, Node, Roles
 from secret_jax.splits.scoring import (
@@ -350,6 +351,37 @@ def test_numpy_finds_what_compiled_programs_find(change):
             np.testing.assert_allclose(own, other, atol=3e-2)
         n_same, n_nodes = n_same + same.sum(), n_nodes + n
     assert n_same >= 0.75 * n_nodes
+
+
+@pytest.mark.parametrize(
+    "change",
+    [lambda nodes: nodes, two_outputs, with_gaps, weighted],
+    ids=["mixed", "two outputs", "gaps", "weights"],
+)
+@pytest.mark.parametrize("oblique", [True, False])
+def test_nodes_of_all_sizes_in_pieces_get_the_splits_of_each_alone(change, oblique):
+    finder, n_rows = RssSplits(), np.array([256, 130, 40])
+    nodes = change(mixed_nodes(finder, oblique=oblique))
+    weight = np.where(np.arange(256) < n_rows[:, None], nodes.weight, np.float32(0))
+    nodes = replace(nodes, weight=weight)
+    pieces = Pieces.of(n_rows)
+
+    def cut(values):
+        parts = [
+            each[: PIECE * np.sum(pieces.node == i)].reshape(-1, PIECE, *each.shape[1:])
+            for i, each in enumerate(values)
+        ]
+        return np.concatenate(parts)
+
+    rows = {name: cut(getattr(nodes, name)) for name in ("x", "codes", "targets")}
+    with np.errstate(all="ignore"):
+        found = finder(replace(nodes, weight=cut(weight), pieces=pieces, **rows))
+        expected = finder(nodes)
+    for own, other in zip(
+        jax.tree.leaves(found), jax.tree.leaves(expected), strict=True
+    ):
+        assert (own.shape, own.dtype) == (other.shape, other.dtype)
+        np.testing.assert_allclose(own, other, rtol=2e-3, atol=2e-4)
 
 
 def test_without_proposals_nothing_is_compiled():

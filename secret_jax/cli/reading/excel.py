@@ -14,7 +14,8 @@ from secret_jax.cli.reading.layout import (
     preface_note,
     preface_of,
 )
-from secret_jax.cli.reading.problems import TableFileError, did_you_mean, some
+from secret_jax.cli.reading.problems import TableFileError, did_you_mean
+from secret_jax.inspect.printing import some
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -24,8 +24,9 @@ from secret_jax.cli.reading.numbers import (
     are_numbers,
     find_numbers,
 )
-from secret_jax.cli.reading.problems import TableFileError, some
+from secret_jax.cli.reading.problems import TableFileError
 from secret_jax.cli.reading.table import Reading, fits_as_it_is
+from secret_jax.inspect.printing import some
 
 # A column of which more is of one kind is meant to be of it.
 _MOST = 0.5

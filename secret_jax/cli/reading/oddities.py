@@ -9,8 +9,8 @@ import numpy as np
 
 from secret_jax.cli.reading.columns import Texts, folded
 from secret_jax.cli.reading.files import TableFile
-from secret_jax.cli.reading.problems import some
 from secret_jax.cli.reading.table import Reading
+from secret_jax.inspect.printing import some
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,6 +7,8 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 
+from secret_jax.inspect.printing import some
+
 
 class TableFileError(ValueError):
     """A file that holds no table, or not the table that was asked for."""
@@ -25,14 +27,13 @@ def known_column(name: str, columns: Sequence[str], what: str, hint: str = "") -
     """Return the name of a column, or raise an error that begins with ``what``."""
     if name in columns:
         return name
-    shown = ", ".join(repr(column) for column in columns[:12])
-    more = f" and {len(columns) - 12} more" if len(columns) > 12 else ""
+    shown = some([repr(column) for column in columns], most=12)
     headless = all(re.fullmatch(r"[-+.\deE]+", column) for column in columns)
     header = "; the first line must be a header with names" if headless else ""
     guess = did_you_mean(name, columns) or "."
     raise TableFileError(
         f"{what} {name!r}, but there is no such column{guess} The columns are "
-        f"{shown}{more}{header}{hint}"
+        f"{shown}{header}{hint}"
     )
 
 
@@ -47,17 +48,3 @@ def did_you_mean(name: str, candidates: Iterable[str]) -> str:
     by_case = {candidate.casefold(): candidate for candidate in candidates}
     near = difflib.get_close_matches(name.casefold(), by_case, n=1)
     return f"; did you mean {by_case[near[0]]!r}?" if near else ""
-
-
-def some(items: Sequence[object], most: int = 5) -> str:
-    """List the first of several things, and how many more there are.
-
-    Examples
-    --------
-    >>> some([2, 5, 9]), some(list(range(9)), most=2)
-    ('2, 5 and 9', '0, 1 and 7 more')
-    """
-    words = [str(item) for item in items]
-    if len(words) > most:
-        return f"{', '.join(words[:most])} and {len(words) - most} more"
-    return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))

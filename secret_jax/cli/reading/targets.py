@@ -8,8 +8,9 @@ from secret_jax.cli.reading.columns import Texts
 from secret_jax.cli.reading.dates import find_dates
 from secret_jax.cli.reading.files import TableFile
 from secret_jax.cli.reading.numbers import NumberFormat, find_numbers
-from secret_jax.cli.reading.problems import TableFileError, some
+from secret_jax.cli.reading.problems import TableFileError
 from secret_jax.cli.reading.table import Reading, fits_as_it_is
+from secret_jax.inspect.printing import some
 
 # Of more different texts a row most classes would have a single row.
 _MOST_CLASSES = 0.5

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
-from secret_jax.inspect.arguments import check_choice, check_text, checked_precision
+from secret_jax.inspect.arguments import check_choice, checked_precision
 from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.classes import Classes
 from secret_jax.inspect.code.program import ExportedModel, program_of
@@ -165,8 +165,9 @@ def _checked_name(
     if precision is not None:
         checked_precision(precision)
     check_choice("language", language, ("python", "sql"))
-    check_text("function_name", function_name)
-    check_text("table", table)
+    for option, value in (("function_name", function_name), ("table", table)):
+        if value is not None and not isinstance(value, str):
+            raise TypeError(f"{option} is {value!r}; give text or None.")
     if language == "python":
         if table is not None:
             raise ValueError(

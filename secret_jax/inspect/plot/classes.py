@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from secret_jax.inspect.class_errors import calibration, class_errors
-from secret_jax.inspect.class_table import ClassTable
+from secret_jax.inspect.class_errors import calibration, class_errors, shares_beside
 from secret_jax.inspect.class_view import ClassView
+from secret_jax.inspect.coefficients import ClassTable
 from secret_jax.inspect.colors import ink_on
 from secret_jax.inspect.plot.style import (
     DARK_COLOR,
@@ -23,7 +23,6 @@ from secret_jax.inspect.printing import counted, number, quoted
 _SIGNS = "PuOr"  # colours of effects, from below zero to above it
 _MOST_NUMBERS = 12  # classes beside each other whose coefficients are written out
 _MOST_CLASSES = 16  # of which bars are drawn
-_LEAST_SHARE = 0.005  # of a class whose bar is drawn
 
 
 def draw_class_table(ax: Any, table: ClassTable) -> None:
@@ -112,11 +111,8 @@ def _draw_shares(
     ax: Any, view: ClassView, probability: np.ndarray, actual: np.ndarray
 ) -> None:
     """For every class its mean probability and its share, as bars."""
-    mean = probability.mean(axis=0)
-    share = (actual[:, None] == np.arange(len(view.names))).mean(axis=0)
-    larger = np.maximum(mean, share)
-    order = np.argsort(-larger, kind="stable")[:_MOST_CLASSES]
-    order = order[larger[order] >= _LEAST_SHARE]
+    order, mean, share = shares_beside(probability, actual)
+    order = order[:_MOST_CLASSES]
     place = np.arange(len(order))
     ax.barh(place - 0.2, share[order], 0.38, color=DARK_COLOR, label="rows")
     ax.barh(place + 0.2, mean[order], 0.38, color=MIDDLE_COLOR, label="predicted")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from secret_jax.inspect.arguments import MOST_BARS, check_count
+from secret_jax.inspect.arguments import MOST_BARS, check_counts
 from secret_jax.inspect.plot.picture import Picture
 from secret_jax.inspect.plot.style import (
     FONT_SIZE,
@@ -39,7 +39,7 @@ def plot_importances(
     ax : matplotlib Axes, optional
         By default a new figure is made.
     """
-    check_count("max_columns", max_columns)
+    check_counts(max_columns=max_columns)
     shares, names = model.feature_importances_, model._schema.input_names
     order = np.argsort(-shares, kind="stable")
     order = order[shares[order] > 0]

@@ -14,10 +14,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from secret_jax.inspect.arguments import Wording
 from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.notes import one_leaf_sentence
 from secret_jax.inspect.plot.style import FONT_SIZE
-from secret_jax.inspect.printing import counted_leaves
+from secret_jax.inspect.printing import counted_leaves, in_lines
 from secret_jax.inspect.tree_view import TreeView
 from secret_jax.inspect.words import model_parts, most_moving, split_parts
 from secret_jax.tree.structure import Tree
@@ -171,22 +172,14 @@ def _height(lines: tuple[str, ...], with_bar: bool) -> float:
 
 
 def _split_lines(view: TreeView, node: int, precision: int | None) -> tuple[str, ...]:
-    parts = split_parts(
-        view.tree,
-        node,
-        precision=precision,
-        max_terms=_SPLIT_TERMS,
-        max_categories=_SPLIT_CATEGORIES,
+    wording = Wording(
+        precision=precision, max_terms=_SPLIT_TERMS, max_categories=_SPLIT_CATEGORIES
     )
-    lines = [f"[{node}] {parts[0]}"]
-    for part in parts[1:]:
-        if len(lines[-1]) + 1 + len(part) <= _SPLIT_CHARACTERS:
-            lines[-1] += " " + part
-        else:
-            lines.append("    " + part)
+    first, *others = split_parts(view.tree, node, wording)
+    lines = in_lines([f"[{node}] {first}", *others], _SPLIT_CHARACTERS)
     # The error of a node that is split on is nobody's.
     *facts, _ = view.fact_parts(node)
-    return (*lines, *_joined(facts, _SPLIT_CHARACTERS))
+    return (*lines, *in_lines(facts, _SPLIT_CHARACTERS, separator=", "))
 
 
 def _end_lines(
@@ -195,7 +188,7 @@ def _end_lines(
     """The equations as far as there is room, and what is known about the rows."""
     first, *facts = view.fact_parts(node)
     facts += [f"{below} below"] if below else []
-    facts = _joined([f"[{node}] {first}", *facts])
+    facts = _facts([f"[{node}] {first}", *facts])
     if view.tree.n_leaves == 1:
         facts.append(one_leaf_sentence(view.tree))
     shown = view.equations_of(node)
@@ -205,7 +198,7 @@ def _end_lines(
     each = [_equation(tree, node, precision, n_lines, named=True) for tree in shown]
     if sum(map(len, each)) <= n_lines:
         return (*(line for lines in each for line in lines), *facts)
-    return (*facts, *_joined(most_moving(shown, node)))
+    return (*facts, *_facts(most_moving(shown, node)))
 
 
 def _equation(
@@ -214,41 +207,18 @@ def _equation(
     """An equation in so many lines, if a few terms fit there."""
     n_terms = len(tree.schema.labels)
     while True:
-        parts = model_parts(
-            tree,
-            node,
-            precision=precision,
-            max_terms=n_terms,
-            max_categories=_SPLIT_CATEGORIES,
+        wording = Wording(
+            precision=precision, max_terms=n_terms, max_categories=_SPLIT_CATEGORIES
         )
-        parts = parts if named else parts[1:]
-        lines = _wrapped(parts)
+        parts = model_parts(tree, node, wording)[0 if named else 1 :]
+        lines = in_lines(parts, _LEAF_CHARACTERS)
         if len(lines) <= n_lines or n_terms <= _LEAF_TERMS:
             return lines
         n_terms = min(n_terms, len(parts)) - 1
 
 
-def _joined(words: list[str], most: int = _LEAF_CHARACTERS) -> list[str]:
-    """Join words to lines of limited length."""
-    lines = words[:1]
-    for word in words[1:]:
-        if len(lines[-1]) + 2 + len(word) <= most:
-            lines[-1] += f", {word}"
-        else:
-            lines[-1] += ","
-            lines.append("    " + word)
-    return lines
-
-
-def _wrapped(parts: list[str]) -> list[str]:
-    """Parts of a sum in lines."""
-    lines = parts[:1]
-    for part in parts[1:]:
-        if len(lines[-1]) + 1 + len(part) <= _LEAF_CHARACTERS:
-            lines[-1] += " " + part
-        else:
-            lines.append("    " + part)
-    return lines
+def _facts(words: list[str]) -> list[str]:
+    return in_lines(words, _LEAF_CHARACTERS, separator=", ")
 
 
 def with_short_names(view: _View) -> _View:

@@ -10,9 +10,9 @@ import numpy as np
 
 from secret_jax.data.encoding import encode
 from secret_jax.data.given import ArrayLike, TableLike
-from secret_jax.inspect.arguments import MOST_BARS, check_count, check_node
-from secret_jax.inspect.class_table import class_table
+from secret_jax.inspect.arguments import MOST_BARS, check_counts, check_node, check_pair
 from secret_jax.inspect.class_view import ClassView
+from secret_jax.inspect.coefficients import class_table
 from secret_jax.inspect.equations import (
     model_in_original_units,
     range_of_node,
@@ -104,11 +104,10 @@ def plot_leaf(
     >>> bars, fit = model.plot_leaf(model.apply(X)[0], X, y).axes
     """
     pyplot, _ = import_matplotlib()
-    check_count("max_terms", max_terms)
+    check_counts(max_terms=max_terms)
+    check_pair(X, y)
     view = as_view(tree, output)
     check_node(view.tree, node)
-    if (X is None) != (y is None):
-        raise ValueError("Give both X and y, or neither of them.")
     rows = None if X is None else _reached(view, node, X, y)
     view = with_short_names(view)
     if len(view.equations) == 1:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from secret_jax.inspect.arguments import check_count
+from secret_jax.inspect.arguments import check_counts
 from secret_jax.inspect.class_view import percent
 from secret_jax.inspect.plot.curve import draw_categories, draw_curve
 from secret_jax.inspect.plot.picture import Picture
@@ -112,7 +112,7 @@ def plot_partition(
     columns = [column_position(schema, one) for one in (x, y) if one is not None]
     if len(set(columns)) < len(columns):
         raise ValueError(f"x and y are both {x!r}; choose two columns.")
-    check_count("resolution", resolution)
+    check_counts(resolution=resolution)
     if resolution is None or resolution < 2:
         raise ValueError(f"resolution is {resolution}; at least 2 points are needed.")
     if at is not None and not isinstance(at, Mapping):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from secret_jax.inspect.arguments import check_count
+from secret_jax.inspect.arguments import check_counts
 from secret_jax.inspect.plot.picture import Picture
 from secret_jax.inspect.plot.style import (
     DARK_COLOR,
@@ -40,7 +40,7 @@ def plot_stability(stability: Any, *, max_columns: int | None = 6) -> Picture:
         thresholds for each column, the most frequent first; lines are the thresholds of
         the fitted tree.
     """
-    check_count("max_columns", max_columns)
+    check_counts(max_columns=max_columns)
     pyplot, _ = import_matplotlib()
     order = stability.order()
     names = [stability.names[column] for column in order]

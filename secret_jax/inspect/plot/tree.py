@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
-from secret_jax.inspect.arguments import check_count, checked_precision
+from secret_jax.inspect.arguments import check_counts, checked_precision
 from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.plot.layout import (
     BAR_HEIGHT,
@@ -109,7 +109,7 @@ def plot_tree(
     if isinstance(max_depth, str) and max_depth == "auto":
         max_depth = readable_depth(tree)
     depth = cast("int | None", max_depth)
-    check_count("max_depth", depth)
+    check_counts(max_depth=depth)
     checked_precision(precision)
     boxes = boxes_of(view, depth, precision)
     right = max(box.right for box in boxes.values())

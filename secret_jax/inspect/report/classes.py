@@ -7,62 +7,66 @@ from typing import Any
 
 import numpy as np
 
-from secret_jax.inspect.class_errors import calibration, class_errors, confusion, roc
-from secret_jax.inspect.class_table import class_table
-from secret_jax.inspect.class_view import ClassView, percent
+from secret_jax.inspect.class_errors import (
+    calibration,
+    class_errors,
+    confusion,
+    roc,
+    shares_beside,
+)
+from secret_jax.inspect.class_view import percent
+from secret_jax.inspect.coefficients import around, class_table, term_lines
 from secret_jax.inspect.colors import ink_on
-from secret_jax.inspect.importances import feature_importances
 from secret_jax.inspect.printing import number, quoted
 from secret_jax.inspect.report.drawing import calibration_chart, roc_chart
-from secret_jax.inspect.report.held_out import (
-    ErrorLine,
-    Figure,
-    HeldOut,
-    compared_lines,
-    lines_by_size,
-)
-from secret_jax.inspect.report.terms import term_lines
+from secret_jax.inspect.report.parts import Figures, HeldOut, Parts
 
 _CHART = 260  # pixels
 _MOST_TERMS = 24  # of a table
-_LEAST_SHARE = 0.005  # of a class that a leaf's table of shares has
 _STRANGERS = "classes never seen"
 
 
-class ClassParts:
-    """Parts of a page about classes; see `NumberParts`."""
+class ClassParts(Parts):
+    """Parts of a page about classes; see `Parts`."""
 
     headings = ("right", "log-loss")
 
-    def __init__(self, view: ClassView):
-        self.view, self.tree = view, view.tree
+    @property
+    def root(self) -> str:
+        """Name of the tree of one leaf."""
+        if not self.tree.coefficient[0, :, 1:].any():
+            return "the shares of all rows"
+        return (
+            f"one {self.tree.loss.name_of_regression(self.tree.n_outputs)} regression"
+        )
 
     @property
     def key(self) -> dict[str, Any]:
-        """Colours and names of the classes."""
+        """Explanation of the colours."""
         pairs = zip(self.view.colors, self.view.names, strict=True)
         return {"ends": [], "shades": [], "classes": list(pairs)}
 
     def color(self, node: int) -> str:
-        """Colour of a leaf's card: of its most frequent class."""
+        """Colour of a leaf's card."""
         return self.view.colors[int(self.view.shares[node].argmax())]
 
     def facts(self, node: int) -> list[tuple[str, str]]:
-        """Shares of the classes in a node, and the mean loss."""
+        """Facts about the rows of a node, with their names."""
         shares = [("", words) for words in self.view.share_words(node)]
         loss = number(self.view.loss_of(node), digits=3)
         return [*shares, (self.view.loss_name, loss)]
 
     def bar(self, node: int) -> list[tuple[float, str]]:
-        """Shares of the classes, in their colours."""
+        """Parts of the bar of a node, as shares of the whole with their colours."""
         return self.view.bar(node)
 
     def bounds(self, node: int) -> str:
-        """Range of the probabilities of a node."""
+        """Range of the predictions of a node."""
         return self.view.range_facts(node)
 
-    def tiles(self, rows: HeldOut | None) -> list[tuple[str, str, str]]:
+    def tiles(self) -> list[tuple[str, str, str]]:
         """Figures of quality: label, value, remark."""
+        rows = self.rows
         if rows is None:
             leaf = self.tree.is_leaf
             weight = self.tree.weight[leaf]
@@ -70,61 +74,42 @@ class ClassParts:
             value = number(float(loss), digits=3)
             name = f"training {self.view.loss_name}"
             return [(name, value, "no held-out rows were given")]
-        (right, loss), _ = self._figures(rows.predicted, rows.actual)
+        (right, loss), _ = self.figures(rows.predicted, rows.actual)
         always = float((rows.actual == self.view.shares[0].argmax()).mean())
+        remark = f"{len(rows.actual):,} rows; always the most frequent class: "
         tiles = [
-            (
-                "held-out rows right",
-                f"{right.value} {right.uncertainty}",
-                f"{len(rows.actual):,} rows; always the most frequent class: "
-                f"{percent(always)}",
-            ),
-            ("held-out log-loss", f"{loss.value} {loss.uncertainty}", "nats a row"),
+            ("held-out rows right", " ".join(right), f"{remark}{percent(always)}"),
+            ("held-out log-loss", " ".join(loss), "nats a row"),
         ]
         if self._has_roc(rows):
             area = roc(rows.predicted[:, 1], rows.actual == 1)[1]
             tiles.append(("held-out AUC", f"{area:.3f}", "area under the ROC"))
         return tiles
 
-    def lines(
-        self, rows: HeldOut | None, comparison: Mapping[str, Mapping[str, Any]] | None
-    ) -> list[ErrorLine]:
-        """The table of errors."""
-
-        def of_score(score: Mapping[str, Any]) -> tuple[list[Figure], float]:
-            right = Figure(_percent(1.0 - score["error"]))
-            loss = Figure(number(score["log_loss"], digits=3))
-            return [right, loss], score["log_loss"]
-
-        root = "the shares of all rows"
-        if self.tree.coefficient[0, :, 1:].any():
-            name = self.tree.loss.name_of_regression(self.tree.n_outputs)
-            root = f"one {name} regression"
-        lines = []
-        if rows is not None:
-            lines = lines_by_size(self.view, rows, self._figures, root)
-        return lines + compared_lines(comparison, of_score)
-
-    def _figures(
-        self, probability: np.ndarray, actual: np.ndarray
-    ) -> tuple[list[Figure], float]:
+    def figures(
+        self, predicted: np.ndarray, actual: np.ndarray
+    ) -> tuple[Figures, float]:
         """Accuracy and log-loss, with their standard errors."""
-        errors = class_errors(probability, self.view.chosen(probability), actual)
-        around = [100 * errors.accuracy_error, errors.log_loss_error]
-        values = [_percent(errors.accuracy), number(errors.log_loss, digits=3)]
+        errors = class_errors(predicted, self.view.chosen(predicted), actual)
+        right, loss = 100 * errors.accuracy, errors.log_loss
         figures = [
-            Figure(value, f"± {number(uncertainty, digits=2)}")
-            for value, uncertainty in zip(values, around, strict=True)
+            (f"{right:.1f} %", f"± {number(100 * errors.accuracy_error, digits=2)}"),
+            (number(loss, digits=3), f"± {number(errors.log_loss_error, digits=2)}"),
         ]
-        return figures, errors.log_loss
+        return figures, loss
+
+    def figures_of_score(self, score: Mapping[str, Any]) -> tuple[Figures, float]:
+        """Write what is known of another method, and the length of a bar."""
+        right, loss = 1.0 - score["error"], score["log_loss"]
+        return [(f"{100 * right:.1f} %", ""), (number(loss, digits=3), "")], loss
 
     def _has_roc(self, rows: HeldOut) -> bool:
         return self.view.of_two and 0 < (rows.actual == 1).mean() < 1
 
-    def drawings(self, rows: HeldOut, max_points: int) -> dict[str, Any]:
+    def drawings(self) -> dict[str, Any]:
         """Confusion, calibration, and of two classes the ROC."""
-        del max_points
-        view = self.view
+        rows, view = self.rows, self.view
+        assert rows is not None
         drawings: dict[str, Any] = {"confusion": self._confusion(rows)}
         likeliest = rows.predicted.argmax(axis=1)
         chance, true = rows.predicted.max(axis=1), likeliest == rows.actual
@@ -155,9 +140,8 @@ class ClassParts:
                 lines.append((name, cells, n_rows))
         return lines
 
-    def card(self, node: int, rows: HeldOut | None, max_points: int) -> dict[str, Any]:
+    def card(self, node: int, rows: HeldOut | None) -> dict[str, Any]:
         """Equations of a leaf, and its rows: probabilities beside their shares."""
-        del max_points
         if len(self.view.equations) == 1:
             card: dict[str, Any] = term_lines(self.view.equations[0], node)
         else:
@@ -166,40 +150,18 @@ class ClassParts:
             terms = zip(table.names, table.factor, table.error, strict=True)
             for name, factors, errors in terms:
                 cells = zip(factors.tolist(), errors.tolist(), strict=True)
-                lines.append((name, [_cell(factor, error) for factor, error in cells]))
+                words = [(number(f), around(e)) if f else ("", "") for f, e in cells]
+                lines.append((name, words))
             card = {"n_hidden": table.n_hidden}
             card["table"] = {"classes": table.classes, "lines": lines}
         if rows is not None:
+            order, mean, share = shares_beside(rows.predicted, rows.actual)
             names = self.view.names
-            mean = rows.predicted.mean(axis=0)
-            share = (rows.actual[:, None] == np.arange(len(names))).mean(axis=0)
-            larger = np.maximum(mean, share)
-            order = np.argsort(-larger, kind="stable").tolist()
-            shown = [i for i in order if larger[i] >= _LEAST_SHARE]
-            lines = [(names[i], percent(mean[i]), percent(share[i])) for i in shown]
-            (right, loss), _ = self._figures(rows.predicted, rows.actual)
-            head = f"{len(rows.actual):,} held-out rows: {right.value} right, "
-            card["shares"] = {"head": f"{head}log-loss {loss.value}", "lines": lines}
+            lines = [(names[i], percent(mean[i]), percent(share[i])) for i in order]
+            (right, loss), _ = self.figures(rows.predicted, rows.actual)
+            head = f"{len(rows.actual):,} held-out rows: {right[0]} right, "
+            card["shares"] = {"head": f"{head}log-loss {loss[0]}", "lines": lines}
         return card
-
-    @property
-    def importances(self) -> np.ndarray:
-        """Shares of the columns in what the tree explains, the mean over classes."""
-        outputs = [self.view.only] if self.view.only is not None else None
-        outputs = outputs or range(self.tree.n_outputs)
-        return np.mean([feature_importances(self.tree, i) for i in outputs], axis=0)
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f} %"
-
-
-def _cell(factor: float, error: float) -> tuple[str, str]:
-    """Write a coefficient and its standard error; empty where there is none."""
-    if not factor:
-        return "", ""
-    around = "" if error != error else f"± {number(error, digits=2)}"
-    return number(factor), around
 
 
 def _shade(share: float) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -13,150 +13,116 @@ from secret_jax.inspect.plot.style import evenly_spaced
 from secret_jax.inspect.printing import number, short_number
 
 _WHISKERS = 2.0  # standard errors to either side
+_Ends = tuple[float, float]
 
 
-class Tick(NamedTuple):
-    """A mark of an axis: its place in the drawing, and what is written there."""
-
-    place: float
-    label: str
-
-
-class Chart(NamedTuple):
-    """A drawing in a square.
-
-    Attributes
-    ----------
-    size : int
-        Of the square, in pixels.
-    across, up : str
-        Names of the axes.
-    across_ticks, up_ticks : list of Tick
-        From the left, and from the lower end.
-    reference : str
-        SVG path of a thin line to compare with.
-    points, line : str
-        SVG paths.
-    dots : list of tuple of float
-        Each with the ends of a vertical whisker: x, y, low, high.
-    n_points : int
-    """
-
-    size: int
-    across: str
-    up: str
-    across_ticks: list[Tick]
-    up_ticks: list[Tick]
-    reference: str
-    points: str = ""
-    line: str = ""
-    dots: Sequence[tuple[float, float, float, float]] = ()
-    n_points: int = 0
-
-
-def ticks(low: float, high: float, length: float, most: int = 4) -> list[Tick]:
-    """Place round numbers between two ends along a length.
+def ticks(low: float, high: float, most: int = 4) -> np.ndarray:
+    """Choose round numbers between two ends.
 
     Examples
     --------
-    >>> [tick.label for tick in ticks(0.3, 10.2, 100)]
-    ['2.5', '5', '7.5', '10']
+    >>> ticks(0.3, 10.2).tolist()
+    [2.5, 5.0, 7.5, 10.0]
     """
-    span = high - low
-    if not span > 0:
-        return [Tick(length / 2, short_number(low))]
-    power = 10.0 ** math.floor(math.log10(span / most))
-    step = next(f * power for f in (1, 2, 2.5, 5, 10, 20) if span / (f * power) <= most)
-    first, last = math.ceil(low / step), math.floor(high / step)
-    return [
-        Tick(round(length * (i * step - low) / span, 1), short_number(i * step))
-        for i in range(first, last + 1)
-    ]
+    power = 10.0 ** math.floor(math.log10((high - low) / most))
+    steps = (factor * power for factor in (1, 2, 2.5, 5, 10, 20))
+    step = next(step for step in steps if (high - low) / step <= most)
+    return step * np.arange(math.ceil(low / step), math.floor(high / step) + 1)
 
 
-def fit_chart(predicted: np.ndarray, actual: np.ndarray, size: int, most: int) -> Chart:
+def _chart(
+    size: int,
+    names: tuple[str, str],
+    ends: tuple[_Ends, _Ends],
+    reference: tuple[_Ends, _Ends],
+    points: tuple[Any, Any] = ((), ()),
+    line: tuple[Any, Any] = ((), ()),
+    dots: Sequence[Sequence[float]] = (),
+) -> dict[str, Any]:
+    """Draw in a square of so many pixels; all else is in units of the axes.
+
+    Parameters
+    ----------
+    ends : tuple
+        Of the axis across, and of the one that goes up.
+    reference, points, line : tuple
+        Coordinates across and up: of a thin line to compare with, of dots, of a line.
+    dots : sequence of (x, y, low, high)
+        Each with the ends of a vertical whisker.
+    """
+    (left, right), (low, high) = ends
+
+    def across(x: Any) -> np.ndarray:
+        return np.round(size * (np.asarray(x, float) - left) / (right - left), 1)
+
+    def down(y: Any) -> np.ndarray:
+        return np.round(size * (high - np.asarray(y, float)) / (high - low), 1)
+
+    def pairs(x: Any, y: Any) -> list[str]:
+        places = zip(across(x).tolist(), down(y).tolist(), strict=True)
+        return [f"{number(a)} {number(b)}" for a, b in places]
+
+    marks = ticks(left, right), ticks(low, high)
+    places = across(marks[0]).tolist(), down(marks[1]).tolist()
+    return {
+        "size": size,
+        "names": names,
+        "ticks": [
+            list(zip(place, map(short_number, mark.tolist()), strict=True))
+            for place, mark in zip(places, marks, strict=True)
+        ],
+        "reference": "M" + "L".join(pairs(*reference)),
+        # A line of no length with round ends is a point.
+        "points": "".join(f"M{pair}h0" for pair in pairs(*points)),
+        "n_points": len(points[0]),
+        "line": "M" + "L".join(pairs(*line)) if len(line[0]) else "",
+        "dots": [[float(across(x)), *down(rest).tolist()] for x, *rest in dots],
+    }
+
+
+def fit_chart(
+    predicted: np.ndarray, actual: np.ndarray, size: int, most: int
+) -> dict[str, Any]:
     """Draw actual against predicted values of at most so many rows, evenly chosen."""
     chosen = evenly_spaced(len(actual), most)
-    x, y = predicted[chosen], actual[chosen]
-    ends = _ends(np.r_[x, y])
-    marks, diagonal = ticks(*ends, size), f"M0 {size}L{size} 0"
-    return Chart(
-        *(size, "predicted", "actual", marks, marks, diagonal),
-        points=_points(x, y, ends, ends, size),
-        n_points=len(chosen),
-    )
+    points = predicted[chosen], actual[chosen]
+    ends = _ends(np.r_[points])
+    names = "predicted", "actual"
+    return _chart(size, names, (ends, ends), (ends, ends), points)
 
 
 def residual_chart(
     predicted: np.ndarray, residual: np.ndarray, size: int, most: int
-) -> Chart:
+) -> dict[str, Any]:
     """Draw residuals against predicted values of at most so many rows."""
     chosen = evenly_spaced(len(residual), most)
-    x, y = predicted[chosen], residual[chosen]
-    across, up = _ends(x), _ends(np.r_[y, 0.0])
-    zero = size * (1 - (0.0 - up[0]) / (up[1] - up[0]))
-    return Chart(
-        *(size, "predicted", "actual minus predicted"),
-        *(
-            ticks(*across, size),
-            ticks(*up, size),
-            f"M0 {number(round(zero, 1))}h{size}",
-        ),
-        points=_points(x, y, across, up, size),
-        n_points=len(chosen),
-    )
+    points = predicted[chosen], residual[chosen]
+    ends = _ends(points[0]), _ends(np.r_[points[1], 0.0])
+    names = "predicted", "actual minus predicted"
+    return _chart(size, names, ends, (ends[0], (0.0, 0.0)), points)
 
 
-def calibration_chart(bins: Sequence[Bin], size: int, name: str) -> Chart:
+def calibration_chart(bins: Sequence[Bin], size: int, name: str) -> dict[str, Any]:
     """Draw shares by bins of the probability, with two standard errors."""
-    dots = [
-        tuple(
-            round(size * share, 1)
-            for share in (
-                one.predicted,
-                1 - one.observed,
-                1 - max(one.observed - _WHISKERS * one.error, 0.0),
-                1 - min(one.observed + _WHISKERS * one.error, 1.0),
-            )
-        )
-        for one in bins
-    ]
-    line = np.array([[one.predicted, one.observed] for one in bins])
-    return _of_shares(f"probability of {name}", "share of the rows", line, dots, size)
+    predicted, observed, error, _ = np.array(bins).T
+    low, high = (observed + side * _WHISKERS * error for side in (-1.0, 1.0))
+    whiskers = np.clip(low, 0.0, None), np.clip(high, None, 1.0)
+    dots = np.stack([predicted, observed, *whiskers], axis=1).tolist()
+    names = f"probability of {name}", "share of the rows"
+    both = (0.0, 1.0), (0.0, 1.0)
+    return _chart(size, names, both, both, line=(predicted, observed), dots=dots)
 
 
-def roc_chart(points: np.ndarray, size: int, name: str) -> Chart:
+def roc_chart(points: np.ndarray, size: int, name: str) -> dict[str, Any]:
     """Draw the receiver operating characteristic, at most a point for each pixel."""
-    line = points[evenly_spaced(len(points), size)]
-    across, up = "share of the others above a threshold", f"share of {name} above it"
-    return _of_shares(across, up, line, [], size)
+    x, y = points[evenly_spaced(len(points), size)].T
+    names = "share of the others above a threshold", f"share of {name} above it"
+    both = (0.0, 1.0), (0.0, 1.0)
+    return _chart(size, names, both, both, line=(x, y))
 
 
-def _of_shares(across: str, up: str, line: np.ndarray, dots: list, size: int) -> Chart:
-    marks, diagonal = ticks(0.0, 1.0, size), f"M0 {size}L{size} 0"
-    path = "L".join(
-        f"{number(round(size * x, 1))} {number(round(size * (1 - y), 1))}"
-        for x, y in line.tolist()
-    )
-    return Chart(size, across, up, marks, marks, diagonal, "", f"M{path}", dots)
-
-
-def _ends(values: np.ndarray) -> tuple[float, float]:
+def _ends(values: np.ndarray) -> _Ends:
     """Ends of an axis: those of the values, with a margin."""
     low, high = float(values.min()), float(values.max())
     margin = 0.03 * (high - low) or 1.0
     return low - margin, high + margin
-
-
-def _points(
-    x: np.ndarray,
-    y: np.ndarray,
-    across: tuple[float, float],
-    up: tuple[float, float],
-    size: int,
-) -> str:
-    """Write points as a path: a line of no length with round ends is a point."""
-    right = np.round(size * (x - across[0]) / (across[1] - across[0]), 1)
-    down = np.round(size * (up[1] - y) / (up[1] - up[0]), 1)
-    pairs = zip(right.tolist(), down.tolist(), strict=True)
-    return "".join(f"M{number(a)} {number(b)}h0" for a, b in pairs)

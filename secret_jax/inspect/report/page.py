@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 
 from secret_jax.data.given import ArrayLike, TableLike
-from secret_jax.inspect.arguments import check_count
+from secret_jax.inspect.arguments import check_counts, check_pair
 from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.notes import missing_facts, mixture_facts, shortening_facts
 from secret_jax.inspect.printing import counted, counted_leaves, counted_rows
 from secret_jax.inspect.report.classes import ClassParts
-from secret_jax.inspect.report.held_out import HeldOut
-from secret_jax.inspect.report.nodes import NodeView, shown_nodes
+from secret_jax.inspect.report.nodes import shown_nodes
 from secret_jax.inspect.report.numbers import NumberParts
+from secret_jax.inspect.report.parts import HeldOut
 from secret_jax.inspect.report.ways import example_ways
-from secret_jax.inspect.tree_view import NumberView, TreeView
+from secret_jax.inspect.tree_view import TreeView
 from secret_jax.inspect.views import Readable, as_view
 from secret_jax.inspect.words import cuts_a_list
 from secret_jax.tree.structure import Tree
@@ -64,19 +64,18 @@ def to_html(
     ValueError
         If only one of X and y is given, or they do not match.
     """
-    check_count("max_points", max_points)
-    if (X is None) != (y is None):
-        raise ValueError("Give both X and y, or neither of them.")
+    check_counts(max_points=max_points)
+    check_pair(X, y)
     view = as_view(tree, output)
     rows = None if X is None else HeldOut.of(view, X, y)
-    parts = _parts(view)
+    parts = _parts(view, rows, max_points)
     depth = _deepest(view.tree, _MOST_NODES)
     nodes = shown_nodes(parts, depth)
     notes = (
         *(shortening_facts(view.tree), missing_facts(view.tree)),
         *(mixture_facts(view.tree), _cut(view.tree, depth), _abbreviated(nodes)),
     )
-    lines = parts.lines(rows, comparison)
+    lines = parts.lines(comparison)
     depth_words = f"depth {view.tree.max_depth}"
     soft = ", soft splits" if view.tree.is_soft else ""
     content: dict[str, Any] = {
@@ -88,16 +87,16 @@ def to_html(
             ("grown on", counted_rows(view.tree.weight[0]), ""),
             ("size", counted_leaves(view.tree.n_leaves), depth_words + soft),
             ("to read", f"{view.n_numbers():,} numbers", "splits and equations"),
-            *parts.tiles(rows),
+            *parts.tiles(),
         ],
         "notes": [words for words in notes if words],
         "nodes": nodes,
-        "cards": _cards(parts, rows, max_points),
+        "cards": _cards(parts),
         "importances": _importances(view.tree.schema.names, parts.importances),
         "comparison": lines,
-        "longest": max((line.bar for line in lines), default=0.0) or 1.0,
+        "longest": max((line["bar"] for line in lines), default=0.0) or 1.0,
         "ways": [] if rows is None else example_ways(view, rows),
-        "drawings": {} if rows is None else parts.drawings(rows, max_points),
+        "drawings": {} if rows is None else parts.drawings(),
         "n_rows": 0 if rows is None else len(rows.actual),
     }
     return _templates().get_template("page.html").render(content)
@@ -136,11 +135,8 @@ def tree_fragment(trees: Sequence[Readable], limit: int) -> str:
         depth -= 1
 
 
-def _parts(view: TreeView) -> NumberParts | ClassParts:
-    if isinstance(view, ClassView):
-        return ClassParts(view)
-    assert isinstance(view, NumberView)
-    return NumberParts(view)
+def _parts(view: TreeView, *rows: Any) -> NumberParts | ClassParts:
+    return (ClassParts if isinstance(view, ClassView) else NumberParts)(view, *rows)
 
 
 @cache
@@ -161,22 +157,19 @@ def _templates() -> Any:
     )
 
 
-def _cards(
-    parts: NumberParts | ClassParts, rows: HeldOut | None, max_points: int
-) -> list[dict[str, Any]]:
+def _cards(parts: NumberParts | ClassParts) -> list[dict[str, Any]]:
     """Describe leaves in the order of the tree; of very many those with most rows."""
-    tree = parts.tree
+    tree, rows = parts.tree, parts.rows
     leaves = np.flatnonzero(tree.is_leaf)
     largest = leaves[np.argsort(-tree.weight[leaves], kind="stable")][:_MOST_CARDS]
     cards = []
     for shown in shown_nodes(parts):
-        if shown.node in largest:
-            here = np.zeros(0, int)
-            if rows is not None:
-                here = np.flatnonzero(rows.leaf == shown.node)
-            given = rows.take(here) if rows is not None and len(here) else None
-            card = parts.card(shown.node, given, max_points)
-            cards.append(card | {"view": shown, "color": parts.color(shown.node)})
+        node = shown["node"]
+        if node in largest:
+            here = None if rows is None else rows.take(rows.leaf == node)
+            here = here if here is not None and len(here.actual) else None
+            known = {"view": shown, "color": parts.color(node)}
+            cards.append(parts.card(node, here) | known)
     return cards
 
 
@@ -185,16 +178,9 @@ def _importances(
 ) -> list[tuple[str, str, float]]:
     """Column, percent and length of its bar, the largest first."""
     order = np.argsort(-shares, kind="stable")[:_MOST_IMPORTANCES]
-    largest = max(float(shares.max(initial=0.0)), 1e-300)
-    return [
-        (
-            str(names[column]),
-            f"{100 * shares[column]:.1f} %",
-            float(shares[column]) / largest,
-        )
-        for column in order.tolist()
-        if shares[column] >= _LEAST_IMPORTANCE
-    ]
+    shown = [i for i in order.tolist() if shares[i] >= _LEAST_IMPORTANCE]
+    lengths = (shares / max(shares.max(initial=0.0), 1e-300)).tolist()
+    return [(str(names[i]), f"{100 * shares[i]:.1f} %", lengths[i]) for i in shown]
 
 
 def _deepest(tree: Tree, most_nodes: int) -> int | None:
@@ -214,13 +200,12 @@ def _cut(tree: Tree, depth: int | None) -> str:
     )
 
 
-def _abbreviated(nodes: list[NodeView]) -> str:
-    for node in nodes:
-        words = [node.condition, *(" ".join(parts) for parts in node.equations)]
-        if any(map(cuts_a_list, words)):
-            return (
-                "long lists of categories are cut short; "
-                "export_text(max_categories=None), or secret-jax show MODEL "
-                "--categories, has them whole"
-            )
-    return ""
+def _abbreviated(nodes: list[dict[str, Any]]) -> str:
+    conditions = [node["condition"] for node in nodes]
+    equations = [" ".join(parts) for node in nodes for parts in node["equations"]]
+    if not any(map(cuts_a_list, conditions + equations)):
+        return ""
+    return (
+        "long lists of categories are cut short; export_text(max_categories=None), or "
+        "secret-jax show MODEL --categories, has them whole"
+    )

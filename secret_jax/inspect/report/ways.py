@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import Any
 
 import numpy as np
@@ -10,15 +11,15 @@ from secret_jax.inspect.class_view import ClassView, percent
 from secret_jax.inspect.explain import explain_rows
 from secret_jax.inspect.explanation import Explanation
 from secret_jax.inspect.plot.style import evenly_spaced
-from secret_jax.inspect.printing import entry, number, quoted
-from secret_jax.inspect.report.held_out import HeldOut
-from secret_jax.inspect.report.terms import in_steps
+from secret_jax.inspect.printing import number, quoted
+from secret_jax.inspect.report.parts import HeldOut
+from secret_jax.inspect.rounding import in_steps
 from secret_jax.inspect.tree_view import TreeView
-from secret_jax.tree.structure import Tree
+from secret_jax.tree.totals import way_to
 
 _MOST_ROWS = 40
 _MOST_COLUMNS = 12  # of a row; the others are added up
-_LONGEST = 60  # characters of what a row holds
+_LONGEST = 90  # characters of a column and what a row holds
 _STRANGER = "a class never seen"
 
 
@@ -41,53 +42,42 @@ def example_ways(view: TreeView, rows: HeldOut) -> list[dict[str, Any]]:
     chosen = order[evenly_spaced(len(order), _MOST_ROWS)]
     some = rows.take(chosen)
     why = explain_rows(view, some.table, schema.as_written(some.columns))
-    unit, start = 1.0, "on average"
     ways = []
     for i, row in enumerate(chosen.tolist()):
+        unit, start = 1.0, f"{why.target_of(i)}, on average"
         if isinstance(view, ClassView):
-            target = why.target if isinstance(why.target, str) else why.target[i]
-            start = f"{target}, on average"
             names = [quoted(name) for name in view.names]
             best = 1 if view.of_two else int(some.predicted[i].argmax())
             said = f"{percent(some.predicted[i, best])} {names[best]}"
             actual = int(some.actual[i])
             true = _STRANGER if actual < 0 else names[actual]
         else:
-            unit = schema.target_scale
+            unit, start = schema.target_scale, "on average"
             said = in_steps(float(some.predicted[i]), unit)
             true = number(float(some.actual[i]), digits=4)
-        steps = [
-            (words, in_steps(value, unit), value / unit)
-            for words, value in _steps(why, i, start)
-        ]
-        path = _path(view.tree, int(why.leaf[i]))
-        words = {"predicted": said, "actual": true}
-        ways.append({"row": row, "path": path, "steps": steps} | words)
+        leaf = int(why.leaf[i])
+        way = {
+            "row": row,
+            "path": [node for node, _ in way_to(view.tree, leaf)] + [leaf],
+            "steps": [
+                (words, in_steps(value, unit), value / unit)
+                for words, value in _steps(why, i, start)
+            ],
+            "predicted": said,
+            "actual": true,
+        }
+        ways.append(way)
     return ways
 
 
 def _steps(why: Explanation, i: int, start: str) -> list[tuple[str, float]]:
-    """List what is added to a row's prediction, the largest columns first."""
-    baseline = float(np.broadcast_to(why.baseline, len(why))[i])
-    added = why.contributions[i]
-    columns = np.argsort(-np.abs(added), kind="stable")
-    columns = columns[added[columns] != 0]
-    steps = [(start, baseline)]
-    for column in columns[:_MOST_COLUMNS].tolist():
-        value = why.values[i, column]
-        held = "missing" if value is None or value != value else entry(value)
-        held = held if len(held) <= _LONGEST else held[: _LONGEST - 1] + "…"
-        steps.append((f"{quoted(why.names[column])} = {held}", float(added[column])))
+    """List what is added up to a row's prediction, the largest columns first."""
+    columns = why.steps(i)
+    steps = [(start, why.baseline_of(i)), *columns[:_MOST_COLUMNS]]
     rest = columns[_MOST_COLUMNS:]
-    if len(rest):
-        steps.append((f"{len(rest)} other columns", float(added[rest].sum())))
+    if rest:
+        others = sum(value for _, value in rest)
+        steps.append((f"{len(rest)} other columns", others))
     if why.clipping[i]:
         steps.append(("kept in the range of the leaf", float(why.clipping[i])))
-    return steps
-
-
-def _path(tree: Tree, node: int) -> list[int]:
-    path = [node]
-    while path[-1]:
-        path.append(int(tree.parent[path[-1]]))
-    return path[::-1]
+    return [(textwrap.shorten(w, _LONGEST, placeholder="…"), v) for w, v in steps]

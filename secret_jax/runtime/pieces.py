@@ -1,0 +1,112 @@
+"""Rows of nodes of all sizes in pieces of one length, for NumPy.
+
+Arrays of rows have a leading axis of pieces, those of nodes one of nodes: what is
+computed of rows is computed of all nodes at once, and hardly any of it is padding.
+Compiled programs see one node, all of whose rows are one piece; then there are no
+pieces (None), and nothing to be done.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from secret_jax.runtime.linalg import AnyArray, namespace, vecmat
+
+# Rows of a piece: the least that a product of matrices is worth its call for.
+PIECE = 64
+
+
+class Pieces(NamedTuple):
+    """Which pieces hold the rows of which node; those of a node are neighbours.
+
+    Attributes
+    ----------
+    node : ndarray of shape (n_pieces,), int
+        Node of each piece.
+    first : ndarray of shape (n_nodes,), int
+        First piece of each node.
+    """
+
+    node: np.ndarray
+    first: np.ndarray
+
+    @classmethod
+    def of(cls, n_rows: np.ndarray) -> Pieces:
+        """Cut nodes of so many rows, at least one each, into pieces."""
+        count = -(-n_rows // PIECE)
+        return cls(np.repeat(np.arange(len(count)), count), np.cumsum(count) - count)
+
+    def take(self, chosen: np.ndarray) -> tuple[np.ndarray, Pieces]:
+        """Mask of the pieces of some nodes, chosen by a mask, and these by themselves.
+
+        Examples
+        --------
+        >>> pieces = Pieces.of(np.array([10, 200, 30]))
+        >>> mask, rest = pieces.take(np.array([False, True, True]))
+        >>> mask.tolist(), rest.node.tolist()
+        ([False, True, True, True, True, True], [0, 0, 0, 0, 1])
+        """
+        mask = chosen[self.node]
+        count = np.diff(np.append(self.first, len(self.node)))[chosen]
+        node = np.repeat(np.arange(len(count)), count)
+        return mask, Pieces(node, np.cumsum(count) - count)
+
+
+def for_rows(values: AnyArray, pieces: Pieces | None) -> AnyArray:
+    """Values of nodes, for each piece of their rows."""
+    return values if pieces is None else values[pieces.node]
+
+
+def over_rows(values: Any, pieces: Pieces | None, add: np.ufunc = np.add) -> Any:
+    """Values of nodes from those of their pieces, by default their sums."""
+    return values if pieces is None else add.reduceat(values, pieces.first, axis=0)
+
+
+def heads(values: AnyArray, pieces: Pieces | None, n: int) -> AnyArray:
+    """The first n rows of nodes, along the last axis; beyond their last row zero."""
+    if pieces is None:
+        return values[..., :n]
+    at = pieces.first[:, None] + np.arange(-(-n // PIECE))
+    last = np.append(pieces.first[1:], len(pieces.node))[:, None]
+    found = values[np.minimum(at, len(values) - 1)]
+    found[at >= last] = 0
+    found = np.moveaxis(found, 1, -2)  # (n_nodes, ..., n_pieces, n_rows)
+    return found.reshape(*found.shape[:-2], -1)[..., :n]
+
+
+def weighted_moments(
+    values: Float[AnyArray, "... n_rows n_columns"],
+    weight: Float[AnyArray, "... n_rows"],
+    pieces: Pieces | None = None,
+) -> tuple[
+    Float[AnyArray, ...],
+    Float[AnyArray, "... n_columns"],
+    Float[AnyArray, "... n_columns"],
+]:
+    """Total weight, mean and standard deviation of each column, in two passes.
+
+    Parameters
+    ----------
+    values : Array of shape (..., n_rows, n_columns)
+    weight : Array of shape (..., n_rows)
+        Zero for padding.
+
+    Returns
+    -------
+    total : Array of shape (...)
+    mean, deviation : Array of shape (..., n_columns)
+    """
+    xp = namespace(values)
+    total = over_rows(xp.sum(weight, axis=-1), pieces)
+    least = xp.finfo(weight.dtype).tiny
+    share = weight / for_rows(xp.maximum(total, least), pieces)[..., None]
+    # The mean of values about their first row: an offset does not eat the digits.
+    shift = values[..., 0, :] if pieces is None else values[pieces.first, 0]
+    apart = values - for_rows(shift, pieces)[..., None, :]
+    mean = shift + over_rows(vecmat(share, apart), pieces)
+    apart = values - for_rows(mean, pieces)[..., None, :]
+    variance = over_rows(vecmat(share, apart**2), pieces)
+    return total, mean, xp.sqrt(variance)
