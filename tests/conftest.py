@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import os
+from importlib.metadata import version
 from pathlib import Path
 
 # Also for the subprocesses that tests start.
 os.environ.setdefault("MPLBACKEND", "Agg")
-# Tests compile much and compute little.
-os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+# Tests compile much and compute little: this way compiling takes half the time. Later
+# versions of jaxlib do not know the last flag, and do not start with what they lack.
+os.environ.setdefault(
+    "XLA_FLAGS",
+    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+    + " --xla_cpu_use_fusion_emitters=false" * (version("jaxlib") < "0.11.1"),
+)
 
 import jax
+import jaxtyping
 import numpy as np
 import pytest
 from jaxtyping import install_import_hook
 
-# Shapes and types of what the numerics take and give are checked at every call.
+# Shapes and types of what the numerics take and give are checked at every call, in the
+# rooms whose tests call them without much between. Checks are half the time of a fit.
+CHECKED = {"grow", "models", "runtime", "splits", "tree"}
 install_import_hook(
     [
         "secret_jax.models",
@@ -34,6 +43,12 @@ jax.config.update("jax_numpy_dtype_promotion", "strict")
 from secret_jax.runtime import programs  # noqa: E402
 
 programs.OPTIMIZATION_LEVEL = 0
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _checks_of_shapes(request: pytest.FixtureRequest) -> None:
+    unchecked = request.path.parent.name not in CHECKED
+    jaxtyping.config.update("jaxtyping_disable", unchecked)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import runpy
@@ -21,6 +22,7 @@ PICTURES = {
 }
 # A test runs notebooks on less than a reader does.
 SMALLER = {
+    "n_resamples=5": "n_resamples=2",
     "SIZES = [2000, 8000, 32_000, 128_000]": "SIZES = [1000, 4000]",
 }
 
@@ -98,6 +100,20 @@ def run(path, monkeypatch):
     return scope, len(shown)
 
 
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_what_a_notebook_imports_is_there(path):
+    code = "\n".join("".join(cell["source"]) for cell in code_cells(path)[1:])
+    imports = [
+        node
+        for node in ast.parse(code).body
+        if isinstance(node, ast.ImportFrom) and "secret_jax" in str(node.module)
+    ]
+    assert imports
+    for node in imports:
+        exec(ast.unparse(node), {})
+
+
+@pytest.mark.notebook
 @pytest.mark.parametrize("name", PICTURES)
 def test_what_a_notebook_says_holds(name, monkeypatch):
     # Its cells assert what its words claim.
