@@ -19,6 +19,7 @@ from secret_jax.tree.routing import apply
 from secret_jax.tree.structure import SplitKind, Tree
 
 MOST_CATEGORIES, MOST_POINTS = 24, 800
+FAINT = 0.25  # opacity of a row that reaches another leaf
 _COLUMNS_NAMED = 8  # in a message
 _MOST_AVERAGED = 200
 _MOST_NEIGHBOURS, _MOST_JUDGED = 4000, 400

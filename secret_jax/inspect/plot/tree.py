@@ -26,12 +26,12 @@ from secret_jax.inspect.plot.layout import (
     text_width,
     with_short_names,
 )
-from secret_jax.inspect.plot.paint import draw_legend
 from secret_jax.inspect.plot.picture import Picture
 from secret_jax.inspect.plot.style import (
     COLORS,
     FONT_SIZE,
     check_axes,
+    draw_legend,
     import_matplotlib,
 )
 from secret_jax.inspect.printing import (
