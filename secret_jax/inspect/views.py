@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.classes import Classes
-from secret_jax.inspect.tree_view import NumberView, TreeView
+from secret_jax.inspect.tree_view import TreeView
 from secret_jax.tree.structure import Tree
 
 Readable: TypeAlias = Any
@@ -70,7 +70,7 @@ def view_of(
             "Say which one to read with output=."
         )
     which = tree.schema.output_position(0 if output is None else output)
-    return NumberView(
+    return TreeView(
         tree=tree.output(which),
         name=names[which],
         output=which,
