@@ -90,9 +90,8 @@ class TreeView:
             return ""
         return f"predicts at least {number(model.low)} and at most {number(model.high)}"
 
-    def targets(self, table: Table, X: Any, y: Any) -> np.ndarray:
+    def targets(self, X: Any, y: Any) -> np.ndarray:
         """Targets of rows, shape (n_rows,); ``y`` may hold all outputs."""
-        del table
         values = validated_targets(y, X)
         if values.shape[1] not in (1, self.n_outputs):
             raise ValueError(

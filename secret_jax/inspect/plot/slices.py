@@ -44,7 +44,7 @@ class Rows(NamedTuple):
         """Encode rows and their targets; a ValueError if they do not match."""
         schema = view.tree.schema
         table = encode(schema, X).on_host()
-        return cls(schema.columns_of(X), table, view.targets(table, X, y))
+        return cls(schema.columns_of(X), table, view.targets(X, y))
 
 
 class Side:
@@ -86,16 +86,9 @@ class Side:
 
 
 class Slice:
-    """A slice through a tree: what varies, what is held, and what is averaged.
+    """A slice through a tree: one or two columns vary, others are held or averaged.
 
-    Parameters
-    ----------
-    columns : list of int
-        One or two that vary.
-    at : dict
-        Values of others, by column or name.
-    average : bool
-        Whether the others are those of the rows.
+    Others are ``at`` values by column or name; with ``average`` they are as in rows.
     """
 
     def __init__(
