@@ -13,7 +13,6 @@ from secret_jax.inspect.plot.style import (
     DARK_COLOR,
     FONT_SIZE,
     MIDDLE_COLOR,
-    TICK_SIZE,
     import_matplotlib,
     open_frame,
 )
@@ -64,7 +63,6 @@ def plot_curves(views: Sequence[CurveView], title: str) -> Picture:
 
 def _draw(ax: Axes, view: CurveView) -> None:
     open_frame(ax)
-    ax.tick_params(labelsize=TICK_SIZE)
     ax.axhline(0.0, color=MIDDLE_COLOR, linewidth=0.6)
     place = np.arange(len(view.label)) if view.place is None else view.place
     if view.place is None:

@@ -6,6 +6,8 @@ import colorsys
 import math
 from collections.abc import Iterable
 
+import numpy as np
+
 # Of viridis, evenly spaced: dark for the lowest, bright for the highest.
 _SHADES = (
     *("#440154", "#482878", "#3e4a89", "#31688e", "#26828e"),
@@ -40,16 +42,8 @@ class Scale:
         share = 0.5
         if self.high > self.low and math.isfinite(value):
             share = min(max((value - self.low) / (self.high - self.low), 0.0), 1.0)
-        place = share * (len(_SHADES) - 1)
-        first = min(int(place), len(_SHADES) - 2)
-        part = place - first
-        mixed = [
-            round((1 - part) * int(one, 16) + part * int(other, 16))
-            for one, other in zip(
-                _channels(_SHADES[first]), _channels(_SHADES[first + 1]), strict=True
-            )
-        ]
-        return "#" + "".join(f"{channel:02x}" for channel in mixed)
+        places = np.linspace(0.0, 1.0, len(_SHADES))
+        return _hex(np.interp(share, places, side) for side in channels(_SHADES).T)
 
 
 def class_colors(n_classes: int) -> list[str]:
@@ -70,11 +64,7 @@ def class_colors(n_classes: int) -> list[str]:
     if n_classes <= len(_CLASSES):
         return list(_CLASSES[:n_classes])
     hues = ((i / n_classes, (0.72, 0.45)[i % 2]) for i in range(n_classes))
-    colors = (colorsys.hls_to_rgb(hue, light, 0.55) for hue, light in hues)
-    return [
-        "#" + "".join(f"{round(255 * channel):02x}" for channel in color)
-        for color in colors
-    ]
+    return [_hex(colorsys.hls_to_rgb(hue, light, 0.55)) for hue, light in hues]
 
 
 def paler(color: str, strength: float) -> str:
@@ -85,17 +75,19 @@ def paler(color: str, strength: float) -> str:
     >>> paler("#000000", 0.2)
     '#cccccc'
     """
-    mixed = (round(255 + strength * (int(part, 16) - 255)) for part in _channels(color))
-    return "#" + "".join(f"{channel:02x}" for channel in mixed)
+    return _hex(1.0 + strength * (channels([color])[0] - 1.0))
 
 
 def ink_on(color: str) -> str:
     """Choose the colour of text on a colour: black or white."""
-    channels = [int(part, 16) / 255 for part in _channels(color)]
-    weighed = zip(channels, _BRIGHTNESS, strict=True)
-    bright = sum(share * weight for share, weight in weighed)
-    return "black" if bright > 0.5 else "white"
+    return "black" if channels([color])[0] @ _BRIGHTNESS > 0.5 else "white"
 
 
-def _channels(color: str) -> tuple[str, str, str]:
-    return color[1:3], color[3:5], color[5:7]
+def channels(colors: Iterable[str]) -> np.ndarray:
+    """Red, green and blue of "#rrggbb" from 0 to 1, shape (n_colors, 3)."""
+    pairs = [[color[i : i + 2] for i in (1, 3, 5)] for color in colors]
+    return np.array([[int(part, 16) / 255 for part in parts] for parts in pairs])
+
+
+def _hex(color: Iterable[float]) -> str:
+    return "#" + "".join(f"{round(255 * float(part)):02x}" for part in color)

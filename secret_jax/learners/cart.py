@@ -8,11 +8,13 @@ from typing import ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 from sklearn.utils._param_validation import StrOptions
 
-from secret_jax.runtime.linalg import matmul, safe_divide
-from secret_jax.runtime.pieces import weighted_moments
+from secret_jax.runtime.arrays import sums_below, taken
+from secret_jax.runtime.linalg import AnyArray, matmul, namespace, safe_divide, vecmat
+from secret_jax.runtime.pieces import for_rows, over_rows, weighted_moments
 from secret_jax.runtime.values import at_least
 from secret_jax.splits.axis import (
     AxisGains,
@@ -22,7 +24,7 @@ from secret_jax.splits.axis import (
     projections,
 )
 from secret_jax.splits.interface import Node
-from secret_jax.splits.scoring import quantiles, sums_over_rows
+from secret_jax.splits.scoring import quantiles
 
 # A share below this is rounding; it has a logarithm.
 _LEAST_SHARE = 1e-30
@@ -74,15 +76,21 @@ class CartSplits(AxisSplits):
     }
 
     @property
+    def needs_program(self) -> bool:
+        """For every threshold between two rows; quantiles NumPy tries as well."""
+        return self.n_thresholds is None
+
+    @property
     def numbers_per_cell(self) -> int:
         """Numbers per cell: sorted rows and their sums, or a side per threshold."""
         return self.n_thresholds or 8
 
     def gains(self, node: Node) -> AxisGains:
         """See `AxisSplits`."""
-        _, mean, deviation = weighted_moments(node.targets, node.weight)
-        present = (node.weight > 0)[:, None]
-        centred = jnp.where(present, node.targets - mean, 0.0)
+        xp, pieces = namespace(node.x), node.pieces
+        _, mean, deviation = weighted_moments(node.targets, node.weight, pieces)
+        centred = node.targets - for_rows(mean, pieces)[..., None, :]
+        centred = xp.where((node.weight > 0)[..., None], centred, 0.0)
         values, purity = centred, _squares
         if self.criterion != "variance":
             lowest, unit = _absent_and_unit(node)
@@ -90,7 +98,7 @@ class CartSplits(AxisSplits):
         if self.criterion in _PURITIES:
             purity = _PURITIES[self.criterion]
             values = _classes(node, safe_divide(node.targets - lowest, unit))
-        axis = projections(node, leading_component(centred, node.weight))
+        axis = projections(node, leading_component(centred, node.weight, pieces))
 
         if self.n_thresholds:
             gain, threshold = _best_quantiles(
@@ -104,86 +112,87 @@ class CartSplits(AxisSplits):
 
             gain, threshold = jax.lax.map(cut, axis.projection)
         if self.criterion != "misclassification":
-            gain = jnp.where(jnp.isfinite(gain), jnp.maximum(gain, _NOTHING), gain)
-        return axis, gain, threshold, (deviation <= _PURE).all()
+            gain = xp.where(xp.isfinite(gain), xp.maximum(gain, _NOTHING), gain)
+        return axis, gain, threshold, (deviation <= _PURE).all(axis=-1)
 
 
-def _squares(moment: jax.Array, weight: jax.Array) -> jax.Array:
+def _squares(moment: AnyArray, weight: AnyArray) -> AnyArray:
     """Reduction of the sum of squares of centred targets by the mean."""
-    return jnp.sum(safe_divide(moment**2, weight[:, None]), axis=1)
+    return namespace(moment).sum(safe_divide(moment**2, weight[..., None]), axis=-1)
 
 
-def _log_likelihood(moment: jax.Array, weight: jax.Array) -> jax.Array:
+def _log_likelihood(moment: AnyArray, weight: AnyArray) -> AnyArray:
     """Log-likelihood of classes: minus entropy of the frequencies, times weight."""
-    share = safe_divide(moment, weight[:, None])
-    return jnp.sum(moment * jnp.log(jnp.maximum(share, _LEAST_SHARE)), axis=1)
+    xp = namespace(moment)
+    share = safe_divide(moment, weight[..., None])
+    return xp.sum(moment * xp.log(xp.maximum(share, _LEAST_SHARE)), axis=-1)
 
 
-def _majority(moment: jax.Array, weight: jax.Array) -> jax.Array:
+def _majority(moment: AnyArray, weight: AnyArray) -> AnyArray:
     """Weight of the most frequent class."""
     del weight
-    return jnp.max(moment, axis=1)
+    return namespace(moment).max(moment, axis=-1)
 
 
 _PURITIES = {"entropy": _log_likelihood, "misclassification": _majority}
 
 
-def _absent_and_unit(node: Node) -> tuple[jax.Array, jax.Array]:
+def _absent_and_unit(node: Node) -> tuple[AnyArray, AnyArray]:
     """Value of an indicator outside its class, and the step to the value inside.
 
     Shares of classes, and indicators as they are, lie between 0 and 1. An indicator
     that was standardised takes two values, the lower one below 0.
     """
-    present = (node.weight > 0)[:, None]
-    lowest = jnp.min(jnp.where(present, node.targets, jnp.inf), axis=0)
-    highest = jnp.max(jnp.where(present, node.targets, -jnp.inf), axis=0)
+    xp, pieces = namespace(node.x), node.pieces
+    present = (node.weight > 0)[..., None]
+    lowest = xp.where(present, node.targets, xp.inf).min(axis=-2)
+    highest = xp.where(present, node.targets, -xp.inf).max(axis=-2)
+    lowest = for_rows(over_rows(lowest, pieces, np.minimum), pieces)[..., None, :]
+    highest = for_rows(over_rows(highest, pieces, np.maximum), pieces)[..., None, :]
     standardised = lowest < 0
-    unit = jnp.where(standardised, highest - lowest, 1.0)
-    return jnp.where(standardised, lowest, 0.0), unit
+    unit = xp.where(standardised, highest - lowest, 1.0)
+    return xp.where(standardised, lowest, 0.0), unit
 
 
-def _classes(node: Node, shares: jax.Array) -> jax.Array:
+def _classes(node: Node, shares: AnyArray) -> AnyArray:
     """Class frequencies, with both classes if there are two: (n_rows, n_classes)."""
-    present = (node.weight > 0)[:, None]
-    classes = jnp.where(present, shares, 0.0)
-    if classes.shape[1] > 1:
+    xp = namespace(shares)
+    present = (node.weight > 0)[..., None]
+    classes = xp.where(present, shares, 0.0)
+    if classes.shape[-1] > 1:
         return classes
-    return jnp.concatenate([classes, jnp.where(present, 1.0 - classes, 0.0)], axis=1)
+    others = xp.where(present, 1.0 - classes, 0.0)
+    return xp.concatenate([classes, others], axis=-1)
 
 
 def _best_quantiles(
     axis: Projections,
-    values: jax.Array,
+    values: AnyArray,
     node: Node,
-    purity: Callable[[jax.Array, jax.Array], jax.Array],
+    purity: Callable[[AnyArray, AnyArray], AnyArray],
     n_thresholds: int,
-) -> tuple[jax.Array, jax.Array]:
+) -> tuple[AnyArray, AnyArray]:
     """Find the best of some quantiles along each direction: gain and threshold."""
+    xp, pieces = namespace(values), node.pieces
     weight = node.weight if axis.weight is None else axis.weight
-    cuts = quantiles(axis.projection, weight, n_thresholds)
-    columns = jnp.concatenate([jnp.ones_like(values[:, :1]), values], axis=1)
-
-    def sums_of(weight, columns, projection):
-        left = jnp.where(projection[:, None, :] <= cuts[:, :, None], weight, 0.0)
-        return matmul(left, columns)
-
-    arrays = (node.weight, columns)
-    left = sums_over_rows(sums_of, node.weight, arrays, (axis.projection,))
-    whole = matmul(node.weight, columns)
+    cuts = quantiles(axis.projection, weight, n_thresholds, pieces)
+    columns = xp.concatenate([xp.ones_like(values[..., :1]), values], axis=-1)
+    nothing = axis.projection[..., None][..., :0]  # no columns of its own
+    left, _ = sums_below(axis.projection, cuts, node.weight, columns, nothing, pieces)
+    whole = over_rows(vecmat(node.weight, columns), pieces)[..., None, None, :]
     right = whole - left
 
     def pure(sums):
-        flat = sums.reshape(-1, sums.shape[-1])
-        return purity(flat[:, 1:], flat[:, 0]).reshape(sums.shape[:-1])
+        return purity(sums[..., 1:], sums[..., 0])
 
-    gain = pure(left) + pure(right) - pure(whole[None])
-    least = jnp.minimum(left[..., 0], right[..., 0])
+    gain = pure(left) + pure(right) - pure(whole)
+    least = xp.minimum(left[..., 0], right[..., 0])
     # What is right of the cut is a difference: it may be rounding.
-    allowed = (least >= node.min_weight) & (least > _ROUNDING * whole[0])
-    gain = jnp.where(allowed & jnp.isfinite(cuts), gain, -jnp.inf)
-    best = jnp.argmax(gain, axis=1)[:, None]
-    gain, cuts = (jnp.take_along_axis(a, best, axis=1)[:, 0] for a in (gain, cuts))
-    return gain, cuts
+    enough = least >= xp.asarray(node.min_weight)[..., None, None]
+    allowed = enough & (least > _ROUNDING * whole[..., 0]) & xp.isfinite(cuts)
+    gain = xp.where(allowed, gain, -xp.inf)
+    best = xp.argmax(gain, axis=-1)
+    return xp.max(gain, axis=-1), taken(cuts, best, best.ndim)
 
 
 def best_cut(

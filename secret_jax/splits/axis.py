@@ -168,7 +168,7 @@ AxisGains: TypeAlias = tuple[Projections, AnyArray, AnyArray, AnyArray]
 
 @dataclass(frozen=True, kw_only=True)
 class AxisSplits(SplitFinder):
-    """Base of the finders that split on one attribute, compiled for a single node."""
+    """Base of the finders that split on one attribute."""
 
     may_be_oblique: ClassVar[bool] = False
 
@@ -185,9 +185,9 @@ class AxisSplits(SplitFinder):
         """Find the split of the attribute that gains most."""
         axis, gain, threshold, pure = self.gains(node)
         candidates = axis.candidates(gain, threshold)
-        best = namespace(gain).argmax(candidates.gain)
-        chance = namespace(gain).zeros((), node.x.dtype)
-        return split_of(candidates.take(best), node, pure=pure, chance_gain=chance)
+        xp = namespace(gain)
+        best = candidates.take(xp.argmax(candidates.gain, axis=-1), node.pieces)
+        return split_of(best, node, pure=pure, chance_gain=xp.zeros_like(best.gain))
 
 
 def roles_of(node: Node) -> Roles:

@@ -11,21 +11,18 @@ moments of each side; the best few then get their Gram matrices and exact scores
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Bool, Float, Int
 
 from secret_jax.runtime.arrays import products_of_pairs, sums_below, weighted_quantiles
 from secret_jax.runtime.linalg import (
     AnyArray,
     definite_solve,
     inverse_cholesky,
-    is_written_out,
     matmul,
     matvec,
     namespace,
@@ -43,8 +40,6 @@ _QUANTILE_ROWS = 128
 _MOST_NARROW = 0.99
 # Float32 rounding of sums of about a thousand products.
 _ROUNDING = 1e-6
-# So many rows of a node together: the smallest nodes are one tile.
-_TILE = 128
 
 
 class NodeRows(NamedTuple):
@@ -237,48 +232,6 @@ def quantiles_at(
     """The quantiles at given shares, as in `quantiles`."""
     values, weight = (heads(a, pieces, _QUANTILE_ROWS) for a in (values, weight))
     return weighted_quantiles(values, weight, share)
-
-
-def sums_over_rows(
-    sums_of: Callable[..., Any],
-    weight: Float[Array, " n_rows"],
-    arrays: tuple[jax.Array, ...],
-    of_directions: tuple[jax.Array, ...],
-) -> Any:
-    """Sums over the rows of a node, tile by tile and without the padding.
-
-    What is computed of a tile stays in the cache of a processor. An accelerator takes
-    all rows at once, and so are rows taken that are no whole number of tiles.
-
-    Parameters
-    ----------
-    sums_of : callable
-        From some rows of all arrays to arrays that add up over rows.
-    weight : Array of shape (n_rows,)
-        Zero for padding, which comes last.
-    arrays : tuple of Arrays of shape (n_rows, ...)
-    of_directions : tuple of Arrays of shape (n_directions, n_rows, ...)
-    """
-    n_rows = len(weight)
-    if is_written_out() or n_rows % _TILE:
-        return sums_of(*arrays, *of_directions)
-    last = jnp.max(jnp.where(weight > 0, jnp.arange(1, n_rows + 1), 0))
-
-    def of_tile(tile):
-        def cut(array, axis):
-            return jax.lax.dynamic_slice_in_dim(array, tile * _TILE, _TILE, axis)
-
-        return sums_of(
-            *(cut(array, 0) for array in arrays),
-            *(cut(array, 1) for array in of_directions),
-        )
-
-    nothing = jax.tree.map(jnp.zeros_like, jax.eval_shape(of_tile, 0))
-
-    def add(tile, sums):
-        return jax.tree.map(jnp.add, sums, of_tile(tile))
-
-    return jax.lax.fori_loop(0, (last + _TILE - 1) // _TILE, add, nothing)
 
 
 def screen(

@@ -14,7 +14,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from matplotlib.colors import to_rgba
+from matplotlib.colors import to_hex
 from matplotlib.patches import FancyBboxPatch, PathPatch
 from random_trees import NAMES, random_tree
 
@@ -118,9 +118,9 @@ def test_color_follows_the_mean_of_the_target():
     tree = replace(tree, mean=level[:, None])
     ax = plot_tree(tree).ax
     boxes = [patch for patch in ax.patches if type(patch) is FancyBboxPatch]
-    colors = {to_rgba(box.get_facecolor()) for box in boxes}
+    colors = {to_hex(box.get_facecolor()) for box in boxes}
     viridis = matplotlib.colormaps["viridis"]
-    assert {viridis(0.0), viridis(1.0)} <= colors
+    assert {to_hex(viridis(0.0)), to_hex(viridis(1.0))} <= colors
     (bar,) = ax.child_axes
     limits = tree.schema.restore_target(level[[0, -1]])
     np.testing.assert_allclose(bar.get_xlim(), limits)

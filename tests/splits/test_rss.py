@@ -13,6 +13,7 @@ from scipy.special import ndtr
 
 from secret_jax import RssSplits, SecretRegressor
 from secret_jax.grow.program import find_splits
+from secret_jax.learners import CartSplits
 from secret_jax.runtime.pieces import PIECE, Pieces
 from secret_jax.splits.directions import discriminants
 from secret_jax.splits.interface import Columns, Node, Roles
@@ -21,7 +22,6 @@ from secret_jax.splits.scoring import (
     node_rows,
     quantiles,
     screen,
-    sums_over_rows,
 )
 from secret_jax.tree.structure import SplitKind
 
@@ -222,23 +222,6 @@ def test_screening_does_not_see_the_padding():
     np.testing.assert_allclose(in_tiles, at_once, rtol=1e-4, atol=1e-3)
 
 
-@pytest.mark.parametrize("heavy", [[], range(384), [3, 130, 299], range(128, 256)])
-def test_rows_without_weight_count_for_nothing_wherever_they_lie(heavy):
-    rng = np.random.default_rng(3)
-    weight = np.zeros(384, np.float32)
-    weight[np.array(heavy, int)] = rng.uniform(0.1, 3, len(heavy))
-    columns = rng.normal(size=(384, 5)).astype(np.float32)
-    along = rng.normal(size=(2, 384)).astype(np.float32)
-
-    def sums_of(weight, columns, along):
-        return weight @ columns, (along * weight).sum(axis=1)
-
-    own_weight, *others = map(jnp.asarray, (weight, columns, along))
-    found = sums_over_rows(sums_of, own_weight, (own_weight, others[0]), (others[1],))
-    for own, expected in zip(found, (weight @ columns, along @ weight), strict=True):
-        np.testing.assert_allclose(own, expected, rtol=1e-5, atol=1e-5)
-
-
 def test_quantiles_are_values_that_occur():
     rng = np.random.default_rng(5)
     values = rng.normal(size=(2, 200)).astype(np.float32)
@@ -325,10 +308,12 @@ def weighted(nodes):
     [lambda nodes: nodes, two_outputs, with_gaps, weighted],
     ids=["mixed", "two outputs", "gaps", "weights"],
 )
-def test_numpy_finds_what_compiled_programs_find(change):
-    finder, n_same, n_nodes = RssSplits(), 0, 0
+@pytest.mark.parametrize("finder", [RssSplits(), CartSplits(n_thresholds=8)])
+def test_numpy_finds_what_compiled_programs_find(change, finder):
+    n_same, n_nodes = 0, 0
     for seed in range(3):
-        nodes = change(mixed_nodes(finder, seed=seed))
+        oblique = finder.may_be_oblique
+        nodes = change(mixed_nodes(finder, oblique=oblique, seed=seed))
         n = len(nodes.x)
         with np.errstate(all="ignore"):
             found = finder(nodes)
@@ -358,9 +343,20 @@ def test_numpy_finds_what_compiled_programs_find(change):
     [lambda nodes: nodes, two_outputs, with_gaps, weighted],
     ids=["mixed", "two outputs", "gaps", "weights"],
 )
-@pytest.mark.parametrize("oblique", [True, False])
-def test_nodes_of_all_sizes_in_pieces_get_the_splits_of_each_alone(change, oblique):
-    finder, n_rows = RssSplits(), np.array([256, 130, 40])
+@pytest.mark.parametrize(
+    ("finder", "oblique"),
+    [
+        (RssSplits(), True),
+        (RssSplits(), False),
+        (CartSplits(n_thresholds=8), False),
+        (CartSplits(n_thresholds=8, criterion="entropy"), False),
+    ],
+    ids=["oblique", "axis", "CART", "entropy"],
+)
+def test_nodes_of_all_sizes_in_pieces_get_the_splits_of_each_alone(
+    change, finder, oblique
+):
+    n_rows = np.array([256, 130, 40])
     nodes = change(mixed_nodes(finder, oblique=oblique))
     weight = np.where(np.arange(256) < n_rows[:, None], nodes.weight, np.float32(0))
     nodes = replace(nodes, weight=weight)

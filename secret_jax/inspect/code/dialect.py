@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 from secret_jax.inspect.code.program import Program
-from secret_jax.inspect.equations import CategorySplit, LinearSplit, Side, Term
+from secret_jax.inspect.equations import CategorySplit, LinearSplit, Term
+from secret_jax.tree.totals import Side, way_to
 
 # A space within a name or literal: no line is broken and no sign is moved there.
 FIXED_SPACE = "\0"
@@ -22,13 +23,16 @@ class Dialect(ABC):
     logical_or: ClassVar[str]
     logical_and: ClassVar[str]
     logical_not: ClassVar[str]
+    # What is 1 in a product where a condition holds, and 0 elsewhere; share of a gate.
+    indicator: ClassVar[str]
+    sigmoid: ClassVar[str]
 
     @abstractmethod
     def number(self, value: float) -> str:
         """Write a float."""
 
     @abstractmethod
-    def column(self, name: str, mean: float | None = None) -> str:
+    def column(self, name: str, missing_as: float | None = None) -> str:
         """Write what a row holds in a column, a mean in place of missing numbers."""
 
     @abstractmethod
@@ -46,14 +50,6 @@ class Dialect(ABC):
         """Write the condition that a column holds one of some categories, or none."""
 
     @abstractmethod
-    def indicator(self, condition: str) -> str:
-        """Write what is 1 in a product where a condition holds, and 0 elsewhere."""
-
-    @abstractmethod
-    def sigmoid(self, distance: str) -> str:
-        """Write the share of a gate."""
-
-    @abstractmethod
     def clip(self, value: str, low: float, high: float) -> str:
         """Write a value, cut at bounds of which one may be infinite."""
 
@@ -65,11 +61,11 @@ class Dialect(ABC):
         """Write a term; a number's factor of one is left out."""
         factor = f"{self.number(term.factor)} * "
         if term.asks == "missing":
-            return factor + self.indicator(self.missing(term.name))
+            return factor + self.indicator.format(self.missing(term.name))
         if term.asks == "category":
             missing = term.category is None
             holds = self.member(term.name, [term.category], True, missing)
-            return factor + self.indicator(holds)
+            return factor + self.indicator.format(holds)
         value = self.column(term.name, term.missing_as)
         return value if term.factor == 1 else factor + value
 
@@ -102,29 +98,24 @@ class Dialect(ABC):
     def share_left(self, split: LinearSplit | CategorySplit) -> str:
         """Write the share of a row that goes left."""
         if isinstance(split, CategorySplit) or split.width == 0:
-            return self.indicator(self.condition(split, "left"))
+            return self.indicator.format(self.condition(split, "left"))
         total = self.sum_of(split.terms)
         if split.missing_value is not None:
             total = self.filled(split.terms[0].name, split.missing_value)
         ends = self.number(split.threshold), f"({total})"
         end, start = ends if split.at_most else ends[::-1]
-        return self.sigmoid(f"({end} - {start}) / {self.number(split.width)}")
+        return self.sigmoid.format(f"({end} - {start}) / {self.number(split.width)}")
 
     def mixture_terms(
         self, program: Program, gate: str, values: Iterable[tuple[int, str]]
     ) -> list[str]:
         """Write values of leaves times their shares, products of named gates."""
-        tree, products = program.tree, []
+        products = []
         for leaf, value in values:
-            factors, node = [value], leaf
-            while node:
-                parent = int(tree.parent[node])
-                share = f"{gate}{parent}"
-                if tree.left[parent] != node:
-                    share = f"({self.number(1.0)} - {share})"
-                factors.insert(0, share)
-                node = parent
-            products.append(" * ".join(factors))
+            way = [(f"{gate}{node}", side) for node, side in way_to(program.tree, leaf)]
+            one = self.number(1.0)
+            shares = [n if side == "left" else f"({one} - {n})" for n, side in way]
+            products.append(" * ".join([*shares, value]))
         return products
 
 

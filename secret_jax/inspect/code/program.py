@@ -16,7 +16,6 @@ from secret_jax.inspect.equations import (
     CategorySplit,
     LinearModel,
     LinearSplit,
-    Side,
     mixture_range,
     model_in_original_units,
     split_in_original_units,
@@ -24,19 +23,15 @@ from secret_jax.inspect.equations import (
 from secret_jax.inspect.rounding import rounded_model, rounded_output, rounded_split
 from secret_jax.losses.interface import Loss
 from secret_jax.tree.structure import Tree
-from secret_jax.tree.totals import leaves_below
+from secret_jax.tree.totals import Side, leaves_below
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Program:
-    """Splits and models of a tree of one output, with the numbers that are written.
+    """Splits and leaf models of a tree of one output, with the numbers of a program.
 
-    Attributes
-    ----------
-    models : dict of int to LinearModel
-        Of the leaves. One without terms is a plain number, already clipped.
-    low, high : float
-        To which the mixture of the leaves is clipped; infinite where each leaf is.
+    A model without terms is a plain number, already clipped. The mixture of the leaves
+    is clipped to ``low`` and ``high``, which are infinite where each leaf is.
     """
 
     tree: Tree
@@ -51,14 +46,10 @@ class ExportedModel(NamedTuple):
 
     Attributes
     ----------
-    title : str
-        Names of what is predicted.
     trees : list of list of Program
         For each tree its outputs.
     constants : tuple of float
         Added to each output.
-    loss : Loss
-        Its link gives the prediction.
     classes : Classes or None
         Of which the probabilities are predicted; None: numbers are.
     only : int or None
@@ -100,25 +91,6 @@ class ExportedModel(NamedTuple):
         return [plain_category(label, "y") for label in self.classes.labels]
 
 
-class Step(NamedTuple):
-    """Line of a program of nested decisions.
-
-    Attributes
-    ----------
-    depth : int
-        Of nesting.
-    nested : {"left", "right"} or None
-        The side that is nested in the node's condition; None for leaves.
-    first : bool
-        Whether the step begins a block of its own depth.
-    """
-
-    node: int
-    depth: int
-    nested: Side | None
-    first: bool
-
-
 def program_of(tree: Tree, precision: int | None = None) -> Program:
     """Convert a tree of one output to the numbers that are written.
 
@@ -133,15 +105,13 @@ def program_of(tree: Tree, precision: int | None = None) -> Program:
     if precision is not None:
         spread = tree.schema.target_scale
         low, high = (rounded_output(v, spread, precision) for v in (low, high))
-    leaves = np.flatnonzero(tree.is_leaf).tolist()
-    inner = np.flatnonzero(~tree.is_leaf).tolist()
-    return Program(
-        tree=tree,
-        splits={node: _split(tree, node, precision) for node in inner},
-        models={node: _model(tree, node, precision) for node in leaves},
-        low=low,
-        high=high,
-    )
+    splits, models = {}, {}
+    for node, leaf in enumerate(tree.is_leaf.tolist()):
+        if leaf:
+            models[node] = _model(tree, node, precision)
+        else:
+            splits[node] = _split(tree, node, precision)
+    return Program(tree=tree, splits=splits, models=models, low=low, high=high)
 
 
 def _split(tree: Tree, node: int, precision: int | None) -> LinearSplit | CategorySplit:
@@ -198,25 +168,27 @@ def _last(holds: Callable[[float], bool]) -> float:
     return value(low)
 
 
-def decisions(tree: Tree) -> Iterator[Step]:
+def decisions(tree: Tree) -> Iterator[tuple[int, int, Side | None, bool]]:
     """Order the nodes for nested decisions: of two sides the smaller one is nested.
 
     The larger side follows it, at the depth of its parent. So the nesting grows with
-    the logarithm of the number of leaves at most.
+    the logarithm of the number of leaves at most. Each node comes with its depth of
+    nesting, the side that is nested in its condition (None: a leaf), and whether it
+    begins a block of its depth.
     """
     n_leaves = leaves_below(tree)
     stack = [(0, 0, True)]
     while stack:
         node, depth, first = stack.pop()
-        left, right = int(tree.left[node]), int(tree.right[node])
         if tree.is_leaf[node]:
-            yield Step(node, depth, None, first)
-        elif n_leaves[left] <= n_leaves[right]:
-            yield Step(node, depth, "left", first)
-            stack += [(right, depth, False), (left, depth + 1, True)]
-        else:
-            yield Step(node, depth, "right", first)
-            stack += [(left, depth, False), (right, depth + 1, True)]
+            yield node, depth, None, first
+            continue
+        sides: dict[Side, int] = {"left": int(tree.left[node])}
+        sides["right"] = int(tree.right[node])
+        nested = min(sides, key=lambda side: n_leaves[sides[side]])
+        yield node, depth, nested, first
+        larger: Side = "right" if nested == "left" else "left"
+        stack += [(sides[larger], depth, False), (sides[nested], depth + 1, True)]
 
 
 def plain_category(category: Any, name: str) -> str | bool | int | float | None:

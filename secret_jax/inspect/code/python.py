@@ -10,9 +10,9 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from secret_jax.data.attributes import DAYS
 from secret_jax.data.schema import TableSchema
 from secret_jax.inspect.code.dialect import FIXED_SPACE, Dialect, added
+from secret_jax.inspect.code.helpers import with_helpers
 from secret_jax.inspect.code.program import (
     ExportedModel,
     Program,
@@ -21,7 +21,6 @@ from secret_jax.inspect.code.program import (
 )
 from secret_jax.inspect.equations import CategorySplit, LinearSplit
 from secret_jax.inspect.printing import counted_leaves
-from secret_jax.tree.soft import HARD_LOGIT
 
 _WIDTH = 88  # characters in a line, as most formatters have it
 # Names that the functions use: neither they nor a variable may have such a name.
@@ -31,41 +30,6 @@ TAKEN |= {"scores", "odds", "chance", "chances", "isinstance", "getattr"}
 # Log-odds beyond are chances of 0 and 1; expected counts stay below e^30, as in
 # `secret_jax.losses.numbers.Poisson`.
 _MOST_LOG_ODDS, _MOST_LOG_COUNT = 700.0, 30.0
-# The parts of a date are those that `secret_jax.data.attributes` makes.
-_HELPERS = {
-    "calendar": f"""\
-def calendar(value, part):
-    if value is None or value != value:
-        return None
-    if isinstance(value, str):
-        value = datetime.fromisoformat(value)
-    if part == "hour":
-        if not isinstance(value, datetime):
-            return 0.0
-        return value.hour + value.minute / 60 + value.second / 3600
-    if part == "weekday":
-        return value.isoweekday()
-    if part == {DAYS!r}:
-        return value.toordinal() - 719163
-    return getattr(value, part)  # year, month
-""",
-    "gate": f"""\
-def gate(distance):
-    return 1.0 / (1.0 + exp(-clip(distance, -{HARD_LOGIT!r}, {HARD_LOGIT!r})))
-""",
-    "clip": """\
-def clip(value, low, high):
-    return min(max(value, low), high)
-""",
-    "number": """\
-def number(value, mean):
-    return mean if missing(value) else float(value)
-""",
-    "missing": """\
-def missing(value):
-    return value is None or value != value
-""",
-}
 
 
 def python_code(model: ExportedModel, function_name: str) -> str:
@@ -79,10 +43,13 @@ def python_code(model: ExportedModel, function_name: str) -> str:
     calls = [f"tree_{i}({arguments})" for i in range(0 if whole else len(model.trees))]
     for call, outputs in zip(calls, model.trees, strict=False):
         lines += [f"def {call}:", *_body(python, outputs), "", ""]
+    by = f"{len(model.trees)} trees that add up"
+    if len(model.trees) == 1:
+        by = f"a tree of {counted_leaves(model.trees[0][0].tree.n_leaves)}"
     with_all = model.classes is not None and model.only is None
     lines += [
         f"def {functions[with_all]}(row=None, /, **columns):",
-        f"    # {_summary(model)}",
+        f"    # {' '.join(model.title.split())}: {by}.",
         "    # Columns come as keyword arguments or as one dict; others are ignored.",
     ]
     if variables:
@@ -91,17 +58,18 @@ def python_code(model: ExportedModel, function_name: str) -> str:
     if whole:
         lines += _body(python, model.trees[0])
     else:
-        lines += [*_total(model.constants, calls), *_answer(model)]
+        lines += _answer(model, calls)
     if with_all:
         lines += ["", "", *_class_function(model, function_name)]
     code = "\n".join(lines) + "\n"
-    return (_helpers(code) + code).replace(FIXED_SPACE, " ")
+    return with_helpers(code).replace(FIXED_SPACE, " ")
 
 
 class _Python(Dialect):
     """Python with a variable for every column."""
 
     logical_or, logical_and, logical_not = "or", "and", "not"
+    indicator, sigmoid = "({})", "gate({})"
 
     def __init__(self, schema: TableSchema, functions: Sequence[str]):
         self.schema = schema
@@ -110,8 +78,8 @@ class _Python(Dialect):
     def number(self, value: float) -> str:
         return repr(value)
 
-    def column(self, name: str, mean: float | None = None) -> str:
-        del mean  # in the variable already
+    def column(self, name: str, missing_as: float | None = None) -> str:
+        del missing_as  # in the variable already
         return self.names[name]
 
     def filled(self, name: str, missing_as: float) -> str:
@@ -130,12 +98,6 @@ class _Python(Dialect):
         word = "in" if inside else "not in"
         return f"{self.column(name)} {word} ({', '.join(listed)})"
 
-    def indicator(self, condition: str) -> str:
-        return f"({condition})"
-
-    def sigmoid(self, distance: str) -> str:
-        return f"gate({distance})"
-
     def clip(self, value: str, low: float, high: float) -> str:
         return f"clip({value}, {low!r}, {high!r})"
 
@@ -147,20 +109,15 @@ def _literal(category: Any, name: str) -> str:
 def _variables(python: _Python, programs: Sequence[Program]) -> list[tuple[str, str]]:
     """Variables of the columns that are used, with their values."""
     schema = python.schema
-    numbers: dict[str, float | None] = {}
-    categories, missing = set(), set()
-    for program in programs:
-        for part in (*program.splits.values(), *program.models.values()):
-            if isinstance(part, CategorySplit):
-                categories.add(part.name)
-                continue
-            for term in part.terms:
-                if term.asks == "number":
-                    numbers[term.name] = term.missing_as
-                else:
-                    (categories if term.asks == "category" else missing).add(term.name)
-            if isinstance(part, LinearSplit) and part.missing_left is not None:
-                missing.add(part.terms[0].name)
+    splits = [split for program in programs for split in program.splits.values()]
+    models = [model for program in programs for model in program.models.values()]
+    sums = [split for split in splits if isinstance(split, LinearSplit)]
+    terms = [term for part in (*sums, *models) for term in part.terms]
+    numbers = {term.name: term.missing_as for term in terms if term.asks == "number"}
+    categories = {split.name for split in splits if isinstance(split, CategorySplit)}
+    categories |= {term.name for term in terms if term.asks == "category"}
+    missing = {term.name for term in terms if term.asks == "missing"}
+    missing |= {one.terms[0].name for one in sums if one.missing_left is not None}
     variables = []
     for position, name in enumerate(schema.names):
         held, value = _held(schema, position), None
@@ -194,21 +151,18 @@ def _body(python: _Python, outputs: Sequence[Program]) -> Iterator[str]:
     if tree.is_soft:
         yield from _mixture(python, outputs)
         return
-    for step in decisions(tree):
-        indent = "    " * (step.depth + 1)
-        if step.nested is None:
-            values = [
-                python.clipped(
-                    python.equation(program, step.node),
-                    program.models[step.node].low,
-                    program.models[step.node].high,
-                )
-                for program in outputs
-            ]
-            yield from _wrapped(indent, "return ", ", ".join(values))
-        else:
-            asked = python.condition(outputs[0].splits[step.node], step.nested)
+    for node, depth, nested, _ in decisions(tree):
+        indent = "    " * (depth + 1)
+        if nested is not None:
+            asked = python.condition(outputs[0].splits[node], nested)
             yield from _wrapped(indent, "if ", asked, ":")
+            continue
+        models = [program.models[node] for program in outputs]
+        values = [
+            python.clipped(python.equation(program, node), model.low, model.high)
+            for program, model in zip(outputs, models, strict=True)
+        ]
+        yield from _wrapped(indent, "return ", ", ".join(values))
 
 
 def _mixture(python: _Python, outputs: Sequence[Program]) -> Iterator[str]:
@@ -230,32 +184,22 @@ def _mixture(python: _Python, outputs: Sequence[Program]) -> Iterator[str]:
     yield f"    return {', '.join(totals)}"
 
 
-def _summary(model: ExportedModel) -> str:
-    """Write what is predicted, and by what, on one line."""
-    by = f"{len(model.trees)} trees that add up"
-    if len(model.trees) == 1:
-        by = f"a tree of {counted_leaves(model.trees[0][0].tree.n_leaves)}"
-    return " ".join(f"{model.title}: {by}.".split())
-
-
-def _total(constants: Sequence[float], calls: Sequence[str]) -> Iterator[str]:
-    """Write the sum, or of several outputs the list of their sums."""
-    if len(constants) == 1:
-        yield f"    total = {float(constants[0])!r}"
+def _answer(model: ExportedModel, calls: Sequence[str]) -> Iterator[str]:
+    """Write the sum, or the list of several, and what follows from it."""
+    several = len(model.constants) > 1
+    if several:
+        yield f"    scores = {[*model.constants]!r}"
+        yield from (
+            f"    scores = [a + b for a, b in zip(scores, {call})]" for call in calls
+        )
+    else:
+        yield f"    total = {model.constants[0]!r}"
         yield from (f"    total += {call}" for call in calls)
-        return
-    yield f"    scores = {[*map(float, constants)]!r}"
-    for call in calls:
-        yield f"    scores = [a + b for a, b in zip(scores, {call})]"
-
-
-def _answer(model: ExportedModel) -> Iterator[str]:
-    """Write the prediction that follows from the sums."""
     if model.classes is None:
         limited = f"exp(min(total, {_MOST_LOG_COUNT}))"
         yield f"    return {limited if model.link == 'exponential' else 'total'}"
         return
-    if len(model.constants) == 1:
+    if not several:
         most = _MOST_LOG_ODDS
         chance = "clip(total, 0.0, 1.0)"
         if model.link == "softmax":
@@ -284,31 +228,12 @@ def _class_function(model: ExportedModel, function_name: str) -> Iterator[str]:
         return
     yield "    # What each class costs on average if it is named."
     yield "    costs = {"
-    for label, costs in zip(model.labels, model.classes.costs.T.tolist(), strict=True):
-        terms = [
-            f"{cost!r} * chances[{_literal(other, 'y')}]"
-            for other, cost in zip(model.labels, costs, strict=True)
-            if cost
-        ]
-        yield f"        {label!r}: {added(terms or ['0.0'])},"
+    labels = [_literal(label, "y") for label in model.labels]
+    for label, costs in zip(labels, model.classes.costs.T.tolist(), strict=True):
+        pairs = [(cost, one) for cost, one in zip(costs, labels, strict=True) if cost]
+        terms = [f"{cost!r} * chances[{one}]" for cost, one in pairs]
+        yield f"        {label}: {added(terms or ['0.0'])},"
     yield from ("    }", "    return min(costs, key=costs.get)")
-
-
-def _helpers(code: str) -> str:
-    """Write the imports and functions that code calls."""
-    helpers = ""
-    for name, text in _HELPERS.items():
-        if f"{name}(" in code + helpers:
-            helpers += text + "\n\n"
-    imports = [
-        line
-        for name, line in (
-            ("exp(", "from math import exp"),
-            ("datetime.", "from datetime import datetime"),
-        )
-        if name in helpers + code
-    ]
-    return "".join(f"{line}\n" for line in imports) + "\n\n" * bool(imports) + helpers
 
 
 def _local_names(names: Sequence[str], functions: Sequence[str]) -> dict[str, str]:

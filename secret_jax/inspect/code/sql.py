@@ -60,6 +60,12 @@ class _SQL(Dialect):
     """SQL with quoted names of columns, and a prefix that begins no name of these."""
 
     logical_or, logical_and, logical_not = "OR", "AND", "NOT"
+    indicator = "CASE WHEN {} THEN 1e0 ELSE 0e0 END"
+    # EXP of a large number is an error in some databases.
+    sigmoid = (
+        f"CASE WHEN {{0}} > {HARD_LOGIT:g}e0 THEN 1e0 WHEN {{0}} < -{HARD_LOGIT:g}e0 "
+        "THEN 0e0 ELSE 1e0 / (1e0 + EXP(-({0}))) END"
+    )
 
     def __init__(self, schema: TableSchema, names: Iterable[str]):
         self.prefix = "tree_"
@@ -77,7 +83,7 @@ class _SQL(Dialect):
         text = repr(float(value))
         return text if "e" in text else text.removesuffix(".0") + "e0"
 
-    def column(self, name: str, mean: float | None = None) -> str:
+    def column(self, name: str, missing_as: float | None = None) -> str:
         if name in self._made:
             column, kind = self._made[name]
             raise ValueError(
@@ -85,7 +91,9 @@ class _SQL(Dialect):
                 "databases know. Export to Python, or fit on numbers in its place."
             )
         text = _identifier(name)
-        return text if mean is None else f"COALESCE({text}, {self.number(mean)})"
+        if missing_as is None:
+            return text
+        return f"COALESCE({text}, {self.number(missing_as)})"
 
     def filled(self, name: str, missing_as: float) -> str:
         return self.column(name, missing_as)
@@ -112,17 +120,6 @@ class _SQL(Dialect):
         if isinstance(value, str):
             return "'" + value.replace("'", "''").replace(" ", FIXED_SPACE) + "'"
         return self.number(value) if isinstance(value, float) else str(value)
-
-    def indicator(self, condition: str) -> str:
-        return f"CASE WHEN {condition} THEN 1e0 ELSE 0e0 END"
-
-    def sigmoid(self, distance: str) -> str:
-        # EXP of a large number is an error in some databases.
-        limit = self.number(HARD_LOGIT)
-        return (
-            f"CASE WHEN {distance} > {limit} THEN 1e0 WHEN {distance} < -{limit} "
-            f"THEN 0e0 ELSE 1e0 / (1e0 + EXP(-({distance}))) END"
-        )
 
     def clip(self, value: str, low: float, high: float) -> str:
         cases = [
@@ -177,21 +174,16 @@ def _sum(sql: _SQL, program: Program) -> str:
 
 def _cases(sql: _SQL, program: Program, value: Callable[[int], str]) -> Iterator[str]:
     """Write one CASE for a chain of nodes, with another in each of its branches."""
-    for step in decisions(program.tree):
-        indent = "  " * step.depth
-        if step.nested is not None:
-            if step.first:
-                yield f"{indent}CASE"
-            asked = sql.condition(program.splits[step.node], step.nested)
+    for node, depth, nested, first in decisions(program.tree):
+        indent = "  " * depth
+        if nested is not None:
+            yield from [f"{indent}CASE"] * first
+            asked = sql.condition(program.splits[node], nested)
             yield f"{indent}WHEN {asked} THEN"
-        elif step.first:
-            yield indent + value(step.node)
+        elif first:
+            yield indent + value(node)
         else:
-            yield from (
-                f"{indent}ELSE",
-                f"{indent}  {value(step.node)}",
-                f"{indent}END",
-            )
+            yield from (f"{indent}ELSE", f"{indent}  {value(node)}", f"{indent}END")
 
 
 def _mixture(sql: _SQL, program: Program) -> str:

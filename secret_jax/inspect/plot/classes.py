@@ -14,8 +14,12 @@ from secret_jax.inspect.plot.style import (
     DARK_COLOR,
     FONT_SIZE,
     MIDDLE_COLOR,
+    TEXT,
     TICK_SIZE,
+    TITLE,
+    TURNED,
     in_short,
+    name_bars,
     open_frame,
 )
 from secret_jax.inspect.printing import counted, number, quoted
@@ -27,6 +31,8 @@ _MOST_CLASSES = 16  # of which bars are drawn
 
 def draw_class_table(ax: Any, table: ClassTable) -> None:
     """Coefficients in cells, coloured by what they move."""
+    from matplotlib.colors import to_hex
+
     n_classes = len(table.classes)
     effect = np.concatenate([np.zeros((1, n_classes)), table.effect])
     factor = np.concatenate([table.constant[None], table.factor])
@@ -35,18 +41,15 @@ def draw_class_table(ax: Any, table: ClassTable) -> None:
     for line, column in np.argwhere(factor):
         if n_classes > _MOST_NUMBERS:
             break
-        red, green, blue, _ = image.to_rgba(effect[line, column])
-        fill = "#" + "".join(f"{round(255 * c):02x}" for c in (red, green, blue))
+        fill = to_hex(image.to_rgba(effect[line, column]))
         words = number(float(factor[line, column]))
         style = {"ha": "center", "va": "center", "fontsize": 0.8 * FONT_SIZE}
         ax.text(column, line, words, color=ink_on(fill), **style)
     names = ["constant", *(in_short(name) for name in table.names)]
-    ax.set_yticks(range(len(names)), names, fontsize=FONT_SIZE, parse_math=False)
+    ax.set_yticks(range(len(names)), names, **TEXT)
     turned = sum(map(len, table.classes)) > 8 * n_classes
-    angle: dict[str, Any] = {"rotation": 40, "ha": "right"} if turned else {}
-    ax.set_xticks(
-        range(n_classes), table.classes, fontsize=FONT_SIZE, parse_math=False, **angle
-    )
+    angle = TURNED if turned else {}
+    ax.set_xticks(range(n_classes), table.classes, **TEXT, **angle)
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
     hidden = f"; {table.n_hidden} smaller terms not shown" if table.n_hidden else ""
@@ -70,10 +73,8 @@ def draw_classes(
     ax.set_title(
         f"{counted(len(actual), 'row', 'rows')}, {100 * errors.accuracy:.3g} % right, "
         f"log-loss {number(errors.log_loss, digits=3)}",
-        fontsize=FONT_SIZE,
-        loc="left",
+        **TITLE,
     )
-    ax.tick_params(labelsize=TICK_SIZE)
     open_frame(ax)
 
 
@@ -82,29 +83,18 @@ def draw_calibration(
 ) -> None:
     """Shares that came true by bins of the probability, with standard errors."""
     bins = calibration(probability, came_true)
+    predicted, observed, error, _ = np.array(bins).T
     ax.plot([0, 1], [0, 1], color="0.65", lw=1, zorder=0)
-    ax.errorbar(
-        [one.predicted for one in bins],
-        [one.observed for one in bins],
-        yerr=[one.error for one in bins],
-        fmt="o-",
-        color=MIDDLE_COLOR,
-        markersize=5,
-        linewidth=1,
-    )
+    style: dict[str, Any] = {"color": MIDDLE_COLOR, "markersize": 5, "linewidth": 1}
+    ax.errorbar(predicted, observed, yerr=error, fmt="o-", **style)
     # Every row as a tick, above if it came true.
     for those, height in ((came_true, 1.03), (~came_true, -0.03)):
         place = probability[those]
         ax.plot(place, np.full(len(place), height), "|", color=DARK_COLOR, alpha=0.3)
     ax.set(xlim=(-0.02, 1.02), ylim=(-0.07, 1.07))
-    ax.set_xlabel(
-        f"predicted probability of {name}", fontsize=FONT_SIZE, parse_math=False
-    )
-    ax.set_ylabel(
-        f"share of {name} in {counted(len(bins), 'bin', 'bins')}, ± standard error",
-        fontsize=FONT_SIZE,
-        parse_math=False,
-    )
+    ax.set_xlabel(f"predicted probability of {name}", **TEXT)
+    words = f"share of {name} in {counted(len(bins), 'bin', 'bins')}, ± standard error"
+    ax.set_ylabel(words, **TEXT)
 
 
 def _draw_shares(
@@ -113,11 +103,8 @@ def _draw_shares(
     """For every class its mean probability and its share, as bars."""
     order, mean, share = shares_beside(probability, actual)
     order = order[:_MOST_CLASSES]
-    place = np.arange(len(order))
+    place = name_bars(ax, [view.names[i] for i in order])
     ax.barh(place - 0.2, share[order], 0.38, color=DARK_COLOR, label="rows")
     ax.barh(place + 0.2, mean[order], 0.38, color=MIDDLE_COLOR, label="predicted")
-    names = [view.names[i] for i in order]
-    ax.set_yticks(place, names, fontsize=FONT_SIZE, parse_math=False)
-    ax.set_ylim(len(order) - 0.4, -0.6)
     ax.set_xlabel("share of the rows, and mean probability", fontsize=FONT_SIZE)
     ax.legend(fontsize=TICK_SIZE, frameon=False, loc="lower right")

@@ -15,6 +15,7 @@ from secret_jax.inspect.plot.style import (
     DARK_COLOR,
     FONT_SIZE,
     MIDDLE_COLOR,
+    TEXT,
     evenly_spaced,
     open_frame,
     round_marks,
@@ -22,6 +23,7 @@ from secret_jax.inspect.plot.style import (
 from secret_jax.inspect.tree_view import TreeView
 from secret_jax.tree.routing import apply
 from secret_jax.tree.structure import Tree
+from secret_jax.tree.totals import way_to
 
 _POINTS, _AVERAGED_POINTS = 1001, 201
 _SHORTEST_SIDE, _LABEL_WIDTH = 0.04, 0.07  # of a leaf's number, of the axes
@@ -58,7 +60,7 @@ def draw_curve(axes: Any, picture: Slice) -> list[str]:
                 shown[hidden] = np.nan
                 _draw_values(axes, view, place[part], shown, line)
     axes.set_xlim(*side.ends)
-    axes.set_ylabel(view.target, fontsize=FONT_SIZE, parse_math=False)
+    axes.set_ylabel(view.target, **TEXT)
     round_marks(axes.yaxis, 7)
     if isinstance(view, ClassView):
         axes.set_ylim(0.0, None)
@@ -68,14 +70,10 @@ def draw_curve(axes: Any, picture: Slice) -> list[str]:
     return ["dotted: far from every row given"] if far.any() else []
 
 
-def _parting(tree: Tree, one: int, other: int) -> int:
+def _parting(tree: Tree, *leaves: int) -> int:
     """Find the node where the ways to two leaves part."""
-    while one != other:
-        if tree.depth[one] >= tree.depth[other]:
-            one = tree.parent[one]
-        else:
-            other = tree.parent[other]
-    return int(one)
+    ways = [[node for node, _ in way_to(tree, leaf)] for leaf in leaves]
+    return max(set(ways[0]) & set(ways[1]))
 
 
 def _number_intervals(
@@ -160,7 +158,7 @@ def draw_categories(axes: Any, picture: Slice) -> list[str]:
             points: dict[str, Any] = {"s": 10, "linewidths": 0, "alpha": 0.6}
             axes.scatter(at, rows.target[chosen], color="0.6", **points)
         axes.hlines(value, place - 0.4, place + 0.4, color=MIDDLE_COLOR, lw=2.5)
-        axes.set_ylabel(view.target, fontsize=FONT_SIZE, parse_math=False)
+        axes.set_ylabel(view.target, **TEXT)
         round_marks(axes.yaxis, 7)
     axes.set_xlim(*side.ends)
     open_frame(axes)

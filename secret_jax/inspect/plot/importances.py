@@ -11,8 +11,7 @@ from secret_jax.inspect.plot.picture import Picture
 from secret_jax.inspect.plot.style import (
     FONT_SIZE,
     MIDDLE_COLOR,
-    TICK_SIZE,
-    in_short,
+    name_bars,
     new_axes,
     open_frame,
 )
@@ -46,17 +45,14 @@ def plot_importances(
     shown = order[:max_columns]
     size = _WIDTH, _REST + _BAR * max(len(shown), 2)
     axes = new_axes(ax, size)
-    place, percent = np.arange(len(shown)), 100 * shares[shown]
+    place = name_bars(axes, [str(names[column]) for column in shown])
+    percent = 100 * shares[shown]
     bars = axes.barh(place, percent, color=MIDDLE_COLOR, height=0.7)
     labels = [f"{number(float(one), digits=2)} %" for one in percent]
     axes.bar_label(bars, labels, padding=3, fontsize=0.85 * FONT_SIZE, color="0.35")
-    words = [in_short(str(names[column])) for column in shown]
-    axes.set_yticks(place, words, fontsize=FONT_SIZE, parse_math=False)
-    axes.set_ylim(max(len(shown), 1) - 0.4, -0.6)
     axes.margins(x=0.12)
     hidden = len(order) - len(shown)
     more = f" ({hidden} smaller ones not shown)" if hidden else ""
     axes.set_xlabel(f"% of what the tree explains{more}", fontsize=FONT_SIZE)
-    axes.tick_params(labelsize=TICK_SIZE)
     open_frame(axes)
     return Picture.of([axes])

@@ -24,11 +24,12 @@ from secret_jax.inspect.plot.style import (
     DARK_COLOR,
     FONT_SIZE,
     MIDDLE_COLOR,
-    TICK_SIZE,
+    TEXT,
+    TITLE,
     check_axes,
     evenly_spaced,
     import_matplotlib,
-    in_short,
+    name_bars,
     open_frame,
     round_marks,
 )
@@ -42,7 +43,6 @@ from secret_jax.tree.routing import paths_of
 _MOST_POINTS = 5000
 _LONGEST_NAME = 44
 _CATEGORIES = 2  # of a term that are listed
-_TITLE: dict[str, Any] = {"fontsize": FONT_SIZE, "loc": "left", "parse_math": False}
 _TITLE_CHARACTERS, _TITLE_LINES = 58, 3
 
 
@@ -123,8 +123,7 @@ def plot_leaf(
         axes[0].set_xlabel(
             f"moves {target} by one standard deviation of the column\n"
             f"among the {place} rows{more}; constant: {number(constant)}",
-            fontsize=FONT_SIZE,
-            parse_math=False,
+            **TEXT,
         )
         if not terms[:max_terms]:
             words = f"constant: {number(constant, digits=4)}"
@@ -136,7 +135,7 @@ def plot_leaf(
         size = len(table.names) + 1, len(table.classes)
         axes = _axes(pyplot, ax, 1 + (rows is not None), *size)
         draw_class_table(axes[0], table)
-    axes[0].set_title(_title(view, node), **_TITLE)
+    axes[0].set_title(_title(view, node), **TITLE)
     if rows is not None and isinstance(view, ClassView):
         draw_classes(axes[1], view, *rows)
     elif rows is not None:
@@ -190,19 +189,16 @@ def _draw_bars(ax: Any, terms: list[PrintedTerm], max_terms: int | None) -> None
     """Draw what terms move as bars, with their coefficients beside them."""
     shown = terms[:max_terms]
     effect = np.array([math.copysign(term.effect, term.factor) for term in shown])
-    place = np.arange(len(effect))
+    place = name_bars(ax, [term_words(term, _CATEGORIES) for term in shown])
     colors = np.where(effect > 0, MIDDLE_COLOR, DARK_COLOR)
     bars = ax.barh(place, effect, color=colors, height=0.7)
     labels = [number(term.factor) for term in shown]
     ax.bar_label(bars, labels, padding=3, fontsize=0.85 * FONT_SIZE, color="0.35")
     ax.axvline(0, color="0.2", lw=0.8)
-    names = [in_short(term_words(term, _CATEGORIES)) for term in shown]
-    ax.set_yticks(place, names, fontsize=FONT_SIZE, parse_math=False)
-    ax.set_ylim(max(len(effect), 1) - 0.4, -0.6)
     ax.margins(x=0.28)
     if shown:
         round_marks(ax.xaxis)
-    _plain(ax)
+    open_frame(ax)
 
 
 def _title(view: TreeView, node: int) -> str:
@@ -237,20 +233,10 @@ def _draw_fit(
     error = float(np.sqrt(np.mean((value - actual) ** 2)))
     n_rows = counted(len(value), "row", "rows")
     by = "the mixture" if tree.is_soft else "this equation"
-    ax.set_title(
-        f"{n_rows}, error {number(error, digits=3)}", fontsize=FONT_SIZE, loc="left"
-    )
-    ax.set_xlabel(f"predicted by {by}", fontsize=FONT_SIZE)
-    ax.set_ylabel(
-        f"actual {textwrap.shorten(quoted(view.target), _LONGEST_NAME)}",
-        fontsize=FONT_SIZE,
-        parse_math=False,
-    )
+    ax.set_title(f"{n_rows}, error {number(error, digits=3)}", **TITLE)
+    ax.set_xlabel(f"predicted by {by}", **TEXT)
+    name = textwrap.shorten(quoted(view.target), _LONGEST_NAME)
+    ax.set_ylabel(f"actual {name}", **TEXT)
     round_marks(ax.xaxis)
     round_marks(ax.yaxis)
-    _plain(ax)
-
-
-def _plain(ax: Any) -> None:
-    ax.tick_params(labelsize=TICK_SIZE)
     open_frame(ax)

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from secret_jax.inspect.class_view import ClassView
+from secret_jax.inspect.colors import channels
 from secret_jax.inspect.plot.layout import with_short_names
 from secret_jax.inspect.plot.slices import Rows
 from secret_jax.inspect.plot.style import (
     COLORS,
-    FONT_SIZE,
+    TEXT,
     TICK_SIZE,
     import_matplotlib,
     round_marks,
@@ -75,7 +76,7 @@ class Paint:
             return target
         # A class that training has not seen is grey.
         colors = [*(_OF_TWO if self.of_two else self.view.colors), "#808080"]
-        return np.array([_channels(color) for color in colors])[target]
+        return channels(colors)[target]
 
     def draw_key(self, axes: Any) -> None:
         """Draw a bar of the scale, or a legend of the classes."""
@@ -93,7 +94,7 @@ class Paint:
         ends = {(True, True): "both", (True, False): "min", (False, True): "max"}
         extend = ends.get(beyond, "neither")
         bar = axes.figure.colorbar(color, ax=axes, pad=0.02, extend=extend)
-        bar.set_label(self.view.target, fontsize=FONT_SIZE, parse_math=False)
+        bar.set_label(self.view.target, **TEXT)
         bar.ax.tick_params(labelsize=TICK_SIZE)
         round_marks(bar.ax.yaxis, 7)
 
@@ -124,11 +125,6 @@ def _class_image(view: ClassView, probability: np.ndarray) -> np.ndarray:
     """Colours of the likeliest classes, the paler the less likely, (..., 3)."""
     n_classes = len(view.names)
     sure = (probability.max(axis=-1) - 1 / n_classes) / (1 - 1 / n_classes)
-    colors = np.array([_channels(color) for color in view.colors])
+    colors = channels(view.colors)
     strength = _PALEST + (1 - _PALEST) * sure[..., None]
     return 1.0 + strength * (colors[probability.argmax(axis=-1)] - 1.0)
-
-
-def _channels(color: str) -> list[float]:
-    """Red, green and blue of "#rrggbb", from 0 to 1."""
-    return [int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)]

@@ -20,8 +20,10 @@ from secret_jax.inspect.plot.slices import (
     column_position,
 )
 from secret_jax.inspect.plot.style import (
-    FONT_SIZE,
+    TEXT,
     TICK_SIZE,
+    TITLE,
+    TURNED,
     import_matplotlib,
     new_axes,
     round_marks,
@@ -145,7 +147,7 @@ def plot_partition(
                 "than the one shown"
             )
     title = "\n".join([_title(picture), *notes])
-    axes.set_title(title, fontsize=FONT_SIZE, loc="left", parse_math=False)
+    axes.set_title(title, **TITLE)
     return Picture.of([axes])
 
 
@@ -156,14 +158,14 @@ def _label(side: Side, axis: Any, rows: Rows | None) -> None:
         words = ["missing" if one is None else str(one) for one in side.categories]
         words = [w if len(w) <= _LONGEST else w[: _LONGEST - 1] + "…" for w in words]
         turned = axis.axis_name == "x" and sum(map(len, words)) > _ROOM
-        angle: dict[str, Any] = {"rotation": 40, "ha": "right"} if turned else {}
+        angle = TURNED if turned else {}
         axis.set_ticks(range(len(words)), words, parse_math=False, **angle)
     else:
         round_marks(axis, 7)
         if rows is not None:
             missing = np.isnan(side.of_rows(rows, np.arange(len(rows.target)))).sum()
             label += f" (triangles: missing, {counted_rows(missing)})" * bool(missing)
-    axis.set_label_text(label, fontsize=FONT_SIZE, parse_math=False)
+    axis.set_label_text(label, **TEXT)
 
 
 def _title(picture: Slice) -> str:

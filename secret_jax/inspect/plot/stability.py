@@ -78,7 +78,6 @@ def plot_stability(stability: Any, *, max_columns: int | None = 6) -> Picture:
         ax.set_ylabel("splits", fontsize=FONT_SIZE)
         ax.locator_params(axis="y", integer=True)
     for ax in axes[:, 0]:
-        ax.tick_params(labelsize=TICK_SIZE)
         open_frame(ax)
     return Picture.of(axes[:, 0])
 

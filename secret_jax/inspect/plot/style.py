@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +15,10 @@ if TYPE_CHECKING:
 
 FONT_SIZE = 9.0  # points
 TICK_SIZE = 0.9 * FONT_SIZE
+TEXT: dict[str, Any] = {"fontsize": FONT_SIZE, "parse_math": False}
+TITLE = {**TEXT, "loc": "left"}
+# Names of categories below a picture that are turned.
+TURNED: dict[str, Any] = {"rotation": 40, "ha": "right"}
 COLORS = "viridis"
 # From these colours: their middle and their dark end.
 MIDDLE_COLOR, DARK_COLOR = "#21918c", "#440154"
@@ -54,8 +59,17 @@ def check_axes(ax: Any) -> None:
 
 
 def open_frame(ax: Axes) -> None:
-    """Leave only the axes themselves of the frame around a picture."""
+    """Leave only the axes of the frame around a picture, with small marks."""
     ax.spines[["top", "right"]].set_visible(False)
+    ax.tick_params(labelsize=TICK_SIZE)
+
+
+def name_bars(ax: Any, names: Sequence[str]) -> np.ndarray:
+    """Write the names of horizontal bars, from the top down, and find their places."""
+    place = np.arange(len(names))
+    ax.set_yticks(place, list(map(in_short, names)), **TEXT)
+    ax.set_ylim(max(len(names), 1) - 0.4, -0.6)
+    return place
 
 
 def evenly_spaced(n_rows: int, most: int) -> np.ndarray:

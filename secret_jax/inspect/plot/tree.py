@@ -11,6 +11,7 @@ import numpy as np
 
 from secret_jax.inspect.arguments import check_counts, checked_precision
 from secret_jax.inspect.class_view import ClassView
+from secret_jax.inspect.colors import Scale, ink_on
 from secret_jax.inspect.plot.layout import (
     BAR_HEIGHT,
     COLUMN_GAP,
@@ -41,7 +42,7 @@ from secret_jax.inspect.printing import (
 )
 from secret_jax.inspect.tree_view import NumberView, TreeView
 from secret_jax.inspect.views import Readable, as_view
-from secret_jax.tree.structure import Tree
+from secret_jax.tree.totals import way_to
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -56,9 +57,8 @@ _COLOR_BAR_TOP, _COLOR_BAR_LABEL = 0.35, 0.48  # above the lower edge
 # Sizes of text, of the font size.
 _TITLE, _ANSWER, _SMALL = 1.2, 0.85, 0.8
 _TITLE_WIDER = 1.3  # than the same words in the font size: it is bold, too
-_ALONE = 0.95, 0.95, 0.95, 1.0  # colour of a box that is compared with none
+_ALONE = "#f2f2f2"  # colour of a box that is compared with none
 _THINNEST, _THICKEST = 0.6, 9.6  # points; edges to no rows and to all
-_BRIGHTNESS = 0.299, 0.587, 0.114  # of red, green and blue (ITU-R BT.601)
 
 
 def plot_tree(
@@ -132,15 +132,17 @@ def plot_tree(
     ).add_axes((0, 0, 1, 1))
     scale = _fit(axes, width, -above, height)
 
-    color, level = None, np.zeros(tree.n_nodes)
+    colors, means = None, np.zeros(tree.n_nodes)
     if isinstance(view, NumberView) and len(boxes) > 1:
-        color, level = ScalarMappable(cmap=COLORS), view.means
-        color.set_clim(min(level[[*boxes]]), max(level[[*boxes]]))
+        means = view.means
+        colors = Scale(means[[*boxes]].tolist())
     for node, box in boxes.items():
-        if node:
-            _draw_edge(axes, tree, boxes[int(tree.parent[node])], box, scale)
+        for parent, side in way_to(tree, node)[-1:]:
+            share = float(tree.weight[node] / tree.weight[0])
+            answer = "yes" if side == "left" else "no"
+            _draw_edge(axes, boxes[parent], box, answer, share, scale)
         cut = box.is_end and not tree.is_leaf[node]
-        fill = color.to_rgba(level[node]) if color else _ALONE
+        fill = colors.color(float(means[node])) if colors else _ALONE
         _draw_box(axes, box, fill, "--" if cut else "-", scale)
     for i, line in enumerate(lines):
         y = HEADER / 2 - above + i * LINE_HEIGHT * _TITLE
@@ -157,7 +159,9 @@ def plot_tree(
             borderaxespad=0.0,
             frameon=False,
         )
-    elif color is not None:
+    elif colors is not None:
+        color = ScalarMappable(cmap=COLORS)
+        color.set_clim(colors.low, colors.high)
         _draw_color_bar(axes, color, view.title, height, scale)
     return Picture.of([axes])
 
@@ -194,38 +198,25 @@ def _fit(ax: Axes, width: float, top: float, bottom: float) -> float:
 def _write(
     ax: Axes, x: float, y: float, text: str, scale: float, **options: Any
 ) -> None:
-    ax.text(
-        x,
-        y,
-        text,
-        fontsize=FONT_SIZE * scale,
-        parse_math=False,
-        **{"va": "center", **options},
-    )
+    size = {"fontsize": FONT_SIZE * scale, "va": "center"}
+    ax.text(x, y, text, parse_math=False, **size, **options)
 
 
-def _draw_box(ax: Axes, box: Box, color: Any, line: str, scale: float) -> None:
+def _draw_box(ax: Axes, box: Box, color: str, line: str, scale: float) -> None:
     from matplotlib.patches import FancyBboxPatch
 
-    ax.add_patch(
-        FancyBboxPatch(
-            (box.left, box.middle - box.height / 2),
-            box.right - box.left,
-            box.height,
-            boxstyle="round,pad=0,rounding_size=0.06",
-            facecolor=color,
-            edgecolor="0.2",
-            linestyle=line,
-            linewidth=0.8 * scale,
-            zorder=2,
-        )
-    )
-    brightness = np.dot(color[:3], _BRIGHTNESS)
-    ink = "black" if brightness > 0.5 else "white"
     top = box.middle - box.height / 2
+    patch = FancyBboxPatch(
+        (box.left, top),
+        *(box.right - box.left, box.height, "round,pad=0,rounding_size=0.06"),
+        **{"facecolor": color, "edgecolor": "0.2", "linestyle": line},
+        **{"linewidth": 0.8 * scale, "zorder": 2},
+    )
+    ax.add_patch(patch)
     for i, line_text in enumerate(box.lines):
         y = top + PADDING + LINE_HEIGHT * (i + 0.5)
-        _write(ax, box.left + PADDING, y, line_text, scale, color=ink, zorder=3)
+        style = {"color": ink_on(color), "zorder": 3}
+        _write(ax, box.left + PADDING, y, line_text, scale, **style)
     _draw_bar(ax, box)
 
 
@@ -243,11 +234,13 @@ def _draw_bar(ax: Axes, box: Box) -> None:
             left += share * whole
 
 
-def _draw_edge(ax: Axes, tree: Tree, parent: Box, child: Box, scale: float) -> None:
+def _draw_edge(
+    ax: Axes, parent: Box, child: Box, answer: str, share: float, scale: float
+) -> None:
+    """Draw the way to a child, as wide as its share of the rows."""
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path
 
-    share = float(tree.weight[child.node] / tree.weight[0])
     column = parent.right + COLUMN_GAP  # where the next one begins
     half = (parent.right + column) / 2
     points = [
@@ -258,28 +251,13 @@ def _draw_edge(ax: Axes, tree: Tree, parent: Box, child: Box, scale: float) -> N
         (child.left, child.middle),
     ]
     codes = [Path.MOVETO, Path.CURVE4, Path.CURVE4, Path.CURVE4, Path.LINETO]
-    ax.add_patch(
-        PathPatch(
-            Path(points, codes),
-            facecolor="none",
-            edgecolor="0.65",
-            linewidth=(_THINNEST + (_THICKEST - _THINNEST) * share) * scale,
-            capstyle="butt",
-            zorder=1,
-        )
-    )
-    answer = "yes" if tree.left[parent.node] == child.node else "no"
-    background = {"facecolor": "white", "edgecolor": "none", "pad": 1.0 * scale}
-    _write(
-        ax,
-        half,
-        (parent.middle + child.middle) / 2,
-        answer,
-        _ANSWER * scale,
-        ha="center",
-        bbox=background,
-        zorder=1.5,
-    )
+    width = (_THINNEST + (_THICKEST - _THINNEST) * share) * scale
+    style = {"facecolor": "none", "edgecolor": "0.65", "capstyle": "butt", "zorder": 1}
+    ax.add_patch(PathPatch(Path(points, codes), linewidth=width, **style))
+    middle = (parent.middle + child.middle) / 2
+    behind = {"facecolor": "white", "edgecolor": "none", "pad": 1.0 * scale}
+    style = {"ha": "center", "bbox": behind, "zorder": 1.5}
+    _write(ax, half, middle, answer, _ANSWER * scale, **style)
 
 
 def _draw_color_bar(
