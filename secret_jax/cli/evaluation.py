@@ -40,18 +40,10 @@ _CHOOSING_SHARE = 0.25
 
 
 class Evaluation(NamedTuple):
-    """A fitted model and what was measured.
+    """A fitted model, what was measured on which rows, and the seconds of the fit.
 
-    Attributes
-    ----------
-    scores : dict of str to dict
-        Method to its errors on the held-out rows (``mse``, ``rmse``, ``mae``, ``r2``;
-        of classes ``error``, ``log_loss``) and its number of ``leaves``. Empty without
-        held-out rows.
-    seconds : float
-        Of the fit.
-    held_out : tuple of (DataFrame, Series) or None
-        The rows that were measured on.
+    ``scores`` are those of `measured` for each method, and the number of ``leaves``;
+    there are none without held-out rows.
     """
 
     model: Any
@@ -67,18 +59,7 @@ def evaluate(
 ) -> Evaluation:
     """Fit a copy of a model on one part of the rows; measure on the rest.
 
-    Parameters
-    ----------
-    model : SecretRegressor or SecretClassifier
-    test_fraction : float
-        Share of the rows to hold out, in [0, 1).
-    seed : int
-        Chooses the held-out rows, and those that CART chooses its size on.
-
-    Raises
-    ------
-    ValueError
-        If there are too few rows to hold some out.
+    The seed chooses the held-out rows, and those that CART chooses its size on.
     """
     n_test = round(len(X) * test_fraction)
     n_training = len(X) - n_test

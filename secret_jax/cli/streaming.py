@@ -12,12 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from secret_jax.cli.messages import (
-    PROGRAM,
-    CommandError,
-    flags_for_parameters,
-    say,
-)
+from secret_jax.cli.messages import PROGRAM, CommandError, flags_for_parameters, say
 
 if TYPE_CHECKING:
     from secret_jax.stream.sources import BatchSource

@@ -44,22 +44,8 @@ def training_table(
 ) -> tuple[pd.DataFrame, pd.Series, Reading, bool]:
     """Read the columns to learn from and the target, checked before the work.
 
-    Returns
-    -------
-    X : DataFrame of shape (n_rows, n_columns)
-        Under names with units.
-    y : Series of shape (n_rows,)
-    reading : Reading
-        Of the columns and, last, the target.
-    classes : bool
-        Whether the target is a class.
-
-    Raises
-    ------
-    CommandError
-        If an option does not go with the table.
-    TableFileError
-        If the table cannot be read.
+    Columns have names with units; the reading is of them and, last, of the target. Also
+    whether the target is a class.
     """
     import pandas as pd
 

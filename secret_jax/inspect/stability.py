@@ -1,42 +1,23 @@
-"""How much of a tree stays when it is grown on other rows of the same kind.
-
-The tree is fitted again on resamples of the rows, and what the new trees split on is
-counted (Philipp, Zeileis & Strobl, A Toolkit for Stability Assessment of Tree-Based
-Learners, COMPSTAT 2016); how far their predictions lie apart is measured as well. A
-resample is a set of integer weights. A row that is drawn twice weighs two, but is one
-row: were its copies to judge each other, trees would grow far too large.
-"""
+"""What trees of resamples split on, beside the tree itself: counted, and in words."""
 
 from __future__ import annotations
 
 import math
-import warnings
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from sklearn.base import clone
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
-from secret_jax.data.validation import copies_of, validated_weight
-from secret_jax.inspect.arguments import check_choice, check_counts, check_share
-from secret_jax.inspect.classes import Classes, with_all_classes
 from secret_jax.inspect.equations import CategorySplit, split_in_original_units
 from secret_jax.inspect.printing import counted_leaves, number, quoted
 from secret_jax.losses.classes import class_in_words
-from secret_jax.runtime.parallel import one_thread_for_products
-from secret_jax.runtime.progress import Stage
-from secret_jax.runtime.progress_line import shown
-from secret_jax.runtime.values import is_integer
 from secret_jax.tree.structure import SplitKind, Tree
 
 if TYPE_CHECKING:
     from secret_jax.inspect.plot.picture import Picture
 
-Method = Literal["bootstrap", "subsample"]
 _MOST_SETS = 2
 _HEADER = ("column", "split on", "at the root", "in the tree", "where")
 
@@ -44,15 +25,8 @@ _HEADER = ("column", "split on", "at the root", "in the tree", "where")
 class SplitColumns(NamedTuple):
     """Splits of one tree by column.
 
-    Attributes
-    ----------
-    n_leaves : int
-    depths : list of set of int
-        For each column the depths at which it is split on, alone or in a sum.
-    thresholds : dict of str to list of float
-        Of splits on one column of numbers, in its units.
-    sets : dict of str to list of tuple
-        Of splits on categories: those of the side that is listed.
+    ``depths`` at which each column is split on, alone or in a sum; ``thresholds`` of
+    splits on one column of numbers, and the ``sets`` of categories that are listed.
     """
 
     n_leaves: int
@@ -168,119 +142,6 @@ class Stability:
         return plot_stability(self, max_columns=max_columns)
 
 
-def stability(
-    model: Any,
-    X: Any,
-    y: Any,
-    *,
-    sample_weight: Any = None,
-    n_resamples: int = 30,
-    method: Method = "bootstrap",
-    fraction: float = 0.8,
-    random_state: Any = None,
-) -> Stability:
-    """Fit a model again on resamples of rows, and compare the trees.
-
-    Parameters
-    ----------
-    X : array-like or DataFrame of shape (n_rows, n_features)
-    y : array-like of shape (n_rows,) or (n_rows, n_outputs)
-        The rows that the model was fitted on, or others like them.
-    sample_weight : array-like of shape (n_rows,), optional
-        Integers count as so many rows, which are drawn one by one.
-    n_resamples : int, default=30
-        At least 2.
-    method : {"bootstrap", "subsample"}, default="bootstrap"
-        As many rows as there are, drawn with replacement; or a ``fraction`` of them,
-        drawn without.
-    fraction : float, default=0.8
-        In (0, 1).
-    random_state : int, RandomState instance or None
-        Draws the rows.
-
-    Raises
-    ------
-    ValueError
-        If a parameter means nothing, or the rows cannot be used.
-    """
-    check_is_fitted(model)
-    check_counts(n_resamples=n_resamples)
-    if not is_integer(n_resamples) or n_resamples < 2:
-        raise ValueError(f"n_resamples is {n_resamples}; give at least 2.")
-    check_choice("method", method, ("bootstrap", "subsample"))
-    check_share("fraction", fraction)
-    tree, targets = model.tree_, model._targets(y, X, np.ones(len(X))).values
-    if targets.shape[1] != tree.n_outputs:
-        raise ValueError(
-            f"y has {targets.shape[1]} output(s), but the tree has {tree.n_outputs}. "
-            "Give the targets that it was fitted on."
-        )
-    weight = validated_weight(sample_weight, X)
-    seed = int(check_random_state(random_state).randint(2**31 - 1))
-    random = np.random.default_rng(seed)
-    resamples, predictions = [], []
-    with shown(model.verbose) as progress:
-        stage = Stage("fitting on resamples", progress)
-        for done in range(n_resamples):
-            stage.at(done, n_resamples, f"{done + 1} of {n_resamples}")
-            drawn, copies = resampled(weight, random, method, fraction)
-            again: Any = clone(model)
-            again.set_params(verbose=0)
-            with warnings.catch_warnings(), one_thread_for_products():
-                # What a resample lacks is no news to whoever has all rows.
-                warnings.simplefilter("ignore", UserWarning)
-                again._fit(again._plan(), X, y, drawn, copies=copies)
-                predictions.append(again._outputs(X).reshape(targets.shape))
-            resamples.append(SplitColumns.of(again.tree_))
-    apart = np.average(np.std(predictions, axis=0), axis=0, weights=weight)
-    classes, equal = Classes.of_estimator(model), math.nan
-    if classes is None:
-        mean = np.average(targets, axis=0, weights=weight)
-        spread = np.sqrt(np.average((targets - mean) ** 2, axis=0, weights=weight))
-        apart = apart / np.where(spread > 0, spread, 1.0)
-    else:
-        predicted = classes.chosen(
-            with_all_classes(model._outputs(X).reshape(targets.shape))
-        )
-        same = [classes.chosen(with_all_classes(p)) == predicted for p in predictions]
-        equal = float(np.average(np.mean(same, axis=0), weights=weight))
-    return Stability(
-        names=tuple(map(str, tree.schema.names)),
-        original=SplitColumns.of(tree),
-        resamples=resamples,
-        target_names=tree.schema.target_names,
-        deviation=apart,
-        equal_classes=equal,
-    )
-
-
-def resampled(
-    weight: np.ndarray,
-    random: np.random.Generator,
-    method: Method = "bootstrap",
-    fraction: float = 0.8,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Draw rows: their weights, 0 for those not drawn, and how many of them differ.
-
-    Where all weights are integers, a row stands for so many, and each of them is drawn
-    by itself; with replacement as many differ as are to be expected. Otherwise rows are
-    drawn and keep their weights.
-    """
-    whole = bool(np.equal(np.mod(weight, 1), 0).all())
-    copies = weight.astype(np.int64) if whole else (weight > 0).astype(np.int64)
-    total = int(copies.sum())
-    if method == "bootstrap":
-        drawn = random.multinomial(total, copies / total)
-    else:
-        size = max(1, round(fraction * total))
-        drawn = random.multivariate_hypergeometric(copies, size, method="marginals")
-    drawn = drawn.astype(np.float64) if whole else drawn * weight
-    copies, different = np.maximum(copies_of(weight), 1), copies_of(drawn)
-    if method == "bootstrap":
-        different = np.rint(copies * (1.0 - (1.0 - 1.0 / copies) ** different))
-    return drawn, np.clip(different, 1, copies).astype(np.int64)
-
-
 def _lines(stability: Stability) -> Iterator[str]:
     """Write the leaves, roots and predictions of resamples, and a line a column."""
     leaves = stability.n_leaves
@@ -298,45 +159,40 @@ def _lines(stability: Stability) -> Iterator[str]:
             f"classes: for {stability.equal_classes:.0%} of the rows a tree of a "
             "resample predicts the class that the tree predicts"
         )
-    for name, apart in zip(
-        stability.target_names, stability.deviation.tolist(), strict=True
-    ):
-        yield (
-            f"probability of {quoted(class_in_words(name))}: it differs between the "
-            f"trees by {number(100 * apart, 2)} percentage points"
-            if of_classes
-            else f"predictions of {name}: they differ between the trees by "
-            f"{number(apart, 2)} of the target's standard deviation"
-        )
+    apart = zip(stability.target_names, stability.deviation.tolist(), strict=True)
+    for name, by in apart:
+        if of_classes:
+            what = f"probability of {quoted(class_in_words(name))}: it differs"
+            unit = f"{number(100 * by, 2)} percentage points"
+        else:
+            what = f"predictions of {name}: they differ"
+            unit = f"{number(by, 2)} of the target's standard deviation"
+        yield f"{what} between the trees by {unit}"
     order = stability.order().tolist()
     if not order:
         yield "no tree splits on any column"
         return
     rows: list[tuple[str, ...]] = [_HEADER]
     for column in order:
-        shares = [
-            f"{share[column]:.0%}" for share in (stability.used, stability.at_root)
-        ]
-        split = "yes" if stability.in_original[column] else "no"
-        name = stability.names[column]
-        rows.append((name, *shares, split, _where(stability, name)))
-    widths = [max(len(row[i]) for row in rows) for i in range(4)]
+        name, split = stability.names[column], stability.in_original[column]
+        shares = stability.used[column], stability.at_root[column]
+        cells = [f"{share:.0%}" for share in shares] + ["yes" if split else "no"]
+        rows.append((name, *cells, _where(stability, name)))
+    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
     yield ""
-    for first, *shares, where in rows:
-        cells = [one.rjust(wide) for one, wide in zip(shares, widths[1:], strict=True)]
-        yield "  ".join([first.ljust(widths[0]), *cells, where]).rstrip()
+    for first, *cells, where in rows:
+        padded = [cell.rjust(w) for cell, w in zip(cells, widths[1:], strict=False)]
+        yield "  ".join([first.ljust(widths[0]), *padded, where]).rstrip()
 
 
 def _where(stability: Stability, name: str) -> str:
     """Write the thresholds of a column of numbers, or the most frequent sets."""
     sets, thresholds = stability.sets(name), stability.thresholds(name)
-    words = [
-        f"{{{', '.join('missing' if v is None else str(v) for v in chosen)}}} {n}x"
-        for chosen, n in sets[:_MOST_SETS]
-    ]
     if sets:
-        more = len(sets) - _MOST_SETS
-        return ", ".join(words) + (f", {more} others" if more > 0 else "")
+        shown = sets[:_MOST_SETS]
+        words = [f"{{{', '.join(map(_word, one))}}} {n}x" for one, n in shown]
+        more = len(sets) - len(shown)
+        return ", ".join(words + [f"{more} others"] * (more > 0))
     if not len(thresholds):
         return ""
     low, middle, high = (number(v, 4) for v in np.quantile(thresholds, [0.1, 0.5, 0.9]))
@@ -345,3 +201,7 @@ def _where(stability: Stability, name: str) -> str:
     if not of_tree:
         return place
     return f"{place}; the tree's {', '.join(number(value, 4) for value in of_tree)}"
+
+
+def _word(category: Any) -> str:
+    return "missing" if category is None else str(category)

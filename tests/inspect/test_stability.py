@@ -12,7 +12,8 @@ from sklearn.exceptions import NotFittedError
 
 from secret_jax import SecretClassifier, SecretRegressor
 from secret_jax.datasets import make_fried
-from secret_jax.inspect.stability import SplitColumns, resampled
+from secret_jax.inspect.resamples import resampled
+from secret_jax.inspect.stability import SplitColumns
 
 mpl.use("Agg")
 N = 200

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -37,12 +38,8 @@ class Truths:
 class Texts:
     """Categories: the cells as they are.
 
-    Attributes
-    ----------
-    verbatim : bool
-        Whether only an empty cell is missing.
-    folded : bool
-        Whether case and blanks mean nothing.
+    ``verbatim``: only an empty cell is missing; ``folded``: case and blanks mean
+    nothing.
     """
 
     verbatim: bool = False
@@ -70,14 +67,8 @@ _KINDS: dict[str, type[ColumnFormat]] = {
 class Cells(NamedTuple):
     """A column as its different texts, and which of them stands in every row.
 
-    Attributes
-    ----------
-    texts : list of str
-        Each once.
-    codes : ndarray of shape (n_rows,), intp
-        Positions in ``texts``; -1 where a cell is missing.
-    missing : dict of str to int
-        Texts that count as missing, and how often they stand there.
+    ``codes`` are positions in ``texts``, -1 where a cell is missing; ``missing`` are
+    the texts that count as missing, and how often they stand there.
     """
 
     texts: list[str]
@@ -95,10 +86,10 @@ class Cells(NamedTuple):
         written = [as_written(value) for value in distinct.tolist()]
         bare = [text.strip() for text in written]
         is_missing = np.array([text in set(missing) for text in bare], bool)
-        counts = np.bincount(codes[codes >= 0], minlength=len(bare))
-        gone: dict[str, int] = {}
+        counts = np.bincount(codes[codes >= 0], minlength=len(bare)).tolist()
+        gone: Counter[str] = Counter()
         for place in np.flatnonzero(is_missing).tolist():
-            gone[bare[place]] = gone.get(bare[place], 0) + int(counts[place])
+            gone[bare[place]] += counts[place]
         texts = pd.Series(bare if stripped else written, dtype=object)
         recoded, known = pd.factorize(texts.mask(is_missing))
         return cls(known.tolist(), np.append(recoded, -1)[codes], gone)

@@ -40,16 +40,9 @@ class DateFormat:
 
 
 class FoundDates(NamedTuple):
-    """Dates that a column may hold.
+    """Formats that fit all texts: two if day and month may be exchanged.
 
-    Attributes
-    ----------
-    formats : tuple of DateFormat
-        Formats that fit all texts: two if day and month may be exchanged.
-    n_dates : int
-        Number of texts that look like dates.
-    first_bad : int or None
-        The first one that does not.
+    Also how many texts look like dates, and the first that does not.
     """
 
     formats: tuple[DateFormat, ...] = ()

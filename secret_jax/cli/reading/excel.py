@@ -30,14 +30,8 @@ def read_excel(
 ) -> tuple[pd.DataFrame, int, tuple[str, ...], str]:
     """Read a sheet: by default the first with all columns, or the widest.
 
-    Returns
-    -------
-    frame : DataFrame
-    before : int
-        Lines before the header.
-    notes : tuple of str
-    hint : str
-        What to say where a column is not there.
+    Returns the table, the lines before the header, notes, and what to say where a
+    column is not there.
     """
     import pandas as pd
 

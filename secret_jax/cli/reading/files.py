@@ -44,10 +44,8 @@ class TableFile(NamedTuple):
         where the header is line 1; 0 where rows are just numbered (Parquet).
     separator : str
         Between the cells of a CSV file; empty for others.
-    notes : tuple of str
-        What was found out, a sentence each.
-    hint : str
-        What else to say where a column is not there.
+    notes, hint : tuple of str, str
+        What was found out; what else to say where a column is not there.
     """
 
     frame: pd.DataFrame
@@ -105,13 +103,10 @@ def read_file(
     skip: int | None = None,
     columns: Collection[str] = (),
 ) -> TableFile:
-    """Read a CSV, Parquet or Excel file, or standard input, as a table of cells.
+    """Read a CSV, Parquet or Excel file, or standard input ("-"), as a table of cells.
 
     Parameters
     ----------
-    path : str
-        "-" is standard input. CSV files have a header; values are separated by commas,
-        semicolons, tabs or bars.
     text_columns : collection of str
         Columns of a CSV file that stay text whatever is in them.
     sheet : str, optional
@@ -125,8 +120,6 @@ def read_file(
     ------
     TableFileError
         If there is no such file, or no table with a row in it; the message says why.
-    OSError
-        If the file cannot be opened.
     """
     name, source, start = _opened(path)
     is_excel = start.startswith(b"PK\x03\x04")

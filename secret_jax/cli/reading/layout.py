@@ -38,23 +38,14 @@ def header_row(rows: Sequence[Sequence[str]]) -> int:
 
 
 def start_of(text: str, skip: int | None = None) -> tuple[str, int, str]:
-    """Find where the table of a CSV file begins.
-
-    Parameters
-    ----------
-    text : str
-        How the file begins.
-    skip : int, optional
-        Lines before the header, where that is known.
+    """Find where the table of a CSV file begins, from how the file begins.
 
     Returns
     -------
     separator : str
         The one that makes most columns of the header.
-    before : int
-        Lines before the header.
-    preface : str
-        What stands in them, shortened.
+    before, preface : int, str
+        Lines before the header (``skip``, where that is known), and what stands there.
     """
     lines = text.splitlines(keepends=True)
     starts = []

@@ -91,21 +91,11 @@ class NumberFormat:
 
 
 class FoundNumbers(NamedTuple):
-    """Numbers that a column may hold.
+    """Formats that fit all texts, the first one of those that say the same.
 
-    Attributes
-    ----------
-    formats : tuple of NumberFormat
-        Formats that fit all texts; the first one of those that say the same.
-    n_numbers : int
-        Number of texts that are numbers in some convention.
-    first_bad : int or None
-        The first text that is none.
-    tells_decimal : bool
-        Whether there are decimals whose mark is beyond doubt.
-    mixed : tuple of int
-        A text with a unit that scales (k, %), and one without; empty if there are not
-        both.
+    Also how many texts are numbers in some convention, the first that is none, whether
+    there are decimals whose mark is beyond doubt, and, if there are both, a text with a
+    unit that scales (k, %) and one without.
     """
 
     formats: tuple[NumberFormat, ...] = ()
@@ -126,14 +116,9 @@ def plain_numbers(texts: Sequence[str]) -> np.ndarray:
 def find_numbers(
     texts: Sequence[str], thousands: str | None = None, decimal: str | None = None
 ) -> FoundNumbers:
-    """Find the formats in which all texts are numbers.
+    """Find the formats in which all texts, without missing ones, are numbers.
 
-    Parameters
-    ----------
-    texts : sequence of str
-        The different cells of a column, without missing ones.
-    thousands, decimal : str, optional
-        What the owner says; it chooses among formats that all fit.
+    What the owner says of thousands and decimals chooses among those that all fit.
     """
     found = _find_numbers(texts)
     agreeing = tuple(
@@ -180,17 +165,17 @@ def _find_numbers(texts: Sequence[str]) -> FoundNumbers:
     base = NumberFormat(
         before="".join(before), after=unit, bare=not scales or bool(mixed)
     )
-    formats: list[NumberFormat] = []
-    seen: list[list[float]] = []
+    found: dict[bytes, NumberFormat] = {}
     for mark, point in _CONVENTIONS:
         values = _values(parts, mark, point)
-        if not np.isnan(values).any() and values.tolist() not in seen:
-            seen.append(values.tolist())
-            formats.append(replace(base, thousands=mark, decimal=point))
-    if not formats:
+        if not np.isnan(values).any():
+            chosen = replace(base, thousands=mark, decimal=point)
+            found.setdefault(values.tobytes(), chosen)
+    if not found:
         return FoundNumbers()
+    formats = tuple(found.values())
     tells = len(formats) == 1 and any(formats[0].decimal in b for b in parts["body"])
-    return FoundNumbers(tuple(formats), n_numbers, None, tells, mixed)
+    return FoundNumbers(formats, n_numbers, None, tells, mixed)
 
 
 def are_numbers(texts: Sequence[str]) -> np.ndarray:

@@ -40,12 +40,8 @@ def read_target(
 ) -> tuple[TableFile, np.ndarray, tuple[str, ...]]:
     """Read the target: classes as text if it is read as text, otherwise numbers.
 
-    Returns
-    -------
-    table : TableFile
-        Without the rows that have no target.
-    values : ndarray of shape (n_rows,), str or float64
-    notes : tuple of str
+    Returns the table without the rows that have no target, its values (str or float64),
+    and notes.
 
     Raises
     ------
@@ -73,12 +69,12 @@ def read_target(
         return table, values, ()
     if not known.any():
         raise TableFileError(f"the target {target!r} has no value in any row")
-    places = [table.place(int(row)) for row in np.flatnonzero(~known)]
-    unit, numbers = places[0].split()[0], [place.split()[1] for place in places]
-    note = f"{len(places)} rows have no {target} and are left out: {unit}s "
-    if len(places) == 1:
-        note = f"1 row has no {target} and is left out: {unit} "
-    note += some(numbers, most=8)
+    places = [table.place(int(row)).split() for row in np.flatnonzero(~known)]
+    rows, end = ("1 row has", "is") if len(places) == 1 else ("", "are")
+    rows = rows or f"{len(places)} rows have"
+    where = f"{places[0][0]}{'s' * (len(places) > 1)} "
+    where += some([number for _, number in places], most=8)
+    note = f"{rows} no {target} and {end} left out: {where}"
     return table._replace(frame=table.frame[known]), values[known], (note,)
 
 

@@ -13,10 +13,7 @@ from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.inspect.arguments import MOST_BARS, check_counts, check_node, check_pair
 from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.coefficients import class_table
-from secret_jax.inspect.equations import (
-    model_in_original_units,
-    range_of_node,
-)
+from secret_jax.inspect.equations import model_in_original_units, range_of_node
 from secret_jax.inspect.plot.classes import draw_class_table, draw_classes
 from secret_jax.inspect.plot.layout import with_short_names
 from secret_jax.inspect.plot.picture import Picture
