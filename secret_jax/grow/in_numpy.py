@@ -18,7 +18,7 @@ from secret_jax.grow.padding import Padding
 from secret_jax.grow.program import Held, Strip
 from secret_jax.runtime.devices import on_accelerator
 from secret_jax.runtime.parallel import N_WORKERS
-from secret_jax.runtime.pieces import PIECE, Pieces
+from secret_jax.runtime.pieces import Pieces, piece_lengths
 from secret_jax.splits.interface import Columns, Node, Roles, Split, SplitFinder
 
 # Rows that are worth the calls of NumPy for a batch.
@@ -47,22 +47,23 @@ class SearchInNumpy(Search):
             return self._finder(batch)
 
     def _pieces(self, n_rows: np.ndarray) -> Pieces:
-        return Pieces.of(n_rows)
+        return Pieces.of(n_rows, int(piece_lengths(n_rows[0])))
 
     def _samples(
         self, level: Level, chosen: np.ndarray, n_rows: np.ndarray
     ) -> Iterator[Sample]:
-        """Nodes of all sizes together; large first."""
-        index = np.flatnonzero(chosen)
-        index = index[np.argsort(-n_rows[index], stable=True)]
-        if not len(index):
-            return
-        last = np.cumsum(n_rows[index])
-        most = self._rows_at_once(PIECE)
-        if not self._are_few(level, n_rows):  # every processor gets its share
-            most = min(most, max(-(-int(last[-1]) // N_WORKERS), _FEWEST_TOGETHER))
-        for part in np.split(index, np.flatnonzero(np.diff((last - 1) // most)) + 1):
-            yield Sample(part, PIECE, len(part))
+        """Nodes of all sizes together whose pieces are of one length; large first."""
+        lengths = piece_lengths(n_rows)
+        for length in np.unique(lengths[chosen])[::-1].tolist():
+            index = np.flatnonzero(chosen & (lengths == length))
+            index = index[np.argsort(-n_rows[index], stable=True)]
+            last = np.cumsum(n_rows[index])
+            most = self._rows_at_once(length)
+            if not self._are_few(level, n_rows):  # every processor gets its share
+                most = min(most, max(-(-int(last[-1]) // N_WORKERS), _FEWEST_TOGETHER))
+            cuts = np.flatnonzero(np.diff((last - 1) // most)) + 1
+            for part in np.split(index, cuts):
+                yield Sample(part, length, len(part))
 
     def _programs_to_come(self, level: Level, n_rows: np.ndarray) -> Iterator[Sample]:
         del level, n_rows
@@ -79,9 +80,9 @@ class SearchInNumpy(Search):
         self, level: Level, sample: Sample, n_rows: np.ndarray
     ) -> tuple[list[np.ndarray], None, dict[str, np.ndarray]]:
         index = sample.index
-        pieces = Pieces.of(n_rows[index])
+        pieces = self._pieces(n_rows[index])
         before = np.arange(len(pieces.node)) - pieces.first[pieces.node]
-        row = PIECE * before[:, None] + np.arange(PIECE)
+        row = sample.n_rows * before[:, None] + np.arange(sample.n_rows)
         inside = row < n_rows[index][pieces.node, None]
         position = np.where(inside, level.start[index][pieces.node, None] + row, 0)
         rows = self._rows_at(np.where(inside, self._places.order[position], -1))
