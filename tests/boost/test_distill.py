@@ -12,8 +12,10 @@ from secret_jax import (
     SecretBoostingRegressor,
     SecretClassifier,
     SecretRegressor,
+    SoftGates,
 )
 from secret_jax.ensemble.distill import Teacher
+from secret_jax.estimators.parameters import NAMED
 from secret_jax.losses.numbers import SQUARED_ERROR
 from secret_jax.refine.distillation import Distillation, student_rows
 
@@ -94,8 +96,10 @@ def test_a_model_from_a_file_asks_for_rows(booster, tmp_path):
         booster.distill(refine="tao")
 
 
-def test_gates_learn_from_boosters_as_well(booster):
+def test_gates_learn_from_boosters_as_well(booster, monkeypatch):
     X, y = wave(1000, seed=1)
+    few = SoftGates(max_steps=128, screen_steps=64, n_kept=1, n_committee=1)
+    monkeypatch.setitem(NAMED["refine"], "soft", few)
     soft = booster.distill(max_leaf_nodes=6, refine="soft")
     assert soft.n_leaves_ <= 6
     hard = booster.distill(max_leaf_nodes=6)
@@ -113,7 +117,7 @@ def test_a_tree_of_classes_learns_probabilities(n_classes, tmp_path):
         return X, names[np.digitize(radius, [0.8, 1.5][: n_classes - 1])]
 
     booster = SecretBoostingClassifier(
-        max_leaf_nodes=4, max_iter=12, early_stopping=False, n_folds=2
+        max_leaf_nodes=4, max_iter=6, early_stopping=False, n_folds=2
     )
     booster.fit(*rings(300, 0))
     tree = booster.distill(max_leaf_nodes=6)

@@ -70,10 +70,10 @@ def test_an_interrupted_fit_changes_nothing(stage, monkeypatch, tmp_path):
     unfitted = clone(fitted)
 
     monkeypatch.setattr(module, name, at_call(0, function, calls))
-    clone(fitted).fit(*crease())
+    expected = tree_bytes(clone(fitted).fit(*crease()).tree_)
     assert calls, "the stage is not on the way of this fit"
     n_calls = len(calls)
-    for number in sorted({1, (n_calls + 1) // 2, n_calls}):
+    for number in {1, n_calls}:
         for model in (fitted, unfitted):
             monkeypatch.setattr(module, name, at_call(number, function, []))
             with pytest.raises(KeyboardInterrupt):
@@ -84,9 +84,7 @@ def test_an_interrupted_fit_changes_nothing(stage, monkeypatch, tmp_path):
         assert fitted.export_text() == text
         assert vars(unfitted) == unfitted.get_params(deep=False)
     monkeypatch.undo()
-    assert tree_bytes(unfitted.fit(*crease()).tree_) == tree_bytes(
-        fitted.fit(*crease()).tree_
-    )
+    assert tree_bytes(fitted.fit(*crease()).tree_) == expected
 
 
 @drawn(60)

@@ -44,7 +44,11 @@ def test_keywords_override_and_the_tree_is_learned(preset, splits, shop):
     X, y = shop
     assert preset().splits == splits
     assert preset(prune="bic").prune == "bic"
-    few = {} if preset == SecretRegressor.m5 else {"prune": FEW_PARTS}
+    few = (
+        {}
+        if preset == SecretRegressor.m5
+        else {"prune": FEW_PARTS, "max_leaf_nodes": 6}
+    )
     model = preset(random_state=0, **few).fit(X[:350], y[:350])
     assert model.oblique is False
     rest = y[350:] - model.predict(X[350:])

@@ -64,8 +64,11 @@ def test_over_nodes_is_the_function_of_each_node():
     assert np.asarray(twice).tolist() == [0, 2, 0, 0]
 
 
-@every_finder
-@pytest.mark.parametrize("more", [False, True], ids=["one output", "two outputs"])
+@pytest.mark.parametrize(
+    ("finder", "more"),
+    [*((finder, False) for finder in FINDERS.values()), (FINDERS["cart"], True)],
+    ids=[*FINDERS, "cart of two outputs"],
+)
 def test_side_by_side_or_one_after_the_other(finder, more):
     nodes = mixed_nodes(finder)
     nodes = two_outputs(nodes) if more else nodes
@@ -85,7 +88,7 @@ def test_side_by_side_or_one_after_the_other(finder, more):
 
 @every_way
 def test_padding_of_rows_is_not_looked_at(finder, together):
-    nodes = two_outputs(mixed_nodes(finder))
+    nodes = mixed_nodes(finder)
     real = np.arange(N_ROWS) < N_ROWS - 30
     weight = np.where(real, nodes.weight, 0).astype(np.float32)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from secret_jax import RssSplits, SecretRegressor
+from secret_jax import RssSplits, SecretRegressor, SecretSplits
 from secret_jax.datasets import make_fried
 
 SMALL = {"max_depth": 3, "min_samples_leaf": 40, "prune": None, "random_state": 0}
@@ -20,11 +20,11 @@ OBLIQUE = RssSplits(n_hinge=1, hinge_steps=1)
         {"oblique": False},
         {"splits": OBLIQUE, "oblique": True},
         {"splits": "cart", "leaf": "constant"},
-        {"splits": "secret", "oblique": True},
+        {"splits": SecretSplits(n_starts=1), "oblique": True},
         {"oblique": False, "missing": True},
         {"oblique": False, "categories": True},
     ],
-    ids=str,
+    ids=["axis", "oblique", "cart", "secret", "missing", "categories"],
 )
 def test_the_tree_is_that_of_nodes_one_after_the_other(parameters, monkeypatch):
     parameters = dict(parameters)

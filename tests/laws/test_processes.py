@@ -128,12 +128,12 @@ def test_fits_and_predictions_in_threads_equal_those_one_by_one(tmp_path):
         model = regressor("default").fit(*crease(128, seed))
         return digest(model, tmp_path / f"{seed}.{os.urandom(4).hex()}")
 
-    seeds = list(range(4))
+    seeds = list(range(3))
     serial = [fit(seed) for seed in seeds]
     assert len(set(serial)) == len(seeds)
     with ThreadPoolExecutor(4) as pool:
-        assert list(pool.map(fit, seeds * 2)) == serial * 2
-        kinds = ["default", "blend"] * 8
+        assert list(pool.map(fit, seeds)) == serial
+        kinds = ["default", "blend"] * 4
         found = list(pool.map(lambda k: fitted(k).predict(rows_of(k)), kinds))
     for kind, prediction in zip(kinds, found, strict=True):
         assert np.array_equal(prediction, fitted(kind).predict(rows_of(kind)))
@@ -157,7 +157,7 @@ def resident() -> int:
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="Linux only")
-def test_a_hundred_fits_leave_neither_programs_nor_memory_behind():
+def test_many_fits_leave_neither_programs_nor_memory_behind():
     rng = np.random.default_rng(0)
 
     def fit(n_rows):
@@ -165,12 +165,12 @@ def test_a_hundred_fits_leave_neither_programs_nor_memory_behind():
         model = regressor("default", max_depth=1, prune=None).fit(X, y)
         model.predict(X)
 
-    for _ in range(20):
+    for _ in range(10):
         fit(64)
     gc.collect()
     programs, memory = compiled_programs(), resident()
     assert programs > 0
-    for _ in range(100):
+    for _ in range(40):
         fit(int(rng.integers(33, 65)))
     gc.collect()
     assert compiled_programs() == programs

