@@ -40,16 +40,12 @@ def class_errors(
 ) -> ClassErrors:
     """Measure how often the predicted class is right, and the cost of probabilities.
 
-    Parameters
-    ----------
-    probability : ndarray of shape (n_rows, n_classes)
-    predicted, actual : ndarray of shape (n_rows,), int
-        Positions of classes; the actual one may be -1, none of them, and is then wrong.
+    Classes are positions; the actual one may be -1, none of them, and is then wrong.
 
     Examples
     --------
-    >>> said = np.array([[0.5, 0.5], [0.25, 0.75]])
-    >>> class_errors(said, np.array([0, 1]), np.array([0, 0])).accuracy
+    >>> chances = np.array([[0.5, 0.5], [0.25, 0.75]])
+    >>> class_errors(chances, np.array([0, 1]), np.array([0, 0])).accuracy
     0.5
     """
     right = predicted == actual
@@ -116,12 +112,8 @@ def calibration(
 def roc(probability: np.ndarray, came_true: np.ndarray) -> tuple[np.ndarray, float]:
     """Compute the receiver operating characteristic, and the area under it.
 
-    Returns
-    -------
-    points : ndarray of shape (n_points, 2)
-        Shares of the false and of the true rows above a threshold, from (0, 0) to
-        (1, 1).
-    area : float
+    Its points, shape (n_points, 2), are the shares of the false and of the true rows
+    above a threshold, from (0, 0) to (1, 1).
     """
     false, true, _ = roc_curve(came_true, probability, drop_intermediate=False)
     return np.stack([false, true], axis=1), float(auc(false, true))

@@ -161,9 +161,8 @@ class ClassView(TreeView):
         classes = self.classes if self.only is None else Classes(self.names)
         return classes.chosen(probability)
 
-    def targets(self, table: Table, X: Any, y: Any) -> np.ndarray:
+    def targets(self, X: Any, y: Any) -> np.ndarray:
         """Position of every row's class among the names, -1 of one never seen."""
-        del table
         found = validated_labels(y, X, "SecretClassifier")
         known = np.array(self.classes.labels)
         if found.dtype.kind in "OUSb" or known.dtype.kind in "OUSb":

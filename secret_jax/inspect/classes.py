@@ -46,13 +46,7 @@ class Classes(NamedTuple):
         return cls((*others, last) if others else (f"not {last}", last))
 
     def position(self, which: int | str) -> int:
-        """Find the position of a class by its position or name.
-
-        Raises
-        ------
-        ValueError
-            If there is no such class.
-        """
+        """Find the position of a class by its position or name."""
         names = [str(label) for label in self.labels]
         if isinstance(which, str) and which in names:
             return names.index(which)
@@ -64,12 +58,7 @@ class Classes(NamedTuple):
         )
 
     def chosen(self, probability: np.ndarray) -> np.ndarray:
-        """Choose the position of the predicted class, shape (n_rows,).
-
-        Parameters
-        ----------
-        probability : ndarray of shape (n_rows, n_classes)
-        """
+        """Choose the position of the predicted class by probabilities of all."""
         if self.costs is None:
             return np.argmax(probability, axis=1)
         return np.argmin(probability @ self.costs, axis=1)

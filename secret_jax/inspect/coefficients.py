@@ -167,17 +167,9 @@ def around(error: float) -> str:
 class ClassTable(NamedTuple):
     """Equations of a node: terms in lines, classes in columns.
 
-    Attributes
-    ----------
-    names : list of str
-        Of the terms, those that move a score most first.
-    constant : ndarray of shape (n_classes,), float64
-    effect, factor, error : ndarray of shape (n_terms, n_classes), float64
-        What one standard deviation of the column in the node moves; coefficients, zero
-        where there is no such term; their standard errors, NaN where they are not
-        known.
-    n_hidden : int
-        Terms that are left out.
+    Terms that move a score most are the first, ``n_hidden`` are left out. ``effect`` is
+    what one standard deviation of the column in the node moves; coefficients are zero
+    where there is no such term, their standard errors NaN where they are not known.
     """
 
     names: list[str]

@@ -21,8 +21,6 @@ class Term(NamedTuple):
 
     Attributes
     ----------
-    column, name : int, str
-        Input column.
     label : str
         How the term is printed: the name, or as an indicator ``"[sex = F]"``.
     position : int
@@ -30,18 +28,14 @@ class Term(NamedTuple):
     center, spread : float
         Mean and standard deviation of the encoded column in training, in the units of
         the data; 0 and 1 for indicators.
-    asks : {"number", "category", "missing"}
-        What the factor is multiplied by.
-    category : object
-        Only where a category is asked for; None is that of missing values.
+    asks, category : {"number", "category", "missing"}, object
+        What the factor is multiplied by; the category None is that of missing values.
     missing_as : float or None
         What a missing number counts as; None for indicators, and where a missing value
         is an error.
-    here, moves : float
+    here, moves, error : float
         Mean and standard deviation of the column among the rows of the node, in the
-        units of the data; of an indicator the mean is the share of the rows.
-    error : float
-        Standard error of the factor; NaN where it is not known.
+        units of the data; standard error of the factor, NaN where it is not known.
     whole : bool
         Whether the column holds only whole numbers.
     """
@@ -71,20 +65,12 @@ class Term(NamedTuple):
 class LinearSplit:
     """Comparison of a sum of terms with a threshold.
 
-    Attributes
-    ----------
-    terms : tuple of Term
-        The one with the largest effect first; its factor is 1.
-    at_most : bool
-        True: left when the sum is at most the threshold; False: when at least.
-    width : float
-        0: a hard split. Positive: a gate; the share ``1 / (1 + exp(-d))`` of a row goes
-        left, with ``d`` its distance from the threshold to the left, over the width.
-    missing_value : float or None
-        What a missing value counts as in place of the mean, if the split is on one
-        column and learned a side for its missing values.
-    missing_left : bool or None
-        Whether that side is the left one.
+    The term with the largest effect is the first, with a factor of 1. A row goes left
+    when the sum is at most the threshold, or (not ``at_most``) when it is at least so
+    large. With a ``width`` the split is a gate: the share ``1 / (1 + exp(-d))`` of a
+    row goes left, with ``d`` its distance from the threshold to the left, over the
+    width. If the split is on one column and learned a side for its missing values,
+    these count as ``missing_value`` in place of the mean, which lies on that side.
     """
 
     terms: tuple[Term, ...]
@@ -105,20 +91,11 @@ class LinearSplit:
 class CategorySplit:
     """Membership of a category in the set of one side.
 
-    Attributes
-    ----------
-    column, name : int, str
-        Input column.
-    left, right : tuple
-        The categories of each side, in their sorted order, without those that splits
-        further up keep away from the node. None stands for missing values.
-    listed_side : {"left", "right"}
-        The smaller child.
-    listed : tuple
-        All of its categories, also those that never reach the node: what is not listed,
-        seen in training or not, goes to the larger child.
-    missing_left : bool or None
-        Whether a missing value goes left; None where it is an error.
+    ``left`` and ``right`` are the categories of each side, in their sorted order,
+    without those that splits further up keep away from the node; None stands for
+    missing values. ``listed`` are all categories of the smaller child, also those that
+    never reach the node: what is not listed, seen in training or not, goes to the
+    larger child. ``missing_left`` is None where a missing value is an error.
     """
 
     column: int
@@ -134,17 +111,10 @@ class CategorySplit:
 class LinearModel:
     """A node's prediction: ``clip(intercept + sum of the terms, low, high)``.
 
-    Attributes
-    ----------
-    terms : tuple of Term
-        Those that are not zero, the one that moves the prediction most among the rows
-        of the node first.
-    low, high : float
-        Range to which predictions are clipped; infinite if the node does not clip.
-    level_error : float
-        Standard error of ``level``.
-    target_spread : float
-        Standard deviation of the target in training.
+    Terms are those that are not zero, the one that moves the prediction most among the
+    rows of the node first; the range is infinite if the node does not clip.
+    ``level_error`` is the standard error of ``level``, ``target_spread`` the standard
+    deviation of the target in training.
     """
 
     target: str

@@ -85,17 +85,10 @@ def explain_rows(
     precision: int | None = None,
     background: Table | None = None,
 ) -> Explanation:
-    """Take the predictions for encoded rows apart.
+    """Take the predictions for encoded rows apart; ``values`` are those of the words.
 
-    Parameters
-    ----------
-    source : TreeView or Tree
-        A tree is read as the one equation that it has in a leaf. Of several classes,
-        unless the view reads one, each row tells of the one that is predicted.
-    values : ndarray of shape (n_rows, n_columns), object
-        The rows as they were given, for the words.
-    background : Table, optional
-        See `explain`.
+    A tree is read as the one equation that it has in a leaf. Of several classes, unless
+    the view reads one, each row tells of the one that is predicted.
     """
     equations = [source] if isinstance(source, Tree) else source.equations
     schema, n_rows = equations[0].schema, len(table.x)

@@ -64,11 +64,8 @@ def feature_importances(tree: Tree, output: int = 0) -> np.ndarray:
 def savings(tree: Tree, square: float) -> np.ndarray:
     """Compute the squared error that a tree of one output saves through every column.
 
-    Parameters
-    ----------
-    square : float
-        Total error if the root predicted the same for all rows: the weighted sum of
-        squares of what the tree was grown for, about its mean.
+    ``square`` is the total error if the root predicted the same for all rows: the
+    weighted sum of squares of what the tree was grown for, about its mean.
     """
     weight = tree.weight
     coefficient = np.asarray(tree.coefficient[:, 0], np.float64)

@@ -21,15 +21,11 @@ _SLACK = 1e-9
 def node_deviations(tree: Tree) -> np.ndarray:
     """Standard deviation of a new output about the prediction of each node.
 
-    The square of it is ``noise * (1 + degrees / weight)``: the variance of the outputs
-    about the true mean (`secret_jax.tree.noise.noise_variance`), and the model's own
-    variance, on average over the node's training rows. Since splits are chosen, it is
-    usually too small: for intervals with a promise see `conformal_factor`.
-
-    Returns
-    -------
-    ndarray of shape (n_nodes,), float64
-        In units of the target.
+    In units of the target, shape (n_nodes,). The square of it is ``noise * (1 + degrees
+    / weight)``: the variance of the outputs about the true mean
+    (`secret_jax.tree.noise.noise_variance`), and the model's own variance, on average
+    over the node's training rows. Since splits are chosen, it is usually too small: for
+    intervals with a promise see `conformal_factor`.
     """
     degrees = np.minimum(model_degrees(tree), tree.weight)
     noise = noise_variance(tree)[:, 0]
@@ -40,17 +36,9 @@ def node_deviations(tree: Tree) -> np.ndarray:
 def conformity_scores(
     residual: np.ndarray, deviation: np.ndarray, weight: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Residuals of calibration rows in units of their deviation, sorted.
+    """Residuals of calibration rows in units of their deviation, rising; their weights.
 
-    Parameters
-    ----------
-    residual, deviation, weight : ndarray of shape (n_rows,)
-        Rows of weight zero are left out.
-
-    Returns
-    -------
-    scores, weight : ndarray of shape (n_used,), float64
-        Rising scores, and the weights of their rows.
+    Rows of weight zero are left out.
     """
     score = np.abs(residual) / deviation
     order = np.argsort(score, kind="stable")
@@ -104,17 +92,7 @@ def conformal_factor(scores: np.ndarray, weight: np.ndarray, coverage: float) ->
 def calibrated_factor(model: Any, coverage: float, remedy: str) -> float:
     """Find the `conformal_factor` of a fitted estimator that was calibrated.
 
-    Parameters
-    ----------
-    remedy : str
-        What is missing without a calibration, and how to get it.
-
-    Raises
-    ------
-    ValueError
-        If the coverage is no share, or the calibration rows are too few for it.
-    sklearn.exceptions.NotFittedError
-        If the estimator is not fitted, or not calibrated since.
+    Otherwise the error says what is missing and how to get it, the remedy.
     """
     check_is_fitted(model)
     if not hasattr(model, "conformity_scores_"):

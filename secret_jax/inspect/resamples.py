@@ -84,7 +84,8 @@ def stability(
         for done in range(n_resamples):
             stage.at(done, n_resamples, f"{done + 1} of {n_resamples}")
             drawn, copies = resampled(weight, random, method, fraction)
-            again: Any = clone(model).set_params(verbose=0)
+            again: Any = clone(model)
+            again.set_params(verbose=0)
             with warnings.catch_warnings(), one_thread_for_products():
                 # What a resample lacks is no news to whoever has all rows.
                 warnings.simplefilter("ignore", UserWarning)

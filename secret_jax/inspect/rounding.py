@@ -40,11 +40,8 @@ _STEP_OF_TARGET = 1e-2
 def rounded_split(split: LinearSplit, precision: int | None = None) -> LinearSplit:
     """Round the numbers of a split, and leave out the terms that round to zero.
 
-    Parameters
-    ----------
-    precision : int, optional
-        Significant digits of a gate's numbers, 3 by default. A hard split has numbers
-        of few digits already, and gets as many as it needs: no row may change sides.
+    The precision is that of a gate. A hard split has numbers of few digits already, and
+    gets as many as it needs: no row may change sides.
     """
     if not split.terms:
         return split
@@ -104,13 +101,7 @@ def _on_its_side(split: LinearSplit, threshold: float, step: float) -> float | N
 
 
 def rounded_model(model: LinearModel, precision: int | None = None) -> LinearModel:
-    """Round the numbers of a model, and leave out the terms that round to zero.
-
-    Parameters
-    ----------
-    precision : int, optional
-        Significant digits relative to the effect; 3 by default.
-    """
+    """Round the numbers of a model, and leave out the terms that round to zero."""
     step = _step(model.target_spread, precision)
     factors = [_rounded(term.factor, step / term.spread) for term in model.terms]
     return replace(
@@ -125,16 +116,9 @@ def rounded_model(model: LinearModel, precision: int | None = None) -> LinearMod
 class PrintedTerm(NamedTuple):
     """A number times a column, or times being in a set of categories.
 
-    Attributes
-    ----------
-    at : float
-        Subtracted from the column first; 0 for nothing.
-    here, effect : float
-        Mean of the column in the node, and what one standard deviation there moves.
-    main : Term
-        The term, or that of the most frequent category of several.
-    categories : tuple
-        Of the set; empty where a number is multiplied.
+    ``at`` is subtracted from the column first; ``here`` and ``effect`` are the mean of
+    the column in the node, and what one standard deviation there moves; ``main`` is the
+    term, or that of the most frequent category of several.
     """
 
     factor: float
@@ -155,16 +139,9 @@ def printed_model(
     """Constant, terms and left out terms of an equation as they are printed.
 
     A column whose zero is far from its values is counted from a round number near those
-    of the node. The constant is the same however many terms are left out.
-
-    Parameters
-    ----------
-    precision : int, optional
-        See `rounded_model`.
-    max_terms : int, optional
-        Most terms that are shown, the ones that move most in the node.
-    merged : bool
-        Whether categories of one column with the same factor are one term.
+    of the node. The constant is the same however many terms are left out: those that
+    move least in the node. ``merged`` puts categories of one column with the same
+    factor in one term.
     """
     model = rounded_model(model, precision)
     groups: dict[Any, list[Term]] = {}
@@ -218,12 +195,7 @@ def reading_cost(tree: Tree, precision: int | None = None) -> int:
     Of a tree with hard splits those that `export_text` prints: one for each threshold
     and each set of categories, one for each column of a sum, constants, coefficients,
     and the numbers that columns are counted from. A gate has two more, its width and
-    the shares of a row on its two sides.
-
-    Parameters
-    ----------
-    precision : int, optional
-        Digits of the equations: what rounds to zero is not printed.
+    the shares of a row on its two sides. What rounds to zero is not printed.
     """
     outputs = [tree.output(which) for which in range(tree.n_outputs)]
     cost = 0

@@ -63,13 +63,8 @@ class Stability:
 
     Attributes
     ----------
-    names : tuple of str
-        Of the columns.
-    original : SplitColumns
-        What the fitted tree itself splits on.
-    resamples : list of SplitColumns
-        What the trees of the resamples split on.
-    target_names : tuple of str
+    original, resamples : SplitColumns, list of SplitColumns
+        What the fitted tree itself, and what those of the resamples split on.
     deviation : ndarray of shape (n_outputs,), float64
         Standard deviation of the predictions of a row over the resamples, the mean over
         the rows: 0 where all trees agree. Of numbers in standard deviations of the

@@ -7,7 +7,6 @@ none of them has to know what the target is.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -30,57 +29,96 @@ _EXACT = 1e-14
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class TreeView(ABC):
-    """View of a tree, asked by text, pictures and pages.
+class TreeView:
+    """A tree that predicts one number, or (`ClassView`) probabilities of classes.
 
     Attributes
     ----------
     tree : Tree
-        With all of its outputs.
+        Of classes with all of its outputs.
+    name : str
+        Of the target; equations may say something else, its logarithm for example.
+    output, n_outputs : int
+        Which one it is of how many that were fitted.
     """
 
     tree: Tree
+    name: str = ""
+    output: int = 0
+    n_outputs: int = 1
 
     @property
-    @abstractmethod
     def title(self) -> str:
         """Name of what the tree predicts."""
+        return self.tree.schema.target_name
 
     @property
-    @abstractmethod
     def target(self) -> str:
         """Name of a number that is predicted."""
+        return self.name
 
     @property
-    @abstractmethod
-    def keys(self) -> list[str]:
-        """Lines that explain the marks of the text."""
-
-    @property
-    @abstractmethod
-    def fills(self) -> list[str]:
-        """Colours of the nodes, by what their rows are like."""
-
-    @abstractmethod
-    def fact_parts(self, node: int) -> list[str]:
-        """Rows of a node, what they are like, and last the error of its model."""
-
-    @abstractmethod
-    def range_facts(self, node: int, precision: int | None = None) -> str:
-        """Range of the predictions of a node; empty where nothing bounds them."""
-
-    @abstractmethod
-    def targets(self, table: Table, X: Any, y: Any) -> np.ndarray:
-        """Targets of rows, shape (n_rows,): numbers, or positions of classes."""
-
-    @abstractmethod
-    def said(self, table: Table, node: int | None = None) -> np.ndarray:
-        """Predictions for rows, by the tree or by one of its nodes."""
-
-    @property
-    @abstractmethod
     def equations(self) -> list[Tree]:
         """Trees restricted to one output, for every equation of a leaf."""
+        return [self.tree]
+
+    @property
+    def keys(self) -> list[str]:
+        """Lines that explain the marks of the text."""
+        name = self.tree.loss.error_name
+        error = f"{name.split()[-1]}: {name}"
+        return [f"[n]: node n; mean: of the target; {error}; both on the training rows"]
+
+    def fact_parts(self, node: int) -> list[str]:
+        """Rows of a node, what they are like, and last the error of its model."""
+        tree, mean = self.tree, float(self.means[node])
+        scale, mean_loss = tree.schema.target_scale, float(tree.train_error[node, 0])
+        error = 0.0 if mean_loss < _EXACT else tree.loss.reported(mean_loss, scale)
+        kind = tree.loss.error_name.split()[-1]
+        facts = f"mean {in_steps(mean, scale)}", f"{kind} {number(error, digits=3)}"
+        return [self.row_facts(node), *facts]
+
+    def range_facts(self, node: int, precision: int | None = None) -> str:
+        """Range of the predictions of a node; empty where nothing bounds them."""
+        model = rounded_model(model_in_original_units(self.tree, node), precision)
+        return clipped_to(model.low, model.high) if model.terms else ""
+
+    def bounds(self, node: int) -> str:
+        """`range_facts` for whoever does not know of clipping."""
+        model = rounded_model(model_in_original_units(self.tree, node))
+        if not model.terms or math.isinf(model.low):
+            return ""
+        return f"predicts at least {number(model.low)} and at most {number(model.high)}"
+
+    def targets(self, X: Any, y: Any) -> np.ndarray:
+        """Targets of rows, shape (n_rows,); ``y`` may hold all outputs."""
+        values = validated_targets(y, X)
+        if values.shape[1] not in (1, self.n_outputs):
+            raise ValueError(
+                f"y has {values.shape[1]} columns, but the tree has {self.n_outputs} "
+                "outputs; give the one that is read, or one for each."
+            )
+        return values[:, self.output if values.shape[1] > 1 else 0]
+
+    def said(self, table: Table, node: int | None = None) -> np.ndarray:
+        """Predictions for rows, by the tree or by one of its nodes."""
+        tree = self.tree
+        if node is None:
+            return np.asarray(routing.predict(tree, table), np.float64)
+        value = values_at(tree, table, np.full(len(table.x), node))
+        return tree.schema.restore_targets(tree.loss.prediction(value))
+
+    @property
+    def means(self) -> np.ndarray:
+        """Mean of the target in every node, shape (n_nodes,), float64."""
+        return self.tree.schema.restore_target(self.tree.mean[:, 0])
+
+    @property
+    def fills(self) -> list[str]:
+        """Colours of the nodes, by what their rows are like."""
+        means = self.means.tolist()
+        scale = Scale(means)
+        return [scale.color(mean) for mean in means]
 
     def equations_of(self, node: int) -> list[Tree]:
         """Choose the `equations` that are shown in a node."""
@@ -135,91 +173,6 @@ class TreeView(ABC):
         """Number of training rows in a node, with their share."""
         tree = self.tree
         return f"{counted_rows(tree.weight[node])} ({share_of_rows(tree, node)})"
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class NumberView(TreeView):
-    """A tree that predicts one number.
-
-    Attributes
-    ----------
-    name : str
-        Of the target; equations may say something else, its logarithm for example.
-    output, n_outputs : int
-        Which one it is of how many that were fitted.
-    """
-
-    name: str
-    output: int = 0
-    n_outputs: int = 1
-
-    @property
-    def title(self) -> str:
-        return self.tree.schema.target_name
-
-    @property
-    def target(self) -> str:
-        """See `TreeView`."""
-        return self.name
-
-    @property
-    def equations(self) -> list[Tree]:
-        return [self.tree]
-
-    @property
-    def keys(self) -> list[str]:
-        name = self.tree.loss.error_name
-        error = f"{name.split()[-1]}: {name}"
-        return [f"[n]: node n; mean: of the target; {error}; both on the training rows"]
-
-    def fact_parts(self, node: int) -> list[str]:
-        tree, mean = self.tree, float(self.means[node])
-        scale, mean_loss = tree.schema.target_scale, float(tree.train_error[node, 0])
-        error = 0.0 if mean_loss < _EXACT else tree.loss.reported(mean_loss, scale)
-        kind = tree.loss.error_name.split()[-1]
-        facts = f"mean {in_steps(mean, scale)}", f"{kind} {number(error, digits=3)}"
-        return [self.row_facts(node), *facts]
-
-    def range_facts(self, node: int, precision: int | None = None) -> str:
-        model = rounded_model(model_in_original_units(self.tree, node), precision)
-        return clipped_to(model.low, model.high) if model.terms else ""
-
-    def bounds(self, node: int) -> str:
-        """`range_facts` for whoever does not know of clipping."""
-        model = rounded_model(model_in_original_units(self.tree, node))
-        if not model.terms or math.isinf(model.low):
-            return ""
-        return f"predicts at least {number(model.low)} and at most {number(model.high)}"
-
-    def targets(self, table: Table, X: Any, y: Any) -> np.ndarray:
-        """See `TreeView`; ``y`` may hold all outputs that were fitted."""
-        del table
-        values = validated_targets(y, X)
-        if values.shape[1] not in (1, self.n_outputs):
-            raise ValueError(
-                f"y has {values.shape[1]} columns, but the tree has {self.n_outputs} "
-                "outputs; give the one that is read, or one for each."
-            )
-        return values[:, self.output if values.shape[1] > 1 else 0]
-
-    def said(self, table: Table, node: int | None = None) -> np.ndarray:
-        """See `TreeView`."""
-        tree = self.tree
-        if node is None:
-            return np.asarray(routing.predict(tree, table), np.float64)
-        value = values_at(tree, table, np.full(len(table.x), node))
-        return tree.schema.restore_targets(tree.loss.prediction(value))
-
-    @property
-    def means(self) -> np.ndarray:
-        """Mean of the target in every node, shape (n_nodes,), float64."""
-        return self.tree.schema.restore_target(self.tree.mean[:, 0])
-
-    @property
-    def fills(self) -> list[str]:
-        means = self.means.tolist()
-        scale = Scale(means)
-        return [scale.color(mean) for mean in means]
 
 
 def share_of_rows(tree: Tree, node: int) -> str:

@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.classes import Classes
-from secret_jax.inspect.tree_view import NumberView, TreeView
+from secret_jax.inspect.tree_view import TreeView
 from secret_jax.tree.structure import Tree
 
 Readable: TypeAlias = Any
@@ -51,11 +51,8 @@ def view_of(
 ) -> TreeView:
     """Choose how a tree is read; see `as_view`.
 
-    Parameters
-    ----------
-    classes : Classes, optional
-        By default those that the outputs are named for; of two classes the first one
-        has no name there, and is called "not ...".
+    Classes are by default those that the outputs are named for; of two the first one
+    has no name there, and is called "not ...".
     """
     names = tree.schema.target_names
     known = Classes.of_tree(tree)
@@ -70,7 +67,7 @@ def view_of(
             "Say which one to read with output=."
         )
     which = tree.schema.output_position(0 if output is None else output)
-    return NumberView(
+    return TreeView(
         tree=tree.output(which),
         name=names[which],
         output=which,
@@ -79,13 +76,7 @@ def view_of(
 
 
 def outputs_of(tree: Readable, output: int | str | None = None) -> Tree:
-    """Choose a tree with all outputs, or one that is named.
-
-    Raises
-    ------
-    ValueError
-        As in `as_view`, or if the first of two classes is asked for.
-    """
+    """Choose a tree with all outputs, or one that is named."""
     if output is None and isinstance(tree, Tree):
         return tree
     if not isinstance(tree, Tree):

@@ -66,8 +66,14 @@ def used(found, k):
     return set(np.flatnonzero(found.direction[k]).tolist())
 
 
-@every_finder
-@pytest.mark.parametrize("oblique", [False, True])
+@pytest.mark.parametrize(
+    ("finder", "oblique"),
+    [
+        pytest.param(finder, oblique, id=f"{name}, {'oblique' if oblique else 'axis'}")
+        for name, finder in FINDERS.items()
+        for oblique in {False, finder.may_be_oblique}
+    ],
+)
 def test_splits_keep_to_what_is_allowed(finder, oblique):
     nodes = mixed_nodes(finder, oblique=oblique)
     # Columns that say nearly the same: a model of one could lean on the other.

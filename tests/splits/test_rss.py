@@ -15,19 +15,24 @@ from secret_jax import RssSplits, SecretRegressor
 from secret_jax.grow.program import find_splits
 from secret_jax.learners import CartSplits
 from secret_jax.runtime.pieces import Pieces, piece_lengths
-from secret_jax.splits.directions import discriminants
+from secret_jax.splits import directions, scoring
 from secret_jax.splits.interface import Columns, Node, Roles
-from secret_jax.splits.scoring import (
-    fit_sides,
-    node_rows,
-    quantiles,
-    screen,
-)
 from secret_jax.tree.structure import SplitKind
 
 N_NODES, N_ROWS, N_COLUMNS = 2, 256, 3
 RIDGE = 3e-2
 FINDER = RssSplits(ridge=RIDGE)
+# Each of them one program, not a hundred small ones.
+node_rows, fit_sides, screen, discriminants = (
+    jax.jit(function, static_argnames=names)
+    for function, names in (
+        (scoring.node_rows, ("n_model", "ridge")),
+        (scoring.fit_sides, ("n_model",)),
+        (scoring.screen, ("n_model",)),
+        (directions.discriminants, ("n_model",)),
+    )
+)
+quantiles = jax.jit(scoring.quantiles, static_argnums=2)
 
 
 def batch(y_of, n_rows=N_ROWS, seed=0):
@@ -59,8 +64,8 @@ def find(nodes, **changes):
         return replace(FINDER, **changes)(nodes)
 
 
-def compiled(nodes, finder=FINDER, n_nodes=N_NODES, together=False):
-    found = find_splits(nodes, n_nodes, finder=finder, together=together)
+def compiled(nodes, finder, n_nodes):
+    found = find_splits(nodes, n_nodes, finder=finder, together=False)
     return jax.tree.map(np.asarray, found)
 
 
@@ -129,13 +134,6 @@ def test_a_node_does_not_feel_its_neighbours():
     for one, other in zip(*found, strict=True):
         assert np.asarray(one)[0].tobytes() == np.asarray(other)[0].tobytes()
         assert np.isfinite(np.asarray(other, np.float64)).all()
-
-
-def test_padding_nodes_are_left_out():
-    splits = compiled(batch(crease), n_nodes=1)
-    assert np.asarray(splits.kind).tolist() == [SplitKind.OBLIQUE, SplitKind.LEAF]
-    assert splits.chance_gain[0] > 0
-    assert splits.chance_gain[1] == 0
 
 
 def prepared(x, residual, n_model=None):
@@ -270,14 +268,6 @@ def test_a_rare_low_value_is_a_cut():
     assert model.tree_.attribute[0] == 0
 
 
-def test_nodes_side_by_side_get_the_splits_of_nodes_one_by_one():
-    given = batch(lambda x: np.abs(x[..., 0] - 0.3 * x[..., 1]), n_rows=N_ROWS - 9)
-    apart, beside = compiled(given), compiled(given, together=True)
-    np.testing.assert_allclose(apart.chance_gain, beside.chance_gain, rtol=1e-4)
-    np.testing.assert_allclose(apart.gain, beside.gain, rtol=1e-3)
-    np.testing.assert_allclose(apart.threshold, beside.threshold, atol=1e-2)
-
-
 def two_outputs(nodes):
     more = np.abs(nodes.x[:, :, 1:2]) + nodes.targets
     return with_targets(nodes, np.concatenate([nodes.targets, more], axis=2))
@@ -390,4 +380,4 @@ def test_without_proposals_nothing_is_compiled():
     SecretRegressor(prune=None, max_depth=2).fit(X, np.abs(X[:, 0] + X[:, 1]))
     assert find_splits.n_compiled == before
     assert not RssSplits().needs_program
-    assert RssSplits(proposals=(discriminants,)).needs_program
+    assert RssSplits(proposals=(directions.discriminants,)).needs_program

@@ -22,7 +22,6 @@ EACH = {
     "rss": (RSS, True),
     "rss along axes": (RSS, False),
     "secret": (SECRET, True),
-    "secret along axes": (SECRET, False),
     "cart": (CartSplits(), False),
     "guide": (GuideSplits(), False),
 }

@@ -126,17 +126,10 @@ def export_sum(
     classes: Classes | None = None,
     output: int | str | None = None,
 ) -> str:
-    """Write a weighted sum of hard trees as Python functions.
+    """Write a weighted sum of hard trees of one schema as Python functions.
 
-    Parameters
-    ----------
-    trees : sequence of Tree
-        Of one schema; of a single output of numbers, or with the outputs of all
-        classes.
-    steps : sequence of float
-        Factors of the trees.
-    loss : Loss, optional
-        Meaning of the sums.
+    They have a single output of numbers, or the outputs of all classes; the loss says
+    what the sums mean.
     """
     name = _checked_name("python", function_name, precision, None)
     schema = trees[0].schema

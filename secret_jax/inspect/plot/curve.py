@@ -9,13 +9,14 @@ import numpy as np
 
 from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.plot.layout import with_short_names
-from secret_jax.inspect.plot.paint import BESIDE, FAINT, draw_legend
-from secret_jax.inspect.plot.slices import MOST_POINTS, Slice
+from secret_jax.inspect.plot.slices import FAINT, MOST_POINTS, Slice
 from secret_jax.inspect.plot.style import (
+    BESIDE,
     DARK_COLOR,
     FONT_SIZE,
     MIDDLE_COLOR,
     TEXT,
+    draw_legend,
     evenly_spaced,
     open_frame,
     round_marks,

@@ -87,15 +87,7 @@ def readable_depth(tree: Tree) -> int | None:
 def boxes_of(
     view: TreeView, max_depth: int | None, precision: int | None
 ) -> dict[int, Box]:
-    """Boxes of the nodes that are drawn, parents before their children.
-
-    Parameters
-    ----------
-    max_depth : int or None
-        Deepest level that is drawn.
-    precision : int or None
-        Significant digits relative to the effect.
-    """
+    """Boxes of the nodes that are drawn, parents before their children."""
     view = with_short_names(view)
     tree = view.tree
     n_leaves = leaves_below(tree)

@@ -145,7 +145,7 @@ def _reached(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Predict the rows that reach a node; their predictions and targets."""
     tree, table = view.tree, encode(view.tree.schema, X)
-    actual = view.targets(table, X, y)
+    actual = view.targets(X, y)
     reached = paths_of(tree, table)[tree.depth[node]] == node
     if not reached.any():
         raise ValueError(

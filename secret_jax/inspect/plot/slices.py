@@ -19,6 +19,7 @@ from secret_jax.tree.routing import apply
 from secret_jax.tree.structure import SplitKind, Tree
 
 MOST_CATEGORIES, MOST_POINTS = 24, 800
+FAINT = 0.25  # opacity of a row that reaches another leaf
 _COLUMNS_NAMED = 8  # in a message
 _MOST_AVERAGED = 200
 _MOST_NEIGHBOURS, _MOST_JUDGED = 4000, 400
@@ -43,7 +44,7 @@ class Rows(NamedTuple):
         """Encode rows and their targets; a ValueError if they do not match."""
         schema = view.tree.schema
         table = encode(schema, X).on_host()
-        return cls(schema.columns_of(X), table, view.targets(table, X, y))
+        return cls(schema.columns_of(X), table, view.targets(X, y))
 
 
 class Side:
@@ -85,16 +86,9 @@ class Side:
 
 
 class Slice:
-    """A slice through a tree: what varies, what is held, and what is averaged.
+    """A slice through a tree: one or two columns vary, others are held or averaged.
 
-    Parameters
-    ----------
-    columns : list of int
-        One or two that vary.
-    at : dict
-        Values of others, by column or name.
-    average : bool
-        Whether the others are those of the rows.
+    Others are ``at`` values by column or name; with ``average`` they are as in rows.
     """
 
     def __init__(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.printing import short_number
 
 if TYPE_CHECKING:
@@ -22,6 +23,10 @@ TURNED: dict[str, Any] = {"rotation": 40, "ha": "right"}
 COLORS = "viridis"
 # From these colours: their middle and their dark end.
 MIDDLE_COLOR, DARK_COLOR = "#21918c", "#440154"
+
+# Where a legend stands.
+BESIDE: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}
+BESIDE["frameon"] = False
 
 _LONGEST_TERM = 44  # characters
 
@@ -88,3 +93,18 @@ def round_marks(axis: Any, most: int = 5) -> None:
 def in_short(words: str) -> str:
     """A term of an equation as a label that has room beside a picture."""
     return textwrap.shorten(words, _LONGEST_TERM, placeholder=" ..]")
+
+
+def draw_legend(
+    axes: Any, view: ClassView, colors: list[str] | None = None, **options: Any
+) -> None:
+    """Say which colour is which class; options are those of ``Axes.legend``."""
+    from matplotlib.patches import Patch
+
+    patches = [
+        Patch(facecolor=color, edgecolor="0.15", linewidth=0.4, label=name)
+        for color, name in zip(colors or view.colors, view.names, strict=True)
+    ]
+    legend = axes.legend(handles=patches, **{"fontsize": TICK_SIZE, **options})
+    for text in legend.get_texts():
+        text.set_parse_math(False)

@@ -1,4 +1,4 @@
-"""The fitted surface over two columns."""
+"""The fitted surface over two columns, its colours, and the rows on it."""
 
 from __future__ import annotations
 
@@ -6,12 +6,29 @@ from typing import Any
 
 import numpy as np
 
-from secret_jax.inspect.plot.paint import FAINT, Paint
-from secret_jax.inspect.plot.slices import MOST_POINTS, Slice
-from secret_jax.inspect.plot.style import FONT_SIZE, evenly_spaced
+from secret_jax.inspect.class_view import ClassView
+from secret_jax.inspect.colors import channels
+from secret_jax.inspect.plot.layout import with_short_names
+from secret_jax.inspect.plot.slices import FAINT, MOST_POINTS, Slice
+from secret_jax.inspect.plot.style import (
+    BESIDE,
+    COLORS,
+    FONT_SIZE,
+    TEXT,
+    TICK_SIZE,
+    draw_legend,
+    evenly_spaced,
+    import_matplotlib,
+    round_marks,
+)
 from secret_jax.tree.routing import apply, paths_of
 from secret_jax.tree.structure import SplitKind
 
+_TARGETS_COLOURED = 0.01, 0.99  # quantiles of the targets that the colours reach
+_OPACITY = 0.85
+_OF_TWO = ["#ffffff", "#000000"]  # rows of two classes, on colours of a probability
+_STRANGER = "#808080"  # a row of a class that training has not seen
+_PALEST = 0.25  # strength of a colour where no class is likelier than others
 _AVERAGED_RESOLUTION = 60  # for all rows of the mean
 _ALONG = 200  # places of a column of numbers beside categories
 _FAR_RESOLUTION = 48  # of the grid whose distance from rows is measured
@@ -24,15 +41,14 @@ def draw_surface(axes: Any, picture: Slice, resolution: int) -> list[str]:
     """Draw a slice of two columns; what is to be said of it."""
     from matplotlib.collections import LineCollection
 
-    tree, rows, sides = picture.tree, picture.rows, picture.sides
+    tree, sides = picture.tree, picture.sides
     discrete = any(side.is_discrete for side in sides)
     if picture.averaged is not None:
         resolution = min(resolution, _AVERAGED_RESOLUTION)
     places = [side.places(_ALONG if discrete else resolution) for side in sides]
-    value = picture.predicted(places)
-    paint = Paint(picture.view, value, rows, picture.averaged is None)
     extent = (*sides[0].ends, *sides[1].ends)
-    paint.draw_image(axes, value, extent, smooth=tree.is_soft and not discrete)
+    smooth = tree.is_soft and not discrete
+    limits = _draw_predictions(axes, picture, places, extent, smooth)
     notes = []
     if not discrete:
         far = picture.far([side.places(_FAR_RESOLUTION) for side in sides])
@@ -52,30 +68,86 @@ def draw_surface(axes: Any, picture: Slice, resolution: int) -> list[str]:
                     )
                     axes.add_collection(drawn)
             _number_leaves(axes, picture, places)
-    if rows is not None:
-        chosen = evenly_spaced(len(rows.target), MOST_POINTS)
-        alpha = np.where(picture.elsewhere()[chosen], FAINT, 1.0)
-        at = np.array([side.of_rows(rows, chosen) for side in sides])
-        colors = paint.of_rows(rows.target[chosen])
-        lacks = np.isnan(at).any(axis=0)
-        at = np.where(np.isnan(at), [[side.ends[0]] for side in sides], at)
-        for those, marker in ((~lacks, "o"), (lacks & (not discrete), "^")):
-            if those.any():
-                axes.scatter(
-                    *at[:, those],
-                    c=colors[those],
-                    **paint.mapped,
-                    s=14,
-                    marker=marker,
-                    edgecolors="0.15",
-                    linewidths=0.4,
-                    alpha=alpha[those],
-                    clip_on=marker == "o",
-                    zorder=2,
-                )
+    if picture.rows is not None:
+        _draw_rows(axes, picture, limits, discrete)
     axes.set(xlim=extent[:2], ylim=extent[2:])
-    paint.draw_key(axes)
     return notes
+
+
+def _draw_predictions(
+    axes: Any, picture: Slice, places: list[np.ndarray], extent: Any, smooth: bool
+) -> tuple[float, float]:
+    """Draw predictions as cells with what explains their colours; the ends of these.
+
+    Numbers, and the probability of the second of two classes, have a scale of colours;
+    several classes have a colour each, paler where the likeliest is less likely.
+    """
+    view, rows, value = picture.view, picture.rows, picture.predicted(places)
+    value = np.swapaxes(value, 0, 1)
+    where = {"extent": extent, "origin": "lower", "aspect": "auto"}
+    where["interpolation"] = "bilinear" if smooth else "nearest"
+    if isinstance(view, ClassView):
+        if not view.of_two:
+            axes.imshow(_class_image(view, value), **where)
+            draw_legend(axes, with_short_names(view), **BESIDE)
+            return 0.0, 1.0
+        value = value[..., 1]
+        if rows is not None:
+            draw_legend(axes, with_short_names(view), _OF_TWO, loc="upper right")
+    limits = ends = float(value.min()), float(value.max())
+    if (
+        rows is not None
+        and picture.averaged is None
+        and not isinstance(view, ClassView)
+    ):
+        low, high = np.quantile(rows.target, _TARGETS_COLOURED).tolist()
+        limits = low, high
+    axes.imshow(value, cmap=COLORS, clim=limits, alpha=_OPACITY, **where)
+    _, ScalarMappable = import_matplotlib()
+    color = ScalarMappable(cmap=COLORS)
+    color.set_clim(*limits)
+    beyond = ends[0] < limits[0], ends[1] > limits[1]
+    extend = {(True, True): "both", (True, False): "min", (False, True): "max"}
+    extend = extend.get(beyond, "neither")
+    bar = axes.figure.colorbar(color, ax=axes, pad=0.02, extend=extend)
+    bar.set_label(view.target, **TEXT)
+    bar.ax.tick_params(labelsize=TICK_SIZE)
+    round_marks(bar.ax.yaxis, 7)
+    return limits
+
+
+def _draw_rows(
+    axes: Any, picture: Slice, limits: tuple[float, float], discrete: bool
+) -> None:
+    """Draw rows as points, those without a value as triangles at the lower end."""
+    rows, view, sides = picture.rows, picture.view, picture.sides
+    assert rows is not None
+    chosen = evenly_spaced(len(rows.target), MOST_POINTS)
+    alpha = np.where(picture.elsewhere()[chosen], FAINT, 1.0)
+    at = np.array([side.of_rows(rows, chosen) for side in sides])
+    colors = rows.target[chosen]
+    style: dict[str, Any] = {"s": 14, "edgecolors": "0.15", "linewidths": 0.4}
+    if isinstance(view, ClassView):
+        of_class = _OF_TWO if view.of_two else view.colors
+        colors = channels([*of_class, _STRANGER])[colors]
+    else:
+        style |= {"cmap": COLORS, "vmin": limits[0], "vmax": limits[1]}
+    lacks = np.isnan(at).any(axis=0)
+    at = np.where(np.isnan(at), [[side.ends[0]] for side in sides], at)
+    for those, marker in ((~lacks, "o"), (lacks & (not discrete), "^")):
+        if those.any():
+            shown = {"c": colors[those], "alpha": alpha[those], "marker": marker}
+            clip = marker == "o"
+            axes.scatter(*at[:, those], **shown, **style, clip_on=clip, zorder=2)
+
+
+def _class_image(view: ClassView, probability: np.ndarray) -> np.ndarray:
+    """Colours of the likeliest classes, the paler the less likely, (..., 3)."""
+    n_classes = len(view.names)
+    sure = (probability.max(axis=-1) - 1 / n_classes) / (1 - 1 / n_classes)
+    colors = channels(view.colors)
+    strength = _PALEST + (1 - _PALEST) * sure[..., None]
+    return 1.0 + strength * (colors[probability.argmax(axis=-1)] - 1.0)
 
 
 def _boundaries(picture: Slice, places: list[np.ndarray]) -> dict[bool, list]:

@@ -26,12 +26,12 @@ from secret_jax.inspect.plot.layout import (
     text_width,
     with_short_names,
 )
-from secret_jax.inspect.plot.paint import draw_legend
 from secret_jax.inspect.plot.picture import Picture
 from secret_jax.inspect.plot.style import (
     COLORS,
     FONT_SIZE,
     check_axes,
+    draw_legend,
     import_matplotlib,
 )
 from secret_jax.inspect.printing import (
@@ -40,7 +40,7 @@ from secret_jax.inspect.printing import (
     counted_rows,
     short_number,
 )
-from secret_jax.inspect.tree_view import NumberView, TreeView
+from secret_jax.inspect.tree_view import TreeView
 from secret_jax.inspect.views import Readable, as_view
 from secret_jax.tree.totals import way_to
 
@@ -133,7 +133,7 @@ def plot_tree(
     scale = _fit(axes, width, -above, height)
 
     colors, means = None, np.zeros(tree.n_nodes)
-    if isinstance(view, NumberView) and len(boxes) > 1:
+    if not isinstance(view, ClassView) and len(boxes) > 1:
         means = view.means
         colors = Scale(means[[*boxes]].tolist())
     for node, box in boxes.items():
@@ -175,7 +175,7 @@ def _title_lines(view: TreeView, depth: int | None, width: float) -> list[str]:
     if depth is not None and depth < tree.max_depth:
         title += f"; the upper {depth} of {counted(tree.max_depth, 'level', 'levels')}"
     letters = len(title) * max(width, _TITLE_WIDTH) / _title_width(title)
-    if isinstance(view, NumberView):
+    if not isinstance(view, ClassView):
         return [title]
     return textwrap.wrap(title, max(int(letters), 20), break_on_hyphens=False)
 

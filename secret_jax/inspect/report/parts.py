@@ -38,7 +38,7 @@ class HeldOut(NamedTuple):
         """Send rows through a tree."""
         schema = view.tree.schema
         table, columns = encode(schema, X).on_host(), schema.columns_of(X)
-        actual = view.targets(table, X, y)
+        actual = view.targets(X, y)
         return cls(table, columns, actual, view.said(table), apply(view.tree, table))
 
     def take(self, rows: np.ndarray) -> HeldOut:
