@@ -128,7 +128,7 @@ def test_running_out_of_memory_names_the_parameter(data, monkeypatch):
     def exhausted(*_, **__):
         raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory")
 
-    monkeypatch.setattr("secret_jax.grow.batches.find_splits", exhausted)
+    monkeypatch.setattr("secret_jax.grow.compiled.find_splits", exhausted)
     with pytest.raises(MemoryError, match=r"may take 1024 MiB.*working_memory"):
         model.fit(X[:1000], y[:1000])
     assert np.array_equal(model.predict(X), expected)
