@@ -124,7 +124,7 @@ def test_one_class_is_read_against_the_others():
     view = view_of(model.tree_, output="Veh")
     said = view.said(encode(random_rows(5, 300)))
     np.testing.assert_allclose(said[:, 1], model.predict_proba(X)[:, 3], rtol=1e-5)
-    found = view.targets(encode(random_rows(5, 300)), X, y)
+    found = view.targets(X, y)
     np.testing.assert_array_equal(found, y == "Veh")
 
 
@@ -365,7 +365,7 @@ def test_a_class_that_was_never_seen_is_wrong():
     view = as_view(fitted(["no", "yes"]))
     assert isinstance(view, ClassView)
     X = random_rows(0, 3)[0]
-    found = view.targets(encode(random_rows(0, 3)), X, ["yes", "maybe", "no"])
+    found = view.targets(X, ["yes", "maybe", "no"])
     np.testing.assert_array_equal(found, [1, -1, 0])
 
 
