@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import os
-from importlib.metadata import version
 from pathlib import Path
 
 # Also for the subprocesses that tests start.
 os.environ.setdefault("MPLBACKEND", "Agg")
-# Tests compile much and compute little: this way compiling takes half the time. Later
-# versions of jaxlib do not know the last flag, and do not start with what they lack.
+# Tests compile much and compute little.
 os.environ.setdefault(
     "XLA_FLAGS",
-    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
-    + " --xla_cpu_use_fusion_emitters=false" * (version("jaxlib") < "0.11.1"),
+    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true",
 )
 
 import jax

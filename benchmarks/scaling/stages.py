@@ -61,7 +61,7 @@ _ESTIMATOR, _FIT = "secret_jax.estimators.regressor:", "secret_jax.fit.pipeline:
 _PREPARE = "secret_jax.fit.prepare:"
 _BASE, _SHARDED = "secret_jax.estimators.base:", "secret_jax.data.sharded:"
 _SOURCE, _FITTING = "secret_jax.data.source:", "secret_jax.models.fitting:"
-_SEARCH, _GROWER = "secret_jax.grow.batches:", "secret_jax.grow.grower:"
+_SEARCH, _GROWER = "secret_jax.grow.search:", "secret_jax.grow.grower:"
 _TREES, _DISTILLATION = "secret_jax.grow.trees:", "secret_jax.refine.distillation:"
 _GROWING = "rest of growing"
 _PRUNING, _DISTILLING, _REFINING = "prune", "distill", "refine"
@@ -120,8 +120,8 @@ STAGES = (
 # What the threads of a search do, added up over them.
 THREADS = (
     _stage("gather batches", _SEARCH, "Search._batch"),
-    _stage("find splits", _SEARCH, "Search._found"),
-    _stage("find splits", "secret_jax.grow.in_numpy:", "SearchInNumpy._found"),
+    _stage("find splits", "secret_jax.grow.compiled:", "CompiledSearch._found"),
+    _stage("find splits", "secret_jax.grow.in_numpy:", "NumpySearch._found"),
 )
 # Names of what does not run within the growing of a tree; what pruning, distilling and
 # refining route and add up is their own.

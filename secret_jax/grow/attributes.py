@@ -6,8 +6,8 @@ import jax
 import numpy as np
 
 from secret_jax.data.schema import TableSchema
-from secret_jax.grow.batches import Found, Search
 from secret_jax.grow.frontier import Level
+from secret_jax.grow.search import Found, Search
 from secret_jax.runtime.hashing import mix, random_numbers
 from secret_jax.tree.structure import SplitKind
 

@@ -1,7 +1,7 @@
 """Growth loop: frontier, stable partition and stopping rules.
 
 The host keeps the frontier; everything numeric happens in a split finder, which
-`secret_jax.grow.batches` drives. A level does not care which tree its nodes belong to,
+`secret_jax.grow.search` drives. A level does not care which tree its nodes belong to,
 so several trees grow at the same time.
 """
 
@@ -17,13 +17,15 @@ import numpy as np
 from secret_jax.data.rows import Rows
 from secret_jax.data.schema import TableSchema
 from secret_jax.grow.attributes import AttributeDraw
-from secret_jax.grow.batches import BATCH_ROWS, SMALLEST_SAMPLE, Found
 from secret_jax.grow.best_first import BestFirst
 from secret_jax.grow.builder import Builder
+from secret_jax.grow.compiled import BATCH_ROWS, SMALLEST_SAMPLE, CompiledSearch
 from secret_jax.grow.frontier import Level, Places, Root, partition
-from secret_jax.grow.in_numpy import search_by
+from secret_jax.grow.in_numpy import NumpySearch
+from secret_jax.grow.search import Found, Search
 from secret_jax.models.fitting import FittedNodes, joined_nodes
 from secret_jax.models.interface import Models
+from secret_jax.runtime.devices import on_accelerator
 from secret_jax.runtime.parallel import in_blocks
 from secret_jax.runtime.progress import UNTOLD, Stage
 from secret_jax.runtime.slices import slice_positions
@@ -129,16 +131,8 @@ def grown(
         that gives the present trees, to the trees that need not grow further.
     """
     places = Places.of(rows, roots)
-    search = search_by(
-        options.finder,
-        places,
-        schema,
-        oblique=options.oblique or any(root.oblique for root in roots),
-        sample=options.sample,
-        deep=options.max_depth is None or options.max_depth > 1,
-        smallest=options.smallest_sample,
-        batch_rows=options.batch_rows,
-    )
+    oblique = options.oblique or any(root.oblique for root in roots)
+    search = _search(places, schema, options, oblique=oblique)
     drawn = AttributeDraw(search, schema, options.max_features)
     builder = Builder(schema, len(roots))
     level = Level.of(roots, places, schema)
@@ -208,6 +202,27 @@ def grown(
     stops = np.cumsum([len(root.rows) for root in roots])
     leaves = np.split(number[arrived], stops[:-1])
     return Grown(trees, leaves, joined_nodes(fitted, number))
+
+
+def _search(
+    places: Places, schema: TableSchema, options: GrowOptions, *, oblique: bool
+) -> Search:
+    """The search of the finder on the device that computes."""
+    finder, sample, rows = options.finder, options.sample, options.batch_rows
+    if not (on_accelerator() or finder.needs_program):
+        return NumpySearch(
+            finder, places, schema, oblique=oblique, sample=sample, batch_rows=rows
+        )
+    return CompiledSearch(
+        finder,
+        places,
+        schema,
+        oblique=oblique,
+        sample=sample,
+        deep=options.max_depth is None or options.max_depth > 1,
+        smallest=options.smallest_sample,
+        batch_rows=rows,
+    )
 
 
 class _Waiting(NamedTuple):

@@ -14,7 +14,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from secret_jax.data.rows import Rows
-from secret_jax.grow.batches import Search
+from secret_jax.grow.compiled import CompiledSearch
 from secret_jax.grow.frontier import Level, Places
 from secret_jax.grow.grower import ROUNDING
 from secret_jax.grow.trees import Recipe
@@ -359,7 +359,7 @@ def proposed(
     share = safe_divide(sampled_weight, tree.weight[nodes])
     stop = np.cumsum(n_sampled)
     oblique = tree.kind[nodes] == SplitKind.OBLIQUE
-    search = Search(
+    search = CompiledSearch(
         PreferenceSplits(),
         places,
         tree.schema,

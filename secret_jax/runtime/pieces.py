@@ -17,6 +17,13 @@ from secret_jax.runtime.linalg import AnyArray, namespace, vecmat
 
 # Rows of a piece: the least that a product of matrices is worth its call for.
 PIECE = 64
+# Nodes of few rows have shorter pieces, of which less is padding.
+_SHORT, _FEW = 16, 48
+
+
+def piece_lengths(n_rows: np.ndarray) -> np.ndarray:
+    """Length of the pieces of nodes: by their own rows, whatever else is searched."""
+    return np.where(n_rows <= _FEW, _SHORT, PIECE)
 
 
 class Pieces(NamedTuple):
@@ -34,9 +41,9 @@ class Pieces(NamedTuple):
     first: np.ndarray
 
     @classmethod
-    def of(cls, n_rows: np.ndarray) -> Pieces:
-        """Cut nodes of so many rows, at least one each, into pieces."""
-        count = -(-n_rows // PIECE)
+    def of(cls, n_rows: np.ndarray, length: int = PIECE) -> Pieces:
+        """Cut nodes of so many rows, at least one each, into pieces of one length."""
+        count = -(-n_rows // length)
         return cls(np.repeat(np.arange(len(count)), count), np.cumsum(count) - count)
 
     def take(self, chosen: np.ndarray) -> tuple[np.ndarray, Pieces]:
@@ -66,11 +73,16 @@ def over_rows(values: Any, pieces: Pieces | None, add: np.ufunc = np.add) -> Any
 
 
 def heads(values: AnyArray, pieces: Pieces | None, n: int) -> AnyArray:
-    """The first n rows of nodes, along the last axis; beyond their last row zero."""
+    """The first n rows of nodes, along the last axis; beyond their last row zero.
+
+    Fewer, where no node has so many.
+    """
     if pieces is None:
         return values[..., :n]
-    at = pieces.first[:, None] + np.arange(-(-n // PIECE))
-    last = np.append(pieces.first[1:], len(pieces.node))[:, None]
+    last = np.append(pieces.first[1:], len(pieces.node))
+    most = np.max(last - pieces.first)
+    at = pieces.first[:, None] + np.arange(min(-(-n // values.shape[-1]), most))
+    last = last[:, None]
     found = values[np.minimum(at, len(values) - 1)]
     found[at >= last] = 0
     found = np.moveaxis(found, 1, -2)  # (n_nodes, ..., n_pieces, n_rows)

@@ -2,7 +2,7 @@
 
 A finder's fields are its options; it is hashable and itself the static argument of the
 compiled program. It sees one node, padded, and knows nothing of the frontier or of
-devices: `secret_jax.grow.batches` drives all finders. One that needs no program also
+devices: `secret_jax.grow.search` drives all finders. One that needs no program also
 takes many nodes at once, as arrays of NumPy.
 """
 

@@ -89,10 +89,15 @@ class _Prepared(NamedTuple):
         mask, pieces = chosen, self.rows.pieces
         if pieces is not None:
             mask, _ = pieces.take(chosen)
-        of_nodes = (self.back, self.covariance, self.min_weight, self.allowed)
-        of_nodes = (array[chosen] for array in of_nodes)
         return _Prepared(
-            self.z[mask], self.rows.take(chosen), *of_nodes, None, self.n_model
+            z=self.z[mask],
+            rows=self.rows.take(chosen),
+            back=self.back[chosen],
+            covariance=self.covariance[chosen],
+            min_weight=self.min_weight[chosen],
+            allowed=self.allowed[chosen],
+            axis=None,
+            n_model=self.n_model,
         )
 
 

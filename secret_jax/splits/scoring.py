@@ -77,8 +77,15 @@ class NodeRows(NamedTuple):
         mask, pieces = chosen, None
         if self.pieces is not None:
             mask, pieces = self.pieces.take(chosen)
-        rows = (array[mask] for array in self[:4])
-        return NodeRows(*rows, self.total[chosen], self.penalty[chosen], pieces)
+        return NodeRows(
+            coordinates=self.coordinates[mask],
+            residual=self.residual[mask],
+            weight=self.weight[mask],
+            products=self.products[mask],
+            total=self.total[chosen],
+            penalty=self.penalty[chosen],
+            pieces=pieces,
+        )
 
 
 class SideModels(NamedTuple):

@@ -35,7 +35,7 @@ def test_a_fit_of_a_sample_sends_its_rows_a_few_times_only():
 @pytest.mark.parametrize(
     "parameters",
     [
-        {"oblique": False},
+        {"oblique": False, "prune": None, "max_depth": 2},
         pytest.param({"splits": "phd", "prune": "holdout"}, marks=pytest.mark.device),
         pytest.param({"splits": "secret", "refine": "tao"}, marks=pytest.mark.device),
     ],

@@ -25,7 +25,7 @@ from benchmarks.scaling.report import PAPER, Record, Run, extrapolated, ratios, 
 from benchmarks.shared import read_records
 from secret_jax import SecretRegressor
 from secret_jax.datasets import make_fried
-from secret_jax.grow import batches, trees
+from secret_jax.grow import in_numpy, search, trees
 from secret_jax.prune.cross_validation import CrossValidation
 
 
@@ -291,8 +291,8 @@ def test_all_stages_are_found_add_up_and_leave_nothing_behind():
     def places():
         return (
             trees.grow,
-            batches.Search.find,
-            batches.Search._found,
+            search.Search.find,
+            in_numpy.NumpySearch._found,
             CrossValidation.__call__,
         )
 

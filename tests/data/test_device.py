@@ -79,7 +79,7 @@ def test_a_block_is_padded_wherever_it_lies(rng, rows):
 def test_rows_on_a_device_stay_there(data, resident, monkeypatch):
     X, y = data
     X = X.astype(np.float32)
-    options = SMALL | {"splits": RssSplits(max_samples=128)}
+    options = SMALL | {"splits": RssSplits(max_samples=128), "max_leaf_nodes": 6}
     expected = SecretRegressor(**options).fit(X, y)
     seen = []
     node_statistics = fit.node_statistics

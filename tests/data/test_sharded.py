@@ -64,7 +64,7 @@ def fried(n_rows):
 
 
 # Sorted: the rows of many nodes lie on one shard. Uneven: the last one is padded.
-X, y = fried(40_003)
+X, y = fried(12_003)
 order = np.argsort(X[:, 3])
 X, y = X[order], y[order]
 expected = SecretRegressor(**SMALL).fit(X, y)
@@ -80,10 +80,10 @@ compared(
 
 # An array that is sharded already, over four of the devices in another order.
 mesh = Mesh(np.array(jax.devices())[[5, 1, 7, 2]], ("batch",))
-there = jax.device_put(X[:20_000], NamedSharding(mesh, PartitionSpec("batch", None)))
-four = SecretRegressor(**SMALL).fit(X[:20_000], y[:20_000])
+there = jax.device_put(X[:8_000], NamedSharding(mesh, PartitionSpec("batch", None)))
+four = SecretRegressor(**SMALL).fit(X[:8_000], y[:8_000])
 compared(
-    "as they lie", SecretRegressor(**SMALL).fit(there, y[:20_000]), four, X[:20_000],
+    "as they lie", SecretRegressor(**SMALL).fit(there, y[:8_000]), four, X[:8_000],
     there,
 )
 
@@ -105,9 +105,9 @@ compared(
 
 # Times in seconds: float32 would round them to 128 s.
 rng = np.random.default_rng(0)
-seconds = rng.uniform(0, 3600, 20_001)
-late = np.column_stack([1.7e9 + seconds, rng.normal(size=20_001)])
-wave = 5 * np.sin(seconds / 300) + 0.1 * rng.normal(size=20_001)
+seconds = rng.uniform(0, 3600, 8_001)
+late = np.column_stack([1.7e9 + seconds, rng.normal(size=8_001)])
+wave = 5 * np.sin(seconds / 300) + 0.1 * rng.normal(size=8_001)
 late_shards = shard_rows(late)
 few = SMALL | {"distill": False, "max_leaf_nodes": 16}
 few["splits"] = RssSplits(max_samples=128)
@@ -189,7 +189,7 @@ def moved(n_rows):
     return total
 
 
-found["moved"] = [moved(n_rows) for n_rows in (8_000, 16_000)]
+found["moved"] = [moved(n_rows) for n_rows in (4_000, 8_000)]
 print(json.dumps(found))
 """
 

@@ -13,7 +13,7 @@ from secret_jax.data.encoding import encode
 from secret_jax.data.learning import learn_schema
 from secret_jax.data.roles import ColumnOptions
 from secret_jax.data.rows import Rows
-from secret_jax.grow import batches
+from secret_jax.grow import search
 from secret_jax.grow.frontier import Root
 from secret_jax.grow.grower import GrowOptions, grow, grown
 from secret_jax.learners import CartSplits
@@ -59,13 +59,13 @@ def test_the_tree_is_the_best_part_of_the_whole(most, table, monkeypatch):
     assert other.n_leaves == 3
     assert whole.n_leaves > 30
     searched = []
-    find = batches.Search.find
+    find = search.Search.find
 
     def counted(self, level, *given, **more):
         searched.append(len(level.node))
         return find(self, level, *given, **more)
 
-    monkeypatch.setattr(batches.Search, "find", counted)
+    monkeypatch.setattr(search.Search, "find", counted)
     (small,) = grow(rows, schema, OPTIONS, [root(max_leaf_nodes=most)])
     assert small.n_leaves == most
     inner = ~small.is_leaf

@@ -252,10 +252,10 @@ def test_a_batch_that_does_not_fit_into_memory_is_halved(rng, monkeypatch):
 
         return search
 
-    monkeypatch.setattr("secret_jax.grow.batches.find_splits", small(8))
+    monkeypatch.setattr("secret_jax.grow.compiled.find_splits", small(8))
     assert tree_bytes(model.fit(X, y).tree_) == expected
     assert max(sizes) > 8
     assert min(sizes) == 8
-    monkeypatch.setattr("secret_jax.grow.batches.find_splits", small(0))
+    monkeypatch.setattr("secret_jax.grow.compiled.find_splits", small(0))
     with pytest.raises(MemoryError, match="working_memory"):
         model.fit(X, y)

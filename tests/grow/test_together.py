@@ -37,7 +37,7 @@ def test_the_tree_is_that_of_nodes_one_after_the_other(parameters, monkeypatch):
     model = SecretRegressor(**SMALL, **parameters)
     one_by_one = model.fit(X, y)
     expected, prediction = one_by_one.tree_, one_by_one.predict(X)
-    for place in ("batches", "program"):
+    for place in ("grower", "compiled", "program"):
         monkeypatch.setattr(f"secret_jax.grow.{place}.on_accelerator", lambda: True)
     found = model.fit(X, y).tree_
     assert expected.n_leaves > 3

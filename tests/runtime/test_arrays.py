@@ -17,8 +17,8 @@ def both(function, *operands):
     with np.errstate(all="ignore"):
         found = function(*operands)
     assert all(isinstance(a, np.ndarray) for a in jax.tree.leaves(found))
-    at_once = function(*map(jnp.asarray, operands))
-    each = jax.vmap(function)(*map(jnp.asarray, operands))
+    at_once = jax.jit(function)(*operands)
+    each = jax.jit(jax.vmap(function))(*operands)
     for own, *others in zip(*map(jax.tree.leaves, (found, at_once, each)), strict=True):
         for other in others:
             assert own.shape == other.shape

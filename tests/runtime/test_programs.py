@@ -37,9 +37,9 @@ jax.monitoring.register_event_duration_secs_listener(
     lambda name, *_, **__: compiled.append(name) if "backend_compile" in name else None
 )
 rng = np.random.default_rng(0)
-X = rng.normal(size=(200, 2))
+X = rng.normal(size=(60, 2))
 y = X[:, 0] ** 2
-model = SecretRegressor(splits="secret", oblique=False, random_state=0).fit(X, y)
+model = SecretRegressor(splits="cart", prune=None, random_state=0).fit(X, y)
 print(len(compiled), find_splits.n_compiled, model.predict(X).sum().hex())
 print(jax.config.jax_compilation_cache_dir)
 """
@@ -328,7 +328,7 @@ def test_a_whole_fit_is_the_same_from_kept_programs(folder):
     y = np.abs(X[:, 0] + X[:, 1]) + 0.1 * rng.normal(size=300)
     secret_jax.keep_programs(False)
     # The default compiles nothing on processors.
-    model = SecretRegressor.paper(random_state=0)
+    model = SecretRegressor(splits="cart", prune=None)
     compiled = model.fit(X, y).predict(X)
     secret_jax.keep_programs(folder)
     for _ in range(2):

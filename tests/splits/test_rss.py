@@ -14,7 +14,7 @@ from scipy.special import ndtr
 from secret_jax import RssSplits, SecretRegressor
 from secret_jax.grow.program import find_splits
 from secret_jax.learners import CartSplits
-from secret_jax.runtime.pieces import PIECE, Pieces
+from secret_jax.runtime.pieces import Pieces, piece_lengths
 from secret_jax.splits import directions, scoring
 from secret_jax.splits.interface import Columns, Node, Roles
 from secret_jax.tree.structure import SplitKind
@@ -343,18 +343,22 @@ def test_numpy_finds_what_compiled_programs_find(change, finder):
     ],
     ids=["oblique", "axis", "CART", "entropy"],
 )
+@pytest.mark.parametrize("n_rows", [[256, 130, 60], [48, 40, 16]])
 def test_nodes_of_all_sizes_in_pieces_get_the_splits_of_each_alone(
-    change, finder, oblique
+    change, finder, oblique, n_rows
 ):
-    n_rows = np.array([256, 130, 40])
+    n_rows = np.array(n_rows)
     nodes = change(mixed_nodes(finder, oblique=oblique))
     weight = np.where(np.arange(256) < n_rows[:, None], nodes.weight, np.float32(0))
     nodes = replace(nodes, weight=weight)
-    pieces = Pieces.of(n_rows)
+    (length,) = np.unique(piece_lengths(n_rows)).tolist()
+    pieces = Pieces.of(n_rows, length)
 
     def cut(values):
         parts = [
-            each[: PIECE * np.sum(pieces.node == i)].reshape(-1, PIECE, *each.shape[1:])
+            each[: length * np.sum(pieces.node == i)].reshape(
+                -1, length, *each.shape[1:]
+            )
             for i, each in enumerate(values)
         ]
         return np.concatenate(parts)

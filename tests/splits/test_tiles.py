@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from secret_jax import RssSplits, SecretSplits
-from secret_jax.grow.batches import Search
+from secret_jax.grow.compiled import CompiledSearch
 from secret_jax.runtime.linalg import written_out
 from secret_jax.splits.tiles import TILE, each_of, in_tiles, n_used, sum_of
 
@@ -61,7 +61,9 @@ def test_few_sizes_do_for_nodes_of_finders_that_skip_padding():
     def sizes(finder, *, together):
         search = SimpleNamespace(_finder=finder, _together=together, _smallest=512)
         rows = [1 << i for i in range(7, 20)]
-        return {Search._n_padded_rows(cast(Search, search), n) for n in rows}
+        return {
+            CompiledSearch._n_padded_rows(cast(CompiledSearch, search), n) for n in rows
+        }
 
     every = {512 << 2 * i for i in range(6)}
     assert sizes(RssSplits(), together=False) == every

@@ -1,0 +1,219 @@
+"""The search of levels by compiled programs.
+
+Nodes of like size go together in batches of a few padded shapes. Programs take the
+nodes of a batch one after the other on processors, side by side on accelerators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+
+import jax
+import numpy as np
+
+from secret_jax.data.schema import TableSchema
+from secret_jax.grow.frontier import Level, Places
+from secret_jax.grow.padding import Padding
+from secret_jax.grow.program import FIRST, LENGTH, PLACE, Held, Strip, find_splits
+from secret_jax.grow.search import Sample, SampleRows, Search, of_one_kind
+from secret_jax.runtime.devices import on_accelerator, rows_at_once
+from secret_jax.runtime.parallel import N_WORKERS
+from secret_jax.runtime.shapes import bucket, padded
+from secret_jax.runtime.slices import slice_positions
+from secret_jax.splits.interface import Columns, Node, Roles, Split, SplitFinder
+
+# Most padded rows of one batch, unless a single node has more: eight nodes of the
+# default sample are enough to make a call of a program cheap.
+BATCH_ROWS = 1 << 14
+# Padded size of small nodes, unless a growth asks for another.
+SMALLEST_SAMPLE = 512
+
+# Side by side padding is computed: batches have a power of four times so many nodes.
+_FEWEST_TOGETHER = 4
+
+# The smallest nodes of a batch have a quarter of their padded rows.
+_FEWEST_ROWS = 4
+# Where padding costs little, sizes are powers of sixteen apart: so many rows of padding
+# are the most that a strip should hold.
+_FEW_SIZES, _MOST_IN_FEW_SIZES = 16, 1 << 17
+
+# Searches whose programs were compiled side by side before.
+_PREPARED: set[Hashable] = set()
+
+
+class CompiledSearch(Search):
+    """Finds the splits of levels by compiled programs, whatever the finder.
+
+    Parameters
+    ----------
+    oblique : bool
+        Whether any tree may split obliquely.
+    deep : bool
+        Whether smaller nodes than those of the first level will come.
+    smallest : int, optional
+        Smaller nodes are padded to this size: one program more would cost seconds to
+        compile.
+    batch_rows : int, optional
+        Most padded rows of one batch on a processor.
+    """
+
+    def __init__(
+        self,
+        finder: SplitFinder,
+        places: Places,
+        schema: TableSchema,
+        *,
+        oblique: bool,
+        sample: int | None,
+        deep: bool = True,
+        smallest: int = SMALLEST_SAMPLE,
+        batch_rows: int = BATCH_ROWS,
+    ):
+        self._together, self._deep = on_accelerator(), deep
+        self._smallest = smallest
+        super().__init__(
+            finder,
+            places,
+            schema,
+            Padding.of(schema, oblique=oblique),
+            sample=sample,
+            batch_rows=BATCH_ROWS if self._together else batch_rows,
+        )
+        # Processors read the rows where they are.
+        self._held = None
+        if self._together:
+            self._held = Held.of(places, self._x, self._codes)
+
+    def _found(self, batch: Node, n_inside: int, rows: SampleRows) -> Split:
+        return find_splits(
+            batch, n_inside, rows.source, finder=self._finder, together=self._together
+        )
+
+    def _samples(self, level: Level, n_rows: np.ndarray) -> Iterator[Sample]:
+        yield from self._programs_to_come(level, n_rows)
+        for oblique in (True, False):  # what takes longest first
+            yield from self._of_one_size(level, level.oblique == oblique, n_rows)
+
+    def _of_one_size(
+        self, level: Level, chosen: np.ndarray, n_rows: np.ndarray
+    ) -> Iterator[Sample]:
+        """Nodes of like size together, each with a prefix of its rows; large first."""
+        width = np.array([self._n_padded_rows(n) for n in n_rows.tolist()])
+        few = self._are_few(level, n_rows)
+        for size in np.unique(width[chosen])[::-1].tolist():
+            alike = np.flatnonzero(chosen & (width == size))
+            n_padded = self._nodes_at_once(size, len(alike))
+            last = np.cumsum(n_rows[alike])
+            most = n_padded * size if self._together else self._rows_at_once(size)
+            if not (few or self._together):
+                # Every processor gets its share, even of few nodes.
+                most = min(most, max(-(-int(last[-1]) // N_WORKERS), size))
+            first = 0
+            while first < len(alike):
+                before = last[first - 1] if first else 0
+                fitting = int(np.searchsorted(last, before + most, side="right"))
+                stop = min(max(fitting, first + 1), first + n_padded)
+                yield Sample(alike[first:stop], size, n_padded)
+                first = stop
+
+    def _n_padded_rows(self, n_rows: int) -> int:
+        """Rows of a node with padding; what else is searched changes nothing."""
+        if self._finder.skips_padding and not self._together:
+            size = bucket(n_rows, smallest=self._smallest, apart=_FEW_SIZES)
+            if size <= _MOST_IN_FEW_SIZES:
+                return size
+        return bucket(n_rows, smallest=self._smallest)
+
+    def _nodes_at_once(self, size: int, n_nodes: int) -> int:
+        """Nodes of a batch, of which some may be padding."""
+        if not self._together:
+            # Padding is never computed: one program for all levels.
+            return _FEWEST_ROWS * (self._rows_at_once(size) // size)
+        most = max(1, rows_at_once(self._row_bytes, self._batch_rows) // size)
+        return min(most, bucket(n_nodes, smallest=_FEWEST_TOGETHER))
+
+    def _programs_to_come(self, level: Level, n_rows: np.ndarray) -> Iterator[Sample]:
+        """Batches of padding at the first level: all programs compile side by side."""
+        if self._together or level.node[0] != 0:
+            return
+        # The smallest nodes that may come to be searched, at their lightest.
+        heaviest = self._places.weight.max(initial=1.0)
+        smallest = max(level.min_split_weight.min() / heaviest, 1.0)
+        largest = int(n_rows.max())
+        padding, n_outputs = self._padding, self._places.targets.shape[1]
+        shape = padding.n_columns, padding.n_discrete, n_outputs, self._smallest
+        known = self._finder, padding.columns, shape, largest.bit_length()
+        if known in _PREPARED:
+            return
+        _PREPARED.add(known)
+        smallest = min(int(smallest), largest) if self._deep else largest
+        between = [smallest << i for i in range((largest // smallest).bit_length())]
+        sizes = {self._n_padded_rows(n) for n in (*between, largest)}
+        for size in sorted(sizes, reverse=True):
+            nothing = np.zeros(0, np.int64)
+            yield Sample(nothing, size, self._nodes_at_once(size, 0))
+
+    def _columns_of(self, level: Level, sample: Sample) -> Columns:
+        columns = self._padding.columns
+        if not (self._together and len(sample.index)):
+            return columns
+        return of_one_kind(columns, level, sample)
+
+    def _roles(self, n_padded: int) -> Roles:
+        """Repeat the table's roles for every node, as programs map over them."""
+        return jax.tree.map(
+            lambda a: np.broadcast_to(a, (n_padded, *a.shape)), self._padding.roles
+        )
+
+    def _rows(self, level: Level, sample: Sample, n_rows: np.ndarray) -> SampleRows:
+        held, extra = self._held, {}
+        needs_inputs = self._finder.needs_host_inputs(self._padding.n_columns)
+        if held is None and not needs_inputs:
+            return self._strip(level, sample, n_rows)
+        place = self._places_of(level, sample, n_rows)
+        if held is not None:
+            extra[PLACE] = padded(place.astype(np.int32), sample.n_padded, -1)
+            if not needs_inputs:
+                place = place[:, :0]
+        arrays = [padded(each, sample.n_padded) for each in self._rows_at(place)]
+        if place.shape[1]:
+            columns = self._columns_of(level, sample)
+            extra |= self._finder.host_inputs(arrays[0], arrays[3], columns)
+        return SampleRows(arrays, extra, held)
+
+    def _places_of(
+        self, level: Level, sample: Sample, n_rows: np.ndarray
+    ) -> np.ndarray:
+        """Places of nodes, shape (n_nodes, n_rows), -1 for padding."""
+        column, index = np.arange(sample.n_rows), sample.index[:, None]
+        inside = column < n_rows[index]
+        position = np.where(inside, level.start[index] + column, 0)
+        return np.where(inside, self._places.order[position], -1)
+
+    def _strip(self, level: Level, sample: Sample, n_rows: np.ndarray) -> SampleRows:
+        """Rows of nothing but a shape, the rows, and where each node finds its own."""
+        places, index = self._places, sample.index
+        length, start = n_rows[index], level.start[index]
+        place = places.order[slice_positions(start, start + length)]
+        row = places.row[place]
+        # A node is cut out as long as it is with its padding.
+        n_held = self._rows_at_once(sample.n_rows) + sample.n_rows
+        sources = (
+            *((self._x, row), (self._codes, row)),
+            *((places.targets, place), (places.weight, place)),
+        )
+        arrays = []
+        for source, chosen in sources:
+            held = np.empty((n_held, *source.shape[1:]), source.dtype)
+            np.take(source, chosen, axis=0, out=held[: len(chosen)], mode="clip")
+            held[len(chosen) :] = 0
+            arrays.append(held)
+        shape = sample.n_padded, sample.n_rows
+        nothing = [np.zeros((*shape, 0), a.dtype) for a in arrays[:3]]
+        rows = [*nothing, np.zeros((sample.n_padded, 0), np.float32)]
+        first = np.cumsum(length) - length
+        where = {
+            FIRST: padded(first.astype(np.int32), sample.n_padded),
+            LENGTH: padded(length.astype(np.int32), sample.n_padded),
+        }
+        return SampleRows(rows, where, Strip(*arrays))

@@ -1,0 +1,322 @@
+"""From a frontier to one split per node: the one driver of all split finders.
+
+A prefix of every node's rows is a sample; nodes go together in batches, and threads
+keep the processors busy. `secret_jax.grow.compiled` searches them by programs; what
+needs none is searched by `secret_jax.grow.in_numpy` on processors.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from secret_jax.data.schema import TableSchema
+from secret_jax.grow.frontier import Level, Places
+from secret_jax.grow.padding import Padding
+from secret_jax.models.statistics import NodeStatistics, slice_statistics
+from secret_jax.runtime.devices import is_out_of_memory, rows_at_once
+from secret_jax.runtime.hashing import random_numbers
+from secret_jax.runtime.parallel import side_by_side
+from secret_jax.runtime.pieces import Pieces
+from secret_jax.runtime.shapes import padded
+from secret_jax.splits.interface import Columns, Node, Roles, Split, SplitFinder
+
+# Nodes of so few rows together are searched by the thread that asks; an oblique search
+# of a row takes as long as several others.
+_FEW_TOGETHER, _OBLIQUE_ROWS = 1 << 14, 4
+
+_NOTHING: Mapping[str, np.ndarray] = MappingProxyType({})
+
+
+class Found(NamedTuple):
+    """Results of a search; arrays with a leading axis of nodes.
+
+    Attributes
+    ----------
+    share : ndarray of shape (n_nodes,), float64
+        Share of the node's weight that the search saw.
+    coefficient : ndarray of shape (n_nodes, n_outputs, 1 + n_regressors), float64
+        Models of the nodes, if the finder asks for them.
+    degrees : ndarray of shape (n_nodes,), float64
+        Their degrees of freedom.
+    statistics : NodeStatistics or None
+        Of the rows that the search saw, where it fitted models to them.
+    """
+
+    splits: Split
+    share: np.ndarray
+    coefficient: np.ndarray
+    degrees: np.ndarray
+    statistics: NodeStatistics | None = None
+
+
+class Sample(NamedTuple):
+    """Several nodes in one padded shape."""
+
+    index: np.ndarray  # which nodes
+    n_rows: int  # of each, with padding
+    n_padded: int  # nodes of the batch, with empty ones
+
+    def halves(self) -> Iterator[Sample]:
+        """The same nodes in batches of half the size."""
+        size = -(-self.n_padded // 2)
+        for first in range(0, max(len(self.index), 1), size):
+            part = slice(first, first + size)
+            yield Sample(self.index[part], self.n_rows, size)
+
+
+class SampleRows(NamedTuple):
+    """Rows of the nodes of a sample.
+
+    Attributes
+    ----------
+    arrays : list of ndarray
+        Columns, codes, targets and weights.
+    extra : dict of str to ndarray
+        Inputs of the finder's own.
+    source : Any
+        Where a program finds the rows, if ``arrays`` are nothing but their shapes.
+    pieces : Pieces or None
+        Of the rows, where nodes do not have an axis of their own.
+    """
+
+    arrays: list[np.ndarray]
+    extra: dict[str, np.ndarray]
+    source: Any = None
+    pieces: Pieces | None = None
+
+
+def of_one_kind(columns: Columns, level: Level, sample: Sample) -> Columns:
+    """Columns as the nodes of one batch see them: all oblique, or none."""
+    oblique = columns.oblique and bool(level.oblique[sample.index[0]])
+    return replace(columns, oblique=oblique)
+
+
+class Search(ABC):
+    """Finds the splits of levels, whatever the finder.
+
+    Parameters
+    ----------
+    padding : Padding
+        Of the columns.
+    sample : int or None
+        Most rows of a node that are looked at; None: all.
+    batch_rows : int
+        Most padded rows of one batch.
+    """
+
+    def __init__(
+        self,
+        finder: SplitFinder,
+        places: Places,
+        schema: TableSchema,
+        padding: Padding,
+        *,
+        sample: int | None,
+        batch_rows: int,
+    ):
+        self._finder, self._places, self._schema = finder, places, schema
+        self._padding, self._batch_rows = padding, batch_rows
+        x, codes = places.table.on_host()
+        self._x = self.wider(x)
+        self._codes = padding.wider_codes(np.maximum(codes, 0))
+        self._most = len(places.row) if sample is None else sample
+        # Products of the columns, and what the finder holds of every attribute.
+        width = padding.n_columns + 1 + places.targets.shape[1]
+        n_attributes = width + padding.n_discrete
+        numbers = width * (width + 1) // 2 + n_attributes * finder.numbers_per_cell
+        self._row_bytes = 4 * numbers
+
+    def wider(self, values: np.ndarray) -> np.ndarray:
+        """Values with the columns along their last axis, padded as nodes have them."""
+        return self._padding.wider(values)
+
+    def find(
+        self,
+        level: Level,
+        given: Mapping[str, np.ndarray] = _NOTHING,
+    ) -> Found:
+        """Splits of the nodes of a level.
+
+        Parameters
+        ----------
+        given : dict of str to ndarray with a leading axis of nodes
+            What nodes find in their ``extra`` beside the finder's own inputs; what is
+            of every column made `wider` before.
+        """
+        n_nodes = len(level.node)
+        if n_nodes == 0:
+            nothing = np.zeros(0)
+            return Found(self._no_splits(0), nothing, level.base, nothing)
+        n_rows = np.minimum(level.stop - level.start, self._most)
+        coefficient, degrees, statistics = self._models(level, n_rows)
+        splits = self._no_splits(n_nodes)
+
+        def search(sample: Sample) -> None:
+            try:
+                search_at_once(sample)
+            except jax.errors.JaxRuntimeError as error:
+                if not is_out_of_memory(error) or sample.n_padded == 1:
+                    raise
+                for half in sample.halves():
+                    search(half)
+
+        def search_at_once(sample: Sample) -> None:
+            n_inside = len(sample.index)
+            rows = self._rows(level, sample, n_rows)
+            batch = self._batch(level, sample, rows, coefficient, degrees, share, given)
+            found = self._found(batch, n_inside, rows)
+            if (found.child_models is None) == self._finder.implies_models:
+                raise TypeError(
+                    f"{type(self._finder).__name__} should give child_models if, and "
+                    "only if, implies_models is True."
+                )
+            found = jax.tree.map(lambda some: np.asarray(some)[:n_inside], found)
+            found = self._padding.narrower(found, self._schema.n_regressors)
+            for every, some in zip(
+                jax.tree.leaves(splits), jax.tree.leaves(found), strict=True
+            ):
+                every[sample.index] = some
+
+        share = self._shares(level, n_rows)
+        samples = self._samples(level, n_rows)
+        if self._are_few(level, n_rows):
+            for sample in samples:
+                search(sample)
+        else:
+            side_by_side(search, samples)
+        return Found(splits, share, coefficient, degrees, statistics)
+
+    @abstractmethod
+    def _samples(self, level: Level, n_rows: np.ndarray) -> Iterator[Sample]:
+        """Nodes that are searched together, each with a prefix of its rows."""
+
+    @abstractmethod
+    def _rows(self, level: Level, sample: Sample, n_rows: np.ndarray) -> SampleRows:
+        """Rows of the nodes of a sample."""
+
+    @abstractmethod
+    def _columns_of(self, level: Level, sample: Sample) -> Columns:
+        """Columns as the nodes of a sample see them."""
+
+    @abstractmethod
+    def _roles(self, n_padded: int) -> Roles:
+        """Roles of the columns, for the nodes of a batch."""
+
+    @abstractmethod
+    def _found(self, batch: Node, n_inside: int, rows: SampleRows) -> Split:
+        """Splits of the nodes of a batch; those after the first ones are padding."""
+
+    def _no_splits(self, n_nodes: int) -> Split:
+        """Leaves, to be filled in."""
+        schema, columns = self._schema, self._padding.columns
+        n_outputs = self._places.targets.shape[1]
+        child_models = None
+        if self._finder.implies_models:
+            shape = (n_nodes, 2, n_outputs, 1 + schema.n_regressors)
+            child_models = np.zeros(shape, np.float32)
+        return Split(
+            kind=np.zeros(n_nodes, np.int32),
+            attribute=np.full(n_nodes, -1, np.int32),
+            direction=np.zeros((n_nodes, schema.n_columns), np.float32),
+            threshold=np.zeros(n_nodes, np.float32),
+            goes_left=np.zeros((n_nodes, columns.n_categories), bool),
+            gain=np.zeros(n_nodes, np.float32),
+            chance_gain=np.zeros(n_nodes, np.float32),
+            pure=np.zeros(n_nodes, bool),
+            child_models=child_models,
+        )
+
+    def _shares(self, level: Level, n_rows: np.ndarray) -> np.ndarray:
+        """Share of the nodes' weight in the rows that are looked at."""
+        places = self._places
+        share = np.ones(len(level.node))
+        for i in np.flatnonzero(n_rows < level.stop - level.start):
+            head = places.order[level.start[i] : level.start[i] + n_rows[i]]
+            share[i] = places.weight[head].sum(dtype=np.float64) / level.weight[i]
+        return share
+
+    def _models(
+        self, level: Level, n_rows: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, NodeStatistics | None]:
+        """The nodes' models, each shrunk toward its parent's, and what they are of."""
+        model, places = self._finder.node_model, self._places
+        if model is None:
+            return level.base, np.zeros(len(level.node)), None
+        statistics = slice_statistics(
+            places.table.x,
+            places.row,
+            places.targets,
+            places.weight,
+            self._schema.n_regressors,
+            places.order,
+            level.start,
+            level.start + n_rows,
+        )
+        models = model.fit(statistics, level.base)
+        return models.coefficient, models.degrees, statistics
+
+    def _are_few(self, level: Level, n_rows: np.ndarray) -> bool:
+        """Whether searching takes too short for threads to be of use."""
+        each = np.where(level.oblique, _OBLIQUE_ROWS * n_rows, n_rows)
+        return int(each.sum()) <= _FEW_TOGETHER
+
+    def _batch(
+        self,
+        level: Level,
+        sample: Sample,
+        rows: SampleRows,
+        coefficient: np.ndarray,
+        degrees: np.ndarray,
+        share: np.ndarray,
+        given: Mapping[str, np.ndarray],
+    ) -> Node:
+        """The nodes of a sample as the finder takes them."""
+        index, padding = sample.index, self._padding
+
+        def pad(values: np.ndarray, fill: float = 0) -> np.ndarray:
+            return padded(values, sample.n_padded, fill)
+
+        n_random = self._finder.n_random(padding.n_columns)
+        min_weight = (level.min_leaf_weight[index] * share[index]).astype(np.float32)
+        given = {name: pad(values[index]) for name, values in given.items()}
+        x, codes, targets, weight = rows.arrays
+        return Node(
+            x=x,
+            codes=codes,
+            targets=targets,
+            weight=weight,
+            min_weight=pad(min_weight, np.inf),
+            random=pad(random_numbers(level.key[index], n_random)),
+            coefficient=pad(
+                padding.wider_models(coefficient[index].astype(np.float32))
+            ),
+            degrees=pad(degrees[index].astype(np.float32)),
+            oblique=pad(level.oblique[index]),
+            allowed=pad(padding.wider_allowed(level.allowed[index])),
+            extra=rows.extra | given,
+            columns=self._columns_of(level, sample),
+            roles=self._roles(sample.n_padded),
+            pieces=rows.pieces,
+        )
+
+    def _rows_at(self, at: np.ndarray) -> list[np.ndarray]:
+        """Columns, codes, targets and weights of places; of padding without weight."""
+        inside, place = at >= 0, np.maximum(at, 0)
+        row = self._places.row[place]
+        return [
+            self._x[row],
+            self._codes[row],
+            np.where(inside[..., None], self._places.targets[place], np.float32(0)),
+            np.where(inside, self._places.weight[place], np.float32(0)),
+        ]
+
+    def _rows_at_once(self, size: int) -> int:
+        """Most rows of a batch of nodes of a size."""
+        return max(rows_at_once(self._row_bytes, self._batch_rows), size)
