@@ -9,10 +9,10 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from secret_jax.additive.basis import curve_terms
-from secret_jax.additive.fit import fit_curves
-from secret_jax.additive.plot import plot_curves
-from secret_jax.additive.words import curve_views, curves_text
+from secret_jax.composed.additive.basis import curve_terms
+from secret_jax.composed.additive.fit import fit_curves
+from secret_jax.composed.additive.plot import plot_curves
+from secret_jax.composed.additive.words import curve_views, curves_text
 from secret_jax.data.columns import read_columns
 from secret_jax.data.encoding import encode
 from secret_jax.data.given import ArrayLike, TableLike
@@ -61,7 +61,7 @@ class SecretAdditiveRegressor(ConformalMixin, RegressorMixin, BaseEstimator):
     ----------
     tree_ : SecretRegressor
         The fitted tree, of what the curves leave.
-    curves_ : list of secret_jax.additive.curve.Curve
+    curves_ : list of secret_jax.composed.additive.curve.Curve
     intercept_ : float
         What is predicted before the curves and the tree add their parts.
     schema_ : secret_jax.data.schema.TableSchema
