@@ -9,6 +9,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from configurations import (
+    FEW,
     assert_same_tree,
     crease,
     every_configuration,
@@ -20,19 +21,9 @@ from configurations import (
 from sklearn.exceptions import DataConversionWarning
 from sklearn.metrics import r2_score
 
-from secret_jax import HoldOut, SecretRegressor, SoftGates, Tao
+from secret_jax import HoldOut, SecretRegressor, Tao
 from secret_jax.tree.structure import Tree
 
-FEW = SoftGates(
-    max_steps=64,
-    chunk=8,
-    screen_steps=16,
-    n_kept=2,
-    n_committee=2,
-    distil_steps=32,
-    patience_steps=(64, 64),
-    batch_size=16,
-)
 # With options under which the refinement finds something to do.
 REFINEMENTS: dict[str, dict[str, Any]] = {
     "none": {"prune": "holdout"},

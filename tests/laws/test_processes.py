@@ -18,23 +18,12 @@ from pathlib import Path
 import joblib
 import numpy as np
 import pytest
-from configurations import crease, regressor, shop, tree_bytes
+from configurations import FEW, crease, regressor, shop, tree_bytes
 from sklearn.utils.validation import check_is_fitted
 
 import secret_jax
-from secret_jax import SecretRegressor, SoftGates
+from secret_jax import SecretRegressor
 from secret_jax.runtime.programs import Program
-
-FEW = SoftGates(
-    max_steps=64,
-    chunk=8,
-    screen_steps=16,
-    n_kept=2,
-    n_committee=2,
-    distil_steps=32,
-    patience_steps=(64, 64),
-    batch_size=16,
-)
 
 
 def soft() -> SecretRegressor:
@@ -67,7 +56,7 @@ def fitted(kind: str) -> SecretRegressor:
 
 def in_another_process(code: str, folder: Path, **environment: str) -> None:
     here = Path(__file__).parent
-    folders = (here, here.parent, here.parents[1])
+    folders = (here, here.parent / "helpers", here.parents[1])
     path = os.pathsep.join([*map(str, folders), os.environ.get("PATH", "")])
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", code, str(folder)],

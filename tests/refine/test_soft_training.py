@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
-from configurations import crease, shop
+from configurations import FEW, crease, shop
 from handmade import SHAPES, build_tree, rows
 from random_trees import with_gates
 
@@ -31,17 +31,6 @@ from secret_jax.refine.soft.steps import (
 )
 from secret_jax.tree.routing import predict, values
 from secret_jax.tree.structure import SplitKind
-
-FEW = SoftGates(
-    max_steps=64,
-    chunk=8,
-    screen_steps=16,
-    n_kept=2,
-    n_committee=2,
-    distil_steps=32,
-    patience_steps=(64, 64),
-    batch_size=16,
-)
 
 
 def fit(refine, X=None, y=None, **changes):

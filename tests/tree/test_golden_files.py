@@ -24,7 +24,9 @@ TOLERANCE = {"rtol": 1e-5, "atol": 1e-5}
 
 def test_every_kind_of_tree_has_a_file_of_this_version():
     found = {path.stem for path in FILES if path.parent.name == f"v{FORMAT_VERSION}"}
-    assert found == {"axis", "oblique", "soft"}, "run python tests/golden_files.py"
+    assert found == {"axis", "oblique", "soft"}, (
+        "run python tests/helpers/golden_files.py"
+    )
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: f"{p.parent.name} {p.stem}")

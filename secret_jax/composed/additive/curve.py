@@ -8,8 +8,12 @@ import numpy as np
 
 from secret_jax.composed.additive.basis import CurveTerms
 from secret_jax.data.rows import Table
+from secret_jax.tree.state import recorded
+
+recorded(CurveTerms)
 
 
+@recorded
 class Curve(NamedTuple):
     """Fitted curve of one column, in units of the target.
 

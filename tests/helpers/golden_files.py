@@ -1,8 +1,8 @@
 """Writes model files of this version for `tree/test_golden_files` to read ever after.
 
-``python tests/golden_files.py`` makes, in ``tests/golden/v<format version>``, what is
-not yet there. Run it once when the format version rises, and keep the older folders:
-a file that exists is never written again.
+``python tests/helpers/golden_files.py`` makes, in ``tests/golden/v<format version>``,
+what is not yet there. Run it once when the format version rises, and keep the older
+folders: a file that exists is never written again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from secret_jax import SecretRegressor
 from secret_jax.tree.file import FORMAT_VERSION
 from secret_jax.tree.structure import SplitKind
 
-GOLDEN = Path(__file__).parent / "golden"
+GOLDEN = Path(__file__).parents[1] / "golden"
 
 
 def rooms(n_rows: int, seed: int) -> tuple[pd.DataFrame, np.ndarray]:

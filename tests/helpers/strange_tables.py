@@ -1,8 +1,9 @@
 """Tables, targets and weights that hypothesis draws, and how many of them it draws.
 
-``SECRET_JAX_FUZZ=2000 pytest tests/test_robustness.py`` draws 2000 examples a property,
-other ones in every run, with any number of columns of any kind. Without it the same few
-examples are drawn in every run, of a few layouts, so that few programs are compiled.
+``SECRET_JAX_FUZZ=2000 pytest tests/laws/test_robustness.py`` draws 2000 examples a
+property, other ones in every run, with any number of columns of any kind. Without it
+the same few examples are drawn in every run, of a few layouts, so that few programs
+are compiled.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from secret_jax import SecretRegressor, SecretSplits
+from secret_jax import SecretRegressor, SecretSplits, SoftGates
 from secret_jax.tree.structure import ARRAY_FIELDS, Tree
 
 CONFIGURATIONS: dict[str, Callable[..., SecretRegressor]] = {
@@ -25,6 +25,17 @@ CONFIGURATIONS: dict[str, Callable[..., SecretRegressor]] = {
     "secret": partial(SecretRegressor, oblique=True, splits=SecretSplits(n_starts=1)),
     "paper": SecretRegressor.paper,
 }
+# Gates that are trained for a moment.
+FEW = SoftGates(
+    max_steps=64,
+    chunk=8,
+    screen_steps=16,
+    n_kept=2,
+    n_committee=2,
+    distil_steps=32,
+    patience_steps=(64, 64),
+    batch_size=16,
+)
 every_configuration = pytest.mark.parametrize("configuration", CONFIGURATIONS)
 
 # Fields that say where rows go; the others hold numbers that rounding may touch.
