@@ -21,6 +21,7 @@ from secret_jax.cli.messages import (
     require,
     say,
 )
+from secret_jax.runtime.version import VERSION
 
 if TYPE_CHECKING:
     from secret_jax.cli.evaluation import Evaluation
@@ -141,12 +142,11 @@ def _write_report(
     folder: Path, arguments: argparse.Namespace, evaluation: Evaluation
 ) -> None:
     """Write the errors, a picture and a page to a folder."""
-    from secret_jax import __version__
     from secret_jax.cli.evaluation import TREE
 
     model, scores = evaluation.model, evaluation.scores
     content = {
-        "version": __version__,
+        "version": VERSION,
         "file": arguments.file,
         "target": arguments.target,
         "n_training": evaluation.n_training,
