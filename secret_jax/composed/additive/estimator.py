@@ -10,11 +10,12 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from secret_jax.additive.basis import curve_terms
-from secret_jax.additive.curve import Curve
-from secret_jax.additive.fit import fit_curves
-from secret_jax.additive.plot import plot_curves
-from secret_jax.additive.words import curve_views, curves_text
+from secret_jax.composed.additive.basis import curve_terms
+from secret_jax.composed.additive.curve import Curve
+from secret_jax.composed.additive.fit import fit_curves
+from secret_jax.composed.additive.plot import plot_curves
+from secret_jax.composed.additive.words import curve_views, curves_text
+from secret_jax.composed.base import ComposedRegressor
 from secret_jax.data.columns import read_columns
 from secret_jax.data.encoding import encode
 from secret_jax.data.given import ArrayLike, TableLike
@@ -29,7 +30,6 @@ from secret_jax.data.validation import (
     validated,
     validated_targets,
 )
-from secret_jax.estimators.composed import ComposedRegressor
 from secret_jax.estimators.regressor import SecretRegressor
 from secret_jax.inspect.arguments import check_counts
 from secret_jax.inspect.plot.picture import Picture
@@ -63,7 +63,7 @@ class SecretAdditiveRegressor(ComposedRegressor):
     ----------
     tree_ : SecretRegressor
         The fitted tree, of what the curves leave.
-    curves_ : list of secret_jax.additive.curve.Curve
+    curves_ : list of secret_jax.composed.additive.curve.Curve
     intercept_ : float
         What is predicted before the curves and the tree add their parts.
     schema_ : secret_jax.data.schema.TableSchema

@@ -10,9 +10,9 @@ from configurations import crease, shop
 from sklearn.exceptions import NotFittedError
 
 from secret_jax import KernelTreeRegressor, SecretRegressor
+from secret_jax.composed.kernel import smoothing
+from secret_jax.composed.kernel.smoothing import LeafRows
 from secret_jax.data.encoding import encode
-from secret_jax.kernel import smoothing
-from secret_jax.kernel.smoothing import LeafRows
 from secret_jax.tree.archive import ModelFileError
 
 STUMP = SecretRegressor(splits="cart", oblique=False, prune=None, max_depth=1)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from secret_jax.additive.basis import CurveTerms
+from secret_jax.composed.additive.basis import CurveTerms
 from secret_jax.data.rows import Table
 from secret_jax.tree.state import recorded
 

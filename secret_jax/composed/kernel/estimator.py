@@ -9,12 +9,12 @@ from sklearn.base import clone
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from secret_jax.composed.base import ComposedRegressor
+from secret_jax.composed.kernel.smoothing import LeafRows
 from secret_jax.data.encoding import encode
 from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.validation import checked_weight, validated, validated_targets
-from secret_jax.estimators.composed import ComposedRegressor
 from secret_jax.estimators.regressor import SecretRegressor
-from secret_jax.kernel.smoothing import LeafRows
 
 
 class KernelTreeRegressor(ComposedRegressor):
@@ -40,7 +40,7 @@ class KernelTreeRegressor(ComposedRegressor):
     ----------
     tree_ : SecretRegressor
         The fitted tree, which can be read, drawn and saved.
-    leaves_ : dict of int to secret_jax.kernel.smoothing.LeafRows
+    leaves_ : dict of int to secret_jax.composed.kernel.smoothing.LeafRows
         Rows, bandwidth and leave-one-out error of every leaf, by its node id.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
