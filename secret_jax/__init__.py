@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import importlib
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
+from secret_jax.runtime.version import VERSION
+
 if TYPE_CHECKING:
-    from secret_jax.additive.estimator import (
+    from secret_jax.composed.additive.estimator import (
         SecretAdditiveRegressor as SecretAdditiveRegressor,
+    )
+    from secret_jax.composed.kernel.estimator import (
+        KernelTreeRegressor as KernelTreeRegressor,
     )
     from secret_jax.data.columns import UnseenCategoryWarning as UnseenCategoryWarning
     from secret_jax.data.shards import RowShards as RowShards
@@ -25,7 +29,6 @@ if TYPE_CHECKING:
     )
     from secret_jax.estimators.classifier import SecretClassifier as SecretClassifier
     from secret_jax.estimators.regressor import SecretRegressor as SecretRegressor
-    from secret_jax.kernel.estimator import KernelTreeRegressor as KernelTreeRegressor
     from secret_jax.losses.numbers import Huber as Huber
     from secret_jax.losses.numbers import Poisson as Poisson
     from secret_jax.losses.quantile import Quantile as Quantile
@@ -52,10 +55,7 @@ if TYPE_CHECKING:
     from secret_jax.splits.secret import SecretSplits as SecretSplits
     from secret_jax.stream.batches import StreamError as StreamError
 
-try:
-    __version__ = version("secret-jax")
-except PackageNotFoundError:  # a checkout that was never installed
-    __version__ = "0+unknown"
+__version__ = VERSION
 
 # Imported when first used: `secret-jax --help` need not wait for JAX.
 _HOMES = {
@@ -69,7 +69,7 @@ _HOMES = {
     "Huber": "losses.numbers",
     "MixtureLeaf": "models.linear",
     "InformationCriterion": "prune.criteria",
-    "KernelTreeRegressor": "kernel.estimator",
+    "KernelTreeRegressor": "composed.kernel.estimator",
     "LeastSquares": "models.linear",
     "Logistic": "models.glm",
     "Poisson": "losses.numbers",
@@ -78,7 +78,7 @@ _HOMES = {
     "Ridge": "models.ridge",
     "RowShards": "data.shards",
     "RssSplits": "splits.rss",
-    "SecretAdditiveRegressor": "additive.estimator",
+    "SecretAdditiveRegressor": "composed.additive.estimator",
     "SecretBoostingClassifier": "ensemble.classifier",
     "SecretBoostingRegressor": "ensemble.regressor",
     "SecretForestRegressor": "ensemble.forest",

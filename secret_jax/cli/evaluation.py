@@ -68,8 +68,7 @@ def evaluate(
             f"{len(X)} rows are too few to hold some out; add rows, or measure no "
             "errors (test_fraction 0)"
         )
-    order = np.random.default_rng(seed).permutation(len(X))
-    test, training = np.sort(order[:n_test]), np.sort(order[n_test:])
+    test, training = drawn(len(X), n_test, seed)
     say(f"growing the tree on {n_training:,} rows")
     started = perf_counter()
     fitted: Any = clone(model)
@@ -83,6 +82,12 @@ def evaluate(
     scores = {TREE: measured(fitted, *held_out) | {"leaves": fitted.n_leaves_}}
     scores |= _baselines(fitted, X.iloc[training], y.iloc[training], *held_out, seed)
     return Evaluation(fitted, n_training, n_test, scores, seconds, held_out)
+
+
+def drawn(n_rows: int, n_first: int, seed: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Draw some rows at random: their positions, and those of the others."""
+    order = np.random.default_rng(seed).permutation(n_rows)
+    return np.sort(order[:n_first]), np.sort(order[n_first:])
 
 
 def measured(model: Any, X: Any, y: Any) -> Score:

@@ -21,10 +21,9 @@ from secret_jax.cli.messages import (
     require,
     say,
 )
+from secret_jax.runtime.version import VERSION
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from secret_jax.cli.evaluation import Evaluation
 
 
@@ -46,7 +45,7 @@ def fit(arguments: argparse.Namespace) -> None:
         require("jinja2", "plot", "write a page")
         os.makedirs(arguments.report, exist_ok=True)
 
-    from secret_jax.cli.evaluation import evaluate
+    from secret_jax.cli.evaluation import drawn, evaluate
     from secret_jax.cli.training_table import training_table
     from secret_jax.estimators.parameters import value_of
     from secret_jax.inspect.printing import counted
@@ -66,7 +65,11 @@ def fit(arguments: argparse.Namespace) -> None:
         raise CommandError(
             f"--calibrate needs --loss squared, and the loss is {model.loss!r}"
         )
-    aside, X, y = _set_aside(X, y, arguments)
+    aside = None
+    if n_aside := round(len(X) * arguments.calibrate):  # for widths of intervals alone
+        these, others = drawn(len(X), n_aside, [arguments.seed, 1])
+        aside = X.iloc[these], y.iloc[these]
+        X, y = X.iloc[others], y.iloc[others]
     with flags_for_parameters():
         evaluation = evaluate(model, X, y, arguments.test_fraction, arguments.seed)
     fitted = evaluation.model
@@ -120,20 +123,6 @@ def chosen_model(
     )
 
 
-def _set_aside(
-    X: pd.DataFrame, y: pd.Series, arguments: argparse.Namespace
-) -> tuple[tuple[pd.DataFrame, pd.Series] | None, pd.DataFrame, pd.Series]:
-    """Separate rows for the widths of intervals alone from the others."""
-    import numpy as np
-
-    n_aside = round(len(X) * arguments.calibrate)
-    if n_aside == 0:
-        return None, X, y
-    order = np.random.default_rng([arguments.seed, 1]).permutation(len(X))
-    aside, kept = np.sort(order[:n_aside]), np.sort(order[n_aside:])
-    return (X.iloc[aside], y.iloc[aside]), X.iloc[kept], y.iloc[kept]
-
-
 def _result_text(evaluation: Evaluation, refitted: bool) -> str:
     from secret_jax.cli.evaluation import score_table
 
@@ -153,12 +142,11 @@ def _write_report(
     folder: Path, arguments: argparse.Namespace, evaluation: Evaluation
 ) -> None:
     """Write the errors, a picture and a page to a folder."""
-    from secret_jax import __version__
     from secret_jax.cli.evaluation import TREE
 
     model, scores = evaluation.model, evaluation.scores
     content = {
-        "version": __version__,
+        "version": VERSION,
         "file": arguments.file,
         "target": arguments.target,
         "n_training": evaluation.n_training,

@@ -95,7 +95,3 @@ def _fail(code: int, message: str) -> int:
 
 def _one_line(message: str) -> str:
     return " ".join(message.split())
-
-
-if __name__ == "__main__":
-    sys.exit(main())

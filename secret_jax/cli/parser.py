@@ -7,9 +7,9 @@ import csv
 from collections.abc import Callable
 from typing import Any
 
-from secret_jax import __version__
 from secret_jax.cli import demo, fit, saved
 from secret_jax.cli.messages import PROGRAM, CommandError
+from secret_jax.runtime.version import VERSION
 
 _FILE = "a CSV, Parquet or Excel file, or - for standard input"
 _THOUSANDS = {"comma": ",", "dot": ".", "blank": " ", "space": " ", "apostrophe": "'"}
@@ -30,7 +30,7 @@ def build_parser(command: str | None) -> argparse.ArgumentParser:
         epilog=f"Start with: {PROGRAM} demo. Options of a command: {PROGRAM} COMMAND "
         "--help",
     )
-    version = f"{PROGRAM} {__version__}"
+    version = f"{PROGRAM} {VERSION}"
     parser.add_argument("--version", action="version", version=version)
     _add_common_options(parser)
     parser.set_defaults(cache=None, quiet=False)

@@ -6,13 +6,12 @@ import math
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
-import narwhals as nw
 import numpy as np
 
 from secret_jax.inspect.arguments import MOST_BARS, check_node, check_share
 from secret_jax.inspect.class_view import ClassView
 from secret_jax.inspect.equations import model_in_original_units
-from secret_jax.inspect.frame import made_table
+from secret_jax.inspect.frame import FLOAT, TEXT, WHOLE, made_table
 from secret_jax.inspect.printing import number
 from secret_jax.inspect.rounding import in_steps, printed_model
 from secret_jax.inspect.views import Readable, outputs_of
@@ -22,17 +21,9 @@ from secret_jax.tree.structure import Tree
 
 CENTER = "(at the center)"
 _MOST_LINES = 24  # of a table on a page
-_TYPES = {
-    "node": nw.Int64(),
-    "term": nw.String(),
-    "column": nw.String(),
-    "coefficient": nw.Float64(),
-    "standard_error": nw.Float64(),
-    "low": nw.Float64(),
-    "high": nw.Float64(),
-    "center": nw.Float64(),
-    "effect": nw.Float64(),
-}
+_TYPES: dict[str, Any] = {"node": WHOLE, "term": TEXT, "column": TEXT}
+_TYPES |= dict.fromkeys(("coefficient", "standard_error", "low", "high"), FLOAT)
+_TYPES |= {"center": FLOAT, "effect": FLOAT}
 
 
 def coefficients(
@@ -107,7 +98,7 @@ def coefficients(
         rows = [row for one in nodes for row in _rows(tree, one, width)]
         return made_table(rows, _TYPES, backend)
     kind = "class" if isinstance(tree.loss, ClassLoss) else "output"
-    types = {"node": _TYPES["node"], kind: nw.String(), **_TYPES}
+    types = {"node": _TYPES["node"], kind: TEXT, **_TYPES}
     outputs = [(name, tree.output(name)) for name in tree.schema.target_names]
     rows = [
         {kind: name, **row}

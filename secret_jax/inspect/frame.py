@@ -24,29 +24,13 @@ from secret_jax.tree.structure import SplitKind, StopReason, Tree
 BACKENDS = ("pandas", "polars", "pyarrow")
 
 # Of every node, and of every output in it; of several outputs these have a column each.
-_OF_NODE = {
-    "node": nw.Int64(),
-    "parent": nw.Int64(),
-    "left": nw.Int64(),
-    "right": nw.Int64(),
-    "depth": nw.Int64(),
-    "kind": nw.String(),
-    "split": nw.String(),
-    "attribute": nw.String(),
-    "factors": nw.String(),
-    "threshold": nw.Float64(),
-    "rows": nw.Float64(),
-    "share": nw.Float64(),
-    "gain": nw.Float64(),
-    "stop_reason": nw.String(),
-}
-_OF_OUTPUT = {
-    "mean": nw.Float64(),
-    "error": nw.Float64(),
-    "model": nw.String(),
-    "low": nw.Float64(),
-    "high": nw.Float64(),
-}
+WHOLE, FLOAT, TEXT = nw.Int64(), nw.Float64(), nw.String()
+_PLACES = "parent", "left", "right", "depth"
+_OF_NODE: dict[str, Any] = dict.fromkeys(("node", *_PLACES), WHOLE)
+_OF_NODE |= dict.fromkeys(("kind", "split", "attribute", "factors"), TEXT)
+_OF_NODE |= dict.fromkeys(("threshold", "rows", "share", "gain"), FLOAT)
+_OF_NODE |= {"stop_reason": TEXT}
+_OF_OUTPUT = {"mean": FLOAT, "error": FLOAT, "model": TEXT, "low": FLOAT, "high": FLOAT}
 
 
 def to_dataframe(
@@ -128,10 +112,7 @@ def _row(tree: Tree, node: int, precision: int | None) -> dict[str, Any]:
     reason = StopReason(int(tree.stop_reason[node])).sentence
     return {
         "node": node,
-        "parent": int(tree.parent[node]),
-        "left": int(tree.left[node]),
-        "right": int(tree.right[node]),
-        "depth": int(tree.depth[node]),
+        **{name: int(getattr(tree, name)[node]) for name in _PLACES},
         "kind": kind.name.lower(),
         "split": None if is_leaf else split_sentence(tree, node, precision=precision),
         "attribute": attribute,

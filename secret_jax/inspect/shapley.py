@@ -25,16 +25,9 @@ def shapley_values(
     these columns replaced by those of the row; a column's Shapley value is the mean of
     what it adds, over all orders. Every background row comes with an order that is
     drawn for it, and with the reverse, which halves what chance adds; a few background
-    rows come with several.
-
-    Parameters
-    ----------
-    predict : callable
-        Of a table: predictions of shape (n_rows,).
-    schema : TableSchema
-        With which the tables are encoded.
-    table, background : Table
-        The time grows with the product of their rows and with the columns.
+    rows come with several (Strumbelj & Kononenko, Explaining Prediction Models and
+    Individual Predictions with Feature Contributions, Knowledge and Information Systems
+    41, 2014). The time grows with the product of the rows and with the columns.
 
     Returns
     -------
@@ -42,11 +35,6 @@ def shapley_values(
         With the baseline they sum to the prediction of each row.
     baseline : float
         Mean prediction of the background rows.
-
-    References
-    ----------
-    E. Strumbelj and I. Kononenko. Explaining Prediction Models and Individual
-    Predictions with Feature Contributions. Knowledge and Information Systems 41, 2014.
     """
     x, codes = (np.asarray(part) for part in table)
     others = Table(*(np.asarray(part) for part in background))

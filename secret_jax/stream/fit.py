@@ -13,6 +13,7 @@ import numpy as np
 from secret_jax.fit.pipeline import FitResult, fit_prepared
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import MOST_SAMPLED, Prepared, enough_rows, share_of
+from secret_jax.runtime.version import VERSION
 from secret_jax.stream.batches import StreamError
 from secret_jax.stream.checkpoint import USUAL_PAUSE, Checkpoint
 from secret_jax.stream.chunks import chunks_of, reported
@@ -108,15 +109,13 @@ def prepare_stream(
 
 def _opened(source: str, options: StreamOptions) -> Checkpoint:
     """Open the checkpoint of this fit for this process."""
-    from secret_jax import __version__
-
     rank, n_processes = options.exchange.rank, options.exchange.n_processes
     identity = {
         "parameters": options.parameters,
         "target": options.target_names,
         "sample_rows": options.sample_rows,
         "source": source,
-        "versions": [__version__, jax.__version__, np.__version__],
+        "versions": [VERSION, jax.__version__, np.__version__],
         "process": f"{rank} of {n_processes}",
     }
     suffix = f"-{rank}" if n_processes > 1 else ""

@@ -14,10 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from secret_jax.runtime.warning import warn
 from secret_jax.tree.archive import Archive, ModelFileError, checksum_of, replacing
 from secret_jax.tree.sound import flaw_of
-from secret_jax.tree.state import array_names, from_json, to_json
+from secret_jax.tree.state import (
+    array_names,
+    estimator_of,
+    estimator_state,
+    from_json,
+    to_json,
+)
 from secret_jax.tree.structure import Tree
 
 FORMAT = "secret_jax model"
@@ -25,6 +30,13 @@ FORMAT = "secret_jax model"
 FORMAT_VERSION = 6
 
 _HEADER = "header"
+# What a file holds that has a fitted attribute, the telling ones first, and its reader.
+_HOLDERS = {
+    "ensemble_": ("the trees of a booster", "SecretBoostingRegressor"),
+    "curves_": ("curves and a tree", "SecretAdditiveRegressor"),
+    "leaves_": ("a tree whose leaves keep rows", "KernelTreeRegressor"),
+    "tree_": ("a single tree, no booster", "SecretRegressor"),
+}
 _Path = str | os.PathLike[str]
 
 
@@ -63,11 +75,11 @@ def load_tree(path: _Path) -> Tree:
     OSError
         If the file cannot be opened.
     """
-    content = _decoded(path, "tree", *_read(path))
-    if "tree" not in content:
-        content = content["fitted"]
-        _check_kind(path, content, "tree_")
-    return _checked(path, content.get("tree", content.get("tree_")))
+    header, arrays = _read(path)
+    if "tree" not in header["content"]:
+        _check_kind(path, header["content"]["fitted"], "tree_")
+    content = _decoded(path, "tree", header, arrays)
+    return _checked(path, content.get("tree", content.get("fitted", {}).get("tree_")))
 
 
 def save_model(model: Any, path: _Path) -> None:
@@ -96,29 +108,7 @@ def save_model(model: Any, path: _Path) -> None:
     from sklearn.utils.validation import check_is_fitted
 
     check_is_fitted(model, _attribute_of(type(model)))
-    parameters = {}
-    for name, value in model.get_params(deep=False).items():
-        try:
-            parameters[name] = to_json(value, {})
-        except TypeError:
-            warn(
-                f"The parameter {name}={value!r} cannot be kept in a model file; the "
-                "loaded model will have the default. Predictions do not depend on it."
-            )
-        else:
-            parameters[name] = value
-    fitted = {}
-    for name, value in vars(model).items():
-        if name.endswith("_") and not name.startswith("_"):
-            fitted[name] = value.saved() if hasattr(value, "saved") else value
-            try:
-                to_json(fitted[name], {})
-            except TypeError as error:
-                raise ModelFileError(
-                    f"The fitted attribute {name} cannot be kept in a model file: "
-                    f"{error}."
-                ) from None
-    write({"parameters": parameters, "fitted": fitted}, path)
+    write(estimator_state(model), path)
 
 
 def load_model(path: _Path, model_class: type) -> Any:
@@ -151,16 +141,12 @@ def load_model(path: _Path, model_class: type) -> Any:
     _check_kind(path, header["content"]["fitted"], wanted)
     content = _decoded(path, model_class.__name__, header, arrays)
     try:
-        model = model_class(**content["parameters"])
-    except TypeError as error:
+        model = estimator_of(model_class, content)
+    except (TypeError, ValueError) as error:
         raise _unfit(path, model_class.__name__, error) from None
-    for key, value in content["fitted"].items():
-        fitted = key.endswith("_") and not key.startswith("_")
-        if not fitted or hasattr(model_class, key):
-            raise ModelFileError(f"{name} sets {key!r}, which is no fitted attribute.")
-        setattr(model, key, value)
-    if wanted == "tree_":
-        _checked(path, model.tree_)
+    if wanted != "ensemble_":
+        tree = getattr(model, "tree_", None)
+        _checked(path, getattr(tree, "tree_", tree))
     return model
 
 
@@ -240,14 +226,12 @@ def _attribute_of(model_class: type) -> str:
 
 
 def _check_kind(path: _Path, fitted: dict[str, Any], wanted: str) -> None:
-    if wanted in fitted:
-        return
-    holds, reader = "a single tree, no booster", "SecretRegressor"
-    if wanted == "tree_":
-        holds, reader = "the trees of a booster", "SecretBoostingRegressor"
-    raise ModelFileError(
-        f"{os.fspath(path)!r} holds {holds}. Read it with {reader}.load."
-    )
+    held = next((name for name in _HOLDERS if name in fitted), "tree_")
+    if held != wanted:
+        holds, reader = _HOLDERS[held]
+        raise ModelFileError(
+            f"{os.fspath(path)!r} holds {holds}. Read it with {reader}.load."
+        )
 
 
 def _checked(path: _Path, tree: Any) -> Tree:

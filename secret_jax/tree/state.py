@@ -1,32 +1,45 @@
-"""Trees, parameters and fitted attributes as JSON beside arrays."""
+"""Trees, estimators and what they have learned, as JSON beside arrays."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from secret_jax.data.schema import Role, TableSchema
 from secret_jax.losses.interface import Loss
 from secret_jax.runtime.values import Value, value_class
+from secret_jax.runtime.warning import warn
 from secret_jax.tree.archive import ModelFileError
 from secret_jax.tree.structure import Tree
 
-# Records of which a file holds all fields; of parameters it holds any value of the
-# package.
-_RECORDS = {record.__name__: record for record in (Tree, TableSchema)}
+_Kind = TypeVar("_Kind", bound=type)
+
+# Classes that a file may hold beside the package's option values; see `recorded`.
+_RECORDS: dict[str, Any] = {kind.__name__: kind for kind in (Tree, TableSchema)}
 _PLAIN = (str, int, float, bool)
 # Maximum size of an array whose items the JSON holds.
 _MOST_BYTES = 1 << 26
 
 
+def recorded(kind: _Kind) -> _Kind:
+    """Let model files hold a record, or an estimator as a part of another one.
+
+    Of a record (a dataclass or a NamedTuple) a file holds all fields; of an estimator
+    the parameters and the fitted attributes.
+    """
+    _RECORDS[kind.__name__] = kind
+    return kind
+
+
 def to_json(value: Any, arrays: dict[str, np.ndarray], path: str = "") -> Any:
     """Convert a value to JSON.
 
-    Records become ``{"value": class, "fields": ...}``, tuples lists, and arrays
-    ``{"array": name}`` (of objects ``{"dtype": ..., "items": ...}``).
+    Records become ``{"value": class, "fields": ...}``, tuples lists, arrays
+    ``{"array": name}`` (of objects ``{"dtype": ..., "items": ...}``), and mappings of
+    numbers ``{"keys": ..., "values": ...}``.
 
     Parameters
     ----------
@@ -51,17 +64,23 @@ def to_json(value: Any, arrays: dict[str, np.ndarray], path: str = "") -> Any:
             return {"dtype": value.dtype.str, "items": of(value.tolist(), "items")}
         arrays[path] = value
         return {"array": path}
-    if isinstance(value, list | tuple):
+    kind = type(value).__name__
+    is_record = type(value) is _RECORDS.get(kind)
+    if isinstance(value, list | tuple) and not is_record:
         return [of(item, str(place)) for place, item in enumerate(value)]
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
         return {key: of(item, key) for key, item in value.items()}
-    kind, own = type(value).__name__, {}
+    if isinstance(value, dict) and all(isinstance(key, int) for key in value):
+        items = {"keys": list(value), "values": list(value.values())}
+        return {key: of(item, key) for key, item in items.items()}
     if isinstance(value, TableSchema):
         _check_categories(value)
     if isinstance(value, Value) and type(value).__module__.startswith("secret_jax."):
         own = value.get_params()
-    elif is_dataclass(value) and kind in _RECORDS:
-        own = {field.name: getattr(value, field.name) for field in fields(value)}
+    elif is_record and hasattr(value, "get_params"):
+        own = estimator_state(value)
+    elif is_record:
+        own = {name: getattr(value, name) for name in _fields_of(type(value))}
     elif isinstance(value, Loss):
         raise ModelFileError(
             f"{value!r} cannot be kept in a model file: it is a loss of your own, and "
@@ -85,16 +104,77 @@ def from_json(value: Any, arrays: Mapping[str, np.ndarray]) -> Any:
         if dtype.itemsize * items.size > _MOST_BYTES:
             raise TypeError(f"an array of {items.size} {dtype} is too long")
         return items.astype(dtype)
+    if set(value) == {"keys", "values"}:
+        values = from_json(value["values"], arrays)
+        return dict(zip(value["keys"], values, strict=True))
     if set(value) != {"value", "fields"}:
         return {key: from_json(item, arrays) for key, item in value.items()}
     kind = value["value"]
     record = _RECORDS[kind] if kind in _RECORDS else value_class(kind)
+    if kind in _RECORDS and hasattr(record, "get_params"):
+        return estimator_of(record, from_json(value["fields"], arrays))
     own = {
         name: _tuples(from_json(item, arrays)) for name, item in value["fields"].items()
     }
     if record is TableSchema:
         own["roles"] = tuple(map(Role, own["roles"]))
     return record(**own)
+
+
+def estimator_state(model: Any) -> dict[str, Any]:
+    """Parameters and fitted attributes of an estimator, for `to_json`.
+
+    Raises
+    ------
+    ModelFileError
+        If there is no JSON of a fitted attribute.
+
+    Warns
+    -----
+    UserWarning
+        If there is none of a parameter; it is left out.
+    """
+    parameters, fitted = {}, {}
+    for name, value in model.get_params(deep=False).items():
+        try:
+            to_json(value, {})
+        except TypeError:
+            warn(
+                f"The parameter {name}={value!r} cannot be kept in a model file; the "
+                "loaded model will have the default. Predictions do not depend on it."
+            )
+        else:
+            parameters[name] = value
+    for name, value in vars(model).items():
+        if name.endswith("_") and not name.startswith("_"):
+            fitted[name] = value.saved() if hasattr(value, "saved") else value
+            try:
+                to_json(fitted[name], {})
+            except TypeError as error:
+                raise ModelFileError(
+                    f"The fitted attribute {name} cannot be kept in a model file: "
+                    f"{error}."
+                ) from None
+    return {"parameters": parameters, "fitted": fitted}
+
+
+def estimator_of(model_class: type, state: dict[str, Any]) -> Any:
+    """Restore an estimator from `estimator_state`.
+
+    Raises
+    ------
+    TypeError
+        If the class has no such parameter.
+    ValueError
+        If a name is not that of a fitted attribute.
+    """
+    model = model_class(**state["parameters"])
+    for key, value in state["fitted"].items():
+        fitted = key.endswith("_") and not key.startswith("_")
+        if not fitted or hasattr(model_class, key):
+            raise ValueError(f"it sets {key!r}, which is no fitted attribute")
+        setattr(model, key, value)
+    return model
 
 
 def array_names(value: Any) -> list[str]:
@@ -105,6 +185,13 @@ def array_names(value: Any) -> list[str]:
     if not isinstance(value, dict | list):
         return []
     return [name for item in items for name in array_names(item)]
+
+
+def _fields_of(record: Any) -> tuple[str, ...]:
+    """Names of the fields of a dataclass or a NamedTuple."""
+    if is_dataclass(record):
+        return tuple(field.name for field in fields(record))
+    return record._fields
 
 
 def _tuples(value: Any) -> Any:

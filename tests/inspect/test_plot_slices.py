@@ -20,7 +20,8 @@ from secret_jax.data.encoding import encode
 from secret_jax.data.rows import Table
 from secret_jax.inspect.plot.leaf import plot_leaf
 from secret_jax.inspect.plot.partition import plot_partition
-from secret_jax.inspect.plot.slices import Rows, Slice
+from secret_jax.inspect.plot.slices import Slice
+from secret_jax.inspect.rows import Rows
 from secret_jax.inspect.views import as_view
 from secret_jax.tree.routing import apply, predict
 from secret_jax.tree.structure import SplitKind

@@ -23,8 +23,8 @@ from secret_jax.inspect.report.drawing import fit_chart, residual_chart, ticks
 from secret_jax.inspect.report.nodes import shown_nodes
 from secret_jax.inspect.report.numbers import NumberParts
 from secret_jax.inspect.report.page import to_html, tree_fragment
-from secret_jax.inspect.report.parts import HeldOut
 from secret_jax.inspect.report.ways import example_ways
+from secret_jax.inspect.rows import Rows
 from secret_jax.inspect.views import view_of
 from secret_jax.tree.routing import apply, predict
 from secret_jax.tree.walk import values_at
@@ -179,7 +179,7 @@ def test_the_page_asks_for_nothing(tree):
 def test_errors_of_cut_trees_are_those_of_their_models(tree):
     tree = dataclasses.replace(tree, train_error=1e-3 + 0.1 / (1 + tree.depth[:, None]))
     view = view_of(tree)
-    rows = HeldOut.of(view, *held_out(tree))
+    rows = Rows.of(view, *held_out(tree))
     lines = NumberParts(view, rows).lines(None)
     sizes = [line["leaves"] for line in lines]
     assert sizes[0] == 1
@@ -208,7 +208,7 @@ def test_uncertainty_is_that_of_repeated_samples():
 def test_ways_are_those_of_the_explanation(tree, soft):
     tree = with_gates(tree) if soft else tree
     X, y = held_out(tree)
-    rows = HeldOut.of(view_of(tree), X, y)
+    rows = Rows.of(view_of(tree), X, y)
     html = to_html(tree, X, y)
     found = re.search(r'id="ways">(.*?)</script>', html, re.S)
     assert found is not None
@@ -392,7 +392,7 @@ def test_ways_of_rows_say_dates_and_categories_in_words():
     y = 2.0 * frame["size"].cat.codes + (frame["when"] > pd.Timestamp("2021-03-01"))
     tree = SecretRegressor().fit(frame, y + 0.1 * rng.normal(size=300)).tree_
     view = view_of(tree)
-    ways = example_ways(view, HeldOut.of(view, frame, y))
+    ways = example_ways(view, Rows.of(view, frame, y))
     steps = " ".join(what for way in ways for what, *_ in way["steps"])
     assert re.search(r"size = (small|middle|large)", steps)
     assert re.search(r"days since 1970\) = 202\d-\d\d-\d\d", steps)

@@ -10,15 +10,7 @@ PACKAGE = Path(__file__).parents[2] / "secret_jax"
 # From the ground up; CONTRIBUTING.md says what each room is for.
 FLOORS = ["datasets", "runtime", "data", "losses", "tree", "models"]
 FLOORS += ["splits", "grow", "prune", "refine", "learners", "inspect", "fit", "stream"]
-FLOORS += [
-    "interfaces",
-    "estimators",
-    "kernel",
-    "additive",
-    "ensemble",
-    "cli",
-    "__main__",
-]
+FLOORS += ["interfaces", "estimators", "composed", "ensemble", "cli", "__main__"]
 
 
 def room(module: str) -> str:

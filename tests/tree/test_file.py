@@ -441,7 +441,7 @@ def test_a_value_of_ones_own_cannot_be_kept_and_is_announced(tmp_path, value):
 @pytest.mark.parametrize(
     ("leaf", "reason"),
     [
-        ({"value": "SecretRegressor", "fields": {}}, "SecretRegressor is no value"),
+        ({"value": "SecretClassifier", "fields": {}}, "SecretClassifier is no value"),
         ({"value": "NoSuchThing", "fields": {}}, "NoSuchThing is no value"),
         ({"value": "LeafModel", "fields": {}}, "LeafModel"),
         ({"value": "Ridge", "fields": {"lambda": 1.0}}, "lambda"),

@@ -36,7 +36,7 @@ def draw_curve(axes: Any, picture: Slice) -> list[str]:
     view = picture.view
     of_classes = isinstance(view, ClassView)
     if rows is not None:
-        chosen = evenly_spaced(len(rows.target), MOST_POINTS)
+        chosen = evenly_spaced(len(rows.actual), MOST_POINTS)
         alpha = np.where(picture.elsewhere()[chosen], 0.4 * FAINT, 0.6)
         _draw_rows(axes, picture, chosen, alpha)
     place = side.places(_POINTS if picture.averaged is None else _AVERAGED_POINTS)
@@ -100,7 +100,7 @@ def _draw_rows(
     """Draw rows of a curve: at their targets, or classes as ticks along the edges."""
     (side,), rows = picture.sides, picture.rows
     assert rows is not None
-    at, target = side.of_rows(rows, chosen), rows.target[chosen]
+    at, target = side.of_rows(rows, chosen), rows.actual[chosen]
     lacks = np.isnan(at)
     at = np.where(lacks, side.ends[0], at)
     style: dict[str, Any] = {"s": 12, "linewidths": 0}
@@ -154,10 +154,10 @@ def draw_categories(axes: Any, picture: Slice) -> list[str]:
         draw_legend(axes, with_short_names(view), **BESIDE)
     else:
         if rows is not None:
-            chosen = evenly_spaced(len(rows.target), MOST_POINTS)
+            chosen = evenly_spaced(len(rows.actual), MOST_POINTS)
             at = side.of_rows(rows, chosen)
             points: dict[str, Any] = {"s": 10, "linewidths": 0, "alpha": 0.6}
-            axes.scatter(at, rows.target[chosen], color="0.6", **points)
+            axes.scatter(at, rows.actual[chosen], color="0.6", **points)
         axes.hlines(value, place - 0.4, place + 0.4, color=MIDDLE_COLOR, lw=2.5)
         axes.set_ylabel(view.target, **TEXT)
         round_marks(axes.yaxis, 7)

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from secret_jax.data.encoding import encode
 from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.inspect.arguments import MOST_BARS, check_counts, check_node, check_pair
 from secret_jax.inspect.class_view import ClassView
@@ -32,6 +31,7 @@ from secret_jax.inspect.plot.style import (
 )
 from secret_jax.inspect.printing import counted, number, quoted
 from secret_jax.inspect.rounding import PrintedTerm, printed_model
+from secret_jax.inspect.rows import Rows
 from secret_jax.inspect.tree_view import TreeView
 from secret_jax.inspect.views import Readable, as_view
 from secret_jax.inspect.words import path_sentence, term_words
@@ -144,16 +144,15 @@ def _reached(
     view: TreeView, node: int, X: Any, y: Any
 ) -> tuple[np.ndarray, np.ndarray]:
     """Predict the rows that reach a node; their predictions and targets."""
-    tree, table = view.tree, encode(view.tree.schema, X)
-    actual = view.targets(X, y)
-    reached = paths_of(tree, table)[tree.depth[node]] == node
+    tree, rows = view.tree, Rows.of(view, X, y)
+    reached = paths_of(tree, rows.table)[tree.depth[node]] == node
     if not reached.any():
         raise ValueError(
-            f"None of the {len(actual)} rows reaches node {node}. Give rows that do, "
+            f"None of the {len(reached)} rows reaches node {node}. Give rows that do, "
             "or leave X and y out."
         )
-    chosen = table.on_host().take(np.flatnonzero(reached))
-    return view.said(chosen, None if tree.is_soft else node), actual[reached]
+    table = rows.table.take(np.flatnonzero(reached))
+    return view.said(table, None if tree.is_soft else node), rows.actual[reached]
 
 
 def _axes(

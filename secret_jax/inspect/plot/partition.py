@@ -14,7 +14,6 @@ from secret_jax.inspect.plot.curve import draw_categories, draw_curve
 from secret_jax.inspect.plot.picture import Picture
 from secret_jax.inspect.plot.slices import (
     MOST_CATEGORIES,
-    Rows,
     Side,
     Slice,
     column_position,
@@ -30,6 +29,7 @@ from secret_jax.inspect.plot.style import (
 )
 from secret_jax.inspect.plot.surface import draw_surface
 from secret_jax.inspect.printing import counted_rows, entry, quoted
+from secret_jax.inspect.rows import Rows
 from secret_jax.inspect.views import Readable, as_view
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ def _label(side: Side, axis: Any, rows: Rows | None) -> None:
     else:
         round_marks(axis, 7)
         if rows is not None:
-            missing = np.isnan(side.of_rows(rows, np.arange(len(rows.target)))).sum()
+            missing = np.isnan(side.of_rows(rows, np.arange(len(rows.actual)))).sum()
             label += f" (triangles: missing, {counted_rows(missing)})" * bool(missing)
     axis.set_label_text(label, **TEXT)
 

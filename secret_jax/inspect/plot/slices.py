@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.neighbors import NearestNeighbors
@@ -13,6 +13,7 @@ from secret_jax.data.encoding import encode
 from secret_jax.data.rows import Table
 from secret_jax.data.schema import Role, TableSchema
 from secret_jax.inspect.plot.style import evenly_spaced
+from secret_jax.inspect.rows import Rows
 from secret_jax.inspect.tree_view import TreeView
 from secret_jax.runtime.values import is_integer
 from secret_jax.tree.routing import apply
@@ -30,21 +31,6 @@ _ROUNDING = 1e-3  # of the margin: zero in encoded units is rounded
 _CLEARLY = 0.2  # deviations from zero to a mean that is on one side of it
 _MARGIN = 0.02  # of the range of the rows, beyond them
 _HALF = 0.3  # of a category's width: how far rows are scattered over it
-
-
-class Rows(NamedTuple):
-    """Rows that are drawn as points."""
-
-    columns: list[np.ndarray]
-    table: Table
-    target: np.ndarray
-
-    @classmethod
-    def of(cls, view: TreeView, X: Any, y: Any) -> Rows:
-        """Encode rows and their targets; a ValueError if they do not match."""
-        schema = view.tree.schema
-        table = encode(schema, X).on_host()
-        return cls(schema.columns_of(X), table, view.targets(X, y))
 
 
 class Side:
@@ -106,7 +92,7 @@ class Slice:
         self.sides = [Side(self.tree, column, rows) for column in columns]
         self.averaged: Table | None = None
         if average and rows is not None:
-            chosen = evenly_spaced(len(rows.target), _MOST_AVERAGED)
+            chosen = evenly_spaced(len(rows.actual), _MOST_AVERAGED)
             self.averaged = rows.table.take(chosen)
 
     def table(self, places: list[np.ndarray]) -> Table:
@@ -156,7 +142,7 @@ class Slice:
         held[0] = self.held
         base = encode(self.tree.schema, held).on_host()
         there = self._mixed(rows, base, {side.column for side in self.sides})
-        return apply(self.tree, rows) != apply(self.tree, there)
+        return self.rows.leaf != apply(self.tree, there)
 
     def _mixed(self, table: Table, others: Table, columns: set[int]) -> Table:
         """Rows with some columns of a table, and all others of another one."""
@@ -175,9 +161,9 @@ class Slice:
         and that differs.
         """
         shape = [len(one) for one in places]
-        if self.rows is None or self.averaged is not None or len(self.rows.target) < 3:
+        if self.rows is None or self.averaged is not None or len(self.rows.actual) < 3:
             return np.zeros(shape, bool)
-        chosen = evenly_spaced(len(self.rows.target), _MOST_NEIGHBOURS)
+        chosen = evenly_spaced(len(self.rows.actual), _MOST_NEIGHBOURS)
         known = self._coordinates(self.rows.table.take(chosen))
         nearest = NearestNeighbors().fit(known)
         judged = known[evenly_spaced(len(known), _MOST_JUDGED)]

@@ -100,7 +100,7 @@ def _draw_predictions(
         and picture.averaged is None
         and not isinstance(view, ClassView)
     ):
-        low, high = np.quantile(rows.target, _TARGETS_COLOURED).tolist()
+        low, high = np.quantile(rows.actual, _TARGETS_COLOURED).tolist()
         limits = low, high
     axes.imshow(value, cmap=COLORS, clim=limits, alpha=_OPACITY, **where)
     _, ScalarMappable = import_matplotlib()
@@ -122,10 +122,10 @@ def _draw_rows(
     """Draw rows as points, those without a value as triangles at the lower end."""
     rows, view, sides = picture.rows, picture.view, picture.sides
     assert rows is not None
-    chosen = evenly_spaced(len(rows.target), MOST_POINTS)
+    chosen = evenly_spaced(len(rows.actual), MOST_POINTS)
     alpha = np.where(picture.elsewhere()[chosen], FAINT, 1.0)
     at = np.array([side.of_rows(rows, chosen) for side in sides])
-    colors = rows.target[chosen]
+    colors = rows.actual[chosen]
     style: dict[str, Any] = {"s": 14, "edgecolors": "0.15", "linewidths": 0.4}
     if isinstance(view, ClassView):
         of_class = _OF_TWO if view.of_two else view.colors

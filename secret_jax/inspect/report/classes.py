@@ -19,7 +19,8 @@ from secret_jax.inspect.coefficients import around, class_table, term_lines
 from secret_jax.inspect.colors import ink_on
 from secret_jax.inspect.printing import number, quoted
 from secret_jax.inspect.report.drawing import calibration_chart, roc_chart
-from secret_jax.inspect.report.parts import Figures, HeldOut, Parts
+from secret_jax.inspect.report.parts import Figures, Parts
+from secret_jax.inspect.rows import Rows
 
 _CHART = 260  # pixels
 _MOST_TERMS = 24  # of a table
@@ -103,7 +104,7 @@ class ClassParts(Parts):
         right, loss = 1.0 - score["error"], score["log_loss"]
         return [(f"{100 * right:.1f} %", ""), (number(loss, digits=3), "")], loss
 
-    def _has_roc(self, rows: HeldOut) -> bool:
+    def _has_roc(self, rows: Rows) -> bool:
         return self.view.of_two and 0 < (rows.actual == 1).mean() < 1
 
     def drawings(self) -> dict[str, Any]:
@@ -123,7 +124,7 @@ class ClassParts(Parts):
         drawings["calibration"] = calibration_chart(bins, _CHART, name)
         return drawings
 
-    def _confusion(self, rows: HeldOut) -> list[tuple[str, list[tuple], int]]:
+    def _confusion(self, rows: Rows) -> list[tuple[str, list[tuple], int]]:
         """Count rows by class and by predicted class: a line's name, cells, sum.
 
         A cell is a count, its colour by the share of the line, and what is read on it.
@@ -140,7 +141,7 @@ class ClassParts(Parts):
                 lines.append((name, cells, n_rows))
         return lines
 
-    def card(self, node: int, rows: HeldOut | None) -> dict[str, Any]:
+    def card(self, node: int, rows: Rows | None) -> dict[str, Any]:
         """Equations of a leaf, and its rows: probabilities beside their shares."""
         if len(self.view.equations) == 1:
             card: dict[str, Any] = term_lines(self.view.equations[0], node)

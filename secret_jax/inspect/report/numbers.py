@@ -12,8 +12,9 @@ from secret_jax.inspect.coefficients import term_lines
 from secret_jax.inspect.colors import Scale
 from secret_jax.inspect.printing import number
 from secret_jax.inspect.report.drawing import fit_chart, residual_chart
-from secret_jax.inspect.report.parts import Figures, HeldOut, Parts
+from secret_jax.inspect.report.parts import Figures, Parts
 from secret_jax.inspect.rounding import in_steps
+from secret_jax.inspect.rows import Rows
 from secret_jax.losses.numbers import SquaredError
 
 # Pixels.
@@ -115,7 +116,7 @@ class NumberParts(Parts):
             "residuals": residual_chart(predicted, actual - predicted, size, most),
         }
 
-    def card(self, node: int, rows: HeldOut | None) -> dict[str, Any]:
+    def card(self, node: int, rows: Rows | None) -> dict[str, Any]:
         """Terms of a leaf, and its rows as points."""
         card, size, most = term_lines(self.tree, node), _CARD_CHART, self.max_points
         if rows is not None and most:

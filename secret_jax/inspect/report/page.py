@@ -16,8 +16,8 @@ from secret_jax.inspect.printing import counted, counted_leaves, counted_rows
 from secret_jax.inspect.report.classes import ClassParts
 from secret_jax.inspect.report.nodes import shown_nodes
 from secret_jax.inspect.report.numbers import NumberParts
-from secret_jax.inspect.report.parts import HeldOut
 from secret_jax.inspect.report.ways import example_ways
+from secret_jax.inspect.rows import Rows
 from secret_jax.inspect.tree_view import TreeView
 from secret_jax.inspect.views import Readable, as_view
 from secret_jax.inspect.words import cuts_a_list
@@ -67,7 +67,7 @@ def to_html(
     check_counts(max_points=max_points)
     check_pair(X, y)
     view = as_view(tree, output)
-    rows = None if X is None else HeldOut.of(view, X, y)
+    rows = None if X is None else Rows.of(view, X, y)
     parts = _parts(view, rows, max_points)
     depth = _deepest(view.tree, _MOST_NODES)
     nodes = shown_nodes(parts, depth)

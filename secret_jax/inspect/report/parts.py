@@ -4,48 +4,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
-from secret_jax.data.encoding import encode
-from secret_jax.data.rows import Table
 from secret_jax.inspect.importances import feature_importances
 from secret_jax.inspect.printing import counted_leaves
-from secret_jax.inspect.tree_view import TreeView
+from secret_jax.inspect.rows import Rows
 from secret_jax.prune.path import of_size
-from secret_jax.tree.routing import apply
 
 Figures = list[tuple[str, str]]
 """Figures of quality in words, each with its standard error."""
-
-
-class HeldOut(NamedTuple):
-    """Rows with their targets, predictions (or probabilities) and leaves.
-
-    ``columns`` are as they were given; targets that are classes are positions, -1 of
-    one that training has not seen.
-    """
-
-    table: Table
-    columns: list[np.ndarray]
-    actual: np.ndarray
-    predicted: np.ndarray
-    leaf: np.ndarray
-
-    @classmethod
-    def of(cls, view: TreeView, X: Any, y: Any) -> HeldOut:
-        """Send rows through a tree."""
-        schema = view.tree.schema
-        table, columns = encode(schema, X).on_host(), schema.columns_of(X)
-        actual = view.targets(X, y)
-        return cls(table, columns, actual, view.said(table), apply(view.tree, table))
-
-    def take(self, rows: np.ndarray) -> HeldOut:
-        """Some of the rows."""
-        columns = [np.asarray(column)[rows] for column in self.columns]
-        rest = (self.actual[rows], self.predicted[rows], self.leaf[rows])
-        return HeldOut(self.table.take(rows), columns, *rest)
 
 
 class Parts(ABC):
@@ -53,7 +22,7 @@ class Parts(ABC):
 
     Parameters
     ----------
-    rows : HeldOut, optional
+    rows : Rows, optional
         To measure errors on.
     max_points : int
         Of the drawing of a leaf.
@@ -61,7 +30,7 @@ class Parts(ABC):
 
     headings: ClassVar[tuple[str, str]]  # of the figures in the table of errors
 
-    def __init__(self, view: Any, rows: HeldOut | None = None, max_points: int = 0):
+    def __init__(self, view: Any, rows: Rows | None = None, max_points: int = 0):
         self.view, self.tree = view, view.tree
         self.rows, self.max_points = rows, max_points
 

@@ -12,8 +12,8 @@ from secret_jax.inspect.explain import explain_rows
 from secret_jax.inspect.explanation import Explanation
 from secret_jax.inspect.plot.style import evenly_spaced
 from secret_jax.inspect.printing import number, quoted
-from secret_jax.inspect.report.parts import HeldOut
 from secret_jax.inspect.rounding import in_steps
+from secret_jax.inspect.rows import Rows
 from secret_jax.inspect.tree_view import TreeView
 from secret_jax.tree.totals import way_to
 
@@ -23,7 +23,7 @@ _LONGEST = 90  # characters of a column and what a row holds
 _STRANGER = "a class never seen"
 
 
-def example_ways(view: TreeView, rows: HeldOut) -> list[dict[str, Any]]:
+def example_ways(view: TreeView, rows: Rows) -> list[dict[str, Any]]:
     """Take the predictions of some rows apart, for the script of the page.
 
     The rows are evenly spaced by their predictions, or by how sure these are.

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from secret_jax.additive.curve import Curve
+from secret_jax.composed.additive.curve import Curve
 from secret_jax.data.schema import TableSchema
 from secret_jax.inspect.printing import counted, number, quoted
 

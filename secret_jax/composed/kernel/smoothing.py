@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from secret_jax.tree.state import recorded
+
 # Numbers in the largest array of a block of rows to predict: 32 MiB.
 _BLOCK_NUMBERS = 1 << 22
 # Bandwidths that are compared, the widest first, in units of the root mean square
@@ -21,6 +23,7 @@ _SHRINKAGE = 0.01
 _NO_VARIANCE = 1e-12
 
 
+@recorded
 class LeafRows(NamedTuple):
     """Rows of one leaf, centered at their weighted mean.
 

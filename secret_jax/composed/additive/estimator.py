@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from secret_jax.additive.basis import curve_terms
-from secret_jax.additive.fit import fit_curves
-from secret_jax.additive.plot import plot_curves
-from secret_jax.additive.words import curve_views, curves_text
+from secret_jax.composed.additive.basis import curve_terms
+from secret_jax.composed.additive.curve import Curve
+from secret_jax.composed.additive.fit import fit_curves
+from secret_jax.composed.additive.plot import plot_curves
+from secret_jax.composed.additive.words import curve_views, curves_text
+from secret_jax.composed.base import ComposedRegressor
 from secret_jax.data.columns import read_columns
 from secret_jax.data.encoding import encode
 from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.learning import learn_schema
 from secret_jax.data.rows import Table
+from secret_jax.data.schema import TableSchema
 from secret_jax.data.validation import (
     checked_weight,
     copies_of,
@@ -26,16 +30,14 @@ from secret_jax.data.validation import (
     validated,
     validated_targets,
 )
-from secret_jax.estimators.conformal import ConformalMixin
 from secret_jax.estimators.regressor import SecretRegressor
 from secret_jax.inspect.arguments import check_counts
-from secret_jax.inspect.intervals import forget_calibration
 from secret_jax.inspect.plot.picture import Picture
 from secret_jax.inspect.printing import number, quoted
-from secret_jax.runtime.values import at_least, check_constraints, real
+from secret_jax.runtime.values import at_least, real
 
 
-class SecretAdditiveRegressor(ConformalMixin, RegressorMixin, BaseEstimator):
+class SecretAdditiveRegressor(ComposedRegressor):
     """Sum of one-column curves, and a tree for what they leave.
 
     Curves are piecewise linear in numbers, and a number for each category, month and
@@ -61,7 +63,7 @@ class SecretAdditiveRegressor(ConformalMixin, RegressorMixin, BaseEstimator):
     ----------
     tree_ : SecretRegressor
         The fitted tree, of what the curves leave.
-    curves_ : list of secret_jax.additive.curve.Curve
+    curves_ : list of secret_jax.composed.additive.curve.Curve
     intercept_ : float
         What is predicted before the curves and the tree add their parts.
     schema_ : secret_jax.data.schema.TableSchema
@@ -91,6 +93,10 @@ class SecretAdditiveRegressor(ConformalMixin, RegressorMixin, BaseEstimator):
         "n_folds": [at_least(2)],
         "curve_tolerance": [real(0.0)],
     }
+    _predicts_with: ClassVar[str] = "curves_"
+    intercept_: float
+    curves_: list[Curve]
+    schema_: TableSchema
 
     def __init__(
         self,
@@ -105,25 +111,10 @@ class SecretAdditiveRegressor(ConformalMixin, RegressorMixin, BaseEstimator):
         self.n_folds = n_folds
         self.curve_tolerance = curve_tolerance
 
-    def fit(
-        self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None = None
-    ) -> Self:
-        """Fit the curves, and a tree to the residuals.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_rows, n_features)
-        y : array-like of shape (n_rows,)
-        sample_weight : array-like of shape (n_rows,), optional
-        """
-        check_constraints(
-            self._parameter_constraints,
-            self.get_params(deep=False),
-            type(self).__name__,
-        )
-        forget_calibration(self)
+    def _fitted(
+        self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None
+    ) -> dict[str, Any]:
         tree: Any = clone(SecretRegressor() if self.tree is None else self.tree)
-        X = validated(self, X, reset=True)
         weight = checked_weight(sample_weight, X)
         weight = scaled_weight(weight, copies_of(weight))
         targets = validated_targets(y, X, type(self).__name__)
@@ -138,8 +129,7 @@ class SecretAdditiveRegressor(ConformalMixin, RegressorMixin, BaseEstimator):
         )
         every_row, used = encode(schema, X).on_host(), weight > 0
         table, weight_used = every_row.take(used), weight[used]
-        self.schema_ = schema
-        self.intercept_, self.curves_, residual = fit_curves(
+        intercept, curves, residual = fit_curves(
             curve_terms(schema, table, weight_used, self.n_knots),
             table,
             target[used],
@@ -147,12 +137,17 @@ class SecretAdditiveRegressor(ConformalMixin, RegressorMixin, BaseEstimator):
             _folds(table, target[used], self.n_folds),
             self.curve_tolerance,
         )
-        rest = target - self._sum_of_curves(every_row)
+        rest = target - _sum_of_curves(intercept, curves, every_row)
         rest[used] = residual
-        self.tree_: SecretRegressor = tree.fit(X, rest, sample_weight)
-        named = replace(self.tree_.tree_.schema, target_names=(f"rest of {name}",))
-        self.tree_.tree_ = replace(self.tree_.tree_, schema=named)
-        return self
+        tree.fit(X, rest, sample_weight)
+        named = replace(tree.tree_.schema, target_names=(f"rest of {name}",))
+        tree.tree_ = replace(tree.tree_, schema=named)
+        return {
+            "schema_": schema,
+            "intercept_": intercept,
+            "curves_": curves,
+            "tree_": tree,
+        }
 
     def predict(
         self, X: TableLike, return_std: bool = False
@@ -170,7 +165,8 @@ class SecretAdditiveRegressor(ConformalMixin, RegressorMixin, BaseEstimator):
         prediction, deviation : ndarray of shape (n_rows,), float64
             The second one only with ``return_std``.
         """
-        curves = self._sum_of_curves(self._table(X))
+        table = self._table(X)
+        curves = _sum_of_curves(self.intercept_, self.curves_, table)
         if not return_std:
             return curves + self.tree_.predict(X)
         rest, deviation = self.tree_.predict(X, return_std=True)
@@ -221,17 +217,14 @@ class SecretAdditiveRegressor(ConformalMixin, RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         return encode(self.schema_, validated(self, X, reset=False), asked=()).on_host()
 
-    def _sum_of_curves(self, table: Table) -> np.ndarray:
-        total = np.full(len(table.codes), self.intercept_)
-        for curve in self.curves_:
-            total += curve.of_rows(table)
-        return total
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tree = SecretRegressor() if self.tree is None else self.tree
-        tags.input_tags = tree.__sklearn_tags__().input_tags
-        return tags
+def _sum_of_curves(
+    intercept: float, curves: Sequence[Curve], table: Table
+) -> np.ndarray:
+    total = np.full(len(table.codes), intercept)
+    for curve in curves:
+        total += curve.of_rows(table)
+    return total
 
 
 def _folds(table: Table, target: np.ndarray, n_folds: int) -> np.ndarray:

@@ -7,11 +7,13 @@ import pickle
 import numpy as np
 import pytest
 from configurations import crease, shop
+from sklearn.exceptions import NotFittedError
 
 from secret_jax import KernelTreeRegressor, SecretRegressor
+from secret_jax.composed.kernel import smoothing
+from secret_jax.composed.kernel.smoothing import LeafRows
 from secret_jax.data.encoding import encode
-from secret_jax.kernel import smoothing
-from secret_jax.kernel.smoothing import LeafRows
+from secret_jax.tree.archive import ModelFileError
 
 STUMP = SecretRegressor(splits="cart", oblique=False, prune=None, max_depth=1)
 HEADS = ["kernel", "local"]
@@ -152,10 +154,26 @@ def test_awkward_tables(head):
     assert rows.predict(np.zeros((3, 2)), linear=True).tolist() == [[1.0]] * 3
 
 
-def test_pickles_keep_the_rows(case):
+def test_pickles_and_files_keep_the_rows(case, tmp_path):
     model, X, *_ = case
     again = pickle.loads(pickle.dumps(model))
     assert np.array_equal(again.predict(X), model.predict(X))
+    model.save(tmp_path / "kernel")
+    again = KernelTreeRegressor.load(tmp_path / "kernel")
+    assert again.head == model.head
+    assert again.tree.get_params() == model.tree.get_params()
+    for said, other in zip(
+        again.predict(X, return_std=True),
+        model.predict(X, return_std=True),
+        strict=True,
+    ):
+        assert np.array_equal(said, other)
+    assert again.tree_.export_text(output=0) == model.tree_.export_text(output=0)
+    with pytest.raises(ModelFileError, match="Read it with KernelTreeRegressor"):
+        SecretRegressor.load(tmp_path / "kernel")
+    model.tree_.save(tmp_path / "tree")
+    with pytest.raises(ModelFileError, match="Read it with SecretRegressor"):
+        KernelTreeRegressor.load(tmp_path / "tree")
 
 
 def test_what_is_no_tree_is_refused():
@@ -163,3 +181,20 @@ def test_what_is_no_tree_is_refused():
         KernelTreeRegressor("m5").fit(*waves(0))  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match="'head' parameter of Kern"):
         KernelTreeRegressor(head="rbf").fit(*waves(0))  # pyright: ignore[reportArgumentType]
+
+
+def test_bad_rows_are_refused_under_its_own_name():
+    X, y = waves(0)
+    model = KernelTreeRegressor(STUMP)
+    with pytest.raises(NotFittedError, match="KernelTreeRegressor instance"):
+        model.predict(X)
+    with pytest.raises(ValueError, match="row 3 is nan"):
+        model.fit(X, np.where(np.arange(len(y)) == 3, np.nan, y))
+    with pytest.raises(ValueError, match="This KernelTreeRegressor estimator"):
+        model.fit(X, None)
+    before = model.fit(X, y).predict(X)
+    with pytest.raises(ValueError, match="1 features, but KernelTreeRegressor"):
+        model.predict(X[:, :1])
+    with pytest.raises(ValueError, match="NaN"):
+        model.fit(X[:, :1], np.full(len(y), np.nan))
+    assert np.array_equal(model.predict(X), before)

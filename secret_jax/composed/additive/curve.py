@@ -6,10 +6,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from secret_jax.additive.basis import CurveTerms
+from secret_jax.composed.additive.basis import CurveTerms
 from secret_jax.data.rows import Table
+from secret_jax.tree.state import recorded
+
+recorded(CurveTerms)
 
 
+@recorded
 class Curve(NamedTuple):
     """Fitted curve of one column, in units of the target.
 

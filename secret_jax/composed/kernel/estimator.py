@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.base import clone
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from secret_jax.composed.base import ComposedRegressor
+from secret_jax.composed.kernel.smoothing import LeafRows
 from secret_jax.data.encoding import encode
 from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.validation import checked_weight, validated, validated_targets
-from secret_jax.estimators.conformal import ConformalMixin
 from secret_jax.estimators.regressor import SecretRegressor
-from secret_jax.inspect.intervals import forget_calibration
-from secret_jax.kernel.smoothing import LeafRows
-from secret_jax.runtime.values import check_constraints
 
 
-class KernelTreeRegressor(ConformalMixin, RegressorMixin, BaseEstimator):
+class KernelTreeRegressor(ComposedRegressor):
     """Tree whose leaves smooth what they leave of their training rows.
 
     A tree is fitted first. Every leaf then keeps its training rows and corrects the
@@ -42,7 +40,7 @@ class KernelTreeRegressor(ConformalMixin, RegressorMixin, BaseEstimator):
     ----------
     tree_ : SecretRegressor
         The fitted tree, which can be read, drawn and saved.
-    leaves_ : dict of int to secret_jax.kernel.smoothing.LeafRows
+    leaves_ : dict of int to secret_jax.composed.kernel.smoothing.LeafRows
         Rows, bandwidth and leave-one-out error of every leaf, by its node id.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -78,6 +76,8 @@ class KernelTreeRegressor(ConformalMixin, RegressorMixin, BaseEstimator):
         "tree": [SecretRegressor, None],
         "head": [StrOptions({"kernel", "local"})],
     }
+    _predicts_with: ClassVar[str] = "leaves_"
+    leaves_: dict[int, LeafRows]
 
     def __init__(
         self,
@@ -88,29 +88,16 @@ class KernelTreeRegressor(ConformalMixin, RegressorMixin, BaseEstimator):
         self.tree = tree
         self.head = head
 
-    def fit(
-        self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None = None
-    ) -> Self:
-        """Fit the tree, keep the rows of its leaves and choose the bandwidths.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_rows, n_features)
-        y : array-like of shape (n_rows,) or (n_rows, n_outputs)
-        sample_weight : array-like of shape (n_rows,), optional
-        """
-        check_constraints(
-            self._parameter_constraints,
-            self.get_params(deep=False),
-            type(self).__name__,
-        )
-        forget_calibration(self)
+    def _fitted(
+        self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None
+    ) -> dict[str, Any]:
+        targets = validated_targets(y, X, type(self).__name__)
         usual = SecretRegressor(leaf="constant" if self.head == "kernel" else "ridge")
         tree: Any = clone(usual if self.tree is None else self.tree)
-        self.tree_: SecretRegressor = tree.fit(X, y, sample_weight)
-        predicted, leaf, x = self._through_tree(X)
+        tree.fit(X, y, sample_weight)
+        predicted, leaf, x = _through_tree(tree, X)
         weight = checked_weight(sample_weight, x)
-        targets = validated_targets(y, x) - predicted
+        targets = targets - predicted
         used = weight > 0
         # A row is left out with all its copies: they would tell what it is.
         rows, copy_of = np.unique(
@@ -119,7 +106,7 @@ class KernelTreeRegressor(ConformalMixin, RegressorMixin, BaseEstimator):
         weight = np.bincount(copy_of.ravel(), weight[used])
         first = np.flatnonzero(np.diff(rows[:, 0], prepend=-1))
         n_columns = 1 + x.shape[1]
-        self.leaves_ = {
+        leaves = {
             int(part[0, 0]): LeafRows.of(
                 part[:, 1:n_columns], part[:, n_columns:], own, linear=self._linear
             )
@@ -127,7 +114,7 @@ class KernelTreeRegressor(ConformalMixin, RegressorMixin, BaseEstimator):
                 np.split(rows, first[1:]), np.split(weight, first[1:]), strict=True
             )
         }
-        return self
+        return {"tree_": tree, "leaves_": leaves}
 
     def predict(
         self, X: TableLike, *, return_std: bool = False
@@ -147,7 +134,8 @@ class KernelTreeRegressor(ConformalMixin, RegressorMixin, BaseEstimator):
             Only with ``return_std``.
         """
         check_is_fitted(self)
-        prediction, leaf, x = self._through_tree(X)
+        X = validated(self, X, reset=False)
+        prediction, leaf, x = _through_tree(self.tree_, X)
         deviation = np.empty_like(prediction)
         for node in np.unique(leaf):
             here, rows = leaf == node, self.leaves_[int(node)]
@@ -161,33 +149,19 @@ class KernelTreeRegressor(ConformalMixin, RegressorMixin, BaseEstimator):
     def _linear(self) -> bool:
         return self.head == "local"
 
-    def _through_tree(self, X: TableLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Prediction of the tree, leaf and standardised columns of every row."""
-        predicted = np.array(self.tree_.predict(X), np.float64)
-        schema = self.tree_.tree_.schema
-        table = encode(schema, validated(self.tree_, X, reset=False), asked=())
-        columns = range(schema.n_regressors) or schema.continuous_positions
-        x = table.on_host().x[:, list(columns)].astype(np.float64)
-        return predicted.reshape(len(x), -1), self.tree_.apply(X), x
-
-    @property
-    def n_features_in_(self) -> int:
-        """Number of columns of the training rows."""
-        return self._of_tree("n_features_in_")
-
-    @property
-    def feature_names_in_(self) -> np.ndarray:
-        """Names of the columns of the training rows, if they had any."""
-        return self._of_tree("feature_names_in_")
-
-    def _of_tree(self, name: str) -> Any:
-        try:
-            return getattr(vars(self)["tree_"], name)
-        except KeyError:
-            raise AttributeError(name) from None
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        of_tree = (self.tree or SecretRegressor()).__sklearn_tags__()
-        tags.input_tags, tags.target_tags = of_tree.input_tags, of_tree.target_tags
+        tags.target_tags.multi_output = True
         return tags
+
+
+def _through_tree(
+    tree: SecretRegressor, X: TableLike
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Prediction of the tree, leaf and standardised columns of every row."""
+    predicted = np.array(tree.predict(X), np.float64)
+    schema = tree.tree_.schema
+    table = encode(schema, validated(tree, X, reset=False), asked=())
+    columns = range(schema.n_regressors) or schema.continuous_positions
+    x = table.on_host().x[:, list(columns)].astype(np.float64)
+    return predicted.reshape(len(x), -1), tree.apply(X), x

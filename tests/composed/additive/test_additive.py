@@ -6,9 +6,12 @@ import pickle
 
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 from sum_of_effects import sum_of_effects
 
 from secret_jax import SecretAdditiveRegressor, SecretRegressor
+from secret_jax.tree.archive import ModelFileError
+from secret_jax.tree.file import load_tree
 
 TREE = SecretRegressor(oblique=False, distill=False)
 
@@ -109,3 +112,36 @@ def test_what_cannot_be_is_refused(rows):
         SecretAdditiveRegressor("m5").fit(X, y)  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match="'n_folds' parameter"):
         SecretAdditiveRegressor(n_folds=1).fit(X, y)
+
+
+def test_files_keep_curves_and_tree(rows, model, tmp_path):
+    X, y = rows
+    copy = pickle.loads(pickle.dumps(model)).conformalize(X[:50], y[:50])
+    copy.save(tmp_path / "sum")
+    again = SecretAdditiveRegressor.load(tmp_path / "sum")
+    assert (again.predict(X) == model.predict(X)).all()
+    assert again.export_text() == model.export_text()
+    assert again.tree.get_params() == TREE.get_params()
+    np.testing.assert_array_equal(
+        again.predict_interval(X[:9]), copy.predict_interval(X[:9])
+    )
+    with pytest.raises(ModelFileError, match="Read it with SecretAdditiveRegressor"):
+        load_tree(tmp_path / "sum")
+    model.tree_.save(tmp_path / "tree")
+    with pytest.raises(ModelFileError, match="Read it with SecretRegressor"):
+        SecretAdditiveRegressor.load(tmp_path / "tree")
+
+
+def test_bad_rows_are_refused_and_leave_it_as_it_was(rows):
+    X, y = rows[0][["number", "gaps"]].to_numpy(float), rows[1].to_numpy()
+    model = SecretAdditiveRegressor(TREE)
+    with pytest.raises(NotFittedError, match="SecretAdditiveRegressor instance"):
+        model.predict(X)
+    with pytest.raises(ValueError, match="row 3 is nan"):
+        model.fit(X, np.where(np.arange(len(y)) == 3, np.nan, y))
+    before = model.fit(X, y).predict(X)
+    with pytest.raises(ValueError, match="1 features, but SecretAdditiveRegressor"):
+        model.predict(X[:, :1])
+    with pytest.raises(ValueError, match="NaN"):
+        model.fit(X[:, :1], np.full(len(y), np.nan))
+    assert np.array_equal(model.predict(X), before)

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 from sum_of_effects import sum_of_effects
 
-from secret_jax.additive.basis import curve_terms, design
-from secret_jax.additive.curve import kept_points
-from secret_jax.additive.fit import fit_curves, gram_of, ridge
+from secret_jax.composed.additive.basis import curve_terms, design
+from secret_jax.composed.additive.curve import kept_points
+from secret_jax.composed.additive.fit import fit_curves, gram_of, ridge
 from secret_jax.data.columns import read_columns
 from secret_jax.data.encoding import encode
 from secret_jax.data.learning import learn_schema

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from secret_jax.additive.basis import CurveTerms, design
-from secret_jax.additive.curve import Curve, shortened
+from secret_jax.composed.additive.basis import CurveTerms, design
+from secret_jax.composed.additive.curve import Curve, shortened
 from secret_jax.data.rows import Table
 
 # Penalties that are compared, from a small part of a row to all rows ten times.

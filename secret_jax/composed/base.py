@@ -1,0 +1,85 @@
+"""Base of estimators that put something of their own before or after a tree."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+from sklearn.base import BaseEstimator, RegressorMixin
+
+from secret_jax.data.given import ArrayLike, TableLike
+from secret_jax.data.validation import fitted_names, restore_names, validated
+from secret_jax.estimators.conformal import ConformalMixin
+from secret_jax.estimators.regressor import SecretRegressor
+from secret_jax.inspect.intervals import forget_calibration
+from secret_jax.runtime.values import check_constraints
+from secret_jax.tree.file import load_model, save_model
+from secret_jax.tree.state import recorded
+
+recorded(SecretRegressor)
+
+
+class ComposedRegressor(ConformalMixin, RegressorMixin, BaseEstimator):
+    """Base of estimators with a parameter ``tree`` and its fitted clone ``tree_``.
+
+    A subclass implements `_fitted`, and names the fitted attribute of its own in
+    ``_predicts_with``, by which its files are told from those of others.
+    """
+
+    tree: SecretRegressor | None
+    tree_: SecretRegressor
+    _parameter_constraints: ClassVar[dict[str, Any]]
+    _predicts_with: ClassVar[str]
+
+    def fit(
+        self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Fit the tree and what belongs to it.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+        y : array-like of shape (n_rows,); trees whose leaves keep rows also take \
+                (n_rows, n_outputs)
+        sample_weight : array-like of shape (n_rows,), optional
+
+        Returns
+        -------
+        self
+            Itself. A fit that fails leaves it as it was.
+        """
+        check_constraints(
+            self._parameter_constraints,
+            self.get_params(deep=False),
+            type(self).__name__,
+        )
+        before = fitted_names(self)
+        try:
+            X = validated(self, X, reset=True)
+            fitted = self._fitted(X, y, sample_weight)
+        except BaseException:
+            restore_names(self, before)
+            raise
+        forget_calibration(self)
+        vars(self).update(fitted)
+        return self
+
+    def _fitted(
+        self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None
+    ) -> dict[str, Any]:
+        """Fitted attributes by name, from checked columns."""
+        raise NotImplementedError
+
+    def save(self, path: Any) -> None:
+        """Write the fitted model to one file; see `secret_jax.tree.file.save_model`."""
+        save_model(self, path)
+
+    @classmethod
+    def load(cls, path: Any) -> Self:
+        """Read a model written by `save`."""
+        return load_model(path, cls)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        of_tree = (self.tree or SecretRegressor()).__sklearn_tags__()
+        tags.input_tags = of_tree.input_tags
+        return tags
