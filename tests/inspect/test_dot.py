@@ -105,20 +105,6 @@ def test_quotes_backslashes_and_line_breaks_in_names_are_kept_apart():
     assert in_one_line(boxes[0]["label"]) == f"[0] {words}"
 
 
-@pytest.mark.parametrize(
-    ("option", "error"),
-    [
-        ({"max_depth": -1}, ValueError),
-        ({"max_terms": 1.5}, TypeError),
-        ({"max_categories": True}, TypeError),
-        ({"precision": 0}, ValueError),
-    ],
-)
-def test_wrong_options_are_refused(option, error):
-    with pytest.raises(error, match=next(iter(option))):
-        export_dot(random_tree(0, 2), **option)
-
-
 def test_boxes_are_coloured_by_the_mean():
     tree = random_tree(4, 8)
     level = np.arange(tree.n_nodes, dtype=float)[:, None]

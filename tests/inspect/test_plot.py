@@ -203,12 +203,6 @@ def test_missing_matplotlib_names_the_extra(monkeypatch):
         plot_tree(random_tree(0, 1))
 
 
-@pytest.mark.parametrize("options", [{"max_depth": -1}, {"precision": 0}])
-def test_wrong_options_are_refused(options):
-    with pytest.raises(ValueError, match=next(iter(options))):
-        plot_tree(random_tree(0, 1), **options)
-
-
 def test_large_trees_stay_within_what_can_be_saved(monkeypatch):
     tree = random_tree(4, 8)
     full = plot_tree(tree).ax

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from dataclasses import replace
 from itertools import pairwise
@@ -10,11 +11,13 @@ import numpy as np
 import pytest
 from random_trees import NAMES, TOWNS, encode, random_rows, random_tree
 
+from secret_jax.inspect.dot import export_dot
 from secret_jax.inspect.equations import (
     LinearSplit,
     model_in_original_units,
     split_in_original_units,
 )
+from secret_jax.inspect.plot.tree import plot_tree
 from secret_jax.inspect.rounding import rounded_model, rounded_split
 from secret_jax.inspect.text import export_text
 from secret_jax.inspect.words import model_equation, split_sentence
@@ -331,12 +334,15 @@ def test_max_depth_shows_the_models_of_the_last_level():
         ({"max_depth": -1}, ValueError, "max_depth is -1"),
         ({"max_depth": True}, TypeError, "max_depth is True"),
         ({"max_categories": "many"}, TypeError, "max_categories is 'many'"),
+        ({"max_terms": 1.5}, TypeError, "max_terms is 1.5"),
         ({"show_models": "some"}, ValueError, "'leaves', 'all' or 'none'"),
     ],
 )
 def test_wrong_options_are_refused(options, error, message):
-    with pytest.raises(error, match=re.escape(message)):
-        export_text(random_tree(0, 1), **options)
+    for write in (export_text, export_dot, plot_tree):
+        if set(options) <= set(inspect.signature(write).parameters):
+            with pytest.raises(error, match=re.escape(message)):
+                write(random_tree(0, 1), **options)
 
 
 def test_leaves_have_no_split_and_unknown_nodes_nothing():

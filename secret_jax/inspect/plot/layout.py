@@ -22,7 +22,7 @@ from secret_jax.inspect.printing import counted_leaves, in_lines
 from secret_jax.inspect.tree_view import TreeView
 from secret_jax.inspect.words import model_parts, most_moving, split_parts
 from secret_jax.tree.structure import Tree
-from secret_jax.tree.totals import leaves_below
+from secret_jax.tree.totals import in_order, leaves_below
 
 # Lengths are inches, so that text of the font size is legible.
 LINE_HEIGHT = 0.165
@@ -91,20 +91,17 @@ def boxes_of(
     view = with_short_names(view)
     tree = view.tree
     n_leaves = leaves_below(tree)
-    ends = _ends(tree, max_depth)
+    order = in_order(tree, max_depth)
+    cut = tree.is_leaf | (tree.depth == (-1 if max_depth is None else max_depth))
+    ends = {node for node in order if cut[node]}
     n_lines = min(max(_EQUATION_LINES // len(ends), 1), _MOST_EQUATION_LINES)
     lines: dict[int, tuple[str, ...]] = {}
-
-    def write(node: int) -> None:
+    for node in order:
+        below = "" if tree.is_leaf[node] else counted_leaves(n_leaves[node])
         if node in ends:
-            below = "" if tree.is_leaf[node] else counted_leaves(n_leaves[node])
             lines[node] = _end_lines(view, node, precision, below, n_lines)
-            return
-        lines[node] = _split_lines(view, node, precision)
-        for child in (tree.left[node], tree.right[node]):
-            write(int(child))
-
-    write(0)
+        else:
+            lines[node] = _split_lines(view, node, precision)
     bars = {node: tuple(view.bar(node)) for node in lines}
     height = {node: _height(lines[node], bool(bars[node])) for node in lines}
     middle = _middles(tree, ends, height)
@@ -129,14 +126,6 @@ def boxes_of(
         )
         for node, level in column.items()
     }
-
-
-def _ends(tree: Tree, max_depth: int | None) -> set[int]:
-    """Nodes below which nothing is drawn, and to which a way leads that is drawn."""
-    ends = tree.is_leaf.copy()
-    if max_depth is not None:
-        ends = (ends & (tree.depth < max_depth)) | (tree.depth == max_depth)
-    return set(np.flatnonzero(ends).tolist())
 
 
 def _middles(tree: Tree, ends: set[int], height: dict[int, float]) -> dict[int, float]:
